@@ -1,0 +1,64 @@
+//! The seam to whatever keeps the truth. Its verbs are whole transactions, not table access.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use crate::{
+    audit::{AuditFilter, AuditPage, AuditRecord, AuditRow, SignedHead},
+    identity::{KeyId, KeyRecord, SecretHash},
+    quota::{Limits, Reservation, Usage},
+};
+
+/// Why the store could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It did not answer or answered with an error of its own.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+    /// What it holds does not make sense.
+    #[error("the store holds something unreadable: {0}")]
+    Corrupt(String),
+    /// A new thing would take an existing thing's place.
+    #[error("{0} exists already")]
+    Exists(String),
+    /// There is nothing by that name.
+    #[error("there is no {0}")]
+    Missing(String),
+}
+
+/// Keys, usage and audit trail. Every verb is atomic and durable when it returns.
+#[async_trait]
+pub trait MetadataStore: Send + Sync {
+    /// Keeps a new key.
+    async fn insert_key(&self, key: KeyRecord) -> Result<(), StoreError>;
+
+    /// The key with this id, whatever its state.
+    async fn find_key(&self, id: &KeyId) -> Result<Option<KeyRecord>, StoreError>;
+
+    /// Every key, oldest first.
+    async fn list_keys(&self) -> Result<Vec<KeyRecord>, StoreError>;
+
+    /// From now on only the new secret opens the key; usage and rights stay.
+    async fn replace_secret(&self, id: &KeyId, secret: SecretHash, now: Timestamp) -> Result<(), StoreError>;
+
+    /// From now on the key opens nothing. Revoking twice keeps the first time.
+    async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<(), StoreError>;
+
+    /// Counts one request against both limits, or none. Exact under concurrency.
+    async fn reserve_quota(&self, id: &KeyId, limits: Limits, now: Timestamp) -> Result<Reservation, StoreError>;
+
+    /// Where the key stands, without counting.
+    async fn usage(&self, id: &KeyId, limits: Limits, now: Timestamp) -> Result<Usage, StoreError>;
+
+    /// Appends to the chain and signs its new head.
+    async fn append_audit(&self, record: AuditRecord) -> Result<(), StoreError>;
+
+    /// The signed end of the chain; none while it is empty.
+    async fn audit_head(&self) -> Result<Option<SignedHead>, StoreError>;
+
+    /// Up to `limit` rows that follow row `after`, in order, as they are stored.
+    async fn audit_rows(&self, after: u64, limit: usize) -> Result<Vec<AuditRow>, StoreError>;
+
+    /// One page of the rows that match, newest first.
+    async fn search_audit(&self, filter: AuditFilter) -> Result<AuditPage, StoreError>;
+}

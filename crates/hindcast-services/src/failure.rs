@@ -1,0 +1,92 @@
+//! Why something was not done, in words that say what to do next.
+
+use std::fmt;
+
+use hindcast_core::store::StoreError;
+use serde_json::{Map, Value};
+
+/// What kind of failure it is. The transport gives each its code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FailureKind {
+    /// What was asked makes no sense.
+    InvalidInput,
+    /// Nobody's fault but ours.
+    Internal,
+    /// No or a bad key.
+    AuthenticationFailed,
+    /// A limit is used up.
+    QuotaExceeded,
+    /// The caller may not do that.
+    PermissionDenied,
+    /// There is no such process.
+    ProcessNotFound,
+    /// There is no debug session to do it in.
+    NotAttached,
+    /// A breakpoint could not be set.
+    BreakpointFailed,
+    /// That past is not known.
+    HistoryUnavailable,
+    /// There is no such XML document.
+    DocumentNotFound,
+    /// The document breaks its schema.
+    SchemaInvalid,
+    /// The license for this feature has ended.
+    LicenseExpired,
+}
+
+/// A failure: its kind, what happened, what helps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    /// What kind it is.
+    pub kind: FailureKind,
+    /// What happened, with the values that matter.
+    pub details: String,
+    /// What to do next; where absent, the kind's general remedy holds.
+    pub hint: Option<String>,
+    /// Further facts for a program to read.
+    pub facts: Map<String, Value>,
+}
+
+impl Failure {
+    /// A failure of `kind`, for the reason given.
+    pub fn new(kind: FailureKind, details: impl Into<String>) -> Self {
+        Self { kind, details: details.into(), hint: None, facts: Map::new() }
+    }
+
+    /// Adds what to do next.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds a fact for a program to read.
+    #[must_use]
+    pub fn fact(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.facts.insert(name.into(), value.into());
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.details)?;
+        match &self.hint {
+            Some(hint) => write!(f, " · hint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Missing(_) | StoreError::Exists(_) => Self::new(FailureKind::InvalidInput, error.to_string()),
+            StoreError::Unavailable(_) | StoreError::Corrupt(_) => {
+                Self::new(FailureKind::Internal, error.to_string()).hint("try again; if it stays, run `hindcast doctor` on the server")
+            }
+        }
+    }
+}

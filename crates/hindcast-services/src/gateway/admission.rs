@@ -1,0 +1,142 @@
+//! Letting requests in: who is it, and is there quota left.
+
+use std::{net::IpAddr, sync::Arc};
+
+use hindcast_core::{
+    identity::{Caller, KeyId, KeyRecord},
+    license::Feature,
+    quota::{Period, Reservation, Usage},
+};
+
+use super::{Gateway, keys};
+use crate::{Failure, FailureKind};
+
+/// Somebody was not let in.
+#[derive(Debug)]
+pub struct Refusal {
+    /// Why.
+    pub failure: Failure,
+    /// The key they showed, when its secret was right or at least its id is known.
+    pub key: Option<KeyId>,
+    /// Seconds after which another try makes sense.
+    pub retry_after: Option<u64>,
+    /// Where the key stands, when quota was the reason.
+    pub usage: Option<Usage>,
+}
+
+/// Where an admitted key stands against its limits.
+pub type DoorAnswer = Result<Usage, Refusal>;
+
+impl Gateway {
+    /// Finds out who shows this `Authorization` header. Says no more to a stranger than that the key
+    /// is unknown; says to the holder of a real key why it does not open.
+    pub async fn authenticate(&self, authorization: Option<&str>, address: IpAddr) -> Result<Caller, Refusal> {
+        let refuse = |details: String, hint: &str, key: Option<KeyId>| Refusal {
+            failure: Failure::new(FailureKind::AuthenticationFailed, details).hint(hint),
+            key,
+            retry_after: None,
+            usage: None,
+        };
+        let header = authorization.ok_or_else(|| {
+            refuse("there is no API key in the request".into(), "send `Authorization: Bearer YOUR_API_KEY`", None)
+        })?;
+        let text = bearer(header).ok_or_else(|| {
+            refuse("the Authorization header is not of the form `Bearer KEY`".into(), "send `Authorization: Bearer YOUR_API_KEY`", None)
+        })?;
+        let unknown = |key| refuse("the API key is not known here".into(), "check the key, or make one with `hindcast keys create`", key);
+        let (environment, id) = keys::parse(text).ok_or_else(|| unknown(None))?;
+        let found = self.store.find_key(&id).await.map_err(|error| Refusal {
+            failure: error.into(),
+            key: None,
+            retry_after: None,
+            usage: None,
+        })?;
+        let record = found.ok_or_else(|| unknown(None))?;
+        let id = Some(id);
+        if !keys::opens(text, &record) {
+            return Err(unknown(id));
+        }
+        if record.revoked_at.is_some() {
+            return Err(refuse("the API key was revoked".into(), "make another with `hindcast keys create`", id));
+        }
+        if record.expires_at.is_some_and(|end| self.clock.now() >= end) {
+            return Err(refuse("the API key has expired".into(), "make another with `hindcast keys create`", id));
+        }
+        if environment != self.policy.environment || record.environment != environment {
+            return Err(refuse(
+                format!("the API key is for the {environment} environment, this server is {}", self.policy.environment),
+                "use a key of this server's environment",
+                id,
+            ));
+        }
+        if !allows(&record, address) {
+            return Err(refuse(
+                format!("the API key may not be used from {address}"),
+                "call from an allowed address, or make a key that allows this one",
+                id,
+            ));
+        }
+        Ok(Caller {
+            principal: record.owner.clone(),
+            scopes: record.scopes,
+            key: Some(Arc::new(record)),
+            address: Some(address),
+        })
+    }
+
+    /// Counts one metered request of `key`, or says when there is room again.
+    pub async fn reserve(&self, key: &KeyRecord) -> DoorAnswer {
+        let now = self.clock.now();
+        let plain = |failure| Refusal { failure, key: Some(key.id.clone()), retry_after: None, usage: None };
+        let reservation = self
+            .store
+            .reserve_quota(&key.id, self.limits(key), now)
+            .await
+            .map_err(|error| plain(error.into()))?;
+        let (usage, period) = match reservation {
+            Reservation::Granted(usage) => {
+                self.events.changed_for(&key.owner, &self.usage_uri);
+                return Ok(usage);
+            }
+            Reservation::Refused(usage, period) => (usage, period),
+        };
+        let (limit, used, reset_at, span) = match period {
+            Period::Month => (usage.limits.per_month, usage.month, usage.month_resets_at, "month"),
+            Period::Minute => (usage.limits.per_minute, usage.minute, usage.minute_resets_at, "minute"),
+        };
+        let wait = reset_at.duration_since(now).as_secs().max(0).unsigned_abs() + 1;
+        let failure = Failure::new(FailureKind::QuotaExceeded, format!("the limit of {limit} requests a {span} is used up"))
+            .hint(format!("wait until {reset_at}, or use a key of a higher tier"))
+            .fact("limit", limit)
+            .fact("used", used)
+            .fact("reset_at", reset_at.to_string());
+        Err(Refusal { retry_after: Some(wait), usage: Some(usage), ..plain(failure) })
+    }
+
+    /// Refuses a feature whose license has ended.
+    pub fn check_license(&self, feature: Feature) -> Result<(), Failure> {
+        match self.policy.license.expired_for(feature, self.clock.now()) {
+            None => Ok(()),
+            Some(end) => Err(Failure::new(
+                FailureKind::LicenseExpired,
+                format!("the license for `{}` ended at {end}", feature.name()),
+            )
+            .hint("install a new license with `hindcast license install FILE`, or remove the file to run as Community")
+            .fact("feature", feature.name())
+            .fact("expired_at", end.to_string())),
+        }
+    }
+}
+
+/// The token of a `Bearer` header; the scheme's name has no case.
+fn bearer(header: &str) -> Option<&str> {
+    let (scheme, token) = header.trim().split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+fn allows(key: &KeyRecord, address: IpAddr) -> bool {
+    // An IPv4 caller of a dual-stack socket shows up as ::ffff:a.b.c.d.
+    let address = address.to_canonical();
+    key.allowed_ips.is_empty() || key.allowed_ips.iter().any(|range| range.contains(&address))
+}

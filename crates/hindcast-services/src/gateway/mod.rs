@@ -1,0 +1,95 @@
+//! The door: who may come in, how often, under which license, and what is written down about it.
+
+mod admission;
+mod audit;
+mod keys;
+mod license;
+
+use std::sync::Arc;
+
+use hindcast_core::{
+    identity::{Environment, KeyRecord, Tier},
+    license::License,
+    quota::Limits,
+    store::MetadataStore,
+    time::Clock,
+};
+
+pub use admission::{DoorAnswer, Refusal};
+pub use audit::{AuditReport, AuditTrail, ChainVerdict};
+pub use keys::{KeyRequest, NewKey};
+pub use license::LicenseView;
+
+use crate::Events;
+
+/// The limits of each tier.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)]
+pub struct TierLimits {
+    pub free: Limits,
+    pub developer: Limits,
+    pub team: Limits,
+    pub enterprise: Limits,
+}
+
+impl TierLimits {
+    fn of(&self, tier: Tier) -> Limits {
+        match tier {
+            Tier::Free => self.free,
+            Tier::Developer => self.developer,
+            Tier::Team => self.team,
+            Tier::Enterprise => self.enterprise,
+        }
+    }
+}
+
+/// What the operator decided about the door.
+#[derive(Debug, Clone)]
+pub struct GatewayPolicy {
+    /// Which keys open it.
+    pub environment: Environment,
+    /// How much each tier may use.
+    pub tiers: TierLimits,
+    /// What the operator may use.
+    pub license: License,
+}
+
+/// Keys, limits, license and audit trail of one server.
+pub struct Gateway {
+    store: Arc<dyn MetadataStore>,
+    clock: Arc<dyn Clock>,
+    policy: GatewayPolicy,
+    audit: AuditTrail,
+    events: Events,
+    /// The URI under which usage is looked at.
+    usage_uri: Arc<str>,
+}
+
+impl Gateway {
+    /// The resource that shows a key's usage.
+    pub const USAGE_URI: &'static str = "hindcast://quota";
+
+    /// A gateway over a store.
+    pub fn new(
+        store: Arc<dyn MetadataStore>,
+        clock: Arc<dyn Clock>,
+        policy: GatewayPolicy,
+        audit: AuditTrail,
+        events: Events,
+    ) -> Self {
+        Self { store, clock, policy, audit, events, usage_uri: Self::USAGE_URI.into() }
+    }
+
+    /// The audit trail.
+    pub fn audit(&self) -> &AuditTrail {
+        &self.audit
+    }
+
+    /// What `key` may use.
+    pub fn limits(&self, key: &KeyRecord) -> Limits {
+        key.own_limits.unwrap_or_else(|| self.policy.tiers.of(key.tier))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,9 @@
+//! What hindcast does, without knowing over which wire it is asked.
+
+pub mod debug;
+pub mod events;
+pub mod failure;
+pub mod gateway;
+
+pub use events::Events;
+pub use failure::{Failure, FailureKind};

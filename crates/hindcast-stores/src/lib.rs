@@ -1,0 +1,5 @@
+//! Stores behind the seams of `hindcast-core`.
+
+mod sqlite;
+
+pub use sqlite::SqliteStore;

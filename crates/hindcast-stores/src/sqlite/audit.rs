@@ -1,0 +1,163 @@
+//! The audit trail in its tables.
+
+use std::borrow::Cow;
+
+use ed25519_dalek::SigningKey;
+use hindcast_core::{
+    Timestamp,
+    audit::{AuditFilter, AuditPage, AuditRecord, AuditRow, ChainHash, SignedHead},
+    identity::{KeyId, PrincipalId},
+    store::StoreError,
+};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+
+use super::{keys::nanoseconds, keys::timestamp, unavailable};
+
+const COLUMNS: &str = "seq, time, principal, key_id, ip, method, tool, target, session_id, outcome, duration_us, hash";
+
+/// Adds rows behind the last one.
+pub(super) struct Appender {
+    seq: u64,
+    hash: ChainHash,
+}
+
+impl Appender {
+    /// Reads the end inside the transaction: another process may have moved it.
+    pub(super) fn at_end(transaction: &Transaction<'_>) -> rusqlite::Result<Self> {
+        let end = head(transaction)?;
+        Ok(end.map_or(Self { seq: 0, hash: ChainHash::GENESIS }, |head| Self { seq: head.seq, hash: head.hash }))
+    }
+
+    pub(super) fn append(&mut self, transaction: &Transaction<'_>, record: &AuditRecord) -> rusqlite::Result<()> {
+        let seq = self.seq + 1;
+        let hash = ChainHash::of(self.hash, seq, record);
+        transaction
+            .prepare_cached(
+                "INSERT INTO audit (seq, time, principal, key_id, ip, method, tool, target, session_id, outcome, duration_us, hash)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+            )?
+            .execute(params![
+                seq,
+                nanoseconds(record.time),
+                record.principal.as_ref().map(|principal| &*principal.0),
+                record.key_id.as_ref().map(|key| &*key.0),
+                record.ip,
+                record.method,
+                record.tool,
+                record.target,
+                record.session_id,
+                record.outcome,
+                record.duration_us,
+                hash.0,
+            ])?;
+        (self.seq, self.hash) = (seq, hash);
+        Ok(())
+    }
+
+    pub(super) fn sign(self, transaction: &Transaction<'_>, key: &SigningKey) -> rusqlite::Result<()> {
+        let head = SignedHead::sign(self.seq, self.hash, key);
+        transaction
+            .prepare_cached("INSERT OR REPLACE INTO audit_head (only, seq, hash, signature) VALUES (1, ?1, ?2, ?3)")?
+            .execute(params![head.seq, head.hash.0, head.signature])?;
+        Ok(())
+    }
+}
+
+/// Gives a new trail its first row, and refuses one that another key signed: going on with a new
+/// key would vouch for rows that nobody checked.
+pub(super) fn open_trail(connection: &mut Connection, key: &SigningKey, now: Timestamp) -> Result<(), StoreError> {
+    let transaction = Transaction::new(connection, TransactionBehavior::Immediate).map_err(unavailable)?;
+    match head(&transaction).map_err(unavailable)? {
+        Some(head) if head == SignedHead::sign(head.seq, head.hash, key) => return Ok(()),
+        Some(_) => {
+            return Err(StoreError::Corrupt(
+                "the audit trail was not signed with this data folder's audit.key · hint: restore that file, or start with a new data folder".into(),
+            ));
+        }
+        None => {}
+    }
+    let mut appender = Appender::at_end(&transaction).map_err(unavailable)?;
+    let opening = AuditRecord {
+        time: now,
+        principal: None,
+        key_id: None,
+        ip: None,
+        method: "audit/open".into(),
+        tool: None,
+        target: None,
+        session_id: None,
+        outcome: "ok".into(),
+        duration_us: 0,
+    };
+    appender.append(&transaction, &opening).map_err(unavailable)?;
+    appender.sign(&transaction, key).map_err(unavailable)?;
+    transaction.commit().map_err(unavailable)
+}
+
+pub(super) fn head(connection: &Connection) -> rusqlite::Result<Option<SignedHead>> {
+    connection
+        .prepare_cached("SELECT seq, hash, signature FROM audit_head")?
+        .query_row([], |row| {
+            Ok(SignedHead { seq: row.get(0)?, hash: chain_hash(row, 1)?, signature: row.get(2)? })
+        })
+        .optional()
+}
+
+pub(super) fn rows(connection: &Connection, after: u64, limit: usize) -> rusqlite::Result<Vec<AuditRow>> {
+    connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM audit WHERE seq > ?1 ORDER BY seq LIMIT ?2"))?
+        .query_map(params![after, limit], row)?
+        .collect()
+}
+
+pub(super) fn search(connection: &Connection, filter: &AuditFilter) -> rusqlite::Result<AuditPage> {
+    let mut rows: Vec<_> = connection
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM audit
+             WHERE seq < ?1 AND time >= ?2 AND time <= ?3
+               AND (?4 IS NULL OR principal = ?4) AND (?5 IS NULL OR session_id = ?5)
+             ORDER BY seq DESC LIMIT ?6"
+        ))?
+        .query_map(
+            params![
+                filter.before.unwrap_or(i64::MAX as u64),
+                filter.start_time.map_or(i64::MIN, nanoseconds),
+                filter.end_time.map_or(i64::MAX, nanoseconds),
+                filter.principal.as_ref().map(|principal| &*principal.0),
+                filter.session_id,
+                filter.limit + 1,
+            ],
+            row,
+        )?
+        .collect::<rusqlite::Result<_>>()?;
+    let more = rows.len() > filter.limit;
+    rows.truncate(filter.limit);
+    Ok(AuditPage { rows, more })
+}
+
+fn row(row: &Row<'_>) -> rusqlite::Result<AuditRow> {
+    Ok(AuditRow {
+        seq: row.get(0)?,
+        record: AuditRecord {
+            time: timestamp(row.get(1)?),
+            principal: row.get::<_, Option<String>>(2)?.map(|text| PrincipalId(text.into())),
+            key_id: row.get::<_, Option<String>>(3)?.map(|text| KeyId(text.into())),
+            ip: row.get(4)?,
+            method: Cow::Owned(row.get(5)?),
+            tool: row.get(6)?,
+            target: row.get(7)?,
+            session_id: row.get(8)?,
+            outcome: Cow::Owned(row.get(9)?),
+            // A negative duration was never written by us: reading it as another number breaks the
+            // hash, which is what should happen.
+            duration_us: row.get::<_, i64>(10)?.cast_unsigned(),
+        },
+        hash: chain_hash(row, 11)?,
+    })
+}
+
+/// A hash of the wrong length was never written by us either, and matches nothing.
+fn chain_hash(row: &Row<'_>, column: usize) -> rusqlite::Result<ChainHash> {
+    let bytes: Vec<u8> = row.get(column)?;
+    Ok(ChainHash(bytes.try_into().unwrap_or([0xff; 32])))
+}

@@ -1,0 +1,130 @@
+//! The embedded store: one SQLite file is the truth.
+//!
+//! Writes go through one thread that puts whatever is waiting into one transaction, so that the cost
+//! of a commit is shared by all requests in flight and every answer still waits for its own.
+
+mod audit;
+mod keys;
+mod quota;
+mod schema;
+mod writer;
+
+use std::{path::Path, sync::Mutex};
+
+use async_trait::async_trait;
+use ed25519_dalek::SigningKey;
+use hindcast_core::{
+    Timestamp,
+    audit::{AuditFilter, AuditPage, AuditRecord, AuditRow, SignedHead},
+    identity::{KeyId, KeyRecord, SecretHash},
+    quota::{Limits, Reservation, Usage},
+    store::{MetadataStore, StoreError},
+};
+use rusqlite::Connection;
+
+use writer::Writer;
+
+/// Keys, usage and audit trail in one SQLite file. Several processes may hold the same file.
+pub struct SqliteStore {
+    writer: Writer,
+    /// For look-ups of some microseconds on the request path.
+    lookups: Mutex<Connection>,
+    /// For long reads, which must not hold up a look-up.
+    scans: std::sync::Arc<Mutex<Connection>>,
+}
+
+impl SqliteStore {
+    /// Opens or makes the file. A new trail starts with a row that says so, signed with `audit_key`;
+    /// a trail that was signed with another key is refused.
+    pub fn open(path: &Path, audit_key: SigningKey, now: Timestamp) -> Result<Self, StoreError> {
+        let mut connection = schema::open(path)?;
+        schema::migrate(&mut connection)?;
+        audit::open_trail(&mut connection, &audit_key, now)?;
+        Ok(Self {
+            writer: Writer::start(connection, audit_key)?,
+            lookups: Mutex::new(schema::open(path)?),
+            scans: std::sync::Arc::new(Mutex::new(schema::open(path)?)),
+        })
+    }
+
+    fn look_up<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        read(&lock(&self.lookups)).map_err(unavailable)
+    }
+
+    async fn scan<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let scans = self.scans.clone();
+        tokio::task::spawn_blocking(move || read(&lock(&scans)).map_err(unavailable))
+            .await
+            .map_err(|error| StoreError::Unavailable(error.to_string()))?
+    }
+}
+
+/// A reader that panicked left nothing half done: statements are reset when they are dropped.
+fn lock(connection: &Mutex<Connection>) -> std::sync::MutexGuard<'_, Connection> {
+    connection.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn unavailable(error: rusqlite::Error) -> StoreError {
+    match error {
+        rusqlite::Error::FromSqlConversionFailure(..)
+        | rusqlite::Error::InvalidColumnType(..)
+        | rusqlite::Error::IntegralValueOutOfRange(..) => StoreError::Corrupt(error.to_string()),
+        _ => StoreError::Unavailable(error.to_string()),
+    }
+}
+
+#[async_trait]
+impl MetadataStore for SqliteStore {
+    async fn insert_key(&self, key: KeyRecord) -> Result<(), StoreError> {
+        self.writer.run(move |unit| keys::insert(unit.transaction(), &key)).await
+    }
+
+    async fn find_key(&self, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
+        self.look_up(|connection| keys::find(connection, id))
+    }
+
+    async fn list_keys(&self) -> Result<Vec<KeyRecord>, StoreError> {
+        self.scan(keys::list).await
+    }
+
+    async fn replace_secret(&self, id: &KeyId, secret: SecretHash, now: Timestamp) -> Result<(), StoreError> {
+        let id = id.clone();
+        self.writer.run(move |unit| keys::replace_secret(unit.transaction(), &id, &secret, now)).await
+    }
+
+    async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<(), StoreError> {
+        let id = id.clone();
+        self.writer.run(move |unit| keys::revoke(unit.transaction(), &id, now)).await
+    }
+
+    async fn reserve_quota(&self, id: &KeyId, limits: Limits, now: Timestamp) -> Result<Reservation, StoreError> {
+        let id = id.clone();
+        self.writer.run(move |unit| quota::reserve(unit.transaction(), &id, limits, now)).await
+    }
+
+    async fn usage(&self, id: &KeyId, limits: Limits, now: Timestamp) -> Result<Usage, StoreError> {
+        self.look_up(|connection| quota::usage(connection, id, limits, now))
+    }
+
+    async fn append_audit(&self, record: AuditRecord) -> Result<(), StoreError> {
+        self.writer.run(move |unit| unit.append(&record)).await
+    }
+
+    async fn audit_head(&self) -> Result<Option<SignedHead>, StoreError> {
+        self.look_up(audit::head)
+    }
+
+    async fn audit_rows(&self, after: u64, limit: usize) -> Result<Vec<AuditRow>, StoreError> {
+        self.scan(move |connection| audit::rows(connection, after, limit)).await
+    }
+
+    async fn search_audit(&self, filter: AuditFilter) -> Result<AuditPage, StoreError> {
+        self.scan(move |connection| audit::search(connection, &filter)).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! The tables, and how an older file becomes a newer one.
+
+use std::{path::Path, time::Duration};
+
+use hindcast_core::store::StoreError;
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use super::unavailable;
+
+/// Each entry takes the file from the version of its index to the next. Entries are only ever added.
+const MIGRATIONS: [&str; 1] = ["
+    CREATE TABLE keys (
+        id           TEXT PRIMARY KEY,
+        name         TEXT NOT NULL,
+        owner        TEXT NOT NULL,
+        environment  TEXT NOT NULL,
+        tier         TEXT NOT NULL,
+        per_month    INTEGER,
+        per_minute   INTEGER,
+        scopes       TEXT NOT NULL,
+        secret_hash  BLOB NOT NULL,
+        created_at   INTEGER NOT NULL,
+        expires_at   INTEGER,
+        revoked_at   INTEGER,
+        rotated_at   INTEGER,
+        allowed_ips  TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+
+    -- The current windows only: a key's usage is one row that is updated in place.
+    CREATE TABLE usage (
+        key_id        TEXT PRIMARY KEY REFERENCES keys(id),
+        month         INTEGER NOT NULL,
+        month_used    INTEGER NOT NULL,
+        minute        INTEGER NOT NULL,
+        minute_used   INTEGER NOT NULL,
+        last_used_at  INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE audit (
+        seq          INTEGER PRIMARY KEY,
+        time         INTEGER NOT NULL,
+        principal    TEXT,
+        key_id       TEXT,
+        ip           TEXT,
+        method       TEXT NOT NULL,
+        tool         TEXT,
+        target       TEXT,
+        session_id   TEXT,
+        outcome      TEXT NOT NULL,
+        duration_us  INTEGER NOT NULL,
+        hash         BLOB NOT NULL
+    ) STRICT;
+
+    CREATE TABLE audit_head (
+        only       INTEGER PRIMARY KEY CHECK (only = 1),
+        seq        INTEGER NOT NULL,
+        hash       BLOB NOT NULL,
+        signature  TEXT NOT NULL
+    ) STRICT;
+"];
+
+/// A connection set up as every connection to the file must be.
+pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
+    let connection = Connection::open(path).map_err(unavailable)?;
+    connection.busy_timeout(Duration::from_secs(5)).map_err(unavailable)?;
+    // NORMAL in WAL mode keeps every commit when the process is killed; only a power failure can
+    // lose the last ones, and never half of one.
+    connection
+        .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;")
+        .map_err(unavailable)?;
+    Ok(connection)
+}
+
+/// Brings the file to the newest version, in one transaction.
+pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
+    let transaction = Transaction::new(connection, TransactionBehavior::Immediate).map_err(unavailable)?;
+    let version: usize =
+        transaction.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(unavailable)?;
+    let pending = MIGRATIONS.get(version..).ok_or_else(|| {
+        StoreError::Corrupt(format!(
+            "the file has version {version}, this program knows {} · hint: use the newer hindcast that made it",
+            MIGRATIONS.len()
+        ))
+    })?;
+    for migration in pending {
+        transaction.execute_batch(migration).map_err(unavailable)?;
+    }
+    transaction.pragma_update(None, "user_version", MIGRATIONS.len()).map_err(unavailable)?;
+    transaction.commit().map_err(unavailable)
+}
