@@ -229,8 +229,10 @@ impl FromStr for Environment {
     type Err = UnknownName;
 
     fn from_str(given: &str) -> Result<Self, UnknownName> {
-        [Self::Live, Self::Test].into_iter().find(|known| known.name() == given).ok_or_else(|| {
-            UnknownName { what: "environment", given: given.to_owned(), known: "live, test".into() }
+        [Self::Live, Self::Test].into_iter().find(|known| known.name() == given).ok_or_else(|| UnknownName {
+            what: "environment",
+            given: given.to_owned(),
+            known: "live, test".into(),
         })
     }
 }
@@ -294,12 +296,7 @@ pub struct Caller {
 impl Caller {
     /// The one user of a server on standard input and output.
     pub fn local() -> Self {
-        Self {
-            principal: PrincipalId::local(),
-            key: None,
-            scopes: ScopeSet::all(),
-            address: None,
-        }
+        Self { principal: PrincipalId::local(), key: None, scopes: ScopeSet::all(), address: None }
     }
 
     /// Whether this caller may do what needs `scope`.

@@ -71,10 +71,14 @@ pub enum LicenseError {
     #[error("the license file is not readable: {0} · hint: install the file again as it was issued")]
     Malformed(String),
     /// Nobody said to trust whoever signed it.
-    #[error("the license was signed by `{0}`, which is not a trusted issuer · hint: add that key to `license.issuers` if you trust it")]
+    #[error(
+        "the license was signed by `{0}`, which is not a trusted issuer · hint: add that key to `license.issuers` if you trust it"
+    )]
     UnknownIssuer(String),
     /// It was changed after it was signed.
-    #[error("the license's signature does not match its terms · hint: install the file again as it was issued")]
+    #[error(
+        "the license's signature does not match its terms · hint: install the file again as it was issued"
+    )]
     BadSignature,
 }
 
@@ -96,7 +100,8 @@ impl LicenseFile {
             return Err(LicenseError::UnknownIssuer(self.issuer.clone()));
         }
         let key: [u8; 32] = decode(&self.issuer)?;
-        let key = VerifyingKey::from_bytes(&key).map_err(|error| LicenseError::Malformed(error.to_string()))?;
+        let key =
+            VerifyingKey::from_bytes(&key).map_err(|error| LicenseError::Malformed(error.to_string()))?;
         let signature = Signature::from_bytes(&decode::<64>(&self.signature)?);
         key.verify_strict(self.terms.as_bytes(), &signature).map_err(|_| LicenseError::BadSignature)?;
         serde_json::from_str(&self.terms).map_err(|error| LicenseError::Malformed(error.to_string()))

@@ -45,7 +45,12 @@ pub trait MetadataStore: Send + Sync {
     async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<(), StoreError>;
 
     /// Counts one request against both limits, or none. Exact under concurrency.
-    async fn reserve_quota(&self, id: &KeyId, limits: Limits, now: Timestamp) -> Result<Reservation, StoreError>;
+    async fn reserve_quota(
+        &self,
+        id: &KeyId,
+        limits: Limits,
+        now: Timestamp,
+    ) -> Result<Reservation, StoreError>;
 
     /// Where the key stands, without counting.
     async fn usage(&self, id: &KeyId, limits: Limits, now: Timestamp) -> Result<Usage, StoreError>;

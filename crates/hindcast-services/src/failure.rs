@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 pub enum FailureKind {
     /// What was asked makes no sense.
     InvalidInput,
+    /// There is nothing to read at that URI.
+    ResourceNotFound,
     /// Nobody's fault but ours.
     Internal,
     /// No or a bad key.
@@ -83,9 +85,12 @@ impl std::error::Error for Failure {}
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Missing(_) | StoreError::Exists(_) => Self::new(FailureKind::InvalidInput, error.to_string()),
+            StoreError::Missing(_) | StoreError::Exists(_) => {
+                Self::new(FailureKind::InvalidInput, error.to_string())
+            }
             StoreError::Unavailable(_) | StoreError::Corrupt(_) => {
-                Self::new(FailureKind::Internal, error.to_string()).hint("try again; if it stays, run `hindcast doctor` on the server")
+                Self::new(FailureKind::Internal, error.to_string())
+                    .hint("try again; if it stays, run `hindcast doctor` on the server")
             }
         }
     }

@@ -106,9 +106,7 @@ impl SignedHead {
     fn is_signed_by(&self, key: &VerifyingKey) -> bool {
         let mut bytes = [0; 64];
         hex::decode_to_slice(&self.signature, &mut bytes).is_ok()
-            && key
-                .verify_strict(&Self::message(self.seq, self.hash), &Signature::from_bytes(&bytes))
-                .is_ok()
+            && key.verify_strict(&Self::message(self.seq, self.hash), &Signature::from_bytes(&bytes)).is_ok()
     }
 }
 

@@ -30,7 +30,11 @@ pub type DoorAnswer = Result<Usage, Refusal>;
 impl Gateway {
     /// Finds out who shows this `Authorization` header. Says no more to a stranger than that the key
     /// is unknown; says to the holder of a real key why it does not open.
-    pub async fn authenticate(&self, authorization: Option<&str>, address: IpAddr) -> Result<Caller, Refusal> {
+    pub async fn authenticate(
+        &self,
+        authorization: Option<&str>,
+        address: IpAddr,
+    ) -> Result<Caller, Refusal> {
         let refuse = |details: String, hint: &str, key: Option<KeyId>| Refusal {
             failure: Failure::new(FailureKind::AuthenticationFailed, details).hint(hint),
             key,
@@ -38,12 +42,26 @@ impl Gateway {
             usage: None,
         };
         let header = authorization.ok_or_else(|| {
-            refuse("there is no API key in the request".into(), "send `Authorization: Bearer YOUR_API_KEY`", None)
+            refuse(
+                "there is no API key in the request".into(),
+                "send `Authorization: Bearer YOUR_API_KEY`",
+                None,
+            )
         })?;
         let text = bearer(header).ok_or_else(|| {
-            refuse("the Authorization header is not of the form `Bearer KEY`".into(), "send `Authorization: Bearer YOUR_API_KEY`", None)
+            refuse(
+                "the Authorization header is not of the form `Bearer KEY`".into(),
+                "send `Authorization: Bearer YOUR_API_KEY`",
+                None,
+            )
         })?;
-        let unknown = |key| refuse("the API key is not known here".into(), "check the key, or make one with `hindcast keys create`", key);
+        let unknown = |key| {
+            refuse(
+                "the API key is not known here".into(),
+                "check the key, or make one with `hindcast keys create`",
+                key,
+            )
+        };
         let (environment, id) = keys::parse(text).ok_or_else(|| unknown(None))?;
         let found = self.store.find_key(&id).await.map_err(|error| Refusal {
             failure: error.into(),
@@ -57,14 +75,25 @@ impl Gateway {
             return Err(unknown(id));
         }
         if record.revoked_at.is_some() {
-            return Err(refuse("the API key was revoked".into(), "make another with `hindcast keys create`", id));
+            return Err(refuse(
+                "the API key was revoked".into(),
+                "make another with `hindcast keys create`",
+                id,
+            ));
         }
         if record.expires_at.is_some_and(|end| self.clock.now() >= end) {
-            return Err(refuse("the API key has expired".into(), "make another with `hindcast keys create`", id));
+            return Err(refuse(
+                "the API key has expired".into(),
+                "make another with `hindcast keys create`",
+                id,
+            ));
         }
         if environment != self.policy.environment || record.environment != environment {
             return Err(refuse(
-                format!("the API key is for the {environment} environment, this server is {}", self.policy.environment),
+                format!(
+                    "the API key is for the {environment} environment, this server is {}",
+                    self.policy.environment
+                ),
                 "use a key of this server's environment",
                 id,
             ));
@@ -105,11 +134,14 @@ impl Gateway {
             Period::Minute => (usage.limits.per_minute, usage.minute, usage.minute_resets_at, "minute"),
         };
         let wait = reset_at.duration_since(now).as_secs().max(0).unsigned_abs() + 1;
-        let failure = Failure::new(FailureKind::QuotaExceeded, format!("the limit of {limit} requests a {span} is used up"))
-            .hint(format!("wait until {reset_at}, or use a key of a higher tier"))
-            .fact("limit", limit)
-            .fact("used", used)
-            .fact("reset_at", reset_at.to_string());
+        let failure = Failure::new(
+            FailureKind::QuotaExceeded,
+            format!("the limit of {limit} requests a {span} is used up"),
+        )
+        .hint(format!("wait until {reset_at}, or use a key of a higher tier"))
+        .fact("limit", limit)
+        .fact("used", used)
+        .fact("reset_at", reset_at.to_string());
         Err(Refusal { retry_after: Some(wait), usage: Some(usage), ..plain(failure) })
     }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use ed25519_dalek::VerifyingKey;
 use hindcast_core::{
     audit::{
-        AuditFilter, AuditRecord, AuditRow, BadRow, ChainVerifier, ExportFooter, ExportHeader, Problem, SignedHead,
+        AuditFilter, AuditPage, AuditRecord, AuditRow, BadRow, ChainVerifier, ExportFooter, ExportHeader,
+        Problem, SignedHead,
     },
     progress::Progress,
     store::{MetadataStore, StoreError},
@@ -68,6 +69,11 @@ impl AuditTrail {
         Ok(())
     }
 
+    /// One page of what matches.
+    pub async fn search(&self, filter: AuditFilter) -> Result<AuditPage, Failure> {
+        Ok(self.store.search_audit(filter).await?)
+    }
+
     /// The signed end of the trail.
     pub async fn head(&self) -> Result<Option<SignedHead>, Failure> {
         Ok(self.store.audit_head().await?)
@@ -75,7 +81,7 @@ impl AuditTrail {
 
     /// One page of what matches, together with a check of the whole chain.
     pub async fn report(&self, filter: AuditFilter, progress: &dyn Progress) -> Result<AuditReport, Failure> {
-        let page = self.store.search_audit(filter).await?;
+        let page = self.search(filter).await?;
         let next = page.rows.last().filter(|_| page.more).map(|row| row.seq);
         Ok(AuditReport { next, verdict: self.verify(progress).await?, rows: page.rows })
     }
@@ -94,7 +100,11 @@ impl AuditTrail {
 
     /// Writes the trail line by line to `sink`, up to and including its signed head. A chain that
     /// does not hold is not exported.
-    pub async fn export(&self, sink: &mut (dyn std::io::Write + Send), progress: &dyn Progress) -> Result<u64, Failure> {
+    pub async fn export(
+        &self,
+        sink: &mut (dyn std::io::Write + Send),
+        progress: &dyn Progress,
+    ) -> Result<u64, Failure> {
         let mut verifier = ChainVerifier::default();
         write_line(sink, &ExportHeader::new(&self.public_key))?;
         let total = self.store.audit_head().await?.map(|head| head.seq);
@@ -104,8 +114,10 @@ impl AuditTrail {
                 Ok(verifier.rows())
             }
             Ok(None) => Err(Failure::new(FailureKind::Internal, "the export was given up")),
-            Err(WalkError::Broken(bad)) => Err(Failure::new(FailureKind::Internal, format!("the trail is broken: {bad}"))
-                .hint("restore the data folder from a backup taken before that row")),
+            Err(WalkError::Broken(bad)) => {
+                Err(Failure::new(FailureKind::Internal, format!("the trail is broken: {bad}"))
+                    .hint("restore the data folder from a backup taken before that row"))
+            }
             Err(WalkError::Failed(failure)) => Err(failure),
         }
     }
@@ -160,7 +172,8 @@ enum WalkError {
 }
 
 fn write_line(sink: &mut (dyn std::io::Write + Send), value: &impl serde::Serialize) -> Result<(), Failure> {
-    let failed = |error: String| Failure::new(FailureKind::Internal, format!("cannot write the export: {error}"));
+    let failed =
+        |error: String| Failure::new(FailureKind::Internal, format!("cannot write the export: {error}"));
     let line = serde_json::to_string(value).map_err(|error| failed(error.to_string()))?;
     writeln!(sink, "{line}").map_err(|error| failed(error.to_string()))
 }

@@ -129,7 +129,8 @@ fn key_text(environment: Environment, id: &str) -> Result<String, Failure> {
 /// The parts of a key's text that may be looked at before its secret is checked.
 pub(super) fn parse(text: &str) -> Option<(Environment, KeyId)> {
     let (environment, rest) = text.strip_prefix("kdb_")?.split_once('_')?;
-    let well_formed = rest.len() == ID_LETTERS + SECRET_LETTERS && rest.bytes().all(|letter| ALPHABET.contains(&letter));
+    let well_formed =
+        rest.len() == ID_LETTERS + SECRET_LETTERS && rest.bytes().all(|letter| ALPHABET.contains(&letter));
     well_formed.then_some(())?;
     Some((environment.parse().ok()?, KeyId(Arc::from(&rest[..ID_LETTERS]))))
 }
@@ -146,7 +147,8 @@ pub(super) fn opens(text: &str, record: &KeyRecord) -> bool {
 
 fn letters<const N: usize>() -> Result<String, Failure> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Failure::new(FailureKind::Internal, format!("the system gives no random bytes: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Failure::new(FailureKind::Internal, format!("the system gives no random bytes: {error}"))
+    })?;
     Ok(bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect())
 }

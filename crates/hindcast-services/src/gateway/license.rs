@@ -56,12 +56,12 @@ impl Gateway {
         };
         let days_left = terms.expires_at.map(|end| end.duration_since(now).as_hours().div_euclid(24));
         let notice = match (state, terms.expires_at) {
-            (LicenseState::ExpiresSoon, Some(end)) => {
-                Some(format!("the license ends at {end}; its features stop working then · hint: renew it and run `hindcast license install FILE`"))
-            }
-            (LicenseState::Expired, Some(end)) => {
-                Some(format!("the license ended at {end}; its features answer with an error · hint: renew it, or remove the file to run as Community"))
-            }
+            (LicenseState::ExpiresSoon, Some(end)) => Some(format!(
+                "the license ends at {end}; its features stop working then · hint: renew it and run `hindcast license install FILE`"
+            )),
+            (LicenseState::Expired, Some(end)) => Some(format!(
+                "the license ended at {end}; its features answer with an error · hint: renew it, or remove the file to run as Community"
+            )),
             _ => None,
         };
         LicenseView {

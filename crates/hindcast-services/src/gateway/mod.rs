@@ -8,7 +8,8 @@ mod license;
 use std::sync::Arc;
 
 use hindcast_core::{
-    identity::{Environment, KeyRecord, Tier},
+    audit::AuditRecord,
+    identity::{Environment, KeyRecord, PrincipalId, Tier},
     license::License,
     quota::Limits,
     store::MetadataStore,
@@ -20,7 +21,7 @@ pub use audit::{AuditReport, AuditTrail, ChainVerdict};
 pub use keys::{KeyRequest, NewKey};
 pub use license::LicenseView;
 
-use crate::Events;
+use crate::{Events, Failure};
 
 /// The limits of each tier.
 #[derive(Debug, Clone, Copy)]
@@ -83,6 +84,23 @@ impl Gateway {
     /// The audit trail.
     pub fn audit(&self) -> &AuditTrail {
         &self.audit
+    }
+
+    /// Writes down what the operator did on the command line.
+    pub async fn record_operator(&self, method: &'static str, target: &str) -> Result<(), Failure> {
+        let record = AuditRecord {
+            time: self.clock.now(),
+            principal: Some(PrincipalId::local()),
+            key_id: None,
+            ip: None,
+            method: method.into(),
+            tool: None,
+            target: Some(target.into()),
+            session_id: None,
+            outcome: "ok".into(),
+            duration_us: 0,
+        };
+        self.audit.append(record).await
     }
 
     /// What `key` may use.

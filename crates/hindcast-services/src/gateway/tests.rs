@@ -88,7 +88,8 @@ async fn a_key_opens_until_it_is_rotated_revoked_or_expired() {
 #[tokio::test]
 async fn a_key_of_another_environment_or_address_does_not_open() {
     let stage = stage();
-    let test = stage.gateway.create_key(KeyRequest { environment: Environment::Test, ..request() }).await.unwrap();
+    let test =
+        stage.gateway.create_key(KeyRequest { environment: Environment::Test, ..request() }).await.unwrap();
     assert!(test.text.starts_with("kdb_test_"));
     assert!(stage.try_key(&test.text, HOME).await.unwrap_err().contains("test environment"));
     // A test key that calls itself a live one is a stranger.
@@ -106,7 +107,16 @@ async fn a_key_of_another_environment_or_address_does_not_open() {
 async fn whatever_is_not_a_bearer_key_is_refused_alike() {
     let stage = stage();
     let key = stage.gateway.create_key(request()).await.unwrap().text;
-    for header in ["", "Bearer", "Bearer ", "Basic abc", &key, &format!("Bearer {key}x"), "Bearer kdb_live_", "Bearer kdb_live_äöü"] {
+    for header in [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Basic abc",
+        &key,
+        &format!("Bearer {key}x"),
+        "Bearer kdb_live_",
+        "Bearer kdb_live_äöü",
+    ] {
         let refusal = stage.gateway.authenticate(Some(header), HOME).await.unwrap_err();
         assert_eq!(refusal.failure.kind, FailureKind::AuthenticationFailed, "{header}");
         assert!(refusal.failure.hint.is_some(), "{header}");

@@ -13,7 +13,8 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehav
 
 use super::{keys::nanoseconds, keys::timestamp, unavailable};
 
-const COLUMNS: &str = "seq, time, principal, key_id, ip, method, tool, target, session_id, outcome, duration_us, hash";
+const COLUMNS: &str =
+    "seq, time, principal, key_id, ip, method, tool, target, session_id, outcome, duration_us, hash";
 
 /// Adds rows behind the last one.
 pub(super) struct Appender {
@@ -25,10 +26,17 @@ impl Appender {
     /// Reads the end inside the transaction: another process may have moved it.
     pub(super) fn at_end(transaction: &Transaction<'_>) -> rusqlite::Result<Self> {
         let end = head(transaction)?;
-        Ok(end.map_or(Self { seq: 0, hash: ChainHash::GENESIS }, |head| Self { seq: head.seq, hash: head.hash }))
+        Ok(end.map_or(Self { seq: 0, hash: ChainHash::GENESIS }, |head| Self {
+            seq: head.seq,
+            hash: head.hash,
+        }))
     }
 
-    pub(super) fn append(&mut self, transaction: &Transaction<'_>, record: &AuditRecord) -> rusqlite::Result<()> {
+    pub(super) fn append(
+        &mut self,
+        transaction: &Transaction<'_>,
+        record: &AuditRecord,
+    ) -> rusqlite::Result<()> {
         let seq = self.seq + 1;
         let hash = ChainHash::of(self.hash, seq, record);
         transaction
@@ -57,7 +65,9 @@ impl Appender {
     pub(super) fn sign(self, transaction: &Transaction<'_>, key: &SigningKey) -> rusqlite::Result<()> {
         let head = SignedHead::sign(self.seq, self.hash, key);
         transaction
-            .prepare_cached("INSERT OR REPLACE INTO audit_head (only, seq, hash, signature) VALUES (1, ?1, ?2, ?3)")?
+            .prepare_cached(
+                "INSERT OR REPLACE INTO audit_head (only, seq, hash, signature) VALUES (1, ?1, ?2, ?3)",
+            )?
             .execute(params![head.seq, head.hash.0, head.signature])?;
         Ok(())
     }
@@ -65,13 +75,23 @@ impl Appender {
 
 /// Gives a new trail its first row, and refuses one that another key signed: going on with a new
 /// key would vouch for rows that nobody checked.
-pub(super) fn open_trail(connection: &mut Connection, key: &SigningKey, now: Timestamp) -> Result<(), StoreError> {
+pub(super) fn open_trail(
+    connection: &mut Connection,
+    key: &SigningKey,
+    now: Timestamp,
+) -> Result<(), StoreError> {
     let transaction = Transaction::new(connection, TransactionBehavior::Immediate).map_err(unavailable)?;
     match head(&transaction).map_err(unavailable)? {
         Some(head) if head == SignedHead::sign(head.seq, head.hash, key) => return Ok(()),
         Some(_) => {
             return Err(StoreError::Corrupt(
                 "the audit trail was not signed with this data folder's audit.key · hint: restore that file, or start with a new data folder".into(),
+            ));
+        }
+        None if !rows(&transaction, 0, 1).map_err(unavailable)?.is_empty() => {
+            return Err(StoreError::Corrupt(
+                "the audit trail has lost its signed head · hint: restore the data folder from a backup"
+                    .into(),
             ));
         }
         None => {}

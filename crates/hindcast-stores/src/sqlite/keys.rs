@@ -111,7 +111,10 @@ fn key(row: &Row<'_>) -> rusqlite::Result<KeyRecord> {
     })
 }
 
-fn parsed<T: FromStr<Err: Error + Send + Sync + 'static>>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+fn parsed<T: FromStr<Err: Error + Send + Sync + 'static>>(
+    row: &Row<'_>,
+    column: usize,
+) -> rusqlite::Result<T> {
     row.get::<_, String>(column)?.parse().map_err(|error| unreadable(column, Type::Text, error))
 }
 

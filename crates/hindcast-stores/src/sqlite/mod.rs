@@ -22,11 +22,12 @@ use hindcast_core::{
 };
 use rusqlite::Connection;
 
-use writer::Writer;
+use writer::{Unit, Writer};
 
 /// Keys, usage and audit trail in one SQLite file. Several processes may hold the same file.
 pub struct SqliteStore {
-    writer: Writer,
+    /// None for a store that is only looked at.
+    writer: Option<Writer>,
     /// For look-ups of some microseconds on the request path.
     lookups: Mutex<Connection>,
     /// For long reads, which must not hold up a look-up.
@@ -41,10 +42,32 @@ impl SqliteStore {
         schema::migrate(&mut connection)?;
         audit::open_trail(&mut connection, &audit_key, now)?;
         Ok(Self {
-            writer: Writer::start(connection, audit_key)?,
+            writer: Some(Writer::start(connection, audit_key)?),
             lookups: Mutex::new(schema::open(path)?),
             scans: std::sync::Arc::new(Mutex::new(schema::open(path)?)),
         })
+    }
+
+    /// Opens the file only to look at it, in whatever state it is.
+    pub fn inspect(path: &Path) -> Result<Self, StoreError> {
+        if !path.exists() {
+            return Err(StoreError::Missing(format!("store at `{}`", path.display())));
+        }
+        Ok(Self {
+            writer: None,
+            lookups: Mutex::new(schema::open(path)?),
+            scans: std::sync::Arc::new(Mutex::new(schema::open(path)?)),
+        })
+    }
+
+    async fn write<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Unit<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        match &self.writer {
+            Some(writer) => writer.run(job).await,
+            None => Err(StoreError::Unavailable("it is open for looking only".into())),
+        }
     }
 
     fn look_up<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
@@ -79,7 +102,7 @@ fn unavailable(error: rusqlite::Error) -> StoreError {
 #[async_trait]
 impl MetadataStore for SqliteStore {
     async fn insert_key(&self, key: KeyRecord) -> Result<(), StoreError> {
-        self.writer.run(move |unit| keys::insert(unit.transaction(), &key)).await
+        self.write(move |unit| keys::insert(unit.transaction(), &key)).await
     }
 
     async fn find_key(&self, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
@@ -92,17 +115,22 @@ impl MetadataStore for SqliteStore {
 
     async fn replace_secret(&self, id: &KeyId, secret: SecretHash, now: Timestamp) -> Result<(), StoreError> {
         let id = id.clone();
-        self.writer.run(move |unit| keys::replace_secret(unit.transaction(), &id, &secret, now)).await
+        self.write(move |unit| keys::replace_secret(unit.transaction(), &id, &secret, now)).await
     }
 
     async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<(), StoreError> {
         let id = id.clone();
-        self.writer.run(move |unit| keys::revoke(unit.transaction(), &id, now)).await
+        self.write(move |unit| keys::revoke(unit.transaction(), &id, now)).await
     }
 
-    async fn reserve_quota(&self, id: &KeyId, limits: Limits, now: Timestamp) -> Result<Reservation, StoreError> {
+    async fn reserve_quota(
+        &self,
+        id: &KeyId,
+        limits: Limits,
+        now: Timestamp,
+    ) -> Result<Reservation, StoreError> {
         let id = id.clone();
-        self.writer.run(move |unit| quota::reserve(unit.transaction(), &id, limits, now)).await
+        self.write(move |unit| quota::reserve(unit.transaction(), &id, limits, now)).await
     }
 
     async fn usage(&self, id: &KeyId, limits: Limits, now: Timestamp) -> Result<Usage, StoreError> {
@@ -110,7 +138,7 @@ impl MetadataStore for SqliteStore {
     }
 
     async fn append_audit(&self, record: AuditRecord) -> Result<(), StoreError> {
-        self.writer.run(move |unit| unit.append(&record)).await
+        self.write(move |unit| unit.append(&record)).await
     }
 
     async fn audit_head(&self) -> Result<Option<SignedHead>, StoreError> {

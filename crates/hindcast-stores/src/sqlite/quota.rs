@@ -41,7 +41,12 @@ pub(super) fn reserve(
     Ok(Reservation::Granted(after))
 }
 
-pub(super) fn usage(connection: &Connection, id: &KeyId, limits: Limits, now: Timestamp) -> rusqlite::Result<Usage> {
+pub(super) fn usage(
+    connection: &Connection,
+    id: &KeyId,
+    limits: Limits,
+    now: Timestamp,
+) -> rusqlite::Result<Usage> {
     let windows = Windows::at(now);
     let stored: Option<(i64, u64, i64, u64)> = connection
         .prepare_cached("SELECT month, month_used, minute, minute_used FROM usage WHERE key_id = ?1")?

@@ -1,0 +1,189 @@
+//! Dispatch: find it, check the right to it, do it, write down what was done.
+
+use std::{sync::Arc, time::Instant};
+
+use futures::FutureExt as _;
+use hindcast_core::{
+    Timestamp,
+    audit::AuditRecord,
+    identity::{Caller, Scope},
+    progress::Progress,
+    time::Clock,
+};
+use hindcast_services::{Events, Failure, FailureKind, debug::DebugService, gateway::Gateway};
+use serde_json::{Map, Value};
+
+use crate::{
+    catalogue::ErrorKind,
+    prompts,
+    registry::{Answer, Call, Content, Finished, RegisteredTool, Registry, ResourceRoom, ToolNames},
+    resources, tools,
+};
+
+/// What the server is put together from.
+pub struct AppParts {
+    /// Keys, limits, license, audit trail.
+    pub gateway: Arc<Gateway>,
+    /// Debug sessions.
+    pub debug: Arc<DebugService>,
+    /// Where services announce changes.
+    pub events: Events,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// How tool names are listed.
+    pub tool_names: ToolNames,
+}
+
+/// The server behind its transports.
+pub struct App {
+    pub(crate) registry: Registry,
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) events: Events,
+    pub(crate) tool_names: ToolNames,
+    clock: Arc<dyn Clock>,
+}
+
+impl App {
+    /// Declares everything there is.
+    pub fn new(parts: AppParts) -> Arc<Self> {
+        let mut registry = Registry::default();
+        tools::declare(&mut registry, &parts);
+        resources::declare(&mut registry, &parts);
+        prompts::declare(&mut registry);
+        Arc::new(Self {
+            registry,
+            gateway: parts.gateway,
+            events: parts.events,
+            tool_names: parts.tool_names,
+            clock: parts.clock,
+        })
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Calls a tool. Once begun it is finished and written down, whatever becomes of the caller.
+    pub(crate) async fn call_tool(
+        self: &Arc<Self>,
+        caller: Caller,
+        name: String,
+        arguments: Map<String, Value>,
+        progress: Arc<dyn Progress>,
+    ) -> Result<Answer<Value>, Failure> {
+        let app = self.clone();
+        let work = tokio::spawn(async move {
+            let started = Instant::now();
+            let record = app.record(&caller, "tools/call");
+            let (name, finished) = match app.registry.tool(&name) {
+                Some(tool) => {
+                    let call = Call { caller: caller.clone(), progress };
+                    (tool.declaration.name.to_owned(), app.run_tool(tool, call, arguments).await)
+                }
+                None => {
+                    let result = Err(app.unknown_tool(&name));
+                    // An unknown name is the caller's own text: it may be long, or be anything.
+                    (name.chars().take(80).collect(), Finished { target: None, result })
+                }
+            };
+            let record = AuditRecord { tool: Some(name), target: finished.target, ..record };
+            app.write_down(record, started, finished.result).await
+        });
+        work.await.unwrap_or_else(|_| Err(panicked()))
+    }
+
+    async fn run_tool(&self, tool: &RegisteredTool, call: Call, arguments: Map<String, Value>) -> Finished {
+        let declaration = tool.declaration;
+        let allowed = require(&call.caller, declaration.scope, declaration.name)
+            .and_then(|()| declaration.feature.map_or(Ok(()), |feature| self.gateway.check_license(feature)));
+        if let Err(failure) = allowed {
+            return Finished { target: None, result: Err(failure) };
+        }
+        // A panic in a tool ends the call, not the server, and is written down like any failure.
+        let run = std::panic::AssertUnwindSafe(tool.run(call, arguments));
+        run.catch_unwind().await.unwrap_or_else(|_| Finished { target: None, result: Err(panicked()) })
+    }
+
+    fn unknown_tool(&self, name: &str) -> Failure {
+        let failure = Failure::new(FailureKind::InvalidInput, format!("there is no tool `{name}`"));
+        match self.registry.nearest_tool(name) {
+            Some(nearest) => failure.hint(format!("did you mean `{nearest}`?")),
+            None => failure.hint("`tools/list` shows all tools"),
+        }
+    }
+
+    /// Reads a resource.
+    pub(crate) async fn read_resource(&self, caller: &Caller, uri: &str) -> Result<Content, Failure> {
+        let started = Instant::now();
+        let target = Some(uri.chars().take(200).collect());
+        let record = AuditRecord { target, ..self.record(caller, "resources/read") };
+        let result = match self.room(caller, uri) {
+            Ok(room) => room.read(caller, uri).await,
+            Err(failure) => Err(failure),
+        };
+        self.write_down(record, started, result).await
+    }
+
+    /// The room that `uri` belongs to, if the caller may read there.
+    pub(crate) fn room(&self, caller: &Caller, uri: &str) -> Result<&dyn ResourceRoom, Failure> {
+        for room in self.registry.rooms() {
+            if let Some(scope) = room.scope(uri) {
+                require(caller, scope, uri)?;
+                return Ok(&**room);
+            }
+        }
+        Err(Failure::new(FailureKind::ResourceNotFound, format!("there is no resource `{uri}`"))
+            .fact("uri", uri))
+    }
+
+    fn record(&self, caller: &Caller, method: &'static str) -> AuditRecord {
+        AuditRecord {
+            time: self.now(),
+            principal: Some(caller.principal.clone()),
+            key_id: caller.key.as_ref().map(|key| key.id.clone()),
+            ip: caller.address.map(|address| address.to_canonical().to_string()),
+            method: method.into(),
+            tool: None,
+            target: None,
+            session_id: None,
+            outcome: "ok".into(),
+            duration_us: 0,
+        }
+    }
+
+    /// Appends to the audit trail before the answer goes out: what cannot be written down is not
+    /// answered.
+    async fn write_down<T>(
+        &self,
+        record: AuditRecord,
+        started: Instant,
+        result: Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let outcome =
+            result.as_ref().err().map_or("ok", |failure| ErrorKind::from(failure.kind).entry().outcome);
+        let record = AuditRecord {
+            time: self.now(),
+            outcome: outcome.into(),
+            duration_us: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
+            ..record
+        };
+        self.gateway.audit().append(record).await?;
+        result
+    }
+}
+
+fn require(caller: &Caller, scope: Option<Scope>, what: &str) -> Result<(), Failure> {
+    match scope {
+        Some(scope) if !caller.may(Some(scope)) => {
+            Err(Failure::new(FailureKind::PermissionDenied, format!("`{what}` needs the scope `{scope}`"))
+                .hint(format!("use a key that has `{scope}`: `hindcast keys create --scope {scope} …`"))
+                .fact("required_scope", scope.name()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn panicked() -> Failure {
+    Failure::new(FailureKind::Internal, "the call ended in a fault of the server; the server goes on")
+        .hint("report it with the server's log, which has the place")
+}

@@ -1,0 +1,207 @@
+//! The one table of errors: code, message, HTTP status, remedy.
+
+use hindcast_services::{Failure, FailureKind};
+use serde_json::{Map, Value, json};
+
+/// Every error that leaves the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum ErrorKind {
+    ParseError,
+    InvalidRequest,
+    MethodNotFound,
+    InvalidParams,
+    ResourceNotFound,
+    InternalError,
+    AuthenticationFailed,
+    QuotaExceeded,
+    PermissionDenied,
+    ProcessNotFound,
+    NotAttached,
+    BreakpointFailed,
+    HistoryUnavailable,
+    DocumentNotFound,
+    SchemaValidationFailed,
+    LicenseExpired,
+}
+
+/// A row of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// Which error it is.
+    pub kind: ErrorKind,
+    /// The JSON-RPC code.
+    pub code: i32,
+    /// The JSON-RPC message, word for word.
+    pub message: &'static str,
+    /// The HTTP status of a plain JSON answer; what went wrong inside a tool is still an answer.
+    pub status: u16,
+    /// The name in the audit trail.
+    pub outcome: &'static str,
+    /// What it means.
+    pub description: &'static str,
+    /// What to do where the error itself does not say.
+    pub remedy: &'static str,
+}
+
+const fn entry(
+    kind: ErrorKind,
+    (code, status): (i32, u16),
+    message: &'static str,
+    outcome: &'static str,
+    description: &'static str,
+    remedy: &'static str,
+) -> Entry {
+    Entry { kind, code, message, status, outcome, description, remedy }
+}
+
+/// All errors, in the order of the wire contract.
+#[rustfmt::skip]
+pub const TABLE: [Entry; 16] = [
+    entry(ErrorKind::ParseError, (-32700, 400), "Parse error", "parse_error",
+        "Invalid JSON", "send one JSON object, encoded as UTF-8, nested no deeper than 128 levels"),
+    entry(ErrorKind::InvalidRequest, (-32600, 400), "Invalid Request", "invalid_request",
+        "Request object invalid", "send `jsonrpc` \"2.0\", an `id` that is an integer or a short string, a `method` and an object as `params`"),
+    entry(ErrorKind::MethodNotFound, (-32601, 200), "Method not found", "method_not_found",
+        "Method does not exist", "use a method of the Model Context Protocol; tools are called with `tools/call`"),
+    entry(ErrorKind::InvalidParams, (-32602, 200), "Invalid params", "invalid_params",
+        "Invalid method parameters", "compare the parameters with the schema that `tools/list` shows"),
+    entry(ErrorKind::ResourceNotFound, (-32602, 200), "Resource not found", "resource_not_found",
+        "There is no resource at that URI", "`resources/list` and `resources/templates/list` show what can be read"),
+    entry(ErrorKind::InternalError, (-32603, 500), "Internal error", "internal_error",
+        "Internal server error", "try again; if it stays, look at the server's log"),
+    entry(ErrorKind::AuthenticationFailed, (-32001, 401), "Authentication failed", "authentication_failed",
+        "Invalid or missing API key", "send `Authorization: Bearer YOUR_API_KEY`"),
+    entry(ErrorKind::QuotaExceeded, (-32002, 429), "Quota exceeded", "quota_exceeded",
+        "API quota limit reached", "wait until `reset_at`, or use a key of a higher tier"),
+    entry(ErrorKind::PermissionDenied, (-32003, 200), "Permission denied", "permission_denied",
+        "Insufficient permissions", "use a key that has the scope named in the error"),
+    entry(ErrorKind::ProcessNotFound, (-32004, 200), "Process not found", "process_not_found",
+        "Target process does not exist", "check the process id; the process may have ended"),
+    entry(ErrorKind::NotAttached, (-32005, 200), "Not attached", "not_attached",
+        "No process currently attached", "attach with `debugger/attach` first"),
+    entry(ErrorKind::BreakpointFailed, (-32006, 200), "Breakpoint failed", "breakpoint_failed",
+        "Could not set breakpoint", "choose one of the places named in the error"),
+    entry(ErrorKind::HistoryUnavailable, (-32007, 200), "History unavailable", "history_unavailable",
+        "Time-travel history not available", "launch the program with recording on"),
+    entry(ErrorKind::DocumentNotFound, (-32008, 200), "Document not found", "document_not_found",
+        "XML document not found", "check the path; it must lie below an allowed folder"),
+    entry(ErrorKind::SchemaValidationFailed, (-32009, 200), "Schema validation failed", "schema_validation_failed",
+        "Document does not match schema", "mend the violations listed in the error"),
+    entry(ErrorKind::LicenseExpired, (-32010, 200), "License expired", "license_expired",
+        "License has expired", "install a new license with `hindcast license install FILE`"),
+];
+
+impl ErrorKind {
+    /// The row of this error.
+    pub fn entry(self) -> &'static Entry {
+        // The table is in the order of the enum; a test holds it there.
+        &TABLE[self as usize]
+    }
+}
+
+impl From<FailureKind> for ErrorKind {
+    fn from(kind: FailureKind) -> Self {
+        match kind {
+            FailureKind::InvalidInput => Self::InvalidParams,
+            FailureKind::ResourceNotFound => Self::ResourceNotFound,
+            FailureKind::Internal => Self::InternalError,
+            FailureKind::AuthenticationFailed => Self::AuthenticationFailed,
+            FailureKind::QuotaExceeded => Self::QuotaExceeded,
+            FailureKind::PermissionDenied => Self::PermissionDenied,
+            FailureKind::ProcessNotFound => Self::ProcessNotFound,
+            FailureKind::NotAttached => Self::NotAttached,
+            FailureKind::BreakpointFailed => Self::BreakpointFailed,
+            FailureKind::HistoryUnavailable => Self::HistoryUnavailable,
+            FailureKind::DocumentNotFound => Self::DocumentNotFound,
+            FailureKind::SchemaInvalid => Self::SchemaValidationFailed,
+            FailureKind::LicenseExpired => Self::LicenseExpired,
+        }
+    }
+}
+
+/// An error as it goes out: a row of the table and what is special about this case.
+#[derive(Debug, Clone)]
+pub(crate) struct WireError {
+    pub(crate) kind: ErrorKind,
+    pub(crate) data: Map<String, Value>,
+}
+
+impl WireError {
+    pub(crate) fn new(kind: ErrorKind, details: impl Into<String>) -> Self {
+        let mut data = Map::new();
+        data.insert("details".into(), details.into().into());
+        data.insert("hint".into(), kind.entry().remedy.into());
+        Self { kind, data }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.data.insert("hint".into(), hint.into().into());
+        self
+    }
+
+    /// The whole JSON-RPC answer.
+    pub(crate) fn answer(&self, id: &Value) -> Value {
+        let Entry { code, message, .. } = self.kind.entry();
+        json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message, "data": self.data } })
+    }
+}
+
+impl From<Failure> for WireError {
+    fn from(failure: Failure) -> Self {
+        let kind = ErrorKind::from(failure.kind);
+        let mut error = Self::new(kind, failure.details);
+        if let Some(hint) = failure.hint {
+            error = error.hint(hint);
+        }
+        error.data.extend(failure.facts);
+        error
+    }
+}
+
+impl From<WireError> for rmcp::ErrorData {
+    fn from(error: WireError) -> Self {
+        let Entry { code, message, .. } = error.kind.entry();
+        Self::new(rmcp::model::ErrorCode(*code), *message, Some(Value::Object(error.data)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_finds_its_own_row() {
+        for entry in &TABLE {
+            assert_eq!(entry.kind.entry().kind, entry.kind);
+            assert!(!entry.remedy.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_codes_and_messages_are_those_of_the_contract() {
+        let contract = [
+            (-32700, "Parse error"),
+            (-32600, "Invalid Request"),
+            (-32601, "Method not found"),
+            (-32602, "Invalid params"),
+            (-32603, "Internal error"),
+            (-32001, "Authentication failed"),
+            (-32002, "Quota exceeded"),
+            (-32003, "Permission denied"),
+            (-32004, "Process not found"),
+            (-32005, "Not attached"),
+            (-32006, "Breakpoint failed"),
+            (-32007, "History unavailable"),
+            (-32008, "Document not found"),
+            (-32009, "Schema validation failed"),
+            (-32010, "License expired"),
+        ];
+        for (code, message) in contract {
+            assert!(
+                TABLE.iter().any(|entry| (entry.code, entry.message) == (code, message)),
+                "{code} {message}"
+            );
+        }
+    }
+}

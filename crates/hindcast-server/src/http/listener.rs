@@ -1,0 +1,140 @@
+//! Connections: accepting them, timing them out, closing them.
+
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc};
+
+use hyper::{body::Incoming, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    time::timeout,
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use super::{Certificate, Front, TlsError};
+
+/// The longest head of a request.
+const LARGEST_HEAD: usize = 64 << 10;
+
+/// An open port.
+pub struct Listener {
+    socket: TcpListener,
+    tls: Option<TlsAcceptor>,
+}
+
+impl Listener {
+    /// Opens the port; without a certificate it speaks plain HTTP.
+    pub async fn bind(address: SocketAddr, certificate: Option<&Certificate>) -> Result<Self, ListenError> {
+        let tls = certificate.map(Certificate::server_config).transpose()?.map(TlsAcceptor::from);
+        let socket =
+            TcpListener::bind(address).await.map_err(|source| ListenError::Bind { address, source })?;
+        Ok(Self { socket, tls })
+    }
+
+    /// Where it really listens.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+}
+
+/// Why the port is not open.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum ListenError {
+    #[error(
+        "cannot listen on {address}: {source} · hint: choose another with `--listen`, or stop what uses it"
+    )]
+    Bind { address: SocketAddr, source: io::Error },
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// Serves until `stop` ends, then lets requests in flight finish and tells newcomers that it stops.
+pub async fn serve(listener: Listener, front: Arc<Front>, stop: impl Future<Output = ()>) {
+    let closing = CancellationToken::new();
+    let connections = tokio_util::task::TaskTracker::new();
+    let accepting = accept(&listener, &front, &closing, &connections);
+    let stopping = async {
+        stop.await;
+        front.drain().await;
+    };
+    tokio::select! {
+        () = accepting => {}
+        () = stopping => {}
+    }
+    closing.cancel();
+    connections.close();
+    // What is left now has only its last bytes to write.
+    let _ = timeout(std::time::Duration::from_secs(1), connections.wait()).await;
+}
+
+async fn accept(
+    listener: &Listener,
+    front: &Arc<Front>,
+    closing: &CancellationToken,
+    connections: &tokio_util::task::TaskTracker,
+) {
+    let places = Arc::new(Semaphore::new(front.policy().max_connections));
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let (stream, peer) = match listener.socket.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of descriptors, most likely: wait for some to be closed.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let (front, tls, closing) = (front.clone(), listener.tls.clone(), closing.clone());
+        connections.spawn(async move {
+            let _place = place;
+            if let Err(error) = converse(stream, peer, tls, front, closing).await {
+                tracing::debug!(%peer, %error, "a connection ended badly");
+            }
+        });
+    }
+}
+
+async fn converse(
+    stream: TcpStream,
+    peer: SocketAddr,
+    tls: Option<TlsAcceptor>,
+    front: Arc<Front>,
+    closing: CancellationToken,
+) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let Some(tls) = tls else { return exchange(stream, peer, front, closing).await };
+    let limit = front.policy().connection_timeout;
+    let stream = timeout(limit, tls.accept(stream)).await.map_err(|_| io::ErrorKind::TimedOut)??;
+    exchange(stream, peer, front, closing).await
+}
+
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: SocketAddr,
+    front: Arc<Front>,
+    closing: CancellationToken,
+) -> io::Result<()> {
+    let limit = front.policy().connection_timeout;
+    let service = service_fn(move |request: http::Request<Incoming>| {
+        let front = front.clone();
+        async move { Ok::<_, Infallible>(front.answer(request, peer.ip()).await) }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limit)
+        .max_buf_size(LARGEST_HEAD)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = closing.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    ended.map_err(io::Error::other)
+}

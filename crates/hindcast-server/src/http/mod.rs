@@ -1,0 +1,39 @@
+//! MCP over HTTPS.
+
+mod drain;
+mod front;
+mod guard;
+mod listener;
+mod sessions;
+mod tls;
+
+use std::{net::SocketAddr, time::Duration};
+
+use bytes::Bytes;
+pub use front::Front;
+use http_body_util::combinators::BoxBody;
+pub use listener::{Listener, serve};
+pub use tls::{Certificate, TlsError};
+
+type Body = BoxBody<Bytes, std::convert::Infallible>;
+
+/// What the operator decided about the HTTP side.
+#[derive(Debug, Clone)]
+pub struct HttpPolicy {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Host names it answers to, beyond loopback and the address it listens on.
+    pub allowed_hosts: Vec<String>,
+    /// Web pages that may call it.
+    pub allowed_origins: Vec<String>,
+    /// Larger bodies are refused.
+    pub max_body_bytes: usize,
+    /// More connections wait to be accepted.
+    pub max_connections: usize,
+    /// For a TLS handshake, for a request's head, between two pieces of its body.
+    pub connection_timeout: Duration,
+    /// For an answer.
+    pub request_timeout: Duration,
+    /// For requests in flight when the server is told to stop.
+    pub drain_timeout: Duration,
+}

@@ -1,0 +1,28 @@
+//! hindcast on the wire: MCP over standard input and output and over HTTPS.
+//!
+//! ```text
+//! http::listener → http::front ─┐
+//!                               ├→ mcp::handler → app → registry → services
+//! stdio ────────────────────────┘
+//! ```
+//!
+//! A tool or resource is declared once, in `tools` or `resources`; listing, dispatch, scope checks,
+//! audit and the generated reference follow from that declaration.
+
+mod app;
+mod catalogue;
+pub mod http;
+mod jsonrpc;
+mod mcp;
+mod prompts;
+mod reference;
+mod registry;
+mod resources;
+mod stdio;
+mod tools;
+
+pub use app::{App, AppParts};
+pub use catalogue::{ErrorKind, TABLE as ERROR_TABLE};
+pub use reference::reference_pages;
+pub use registry::ToolNames;
+pub use stdio::serve as serve_stdio;

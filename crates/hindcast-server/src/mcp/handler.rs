@@ -1,0 +1,383 @@
+//! What each protocol method does.
+#![expect(deprecated, reason = "revisions before 2026-07-28 still log and subscribe by request")]
+
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU8, Ordering},
+    },
+};
+
+use hindcast_core::identity::Caller;
+use hindcast_services::{Failure, FailureKind};
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::*,
+    service::{NotificationContext, RequestContext, SubscriptionContext},
+};
+use serde_json::{Value, json};
+
+use super::{Admitted, progress, render, subscriptions::Watcher};
+use crate::{
+    app::App,
+    catalogue::{ErrorKind, WireError},
+};
+
+const INSTRUCTIONS: &str = "hindcast lets you see a program run, forwards and backwards. \
+    Every error carries `data.details` (what happened) and `data.hint` (what to do next): follow the hint. \
+    Start with `debugger/attach` and a `pid`; `debugger/quota_status` tells what this key may still use.";
+
+/// How long the other side's state lives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lifecycle {
+    /// Until the connection or session ends.
+    Session,
+    /// For one request.
+    Request,
+}
+
+/// No level was set: log messages are not sent.
+const SILENT: u8 = u8::MAX;
+
+/// The protocol's view of the app, one for each session or stateless request.
+pub(crate) struct Handler {
+    app: Arc<App>,
+    lifecycle: Lifecycle,
+    /// The caller where no request brings its own.
+    local: Option<Arc<Admitted>>,
+    log_level: AtomicU8,
+    watcher: OnceLock<Watcher>,
+}
+
+impl Handler {
+    /// For requests that come with their own [`Admitted`].
+    pub(crate) fn new(app: Arc<App>, lifecycle: Lifecycle) -> Self {
+        Self { app, lifecycle, local: None, log_level: AtomicU8::new(SILENT), watcher: OnceLock::new() }
+    }
+
+    /// For the one user of standard input and output.
+    pub(crate) fn local(app: Arc<App>) -> Self {
+        let admitted = Admitted { caller: Caller::local(), plain: false, error: OnceLock::new() };
+        Self { local: Some(Arc::new(admitted)), ..Self::new(app, Lifecycle::Session) }
+    }
+
+    fn admitted(&self, extensions: &Extensions) -> Result<Arc<Admitted>, ErrorData> {
+        if let Some(local) = &self.local {
+            return Ok(local.clone());
+        }
+        let carried = extensions
+            .get::<http::request::Parts>()
+            .and_then(|parts| parts.extensions.get::<Arc<Admitted>>());
+        carried.cloned().ok_or_else(|| {
+            WireError::new(ErrorKind::InternalError, "the request lost its caller on the way").into()
+        })
+    }
+
+    /// Turns a failure into the answer, and leaves word for the transport.
+    fn refuse(&self, admitted: &Admitted, failure: Failure) -> ErrorData {
+        let error = WireError::from(failure);
+        // The local user's cell is shared by all calls and read by nobody.
+        let _ = admitted.error.set(error.kind);
+        error.into()
+    }
+
+    fn watch(&self, context: &RequestContext<RoleServer>, caller: &Caller) -> Result<&Watcher, Failure> {
+        if self.lifecycle == Lifecycle::Request {
+            return Err(Failure::new(
+                FailureKind::InvalidInput,
+                "a subscription needs a session to be told through",
+            )
+            .hint("send `initialize` first and keep its Mcp-Session-Id, or use `subscriptions/listen`"));
+        }
+        Ok(self.watcher.get_or_init(|| Watcher::start(&self.app, caller.clone(), context.peer.clone())))
+    }
+
+    async fn log_call(&self, context: &RequestContext<RoleServer>, tool: &str, error: Option<&ErrorData>) {
+        let (level, outcome) = match error {
+            None => (LoggingLevel::Info, json!("ok")),
+            Some(error) => (LoggingLevel::Warning, json!({ "code": error.code.0, "message": error.message })),
+        };
+        let wanted = context
+            .meta
+            .log_level()
+            .map_or_else(|| self.log_level.load(Ordering::Relaxed), |level| level as u8);
+        if wanted == SILENT || (level as u8) < wanted {
+            return;
+        }
+        let message =
+            LoggingMessageNotificationParam::new(level, json!({ "tool": tool, "outcome": outcome }))
+                .with_logger("hindcast");
+        if let Err(error) = context.peer.notify_logging_message(message).await {
+            tracing::debug!(%error, "a log message did not reach the client");
+        }
+    }
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_resources_subscribe()
+            .enable_resources_list_changed()
+            .enable_prompts()
+            .enable_completions()
+            .enable_logging()
+            .build();
+        let mut info = ServerConfig::new(capabilities);
+        info.server_info = Implementation::new("hindcast", env!("CARGO_PKG_VERSION"));
+        info.server_info.title = Some("hindcast".into());
+        info.instructions = Some(INSTRUCTIONS.into());
+        info
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        if self.lifecycle == Lifecycle::Session
+            && let Ok(admitted) = self.admitted(&context.extensions)
+        {
+            self.watcher.get_or_init(|| Watcher::start(&self.app, admitted.caller.clone(), context.peer));
+        }
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools =
+            self.app.registry.tools().iter().map(|tool| render::tool(tool, self.app.tool_names)).collect();
+        let (tools, next_cursor) = render::page(tools, request)?;
+        Ok(ListToolsResult { next_cursor, ..ListToolsResult::with_all_items(tools) })
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.app.registry.tool(name).map(|tool| render::tool(tool, self.app.tool_names))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let admitted = self.admitted(&context.extensions)?;
+        let name = request.name.into_owned();
+        let (watch, forwarder) = progress::watch(&context, admitted.plain);
+        let caller = admitted.caller.clone();
+        let result =
+            self.app.call_tool(caller, name.clone(), request.arguments.unwrap_or_default(), watch).await;
+        // The last progress must not overtake the answer.
+        forwarder.finish().await;
+        let result = result.map_err(|failure| self.refuse(&admitted, failure));
+        if !admitted.plain {
+            self.log_call(&context, &name, result.as_ref().err()).await;
+        }
+        let answer = result?;
+        let mut result = CallToolResult::success(vec![ContentBlock::text(answer.text)]);
+        result.structured_content = Some(answer.content);
+        Ok(result.into())
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let admitted = self.admitted(&context.extensions)?;
+        let mut entries = Vec::new();
+        for room in self.app.registry.rooms() {
+            entries.extend(
+                room.list(&admitted.caller).await.map_err(|failure| self.refuse(&admitted, failure))?,
+            );
+        }
+        entries.sort_by(|a, b| b.priority.total_cmp(&a.priority));
+        let (resources, next_cursor) =
+            render::page(entries.into_iter().map(render::resource).collect(), request)?;
+        Ok(ListResourcesResult { next_cursor, ..ListResourcesResult::with_all_items(resources) })
+    }
+
+    async fn list_resource_templates(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let admitted = self.admitted(&context.extensions)?;
+        let rooms = self.app.registry.rooms().iter();
+        let templates =
+            rooms.flat_map(|room| room.templates(&admitted.caller)).map(render::template).collect();
+        let (templates, next_cursor) = render::page(templates, request)?;
+        Ok(ListResourceTemplatesResult {
+            next_cursor,
+            ..ListResourceTemplatesResult::with_all_items(templates)
+        })
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let admitted = self.admitted(&context.extensions)?;
+        let content = self
+            .app
+            .read_resource(&admitted.caller, &request.uri)
+            .await
+            .map_err(|failure| self.refuse(&admitted, failure))?;
+        let contents = ResourceContents::text(content.text, request.uri).with_mime_type(content.mime_type);
+        Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let admitted = self.admitted(&context.extensions)?;
+        self.app
+            .room(&admitted.caller, &request.uri)
+            .and_then(|_| self.watch(&context, &admitted.caller))
+            .map(|watcher| watcher.add(request.uri))
+            .map_err(|failure| self.refuse(&admitted, failure))
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        // Not being subscribed is what was asked for, so it is no error.
+        if let Some(watcher) = self.watcher.get() {
+            watcher.remove(&request.uri);
+        }
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let admitted = self.admitted(&context.request_context().extensions)?;
+        super::subscriptions::listen(&self.app, &admitted.caller, &context).await;
+        Ok(())
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let prompts = self.app.registry.prompts().iter().map(render::prompt).collect();
+        let (prompts, next_cursor) = render::page(prompts, request)?;
+        Ok(ListPromptsResult { next_cursor, ..ListPromptsResult::with_all_items(prompts) })
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let admitted = self.admitted(&context.extensions)?;
+        let prompt = self.app.registry.prompts().iter().find(|prompt| prompt.name == request.name);
+        let arguments = request.arguments.unwrap_or_default();
+        prompt
+            .ok_or_else(|| {
+                Failure::new(FailureKind::InvalidInput, format!("there is no prompt `{}`", request.name))
+                    .hint("`prompts/list` shows all prompts")
+            })
+            .and_then(|prompt| render::filled_prompt(prompt, &arguments))
+            .map(Into::into)
+            .map_err(|failure| self.refuse(&admitted, failure))
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let admitted = self.admitted(&context.extensions)?;
+        let ArgumentInfo { name, value, .. } = &request.argument;
+        let found = match &request.r#ref {
+            Reference::Prompt(prompt) => {
+                render::completed_prompt(self.app.registry.prompts(), &prompt.name, name, value)
+            }
+            Reference::Resource(resource) => {
+                let mut rooms = self.app.registry.rooms().iter();
+                rooms.find_map(|room| room.complete(&admitted.caller, &resource.uri, name, value))
+            }
+            _ => None,
+        };
+        let values = found.ok_or_else(|| {
+            let failure = Failure::new(
+                FailureKind::InvalidInput,
+                "there is no such prompt or resource template to complete",
+            )
+            .hint("`prompts/list` and `resources/templates/list` show what can be completed");
+            self.refuse(&admitted, failure)
+        })?;
+        Ok(CompleteResult::new(render::completion(values)))
+    }
+
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.log_level.store(request.level as u8, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Everything the protocol library could not read comes here: methods that do not exist, and
+    /// known ones with parameters of the wrong shape.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let error = if KNOWN_METHODS.contains(&&*request.method) {
+            let given = request.params.map_or(Cow::Borrowed("none"), |params| Cow::Owned(shape(&params)));
+            WireError::new(
+                ErrorKind::InvalidParams,
+                format!("`{}` does not take these parameters: {given}", request.method),
+            )
+        } else {
+            WireError::new(ErrorKind::MethodNotFound, format!("there is no method `{}`", request.method))
+        };
+        Err(error.into())
+    }
+}
+
+const KNOWN_METHODS: [&str; 16] = [
+    "initialize",
+    "ping",
+    "server/discover",
+    "tools/list",
+    "tools/call",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "subscriptions/listen",
+    "prompts/list",
+    "prompts/get",
+    "completion/complete",
+    "logging/setLevel",
+    "tasks/get",
+];
+
+/// The names and types of parameters, without their values: they may be long or secret.
+fn shape(params: &Value) -> String {
+    let kind = |value: &Value| match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let Value::Object(fields) = params else { return kind(params).into() };
+    let fields: Vec<_> =
+        fields.iter().take(10).map(|(name, value)| format!("{name}: {}", kind(value))).collect();
+    format!("{{{}}}", fields.join(", "))
+}

@@ -1,0 +1,125 @@
+//! Our declarations in the protocol's own types.
+
+use hindcast_services::{Failure, FailureKind};
+use rmcp::{ErrorData, model::*};
+use serde_json::{Map, Value};
+
+use crate::{
+    catalogue::{ErrorKind, WireError},
+    registry::{self, Effects, RegisteredTool, ResourceEntry, TemplateEntry, ToolNames},
+};
+
+/// Rows of a listing that go out at once.
+const PAGE: usize = 200;
+
+/// One page of `items`, and the cursor of the next.
+pub(super) fn page<T>(
+    mut items: Vec<T>,
+    request: Option<PaginatedRequestParams>,
+) -> Result<(Vec<T>, Option<Cursor>), ErrorData> {
+    let start = match request.and_then(|request| request.cursor) {
+        None => 0,
+        Some(cursor) => {
+            cursor.parse::<usize>().ok().filter(|start| *start < items.len()).ok_or_else(|| {
+                WireError::new(ErrorKind::InvalidParams, "`cursor` is not one that this server gave")
+                    .hint("pass `nextCursor` of the previous page unchanged")
+            })?
+        }
+    };
+    let mut rest = items.split_off(start);
+    let more = rest.len() > PAGE;
+    rest.truncate(PAGE);
+    Ok((rest, more.then(|| (start + PAGE).to_string())))
+}
+
+pub(super) fn tool(tool: &RegisteredTool, names: ToolNames) -> Tool {
+    let declaration = tool.declaration;
+    let annotations = ToolAnnotations::with_title(declaration.title).open_world(false);
+    let annotations = match declaration.effects {
+        Effects::ReadOnly => annotations.read_only(true),
+        Effects::Additive { idempotent } => {
+            annotations.read_only(false).destructive(false).idempotent(idempotent)
+        }
+        Effects::Destructive { idempotent } => {
+            annotations.read_only(false).destructive(true).idempotent(idempotent)
+        }
+    };
+    Tool::new(names.spell(declaration.name), declaration.description, tool.input_schema.clone())
+        .with_title(declaration.title)
+        .with_raw_output_schema(tool.output_schema.clone())
+        .with_annotations(annotations)
+}
+
+pub(super) fn resource(entry: ResourceEntry) -> Resource {
+    let mut annotations = Annotations::default();
+    annotations.audience = Some(vec![Role::User]);
+    annotations.priority = Some(entry.priority);
+    Resource::new(entry.uri, entry.name)
+        .with_description(entry.description)
+        .with_mime_type(entry.mime_type)
+        .with_annotations(annotations)
+}
+
+pub(super) fn template(entry: TemplateEntry) -> ResourceTemplate {
+    ResourceTemplate::new(entry.uri_template, entry.name)
+        .with_description(entry.description)
+        .with_mime_type(entry.mime_type)
+}
+
+pub(super) fn prompt(prompt: &registry::Prompt) -> Prompt {
+    let arguments = prompt.arguments.iter().map(|argument| {
+        PromptArgument::new(argument.name)
+            .with_description(argument.description)
+            .with_required(argument.required)
+    });
+    let mut rendered = Prompt::new(prompt.name, Some(prompt.description), Some(arguments.collect()));
+    rendered.title = Some(prompt.title.into());
+    rendered
+}
+
+/// The prompt's message for these arguments.
+pub(super) fn filled_prompt(
+    prompt: &registry::Prompt,
+    arguments: &Map<String, Value>,
+) -> Result<GetPromptResult, Failure> {
+    let invalid = |details: String| {
+        Failure::new(FailureKind::InvalidInput, details)
+            .hint("`prompts/list` shows the arguments of each prompt")
+    };
+    for argument in prompt.arguments.iter().filter(|argument| argument.required) {
+        if arguments.get(argument.name).and_then(Value::as_str).is_none_or(str::is_empty) {
+            return Err(invalid(format!("prompt `{}` needs the argument `{}`", prompt.name, argument.name)));
+        }
+    }
+    if let Some(unknown) =
+        arguments.keys().find(|name| prompt.arguments.iter().all(|known| known.name != **name))
+    {
+        return Err(invalid(format!("prompt `{}` has no argument `{unknown}`", prompt.name)));
+    }
+    let message = PromptMessage::new_text(Role::User, (prompt.render)(arguments)?);
+    Ok(GetPromptResult::new(vec![message]).with_description(prompt.description))
+}
+
+/// Suggestions for an argument of a prompt; none when there is no such argument.
+pub(super) fn completed_prompt(
+    prompts: &[registry::Prompt],
+    prompt: &str,
+    argument: &str,
+    typed: &str,
+) -> Option<Vec<String>> {
+    let prompt = prompts.iter().find(|known| known.name == prompt)?;
+    let argument = prompt.arguments.iter().find(|known| known.name == argument)?;
+    let fitting = argument.suggestions.iter().filter(|suggestion| suggestion.starts_with(typed));
+    Some(fitting.map(ToString::to_string).collect())
+}
+
+/// At most as many values as the protocol allows, with the true total.
+pub(super) fn completion(mut values: Vec<String>) -> CompletionInfo {
+    let total = values.len();
+    values.truncate(CompletionInfo::MAX_VALUES);
+    let mut completion = CompletionInfo::default();
+    completion.has_more = Some(total > values.len());
+    completion.total = u32::try_from(total).ok();
+    completion.values = values;
+    completion
+}

@@ -1,0 +1,93 @@
+//! Where tools, resources and prompts are declared once and everything else is derived.
+
+mod prompt;
+mod resource;
+mod tool;
+
+use std::collections::HashMap;
+
+pub(crate) use prompt::{Prompt, PromptArgument};
+pub(crate) use resource::{Content, ResourceEntry, ResourceRoom, TemplateEntry};
+pub(crate) use tool::{Answer, Call, Declaration, Effects, Finished, RegisteredTool, Tool};
+
+/// How tool names are listed. Both spellings are always understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ToolNames {
+    /// `debugger/attach`, the contract's.
+    #[default]
+    Slash,
+    /// `debugger_attach`, for clients that refuse a slash.
+    Underscore,
+}
+
+impl ToolNames {
+    /// `name` as it is listed.
+    pub(crate) fn spell(self, name: &'static str) -> std::borrow::Cow<'static, str> {
+        match self {
+            Self::Slash => name.into(),
+            Self::Underscore => name.replace('/', "_").into(),
+        }
+    }
+}
+
+/// Everything that can be asked for.
+#[derive(Default)]
+pub(crate) struct Registry {
+    tools: Vec<RegisteredTool>,
+    by_name: HashMap<String, usize>,
+    rooms: Vec<Box<dyn ResourceRoom>>,
+    prompts: Vec<Prompt>,
+}
+
+impl Registry {
+    /// Adds a tool under both spellings of its name.
+    ///
+    /// # Panics
+    ///
+    /// When the name is taken: two declarations of one tool are a mistake in the program.
+    pub(crate) fn add_tool(&mut self, tool: impl Tool) {
+        let tool = RegisteredTool::new(tool);
+        let index = self.tools.len();
+        let name = tool.declaration.name;
+        for spelling in [name.to_owned(), name.replace('/', "_")] {
+            let taken = self.by_name.insert(spelling, index);
+            assert!(taken.is_none_or(|taken| taken == index), "tool `{name}` is declared twice");
+        }
+        self.tools.push(tool);
+    }
+
+    pub(crate) fn add_room(&mut self, room: impl ResourceRoom) {
+        self.rooms.push(Box::new(room));
+    }
+
+    pub(crate) fn add_prompt(&mut self, prompt: Prompt) {
+        self.prompts.push(prompt);
+    }
+
+    pub(crate) fn tools(&self) -> &[RegisteredTool] {
+        &self.tools
+    }
+
+    pub(crate) fn rooms(&self) -> &[Box<dyn ResourceRoom>] {
+        &self.rooms
+    }
+
+    pub(crate) fn prompts(&self) -> &[Prompt] {
+        &self.prompts
+    }
+
+    /// The tool of that name, in either spelling.
+    pub(crate) fn tool(&self, name: &str) -> Option<&RegisteredTool> {
+        self.by_name.get(name).map(|index| &self.tools[*index])
+    }
+
+    /// The known tool whose name is most like `name`.
+    pub(crate) fn nearest_tool(&self, name: &str) -> Option<&'static str> {
+        let likeness = |known: &str| strsim::normalized_damerau_levenshtein(known, &name.replace('_', "/"));
+        self.tools
+            .iter()
+            .map(|tool| tool.declaration.name)
+            .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
+            .filter(|nearest| likeness(nearest) > 0.5)
+    }
+}

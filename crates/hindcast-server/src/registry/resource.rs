@@ -1,0 +1,58 @@
+//! Resources: rooms that own a part of the URI space.
+
+use async_trait::async_trait;
+use hindcast_core::identity::{Caller, Scope};
+use hindcast_services::Failure;
+
+/// A resource as it is listed.
+#[derive(Debug, Clone)]
+pub(crate) struct ResourceEntry {
+    pub(crate) uri: String,
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) mime_type: &'static str,
+    /// From 0 to 1: how much a client should care.
+    pub(crate) priority: f32,
+}
+
+/// A family of resources as it is listed.
+#[derive(Debug, Clone)]
+pub(crate) struct TemplateEntry {
+    pub(crate) uri_template: String,
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) mime_type: &'static str,
+}
+
+/// What a resource holds.
+#[derive(Debug, Clone)]
+pub(crate) struct Content {
+    pub(crate) mime_type: &'static str,
+    pub(crate) text: String,
+}
+
+/// Owns the URIs that begin in a certain way. A caller sees of it what its scopes allow.
+#[async_trait]
+pub(crate) trait ResourceRoom: Send + Sync + 'static {
+    /// Whether a URI belongs here, and what reading it needs; none when it does not.
+    fn scope(&self, uri: &str) -> Option<Option<Scope>>;
+
+    /// What can be read now.
+    async fn list(&self, caller: &Caller) -> Result<Vec<ResourceEntry>, Failure>;
+
+    /// The families that can be read now.
+    fn templates(&self, caller: &Caller) -> Vec<TemplateEntry>;
+
+    /// Reads one; the URI belongs here and the caller may.
+    async fn read(&self, caller: &Caller, uri: &str) -> Result<Content, Failure>;
+
+    /// Values for a variable of one of the templates that begin with what was typed; none when the
+    /// template is not of this room.
+    fn complete(
+        &self,
+        caller: &Caller,
+        uri_template: &str,
+        variable: &str,
+        typed: &str,
+    ) -> Option<Vec<String>>;
+}

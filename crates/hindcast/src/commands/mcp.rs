@@ -1,0 +1,37 @@
+//! `hindcast mcp`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use hindcast_services::Events;
+
+use super::print_text;
+use crate::{
+    config::Config,
+    data_folder::DataFolder,
+    install::{self, Outcome, Surroundings},
+    options::{Mcp, McpCommand},
+    wiring,
+};
+
+pub(super) fn run(config: &Config, mcp: Mcp) -> Result<ExitCode> {
+    if let Some(McpCommand::Install(arguments)) = mcp.command {
+        let outcome = install::install(&arguments, &Surroundings::from_process()?)?;
+        print_text(outcome.text())?;
+        return Ok(if matches!(outcome, Outcome::ClientNeeded(_)) {
+            ExitCode::from(2)
+        } else {
+            ExitCode::SUCCESS
+        });
+    }
+    let folder = DataFolder::open(&config.data_dir)?;
+    let events = Events::default();
+    let gateway = wiring::gateway(config, &folder, &events)?;
+    let app = wiring::app(config, gateway, events)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let served = runtime.block_on(hindcast_server::serve_stdio(app));
+    // A blocked read of standard input must not keep the process.
+    runtime.shutdown_background();
+    served?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,97 @@
+//! One module a command.
+
+mod audit;
+mod keys;
+mod license;
+mod mcp;
+mod reference;
+mod serve;
+
+use std::{
+    io::{IsTerminal, Write},
+    process::ExitCode,
+};
+
+use anyhow::Result;
+use clap::CommandFactory;
+use tracing_subscriber::EnvFilter;
+
+use crate::{
+    config::{self, Config, Loaded, Sources},
+    doctor,
+    options::{Command, ConfigCommand, Json, Options},
+};
+
+/// Does what was asked.
+pub(crate) fn run(options: Options) -> Result<ExitCode> {
+    let loaded = Config::load(&Sources::from_process(options.everywhere.config.clone(), options.flags()))?;
+    start_logging(&loaded.config.log)?;
+    let config = &loaded.config;
+    match options.command {
+        Command::Serve(_) => serve::run(config),
+        Command::Mcp(mcp) => mcp::run(config, mcp),
+        Command::Keys(keys) => keys::run(config, keys),
+        Command::Audit(audit) => audit::run(config, audit),
+        Command::License(license) => license::run(config, license),
+        Command::Config(ConfigCommand::Show(output)) => show_config(&loaded, output),
+        Command::Doctor(output) => run_doctor(config, output),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Options::command(), "hindcast", &mut script);
+            std::io::stdout().write_all(&script)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Reference { folder } => reference::run(&folder),
+    }
+}
+
+/// Logs go to standard error; standard output belongs to the answer.
+fn start_logging(log: &config::Log) -> Result<()> {
+    let filter = match std::env::var("HINDCAST_LOG") {
+        Ok(filter) => EnvFilter::try_new(filter)?,
+        // The protocol library reports every session's ordinary end.
+        Err(_) => EnvFilter::try_new(format!("{},rmcp=off", log.level.as_str()))?,
+    };
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match log.format {
+        config::LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).init(),
+        config::LogFormat::Json => lines.json().init(),
+    }
+    Ok(())
+}
+
+fn show_config(loaded: &Loaded, output: Json) -> Result<ExitCode> {
+    if output.json {
+        print_json(&config::show_json(loaded))?;
+    } else {
+        print_text(&config::show_text(loaded))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_doctor(config: &Config, output: Json) -> Result<ExitCode> {
+    let input = doctor::DoctorInput::from_process(config.data_dir.clone(), config.server.listen);
+    let checks = doctor::run(&input);
+    if output.json {
+        print_json(&doctor::render_json(&checks))?;
+    } else {
+        print_text(&doctor::render_text(&checks, std::io::stdout().is_terminal()))?;
+    }
+    Ok(if doctor::is_healthy(&checks) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A runtime for commands that ask the store a few things.
+fn small_runtime() -> Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+fn print_json(value: &serde_json::Value) -> Result<()> {
+    print_text(&format!("{value}\n"))
+}
+
+/// Prints without the panic that `print!` ends in when nobody reads any more.
+fn print_text(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}

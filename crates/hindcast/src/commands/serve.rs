@@ -1,0 +1,142 @@
+//! `hindcast serve`.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use hindcast_core::identity::{Environment, ScopeSet, Tier};
+use hindcast_server::http::{Certificate, Front, Listener, serve};
+use hindcast_services::{
+    Events,
+    gateway::{Gateway, KeyRequest},
+};
+
+use super::print_text;
+use crate::{config::Config, data_folder::DataFolder, wiring};
+
+pub(super) fn run(config: &Config) -> Result<ExitCode> {
+    let folder = DataFolder::open(&config.data_dir)?;
+    let lock = folder.lock()?;
+    let events = Events::default();
+    let gateway = wiring::gateway(config, &folder, &events)?;
+    if let Some(notice) = gateway.license().notice {
+        tracing::warn!("{notice}");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let certificate = certificate(config, &folder)?;
+        let listener = Listener::bind(config.server.listen, certificate.as_ref()).await?;
+        let port = listener.address()?.port();
+        let app = wiring::app(config, gateway.clone(), events)?;
+        let front = Front::new(app, wiring::http_policy(&config.server));
+        // From here on a stop is waited for, so whoever reads the lines below may send one.
+        let stop = stop_signal()?;
+        print_text(&greeting(config, certificate.as_ref(), port, first_key(&gateway, config).await?))?;
+        serve(listener, front, stop).await;
+        tracing::info!("stopped");
+        anyhow::Ok(())
+    })?;
+    // The store's writer ends, and with it the last commit, before another server may start.
+    drop(runtime);
+    drop(gateway);
+    drop(lock);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn certificate(config: &Config, folder: &DataFolder) -> Result<Option<Certificate>> {
+    let server = &config.server;
+    if server.http {
+        return Ok(None);
+    }
+    if let (Some(cert), Some(key)) = (&server.tls_cert, &server.tls_key) {
+        return Ok(Some(Certificate { cert: cert.clone(), key: key.clone() }));
+    }
+    Ok(Some(Certificate::self_signed(&folder.tls()?, &server.allowed_hosts)?))
+}
+
+/// A server nobody has a key for gets one, so that it can be used at once.
+async fn first_key(gateway: &Gateway, config: &Config) -> Result<Option<String>> {
+    if !gateway.list_keys().await?.is_empty() {
+        return Ok(None);
+    }
+    let request = KeyRequest {
+        name: "first key".into(),
+        owner: None,
+        environment: match config.environment {
+            crate::config::Environment::Live => Environment::Live,
+            crate::config::Environment::Test => Environment::Test,
+        },
+        tier: Tier::Enterprise,
+        own_limits: None,
+        scopes: ScopeSet::standard(),
+        expires_at: None,
+        allowed_ips: Vec::new(),
+    };
+    Ok(Some(gateway.create_key(request).await?.text))
+}
+
+fn greeting(config: &Config, certificate: Option<&Certificate>, port: u16, key: Option<String>) -> String {
+    let address = config.server.listen.ip();
+    let host = if address.is_loopback() || address.is_unspecified() {
+        "localhost".into()
+    } else {
+        address.to_string()
+    };
+    let scheme = if certificate.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{host}:{port}/mcp");
+    let mut text = format!(
+        "hindcast {} serves MCP at {url}\ndata folder: {}\n",
+        env!("CARGO_PKG_VERSION"),
+        config.data_dir.display()
+    );
+    let trust = match certificate {
+        Some(certificate) if config.server.tls_cert.is_none() => {
+            format!(" --cacert {}", quoted(&certificate.cert))
+        }
+        _ => String::new(),
+    };
+    match key {
+        Some(key) => {
+            text += &format!(
+                "API key (shown only now): {key}\n\nTry it:\n  curl{trust} -X POST {url} \\\n    \
+                 -H \"Authorization: Bearer {key}\" \\\n    -H \"Content-Type: application/json\" \\\n    \
+                 -d '{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":{{}}}}'\n"
+            );
+        }
+        None => {
+            text +=
+                "keys: `hindcast keys list` shows them, `hindcast keys create --name NAME` makes another\n"
+        }
+    }
+    text
+}
+
+fn quoted(path: &std::path::Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+/// Ends at the first request to stop. A second one ends the process at once.
+fn stop_signal() -> Result<impl Future<Output = ()>> {
+    #[cfg(unix)]
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+        .context("cannot wait for signals")?;
+    Ok(async move {
+        #[cfg(unix)]
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+        #[cfg(not(unix))]
+        let _ = tokio::signal::ctrl_c().await;
+        tracing::info!("stopping: requests in flight may finish, new ones are turned away");
+        tokio::spawn(async move {
+            #[cfg(unix)]
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+            #[cfg(not(unix))]
+            let _ = tokio::signal::ctrl_c().await;
+            std::process::exit(130);
+        });
+    })
+}

@@ -1,0 +1,278 @@
+//! What can be configured, and how a value is found.
+//!
+//! [`Config`] is the only list of keys: the names, the environment variables, the accepted ranges,
+//! the reference page and `hindcast config show` are all derived from it, so a new field is a new
+//! key everywhere at once.
+
+mod error;
+mod keys;
+mod load;
+mod reference;
+mod show;
+mod sources;
+mod validate;
+
+pub(crate) use load::Loaded;
+pub(crate) use reference::reference_markdown;
+pub(crate) use show::{show_json, show_text};
+pub(crate) use sources::{FlagValue, Origin, Sources};
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A day: longer limits are surely a mistake of unit.
+const LONGEST_TIMEOUT_MS: u64 = 86_400_000;
+
+/// Every setting of hindcast, with the value in force.
+///
+/// [`Config::load`] is the way to get one: `Config::default()` still holds the unexpanded default
+/// of `data_dir`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Config {
+    /// Folder that holds keys, audit trail, certificate and everything else that is kept.
+    /// `$XDG_DATA_HOME/hindcast` when that variable is set.
+    #[schemars(extend("format" = "path"))]
+    pub(crate) data_dir: PathBuf,
+    /// Which keys this server accepts: those that begin with `kdb_live_` or those that begin with
+    /// `kdb_test_`.
+    pub(crate) environment: Environment,
+    /// The HTTPS server of `hindcast serve`.
+    pub(crate) server: Server,
+    /// How many calls a key of each tier may make.
+    pub(crate) tiers: Tiers,
+    /// The license file and who may sign it.
+    pub(crate) license: License,
+    /// What `debugger/launch` and `debugger/attach` may touch over HTTP.
+    pub(crate) debug: Debug,
+    /// What is written to the log, which goes to standard error.
+    pub(crate) log: Log,
+}
+
+/// The HTTPS server of `hindcast serve`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Server {
+    /// IP address and port to listen on. Port 0 takes any free port.
+    pub(crate) listen: SocketAddr,
+    /// Serve plain HTTP instead of HTTPS. Only possible on a loopback address.
+    pub(crate) http: bool,
+    /// Certificate chain (PEM), together with `server.tls_key`. Without it the first start makes a
+    /// self-signed certificate in the data folder.
+    #[schemars(extend("format" = "path"))]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Private key (PEM) of `server.tls_cert`.
+    #[schemars(extend("format" = "path"))]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Host names that requests may be addressed to, besides loopback and the listen address, such
+    /// as `debug.example.org` or `debug.example.org:7443`.
+    pub(crate) allowed_hosts: Vec<String>,
+    /// Web origins whose pages may call this server, such as `https://tools.example.org`.
+    pub(crate) allowed_origins: Vec<String>,
+    /// How tools are listed: `debugger/launch` or `debugger_launch`. Both names can always be
+    /// called.
+    pub(crate) tool_names: ToolNames,
+    /// Largest request body in bytes.
+    #[schemars(range(min = 1024, max = 1_073_741_824))]
+    pub(crate) max_body_bytes: u64,
+    /// Connections open at the same time; further ones wait.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) max_connections: u64,
+    /// Milliseconds a client has to complete the TLS handshake and to send the head of a request.
+    #[schemars(range(min = 1, max = LONGEST_TIMEOUT_MS))]
+    pub(crate) connection_timeout_ms: u64,
+    /// Milliseconds after which a request is answered even if its work goes on.
+    #[schemars(range(min = 1, max = LONGEST_TIMEOUT_MS))]
+    pub(crate) request_timeout_ms: u64,
+    /// Milliseconds that requests in flight get to finish at shutdown.
+    #[schemars(range(min = 1, max = LONGEST_TIMEOUT_MS))]
+    pub(crate) drain_timeout_ms: u64,
+}
+
+/// How many calls a key of each tier may make.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Tiers {
+    /// Limits of keys of the tier `free`.
+    pub(crate) free: TierLimits,
+    /// Limits of keys of the tier `developer`.
+    pub(crate) developer: TierLimits,
+    /// Limits of keys of the tier `team`.
+    pub(crate) team: TierLimits,
+    /// Limits of keys of the tier `enterprise`.
+    pub(crate) enterprise: TierLimits,
+}
+
+/// How many calls one key may make. No serde default: each tier has its own, in [`Tiers`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TierLimits {
+    /// Calls and reads a key of this tier may make in a calendar month (UTC).
+    #[schemars(range(min = 1, max = 1_000_000_000_000_000_u64))]
+    pub(crate) per_month: u64,
+    /// Calls and reads a key of this tier may make in a minute.
+    #[schemars(range(min = 1, max = u32::MAX))]
+    pub(crate) per_minute: u64,
+}
+
+/// The license file and who may sign it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct License {
+    /// License file. Without this key, `license.json` in the data folder when it exists, else the
+    /// Community license.
+    #[schemars(extend("format" = "path"))]
+    pub(crate) file: Option<PathBuf>,
+    /// Ed25519 public keys (32 bytes in base64) that may sign a license.
+    pub(crate) issuers: Vec<String>,
+}
+
+/// What `debugger/launch` and `debugger/attach` may touch over HTTP.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Debug {
+    /// Programs that may be launched or attached to over HTTP, besides those in
+    /// `debug.allowed_folders`. Both empty: any program. One that is setuid or setgid never may.
+    #[schemars(extend("format" = "path"))]
+    pub(crate) allowed_programs: Vec<PathBuf>,
+    /// Folders whose programs, at any depth, may be launched or attached to over HTTP, besides
+    /// `debug.allowed_programs`.
+    #[schemars(extend("format" = "path"))]
+    pub(crate) allowed_folders: Vec<PathBuf>,
+    /// Names or numbers of the users whose processes may be attached to over HTTP. Empty: only the
+    /// user that the server runs as.
+    pub(crate) allowed_users: Vec<String>,
+}
+
+/// What is written to the log, which goes to standard error.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Log {
+    /// The least important messages that are still written.
+    pub(crate) level: LogLevel,
+    /// One line for people, or one JSON object a line for programs.
+    pub(crate) format: LogFormat,
+}
+
+/// Which keys a server accepts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Environment {
+    /// Keys that begin with `kdb_live_`.
+    #[default]
+    Live,
+    /// Keys that begin with `kdb_test_`.
+    Test,
+}
+
+/// How tool names are listed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ToolNames {
+    /// `debugger/launch`
+    #[default]
+    Slash,
+    /// `debugger_launch`, for clients that refuse a slash
+    Underscore,
+}
+
+/// The least important messages that are still logged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LogLevel {
+    /// Nothing at all.
+    Off,
+    /// What failed.
+    Error,
+    /// What will need attention.
+    Warn,
+    /// What a person who runs the server wants to know.
+    #[default]
+    Info,
+    /// What a person who changes the server wants to know.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+/// How a log line looks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LogFormat {
+    /// One line for people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl ToolNames {
+    /// The name as written in the configuration and after `--tool-names`.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Slash => "slash",
+            Self::Underscore => "underscore",
+        }
+    }
+}
+
+impl LogLevel {
+    /// The name as written in the configuration; also a valid `tracing` filter directive.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            data_dir: PathBuf::from("~/.local/share/hindcast"),
+            environment: Environment::default(),
+            server: Server::default(),
+            tiers: Tiers::default(),
+            license: License::default(),
+            debug: Debug::default(),
+            log: Log::default(),
+        }
+    }
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 7443)),
+            http: false,
+            tls_cert: None,
+            tls_key: None,
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            tool_names: ToolNames::default(),
+            max_body_bytes: 4 * 1024 * 1024,
+            max_connections: 4096,
+            connection_timeout_ms: 10_000,
+            request_timeout_ms: 60_000,
+            drain_timeout_ms: 10_000,
+        }
+    }
+}
+
+impl Default for Tiers {
+    fn default() -> Self {
+        let limits = |per_month, per_minute| TierLimits { per_month, per_minute };
+        Self {
+            free: limits(100, 10),
+            developer: limits(10_000, 60),
+            team: limits(100_000, 300),
+            enterprise: limits(1_000_000_000, 10_000_000),
+        }
+    }
+}

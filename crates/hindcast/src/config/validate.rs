@@ -1,0 +1,130 @@
+//! What a key's type and range cannot say: the form of texts, and keys that depend on each other.
+
+use std::path::Path;
+
+use super::{error::Problem, load::Loaded};
+
+/// Everything that is wrong with values that are fine by their type.
+pub(super) fn problems(loaded: &Loaded) -> Vec<Problem> {
+    let mut found = Vec::new();
+    check_transport(loaded, &mut found);
+    check_texts(loaded, &mut found);
+    check_policy(loaded, &mut found);
+    found
+}
+
+fn check_transport(loaded: &Loaded, found: &mut Vec<Problem>) {
+    let server = &loaded.config.server;
+    if server.http && !server.listen.ip().is_loopback() {
+        let reason = format!("plain HTTP is only for loopback, and `server.listen` is {}", server.listen);
+        let remedy = "leave `server.http` out to serve HTTPS, or listen on `127.0.0.1`";
+        found.push(problem(loaded, "server.http", "true", &reason, remedy));
+    }
+    let pair = [("server.tls_cert", &server.tls_cert), ("server.tls_key", &server.tls_key)];
+    for ((key, path), (other_key, other)) in [(pair[0], pair[1]), (pair[1], pair[0])] {
+        if let (Some(path), None) = (path, other) {
+            let reason = format!("`{other_key}` is not set");
+            let remedy = "set both, or neither for a self-signed certificate";
+            found.push(problem(loaded, key, &path.display().to_string(), &reason, remedy));
+        }
+    }
+    if let (true, Some(path)) = (server.http, &server.tls_cert) {
+        let remedy = "leave out either `server.http` or the certificate";
+        let reason = "`server.http` asks for plain HTTP";
+        found.push(problem(loaded, "server.tls_cert", &path.display().to_string(), reason, remedy));
+    }
+}
+
+type TextRule = (&'static str, fn(&str) -> bool, &'static str, &'static str);
+
+fn check_texts(loaded: &Loaded, found: &mut Vec<Problem>) {
+    let config = &loaded.config;
+    let rules: [(&[String], TextRule); 4] = [
+        (
+            &config.server.allowed_hosts,
+            (
+                "server.allowed_hosts",
+                is_host,
+                "it is not a host name",
+                "give a name and perhaps a port, such as `debug.example.org:7443`",
+            ),
+        ),
+        (
+            &config.server.allowed_origins,
+            (
+                "server.allowed_origins",
+                is_origin,
+                "it is not a web origin",
+                "give scheme, host and perhaps port, such as `https://tools.example.org`",
+            ),
+        ),
+        (
+            &config.license.issuers,
+            (
+                "license.issuers",
+                is_public_key,
+                "it is not an Ed25519 public key",
+                "give its 32 bytes in base64: 43 characters and `=`",
+            ),
+        ),
+        (
+            &config.debug.allowed_users,
+            ("debug.allowed_users", is_user, "it is not a user", "give a user's name or number"),
+        ),
+    ];
+    for (values, (key, is_fine, reason, remedy)) in rules {
+        for value in values.iter().filter(|value| !is_fine(value)) {
+            found.push(problem(loaded, key, value, reason, remedy));
+        }
+    }
+}
+
+fn check_policy(loaded: &Loaded, found: &mut Vec<Problem>) {
+    let debug = &loaded.config.debug;
+    let lists = [
+        ("debug.allowed_programs", &debug.allowed_programs),
+        ("debug.allowed_folders", &debug.allowed_folders),
+    ];
+    for (key, paths) in lists {
+        // A policy must not change with the folder that the server happens to be started in.
+        for path in paths.iter().filter(|path| !is_plain_absolute(path)) {
+            let reason = "it is not an absolute path without `..`";
+            let remedy = "give the whole path, such as `/srv/programs`";
+            found.push(problem(loaded, key, &path.display().to_string(), reason, remedy));
+        }
+    }
+}
+
+fn is_plain_absolute(path: &Path) -> bool {
+    path.is_absolute() && !path.components().any(|part| part == std::path::Component::ParentDir)
+}
+
+fn is_host(text: &str) -> bool {
+    !text.is_empty() && !text.contains(|letter: char| letter == '/' || letter.is_whitespace())
+}
+
+fn is_origin(text: &str) -> bool {
+    text.split_once("://").is_some_and(|(scheme, host)| !scheme.is_empty() && is_host(host))
+}
+
+fn is_user(text: &str) -> bool {
+    is_host(text) && !text.contains(':')
+}
+
+/// 32 bytes are 43 characters of base64 and one of padding.
+fn is_public_key(text: &str) -> bool {
+    text.strip_suffix('=').is_some_and(|digits| {
+        digits.len() == 43
+            && digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
+    })
+}
+
+fn problem(loaded: &Loaded, key: &str, value: &str, reason: &str, remedy: &str) -> Problem {
+    Problem::InvalidValue {
+        key: key.to_owned(),
+        origin: loaded.origin(key),
+        value: value.to_owned(),
+        reason: reason.to_owned(),
+        remedy: remedy.to_owned(),
+    }
+}

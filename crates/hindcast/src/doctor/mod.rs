@@ -1,0 +1,260 @@
+//! `hindcast doctor`: will hindcast work here, and if not, what to do about it.
+//!
+//! Each check tries the thing itself where that is possible without leaving a trace (attach to a
+//! child, bind the port, write a file) and says so where it only reads a setting. Whatever a check
+//! creates it removes again.
+
+mod brief_command;
+mod clock;
+mod data_folder;
+mod debuggers;
+#[cfg(target_os = "linux")]
+mod linux;
+mod port;
+
+use std::{
+    ffi::{OsStr, OsString},
+    fmt,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// What to check.
+#[derive(Debug, Clone)]
+pub(crate) struct DoctorInput {
+    /// The data folder of the configuration.
+    pub(crate) data_dir: PathBuf,
+    /// The address that `hindcast serve` would listen on.
+    pub(crate) listen: SocketAddr,
+    /// `$PATH`: where debuggers and small system programs are looked for.
+    pub(crate) search_path: Option<OsString>,
+    /// The time now.
+    pub(crate) now: jiff::Timestamp,
+}
+
+/// The outcome of one check.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Check {
+    /// What was looked at.
+    pub(crate) name: &'static str,
+    /// How it is.
+    pub(crate) status: Status,
+    /// What was seen.
+    pub(crate) detail: String,
+    /// What to do; always there unless the status is ok.
+    pub(crate) remedy: Option<String>,
+}
+
+/// How a check came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Status {
+    /// Works, or is not needed.
+    Ok,
+    /// Works in part.
+    Warn,
+    /// Does not work.
+    Fail,
+}
+
+/// Runs every check. Takes some tens of milliseconds and blocks the thread; ptrace needs it to stay
+/// on one.
+pub(crate) fn run(input: &DoctorInput) -> Vec<Check> {
+    let mut checks = system_checks(input);
+    checks.push(port::check(input.listen));
+    checks.push(data_folder::check(&input.data_dir));
+    checks.push(clock::check(input.now));
+    checks.extend(debuggers::checks(input.search_path.as_deref()));
+    checks
+}
+
+#[cfg(target_os = "linux")]
+fn system_checks(input: &DoctorInput) -> Vec<Check> {
+    linux::checks(input.search_path.as_deref())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn system_checks(_input: &DoctorInput) -> Vec<Check> {
+    let names = [
+        "ptrace",
+        "seccomp",
+        "kernel",
+        "page tracking",
+        "userfaultfd",
+        "address randomisation",
+        "core dumps",
+        "open files",
+    ];
+    let detail =
+        format!("does not apply on {}: native debugging is for Linux on x86-64", std::env::consts::OS);
+    names.into_iter().map(|name| Check::ok(name, detail.clone())).collect()
+}
+
+/// Whether nothing failed; the exit code follows from it.
+pub(crate) fn is_healthy(checks: &[Check]) -> bool {
+    checks.iter().all(|check| check.status != Status::Fail)
+}
+
+/// The checks for people, one a line with its remedy below, and a summary. `colour` is for
+/// terminals.
+pub(crate) fn render_text(checks: &[Check], colour: bool) -> String {
+    let width = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or_default();
+    let mut text = String::new();
+    for check in checks {
+        let status = format!("{:4}", check.status.to_string());
+        let status = if colour { check.status.coloured(&status) } else { status };
+        text.push_str(&format!("{status}  {:width$}  {}\n", check.name, check.detail));
+        if let Some(remedy) = &check.remedy {
+            text.push_str(&format!("{:4}  {:width$}  hint: {remedy}\n", "", ""));
+        }
+    }
+    let count = |status| checks.iter().filter(|check| check.status == status).count();
+    text.push_str(&format!(
+        "\n{} checks: {} ok, {} to look at, {} failed\n",
+        checks.len(),
+        count(Status::Ok),
+        count(Status::Warn),
+        count(Status::Fail)
+    ));
+    text
+}
+
+/// The checks for programs: `{"healthy", "checks": [{"name", "status", "detail", "remedy"}]}`.
+pub(crate) fn render_json(checks: &[Check]) -> Value {
+    json!({ "healthy": is_healthy(checks), "checks": checks })
+}
+
+impl DoctorInput {
+    /// Checks of this process's environment, for a configuration's data folder and address.
+    pub(crate) fn from_process(data_dir: PathBuf, listen: SocketAddr) -> Self {
+        let search_path = std::env::var_os("PATH");
+        Self { data_dir, listen, search_path, now: jiff::Timestamp::now() }
+    }
+}
+
+impl Check {
+    fn ok(name: &'static str, detail: impl Into<String>) -> Self {
+        Self { name, status: Status::Ok, detail: detail.into(), remedy: None }
+    }
+
+    fn warn(name: &'static str, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
+        let remedy = Some(remedy.into());
+        Self { name, status: Status::Warn, detail: detail.into(), remedy }
+    }
+
+    fn fail(name: &'static str, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { status: Status::Fail, ..Self::warn(name, detail, remedy) }
+    }
+}
+
+impl Status {
+    fn coloured(self, text: &str) -> String {
+        let code = match self {
+            Self::Ok => 32,
+            Self::Warn => 33,
+            Self::Fail => 31,
+        };
+        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        })
+    }
+}
+
+/// The first executable file called `name` in the folders of `search_path`.
+fn find_program(search_path: Option<&OsStr>, name: &str) -> Option<PathBuf> {
+    let file_name = format!("{name}{}", std::env::consts::EXE_SUFFIX);
+    std::env::split_paths(search_path?).map(|folder| folder.join(&file_name)).find(|path| is_executable(path))
+}
+
+#[cfg(unix)]
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_executable(path: &Path) -> bool {
+    path.is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn examples() -> Vec<Check> {
+        vec![
+            Check::ok("ptrace", "attached to a child and let it go"),
+            Check::warn("open files", "limit 1024", "run `ulimit -n 4096` first"),
+            Check::fail("port", "127.0.0.1:7443 is taken", "choose another with `--listen`"),
+        ]
+    }
+
+    #[test]
+    fn the_text_has_a_line_for_each_check_and_its_remedy_below() {
+        let expected = "\
+ok    ptrace      attached to a child and let it go
+warn  open files  limit 1024
+                  hint: run `ulimit -n 4096` first
+fail  port        127.0.0.1:7443 is taken
+                  hint: choose another with `--listen`
+
+3 checks: 1 ok, 1 to look at, 1 failed
+";
+        assert_eq!(render_text(&examples(), false), expected);
+    }
+
+    #[test]
+    fn colour_marks_only_the_status() {
+        let text = render_text(&examples(), true);
+        assert!(text.starts_with("\u{1b}[32mok  \u{1b}[0m  ptrace"), "{text}");
+        assert!(text.contains("\u{1b}[31mfail\u{1b}[0m  port"), "{text}");
+    }
+
+    #[test]
+    fn the_json_carries_every_field() {
+        let rendered = render_json(&examples());
+        assert_eq!(rendered["healthy"], false);
+        assert_eq!(
+            rendered["checks"][1],
+            json!({
+                "name": "open files",
+                "status": "warn",
+                "detail": "limit 1024",
+                "remedy": "run `ulimit -n 4096` first",
+            })
+        );
+        assert_eq!(rendered["checks"][0]["remedy"], Value::Null);
+        assert!(is_healthy(&examples()[..2]));
+    }
+
+    #[test]
+    fn a_real_run_names_each_check_once_gives_every_remedy_and_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let input = DoctorInput::from_process(
+            folder.path().join("not/yet/there"),
+            SocketAddr::from(([127, 0, 0, 1], 0)),
+        );
+        let checks = run(&input);
+        for check in &checks {
+            assert!(check.status == Status::Ok || check.remedy.is_some(), "{check:?}");
+            let same_name = checks.iter().filter(|other| other.name == check.name).count();
+            assert_eq!(same_name, 1, "{check:?}");
+        }
+        for name in ["ptrace", "seccomp", "port", "data folder", "kernel", "open files", "clock"] {
+            assert!(checks.iter().any(|check| check.name == name), "{name}");
+        }
+        let left = std::fs::read_dir(folder.path()).expect("the folder").count();
+        assert_eq!(left, 0);
+    }
+}

@@ -1,0 +1,35 @@
+//! hindcast: see a program run, forwards and backwards, and know what is known about it.
+#![allow(clippy::print_stdout, reason = "a command line prints")]
+
+mod commands;
+mod config;
+mod data_folder;
+mod doctor;
+mod install;
+mod options;
+mod wiring;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let options = options::Options::parse();
+    match commands::run(options) {
+        Ok(code) => code,
+        // The reader of our output went away, as `head` does: nobody is left to tell.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}

@@ -1,0 +1,304 @@
+//! The command line: one definition for parsing, help and completions.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand};
+use hindcast_core::{
+    Timestamp,
+    identity::{Scope, Tier},
+};
+use ipnet::IpNet;
+
+use crate::{
+    config::{Environment, FlagValue, ToolNames},
+    install::InstallArgs,
+};
+
+/// See a program run, forwards and backwards, and know what is known about it: an MCP server.
+#[derive(Parser)]
+#[command(version, propagate_version = true, max_term_width = 100)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(crate) everywhere: Everywhere,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Args)]
+pub(crate) struct Everywhere {
+    /// Configuration file (default: ~/.config/hindcast/config.toml when it exists)
+    #[arg(long, global = true, value_name = "FILE", env = "HINDCAST_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// Folder for keys, audit trail and everything else that is kept
+    #[arg(long, global = true, value_name = "FOLDER")]
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Serve MCP over HTTPS, with API keys, limits and audit
+    Serve(Serve),
+    /// Serve MCP over standard input and output, for one local user
+    Mcp(Mcp),
+    /// Make, list and end API keys
+    #[command(subcommand)]
+    Keys(Keys),
+    /// Show, check and export the audit trail
+    #[command(subcommand)]
+    Audit(Audit),
+    /// Show, install and issue licenses
+    #[command(subcommand)]
+    License(License),
+    /// Look at the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Check whether this machine has what hindcast needs
+    Doctor(Json),
+    /// Print the completion script of a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the generated reference pages
+    #[command(hide = true)]
+    Reference {
+        /// Folder to write to
+        folder: PathBuf,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct Serve {
+    /// Address and port to listen on; port 0 takes any free one
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Serve plain HTTP instead of HTTPS; only on a loopback address
+    #[arg(long)]
+    pub(crate) http: bool,
+    /// Certificate chain (PEM); without it the first start makes a self-signed one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Private key (PEM) of the certificate
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Which keys are accepted
+    #[arg(long)]
+    pub(crate) environment: Option<Environment>,
+    /// How tool names are listed
+    #[arg(long)]
+    pub(crate) tool_names: Option<ToolNames>,
+}
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Mcp {
+    /// How tool names are listed
+    #[arg(long)]
+    pub(crate) tool_names: Option<ToolNames>,
+    #[command(subcommand)]
+    pub(crate) command: Option<McpCommand>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum McpCommand {
+    /// Add hindcast to the configuration of an MCP client
+    Install(InstallArgs),
+}
+
+/// Output for programs.
+#[derive(Args, Clone, Copy)]
+pub(crate) struct Json {
+    /// Print one JSON value and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Keys {
+    /// Make a key; its text is shown this once
+    Create(CreateKey),
+    /// List all keys
+    List(Json),
+    /// Show one key and its usage
+    Show(OneKey),
+    /// Give a key a new text; the old one ends at once, usage and rights stay
+    Rotate(OneKey),
+    /// End a key at once
+    Revoke(OneKey),
+}
+
+#[derive(Args)]
+pub(crate) struct CreateKey {
+    /// What the key is for
+    #[arg(long)]
+    pub(crate) name: String,
+    /// Whose it is; keys of one owner share debug sessions and documents (default: its own)
+    #[arg(long)]
+    pub(crate) owner: Option<String>,
+    /// The plan, which sets the limits: free, developer, team or enterprise
+    #[arg(long, default_value_t = Tier::Developer)]
+    pub(crate) tier: Tier,
+    /// What it may do; may be given several times (default: everything but admin)
+    #[arg(long = "scope", value_name = "SCOPE", value_delimiter = ',')]
+    pub(crate) scopes: Vec<Scope>,
+    /// For servers of the test environment
+    #[arg(long)]
+    pub(crate) test: bool,
+    /// When it ends, such as 2027-01-31T00:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub(crate) expires: Option<Timestamp>,
+    /// Only from addresses in this range; may be given several times
+    #[arg(long = "allow-ip", value_name = "CIDR", value_parser = address_range)]
+    pub(crate) allowed_ips: Vec<IpNet>,
+    /// Requests a month, instead of the tier's
+    #[arg(long, value_name = "N", requires = "per_minute")]
+    pub(crate) per_month: Option<u64>,
+    /// Requests a minute, instead of the tier's
+    #[arg(long, value_name = "N", requires = "per_month")]
+    pub(crate) per_minute: Option<u64>,
+    #[command(flatten)]
+    pub(crate) output: Json,
+}
+
+/// A range, or a single address.
+fn address_range(text: &str) -> Result<IpNet, String> {
+    text.parse::<IpNet>()
+        .or_else(|_| text.parse::<std::net::IpAddr>().map(IpNet::from))
+        .map_err(|_| "give a range such as 10.0.0.0/8, or an address".into())
+}
+
+#[derive(Args)]
+pub(crate) struct OneKey {
+    /// The key's id, as `hindcast keys list` shows it
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) output: Json,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Audit {
+    /// Show the newest rows
+    Show(ShowAudit),
+    /// Check every row of the trail, or of an exported file
+    Verify(VerifyAudit),
+    /// Write the whole trail, with its signature, as one JSON value a line
+    Export {
+        /// File to write; standard output without it
+        file: Option<PathBuf>,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct ShowAudit {
+    /// Only from here on, such as 2026-01-31T00:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<Timestamp>,
+    /// Only up to here
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<Timestamp>,
+    /// Only this debug session
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// How many rows at most
+    #[arg(long, default_value_t = 50, value_name = "N")]
+    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) output: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct VerifyAudit {
+    /// An exported file; the data folder's own trail without it
+    pub(crate) file: Option<PathBuf>,
+    /// The public key that must have signed the file (base64; default: the data folder's, else the file's own)
+    #[arg(long, value_name = "KEY", requires = "file")]
+    pub(crate) public_key: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: Json,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum License {
+    /// Show the license in force
+    Show(Json),
+    /// Check a license file and keep it in the data folder
+    Install {
+        /// The license file
+        file: PathBuf,
+    },
+    /// Make an issuer's key pair; prints the public half for `license.issuers`
+    Keygen {
+        /// Where to write the private key
+        file: PathBuf,
+    },
+    /// Sign a license; prints the license file
+    Issue(IssueLicense),
+}
+
+#[derive(Args)]
+pub(crate) struct IssueLicense {
+    /// The issuer's private key
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: PathBuf,
+    /// For example Enterprise
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) kind: String,
+    /// Whom it is for
+    #[arg(long)]
+    pub(crate) licensee: String,
+    /// What it grants: debugging, time-travel, knowledge, documents, audit (default: all)
+    #[arg(long = "feature", value_name = "FEATURE", value_delimiter = ',')]
+    pub(crate) features: Vec<String>,
+    /// When it ends, such as 2027-01-31T00:00:00Z (default: never)
+    #[arg(long, value_name = "TIME")]
+    pub(crate) expires: Option<Timestamp>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Show every key, its value and where that comes from
+    Show(Json),
+}
+
+impl Options {
+    /// The configuration keys that were given as flags.
+    pub(crate) fn flags(&self) -> Vec<FlagValue> {
+        let mut flags = Vec::new();
+        let mut add = |flag: &str, key: &str, value: Option<String>| {
+            flags.extend(value.map(|value| FlagValue::new(flag, key, value)));
+        };
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        add("--data-dir", "data_dir", path(&self.everywhere.data_dir));
+        let tool_names = match &self.command {
+            Command::Serve(serve) => {
+                add("--listen", "server.listen", serve.listen.map(|address| address.to_string()));
+                add("--tls-cert", "server.tls_cert", path(&serve.tls_cert));
+                add("--tls-key", "server.tls_key", path(&serve.tls_key));
+                let environment = serve.environment.map(|environment| match environment {
+                    Environment::Live => "live".to_owned(),
+                    Environment::Test => "test".to_owned(),
+                });
+                add("--environment", "environment", environment);
+                serve.tool_names
+            }
+            Command::Mcp(mcp) => mcp.tool_names,
+            _ => None,
+        };
+        add("--tool-names", "server.tool_names", tool_names.map(|names| names.as_str().to_owned()));
+        if matches!(&self.command, Command::Serve(serve) if serve.http) {
+            flags.push(FlagValue::new("--http", "server.http", true));
+        }
+        flags
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Options::command().debug_assert();
+    }
+}

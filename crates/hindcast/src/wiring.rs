@@ -1,0 +1,129 @@
+//! The only place that names concrete engines and stores.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context, Result};
+use hindcast_core::{
+    Timestamp, identity,
+    license::{License, LicenseError, LicenseFile},
+    quota::Limits,
+    time::Clock,
+};
+use hindcast_server::{App, AppParts, ToolNames, http::HttpPolicy};
+use hindcast_services::{
+    Events,
+    debug::{DebugService, TargetPolicy},
+    gateway::{AuditTrail, Gateway, GatewayPolicy, TierLimits},
+};
+use hindcast_stores::SqliteStore;
+
+use crate::{
+    config::{self, Config},
+    data_folder::DataFolder,
+};
+
+/// The system's clock.
+pub(crate) struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}
+
+/// The gateway over the data folder's store.
+pub(crate) fn gateway(config: &Config, folder: &DataFolder, events: &Events) -> Result<Arc<Gateway>> {
+    let audit_key = folder.audit_key()?;
+    let public_key = audit_key.verifying_key();
+    let clock = Arc::new(SystemClock);
+    let store = Arc::new(SqliteStore::open(&folder.database(), audit_key, clock.now())?);
+    let audit = AuditTrail::new(store.clone(), public_key, events.clone());
+    Ok(Arc::new(Gateway::new(store, clock, gateway_policy(config, folder)?, audit, events.clone())))
+}
+
+/// The audit trail of a store in whatever state it is, to look at.
+pub(crate) fn audit_trail_as_found(folder: &DataFolder) -> Result<AuditTrail> {
+    let store = Arc::new(SqliteStore::inspect(&folder.database())?);
+    let public_key = folder
+        .audit_public_key()?
+        .context("the data folder has no audit.key · hint: restore it; without it nothing can be verified")?;
+    Ok(AuditTrail::new(store, public_key, Events::default()))
+}
+
+/// The server behind its transports.
+pub(crate) fn app(config: &Config, gateway: Arc<Gateway>, events: Events) -> Result<Arc<App>> {
+    let tool_names = match config.server.tool_names {
+        config::ToolNames::Slash => ToolNames::Slash,
+        config::ToolNames::Underscore => ToolNames::Underscore,
+    };
+    let debug = Arc::new(DebugService::new(target_policy(&config.debug)?));
+    Ok(App::new(AppParts { gateway, debug, events, clock: Arc::new(SystemClock), tool_names }))
+}
+
+fn gateway_policy(config: &Config, folder: &DataFolder) -> Result<GatewayPolicy> {
+    let limits =
+        |tier: &config::TierLimits| Limits { per_month: tier.per_month, per_minute: tier.per_minute };
+    Ok(GatewayPolicy {
+        environment: match config.environment {
+            config::Environment::Live => identity::Environment::Live,
+            config::Environment::Test => identity::Environment::Test,
+        },
+        tiers: TierLimits {
+            free: limits(&config.tiers.free),
+            developer: limits(&config.tiers.developer),
+            team: limits(&config.tiers.team),
+            enterprise: limits(&config.tiers.enterprise),
+        },
+        license: license(config, folder)?,
+    })
+}
+
+fn license(config: &Config, folder: &DataFolder) -> Result<License> {
+    let path = match &config.license.file {
+        Some(path) => path.clone(),
+        None if folder.license().exists() => folder.license(),
+        None => return Ok(License::Community),
+    };
+    let text = std::fs::read_to_string(&path)
+        .with_context(|| format!("cannot read the license `{}`", path.display()))?;
+    let terms = serde_json::from_str::<LicenseFile>(&text)
+        .map_err(|error| LicenseError::Malformed(error.to_string()))
+        .and_then(|file| file.verify(&config.license.issuers));
+    Ok(terms.map_or_else(License::Invalid, License::Granted))
+}
+
+fn target_policy(debug: &config::Debug) -> Result<TargetPolicy> {
+    let users = debug.allowed_users.iter().map(|user| user_id(user)).collect::<Result<_>>()?;
+    Ok(TargetPolicy {
+        users,
+        programs: debug.allowed_programs.clone(),
+        folders: debug.allowed_folders.clone(),
+    })
+}
+
+/// A user by number or by name.
+fn user_id(user: &str) -> Result<u32> {
+    if let Ok(number) = user.parse() {
+        return Ok(number);
+    }
+    #[cfg(unix)]
+    if let Some(found) = nix::unistd::User::from_name(user)? {
+        return Ok(found.uid.as_raw());
+    }
+    anyhow::bail!("there is no user `{user}` · hint: mend `debug.allowed_users`, or give the number")
+}
+
+/// What the HTTP side goes by.
+pub(crate) fn http_policy(server: &config::Server) -> HttpPolicy {
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    HttpPolicy {
+        listen: server.listen,
+        allowed_hosts: server.allowed_hosts.clone(),
+        allowed_origins: server.allowed_origins.clone(),
+        max_body_bytes: size(server.max_body_bytes),
+        max_connections: size(server.max_connections),
+        connection_timeout: Duration::from_millis(server.connection_timeout_ms),
+        request_timeout: Duration::from_millis(server.request_timeout_ms),
+        drain_timeout: Duration::from_millis(server.drain_timeout_ms),
+    }
+}
