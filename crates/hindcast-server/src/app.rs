@@ -124,6 +124,19 @@ impl App {
         self.write_down(record, started, result).await
     }
 
+    /// Writes down a request that failed before it could be told what it was aimed at.
+    pub(crate) async fn refused_call(
+        &self,
+        caller: &Caller,
+        method: &'static str,
+        failure: Failure,
+    ) -> Failure {
+        let result: Result<std::convert::Infallible, _> = Err(failure);
+        match self.write_down(self.record(caller, method), Instant::now(), result).await {
+            Err(failure) => failure,
+        }
+    }
+
     /// The room that `uri` belongs to, if the caller may read there.
     pub(crate) fn room(&self, caller: &Caller, uri: &str) -> Result<&dyn ResourceRoom, Failure> {
         for room in self.registry.rooms() {

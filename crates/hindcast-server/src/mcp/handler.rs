@@ -332,18 +332,19 @@ impl ServerHandler for Handler {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        let error = if KNOWN_METHODS.contains(&&*request.method) {
-            let given = request.params.map_or(Cow::Borrowed("none"), |params| Cow::Owned(shape(&params)));
-            WireError::new(
-                ErrorKind::InvalidParams,
-                format!("`{}` does not take these parameters: {given}", request.method),
-            )
-        } else {
-            WireError::new(ErrorKind::MethodNotFound, format!("there is no method `{}`", request.method))
+        let admitted = self.admitted(&context.extensions)?;
+        let Some(method) = KNOWN_METHODS.into_iter().find(|known| *known == request.method) else {
+            let method: String = request.method.chars().take(80).collect();
+            return Err(
+                WireError::new(ErrorKind::MethodNotFound, format!("there is no method `{method}`")).into()
+            );
         };
-        Err(error.into())
+        let given = request.params.map_or(Cow::Borrowed("none"), |params| Cow::Owned(shape(&params)));
+        let details = format!("`{method}` does not take these parameters: {given}");
+        let failure = Failure::new(FailureKind::InvalidInput, details);
+        Err(self.refuse(&admitted, self.app.refused_call(&admitted.caller, method, failure).await))
     }
 }
 

@@ -90,7 +90,7 @@ impl RegisteredTool {
         let tool = Arc::new(tool);
         Self {
             declaration: &T::DECLARATION,
-            input_schema: Arc::new(schema_of::<T::Input>()),
+            input_schema: Arc::new(input_schema_of::<T::Input>()),
             output_schema: Arc::new(schema_of::<T::Output>()),
             run: Box::new(move |call, arguments| {
                 let tool = tool.clone();
@@ -128,6 +128,14 @@ fn schema_of<T: JsonSchema>() -> Map<String, Value> {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
+        // `uint32` and its like are formats that validators outside Rust do not know.
+        settings.transforms.push(Box::new(schemars::transform::RecursiveTransform(
+            |schema: &mut schemars::Schema| {
+                if schema.get("format").and_then(Value::as_str).is_some_and(|format| format.contains("int")) {
+                    schema.remove("format");
+                }
+            },
+        )));
     });
     let schema = settings.into_generator().into_root_schema_for::<T>();
     let Value::Object(mut schema) = schema.to_value() else { return Map::new() };
@@ -136,5 +144,26 @@ fn schema_of<T: JsonSchema>() -> Map<String, Value> {
     schema.remove("description");
     schema.entry("type").or_insert_with(|| "object".into());
     schema.entry("properties").or_insert_with(|| Map::new().into());
+    schema
+}
+
+/// As `schema_of`, for what callers write: a field that may be left out need not also be nullable,
+/// which several clients cannot read.
+fn input_schema_of<T: JsonSchema>() -> Map<String, Value> {
+    let mut schema = schema_of::<T>();
+    let fields = schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten();
+    for (_, field) in fields {
+        let Some(field) = field.as_object_mut() else { continue };
+        if let Some(Value::Array(kinds)) = field.get("type") {
+            let kinds: Vec<_> = kinds.iter().filter(|kind| *kind != "null").collect();
+            if let [only] = kinds[..] {
+                let only = only.clone();
+                field.insert("type".into(), only);
+            }
+        }
+        if field.get("default") == Some(&Value::Null) {
+            field.remove("default");
+        }
+    }
     schema
 }

@@ -1,0 +1,61 @@
+//! The command line.
+
+use crate::server::{command, hindcast, try_hindcast};
+
+#[test]
+fn the_generated_reference_is_up_to_date() {
+    let repository = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let kept = repository.join("docs/reference");
+    if std::env::var_os("HINDCAST_UPDATE").is_some() {
+        let written = command().arg("reference").arg(&kept).status().unwrap();
+        assert!(written.success());
+    }
+    let fresh = tempfile::tempdir().unwrap();
+    let written = command().arg("reference").arg(fresh.path()).status().unwrap();
+    assert!(written.success());
+    for page in std::fs::read_dir(fresh.path()).unwrap() {
+        let page = page.unwrap();
+        let expected = std::fs::read_to_string(page.path()).unwrap();
+        let found = std::fs::read_to_string(kept.join(page.file_name())).unwrap_or_default();
+        assert!(found == expected, "{:?} is behind the code: run `cargo xtask docs`", page.file_name());
+    }
+}
+
+#[test]
+fn a_key_is_shown_once_and_never_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let made: serde_json::Value =
+        serde_json::from_str(&hindcast(folder.path(), &["keys", "create", "--name", "laptop", "--json"]))
+            .unwrap();
+    let (id, key) = (made["id"].as_str().unwrap(), made["key"].as_str().unwrap());
+    assert!(key.starts_with("kdb_live_"));
+    for arguments in [vec!["keys", "list"], vec!["keys", "list", "--json"], vec!["keys", "show", id]] {
+        assert!(!hindcast(folder.path(), &arguments).contains(key), "{arguments:?}");
+    }
+    for file in std::fs::read_dir(folder.path()).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        assert!(!bytes.windows(key.len()).any(|window| window == key.as_bytes()));
+    }
+}
+
+#[test]
+fn wrong_usage_ends_with_2_and_a_failed_job_with_1() {
+    let folder = tempfile::tempdir().unwrap();
+    let code = |arguments: &[&str]| try_hindcast(folder.path(), arguments).status.code();
+    assert_eq!(code(&["keys", "create"]), Some(2));
+    assert_eq!(code(&["fly"]), Some(2));
+    assert_eq!(code(&["keys", "create", "--name", "x", "--scope", "debug:fly"]), Some(2));
+    assert_eq!(code(&["keys", "create", "--name", "x"]), Some(0));
+    assert_eq!(code(&["keys", "show", "nosuchid"]), Some(1));
+    let error = try_hindcast(folder.path(), &["keys", "show", "nosuchid"]).stderr;
+    let error = String::from_utf8(error).unwrap();
+    assert!(error.contains("there is no key `nosuchid` · hint: `hindcast keys list`"), "{error}");
+}
+
+#[test]
+fn a_second_server_on_the_same_data_is_told_so() {
+    let server = crate::server::Server::start(&[]);
+    let second = try_hindcast(&server.data, &["serve", "--http", "--listen", "127.0.0.1:0"]);
+    assert_eq!(second.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&second.stderr).contains("another hindcast serves from"));
+}
