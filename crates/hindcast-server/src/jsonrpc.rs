@@ -26,6 +26,23 @@ pub(crate) enum Message {
     Answer,
 }
 
+impl Message {
+    /// The id an answer carries; null where there is none to answer.
+    pub(crate) fn id(&self) -> &Value {
+        match self {
+            Self::Request { id, .. } => id,
+            Self::Notification { .. } | Self::Answer => &Value::Null,
+        }
+    }
+
+    pub(crate) fn method(&self) -> Option<&str> {
+        match self {
+            Self::Request { method, .. } | Self::Notification { method } => Some(method),
+            Self::Answer => None,
+        }
+    }
+}
+
 /// A message that is refused, with the id its answer should carry.
 #[derive(Debug)]
 pub(crate) struct Refused {

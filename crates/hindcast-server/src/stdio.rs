@@ -19,7 +19,7 @@ use tokio::{
 use crate::{
     app::App,
     catalogue::{ErrorKind, WireError},
-    jsonrpc::{self, Message},
+    jsonrpc,
     mcp::Handler,
 };
 
@@ -121,10 +121,7 @@ impl<R: AsyncBufRead + Unpin + Send, W: AsyncWrite + Unpin + Send> Lines<R, W> {
             .hint("send less at a time");
             return Err(jsonrpc::Refused { id: Value::Null, error });
         }
-        let id = match jsonrpc::check(line)? {
-            Message::Request { id, .. } => id,
-            Message::Notification { .. } | Message::Answer => Value::Null,
-        };
+        let id = jsonrpc::check(line)?.id().clone();
         serde_json::from_slice(line).map_err(|error| jsonrpc::Refused {
             id,
             error: WireError::new(ErrorKind::InvalidRequest, error.to_string()),

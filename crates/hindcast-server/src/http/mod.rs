@@ -1,9 +1,12 @@
 //! MCP over HTTPS.
 
+mod answer;
+mod body;
 mod drain;
 mod front;
 mod guard;
 mod listener;
+mod refusals;
 mod sessions;
 mod tls;
 

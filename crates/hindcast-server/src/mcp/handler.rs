@@ -58,7 +58,7 @@ impl Handler {
 
     /// For the one user of standard input and output.
     pub(crate) fn local(app: Arc<App>) -> Self {
-        let admitted = Admitted { caller: Caller::local(), plain: false, error: OnceLock::new() };
+        let admitted = Admitted::new(Caller::local(), false);
         Self { local: Some(Arc::new(admitted)), ..Self::new(app, Lifecycle::Session) }
     }
 

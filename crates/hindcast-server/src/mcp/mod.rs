@@ -21,3 +21,9 @@ pub(crate) struct Admitted {
     /// The error that was answered, so that the HTTP status can follow.
     pub(crate) error: OnceLock<ErrorKind>,
 }
+
+impl Admitted {
+    pub(crate) fn new(caller: Caller, plain: bool) -> Self {
+        Self { caller, plain, error: OnceLock::new() }
+    }
+}

@@ -1,0 +1,42 @@
+//! Reading a body that is neither too large nor too slow.
+
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::time::timeout;
+
+use super::HttpPolicy;
+use crate::catalogue::{ErrorKind, WireError};
+
+/// The whole body, or the status and error to answer with.
+pub(super) async fn read(body: Incoming, policy: &HttpPolicy) -> Result<Bytes, (StatusCode, WireError)> {
+    timeout(policy.request_timeout, collect(body, policy)).await.unwrap_or_else(|_| Err(too_slow()))
+}
+
+async fn collect(mut body: Incoming, policy: &HttpPolicy) -> Result<Bytes, (StatusCode, WireError)> {
+    let most = policy.max_body_bytes;
+    let mut collected = BytesMut::new();
+    loop {
+        let frame = timeout(policy.connection_timeout, body.frame()).await.map_err(|_| too_slow())?;
+        let Some(frame) = frame else { return Ok(collected.freeze()) };
+        let frame = frame.map_err(|error| {
+            let error = WireError::new(ErrorKind::InvalidRequest, format!("the body broke off: {error}"));
+            (StatusCode::BAD_REQUEST, error)
+        })?;
+        let Ok(data) = frame.into_data() else { continue };
+        if collected.len() + data.len() > most {
+            let details = format!("the body is larger than {most} bytes");
+            let error = WireError::new(ErrorKind::InvalidRequest, details)
+                .hint("send less at a time, or raise `server.max_body_bytes`");
+            return Err((StatusCode::PAYLOAD_TOO_LARGE, error));
+        }
+        collected.extend_from_slice(&data);
+    }
+}
+
+fn too_slow() -> (StatusCode, WireError) {
+    let error = WireError::new(ErrorKind::InvalidRequest, "the body did not arrive in time")
+        .hint("send it without pauses");
+    (StatusCode::REQUEST_TIMEOUT, error)
+}
