@@ -3,44 +3,27 @@
 //! The protocol library is lenient where the contract is not (batches, odd ids, positional
 //! parameters), so both transports come through here first.
 
-use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::{Map, Value};
 
 use crate::catalogue::{ErrorKind, WireError};
 
 /// Longer ids are refused: they are echoed, logged and kept while the request runs.
 const LONGEST_ID: usize = 256;
 
-/// What kind of message it is, and what routing needs to know of it.
+/// A message whose envelope is in order.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Message {
-    Request {
-        id: Value,
-        method: String,
-        subject: Option<String>,
-    },
-    Notification {
-        method: String,
-    },
-    /// An answer to something the server asked.
-    Answer,
+pub(crate) struct Message {
+    fields: Map<String, Value>,
+    kind: Kind,
 }
 
-impl Message {
-    /// The id an answer carries; null where there is none to answer.
-    pub(crate) fn id(&self) -> &Value {
-        match self {
-            Self::Request { id, .. } => id,
-            Self::Notification { .. } | Self::Answer => &Value::Null,
-        }
-    }
-
-    pub(crate) fn method(&self) -> Option<&str> {
-        match self {
-            Self::Request { method, .. } | Self::Notification { method } => Some(method),
-            Self::Answer => None,
-        }
-    }
+/// What kind of message it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Request,
+    Notification,
+    /// An answer to something the server asked.
+    Answer,
 }
 
 /// A message that is refused, with the id its answer should carry.
@@ -50,99 +33,96 @@ pub(crate) struct Refused {
     pub(crate) error: WireError,
 }
 
-#[derive(Deserialize)]
-struct Envelope<'a> {
-    #[serde(borrow)]
-    jsonrpc: Option<&'a RawValue>,
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    method: Option<&'a RawValue>,
-    #[serde(borrow)]
-    params: Option<&'a RawValue>,
-    #[serde(borrow)]
-    result: Option<&'a RawValue>,
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
-}
-
-/// What a call is aimed at, for messages that name it in their parameters.
-#[derive(Deserialize)]
-struct Subject {
-    name: Option<String>,
-    uri: Option<String>,
-}
-
-/// Reads the envelope of one message.
-pub(crate) fn check(text: &[u8]) -> Result<Message, Refused> {
-    let refuse = |id: Value, kind, details: &str| Refused { id, error: WireError::new(kind, details) };
-    let value = match text.iter().find(|byte| !byte.is_ascii_whitespace()) {
-        None => return Err(refuse(Value::Null, ErrorKind::ParseError, "the message is empty")),
-        Some(b'[') => {
-            // Malformed JSON is that first, whatever it begins with.
-            parse::<Value>(text)?;
-            return Err(refuse(
-                Value::Null,
-                ErrorKind::InvalidRequest,
-                "batches are not supported; send one message at a time",
-            ));
+impl Message {
+    /// Reads one message.
+    pub(crate) fn read(text: &[u8]) -> Result<Self, Refused> {
+        let refuse = |id: &Value, kind, details: &str| Refused {
+            id: id.clone(),
+            error: WireError::new(kind, details),
+        };
+        let parsed = serde_json::from_slice(text)
+            .map_err(|error| refuse(&Value::Null, ErrorKind::ParseError, &error.to_string()))?;
+        let fields = match parsed {
+            Value::Object(fields) => fields,
+            Value::Array(_) => {
+                let details = "batches are not supported; send one message at a time";
+                return Err(refuse(&Value::Null, ErrorKind::InvalidRequest, details));
+            }
+            _ => return Err(refuse(&Value::Null, ErrorKind::InvalidRequest, "the message is not an object")),
+        };
+        let id = fields.get("id").unwrap_or(&Value::Null);
+        if let Some(details) = fields.get("id").and_then(odd_id) {
+            return Err(refuse(&Value::Null, ErrorKind::InvalidRequest, &details));
         }
-        // The raw values below are not looked into: check the whole text once, depth included.
-        Some(_) => parse::<Value>(text)?,
-    };
-    if !value.is_object() {
-        return Err(refuse(Value::Null, ErrorKind::InvalidRequest, "the message is not an object"));
-    }
-    let envelope: Envelope<'_> = serde_json::from_slice(text)
-        .map_err(|error| refuse(Value::Null, ErrorKind::InvalidRequest, &error.to_string()))?;
-    let id = match envelope.id.map(|raw| id_of(raw.get())) {
-        None => None,
-        Some(Ok(id)) => Some(id),
-        Some(Err(details)) => return Err(refuse(Value::Null, ErrorKind::InvalidRequest, &details)),
-    };
-    let echo = id.clone().unwrap_or(Value::Null);
-    if envelope.jsonrpc.map(RawValue::get) != Some(r#""2.0""#) {
-        return Err(refuse(echo, ErrorKind::InvalidRequest, "`jsonrpc` is not \"2.0\""));
-    }
-    let Some(method) = envelope.method else {
-        if id.is_some() && (envelope.result.is_some() || envelope.error.is_some()) {
-            return Ok(Message::Answer);
+        let kind = match fields.get("method") {
+            Some(Value::String(_)) if fields.contains_key("id") => Kind::Request,
+            Some(Value::String(_)) => Kind::Notification,
+            Some(_) => return Err(refuse(id, ErrorKind::InvalidRequest, "`method` is not a string")),
+            None if !id.is_null() && (fields.contains_key("result") || fields.contains_key("error")) => {
+                Kind::Answer
+            }
+            None => return Err(refuse(id, ErrorKind::InvalidRequest, "`method` is missing")),
+        };
+        if fields.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+            return Err(refuse(id, ErrorKind::InvalidRequest, "`jsonrpc` is not \"2.0\""));
         }
-        return Err(refuse(echo, ErrorKind::InvalidRequest, "`method` is missing"));
-    };
-    let Ok(method) = serde_json::from_str::<String>(method.get()) else {
-        return Err(refuse(echo, ErrorKind::InvalidRequest, "`method` is not a string"));
-    };
-    let params = envelope.params.map(RawValue::get);
-    if params.is_some_and(|params| !params.starts_with('{')) {
-        return Err(refuse(echo, ErrorKind::InvalidParams, "`params` is not an object"));
-    }
-    Ok(match id {
-        None => Message::Notification { method },
-        Some(id) => {
-            let subject = params
-                .and_then(|params| serde_json::from_str::<Subject>(params).ok())
-                .and_then(|subject| subject.name.or(subject.uri));
-            Message::Request { id, method, subject }
+        if fields.get("params").is_some_and(|params| !params.is_object()) {
+            return Err(refuse(id, ErrorKind::InvalidParams, "`params` is not an object"));
         }
-    })
+        Ok(Self { fields, kind })
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The id an answer carries; null where there is none to answer.
+    pub(crate) fn id(&self) -> &Value {
+        self.fields.get("id").unwrap_or(&Value::Null)
+    }
+
+    /// Empty for an answer.
+    pub(crate) fn method(&self) -> &str {
+        self.fields.get("method").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The tool, prompt or resource that the parameters name.
+    pub(crate) fn subject(&self) -> Option<&str> {
+        let params = self.fields.get("params")?;
+        params.get("name").or_else(|| params.get("uri")).and_then(Value::as_str)
+    }
+
+    pub(crate) fn take_params(&mut self) -> Map<String, Value> {
+        match self.fields.remove("params") {
+            Some(Value::Object(params)) => params,
+            _ => Map::new(),
+        }
+    }
+
+    /// The message as text again, with every field once.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        Value::Object(self.fields).to_string().into_bytes()
+    }
+
+    /// The message in the protocol library's types.
+    pub(crate) fn into_protocol(self) -> Result<rmcp::model::ClientJsonRpcMessage, Refused> {
+        let id = self.id().clone();
+        serde_json::from_value(Value::Object(self.fields)).map_err(|error| Refused {
+            id,
+            error: WireError::new(ErrorKind::InvalidRequest, error.to_string()),
+        })
+    }
 }
 
-fn parse<T: for<'de> Deserialize<'de>>(text: &[u8]) -> Result<T, Refused> {
-    serde_json::from_slice(text).map_err(|error| Refused {
-        id: Value::Null,
-        error: WireError::new(ErrorKind::ParseError, error.to_string()),
-    })
-}
-
-fn id_of(raw: &str) -> Result<Value, String> {
-    if raw.len() > LONGEST_ID {
-        return Err(format!("`id` is longer than {LONGEST_ID} characters"));
-    }
-    match serde_json::from_str(raw) {
-        Ok(id @ Value::String(_)) => Ok(id),
-        Ok(Value::Number(number)) if number.is_i64() => Ok(Value::Number(number)),
-        _ => Err("`id` is neither an integer nor a string".into()),
+/// What is wrong with an id, if anything.
+fn odd_id(id: &Value) -> Option<String> {
+    match id {
+        Value::String(id) if id.len() > LONGEST_ID => {
+            Some(format!("`id` is longer than {LONGEST_ID} characters"))
+        }
+        Value::String(_) => None,
+        Value::Number(number) if number.is_i64() => None,
+        _ => Some("`id` is neither an integer nor a string".into()),
     }
 }
 
@@ -151,7 +131,7 @@ mod tests {
     use super::*;
 
     fn check_error(text: &[u8], code: i32, id: Value) {
-        let refused = check(text).expect_err(&String::from_utf8_lossy(text));
+        let refused = Message::read(text).expect_err(&String::from_utf8_lossy(text));
         assert_eq!(
             (refused.error.kind.entry().code, &refused.id),
             (code, &id),
@@ -163,14 +143,13 @@ mod tests {
 
     #[test]
     fn good_messages_are_told_apart() {
-        let request =
-            check(br#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"debugger/attach"}}"#)
-                .unwrap();
-        let Message::Request { id, method, subject } = request else { panic!("{request:?}") };
-        assert_eq!((id, &*method, subject.as_deref()), ("a".into(), "tools/call", Some("debugger/attach")));
-        let note = check(br#" {"jsonrpc":"2.0","method":"notifications/initialized"}"#).unwrap();
-        assert_eq!(note, Message::Notification { method: "notifications/initialized".into() });
-        assert_eq!(check(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#).unwrap(), Message::Answer);
+        let text = br#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"debugger/attach"}}"#;
+        let request = Message::read(text).unwrap();
+        assert_eq!((request.kind(), request.id()), (Kind::Request, &"a".into()));
+        assert_eq!((request.method(), request.subject()), ("tools/call", Some("debugger/attach")));
+        let note = Message::read(br#" {"jsonrpc":"2.0","method":"notifications/initialized"}"#).unwrap();
+        assert_eq!((note.kind(), note.id()), (Kind::Notification, &Value::Null));
+        assert_eq!(Message::read(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#).unwrap().kind(), Kind::Answer);
     }
 
     #[test]
@@ -199,7 +178,6 @@ mod tests {
         check_error(long.as_bytes(), -32600, Value::Null);
         check_error(br#"{"jsonrpc":"2.0","id":7}"#, -32600, 7.into());
         check_error(br#"{"jsonrpc":"2.0","id":7,"method":5}"#, -32600, 7.into());
-        check_error(br#"{"jsonrpc":"2.0","id":7,"id":8,"method":"ping"}"#, -32600, Value::Null);
         check_error(br#"{"jsonrpc":"2.0","id":7,"method":"ping","params":[1]}"#, -32602, 7.into());
     }
 }

@@ -19,7 +19,7 @@ use tokio::{
 use crate::{
     app::App,
     catalogue::{ErrorKind, WireError},
-    jsonrpc,
+    jsonrpc::{Message, Refused},
     mcp::Handler,
 };
 
@@ -112,20 +112,16 @@ impl<R: AsyncBufRead + Unpin + Send, W: AsyncWrite + Unpin + Send> Lines<R, W> {
         }
     }
 
-    fn message(line: &[u8]) -> Result<ClientJsonRpcMessage, jsonrpc::Refused> {
+    fn message(line: &[u8]) -> Result<ClientJsonRpcMessage, Refused> {
         if line.len() > LONGEST_LINE {
             let error = WireError::new(
                 ErrorKind::InvalidRequest,
                 format!("the message is longer than {LONGEST_LINE} bytes"),
             )
             .hint("send less at a time");
-            return Err(jsonrpc::Refused { id: Value::Null, error });
+            return Err(Refused { id: Value::Null, error });
         }
-        let id = jsonrpc::check(line)?.id().clone();
-        serde_json::from_slice(line).map_err(|error| jsonrpc::Refused {
-            id,
-            error: WireError::new(ErrorKind::InvalidRequest, error.to_string()),
-        })
+        Message::read(line)?.into_protocol()
     }
 }
 

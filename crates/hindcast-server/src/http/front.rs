@@ -7,6 +7,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
+use bytes::Bytes;
 use hindcast_core::{
     identity::{Caller, PrincipalId},
     quota::Usage,
@@ -25,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Body, HttpPolicy,
     answer::{self, With},
-    body,
+    bare, body,
     drain::{Counted, Drain, InFlight},
     guard::Guard,
     refusals::{Attempt, Refusals},
@@ -34,7 +35,7 @@ use super::{
 use crate::{
     app::App,
     catalogue::{ErrorKind, WireError},
-    jsonrpc::{self, Message},
+    jsonrpc::{Kind, Message},
     mcp::{Admitted, Handler, Lifecycle},
 };
 
@@ -175,7 +176,7 @@ impl Front {
 
     /// GET and DELETE: the event stream and the end of a session.
     async fn stream(&self, mut request: Request<Incoming>, caller: Caller) -> Response<Body> {
-        request.extensions_mut().insert(Arc::new(Admitted::new(caller, false)));
+        request.extensions_mut().insert(Arc::new(Admitted { caller, plain: false }));
         self.with_sessions.handle(request).await
     }
 
@@ -186,7 +187,7 @@ impl Front {
         from: IpAddr,
         in_flight: InFlight,
     ) -> Answered {
-        let (mut parts, body) = request.into_parts();
+        let (parts, body) = request.into_parts();
         if !is_json(&parts.headers) {
             let error = WireError::new(ErrorKind::InvalidRequest, "the Content-Type is not application/json")
                 .hint("send `Content-Type: application/json`");
@@ -196,11 +197,11 @@ impl Front {
             .await
             .map_err(|(status, error)| Box::new(turned_away(status, &error).with("connection", "close")))?;
         let message =
-            jsonrpc::check(&body).map_err(|refused| Box::new(answer::error(&refused.error, &refused.id)))?;
+            Message::read(&body).map_err(|refused| Box::new(answer::error(&refused.error, &refused.id)))?;
         let usage = self.reserve(&caller, from, &message).await?;
 
         let plain = !accepts_events(&parts.headers);
-        let initialises = message.method() == Some("initialize");
+        let initialises = message.method() == "initialize";
         let in_session = parts.headers.contains_key(SESSION_ID) || (initialises && !plain);
         if initialises && in_session && !self.sessions.has_room(&caller.principal).await {
             let error = WireError::new(ErrorKind::QuotaExceeded, "this principal has too many open sessions")
@@ -208,29 +209,44 @@ impl Front {
             return Err(Box::new(answer::error(&error, message.id()).with("retry-after", 300u64)));
         }
 
-        let bare = plain && !parts.headers.contains_key(PROTOCOL_VERSION);
-        let principal = caller.principal.clone();
-        let admitted = Arc::new(Admitted::new(caller, plain));
-        parts.headers.insert(header::ACCEPT, HeaderValue::from_static(BOTH));
-        parts.extensions.insert(admitted.clone());
-        let request = Request::from_parts(parts, Full::new(body));
-        let answered = timeout(self.policy.request_timeout, async {
-            if in_session {
-                self.with_sessions.handle(request).await
+        let bare = plain && !in_session && !parts.headers.contains_key(PROTOCOL_VERSION);
+        let id = message.id().clone();
+        let answered = async {
+            if bare && message.kind() == Kind::Request && message.method() == "tools/call" {
+                bare::call(&self.app, caller, message).await
             } else {
-                self.stateless.handle(request).await
+                self.protocol(parts, caller, message, in_session, plain).await
             }
-        });
-        let mut response = answered.await.unwrap_or_else(|_| self.too_late(&message));
-        let session = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok());
-        if let Some(session) = session.filter(|_| initialises) {
-            self.sessions.opened(session, principal).await;
-        }
-        if let Some(error) = admitted.error.get().filter(|_| bare) {
-            *response.status_mut() = answer::status_of(*error);
-        }
+        };
+        let response = timeout(self.policy.request_timeout, answered).await;
+        let response = response.unwrap_or_else(|_| self.too_late(&id));
         let response = response.map(|body| Counted::new(body, in_flight).boxed());
         Ok(answer::with_limits(response, usage.as_ref()))
+    }
+
+    /// Hands a message to the protocol library.
+    async fn protocol(
+        &self,
+        mut parts: http::request::Parts,
+        caller: Caller,
+        message: Message,
+        in_session: bool,
+        plain: bool,
+    ) -> Response<Body> {
+        let principal = caller.principal.clone();
+        let opens_session = in_session && !parts.headers.contains_key(SESSION_ID);
+        parts.headers.insert(header::ACCEPT, HeaderValue::from_static(BOTH));
+        parts.extensions.insert(Arc::new(Admitted { caller, plain }));
+        let request = Request::from_parts(parts, Full::new(Bytes::from(message.into_bytes())));
+        if !in_session {
+            return self.stateless.handle(request).await;
+        }
+        let response = self.with_sessions.handle(request).await;
+        let session = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok());
+        if let Some(session) = session.filter(|_| opens_session) {
+            self.sessions.opened(session, principal).await;
+        }
+        response
     }
 
     /// Counts calls and reads; everything else is free, but tells where the key stands.
@@ -241,26 +257,27 @@ impl Front {
         message: &Message,
     ) -> Result<Option<Usage>, Box<Response<Body>>> {
         let Some(key) = &caller.key else { return Ok(None) };
-        let Message::Request { id, method, subject } = message else { return Ok(None) };
-        if !METERED.contains(&method.as_str()) {
+        let method = message.method();
+        if message.kind() != Kind::Request || !METERED.contains(&method) {
             return Ok(self.app.gateway.usage(key).await.ok());
         }
         match self.app.gateway.reserve(key).await {
             Ok(usage) => Ok(Some(usage)),
             Err(refusal) => {
                 let principal = Some(&caller.principal);
-                let attempt = Attempt { from, principal, method, subject: subject.as_deref(), id };
+                let attempt =
+                    Attempt { from, principal, method, subject: message.subject(), id: message.id() };
                 Err(Box::new(self.refusals.turn_away(&self.app, refusal, attempt).await))
             }
         }
     }
 
-    fn too_late(&self, message: &Message) -> Response<Body> {
+    fn too_late(&self, id: &Value) -> Response<Body> {
         let limit = self.policy.request_timeout;
         let details = format!("there was no answer within {limit:?}; the work goes on");
         let error = WireError::new(ErrorKind::InternalError, details)
             .hint("ask for the result again, or use a client that follows progress");
-        answer::error(&error, message.id())
+        answer::error(&error, id)
     }
 }
 

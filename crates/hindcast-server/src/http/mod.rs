@@ -1,6 +1,7 @@
 //! MCP over HTTPS.
 
 mod answer;
+mod bare;
 mod body;
 mod drain;
 mod front;

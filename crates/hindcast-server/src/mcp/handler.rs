@@ -58,7 +58,7 @@ impl Handler {
 
     /// For the one user of standard input and output.
     pub(crate) fn local(app: Arc<App>) -> Self {
-        let admitted = Admitted::new(Caller::local(), false);
+        let admitted = Admitted { caller: Caller::local(), plain: false };
         Self { local: Some(Arc::new(admitted)), ..Self::new(app, Lifecycle::Session) }
     }
 
@@ -72,14 +72,6 @@ impl Handler {
         carried.cloned().ok_or_else(|| {
             WireError::new(ErrorKind::InternalError, "the request lost its caller on the way").into()
         })
-    }
-
-    /// Turns a failure into the answer, and leaves word for the transport.
-    fn refuse(&self, admitted: &Admitted, failure: Failure) -> ErrorData {
-        let error = WireError::from(failure);
-        // The local user's cell is shared by all calls and read by nobody.
-        let _ = admitted.error.set(error.kind);
-        error.into()
     }
 
     fn watch(&self, context: &RequestContext<RoleServer>, caller: &Caller) -> Result<&Watcher, Failure> {
@@ -168,7 +160,7 @@ impl ServerHandler for Handler {
             self.app.call_tool(caller, name.clone(), request.arguments.unwrap_or_default(), watch).await;
         // The last progress must not overtake the answer.
         forwarder.finish().await;
-        let result = result.map_err(|failure| self.refuse(&admitted, failure));
+        let result = result.map_err(refuse);
         if !admitted.plain {
             self.log_call(&context, &name, result.as_ref().err()).await;
         }
@@ -186,9 +178,7 @@ impl ServerHandler for Handler {
         let admitted = self.admitted(&context.extensions)?;
         let mut entries = Vec::new();
         for room in self.app.registry.rooms() {
-            entries.extend(
-                room.list(&admitted.caller).await.map_err(|failure| self.refuse(&admitted, failure))?,
-            );
+            entries.extend(room.list(&admitted.caller).await.map_err(refuse)?);
         }
         entries.sort_by(|a, b| b.priority.total_cmp(&a.priority));
         let (resources, next_cursor) =
@@ -218,11 +208,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let admitted = self.admitted(&context.extensions)?;
-        let content = self
-            .app
-            .read_resource(&admitted.caller, &request.uri)
-            .await
-            .map_err(|failure| self.refuse(&admitted, failure))?;
+        let content = self.app.read_resource(&admitted.caller, &request.uri).await.map_err(refuse)?;
         let contents = ResourceContents::text(content.text, request.uri).with_mime_type(content.mime_type);
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
@@ -237,7 +223,7 @@ impl ServerHandler for Handler {
             .room(&admitted.caller, &request.uri)
             .and_then(|_| self.watch(&context, &admitted.caller))
             .map(|watcher| watcher.add(request.uri))
-            .map_err(|failure| self.refuse(&admitted, failure))
+            .map_err(refuse)
     }
 
     async fn unsubscribe(
@@ -275,9 +261,8 @@ impl ServerHandler for Handler {
     async fn get_prompt(
         &self,
         request: GetPromptRequestParams,
-        context: RequestContext<RoleServer>,
+        _context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let admitted = self.admitted(&context.extensions)?;
         let prompt = self.app.registry.prompts().iter().find(|prompt| prompt.name == request.name);
         let arguments = request.arguments.unwrap_or_default();
         prompt
@@ -287,7 +272,7 @@ impl ServerHandler for Handler {
             })
             .and_then(|prompt| render::filled_prompt(prompt, &arguments))
             .map(Into::into)
-            .map_err(|failure| self.refuse(&admitted, failure))
+            .map_err(refuse)
     }
 
     async fn complete(
@@ -313,7 +298,7 @@ impl ServerHandler for Handler {
                 "there is no such prompt or resource template to complete",
             )
             .hint("`prompts/list` and `resources/templates/list` show what can be completed");
-            self.refuse(&admitted, failure)
+            refuse(failure)
         })?;
         Ok(CompleteResult::new(render::completion(values)))
     }
@@ -344,8 +329,12 @@ impl ServerHandler for Handler {
         let given = request.params.map_or(Cow::Borrowed("none"), |params| Cow::Owned(shape(&params)));
         let details = format!("`{method}` does not take these parameters: {given}");
         let failure = Failure::new(FailureKind::InvalidInput, details);
-        Err(self.refuse(&admitted, self.app.refused_call(&admitted.caller, method, failure).await))
+        Err(refuse(self.app.refused_call(&admitted.caller, method, failure).await))
     }
+}
+
+fn refuse(failure: Failure) -> ErrorData {
+    WireError::from(failure).into()
 }
 
 const KNOWN_METHODS: [&str; 16] = [

@@ -1,7 +1,7 @@
 //! The embedded store: one SQLite file is the truth.
 //!
-//! Writes go through one thread that puts whatever is waiting into one transaction, so that the cost
-//! of a commit is shared by all requests in flight and every answer still waits for its own.
+//! Whatever waits to be written is put into one transaction, so that the cost of a commit is shared by
+//! all requests in flight and every answer still waits for its own.
 
 mod audit;
 mod keys;
@@ -42,7 +42,7 @@ impl SqliteStore {
         schema::migrate(&mut connection)?;
         audit::open_trail(&mut connection, &audit_key, now)?;
         Ok(Self {
-            writer: Some(Writer::start(connection, audit_key)?),
+            writer: Some(Writer::new(connection, audit_key)),
             lookups: Mutex::new(schema::open(path)?),
             scans: std::sync::Arc::new(Mutex::new(schema::open(path)?)),
         })

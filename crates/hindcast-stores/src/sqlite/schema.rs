@@ -59,10 +59,13 @@ const MIGRATIONS: [&str; 1] = ["
     ) STRICT;
 "];
 
+/// How long another process may keep the file to itself before we give up.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// A connection set up as every connection to the file must be.
 pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
     let connection = Connection::open(path).map_err(unavailable)?;
-    connection.busy_timeout(Duration::from_secs(5)).map_err(unavailable)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(unavailable)?;
     // Otherwise every bound value makes SQLite plan the statement anew, at several times its cost.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(unavailable)?;
     // NORMAL in WAL mode keeps every commit when the process is killed; only a power failure can

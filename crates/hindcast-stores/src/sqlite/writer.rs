@@ -1,28 +1,30 @@
-//! The one thread that writes.
+//! Writing: whatever waits is put into one transaction.
+//!
+//! There is no writing thread. Whoever brings a job and finds nobody writing writes for all who wait;
+//! the others only leave their job and wait for the answer. A lone request so pays for its commit and
+//! not for two changes of thread, and under load the batches grow by themselves.
 
-use std::{
-    sync::{Mutex, mpsc},
-    thread::JoinHandle,
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ed25519_dalek::SigningKey;
 use hindcast_core::{audit::AuditRecord, store::StoreError};
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
-use super::{audit::Appender, unavailable};
-
-/// More than this many jobs never share a transaction, which bounds the wait of the first.
-const LARGEST_BATCH: usize = 256;
+use super::{audit::Appender, schema::BUSY_TIMEOUT, unavailable};
 
 /// What is told to a job's sender after the commit.
 type Announce = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 type Job = Box<dyn FnOnce(&mut Unit<'_>) -> Announce + Send>;
 
-/// Hands jobs to the writing thread. Dropping it lets the thread finish what it has and end.
-pub(super) struct Writer {
-    jobs: Option<mpsc::Sender<Job>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+/// Takes jobs from any task and runs them in batches.
+#[derive(Clone)]
+pub(super) struct Writer(Arc<Shared>);
+
+struct Shared {
+    waiting: Mutex<Vec<Job>>,
+    connection: Mutex<Connection>,
+    audit_key: SigningKey,
 }
 
 /// One transaction, shared by the jobs of a batch.
@@ -40,24 +42,17 @@ impl Unit<'_> {
 
     /// Appends to the audit trail; the head is signed once for the whole batch.
     pub(super) fn append(&mut self, record: &AuditRecord) -> Result<(), StoreError> {
-        if self.appender.is_none() {
-            self.appender = Some(Appender::at_end(self.transaction).map_err(unavailable)?);
-        }
-        match &mut self.appender {
-            Some(appender) => appender.append(self.transaction, record).map_err(unavailable),
-            None => Ok(()),
-        }
+        let appender = match &mut self.appender {
+            Some(appender) => appender,
+            none => none.insert(Appender::at_end(self.transaction).map_err(unavailable)?),
+        };
+        appender.append(self.transaction, record).map_err(unavailable)
     }
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection, audit_key: SigningKey) -> Result<Self, StoreError> {
-        let (jobs, queue) = mpsc::channel();
-        let thread = std::thread::Builder::new()
-            .name("sqlite-writer".into())
-            .spawn(move || write_batches(connection, &audit_key, &queue))
-            .map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        Ok(Self { jobs: Some(jobs), thread: Mutex::new(Some(thread)) })
+    pub(super) fn new(connection: Connection, audit_key: SigningKey) -> Self {
+        Self(Arc::new(Shared { waiting: Mutex::default(), connection: Mutex::new(connection), audit_key }))
     }
 
     /// Runs `job` in a transaction and returns once that is committed. A job that fails must not
@@ -77,30 +72,89 @@ impl Writer {
                 let _ = sender.send(committed.and(result));
             })
         });
-        let gone = || StoreError::Unavailable("the write was not carried out".into());
-        self.jobs.as_ref().ok_or_else(gone)?.send(job).map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())?
+        self.0.waiting().push(job);
+        self.write_what_waits();
+        answer.await.map_err(|_| StoreError::Unavailable("the write was not carried out".into()))?
     }
-}
 
-impl Drop for Writer {
-    fn drop(&mut self) {
-        self.jobs = None;
-        let thread = self.thread.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        if let Some(thread) = thread {
-            // A panic in the writer was already reported to whoever waited for it.
-            let _ = thread.join();
+    /// Writes one batch, unless somebody else is writing: they look again when they are done.
+    fn write_what_waits(&self) {
+        let outcome = {
+            let Some(mut connection) = self.0.try_connection() else { return };
+            self.0.write_batch(&mut connection, Patience::None)
+        };
+        if let Outcome::Busy = outcome {
+            // Another process writes. Waiting for it would hold up a thread that serves others.
+            let shared = self.0.clone();
+            tokio::task::spawn_blocking(move || shared.write_patiently());
+        } else if !self.0.waiting().is_empty() {
+            // Jobs that came meanwhile are not this caller's to wait for.
+            let writer = self.clone();
+            tokio::spawn(async move { writer.write_what_waits() });
         }
     }
 }
 
-fn write_batches(mut connection: Connection, audit_key: &SigningKey, queue: &mpsc::Receiver<Job>) {
-    while let Ok(first) = queue.recv() {
-        let batch = std::iter::once(first).chain(queue.try_iter()).take(LARGEST_BATCH);
+/// Whether to wait for another process that writes.
+#[derive(Clone, Copy, PartialEq)]
+enum Patience {
+    None,
+    Some,
+}
+
+enum Outcome {
+    Done,
+    /// Another process is writing; the jobs still wait.
+    Busy,
+}
+
+impl Shared {
+    fn waiting(&self) -> MutexGuard<'_, Vec<Job>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn try_connection(&self) -> Option<MutexGuard<'_, Connection>> {
+        match self.connection.try_lock() {
+            Ok(connection) => Some(connection),
+            // A panic left no transaction behind: dropping it rolled it back.
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn write_patiently(&self) {
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        while !self.waiting().is_empty() {
+            self.write_batch(&mut connection, Patience::Some);
+        }
+    }
+
+    /// Takes all that waits into one transaction and announces how that went.
+    fn write_batch(&self, connection: &mut Connection, patience: Patience) -> Outcome {
+        let wait = if patience == Patience::Some { BUSY_TIMEOUT } else { std::time::Duration::ZERO };
+        let begun = connection
+            .busy_timeout(wait)
+            .and_then(|()| Transaction::new(connection, TransactionBehavior::Immediate));
         let mut announcements = Vec::new();
-        let committed = write_batch(&mut connection, audit_key, batch, &mut announcements);
+        let committed = match begun {
+            Err(error)
+                if patience == Patience::None
+                    && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) =>
+            {
+                return Outcome::Busy;
+            }
+            Err(error) => {
+                // The jobs cannot run; dropping them tells those who wait.
+                self.waiting().clear();
+                Err(unavailable(error))
+            }
+            Ok(transaction) => {
+                let batch = std::mem::take(&mut *self.waiting());
+                self.fill(transaction, batch, &mut announcements)
+            }
+        };
         if let Err(error) = &committed {
-            tracing::error!(%error, "a batch of writes was rolled back");
+            tracing::error!(%error, "a batch of writes was not carried out");
         }
         for announce in announcements {
             announce(match &committed {
@@ -108,25 +162,25 @@ fn write_batches(mut connection: Connection, audit_key: &SigningKey, queue: &mps
                 Err(error) => Err(StoreError::Unavailable(error.to_string())),
             });
         }
+        Outcome::Done
     }
-}
 
-fn write_batch(
-    connection: &mut Connection,
-    audit_key: &SigningKey,
-    batch: impl Iterator<Item = Job>,
-    announcements: &mut Vec<Announce>,
-) -> Result<(), StoreError> {
-    let transaction = Transaction::new(connection, TransactionBehavior::Immediate).map_err(unavailable)?;
-    let mut unit = Unit { transaction: &transaction, appender: None, broken: None };
-    for job in batch {
-        announcements.push(job(&mut unit));
+    fn fill(
+        &self,
+        transaction: Transaction<'_>,
+        batch: Vec<Job>,
+        announcements: &mut Vec<Announce>,
+    ) -> Result<(), StoreError> {
+        let mut unit = Unit { transaction: &transaction, appender: None, broken: None };
+        for job in batch {
+            announcements.push(job(&mut unit));
+        }
+        if let Some(reason) = unit.broken {
+            return Err(StoreError::Unavailable(reason));
+        }
+        if let Some(appender) = unit.appender {
+            appender.sign(&transaction, &self.audit_key).map_err(unavailable)?;
+        }
+        transaction.commit().map_err(unavailable)
     }
-    if let Some(reason) = unit.broken {
-        return Err(StoreError::Unavailable(reason));
-    }
-    if let Some(appender) = unit.appender {
-        appender.sign(&transaction, audit_key).map_err(unavailable)?;
-    }
-    transaction.commit().map_err(unavailable)
 }
