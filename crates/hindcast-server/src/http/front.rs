@@ -8,12 +8,13 @@
 use std::{net::IpAddr, sync::Arc};
 
 use bytes::Bytes;
+use futures::{FutureExt as _, StreamExt as _};
 use hindcast_core::{
     identity::{Caller, PrincipalId},
     quota::Usage,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use hyper::body::Incoming;
 use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService,
@@ -176,8 +177,15 @@ impl Front {
 
     /// GET and DELETE: the event stream and the end of a session.
     async fn stream(&self, mut request: Request<Incoming>, caller: Caller) -> Response<Body> {
+        let ends_session = request.method() == Method::DELETE;
+        let resumes = request.headers().contains_key("last-event-id");
         request.extensions_mut().insert(Arc::new(Admitted { caller, plain: false }));
-        self.with_sessions.handle(request).await
+        let mut response = self.with_sessions.handle(request).await;
+        if ends_session && response.status() == StatusCode::ACCEPTED {
+            // The Python SDK takes only 200 and 204 for success.
+            *response.status_mut() = StatusCode::NO_CONTENT;
+        }
+        if resumes { rest_or_refusal(response) } else { response }
     }
 
     async fn post(
@@ -289,6 +297,25 @@ type Answered = Result<Response<Body>, Box<Response<Body>>>;
 
 fn turned_away(status: StatusCode, error: &WireError) -> Box<Response<Body>> {
     Box::new(answer::error_as(status, error, &Value::Null))
+}
+
+/// The rest of a stream, or a refusal when there is none. The TypeScript SDK asks for the rest after
+/// every error answer, takes an empty stream for one that broke and asks again; a refusal ends that.
+fn rest_or_refusal(mut response: Response<Body>) -> Response<Body> {
+    // What is to be replayed is there already; anything else may take as long as it likes.
+    match response.body_mut().frame().now_or_never() {
+        None => response,
+        Some(None) => {
+            let error = WireError::new(ErrorKind::InvalidRequest, "there is nothing more on that stream")
+                .hint("open a new stream with GET");
+            answer::error_as(StatusCode::METHOD_NOT_ALLOWED, &error, &Value::Null)
+                .with("allow", "GET, POST, DELETE")
+        }
+        Some(Some(first)) => response.map(|rest| {
+            let first = futures::stream::once(std::future::ready(first));
+            BodyExt::boxed(StreamBody::new(first.chain(BodyStream::new(rest))))
+        }),
+    }
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -3,8 +3,9 @@
 
 use std::{
     borrow::Cow,
+    collections::VecDeque,
     sync::{
-        Arc, OnceLock,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU8, Ordering},
     },
 };
@@ -18,7 +19,10 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 
-use super::{Admitted, progress, render, subscriptions::Watcher};
+use super::{
+    Admitted, progress, render,
+    subscriptions::{Ears, Watcher},
+};
 use crate::{
     app::App,
     catalogue::{ErrorKind, WireError},
@@ -48,12 +52,21 @@ pub(crate) struct Handler {
     local: Option<Arc<Admitted>>,
     log_level: AtomicU8,
     watcher: OnceLock<Watcher>,
+    /// Opened before a `subscriptions/listen` is acknowledged, so that it misses nothing; oldest first.
+    ears: Mutex<VecDeque<Ears>>,
 }
 
 impl Handler {
     /// For requests that come with their own [`Admitted`].
     pub(crate) fn new(app: Arc<App>, lifecycle: Lifecycle) -> Self {
-        Self { app, lifecycle, local: None, log_level: AtomicU8::new(SILENT), watcher: OnceLock::new() }
+        Self {
+            app,
+            lifecycle,
+            local: None,
+            log_level: AtomicU8::new(SILENT),
+            watcher: OnceLock::new(),
+            ears: Mutex::default(),
+        }
     }
 
     /// For the one user of standard input and output.
@@ -239,12 +252,15 @@ impl ServerHandler for Handler {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        self.ears.lock().unwrap_or_else(PoisonError::into_inner).push_back(self.app.events.listen());
         Some(requested.clone())
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let admitted = self.admitted(&context.request_context().extensions)?;
-        super::subscriptions::listen(&self.app, &admitted.caller, &context).await;
+        let opened = self.ears.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let ears = opened.unwrap_or_else(|| self.app.events.listen());
+        super::subscriptions::listen(&self.app, &admitted.caller, ears, &context).await;
         Ok(())
     }
 

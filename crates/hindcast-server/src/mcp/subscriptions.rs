@@ -33,15 +33,18 @@ struct Changes {
     missed: bool,
 }
 
+/// Hears every change from when it was opened.
+pub(super) type Ears = broadcast::Receiver<Event>;
+
 /// The changes one caller may hear of, in bundles.
 struct Bundles {
-    events: broadcast::Receiver<Event>,
+    events: Ears,
     caller: Caller,
 }
 
 impl Bundles {
-    fn new(app: &App, caller: Caller) -> Self {
-        Self { events: app.events.listen(), caller }
+    fn new(events: Ears, caller: Caller) -> Self {
+        Self { events, caller }
     }
 
     /// Waits for a change, collects what follows closely; none when the server ends.
@@ -83,7 +86,7 @@ pub(super) struct Watcher {
 impl Watcher {
     pub(super) fn start(app: &Arc<App>, caller: Caller, peer: Peer<RoleServer>) -> Self {
         let uris = Arc::new(Mutex::new(HashSet::new()));
-        let bundles = Bundles::new(app, caller);
+        let bundles = Bundles::new(app.events.listen(), caller);
         let task = tokio::spawn(tell(bundles, uris.clone(), peer)).abort_handle();
         Self { uris, task }
     }
@@ -132,7 +135,7 @@ async fn tell(mut bundles: Bundles, uris: Arc<Mutex<HashSet<String>>>, peer: Pee
 }
 
 /// Serves one `subscriptions/listen` until it is cancelled.
-pub(super) async fn listen(app: &App, caller: &Caller, context: &SubscriptionContext) {
+pub(super) async fn listen(app: &App, caller: &Caller, ears: Ears, context: &SubscriptionContext) {
     let accepted = context.accepted();
     // What the caller may not read it is not told of either.
     let uris: HashSet<&str> = accepted
@@ -143,7 +146,7 @@ pub(super) async fn listen(app: &App, caller: &Caller, context: &SubscriptionCon
         .filter(|uri| app.room(caller, uri).is_ok())
         .collect();
     let lists = accepted.resources_list_changed == Some(true);
-    let mut bundles = Bundles::new(app, caller.clone());
+    let mut bundles = Bundles::new(ears, caller.clone());
     let telling = async {
         loop {
             let interesting = |change: &Change| match change {
