@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     catalogue::ErrorKind,
+    excerpt::excerpt,
     prompts,
     registry::{Answer, Call, Content, Finished, RegisteredTool, Registry, ResourceRoom, ToolNames},
     resources, tools,
@@ -83,7 +84,7 @@ impl App {
                 None => {
                     let result = Err(app.unknown_tool(&name));
                     // An unknown name is the caller's own text: it may be long, or be anything.
-                    (name.chars().take(80).collect(), Finished { target: None, result })
+                    (excerpt(&name, 80), Finished { target: None, result })
                 }
             };
             let record = AuditRecord { tool: Some(name), target: finished.target, ..record };
@@ -105,7 +106,8 @@ impl App {
     }
 
     fn unknown_tool(&self, name: &str) -> Failure {
-        let failure = Failure::new(FailureKind::InvalidInput, format!("there is no tool `{name}`"));
+        let failure =
+            Failure::new(FailureKind::InvalidInput, format!("there is no tool `{}`", excerpt(name, 80)));
         match self.registry.nearest_tool(name) {
             Some(nearest) => failure.hint(format!("did you mean `{nearest}`?")),
             None => failure.hint("`tools/list` shows all tools"),
@@ -115,7 +117,7 @@ impl App {
     /// Reads a resource.
     pub(crate) async fn read_resource(&self, caller: &Caller, uri: &str) -> Result<Content, Failure> {
         let started = Instant::now();
-        let target = Some(uri.chars().take(200).collect());
+        let target = Some(excerpt(uri, 200));
         let record = AuditRecord { target, ..self.record(caller, "resources/read") };
         let result = match self.room(caller, uri) {
             Ok(room) => room.read(caller, uri).await,
@@ -145,6 +147,7 @@ impl App {
                 return Ok(&**room);
             }
         }
+        let uri = excerpt(uri, 200);
         Err(Failure::new(FailureKind::ResourceNotFound, format!("there is no resource `{uri}`"))
             .fact("uri", uri))
     }

@@ -147,6 +147,33 @@ impl WireError {
     }
 }
 
+/// Adds details and a hint to an error object that lacks them: those that the protocol library makes.
+pub(crate) fn explain(error: &mut Value) {
+    if error.get("data").is_some_and(|data| data.get("hint").is_some()) {
+        return;
+    }
+    let code = error.get("code").and_then(Value::as_i64).unwrap_or_default();
+    let message = error.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let hint = match code {
+        -32020 => "send the headers `Mcp-Method` and `Mcp-Name` exactly as the body has them",
+        -32022 => "use 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 or 2026-07-28",
+        -32602 if message.contains("_meta") => {
+            "send `initialize` first, or give each request `_meta` with protocolVersion, clientInfo and clientCapabilities"
+        }
+        _ => TABLE
+            .iter()
+            .find(|entry| i64::from(entry.code) == code)
+            .map_or("compare the request with the protocol's specification", |entry| entry.remedy),
+    };
+    let mut data = match error.get_mut("data").map(Value::take) {
+        Some(Value::Object(data)) => data,
+        _ => Map::new(),
+    };
+    data.entry("details").or_insert_with(|| message.into());
+    data.insert("hint".into(), hint.into());
+    error["data"] = Value::Object(data);
+}
+
 impl From<Failure> for WireError {
     fn from(failure: Failure) -> Self {
         let kind = ErrorKind::from(failure.kind);

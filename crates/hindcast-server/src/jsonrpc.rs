@@ -104,6 +104,17 @@ impl Message {
         Value::Object(self.fields).to_string().into_bytes()
     }
 
+    /// Whether the protocol library can read it as what its method says.
+    pub(crate) fn is_readable(&self) -> bool {
+        let read = serde_json::from_value(Value::Object(self.fields.clone()));
+        match read {
+            Ok(rmcp::model::ClientJsonRpcMessage::Request(request)) => {
+                !matches!(request.request, rmcp::model::ClientRequest::CustomRequest(_))
+            }
+            other => other.is_ok(),
+        }
+    }
+
     /// The message in the protocol library's types.
     pub(crate) fn into_protocol(self) -> Result<rmcp::model::ClientJsonRpcMessage, Refused> {
         let id = self.id().clone();

@@ -11,6 +11,7 @@
 
 mod app;
 mod catalogue;
+mod excerpt;
 pub mod http;
 mod jsonrpc;
 mod mcp;

@@ -18,7 +18,7 @@ use tokio::{
 
 use crate::{
     app::App,
-    catalogue::{ErrorKind, WireError},
+    catalogue::{ErrorKind, WireError, explain},
     jsonrpc::{Message, Refused},
     mcp::Handler,
 };
@@ -138,7 +138,15 @@ where
     ) -> impl Future<Output = std::io::Result<()>> + Send + 'static {
         let outgoing = self.outgoing.clone();
         async move {
-            let written = outgoing.write(&item).await;
+            let written = match &item {
+                // The protocol library's own errors do not say what to do next.
+                ServerJsonRpcMessage::Error(_) => {
+                    let mut answer = serde_json::to_value(&item)?;
+                    explain(&mut answer["error"]);
+                    outgoing.write(&answer).await
+                }
+                _ => outgoing.write(&item).await,
+            };
             match &item {
                 ServerJsonRpcMessage::Response(response) => outgoing.settled(Some(&response.id)),
                 ServerJsonRpcMessage::Error(error) => outgoing.settled(error.id.as_ref()),

@@ -105,7 +105,9 @@ impl SignedHead {
 
     fn is_signed_by(&self, key: &VerifyingKey) -> bool {
         let mut bytes = [0; 64];
+        // Only the one spelling that we write counts.
         hex::decode_to_slice(&self.signature, &mut bytes).is_ok()
+            && hex::encode(bytes) == self.signature
             && key.verify_strict(&Self::message(self.seq, self.hash), &Signature::from_bytes(&bytes)).is_ok()
     }
 }
@@ -191,7 +193,7 @@ impl ChainVerifier {
             return Err(BadRow { row: 1, problem });
         };
         if !head.is_signed_by(key) {
-            return Err(BadRow { row: head.seq, problem: Problem::BadSignature });
+            return Err(BadRow { row: self.rows.max(1), problem: Problem::BadSignature });
         }
         if head.seq > self.rows {
             return Err(BadRow { row: next, problem: Problem::Missing });

@@ -60,9 +60,14 @@ impl FileVerifier {
         Ok(Self { key: own, chain: ChainVerifier::default(), head: None })
     }
 
+    /// The row that the next line should hold.
+    pub fn next_row(&self) -> u64 {
+        self.chain.rows() + 1
+    }
+
     /// Takes the next line.
     pub fn feed(&mut self, line: &str) -> Result<(), BadRow> {
-        let row = self.chain.rows() + 1;
+        let row = self.next_row();
         if self.head.is_some() {
             return Err(BadRow { row, problem: Problem::NotCovered });
         }
@@ -76,7 +81,7 @@ impl FileVerifier {
 
     /// How many rows verified, once all lines were fed.
     pub fn finish(self) -> Result<u64, BadRow> {
-        let row = self.chain.rows() + 1;
+        let row = self.next_row();
         if self.head.is_none() {
             // The footer was cut off, and perhaps rows before it.
             return Err(BadRow { row, problem: Problem::Missing });

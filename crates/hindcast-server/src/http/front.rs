@@ -30,6 +30,7 @@ use super::{
     bare, body,
     drain::{Counted, Drain, InFlight},
     guard::Guard,
+    polish,
     refusals::{Attempt, Refusals},
     sessions::Sessions,
 };
@@ -185,7 +186,8 @@ impl Front {
             // The Python SDK takes only 200 and 204 for success.
             *response.status_mut() = StatusCode::NO_CONTENT;
         }
-        if resumes { rest_or_refusal(response) } else { response }
+        let response = if resumes { rest_or_refusal(response) } else { response };
+        polish::polished(response, false, &Value::Null).await
     }
 
     async fn post(
@@ -210,8 +212,10 @@ impl Front {
 
         let plain = !accepts_events(&parts.headers);
         let initialises = message.method() == "initialize";
-        let in_session = parts.headers.contains_key(SESSION_ID) || (initialises && !plain);
-        if initialises && in_session && !self.sessions.has_room(&caller.principal).await {
+        // An `initialize` that cannot be read opens nothing; without a session it gets a proper error.
+        let opens_session = initialises && !plain && message.is_readable();
+        let in_session = parts.headers.contains_key(SESSION_ID) || opens_session;
+        if opens_session && !self.sessions.has_room(&caller.principal).await {
             let error = WireError::new(ErrorKind::QuotaExceeded, "this principal has too many open sessions")
                 .hint("end sessions with DELETE, or wait five minutes for idle ones to end");
             return Err(Box::new(answer::error(&error, message.id()).with("retry-after", 300u64)));
@@ -219,6 +223,8 @@ impl Front {
 
         let bare = plain && !in_session && !parts.headers.contains_key(PROTOCOL_VERSION);
         let id = message.id().clone();
+        // A subscription ends when the client or the server does; nobody waits for it.
+        let endless = message.method() == "subscriptions/listen";
         let answered = async {
             if bare && message.kind() == Kind::Request && message.method() == "tools/call" {
                 bare::call(&self.app, caller, message).await
@@ -228,7 +234,9 @@ impl Front {
         };
         let response = timeout(self.policy.request_timeout, answered).await;
         let response = response.unwrap_or_else(|_| self.too_late(&id));
-        let response = response.map(|body| Counted::new(body, in_flight).boxed());
+        let response = polish::polished(response, bare, &id).await;
+        let response =
+            if endless { response } else { response.map(|body| Counted::new(body, in_flight).boxed()) };
         Ok(answer::with_limits(response, usage.as_ref()))
     }
 

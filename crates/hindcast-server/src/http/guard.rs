@@ -23,6 +23,9 @@ impl Guard {
 
     /// Says what is wrong with where the request says it comes from or goes to.
     pub(super) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), String> {
+        if headers.get_all(header::HOST).iter().nth(1).is_some() {
+            return Err("there is more than one Host header".into());
+        }
         let host = match headers.get(header::HOST) {
             Some(host) => host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()),
             None => uri.authority().cloned(),

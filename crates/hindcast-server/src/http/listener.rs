@@ -10,6 +10,7 @@ use tokio::{
     sync::Semaphore,
     time::timeout,
 };
+use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
@@ -106,8 +107,12 @@ async fn converse(
     closing: CancellationToken,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let Some(tls) = tls else { return exchange(stream, peer, front, closing).await };
     let limit = front.policy().connection_timeout;
+    // A client that does not read its answers must not keep them, and its place, for ever.
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(limit));
+    let stream = Box::pin(stream);
+    let Some(tls) = tls else { return exchange(stream, peer, front, closing).await };
     let stream = timeout(limit, tls.accept(stream)).await.map_err(|_| io::ErrorKind::TimedOut)??;
     exchange(stream, peer, front, closing).await
 }

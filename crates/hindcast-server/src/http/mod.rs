@@ -7,6 +7,7 @@ mod drain;
 mod front;
 mod guard;
 mod listener;
+mod polish;
 mod refusals;
 mod sessions;
 mod tls;

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     app::App,
     catalogue::{ErrorKind, WireError},
+    excerpt::excerpt,
 };
 
 /// After a burst of this many refusals…
@@ -62,7 +63,7 @@ impl Refusals {
                 key_id: refusal.key,
                 ip: Some(attempt.from.to_canonical().to_string()),
                 method: attempt.method.to_owned().into(),
-                tool: attempt.subject.map(|subject| subject.chars().take(80).collect()),
+                tool: attempt.subject.map(|subject| excerpt(subject, 80)),
                 target: (unwritten > 0).then(|| format!("and {unwritten} more refusals not written down")),
                 session_id: None,
                 outcome: error.kind.entry().outcome.into(),

@@ -26,6 +26,7 @@ use super::{
 use crate::{
     app::App,
     catalogue::{ErrorKind, WireError},
+    excerpt::excerpt,
 };
 
 const INSTRUCTIONS: &str = "hindcast lets you see a program run, forwards and backwards. \
@@ -283,8 +284,11 @@ impl ServerHandler for Handler {
         let arguments = request.arguments.unwrap_or_default();
         prompt
             .ok_or_else(|| {
-                Failure::new(FailureKind::InvalidInput, format!("there is no prompt `{}`", request.name))
-                    .hint("`prompts/list` shows all prompts")
+                Failure::new(
+                    FailureKind::InvalidInput,
+                    format!("there is no prompt `{}`", excerpt(&request.name, 80)),
+                )
+                .hint("`prompts/list` shows all prompts")
             })
             .and_then(|prompt| render::filled_prompt(prompt, &arguments))
             .map(Into::into)
@@ -337,7 +341,7 @@ impl ServerHandler for Handler {
     ) -> Result<CustomResult, ErrorData> {
         let admitted = self.admitted(&context.extensions)?;
         let Some(method) = KNOWN_METHODS.into_iter().find(|known| *known == request.method) else {
-            let method: String = request.method.chars().take(80).collect();
+            let method = excerpt(&request.method, 80);
             return Err(
                 WireError::new(ErrorKind::MethodNotFound, format!("there is no method `{method}`")).into()
             );
@@ -383,7 +387,10 @@ fn shape(params: &Value) -> String {
         Value::Object(_) => "object",
     };
     let Value::Object(fields) = params else { return kind(params).into() };
-    let fields: Vec<_> =
-        fields.iter().take(10).map(|(name, value)| format!("{name}: {}", kind(value))).collect();
+    let fields: Vec<_> = fields
+        .iter()
+        .take(10)
+        .map(|(name, value)| format!("{}: {}", excerpt(name, 40), kind(value)))
+        .collect();
     format!("{{{}}}", fields.join(", "))
 }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     catalogue::{ErrorKind, WireError},
+    excerpt::excerpt,
     registry::{self, Effects, RegisteredTool, ResourceEntry, TemplateEntry, ToolNames},
 };
 
@@ -94,7 +95,7 @@ pub(super) fn filled_prompt(
     if let Some(unknown) =
         arguments.keys().find(|name| prompt.arguments.iter().all(|known| known.name != **name))
     {
-        return Err(invalid(format!("prompt `{}` has no argument `{unknown}`", prompt.name)));
+        return Err(invalid(format!("prompt `{}` has no argument `{}`", prompt.name, excerpt(unknown, 40))));
     }
     let message = PromptMessage::new_text(Role::User, (prompt.render)(arguments)?);
     Ok(GetPromptResult::new(vec![message]).with_description(prompt.description))

@@ -14,6 +14,8 @@ use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
+use crate::excerpt::excerpt;
+
 /// All that is said about a tool.
 #[derive(Debug)]
 pub(crate) struct Declaration {
@@ -108,7 +110,7 @@ async fn run<T: Tool>(tool: &T, call: &Call, arguments: Map<String, Value>) -> F
     let input: T::Input = match serde_json::from_value(Value::Object(arguments)) {
         Ok(input) => input,
         Err(error) => {
-            let failure = Failure::new(FailureKind::InvalidInput, error.to_string())
+            let failure = Failure::new(FailureKind::InvalidInput, excerpt(&error.to_string(), 300))
                 .hint(format!("`tools/list` shows the input schema of `{}`", T::DECLARATION.name));
             return Finished { target: None, result: Err(failure) };
         }

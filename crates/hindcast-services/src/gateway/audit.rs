@@ -89,7 +89,7 @@ impl AuditTrail {
     /// Checks every row from the first to the signed head.
     pub async fn verify(&self, progress: &dyn Progress) -> Result<ChainVerdict, Failure> {
         let mut verifier = ChainVerifier::default();
-        let total = self.store.audit_head().await?.map(|head| head.seq);
+        let total = self.store.audit_head().await.ok().flatten().map(|head| head.seq);
         match self.walk(&mut verifier, total, progress, |_| Ok(())).await {
             Ok(Some(_)) => Ok(ChainVerdict::Verified { rows: verifier.rows() }),
             Ok(None) => Ok(ChainVerdict::Unfinished { rows: verifier.rows() }),
@@ -107,7 +107,7 @@ impl AuditTrail {
     ) -> Result<u64, Failure> {
         let mut verifier = ChainVerifier::default();
         write_line(sink, &ExportHeader::new(&self.public_key))?;
-        let total = self.store.audit_head().await?.map(|head| head.seq);
+        let total = self.store.audit_head().await.ok().flatten().map(|head| head.seq);
         match self.walk(&mut verifier, total, progress, |row| write_line(sink, row)).await {
             Ok(Some(head)) => {
                 write_line(sink, &ExportFooter { head })?;
@@ -132,12 +132,18 @@ impl AuditTrail {
         mut visit: impl FnMut(&AuditRow) -> Result<(), Failure> + Send,
     ) -> Result<Option<SignedHead>, WalkError> {
         let mut ended_at = None;
+        let mut chunk = CHUNK;
         loop {
             if progress.cancelled() {
                 return Ok(None);
             }
-            let rows = match self.store.audit_rows(verifier.rows(), CHUNK).await {
+            let rows = match self.store.audit_rows(verifier.rows(), chunk).await {
                 Ok(rows) => rows,
+                // One of many cannot be read: find out which.
+                Err(StoreError::Corrupt(_)) if chunk > 1 => {
+                    chunk = 1;
+                    continue;
+                }
                 Err(StoreError::Corrupt(reason)) => {
                     let row = verifier.rows() + 1;
                     return Err(WalkError::Broken(BadRow { row, problem: Problem::Unreadable(reason) }));
@@ -154,7 +160,7 @@ impl AuditTrail {
             }
             // Rows and head change together. A head that is ahead of the rows just read may be that
             // of a row written since; if a second look finds no such row, it is missing.
-            let head = self.store.audit_head().await.map_err(|error| WalkError::Failed(error.into()))?;
+            let head = self.head_of_walk(verifier.rows()).await?;
             let ahead = head.as_ref().is_some_and(|head| head.seq > verifier.rows());
             if ahead && ended_at != Some(verifier.rows()) {
                 ended_at = Some(verifier.rows());
@@ -163,6 +169,17 @@ impl AuditTrail {
             verifier.finish(head.as_ref(), &self.public_key).map_err(WalkError::Broken)?;
             return Ok(head);
         }
+    }
+}
+
+impl AuditTrail {
+    async fn head_of_walk(&self, rows: u64) -> Result<Option<SignedHead>, WalkError> {
+        self.store.audit_head().await.map_err(|error| match error {
+            StoreError::Corrupt(reason) => {
+                WalkError::Broken(BadRow { row: rows.max(1), problem: Problem::Unreadable(reason) })
+            }
+            other => WalkError::Failed(other.into()),
+        })
     }
 }
 

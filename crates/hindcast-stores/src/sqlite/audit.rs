@@ -118,15 +118,18 @@ pub(super) fn head(connection: &Connection) -> rusqlite::Result<Option<SignedHea
     connection
         .prepare_cached("SELECT seq, hash, signature FROM audit_head")?
         .query_row([], |row| {
-            Ok(SignedHead { seq: row.get(0)?, hash: chain_hash(row, 1)?, signature: row.get(2)? })
+            Ok(SignedHead { seq: place(row, 0)?, hash: chain_hash(row, 1)?, signature: row.get(2)? })
         })
         .optional()
 }
 
 pub(super) fn rows(connection: &Connection, after: u64, limit: usize) -> rusqlite::Result<Vec<AuditRow>> {
+    // From the very first, also where somebody gave it a place that we never do.
+    let first =
+        if after == 0 { i64::MIN } else { i64::try_from(after).unwrap_or(i64::MAX).saturating_add(1) };
     connection
-        .prepare_cached(&format!("SELECT {COLUMNS} FROM audit WHERE seq > ?1 ORDER BY seq LIMIT ?2"))?
-        .query_map(params![after, limit], row)?
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM audit WHERE seq >= ?1 ORDER BY seq LIMIT ?2"))?
+        .query_map(params![first, limit], row)?
         .collect()
 }
 
@@ -157,7 +160,7 @@ pub(super) fn search(connection: &Connection, filter: &AuditFilter) -> rusqlite:
 
 fn row(row: &Row<'_>) -> rusqlite::Result<AuditRow> {
     Ok(AuditRow {
-        seq: row.get(0)?,
+        seq: place(row, 0)?,
         record: AuditRecord {
             time: timestamp(row.get(1)?),
             principal: row.get::<_, Option<String>>(2)?.map(|text| PrincipalId(text.into())),
@@ -174,6 +177,11 @@ fn row(row: &Row<'_>) -> rusqlite::Result<AuditRow> {
         },
         hash: chain_hash(row, 11)?,
     })
+}
+
+/// A place below 1 was never written by us: read as a huge one it fits nowhere.
+fn place(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(column).map(i64::cast_unsigned)
 }
 
 /// A hash of the wrong length was never written by us either, and matches nothing.

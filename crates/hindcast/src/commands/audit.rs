@@ -104,20 +104,23 @@ fn verify_file(config: &Config, file: &Path, public_key: Option<&str>) -> Result
             .and_then(|folder| folder.audit_public_key().ok())
             .flatten(),
     };
-    let reader =
-        BufReader::new(File::open(file).with_context(|| format!("cannot open `{}`", file.display()))?);
+    let file = File::open(file).with_context(|| format!("cannot open `{}`", file.display()))?;
+    let mut reader = BufReader::new(file);
     let mut verifier: Option<FileVerifier> = None;
-    for line in reader.split(b'\n') {
-        // A line that is no text was not written by us.
-        let line = String::from_utf8(line?);
-        let fed = match (&mut verifier, &line) {
-            (_, Err(_)) => Err(BadRow { row: 0, problem: Problem::Unreadable("it is not UTF-8".into()) }),
-            (None, Ok(line)) => FileVerifier::start(line, expected).map(|started| verifier = Some(started)),
-            (Some(verifier), Ok(line)) => verifier.feed(line),
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line)? > 0 {
+        let row = verifier.as_ref().map_or(0, FileVerifier::next_row);
+        let text = line.strip_suffix(b"\n").ok_or("it is cut off");
+        let text = text.and_then(|text| std::str::from_utf8(text).map_err(|_| "it is not UTF-8"));
+        let fed = match (&mut verifier, text) {
+            (_, Err(reason)) => Err(BadRow { row, problem: Problem::Unreadable(reason.into()) }),
+            (None, Ok(text)) => FileVerifier::start(text, expected).map(|started| verifier = Some(started)),
+            (Some(verifier), Ok(text)) => verifier.feed(text),
         };
         if let Err(bad) = fed {
             return Ok(Err(bad));
         }
+        line.clear();
     }
     Ok(match verifier {
         Some(verifier) => verifier.finish(),
