@@ -15,6 +15,7 @@ use tokio::{
     io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt, BufReader, Stdin, Stdout},
     sync::{Mutex, Notify},
 };
+use tokio_util::task::TaskTracker;
 
 use crate::{
     app::App,
@@ -42,6 +43,8 @@ struct Lines<R = BufReader<Stdin>, W = Stdout> {
     reader: R,
     line: Vec<u8>,
     outgoing: Arc<Outgoing<W>>,
+    /// Answers to lines that are no messages, on their way out.
+    refusals: TaskTracker,
 }
 
 struct Outgoing<W> {
@@ -82,14 +85,14 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
     }
 }
 
-impl<R: AsyncBufRead + Unpin + Send, W: AsyncWrite + Unpin + Send> Lines<R, W> {
+impl<R: AsyncBufRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
     fn new(reader: R, writer: W) -> Self {
         let outgoing = Outgoing {
             writer: Mutex::new(writer),
             open: std::sync::Mutex::default(),
             answered: Notify::new(),
         };
-        Self { reader, line: Vec::new(), outgoing: Arc::new(outgoing) }
+        Self { reader, line: Vec::new(), outgoing: Arc::new(outgoing), refusals: TaskTracker::new() }
     }
 
     /// Reads on to the end of a line, in pieces, so that being dropped in between loses nothing.
@@ -163,6 +166,8 @@ where
                 // Whoever pipes in a few requests and closes still gets every answer.
                 Ok(false) => {
                     self.outgoing.all_answered().await;
+                    self.refusals.close();
+                    self.refusals.wait().await;
                     return None;
                 }
                 Err(error) => {
@@ -192,9 +197,10 @@ where
                     return Some(message);
                 }
                 Err(refused) => {
-                    if self.outgoing.write(&refused.error.answer(&refused.id)).await.is_err() {
-                        return None;
-                    }
+                    // In a task of its own: whoever waits here may stop waiting at any moment.
+                    let outgoing = self.outgoing.clone();
+                    self.refusals
+                        .spawn(async move { outgoing.write(&refused.error.answer(&refused.id)).await });
                 }
             }
         }

@@ -12,6 +12,7 @@ use hindcast_core::{
     event::{Change, Event},
     identity::Caller,
 };
+use hindcast_services::gateway::Gateway;
 use rmcp::{Peer, RoleServer, model::ResourceUpdatedNotificationParam, service::SubscriptionContext};
 use tokio::{
     sync::broadcast::{self, error::RecvError},
@@ -40,15 +41,22 @@ pub(super) type Ears = broadcast::Receiver<Event>;
 struct Bundles {
     events: Ears,
     caller: Caller,
+    gateway: Arc<Gateway>,
 }
 
 impl Bundles {
-    fn new(events: Ears, caller: Caller) -> Self {
-        Self { events, caller }
+    fn new(app: &App, events: Ears, caller: Caller) -> Self {
+        Self { events, caller, gateway: app.gateway.clone() }
     }
 
-    /// Waits for a change, collects what follows closely; none when the server ends.
+    /// The next bundle; none when the server ends or the caller's key does.
     async fn next(&mut self, interesting: impl Fn(&Change) -> bool) -> Option<Changes> {
+        let changes = self.collect(interesting).await?;
+        self.gateway.is_still_welcome(&self.caller).await.then_some(changes)
+    }
+
+    /// Waits for a change and collects what follows closely.
+    async fn collect(&mut self, interesting: impl Fn(&Change) -> bool) -> Option<Changes> {
         let mut changes = Changes::default();
         let mut deadline: Option<Instant> = None;
         loop {
@@ -86,7 +94,7 @@ pub(super) struct Watcher {
 impl Watcher {
     pub(super) fn start(app: &Arc<App>, caller: Caller, peer: Peer<RoleServer>) -> Self {
         let uris = Arc::new(Mutex::new(HashSet::new()));
-        let bundles = Bundles::new(app.events.listen(), caller);
+        let bundles = Bundles::new(app, app.events.listen(), caller);
         let task = tokio::spawn(tell(bundles, uris.clone(), peer)).abort_handle();
         Self { uris, task }
     }
@@ -146,7 +154,7 @@ pub(super) async fn listen(app: &App, caller: &Caller, ears: Ears, context: &Sub
         .filter(|uri| app.room(caller, uri).is_ok())
         .collect();
     let lists = accepted.resources_list_changed == Some(true);
-    let mut bundles = Bundles::new(ears, caller.clone());
+    let mut bundles = Bundles::new(app, ears, caller.clone());
     let telling = async {
         loop {
             let interesting = |change: &Change| match change {

@@ -113,6 +113,19 @@ impl Gateway {
         })
     }
 
+    /// Whether a caller who was let in once would still be: for streams that outlive their request.
+    pub async fn is_still_welcome(&self, caller: &Caller) -> bool {
+        let Some(shown) = &caller.key else { return true };
+        match self.store.find_key(&shown.id).await {
+            Ok(Some(key)) => {
+                key.secret == shown.secret
+                    && key.revoked_at.is_none()
+                    && key.expires_at.is_none_or(|end| self.clock.now() < end)
+            }
+            _ => false,
+        }
+    }
+
     /// Counts one metered request of `key`, or says when there is room again.
     pub async fn reserve(&self, key: &KeyRecord) -> DoorAnswer {
         let now = self.clock.now();
