@@ -32,6 +32,7 @@ use super::{
     guard::Guard,
     polish,
     refusals::{Attempt, Refusals},
+    replay::Replay,
     sessions::Sessions,
 };
 use crate::{
@@ -42,6 +43,7 @@ use crate::{
 };
 
 const SESSION_ID: &str = "mcp-session-id";
+const LAST_EVENT_ID: &str = "last-event-id";
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 const EVENT_STREAM: &str = "text/event-stream";
 const BOTH: &str = "application/json, text/event-stream";
@@ -70,7 +72,7 @@ impl Front {
             .disable_allowed_hosts()
             .with_max_request_body_bytes(usize::MAX)
             .with_cancellation_token(streams.clone());
-        let manager = Arc::new(LocalSessionManager::default());
+        let manager = Arc::new(LocalSessionManager::default().with_event_store(Replay::new()));
         let sessions = Sessions::new(manager.clone());
         let for_session = app.clone();
         let with_sessions = StreamableHttpService::new(
@@ -179,7 +181,7 @@ impl Front {
     /// GET and DELETE: the event stream and the end of a session.
     async fn stream(&self, mut request: Request<Incoming>, caller: Caller) -> Response<Body> {
         let ends_session = request.method() == Method::DELETE;
-        let resumes = request.headers().contains_key("last-event-id");
+        let resumes = request.headers().contains_key(LAST_EVENT_ID);
         request.extensions_mut().insert(Arc::new(Admitted { caller, plain: false }));
         let mut response = self.with_sessions.handle(request).await;
         if ends_session && response.status() == StatusCode::ACCEPTED {
@@ -313,17 +315,18 @@ fn rest_or_refusal(mut response: Response<Body>) -> Response<Body> {
     // What is to be replayed is there already; anything else may take as long as it likes.
     match response.body_mut().frame().now_or_never() {
         None => response,
-        Some(None) => {
-            let error = WireError::new(ErrorKind::InvalidRequest, "there is nothing more on that stream")
-                .hint("open a new stream with GET");
-            answer::error_as(StatusCode::METHOD_NOT_ALLOWED, &error, &Value::Null)
-                .with("allow", "GET, POST, DELETE")
-        }
+        Some(None) => nothing_more(),
         Some(Some(first)) => response.map(|rest| {
             let first = futures::stream::once(std::future::ready(first));
             BodyExt::boxed(StreamBody::new(first.chain(BodyStream::new(rest))))
         }),
     }
+}
+
+fn nothing_more() -> Response<Body> {
+    let error = WireError::new(ErrorKind::InvalidRequest, "there is nothing more on that stream")
+        .hint("open a new stream with GET");
+    answer::error_as(StatusCode::METHOD_NOT_ALLOWED, &error, &Value::Null).with("allow", "GET, POST, DELETE")
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

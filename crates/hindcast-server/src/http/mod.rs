@@ -9,6 +9,7 @@ mod guard;
 mod listener;
 mod polish;
 mod refusals;
+mod replay;
 mod sessions;
 mod tls;
 

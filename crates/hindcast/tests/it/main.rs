@@ -1,6 +1,15 @@
 //! Tests that drive the built binary as its users do.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs, reason = "these are tests")]
 
+mod audit_trail;
+mod bad_input;
 mod command_line;
+mod crash;
+mod errors;
+mod keys;
+mod limits;
+mod scopes;
+mod sdk;
 mod server;
+mod shutdown;
 mod wire;

@@ -1,10 +1,11 @@
-//! A running `hindcast serve`, and a small HTTP client to talk to it.
+//! A running `hindcast serve` with a small HTTP client to talk to it, and a running `hindcast mcp`.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
-    process::{Child, ChildStdout, Command, Output, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio},
+    sync::mpsc,
     time::{Duration, Instant},
 };
 
@@ -57,16 +58,36 @@ impl Server {
         server
     }
 
+    /// Plain HTTP on a free port, with variables of the environment such as
+    /// `("HINDCAST_SERVER_DRAIN_TIMEOUT_MS", "500")`.
+    pub(crate) fn start_with(environment: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut server = Self::launch(folder.path(), &[], environment, Stdio::inherit());
+        server.folder = Some(folder);
+        server
+    }
+
     /// The same over data that is already there; `--http` is left out when `--tls` is asked for.
     pub(crate) fn start_in(data: &Path, arguments: &[&str]) -> Self {
+        Self::launch(data, arguments, &[], Stdio::inherit())
+    }
+
+    /// The same with variables of the environment, and with its log where the test wants it.
+    pub(crate) fn launch(
+        data: &Path,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+        stderr: impl Into<Stdio>,
+    ) -> Self {
         let mut command = command();
+        command.env("HINDCAST_LOG_LEVEL", "warn").envs(environment.iter().copied());
         command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
         let tls = arguments.contains(&"--tls");
         if !tls {
             command.arg("--http");
         }
         command.args(arguments.iter().filter(|argument| **argument != "--tls"));
-        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut process = command.stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let mut stdout = BufReader::new(process.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
@@ -144,6 +165,21 @@ impl Server {
         self.process.wait().unwrap()
     }
 
+    /// Asks it to stop and waits until it has, without error; the data stays.
+    pub(crate) fn stop(mut self) -> Data {
+        self.signal("TERM");
+        let ended = self.ended();
+        assert!(ended.success(), "{ended}");
+        Data { path: self.data.clone(), _folder: self.folder.take() }
+    }
+
+    /// What it has printed since the greeting. Only for one that has ended, or this never returns.
+    pub(crate) fn rest_of_stdout(&mut self) -> String {
+        let mut rest = String::new();
+        self.stdout.as_mut().unwrap().read_to_string(&mut rest).unwrap();
+        rest
+    }
+
     /// Kills it without warning; the data stays.
     pub(crate) fn kill(mut self) -> Data {
         self.process.kill().unwrap();
@@ -157,6 +193,67 @@ impl Drop for Server {
         let _ = self.process.kill();
         let _ = self.process.wait();
         drop(self.stdout.take());
+    }
+}
+
+/// A running `hindcast mcp`: a line in, a line out. It is killed when dropped.
+pub(crate) struct Local {
+    process: Child,
+    stdin: Option<ChildStdin>,
+    lines: mpsc::Receiver<Vec<u8>>,
+    pub(crate) folder: tempfile::TempDir,
+}
+
+impl Local {
+    pub(crate) fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = command();
+        command.args(["mcp", "--data-dir"]).arg(folder.path());
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let stdout = BufReader::new(process.stdout.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        // Read apart from the test, which then can give up waiting.
+        std::thread::spawn(move || {
+            stdout.split(b'\n').map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Self { stdin: process.stdin.take(), process, lines, folder }
+    }
+
+    /// One whose session is open.
+    pub(crate) fn initialized() -> Self {
+        let mut local = Self::start();
+        local.send(INITIALIZE.as_bytes());
+        assert_eq!(local.answer().unwrap()["id"], 0);
+        local.send(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        local
+    }
+
+    pub(crate) fn send(&mut self, line: &[u8]) {
+        let stdin = self.stdin.as_mut().unwrap();
+        stdin.write_all(&[line, b"\n"].concat()).unwrap();
+    }
+
+    /// The next line; none after the last.
+    pub(crate) fn answer(&mut self) -> Option<Value> {
+        match self.lines.recv_timeout(Duration::from_secs(30)) {
+            Ok(line) => Some(serde_json::from_slice(&line).unwrap()),
+            Err(mpsc::RecvTimeoutError::Disconnected) => None,
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("it answers nothing"),
+        }
+    }
+
+    /// Ends its input; gives the lines that still come and how it ended.
+    pub(crate) fn close(mut self) -> (Vec<Value>, std::process::ExitStatus) {
+        drop(self.stdin.take());
+        let rest = std::iter::from_fn(|| self.answer()).collect();
+        (rest, self.process.wait().unwrap())
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
@@ -192,6 +289,23 @@ impl Reply {
     pub(crate) fn code(&self) -> i64 {
         self.json()["error"]["code"].as_i64().unwrap_or(0)
     }
+
+    /// The JSON-RPC error, which must say what happened and what to do.
+    pub(crate) fn error(&self) -> Value {
+        helpful_error(&self.json())
+    }
+}
+
+/// The error of a JSON-RPC answer; fails unless it says what happened and what to do.
+pub(crate) fn helpful_error(answer: &Value) -> Value {
+    let error = &answer["error"];
+    assert_eq!(answer["jsonrpc"], "2.0", "{answer}");
+    assert!(answer.get("id").is_some() && answer.get("result").is_none(), "{answer}");
+    assert!(error["code"].is_i64(), "not an error: {answer}");
+    for text in [&error["message"], &error["data"]["details"], &error["data"]["hint"]] {
+        assert!(text.as_str().is_some_and(|text| !text.is_empty()), "{answer}");
+    }
+    error.clone()
 }
 
 impl Connection {
@@ -206,6 +320,10 @@ impl Connection {
         self.stream.get_mut().write_all(bytes)
     }
 
+    pub(crate) fn socket(&self) -> &TcpStream {
+        self.stream.get_ref()
+    }
+
     /// Posts a body with the headers that a bare `curl` would send.
     pub(crate) fn post(&mut self, key: &str, body: &[u8]) -> Reply {
         self.try_post(key, body).unwrap()
@@ -217,12 +335,23 @@ impl Connection {
 
     /// Posts a body with further header lines, each ended by CRLF.
     pub(crate) fn post_with(&mut self, headers: &str, body: &[u8]) -> std::io::Result<Reply> {
-        let head = format!(
-            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{headers}Content-Length: {}\r\n\r\n",
-            body.len()
-        );
+        let headers = format!("Host: localhost\r\nContent-Type: application/json\r\n{headers}");
+        self.request("POST /mcp", &headers, body)
+    }
+
+    /// Sends a request with these header lines, each ended by CRLF, and a Content-Length.
+    pub(crate) fn request(&mut self, what: &str, headers: &str, body: &[u8]) -> std::io::Result<Reply> {
+        let head = format!("{what} HTTP/1.1\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
         self.send(&[head.as_bytes(), body].concat())?;
         self.reply()
+    }
+
+    /// Opens an MCP session; gives the header line that names it.
+    pub(crate) fn initialize(&mut self, key: &str) -> String {
+        let headers = format!("Authorization: Bearer {key}\r\nAccept: {BOTH}\r\n");
+        let opened = self.post_with(&headers, INITIALIZE.as_bytes()).unwrap();
+        assert_eq!(opened.status, 200, "{opened:?}");
+        format!("Mcp-Session-Id: {}\r\n", opened.header("mcp-session-id").unwrap())
     }
 
     pub(crate) fn rpc(&mut self, key: &str, method: &str, params: Value) -> Reply {
@@ -230,33 +359,59 @@ impl Connection {
         self.post(key, request.to_string().as_bytes())
     }
 
-    /// Reads one answer with a Content-Length.
+    /// Reads one answer to its end; that of an event stream is the end of the stream.
     pub(crate) fn reply(&mut self) -> std::io::Result<Reply> {
-        let mut line = String::new();
-        if self.stream.read_line(&mut line)? == 0 {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        let mut reply = self.head()?;
+        if reply.header("transfer-encoding") == Some("chunked") {
+            while let Some(chunk) = self.chunk()? {
+                reply.body.extend(chunk);
+            }
+        } else {
+            let length = reply.header("content-length").map_or(0, |length| length.parse().unwrap());
+            reply.body = vec![0; length];
+            self.stream.read_exact(&mut reply.body)?;
         }
+        Ok(reply)
+    }
+
+    /// Reads the status and the headers of an answer and leaves the body.
+    pub(crate) fn head(&mut self) -> std::io::Result<Reply> {
+        let line = self.line()?;
         let status = line
             .split(' ')
             .nth(1)
             .and_then(|status| status.parse().ok())
             .unwrap_or_else(|| panic!("{line:?}"));
         let mut headers = Vec::new();
-        loop {
-            line.clear();
-            if self.stream.read_line(&mut line)? == 0 {
-                return Err(std::io::ErrorKind::UnexpectedEof.into());
-            }
-            let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        while let Some((name, value)) = self.line()?.split_once(':') {
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
-        let length = headers.iter().find(|(name, _)| name == "content-length");
-        let length: usize = length.map_or(0, |(_, value)| value.parse().unwrap());
-        let mut body = vec![0; length];
-        self.stream.read_exact(&mut body)?;
-        Ok(Reply { status, headers, body })
+        Ok(Reply { status, headers, body: Vec::new() })
+    }
+
+    /// The next chunk of a chunked body; none at its end.
+    pub(crate) fn chunk(&mut self) -> std::io::Result<Option<Vec<u8>>> {
+        let length = usize::from_str_radix(self.line()?.trim(), 16).unwrap();
+        let mut chunk = vec![0; length + 2];
+        self.stream.read_exact(&mut chunk)?;
+        chunk.truncate(length);
+        Ok(Some(chunk).filter(|chunk| !chunk.is_empty()))
+    }
+
+    fn line(&mut self) -> std::io::Result<String> {
+        let mut line = String::new();
+        if self.stream.read_line(&mut line)? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(line.trim_end().to_owned())
     }
 }
+
+/// What a client of the protocol accepts.
+pub(crate) const BOTH: &str = "application/json, text/event-stream";
+
+/// The first message of a client of the protocol.
+pub(crate) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"it","version":"1"}}}"#;
 
 /// Waits until `met`, and fails when that takes more than ten seconds.
 pub(crate) fn eventually(what: &str, mut met: impl FnMut() -> bool) {
@@ -264,5 +419,24 @@ pub(crate) fn eventually(what: &str, mut met: impl FnMut() -> bool) {
     while !met() {
         assert!(started.elapsed() < Duration::from_secs(10), "never happened: {what}");
         std::thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+/// Chance that comes out the same every time (SplitMix64).
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    /// A number below `sides`.
+    pub(crate) fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % sides as u64) as usize
+    }
+
+    /// One of these.
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.roll(from.len())]
     }
 }

@@ -1,0 +1,155 @@
+//! Every error of the catalogue, produced on the wire by a real cause.
+
+use std::collections::BTreeMap;
+
+use rusqlite::Connection as Database;
+use serde_json::{Value, json};
+
+use crate::server::{Reply, Server, hindcast};
+
+/// Codes of parts that have not landed, each with the part whose tests will produce it.
+const NOT_YET: [(i64, &str); 4] = [
+    (-32006, "breakpoints come with the debugger"),
+    (-32007, "history comes with recording"),
+    (-32008, "XML documents come with the document tools"),
+    (-32009, "schema validation comes with the document tools"),
+];
+
+/// The rows of the reference page: code and message, HTTP status.
+fn documented() -> BTreeMap<(i64, String), u16> {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/errors.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let rows = page.lines().filter(|line| line.starts_with("| -"));
+    rows.map(|row| {
+        let cells: Vec<_> = row.split('|').map(str::trim).collect();
+        ((cells[1].parse().unwrap(), cells[2].to_owned()), cells[3].parse().unwrap())
+    })
+    .collect()
+}
+
+/// Calls a tool of a server whose license for the audit trail has ended.
+fn call_with_an_ended_license() -> Reply {
+    let folder = tempfile::tempdir().unwrap();
+    let issuer = folder.path().join("issuer.key");
+    let issuer = issuer.to_str().unwrap();
+    let public_key = hindcast(folder.path(), &["license", "keygen", issuer]);
+    let license = hindcast(
+        folder.path(),
+        &[
+            "license",
+            "issue",
+            "--key",
+            issuer,
+            "--type",
+            "Enterprise",
+            "--licensee",
+            "X",
+            "--feature",
+            "audit",
+            "--expires",
+            "2020-01-01T00:00:00Z",
+        ],
+    );
+    std::fs::write(folder.path().join("license.json"), license).unwrap();
+    let issuers = [("HINDCAST_LICENSE_ISSUERS", public_key.trim())];
+    let server = Server::launch(folder.path(), &[], &issuers, std::process::Stdio::null());
+    let key = server.unlimited_key();
+    let shown = server.call(&key, "debugger/license_info", json!({}));
+    assert_eq!(shown["result"]["structuredContent"]["state"], "expired", "{shown}");
+    let other = server.call(&key, "debugger/get_stack_trace", json!({}));
+    assert_eq!(other["error"]["code"], -32005, "what the license does not name is not touched: {other}");
+    server.rpc(&key, "tools/call", json!({ "name": "debugger/get_comprehensive_audit" }))
+}
+
+/// Calls a tool while a table of the store is gone, as after a bad restore, and again when it is back.
+fn call_without_a_table(server: &Server, key: &str, table: &str) -> Reply {
+    without_a_table(server, table, || {
+        server.rpc(key, "tools/call", json!({ "name": "debugger/license_info" }))
+    })
+}
+
+fn without_a_table(server: &Server, table: &str, call: impl Fn() -> Reply) -> Reply {
+    let database = Database::open(server.data.join("hindcast.db")).unwrap();
+    database.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
+    let rename = |from: &str, to: &str| {
+        database
+            .execute_batch(&format!("PRAGMA legacy_alter_table = ON; ALTER TABLE {from} RENAME TO {to}"))
+            .unwrap();
+    };
+    rename(table, "away");
+    let reply = call();
+    rename("away", table);
+    let again = call();
+    assert_eq!((again.status, again.code()), (200, 0), "it does not recover: {again:?}");
+    reply
+}
+
+#[test]
+fn every_error_of_the_reference_has_a_real_cause() {
+    let server = Server::start_with(&[("HINDCAST_LOG_LEVEL", "off")]);
+    let key = server.unlimited_key();
+    let narrow = server.key(&["--scope", "debug:read"]);
+    let small = server.key(&["--per-month", "1", "--per-minute", "1"]);
+    let call = |key: &str, tool: &str, arguments: Value| {
+        server.rpc(key, "tools/call", json!({ "name": tool, "arguments": arguments }))
+    };
+    call(&small, "debugger/license_info", json!({}));
+    let replies = [
+        server.connect().post(&key, b"{"),
+        server.connect().post(&key, b"[]"),
+        server.rpc(&key, "tools/fly", json!({})),
+        call(&key, "debugger/attach", json!({})),
+        server.rpc(&key, "resources/read", json!({ "uri": "hindcast://nothing" })),
+        call_without_a_table(&server, &key, "usage"),
+        server.rpc("kdb_live_wrong", "tools/list", json!({})),
+        call(&small, "debugger/license_info", json!({})),
+        call(&narrow, "debugger/attach", json!({ "pid": 1 })),
+        call(&key, "debugger/attach", json!({ "pid": 4_194_305 })),
+        call(&key, "debugger/get_stack_trace", json!({})),
+        call_with_an_ended_license(),
+    ];
+    let mut found = BTreeMap::new();
+    for reply in &replies {
+        let error = reply.error();
+        let message = error["message"].as_str().unwrap().to_owned();
+        found.insert((error["code"].as_i64().unwrap(), message), reply.status);
+    }
+    let mut expected = documented();
+    expected.retain(|(code, _), _| NOT_YET.iter().all(|(not_yet, _)| not_yet != code));
+    assert_eq!(found, expected, "docs/reference/errors.md and the causes in this test differ");
+    for (code, reason) in NOT_YET {
+        assert!(documented().keys().any(|(known, _)| *known == code), "{code} is gone: {reason}");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_down_is_not_answered() {
+    let server = Server::start_with(&[("HINDCAST_LOG_LEVEL", "off")]);
+    let key = server.unlimited_key();
+    for (method, params) in [
+        ("tools/call", json!({ "name": "debugger/license_info" })),
+        ("resources/read", json!({ "uri": "hindcast://license" })),
+    ] {
+        let reply = without_a_table(&server, "audit", || server.rpc(&key, method, params.clone()));
+        assert_eq!((reply.status, reply.code()), (500, -32603), "{method}: {reply:?}");
+        reply.error();
+        assert!(!String::from_utf8_lossy(&reply.body).contains("Community"), "the answer came after all");
+    }
+    let verified = hindcast(&server.data, &["audit", "verify"]);
+    assert!(verified.starts_with("verified "), "{verified}");
+}
+
+#[test]
+fn a_store_that_another_program_holds_is_an_error_that_passes() {
+    let server = Server::start_with(&[("HINDCAST_LOG_LEVEL", "off")]);
+    let key = server.unlimited_key();
+    let other = Database::open(server.data.join("hindcast.db")).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let reply = server.rpc(&key, "tools/call", json!({ "name": "debugger/license_info" }));
+    assert_eq!((reply.status, reply.code()), (500, -32603), "{reply:?}");
+    reply.error();
+    assert_eq!(server.rpc(&key, "tools/list", json!({})).status, 200, "what needs no writing goes on");
+    other.execute_batch("COMMIT").unwrap();
+    let again = server.call(&key, "debugger/license_info", json!({}));
+    assert!(again["result"].is_object(), "{again}");
+}
