@@ -13,9 +13,8 @@ use rmcp::{
 use serde_json::Value;
 use tokio::{
     io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt, BufReader, Stdin, Stdout},
-    sync::{Mutex, Notify},
+    sync::{Mutex, Notify, Semaphore},
 };
-use tokio_util::task::TaskTracker;
 
 use crate::{
     app::App,
@@ -26,6 +25,9 @@ use crate::{
 
 /// A line longer than this is refused; the rest of it is skipped.
 const LONGEST_LINE: usize = 4 << 20;
+
+/// Nothing more is read while this many refusals wait to be written.
+const MOST_REFUSALS: u32 = 64;
 
 /// Serves until the client closes its end and everything it asked for is answered.
 pub async fn serve(app: Arc<App>) -> std::io::Result<()> {
@@ -43,8 +45,8 @@ struct Lines<R = BufReader<Stdin>, W = Stdout> {
     reader: R,
     line: Vec<u8>,
     outgoing: Arc<Outgoing<W>>,
-    /// Answers to lines that are no messages, on their way out.
-    refusals: TaskTracker,
+    /// Room for answers to lines that are no messages, on their way out.
+    refusals: Arc<Semaphore>,
 }
 
 struct Outgoing<W> {
@@ -92,7 +94,12 @@ impl<R: AsyncBufRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lin
             open: std::sync::Mutex::default(),
             answered: Notify::new(),
         };
-        Self { reader, line: Vec::new(), outgoing: Arc::new(outgoing), refusals: TaskTracker::new() }
+        Self {
+            reader,
+            line: Vec::new(),
+            outgoing: Arc::new(outgoing),
+            refusals: Arc::new(Semaphore::new(MOST_REFUSALS as usize)),
+        }
     }
 
     /// Reads on to the end of a line, in pieces, so that being dropped in between loses nothing.
@@ -166,8 +173,7 @@ where
                 // Whoever pipes in a few requests and closes still gets every answer.
                 Ok(false) => {
                     self.outgoing.all_answered().await;
-                    self.refusals.close();
-                    self.refusals.wait().await;
+                    let _ = self.refusals.acquire_many(MOST_REFUSALS).await;
                     return None;
                 }
                 Err(error) => {
@@ -175,6 +181,7 @@ where
                     return None;
                 }
             }
+            let Ok(room) = self.refusals.clone().acquire_owned().await else { return None };
             let line = std::mem::take(&mut self.line);
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
@@ -199,8 +206,11 @@ where
                 Err(refused) => {
                     // In a task of its own: whoever waits here may stop waiting at any moment.
                     let outgoing = self.outgoing.clone();
-                    self.refusals
-                        .spawn(async move { outgoing.write(&refused.error.answer(&refused.id)).await });
+                    tokio::spawn(async move {
+                        let _room = room;
+                        // Whether the client still reads is found out by the next answer.
+                        let _ = outgoing.write(&refused.error.answer(&refused.id)).await;
+                    });
                 }
             }
         }

@@ -14,6 +14,7 @@ use super::print_text;
 use crate::{config::Config, data_folder::DataFolder, wiring};
 
 pub(super) fn run(config: &Config) -> Result<ExitCode> {
+    raise_open_file_limit();
     let folder = DataFolder::open(&config.data_dir)?;
     let lock = folder.lock()?;
     let events = Events::default();
@@ -40,6 +41,19 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
     drop(gateway);
     drop(lock);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Every connection takes a descriptor, and the usual soft limit is lower than the connections we allow.
+fn raise_open_file_limit() {
+    #[cfg(unix)]
+    {
+        use nix::sys::resource::{Resource, getrlimit, setrlimit};
+        let raised = getrlimit(Resource::RLIMIT_NOFILE)
+            .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+        if let Err(error) = raised {
+            tracing::warn!(%error, "cannot raise the limit of open files; fewer connections fit");
+        }
+    }
 }
 
 fn certificate(config: &Config, folder: &DataFolder) -> Result<Option<Certificate>> {

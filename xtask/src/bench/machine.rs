@@ -1,0 +1,145 @@
+//! Facts about the machine and its processes, as the kernel tells them.
+
+use anyhow::{Context, Result};
+
+/// Resident memory of a process.
+#[derive(Clone, Copy)]
+pub(super) struct Memory {
+    /// Now, in kB.
+    pub(super) resident: u64,
+    /// The most it ever was, in kB.
+    pub(super) peak: u64,
+}
+
+/// Reads `/proc/<process>/status`.
+pub(super) fn memory(process: u32) -> Result<Memory> {
+    let path = format!("/proc/{process}/status");
+    let status = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    let field = |name| field(&status, name).with_context(|| format!("{path} has no {name}"));
+    Ok(Memory { resident: field("VmRSS:")?, peak: field("VmHWM:")? })
+}
+
+fn field(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// Cores, processor and kernel in one line; nothing that names the machine.
+pub(super) fn describe() -> Result<String> {
+    let cores = std::thread::available_parallelism()?;
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").context("cannot read /proc/cpuinfo")?;
+    let model = cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .map_or("unknown processor", |rest| rest.trim_start_matches([' ', '\t', ':']));
+    let release =
+        std::fs::read_to_string("/proc/sys/kernel/osrelease").context("cannot read the kernel's release")?;
+    // What follows the numbers can name a provider or a machine.
+    let kernel: String =
+        release.chars().take_while(|character| character.is_ascii_digit() || *character == '.').collect();
+    Ok(format!("{cores} cores, {model}, Linux {}", kernel.trim_end_matches('.')))
+}
+
+/// Watches how much of the processor goes to neither the server under load nor to us and our load generator: a busy
+/// neighbour spoils a measurement.
+pub(super) struct NeighbourWatch {
+    server: u32,
+    begin: Ticks,
+}
+
+impl NeighbourWatch {
+    /// Starts watching.
+    pub(super) fn start(server: u32) -> Result<Self> {
+        Ok(Self { server, begin: Ticks::read(server)? })
+    }
+
+    /// The neighbours' share since the start, from 0 to 1.
+    pub(super) fn share(&self) -> Result<f64> {
+        Ok(Ticks::read(self.server)?.neighbours_share_since(&self.begin))
+    }
+}
+
+/// Time in the kernel's ticks.
+struct Ticks {
+    /// Of all processors, whatever they did.
+    total: u64,
+    /// Of all processors, doing something or being taken away by the host.
+    busy: u64,
+    /// Of the server, of this process and of its children that have ended.
+    ours: u64,
+}
+
+impl Ticks {
+    fn read(server: u32) -> Result<Self> {
+        let read = |path: &str| std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"));
+        let (stat, server, own) =
+            (read("/proc/stat")?, read(&format!("/proc/{server}/stat"))?, read("/proc/self/stat")?);
+        Self::parse(&stat, &server, &own).context("the kernel's times have an unknown form")
+    }
+
+    fn parse(stat: &str, server: &str, own: &str) -> Option<Self> {
+        let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+        let ticks: Vec<u64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+        let [user, nice, system, idle, waiting, interrupts, soft_interrupts, stolen, ..] = ticks[..] else {
+            return None;
+        };
+        // Interrupts are the loopback network's, and so belong to the load. Guests are already in `user`.
+        let busy = user + nice + system + stolen;
+        let total = busy + idle + waiting + interrupts + soft_interrupts;
+        let [server_user, server_system, ..] = process_times(server)?;
+        let ours = process_times(own)?.iter().sum::<u64>() + server_user + server_system;
+        Some(Self { total, busy, ours })
+    }
+
+    fn neighbours_share_since(&self, begin: &Self) -> f64 {
+        let total = self.total.saturating_sub(begin.total).max(1);
+        let busy = self.busy.saturating_sub(begin.busy);
+        let ours = self.ours.saturating_sub(begin.ours);
+        busy.saturating_sub(ours) as f64 / total as f64
+    }
+}
+
+/// User and system time of a process, then those of its children that have ended, from `/proc/<process>/stat`.
+fn process_times(stat: &str) -> Option<[u64; 4]> {
+    // The name is in brackets and may contain anything; after it come state and numbers.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let times: Vec<u64> =
+        fields.split(' ').skip(11).take(4).map(str::parse).collect::<Result<_, _>>().ok()?;
+    times.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_have_what_is_neither_idle_nor_ours() {
+        let process = |times: &str| format!("7 (a) b) S 1 7 7 0 -1 4194560 1 2 3 4 {times} 20 0 1 0 5 6 7");
+        let ticks = |cpu: &str, server: &str, own: &str| {
+            Ticks::parse(&format!("cpu  {cpu}\ncpu0 1\n"), &process(server), &process(own))
+                .expect("known forms")
+        };
+        let begin = ticks("100 0 100 700 0 0 0 0 0 0", "50 50 9 9", "1 1 1 1");
+        let end = ticks("150 0 120 710 0 5 5 10 0 0", "70 60 9 9", "2 2 8 12");
+        // 100 ticks went by, 80 of them busy; the server had 30, we and our children 20.
+        assert!((end.neighbours_share_since(&begin) - 0.3).abs() < 1e-9);
+    }
+
+    #[test]
+    fn our_own_times_can_be_read() {
+        let watch = NeighbourWatch::start(std::process::id()).expect("we are running");
+        assert!((0.0..=1.0).contains(&watch.share().expect("still running")));
+    }
+
+    #[test]
+    fn a_field_is_read_without_its_unit() {
+        assert_eq!(field("Name:\tx\nVmRSS:\t   18232 kB\n", "VmRSS:"), Some(18232));
+        assert_eq!(field("Name:\tx\n", "VmRSS:"), None);
+    }
+
+    #[test]
+    fn our_own_memory_can_be_read() {
+        let memory = memory(std::process::id()).expect("we are running");
+        assert!(memory.resident > 0 && memory.peak >= memory.resident);
+    }
+}

@@ -1,0 +1,27 @@
+//! `cargo xtask bench`: measurements against peers, all in one run, written into docs/benchmarks.md.
+
+mod contender;
+mod load;
+mod machine;
+mod report;
+mod server;
+mod start;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::workspace::Workspace;
+
+/// What can be measured.
+#[derive(Subcommand)]
+pub(crate) enum Subject {
+    /// Requests a second, latency, memory and start of the server, against FastMCP and the TypeScript SDK
+    Server(server::Options),
+}
+
+/// Measures `subject`.
+pub(crate) fn run(workspace: &Workspace, subject: &Subject) -> Result<()> {
+    match subject {
+        Subject::Server(options) => server::run(workspace, options),
+    }
+}

@@ -1,0 +1,208 @@
+//! The section of docs/benchmarks.md that `cargo xtask bench server` writes.
+
+use std::time::Duration;
+
+use super::contender::{CONNECTIONS, Measured};
+use super::start::Started;
+
+const PLAIN_GOAL: f64 = 20.0;
+const TLS_GOAL: f64 = 10.0;
+const START_GOAL: Duration = Duration::from_millis(50);
+const IDLE_MEMORY_GOAL: u64 = 20_000;
+
+/// Neighbours may take this share of the processor before the figures are called into question.
+const BUSY: f64 = 0.1;
+
+/// Everything one run measured.
+pub(super) struct Results {
+    /// Where.
+    pub(super) machine: String,
+    /// How long each load lasted.
+    pub(super) seconds: u32,
+    /// Ourselves over HTTP.
+    pub(super) plain: Measured,
+    /// Ourselves over HTTPS.
+    pub(super) tls: Measured,
+    /// The others.
+    pub(super) peers: [Measured; 2],
+    /// Start and idle memory of `serve` and `mcp`.
+    pub(super) started: [Started; 2],
+}
+
+impl Results {
+    /// The section as Markdown.
+    pub(super) fn section(&self) -> String {
+        let mut lines = vec![
+            "## Server".to_owned(),
+            String::new(),
+            format!("`cargo xtask bench server --seconds {}` on {}.", self.seconds, self.machine),
+            String::new(),
+            "`tools/call` of a trivial tool on connections that stay open, load by `wrk` with one thread on the same".into(),
+            "machine, all servers in one run. hindcast checks the key, counts against limit and quota and writes the audit".into(),
+            "trail for every call; the peers (versions in `peers/`) run stateless with plain JSON answers and do none of it.".into(),
+            "Every answer was a success.".into(),
+            String::new(),
+        ];
+        lines.extend(self.warning());
+        lines.extend(self.load_table());
+        lines.push(String::new());
+        lines.extend(self.ratio_table());
+        lines.push(String::new());
+        lines.extend(self.start_table());
+        lines.push(String::new());
+        lines.push("Goals:".into());
+        lines.push(String::new());
+        lines.extend(self.goals());
+        lines.join("\n")
+    }
+
+    fn warning(&self) -> Vec<String> {
+        let share = self.all().map(|measured| measured.neighbours_share).fold(0.0, f64::max);
+        if share < BUSY {
+            return Vec::new();
+        }
+        let percent = share * 100.0;
+        vec![
+            format!(
+                "**The machine was busy**: other programs took up to {percent:.0} % of the processor meanwhile."
+            ),
+            String::new(),
+        ]
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Measured> {
+        [&self.plain, &self.tls].into_iter().chain(&self.peers)
+    }
+
+    fn load_table(&self) -> Vec<String> {
+        let mut lines = vec![
+            "| server | connections | requests/s | p50 ms | p99 ms | idle MB | peak MB |".to_owned(),
+            "|---|--:|--:|--:|--:|--:|--:|".to_owned(),
+        ];
+        for measured in self.all() {
+            for (connections, load) in CONNECTIONS.iter().zip(&measured.loads) {
+                lines.push(format!(
+                    "| {} | {connections} | {:.0} | {:.2} | {:.2} | {:.1} | {:.1} |",
+                    measured.name,
+                    load.requests_per_second(),
+                    load.p50 as f64 / 1e3,
+                    load.p99 as f64 / 1e3,
+                    megabytes(measured.idle_memory),
+                    megabytes(measured.peak_memory),
+                ));
+            }
+        }
+        lines
+    }
+
+    fn ratio_table(&self) -> Vec<String> {
+        let mut header = "| times as many requests/s |".to_owned();
+        let mut rule = "|---|".to_owned();
+        for connections in CONNECTIONS {
+            header.push_str(&format!(" {connections} |"));
+            rule.push_str("--:|");
+        }
+        let mut lines = vec![header, rule];
+        for ours in [&self.plain, &self.tls] {
+            for peer in &self.peers {
+                let cells: String = (0..CONNECTIONS.len())
+                    .map(|index| format!(" {:.1} |", ratio(ours, peer, index)))
+                    .collect();
+                lines.push(format!("| {} against {} |{cells}", ours.name, peer.name));
+            }
+        }
+        lines
+    }
+
+    fn start_table(&self) -> Vec<String> {
+        let mut lines = vec![
+            "| command | first answer, median of 11, ms | idle MB |".to_owned(),
+            "|---|--:|--:|".to_owned(),
+        ];
+        lines.extend(self.started.iter().map(|started| {
+            format!(
+                "| `{}` | {:.1} | {:.1} |",
+                started.name,
+                started.first_answer.as_secs_f64() * 1e3,
+                megabytes(started.idle_memory)
+            )
+        }));
+        lines
+    }
+
+    fn goals(&self) -> Vec<String> {
+        let mut goals = Vec::new();
+        for (ours, transport, wanted) in [(&self.plain, "HTTP", PLAIN_GOAL), (&self.tls, "HTTPS", TLS_GOAL)] {
+            for (index, connections) in CONNECTIONS.iter().enumerate() {
+                let worst =
+                    self.peers.iter().map(|peer| ratio(ours, peer, index)).fold(f64::INFINITY, f64::min);
+                goals.push(goal(
+                    worst >= wanted,
+                    &format!(
+                        "{wanted} times either peer over {transport} (connections: {connections}): {worst:.1}"
+                    ),
+                ));
+            }
+        }
+        for started in &self.started {
+            let milliseconds = started.first_answer.as_secs_f64() * 1e3;
+            let memory = megabytes(started.idle_memory);
+            goals.push(goal(
+                started.first_answer < START_GOAL,
+                &format!("`{}` answers within 50 ms: {milliseconds:.1} ms", started.name),
+            ));
+            goals.push(goal(
+                started.idle_memory < IDLE_MEMORY_GOAL,
+                &format!("`{}` idles below 20 MB: {memory:.1} MB", started.name),
+            ));
+        }
+        goals
+    }
+}
+
+/// How many times as many requests a second, at one of [`CONNECTIONS`].
+fn ratio(ours: &Measured, peer: &Measured, index: usize) -> f64 {
+    ours.loads[index].requests_per_second() / peer.loads[index].requests_per_second()
+}
+
+fn goal(holds: bool, text: &str) -> String {
+    format!("- {}: {text}", if holds { "holds" } else { "**does not hold**" })
+}
+
+fn megabytes(kilobytes: u64) -> f64 {
+    kilobytes as f64 / 1e3
+}
+
+/// Puts the section between its markers; a document without the markers gets them at its end.
+pub(super) fn replace_section(document: &str, name: &str, section: &str) -> String {
+    let (begin, end) = (format!("<!-- bench:{name}:begin -->"), format!("<!-- bench:{name}:end -->"));
+    let block = format!("{begin}\n{section}\n{end}");
+    match (document.find(&begin), document.find(&end)) {
+        (Some(start), Some(stop)) if start < stop => {
+            format!("{}{block}{}", &document[..start], &document[stop + end.len()..])
+        }
+        _ => format!("{}\n\n{block}\n", document.trim_end()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_is_replaced_and_the_rest_kept() {
+        let document = "# Benchmarks\n\n<!-- bench:a:begin -->\nold\n<!-- bench:a:end -->\n\nafter\n";
+        assert_eq!(
+            replace_section(document, "a", "new"),
+            "# Benchmarks\n\n<!-- bench:a:begin -->\nnew\n<!-- bench:a:end -->\n\nafter\n"
+        );
+    }
+
+    #[test]
+    fn a_new_section_goes_to_the_end() {
+        assert_eq!(
+            replace_section("# Benchmarks\n", "a", "new"),
+            "# Benchmarks\n\n<!-- bench:a:begin -->\nnew\n<!-- bench:a:end -->\n"
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! `cargo xtask bench server`: hindcast with everything on against the two official ways to write a server.
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use super::contender::{Contender, Measured};
+use super::load::Wrk;
+use super::report::{self, Results};
+use super::{machine, start};
+use crate::hindcast_process::{Transport, create_key};
+use crate::scratch::ScratchFolder;
+use crate::workspace::{Profile, Workspace};
+use crate::{install, peers};
+
+const DOCUMENT: &str = "docs/benchmarks.md";
+
+/// How to measure.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Seconds for each number of connections
+    #[arg(long, default_value_t = 10)]
+    seconds: u32,
+    /// Print the section instead of writing it to docs/benchmarks.md
+    #[arg(long)]
+    print: bool,
+    /// Measure the peers only
+    #[arg(long, hide = true)]
+    peers_only: bool,
+}
+
+/// Measures everything in one run, so that the ratios compare like with like.
+pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
+    install::ensure_program("wrk", "wrk")?;
+    peers::prepare(workspace)?;
+    let wrk = Wrk::new(workspace);
+    let peers = |workspace: &Workspace| -> Result<[Measured; 2]> {
+        Ok([
+            Contender::fastmcp(workspace)?.measure(&wrk, options.seconds)?,
+            Contender::typescript_sdk(workspace)?.measure(&wrk, options.seconds)?,
+        ])
+    };
+    if options.peers_only {
+        peers(workspace)?;
+        return Ok(());
+    }
+
+    let binary = workspace.build_hindcast(Profile::Release)?;
+    let scratch = ScratchFolder::create(workspace, "bench")?;
+    let data_folder = scratch.path().join("data");
+    let key = create_key(&binary, &data_folder, "bench")?;
+    let started = [start::serve(&binary, &data_folder, &key)?, start::mcp(&binary, &data_folder)?];
+    let hindcast = |name, transport| {
+        Contender::hindcast(name, &binary, &data_folder, &key, transport)?.measure(&wrk, options.seconds)
+    };
+    let plain = hindcast("hindcast, HTTP", Transport::Http)?;
+    let tls = hindcast("hindcast, HTTPS", Transport::Https)?;
+    let peers = peers(workspace)?;
+    let results =
+        Results { machine: machine::describe()?, seconds: options.seconds, plain, tls, peers, started };
+    let section = results.section();
+    println!("\n{section}");
+    if options.print {
+        return Ok(());
+    }
+    let path = workspace.root.join(DOCUMENT);
+    let document = match std::fs::read_to_string(&path) {
+        Ok(document) => document,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "# Benchmarks\n".to_owned(),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {DOCUMENT}")),
+    };
+    std::fs::write(&path, report::replace_section(&document, "server", &section))
+        .with_context(|| format!("cannot write {DOCUMENT}"))?;
+    println!("written to {DOCUMENT}");
+    Ok(())
+}

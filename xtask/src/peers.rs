@@ -1,0 +1,113 @@
+//! Official SDKs, the conformance suite and a Node that can run it, under `target/peers`.
+//!
+//! `peers/requirements.txt` and `peers/package.json` pin what is installed. Each half is left alone while a stamp inside it
+//! still equals its manifest, so this costs nothing after the first time.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::workspace::Workspace;
+use crate::{command, install};
+
+/// Installs whatever is missing or out of date.
+pub(crate) fn prepare(workspace: &Workspace) -> Result<()> {
+    install::ensure_program("curl", "curl")?;
+    prepare_python(workspace)?;
+    prepare_node(workspace)
+}
+
+/// The Python that has the official SDK and FastMCP.
+pub(crate) fn python(workspace: &Workspace) -> PathBuf {
+    workspace.peers().join("python/bin/python")
+}
+
+/// The folder in which `node_modules` is; scripts must lie here to find their imports.
+pub(crate) fn node_folder(workspace: &Workspace) -> PathBuf {
+    workspace.peers().join("node")
+}
+
+/// A Node that is new enough for the conformance suite, whatever the machine has.
+pub(crate) fn node(workspace: &Workspace) -> PathBuf {
+    node_folder(workspace).join("node_modules/node/bin/node")
+}
+
+fn prepare_python(workspace: &Workspace) -> Result<()> {
+    let folder = workspace.peers().join("python");
+    let stamp = Stamp::new(&workspace.root.join("peers/requirements.txt"), &folder)?;
+    if stamp.is_current() && command::succeeds(Command::new(python(workspace)).arg("--version")) {
+        println!("python peers are up to date");
+        return Ok(());
+    }
+    install::ensure_program("python3", "python3")?;
+    if make_venv(&folder).is_err() {
+        // Debian keeps ensurepip in a package of its own, and only creating an environment shows that it is missing.
+        install::apt_install("python3-venv")?;
+        make_venv(&folder)?;
+    }
+    let mut pip = Command::new(python(workspace));
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]);
+    command::run(pip.arg(&stamp.manifest))?;
+    stamp.write()
+}
+
+fn make_venv(folder: &Path) -> Result<()> {
+    command::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(folder))
+}
+
+fn prepare_node(workspace: &Workspace) -> Result<()> {
+    let folder = node_folder(workspace);
+    let stamp = Stamp::new(&workspace.root.join("peers/package.json"), &folder)?;
+    if stamp.is_current() && command::succeeds(Command::new(node(workspace)).arg("--version")) {
+        println!("node peers are up to date");
+        return Ok(());
+    }
+    install::ensure_program("node", "nodejs")?;
+    install::ensure_program("npm", "npm")?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    std::fs::copy(&stamp.manifest, folder.join("package.json")).context("cannot copy package.json")?;
+    let mut npm = Command::new("npm");
+    npm.current_dir(&folder).args([
+        "install",
+        "--no-package-lock",
+        "--no-audit",
+        "--no-fund",
+        "--loglevel",
+        "error",
+    ]);
+    command::run(&mut npm)?;
+    let version = command::capture(Command::new(node(workspace)).arg("--version"))?;
+    if !version.starts_with("v22.") {
+        bail!("expected Node 22 in {}, found {}", folder.display(), version.trim());
+    }
+    stamp.write()
+}
+
+/// Remembers from which manifest, and where, a folder was made: an environment does not survive being moved.
+struct Stamp {
+    manifest: PathBuf,
+    path: PathBuf,
+    content: String,
+}
+
+impl Stamp {
+    fn new(manifest: &Path, folder: &Path) -> Result<Self> {
+        let pins = std::fs::read_to_string(manifest)
+            .with_context(|| format!("cannot read {}", manifest.display()))?;
+        Ok(Self {
+            manifest: manifest.to_owned(),
+            path: folder.join("made-from"),
+            content: format!("{}\n{pins}", folder.display()),
+        })
+    }
+
+    fn is_current(&self) -> bool {
+        std::fs::read_to_string(&self.path).is_ok_and(|found| found == self.content)
+    }
+
+    fn write(&self) -> Result<()> {
+        std::fs::write(&self.path, &self.content)
+            .with_context(|| format!("cannot write {}", self.path.display()))
+    }
+}

@@ -1,0 +1,118 @@
+//! The steps of `ci` and `check`, and how they are reported.
+
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use crate::workspace::Workspace;
+use crate::{command, conformance, install, licences, peers, tidy};
+
+/// One step; `task` is also the name under which it runs alone.
+pub(crate) struct Step {
+    task: &'static str,
+    run: fn(&Workspace) -> Result<()>,
+}
+
+/// Everything that must hold before a change is accepted; cheap steps first.
+pub(crate) const CI: &[Step] = &[
+    Step { task: "fmt", run: fmt },
+    Step { task: "tidy", run: tidy::run },
+    Step { task: "licences", run: licences::run },
+    Step { task: "clippy", run: clippy },
+    Step { task: "peers", run: peers::prepare },
+    Step { task: "test", run: |workspace| test(workspace, &[]) },
+    Step { task: "doctest", run: doctest },
+    Step {
+        task: "conformance",
+        run: |workspace| conformance::run(workspace, &conformance::Options::default()),
+    },
+];
+
+/// What is quick enough to run after every edit.
+pub(crate) const CHECK: &[Step] = &[
+    Step { task: "fmt", run: fmt },
+    Step { task: "tidy", run: tidy::run },
+    Step { task: "clippy", run: clippy },
+    Step { task: "unit-test", run: unit_test },
+];
+
+/// Runs the steps in order and stops at the first failure, saying how to repeat only that step.
+pub(crate) fn run_all(workspace: &Workspace, steps: &[Step]) -> Result<()> {
+    let start = Instant::now();
+    for (index, step) in steps.iter().enumerate() {
+        println!("\n=== {}/{} {} ===", index + 1, steps.len(), step.task);
+        let step_start = Instant::now();
+        (step.run)(workspace).with_context(|| {
+            format!(
+                "step `{}` failed after {:.1} s · hint: repeat only this step with `cargo xtask {}`",
+                step.task,
+                step_start.elapsed().as_secs_f32(),
+                step.task,
+            )
+        })?;
+        println!("=== {} fine, {:.1} s", step.task, step_start.elapsed().as_secs_f32());
+    }
+    println!("\nall {} steps fine, {:.1} s", steps.len(), start.elapsed().as_secs_f32());
+    Ok(())
+}
+
+/// Checks the formatting of every crate.
+pub(crate) fn fmt(workspace: &Workspace) -> Result<()> {
+    install::ensure_toolchain_component("fmt", "rustfmt")?;
+    command::run(&mut workspace.cargo(&["fmt", "--all", "--check"])).context("hint: run `cargo fmt --all`")
+}
+
+/// Lints everything; warnings are errors.
+pub(crate) fn clippy(workspace: &Workspace) -> Result<()> {
+    install::ensure_toolchain_component("clippy", "clippy")?;
+    command::run(&mut workspace.cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+}
+
+/// Builds and runs all tests, with the peers where `cargo xtask peers` put them.
+pub(crate) fn test(workspace: &Workspace, runner_arguments: &[String]) -> Result<()> {
+    let mut tests = test_runner(workspace);
+    tests.arg("--workspace").args(runner_arguments);
+    let peers = workspace.peers();
+    if peers.is_dir() {
+        // Tests that need an SDK skip loudly without the first variable; with the second they fail instead.
+        tests.env("HINDCAST_PEERS", peers).env("HINDCAST_REQUIRE_PEERS", "1");
+    } else {
+        println!(
+            "no {}: tests against official SDKs are skipped · hint: `cargo xtask peers`",
+            peers.display()
+        );
+    }
+    command::run(&mut tests)
+}
+
+/// Runs only the tests beside the code.
+pub(crate) fn unit_test(workspace: &Workspace) -> Result<()> {
+    command::run(test_runner(workspace).args(["--workspace", "--lib", "--bins"]))
+}
+
+/// Runs the examples in documentation comments; nextest leaves them out.
+pub(crate) fn doctest(workspace: &Workspace) -> Result<()> {
+    command::run(&mut workspace.cargo(&["test", "--workspace", "--doc"]))
+}
+
+/// Writes docs/reference anew; a test holds it against the code.
+pub(crate) fn docs(workspace: &Workspace) -> Result<()> {
+    command::run(&mut workspace.cargo(&[
+        "run",
+        "--quiet",
+        "--package",
+        "hindcast",
+        "--",
+        "reference",
+        "docs/reference",
+    ]))
+}
+
+fn test_runner(workspace: &Workspace) -> Command {
+    if command::succeeds(&mut workspace.cargo(&["nextest", "--version"])) {
+        workspace.cargo(&["nextest", "run"])
+    } else {
+        workspace.cargo(&["test"])
+    }
+}

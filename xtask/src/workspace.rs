@@ -1,0 +1,65 @@
+//! Where the repository and its build folder are.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::cargo_metadata::{Extent, Metadata};
+use crate::command;
+
+/// The repository this xtask belongs to.
+pub(crate) struct Workspace {
+    /// The folder with the workspace's `Cargo.toml`.
+    pub(crate) root: PathBuf,
+    /// Cargo's build folder, wherever configuration or environment put it.
+    pub(crate) target: PathBuf,
+}
+
+impl Workspace {
+    /// Asks cargo; works from any folder, since cargo tells the xtask where its own manifest is.
+    pub(crate) fn find() -> Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent folder")?;
+        let metadata = Metadata::read(root, Extent::OwnCrates)?;
+        Ok(Self { root: metadata.workspace_root, target: metadata.target_directory })
+    }
+
+    /// The folder with the official SDKs and the conformance suite, see `cargo xtask peers`.
+    pub(crate) fn peers(&self) -> PathBuf {
+        self.target.join("peers")
+    }
+
+    /// A cargo command in the root of the repository, with the same cargo that runs the xtask.
+    pub(crate) fn cargo(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(command::cargo());
+        command.current_dir(&self.root).args(arguments);
+        // `cargo xtask` describes the xtask in these; build scripts that watch them would build everything again.
+        let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        let describes_xtask =
+            |name: &String| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+        names.filter(describes_xtask).for_each(|name| {
+            command.env_remove(name);
+        });
+        command
+    }
+
+    /// Builds the `hindcast` binary and returns its path.
+    pub(crate) fn build_hindcast(&self, profile: Profile) -> Result<PathBuf> {
+        let (folder, arguments) = match profile {
+            // With the features of the whole workspace, so that what the tests built is used again.
+            Profile::Dev => ("debug", ["--workspace", "--bin=hindcast"].as_slice()),
+            Profile::Release => ("release", ["--package=hindcast", "--bin=hindcast", "--release"].as_slice()),
+        };
+        command::run(self.cargo(&["build"]).args(arguments))?;
+        Ok(self.target.join(folder).join("hindcast"))
+    }
+}
+
+/// How to build what is driven.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// What tests drive.
+    Dev,
+    /// What is measured.
+    Release,
+}
