@@ -169,6 +169,12 @@ pub(crate) fn explain(error: &mut Value) {
         Some(Value::Object(data)) => data,
         _ => Map::new(),
     };
+    let unknown_method = ErrorKind::MethodNotFound.entry();
+    if code == i64::from(unknown_method.code) {
+        // The library gives the method's name as the message.
+        data.entry("details").or_insert_with(|| format!("there is no method `{message}` here").into());
+        error["message"] = unknown_method.message.into();
+    }
     data.entry("details").or_insert_with(|| message.into());
     data.insert("hint".into(), hint.into());
     error["data"] = Value::Object(data);

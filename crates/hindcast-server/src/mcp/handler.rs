@@ -326,8 +326,11 @@ impl ServerHandler for Handler {
     async fn set_level(
         &self,
         request: SetLevelRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        if is_newest(&context) {
+            return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
+        }
         self.log_level.store(request.level as u8, Ordering::Relaxed);
         Ok(())
     }
@@ -340,7 +343,9 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let admitted = self.admitted(&context.extensions)?;
-        let Some(method) = KNOWN_METHODS.into_iter().find(|known| *known == request.method) else {
+        let removed = is_newest(&context) && REMOVED_METHODS.contains(&&*request.method);
+        let known = KNOWN_METHODS.into_iter().find(|known| *known == request.method && !removed);
+        let Some(method) = known else {
             let method = excerpt(&request.method, 80);
             return Err(
                 WireError::new(ErrorKind::MethodNotFound, format!("there is no method `{method}`")).into()
@@ -352,6 +357,16 @@ impl ServerHandler for Handler {
         Err(refuse(self.app.refused_call(&admitted.caller, method, failure).await))
     }
 }
+
+/// Whether the request speaks a revision without handshake.
+fn is_newest(context: &RequestContext<RoleServer>) -> bool {
+    let revision = context.protocol_version();
+    revision.is_some_and(|revision| revision.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
+}
+
+/// What revision 2026-07-28 took out of the protocol.
+const REMOVED_METHODS: [&str; 5] =
+    ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 
 fn refuse(failure: Failure) -> ErrorData {
     WireError::from(failure).into()

@@ -9,12 +9,14 @@ use serde::Deserialize;
 
 use crate::{app::AppParts, registry::Registry};
 
+/// In the order of the listing. The first needs no argument and changes nothing: whoever tries out the
+/// first tool it sees, as the conformance suite does, gets an answer.
 pub(crate) fn declare(registry: &mut Registry, parts: &AppParts) {
-    registry.add_tool(debug::Attach { debug: parts.debug.clone() });
-    registry.add_tool(debug::GetStackTrace);
     registry.add_tool(admin::QuotaStatus { gateway: parts.gateway.clone() });
     registry.add_tool(admin::LicenseInfo { gateway: parts.gateway.clone() });
     registry.add_tool(admin::GetComprehensiveAudit { gateway: parts.gateway.clone() });
+    registry.add_tool(debug::Attach { debug: parts.debug.clone() });
+    registry.add_tool(debug::GetStackTrace);
 }
 
 /// The input of tools that need none.

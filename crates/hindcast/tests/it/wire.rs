@@ -31,8 +31,8 @@ fn the_three_commands_of_the_contract_work_with_curl_over_https() {
     };
 
     let listed = curl(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}"#);
-    let attach = &listed["result"]["tools"][0];
-    assert_eq!(attach["name"], "debugger/attach");
+    let mut tools = listed["result"]["tools"].as_array().unwrap().iter();
+    let attach = tools.find(|tool| tool["name"] == "debugger/attach").unwrap();
     assert_eq!(attach["description"], "Attach to a running process");
     assert_eq!(attach["inputSchema"]["properties"]["pid"]["type"], "integer");
     assert_eq!(attach["inputSchema"]["properties"]["pid"]["description"], "Process ID to attach to");
