@@ -26,7 +26,7 @@ pub enum StoreError {
     Missing(String),
 }
 
-/// Keys, usage and audit trail. Every verb is atomic and durable when it returns.
+/// Keys, usage and audit trail. Every verb is atomic, and durable when it returns unless it says otherwise.
 #[async_trait]
 pub trait MetadataStore: Send + Sync {
     /// Keeps a new key.
@@ -44,7 +44,8 @@ pub trait MetadataStore: Send + Sync {
     /// From now on the key opens nothing. Revoking twice keeps the first time.
     async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<(), StoreError>;
 
-    /// Counts one request against both limits, or none. Exact under concurrency.
+    /// Counts one request against both limits, or none. Exact under concurrency; durable at the latest
+    /// when an audit row that is appended afterwards is.
     async fn reserve_quota(
         &self,
         id: &KeyId,

@@ -9,7 +9,10 @@ mod quota;
 mod schema;
 mod writer;
 
-use std::{path::Path, sync::Mutex};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 use async_trait::async_trait;
 use ed25519_dalek::SigningKey;
@@ -22,16 +25,18 @@ use hindcast_core::{
 };
 use rusqlite::Connection;
 
+use quota::Counters;
 use writer::{Unit, Writer};
 
 /// Keys, usage and audit trail in one SQLite file. Several processes may hold the same file.
 pub struct SqliteStore {
+    counters: Arc<Counters>,
     /// None for a store that is only looked at.
     writer: Option<Writer>,
     /// For look-ups of some microseconds on the request path.
     lookups: Mutex<Connection>,
     /// For long reads, which must not hold up a look-up.
-    scans: std::sync::Arc<Mutex<Connection>>,
+    scans: Arc<Mutex<Connection>>,
 }
 
 impl SqliteStore {
@@ -41,10 +46,12 @@ impl SqliteStore {
         let mut connection = schema::open(path)?;
         schema::migrate(&mut connection)?;
         audit::open_trail(&mut connection, &audit_key, now)?;
+        let counters = Arc::<Counters>::default();
         Ok(Self {
-            writer: Some(Writer::new(connection, audit_key)),
+            writer: Some(Writer::new(connection, audit_key, counters.clone())),
+            counters,
             lookups: Mutex::new(schema::open(path)?),
-            scans: std::sync::Arc::new(Mutex::new(schema::open(path)?)),
+            scans: Arc::new(Mutex::new(schema::open(path)?)),
         })
     }
 
@@ -55,8 +62,9 @@ impl SqliteStore {
         }
         Ok(Self {
             writer: None,
+            counters: Arc::default(),
             lookups: Mutex::new(schema::open(path)?),
-            scans: std::sync::Arc::new(Mutex::new(schema::open(path)?)),
+            scans: Arc::new(Mutex::new(schema::open(path)?)),
         })
     }
 
@@ -82,6 +90,14 @@ impl SqliteStore {
         tokio::task::spawn_blocking(move || read(&lock(&scans)).map_err(unavailable))
             .await
             .map_err(|error| StoreError::Unavailable(error.to_string()))?
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        if let Some(writer) = &self.writer {
+            writer.finish();
+        }
     }
 }
 
@@ -130,12 +146,11 @@ impl MetadataStore for SqliteStore {
         limits: Limits,
         now: Timestamp,
     ) -> Result<Reservation, StoreError> {
-        let id = id.clone();
-        self.write(move |unit| quota::reserve(unit.transaction(), &id, limits, now)).await
+        self.look_up(|connection| self.counters.reserve(connection, id, limits, now))
     }
 
     async fn usage(&self, id: &KeyId, limits: Limits, now: Timestamp) -> Result<Usage, StoreError> {
-        self.look_up(|connection| quota::usage(connection, id, limits, now))
+        self.look_up(|connection| self.counters.usage(connection, id, limits, now))
     }
 
     async fn append_audit(&self, record: AuditRecord) -> Result<(), StoreError> {

@@ -11,7 +11,7 @@ use hindcast_core::{audit::AuditRecord, store::StoreError};
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
-use super::{audit::Appender, schema::BUSY_TIMEOUT, unavailable};
+use super::{audit::Appender, quota::Counters, schema::BUSY_TIMEOUT, unavailable};
 
 /// What is told to a job's sender after the commit.
 type Announce = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
@@ -25,6 +25,7 @@ struct Shared {
     waiting: Mutex<Vec<Job>>,
     connection: Mutex<Connection>,
     audit_key: SigningKey,
+    counters: Arc<Counters>,
 }
 
 /// One transaction, shared by the jobs of a batch.
@@ -51,8 +52,15 @@ impl Unit<'_> {
 }
 
 impl Writer {
-    pub(super) fn new(connection: Connection, audit_key: SigningKey) -> Self {
-        Self(Arc::new(Shared { waiting: Mutex::default(), connection: Mutex::new(connection), audit_key }))
+    pub(super) fn new(connection: Connection, audit_key: SigningKey, counters: Arc<Counters>) -> Self {
+        let connection = Mutex::new(connection);
+        Self(Arc::new(Shared { waiting: Mutex::default(), connection, audit_key, counters }))
+    }
+
+    /// Writes what was counted and not yet written.
+    pub(super) fn finish(&self) {
+        let mut connection = self.0.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.write_batch(&mut connection, Patience::Some);
     }
 
     /// Runs `job` in a transaction and returns once that is committed. A job that fails must not
@@ -73,12 +81,18 @@ impl Writer {
             })
         });
         self.0.waiting().push(job);
+        // Let those who are about to leave a job do so: the batch grows, and with it what a commit is shared by.
+        tokio::task::yield_now().await;
         self.write_what_waits();
         answer.await.map_err(|_| StoreError::Unavailable("the write was not carried out".into()))?
     }
 
     /// Writes one batch, unless somebody else is writing: they look again when they are done.
     fn write_what_waits(&self) {
+        if self.0.waiting().is_empty() {
+            // Somebody took our job along.
+            return;
+        }
         let outcome = {
             let Some(mut connection) = self.0.try_connection() else { return };
             self.0.write_batch(&mut connection, Patience::None)
@@ -171,6 +185,8 @@ impl Shared {
         batch: Vec<Job>,
         announcements: &mut Vec<Announce>,
     ) -> Result<(), StoreError> {
+        // After the jobs were taken: what they wait for was counted before they came.
+        let counted = self.counters.write(&transaction).map_err(unavailable)?;
         let mut unit = Unit { transaction: &transaction, appender: None, broken: None };
         for job in batch {
             announcements.push(job(&mut unit));
@@ -181,6 +197,8 @@ impl Shared {
         if let Some(appender) = unit.appender {
             appender.sign(&transaction, &self.audit_key).map_err(unavailable)?;
         }
-        transaction.commit().map_err(unavailable)
+        transaction.commit().map_err(unavailable)?;
+        self.counters.written(counted);
+        Ok(())
     }
 }
