@@ -1,6 +1,6 @@
 //! Tool calls without a protocol: one request, one JSON answer, as the contract's `curl` lines make them.
 //!
-//! Nothing of the protocol library is needed for these, and without it they cost half.
+//! Nothing of the protocol library is needed for these.
 
 use std::sync::Arc;
 
