@@ -231,12 +231,12 @@ impl Front {
             if bare && message.kind() == Kind::Request && message.method() == "tools/call" {
                 bare::call(&self.app, caller, message).await
             } else {
-                self.protocol(parts, caller, message, in_session, plain).await
+                let response = self.protocol(parts, caller, message, in_session, plain).await;
+                polish::polished(response, bare, &id).await
             }
         };
         let response = timeout(self.policy.request_timeout, answered).await;
         let response = response.unwrap_or_else(|_| self.too_late(&id));
-        let response = polish::polished(response, bare, &id).await;
         let response =
             if endless { response } else { response.map(|body| Counted::new(body, in_flight).boxed()) };
         Ok(answer::with_limits(response, usage.as_ref()))

@@ -130,27 +130,39 @@ fn quoted(path: &std::path::Path) -> String {
 
 /// Ends at the first request to stop. A second one ends the process at once.
 fn stop_signal() -> Result<impl Future<Output = ()>> {
-    #[cfg(unix)]
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-        .context("cannot wait for signals")?;
+    let mut signals = StopSignals::new()?;
     Ok(async move {
+        signals.next().await;
+        tracing::info!("stopping: requests in flight may finish, new ones are turned away");
+        tokio::spawn(async move {
+            signals.next().await;
+            std::process::exit(130);
+        });
+    })
+}
+
+/// The signals that ask the server to stop; heard from when this is made.
+struct StopSignals {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl StopSignals {
+    fn new() -> Result<Self> {
+        Ok(Self {
+            #[cfg(unix)]
+            terminate: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+                .context("cannot wait for signals")?,
+        })
+    }
+
+    async fn next(&mut self) {
         #[cfg(unix)]
         tokio::select! {
-            _ = terminate.recv() => {}
+            _ = self.terminate.recv() => {}
             _ = tokio::signal::ctrl_c() => {}
         }
         #[cfg(not(unix))]
         let _ = tokio::signal::ctrl_c().await;
-        tracing::info!("stopping: requests in flight may finish, new ones are turned away");
-        tokio::spawn(async move {
-            #[cfg(unix)]
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = tokio::signal::ctrl_c() => {}
-            }
-            #[cfg(not(unix))]
-            let _ = tokio::signal::ctrl_c().await;
-            std::process::exit(130);
-        });
-    })
+    }
 }
