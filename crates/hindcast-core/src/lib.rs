@@ -4,6 +4,7 @@
 //! the outermost crates know a wire format.
 
 pub mod audit;
+pub mod debug;
 pub mod event;
 pub mod identity;
 pub mod license;

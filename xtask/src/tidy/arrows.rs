@@ -20,15 +20,22 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("hindcast-server", &["hindcast-core", "hindcast-services"]),
     ("hindcast-services", &["hindcast-core"]),
     ("hindcast-core", &[]),
-    ("hindcast-native", &["hindcast-core"]),
+    ("hindcast-native", &["hindcast-core", "hindcast-symbols"]),
+    ("hindcast-symbols", &["hindcast-core"]),
     ("hindcast-dap", &["hindcast-core"]),
     ("hindcast-dotnet", &["hindcast-core"]),
     ("hindcast-stores", &["hindcast-core"]),
+    ("hindcast-fixtures", &[]),
     ("xtask", &[]),
 ];
 
 /// What tests may use beyond the arrows: services are also tested over the real stores.
-const TEST_ARROWS: &[(&str, &str)] = &[("hindcast-services", "hindcast-stores")];
+const TEST_ARROWS: &[(&str, &str)] = &[
+    ("hindcast-services", "hindcast-stores"),
+    ("hindcast-symbols", "hindcast-fixtures"),
+    ("hindcast-native", "hindcast-fixtures"),
+    ("hindcast", "hindcast-fixtures"),
+];
 
 /// Crates that speak the wire, and so belong to `hindcast-server` alone. Tests that drive the wire may use them.
 const WIRE: &[&str] = &[

@@ -1,0 +1,134 @@
+//! The seam between what the product does and the engines that do it.
+
+use std::{path::PathBuf, sync::Arc};
+
+use super::{
+    AttachRequest, Breakpoint, BreakpointChange, BreakpointId, CompletionKind, CoreRequest, DebugError,
+    Evaluation, FrameRef, Instruction, LaunchRequest, MemoryBlock, Module, Movement, Outcome, Place, Region,
+    Register, RegisterSet, RuntimeAddr, Stack, Stop, Target, Thread, ThreadId, Trigger, Variable,
+    VariablePage, VariableQuery,
+};
+
+/// Begins sessions. Called on the thread that will own the session; [`Movement::Begin`] then takes
+/// it to its first stop.
+pub trait DebugEngine: Send + Sync {
+    /// Starts a program; it stands at its very first instruction.
+    fn launch(&self, request: &LaunchRequest) -> Result<Box<dyn DebugBackend>, DebugError>;
+
+    /// Takes hold of a running process and stops it.
+    fn attach(&self, request: &AttachRequest) -> Result<Box<dyn DebugBackend>, DebugError>;
+
+    /// Opens the remains of a process.
+    fn open_core(&self, request: &CoreRequest) -> Result<Box<dyn DebugBackend>, DebugError>;
+}
+
+/// One debug session. All calls come from the thread that began it, because the system binds a
+/// debuggee to the thread that traces it; only an [`Interrupt`] may be used from elsewhere.
+///
+/// Between two calls of [`run`](Self::run) everything stands still. Dropping it ends what was
+/// launched and lets go of what was attached to.
+pub trait DebugBackend {
+    /// What the session is about.
+    fn target(&self) -> &Target;
+
+    /// A handle that ends a [`run`](Self::run) early.
+    fn interrupt(&self) -> Arc<dyn Interrupt>;
+
+    /// Moves, and returns when that is over.
+    fn run(&mut self, movement: Movement) -> Result<Outcome, DebugError>;
+
+    /// Makes the stop of an interrupted movement a real one, which is then not resumed.
+    fn pause(&mut self) -> Result<Stop, DebugError>;
+
+    /// Ends the session.
+    fn end(&mut self, how: Ending) -> Result<(), DebugError>;
+
+    /// Sends text to the program's input, and then its end if `eof`. Does not wait for the program.
+    fn write_input(&mut self, text: &[u8], eof: bool) -> Result<(), DebugError>;
+
+    /// Adds a breakpoint. What cannot bind yet is pending; what never can is an error.
+    fn add_breakpoint(&mut self, trigger: Trigger) -> Result<Breakpoint, DebugError>;
+
+    /// Changes a breakpoint.
+    fn change_breakpoint(
+        &mut self,
+        id: BreakpointId,
+        change: BreakpointChange,
+    ) -> Result<Breakpoint, DebugError>;
+
+    /// Removes a breakpoint.
+    fn remove_breakpoint(&mut self, id: BreakpointId) -> Result<(), DebugError>;
+
+    /// All breakpoints, in the order of their ids.
+    fn breakpoints(&self) -> Vec<Breakpoint>;
+
+    /// All threads.
+    fn threads(&mut self) -> Result<Vec<Thread>, DebugError>;
+
+    /// The inner `max_frames` frames of a thread.
+    fn stack(&mut self, thread: ThreadId, max_frames: u32) -> Result<Stack, DebugError>;
+
+    /// The variables of a frame.
+    fn variables(&mut self, query: &VariableQuery) -> Result<VariablePage, DebugError>;
+
+    /// Computes an expression, without running code of the program.
+    fn evaluate(&mut self, evaluation: &Evaluation) -> Result<Variable, DebugError>;
+
+    /// What is loaded.
+    fn modules(&mut self) -> Result<Vec<Module>, DebugError>;
+
+    /// The file on disk for a source file that the symbols name; `None` where they do not name it.
+    fn source_file(&mut self, path: &str) -> Option<PathBuf>;
+
+    /// Names that begin with `prefix`, at most `limit`.
+    fn complete(&mut self, kind: CompletionKind, prefix: &str, limit: usize) -> Vec<String>;
+
+    /// Bytes and registers, where the engine sees them.
+    fn raw_memory(&mut self) -> Option<&mut dyn RawMemory> {
+        None
+    }
+
+    /// Machine code, where the engine sees it.
+    fn disassembly(&mut self) -> Option<&mut dyn Disassembly> {
+        None
+    }
+}
+
+/// Ends a movement early, from any thread and at any time; without effect while nothing moves.
+pub trait Interrupt: Send + Sync {
+    /// Makes [`DebugBackend::run`] return soon, with [`Outcome::Interrupted`] unless something
+    /// else stopped it at the same time.
+    fn interrupt(&self);
+}
+
+/// How a session ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The program is killed, with all that it started under us.
+    Terminate,
+    /// The program goes on without us.
+    Detach,
+}
+
+/// Bytes and registers.
+pub trait RawMemory {
+    /// Reads up to `size` bytes; fewer where the mapping ends, an error where none can be read.
+    fn read(&mut self, address: RuntimeAddr, size: usize) -> Result<MemoryBlock, DebugError>;
+
+    /// The mapping that contains `address`, or the nearest ones below and above.
+    fn regions_around(&mut self, address: RuntimeAddr) -> Result<Vec<Region>, DebugError>;
+
+    /// Registers of a frame.
+    fn registers(&mut self, frame: FrameRef, set: RegisterSet) -> Result<Vec<Register>, DebugError>;
+}
+
+/// Machine code.
+pub trait Disassembly {
+    /// `before` instructions before `place` as far as they can be found, then `count` from there.
+    fn disassemble(
+        &mut self,
+        place: &Place,
+        before: usize,
+        count: usize,
+    ) -> Result<Vec<Instruction>, DebugError>;
+}

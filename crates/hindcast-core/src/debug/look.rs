@@ -1,0 +1,333 @@
+//! What can be seen while a program stands still.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{RuntimeAddr, ThreadId};
+
+/// A place in a program, with all that is known of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
+pub struct Location {
+    /// As the debug information spells it, made absolute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// From 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// From 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    /// Demangled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// File name of the executable or library.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub module: Option<String>,
+    /// The instruction.
+    pub address: RuntimeAddr,
+}
+
+/// One level of a call stack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Frame {
+    /// 0 is the innermost.
+    pub index: u32,
+    /// Where it is, or where it goes on when the call returns.
+    #[serde(flatten)]
+    pub location: Location,
+    /// How far `address` is from the beginning of the function.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// Whether the compiler put this call's code into its caller.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub inlined: bool,
+    /// Whether this is the frame that the system made to call a signal handler.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub signal: bool,
+}
+
+/// A call stack, or the inner part of one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Stack {
+    /// Whose.
+    pub thread: ThreadId,
+    /// Innermost first.
+    pub frames: Vec<Frame>,
+    /// Whether there are frames beyond these.
+    pub more: bool,
+    /// Why it could not be followed to its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub broken: Option<String>,
+}
+
+/// A frame of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FrameRef {
+    /// Whose.
+    pub thread: ThreadId,
+    /// 0 is the innermost.
+    pub index: u32,
+}
+
+/// A thread as it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Thread {
+    /// Its number.
+    pub id: ThreadId,
+    /// As the program named it.
+    pub name: String,
+    /// What it does.
+    pub state: ThreadState,
+    /// Where it is; the innermost frame with source where the innermost has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub location: Option<Location>,
+}
+
+/// What a thread does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ThreadState {
+    /// It runs.
+    Running,
+    /// We hold it.
+    Suspended,
+    /// It has ended.
+    Exited,
+}
+
+/// An executable or library in the program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Module {
+    /// Its file name.
+    pub name: String,
+    /// Its path.
+    pub path: String,
+    /// Where it begins.
+    pub base: RuntimeAddr,
+    /// How far it reaches.
+    pub size: u64,
+    /// What is known of its symbols: `dwarf`, `symtab` or `none`, and from which file.
+    pub symbols: String,
+    /// Hexadecimal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub build_id: Option<String>,
+}
+
+/// How much of a value to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ValueLimits {
+    /// How many levels of children.
+    pub depth: u32,
+    /// How many children of each.
+    pub children: u32,
+    /// From which child of the outermost value on.
+    pub offset: u64,
+    /// How many bytes of a text.
+    pub text: u32,
+}
+
+impl Default for ValueLimits {
+    fn default() -> Self {
+        Self { depth: 2, children: 20, offset: 0, text: 200 }
+    }
+}
+
+/// Which variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VariableScope {
+    /// Arguments and locals of the frame
+    #[default]
+    Local,
+    /// Arguments of the frame
+    Arguments,
+    /// Globals and statics of the frame's source file
+    Global,
+    /// Registers of the frame
+    Registers,
+}
+
+/// Variables to look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VariableQuery {
+    /// In which frame.
+    pub frame: FrameRef,
+    /// Which ones.
+    pub scope: VariableScope,
+    /// Only names that contain this.
+    pub filter: Option<String>,
+    /// From which one on.
+    pub offset: u32,
+    /// How many.
+    pub limit: u32,
+    /// How much of each.
+    pub limits: ValueLimits,
+}
+
+/// Some of the variables that were asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct VariablePage {
+    /// Inner scopes first.
+    pub variables: Vec<Variable>,
+    /// How many there are in all.
+    pub total: u32,
+}
+
+/// A value with its name.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
+pub struct Variable {
+    /// Its name, or its place in what it is part of.
+    pub name: String,
+    /// As its language writes it.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// On one line, cut to the limits.
+    pub value: String,
+    /// Whether it is really there.
+    #[serde(skip_serializing_if = "ValueState::is_available")]
+    pub state: ValueState,
+    /// Where it is, when it is in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<RuntimeAddr>,
+    /// Its parts, as deep as was asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<Variable>,
+    /// How many parts it has in all, when it has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub child_count: Option<u64>,
+    /// Whether something was left out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
+/// Whether a value is really there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ValueState {
+    /// It was read.
+    #[default]
+    Available,
+    /// The compiler does not keep it at this place.
+    OptimisedOut,
+    /// Its declaration is still ahead: what is there is not yet its value.
+    NotYetInitialised,
+    /// Its memory cannot be read.
+    Unreadable,
+}
+
+impl ValueState {
+    fn is_available(&self) -> bool {
+        *self == Self::Available
+    }
+}
+
+/// An expression to evaluate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evaluation {
+    /// The expression.
+    pub expression: String,
+    /// In whose scope.
+    pub frame: FrameRef,
+    /// How much of the value.
+    pub limits: ValueLimits,
+    /// How numbers are written.
+    pub format: NumberFormat,
+    /// Whether assignments are carried out; otherwise they are refused.
+    pub may_write: bool,
+}
+
+/// How numbers are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NumberFormat {
+    /// As the type suggests
+    #[default]
+    Auto,
+    /// Hexadecimal
+    Hex,
+    /// Decimal
+    Decimal,
+    /// Octal
+    Octal,
+    /// Binary
+    Binary,
+}
+
+/// Bytes that were read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryBlock {
+    /// Where they begin.
+    pub address: RuntimeAddr,
+    /// Fewer than asked where the mapping ends.
+    pub bytes: Vec<u8>,
+}
+
+/// A mapping of the program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Region {
+    /// Its first byte.
+    pub start: RuntimeAddr,
+    /// Behind its last byte.
+    pub end: RuntimeAddr,
+    /// As `/proc` writes it, such as `rw-p`.
+    pub permissions: String,
+    /// A file, `[heap]`, `[stack]`, or nothing.
+    pub name: String,
+}
+
+/// A group of registers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RegisterSet {
+    /// General registers, instruction pointer and flags
+    #[default]
+    General,
+    /// Floating point and vector registers
+    Vector,
+    /// All of them
+    All,
+}
+
+/// A register of a frame.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Register {
+    /// Such as `rax`.
+    pub name: String,
+    /// Hexadecimal; absent where the frame's caller did not keep it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// What it means: flags by name, an address by symbol.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub meaning: Option<String>,
+}
+
+/// A machine instruction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Instruction {
+    /// Where it is.
+    pub address: RuntimeAddr,
+    /// Its bytes, hexadecimal; without our breakpoints.
+    pub bytes: String,
+    /// In Intel syntax, with symbols for addresses.
+    pub text: String,
+    /// The function it is in, and how far from its beginning: `main+0x20`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub symbol: Option<String>,
+    /// The line it was made from, where that is another than the instruction's before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// Whether the thread goes on here.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub current: bool,
+}
+
+/// What a beginning is completed to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompletionKind {
+    /// A source file.
+    File,
+    /// A function.
+    Function,
+    /// A variable in scope of the current frame.
+    Variable,
+}

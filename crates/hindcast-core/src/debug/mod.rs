@@ -1,0 +1,26 @@
+//! What a debugger is talked about in, and the seam that every engine stands behind.
+
+mod address;
+mod backend;
+mod breakpoint;
+mod error;
+mod look;
+mod output;
+mod stop;
+mod target;
+
+pub use address::{RuntimeAddr, ThreadId};
+pub use backend::{DebugBackend, DebugEngine, Disassembly, Ending, Interrupt, RawMemory};
+pub use breakpoint::{
+    Access, Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, ExceptionBreakpoint, Place,
+    Trigger, Watched, Watchpoint,
+};
+pub use error::DebugError;
+pub use look::{
+    CompletionKind, Evaluation, Frame, FrameRef, Instruction, Location, MemoryBlock, Module, NumberFormat,
+    Region, Register, RegisterSet, Stack, Thread, ThreadState, ValueLimits, ValueState, Variable,
+    VariablePage, VariableQuery, VariableScope,
+};
+pub use output::{OutputChunk, OutputLog, OutputStream};
+pub use stop::{Granularity, Movement, Outcome, RaisedException, RaisedSignal, Stop, StopReason};
+pub use target::{AttachRequest, CoreRequest, HowBegun, LaunchRequest, Stdin, StopAtEntry, Target};

@@ -1,0 +1,132 @@
+//! Running, and why it ended.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{BreakpointId, Place, RuntimeAddr, ThreadId};
+
+/// How to go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Movement {
+    /// To the first stop of the session: where the launch asked for, or where it stands already.
+    Begin,
+    /// Until something stops it.
+    Continue,
+    /// By steps of one thread; the others run meanwhile where that is needed.
+    Step {
+        /// Whose.
+        thread: ThreadId,
+        /// Of which size.
+        granularity: Granularity,
+        /// How many.
+        count: u32,
+    },
+    /// Until some thread gets there.
+    RunTo(Place),
+    /// On with what [`Outcome::Interrupted`] cut short.
+    Resume,
+}
+
+/// The size of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Granularity {
+    /// One machine instruction
+    #[default]
+    Instruction,
+    /// To the next line, into calls
+    Line,
+    /// To the next line of this function, over calls
+    Over,
+    /// Out of this function
+    Out,
+}
+
+/// How a movement ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// With a stop that the user hears of.
+    Stopped(Stop),
+    /// By an [`super::Interrupt`], half-way: everything stands still and can be looked at and
+    /// changed; [`Movement::Resume`] goes on as if nothing had been.
+    Interrupted,
+}
+
+/// Why everything stands still.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Stop {
+    /// In one word.
+    pub reason: StopReason,
+    /// In a sentence, where the word does not say it all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// Which thread it is about.
+    pub thread: ThreadId,
+    /// Which breakpoints were hit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub breakpoints: Vec<BreakpointId>,
+    /// The signal that was about to be delivered, or that ended the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<RaisedSignal>,
+    /// The panic or exception that was raised.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exception: Option<RaisedException>,
+    /// What the program returned, when it ended by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+}
+
+/// Why, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// It was just started or attached to.
+    Entry,
+    /// A breakpoint.
+    Breakpoint,
+    /// A watched value was written or read.
+    Watchpoint,
+    /// The step is done.
+    Step,
+    /// Somebody asked.
+    Pause,
+    /// A panic or an exception that is broken on.
+    Exception,
+    /// A signal that stops.
+    Signal,
+    /// The program ended.
+    Exit,
+    /// Time travel: the moment that was asked for.
+    Goto,
+    /// Time travel: there is nothing recorded before.
+    HistoryStart,
+    /// Time travel: back where the program really is.
+    Present,
+}
+
+/// A signal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RaisedSignal {
+    /// Such as `SIGSEGV`.
+    pub name: String,
+    /// Such as 11.
+    pub number: i32,
+    /// What it tells beyond that, such as `address not mapped`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// The address whose access failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault_address: Option<RuntimeAddr>,
+}
+
+/// A panic or an exception.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RaisedException {
+    /// Such as `rust:panic` or `cpp:std::runtime_error`.
+    pub exception_type: String,
+    /// What it says, where that could be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Whether nobody will catch it.
+    pub unhandled: bool,
+}

@@ -1,0 +1,103 @@
+//! What is debugged, and how that begins.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::OutputLog;
+
+/// A program to start.
+#[derive(Debug, Clone)]
+pub struct LaunchRequest {
+    /// The executable; a bare name is looked up in `PATH`.
+    pub program: PathBuf,
+    /// Its arguments, without its own name.
+    pub args: Vec<String>,
+    /// Where it runs; our own folder where absent.
+    pub cwd: Option<PathBuf>,
+    /// Variables set on top of our own environment.
+    pub env: BTreeMap<String, String>,
+    /// Where it first stops.
+    pub stop_at_entry: StopAtEntry,
+    /// What it reads.
+    pub stdin: Stdin,
+    /// Where what it prints goes.
+    pub output: Arc<OutputLog>,
+}
+
+/// Where a launched program first stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StopAtEntry {
+    /// In `main`, after its prologue.
+    #[default]
+    Main,
+    /// At the very first instruction, before any library is loaded.
+    Loader,
+    /// Nowhere: it runs until something stops it.
+    No,
+}
+
+/// What a launched program reads.
+#[derive(Debug, Clone, Default)]
+pub enum Stdin {
+    /// What is written later, through a terminal of its own.
+    #[default]
+    Terminal,
+    /// This, and then the end.
+    Text(String),
+    /// This file.
+    File(PathBuf),
+}
+
+/// A running process to take hold of.
+#[derive(Debug, Clone)]
+pub struct AttachRequest {
+    /// Its number.
+    pub pid: u32,
+    /// Where log messages go; its own output stays where it was.
+    pub output: Arc<OutputLog>,
+}
+
+/// The remains of a process.
+#[derive(Debug, Clone)]
+pub struct CoreRequest {
+    /// The core file.
+    pub core: PathBuf,
+    /// The executable; what the core names where absent.
+    pub program: Option<PathBuf>,
+}
+
+/// How a session began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HowBegun {
+    /// We started the program.
+    Launch,
+    /// It was running already.
+    Attach,
+    /// It had died; this is its core.
+    Core,
+}
+
+/// What a session is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Target {
+    /// The process.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// Its executable.
+    pub executable: String,
+    /// Its arguments, without its own name.
+    pub args: Vec<String>,
+    /// The folder it was started in.
+    pub cwd: String,
+    /// How the session began.
+    pub how: HowBegun,
+    /// When the session began.
+    pub since: Timestamp,
+    /// What it was made with, such as `C++ (GNU C++17 12.2.0)`, as its debug information says.
+    pub runtime: Option<String>,
+}
