@@ -7,5 +7,6 @@
 
 mod memory;
 pub mod types;
+pub mod value;
 
 pub use memory::{Memory, Unreadable};
