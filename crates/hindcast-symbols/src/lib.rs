@@ -5,6 +5,7 @@
 //! core file, a recording. Every file is taken for hostile: bad input is an error, never a panic, an
 //! endless loop or an allocation beyond its size.
 
+pub mod expression;
 mod memory;
 pub mod types;
 pub mod value;

@@ -27,7 +27,7 @@ struct Made {
 enum Recipe {
     Pointer(Option<TypeRef>, bool),
     Array(TypeRef, Vec<Option<u64>>),
-    Base(&'static str),
+    Base(&'static str, u64, bool),
 }
 
 impl<'a> DerivedTypes<'a> {
@@ -58,7 +58,7 @@ impl<'a> DerivedTypes<'a> {
 
     /// A number, character or truth value, by the name its language gives it.
     pub fn base(&self, name: &'static str, encoding: Encoding, size: u64, language: Language) -> TypeRef {
-        self.make(Recipe::Base(name), || Type {
+        self.make(Recipe::Base(name, size, language == Language::Rust), || Type {
             name: name.to_owned(),
             size: Some(size),
             language,

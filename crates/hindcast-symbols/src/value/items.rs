@@ -53,6 +53,16 @@ pub(crate) enum Items {
     Given(Vec<Placed>),
 }
 
+impl Items {
+    /// The first element, the type and the size of each, where they stand one after the other.
+    pub(crate) fn run(&self) -> Option<(Placed, TypeRef, u64)> {
+        match self {
+            Self::Run { first, element, stride } => Some((first.clone(), *element, *stride)),
+            _ => None,
+        }
+    }
+}
+
 /// Where things are in the nodes of a B-tree.
 #[derive(Debug, Clone)]
 pub(crate) struct BTree {

@@ -29,6 +29,16 @@ pub(crate) enum Length {
     Terminated,
 }
 
+impl Length {
+    /// How many characters there is room for.
+    pub(crate) fn known(self) -> Option<u64> {
+        match self {
+            Self::Known(count) | Self::AtMost(count) => Some(count),
+            Self::Terminated => None,
+        }
+    }
+}
+
 /// What was read of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Excerpt {

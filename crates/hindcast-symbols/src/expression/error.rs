@@ -1,0 +1,65 @@
+//! Why an expression has no value.
+
+/// Why an expression has no value. Columns count characters from 1.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum ExpressionError {
+    #[error("the expression has {length} bytes · hint: at most {most} are read")]
+    TooLong { length: usize, most: usize },
+    #[error("the expression is nested too deep at column {column} · hint: at most {most} levels")]
+    TooDeep { column: usize, most: u32 },
+    #[error("expected {expected} at column {column}, found `{found}`")]
+    Syntax { column: usize, expected: &'static str, found: String },
+    #[error("`{text}` at column {column} is not a number")]
+    BadNumber { column: usize, text: String },
+    #[error("the quote at column {column} is not closed")]
+    OpenQuote { column: usize },
+    #[error("the brace at column {column} is not closed · hint: write `{{{{` for a brace itself")]
+    OpenBrace { column: usize },
+    #[error("no variable `{name}` here, at column {column}{}", suggestion(.nearest))]
+    UnknownName { column: usize, name: String, nearest: Option<String> },
+    #[error("`{of}` has no field `{name}`, at column {column}{}", suggestion(.nearest))]
+    UnknownField { column: usize, name: String, of: String, nearest: Option<String> },
+    #[error("no type `{name}`, at column {column}")]
+    UnknownType { column: usize, name: String },
+    #[error("no register `{name}`, at column {column}")]
+    UnknownRegister { column: usize, name: String },
+    #[error("`{type_name}` has no method `{name}` that the debugger knows, at column {column} · hint: the program's own functions are not called")]
+    UnknownMethod { column: usize, name: String, type_name: String },
+    #[error("`{name}` is called at column {column} · hint: the program's functions are not called")]
+    Call { column: usize, name: String },
+    #[error("`{type_name}` at column {column} is not {wanted}")]
+    WrongType { column: usize, type_name: String, wanted: &'static str },
+    #[error("index {index} at column {column} is beyond the {count} elements")]
+    BeyondEnd { column: usize, index: i128, count: u64 },
+    #[error("no key {key} in the map, at column {column}")]
+    NoSuchKey { column: usize, key: String },
+    #[error("division by zero at column {column}")]
+    DivisionByZero { column: usize },
+    #[error("`{operation}` at column {column} overflows `{type_name}` · hint: cast to a wider type")]
+    Overflow { column: usize, operation: String, type_name: String },
+    #[error("{value} does not fit `{type_name}`, at column {column}")]
+    DoesNotFit { column: usize, value: String, type_name: String },
+    #[error("cannot read memory at {address:#x}, at column {column}")]
+    Unreadable { column: usize, address: u64 },
+    #[error("the compiler does not keep what is at column {column} here")]
+    OptimisedOut { column: usize },
+    #[error("what is at column {column} is not yet initialised here")]
+    NotYetInitialised { column: usize },
+    #[error("what is at column {column} has no place in memory or a register")]
+    NoPlace { column: usize },
+}
+
+fn suggestion(name: &Option<String>) -> String {
+    name.as_ref().map_or_else(String::new, |name| format!(" · hint: did you mean `{name}`?"))
+}
+
+/// The known name that is most like `name`, if any is.
+pub(super) fn most_alike<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<String> {
+    let scored = known.filter(|candidate| !candidate.is_empty()).map(|candidate| {
+        let lower = strsim::jaro_winkler(&name.to_lowercase(), &candidate.to_lowercase());
+        (lower, candidate)
+    });
+    let best = scored.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    (best.0 > 0.78).then(|| best.1.to_owned())
+}

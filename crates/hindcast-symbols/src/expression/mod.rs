@@ -1,0 +1,133 @@
+//! Expressions over the values of a program, as users of C, C++ and Rust write them.
+//!
+//! Nothing is run in the program: methods such as `len` are answered from the layout. An assignment
+//! is computed here and carried out by whoever asked.
+
+mod access;
+mod assign;
+mod compare;
+mod error;
+mod evaluate;
+mod methods;
+mod parser;
+mod scalar;
+mod syntax;
+mod template;
+mod token;
+
+use std::sync::Arc;
+
+pub use error::ExpressionError;
+use syntax::{Kind, Node};
+pub use template::Template;
+
+use crate::{
+    Memory,
+    value::{DerivedTypes, Placed},
+};
+
+/// Where an expression finds what it names.
+pub trait Scope {
+    /// A variable: inner ones first, then statics and globals; functions too, with their type.
+    fn variable(&self, name: &str) -> Option<Placed>;
+
+    /// A register by its name, without `$`.
+    fn register(&self, name: &str) -> Option<Register>;
+
+    /// The types, and where those are kept that casts make.
+    fn types(&self) -> &DerivedTypes<'_>;
+
+    /// The memory that values are read from.
+    fn memory(&self) -> &dyn Memory;
+
+    /// All names that [`Scope::variable`] would find and that are worth suggesting.
+    fn names(&self) -> Vec<String>;
+}
+
+/// A register.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Register {
+    /// How assignments name it.
+    pub name: Arc<str>,
+    /// Lowest first.
+    pub bytes: Vec<u8>,
+    /// How it is taken.
+    pub kind: RegisterKind,
+}
+
+/// How a register is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RegisterKind {
+    /// A number without sign.
+    Whole,
+    /// An address.
+    Address,
+    /// Several numbers side by side; `.f32`, `.u8` and their like tell which.
+    Vector,
+    /// A floating-point number of the x87.
+    Float,
+}
+
+/// An expression that was understood.
+#[derive(Debug, Clone)]
+pub struct Expression {
+    root: Node,
+}
+
+/// What an expression comes to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Evaluated {
+    /// A value, in the program or computed. Its type is known to the scope's [`DerivedTypes`].
+    Value(Placed),
+    /// Something to be written, and the value that is there then.
+    Assignment {
+        /// Where to.
+        target: Target,
+        /// What.
+        bytes: Vec<u8>,
+        /// The new value.
+        value: Placed,
+    },
+}
+
+/// Where an assignment goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// The bytes from this address on.
+    Memory(u64),
+    /// The bytes of a register from `offset` on.
+    Register {
+        /// Such as `rax`.
+        name: Arc<str>,
+        /// From its lowest byte.
+        offset: u64,
+    },
+}
+
+impl Expression {
+    /// Understands an expression. Costs no more than its length.
+    pub fn parse(text: &str) -> Result<Self, ExpressionError> {
+        Ok(Self { root: parser::parse(text)? })
+    }
+
+    /// What the expression comes to.
+    pub fn evaluate(&self, scope: &dyn Scope) -> Result<Evaluated, ExpressionError> {
+        let evaluator = evaluate::Evaluator::new(scope);
+        match &self.root.kind {
+            Kind::Assign(operator, target, value) => {
+                evaluator.assign(*operator, target, value, self.root.column)
+            }
+            _ => evaluator.placed(&self.root).map(Evaluated::Value),
+        }
+    }
+
+    /// Whether the expression is true: a number other than zero, a pointer other than null.
+    pub fn is_true(&self, scope: &dyn Scope) -> Result<bool, ExpressionError> {
+        evaluate::Evaluator::new(scope).truth(&self.root)
+    }
+
+    /// Whether evaluating it leads to an assignment.
+    pub fn writes(&self) -> bool {
+        matches!(self.root.kind, Kind::Assign(..))
+    }
+}

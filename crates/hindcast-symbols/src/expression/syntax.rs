@@ -1,0 +1,129 @@
+//! What expressions are made of.
+
+/// A node of a parsed expression.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    pub(super) kind: Kind,
+    /// The column it is spoken of by.
+    pub(super) column: usize,
+    /// Levels below it, itself included.
+    pub(super) depth: u32,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Kind {
+    /// Also a path: `a::b`.
+    Name(String),
+    Integer(u128, String),
+    Float(f64, String),
+    Character(u32),
+    Text(Vec<u8>),
+    Truth(bool),
+    Null,
+    Register(String),
+    /// `.name`, `->name` and `.0`.
+    Field(Box<Node>, String),
+    Method(Box<Node>, String),
+    /// `Some(3)`: a case of an enum, for comparing.
+    Case(String, Vec<Node>),
+    Index(Box<Node>, Box<Node>),
+    /// `a[from..to]`
+    Slice(Box<Node>, Option<Box<Node>>, Option<Box<Node>>, Ends),
+    /// `p@count`
+    Repeat(Box<Node>, Box<Node>),
+    Unary(Unary, Box<Node>),
+    Binary(Binary, Box<Node>, Box<Node>),
+    And(Box<Node>, Box<Node>),
+    Or(Box<Node>, Box<Node>),
+    Conditional(Box<Node>, Box<Node>, Box<Node>),
+    Cast(TypeName, Box<Node>),
+    SizeOfType(TypeName),
+    SizeOf(Box<Node>),
+    /// Of the value, or of the target combined with it.
+    Assign(Option<Binary>, Box<Node>, Box<Node>),
+}
+
+/// Whether the last element of a range is in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ends {
+    Before,
+    At,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unary {
+    Negate,
+    Not,
+    Complement,
+    Dereference,
+    AddressOf,
+    Plus,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Binary {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+    ShiftLeft,
+    ShiftRight,
+    BitAnd,
+    BitOr,
+    BitXor,
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Binary {
+    pub(super) fn symbol(self) -> &'static str {
+        match self {
+            Self::Add => "+",
+            Self::Subtract => "-",
+            Self::Multiply => "*",
+            Self::Divide => "/",
+            Self::Remainder => "%",
+            Self::ShiftLeft => "<<",
+            Self::ShiftRight => ">>",
+            Self::BitAnd => "&",
+            Self::BitOr => "|",
+            Self::BitXor => "^",
+            Self::Equal => "==",
+            Self::NotEqual => "!=",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+        }
+    }
+
+    pub(super) fn is_comparison(self) -> bool {
+        use Binary::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+        matches!(self, Equal | NotEqual | Less | LessOrEqual | Greater | GreaterOrEqual)
+    }
+
+    /// Whether two things in this order make it true.
+    pub(super) fn holds(self, order: std::cmp::Ordering) -> bool {
+        match self {
+            Self::Equal => order.is_eq(),
+            Self::NotEqual => order.is_ne(),
+            Self::Less => order.is_lt(),
+            Self::LessOrEqual => order.is_le(),
+            Self::Greater => order.is_gt(),
+            Self::GreaterOrEqual => order.is_ge(),
+            _ => false,
+        }
+    }
+}
+
+/// A type as an expression writes it: a name, and how many pointers to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TypeName {
+    pub(super) name: String,
+    pub(super) pointers: u32,
+}
