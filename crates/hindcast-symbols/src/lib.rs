@@ -5,9 +5,23 @@
 //! core file, a recording. Every file is taken for hostile: bad input is an error, never a panic, an
 //! endless loop or an allocation beyond its size.
 
+mod demangle;
+mod dwarf;
+mod elf;
+mod error;
 pub mod expression;
 mod memory;
+mod module;
+mod symbols;
 pub mod types;
+mod unwind;
 pub mod value;
 
+pub use error::{LocateError, SymbolError, UnwindError};
 pub use memory::{Memory, Unreadable};
+pub use module::{Module, SymbolKind};
+pub use symbols::{
+    CodePlace, FrameContext, Function, FunctionPattern, FunctionTarget, InlineFrame, LineMatches, LineRow,
+    LineTarget, Piece, PieceKind, Placement, Symbols, VariableHandle, VariableInfo,
+};
+pub use unwind::{Registers, Unwound};

@@ -1,0 +1,373 @@
+//! Functions by name.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use memchr::memmem;
+
+use super::{Symbols, code::symbol_function};
+use crate::{
+    demangle,
+    dwarf::{DieRef, Entry},
+    elf::SymbolType,
+    module::{FunctionDie, LoadedModule, NameKind, base_name},
+};
+
+/// Which functions are meant.
+#[derive(Debug, Clone)]
+pub enum FunctionPattern {
+    /// A name as source code writes it. What is left out matches everything: `f` is also `ns::f` and
+    /// `f<int>`, `Type::method` also `ns::Type::method`.
+    Exact(String),
+    /// A regular expression, searched for in the qualified name.
+    Regex(regex_lite::Regex),
+}
+
+/// Where execution reaches a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionTarget {
+    /// Qualified, without parameters.
+    pub name: String,
+    /// Behind the prologue.
+    pub address: u64,
+    /// Whether this is a copy within another function.
+    pub inlined: bool,
+    /// The file of that address.
+    pub file: Option<Arc<str>>,
+    /// The line of that address.
+    pub line: Option<u32>,
+}
+
+impl Symbols {
+    /// The functions of a name, and where they are inlined; at most `limit` addresses.
+    pub fn functions_named(&self, pattern: &FunctionPattern, limit: usize) -> Vec<FunctionTarget> {
+        let matcher = Matcher::new(pattern);
+        let mut targets = Vec::new();
+        for module in self.loaded() {
+            for (address, (name, inlined)) in found_in(module, &matcher, limit) {
+                if targets.len() >= limit {
+                    return targets;
+                }
+                let row = module.line_row_at(address);
+                let (file, line) = row.map_or((None, None), |row| (row.file, Some(row.line)));
+                targets.push(FunctionTarget {
+                    name,
+                    address: module.to_runtime(address),
+                    inlined,
+                    file,
+                    line,
+                });
+            }
+        }
+        targets
+    }
+}
+
+/// Addresses behind prologues, with name and whether inlined.
+type Found = BTreeMap<u64, (String, bool)>;
+
+fn found_in(module: &LoadedModule, matcher: &Matcher<'_>, limit: usize) -> Found {
+    let mut found = Found::new();
+    from_symbol_table(module, matcher, limit, &mut found);
+    if module.debug().is_some() {
+        from_debug_information(module, matcher, limit, &mut found);
+    }
+    found
+}
+
+fn from_symbol_table(module: &LoadedModule, matcher: &Matcher<'_>, limit: usize, found: &mut Found) {
+    let Some(table) = module.symbol_table() else { return };
+    let part = matcher.necessary_part();
+    let finder = memmem::Finder::new(part.as_bytes());
+    for symbol in table.symbols() {
+        if symbol.kind != SymbolType::Function || found.len() >= limit {
+            continue;
+        }
+        let name = table.name(symbol);
+        if finder.find(name).is_none() || name.contains(&b'.') {
+            continue;
+        }
+        let readable = demangle::readable(&String::from_utf8_lossy(name));
+        if !matcher.matches(&readable) || !module.is_code(symbol.address) {
+            continue;
+        }
+        let address = match module.function_die_at(symbol.address) {
+            Some(function) if function.ranges.iter().any(|range| range.start == symbol.address) => {
+                module.after_prologue(&function)
+            }
+            _ => match symbol_function(module, symbol.address) {
+                Some(function) => module.to_file(function.after_prologue),
+                None => symbol.address,
+            },
+        };
+        found.entry(address).or_insert((readable, false));
+    }
+}
+
+fn from_debug_information(module: &LoadedModule, matcher: &Matcher<'_>, limit: usize, found: &mut Found) {
+    let names = module.names();
+    let candidates = match matcher {
+        Matcher::Name(pattern) => names.candidates(base_name(pattern.last())),
+        Matcher::Regex(_) => names.all(),
+    };
+    for named in candidates {
+        if found.len() >= limit {
+            return;
+        }
+        match named.kind {
+            NameKind::Function => {
+                let Some(function) = concrete(module, named.die) else { continue };
+                let address = module.after_prologue(&function);
+                if found.contains_key(&address) {
+                    continue;
+                }
+                if let Some(name) = module.function_names(named.die).name.filter(|name| matcher.matches(name))
+                {
+                    found.insert(address, (name, false));
+                }
+            }
+            NameKind::Inlined => {
+                let name = module.function_names(named.die).name;
+                if let Some(name) = name.filter(|name| matcher.matches(name)) {
+                    for address in inlined_copies(module, named.die) {
+                        found.entry(address).or_insert_with(|| (name.clone(), true));
+                    }
+                }
+            }
+            NameKind::Type | NameKind::Variable => {}
+        }
+    }
+}
+
+fn concrete(module: &LoadedModule, die: DieRef) -> Option<FunctionDie> {
+    let view = module.debug()?.view_of(die)?;
+    let entry = view.entry(die)?;
+    module.function_die(&view, &entry)
+}
+
+/// Where copies of a function begin that were inlined in others.
+fn inlined_copies(module: &LoadedModule, origin: DieRef) -> Vec<u64> {
+    let Some(debug) = module.debug() else { return Vec::new() };
+    let mut found = Vec::new();
+    let Some(home) = debug.file(origin.file).and_then(|file| file.unit_of(debug.own(), origin)) else {
+        return found;
+    };
+    let _ = copies_in(module, origin.file, home, origin, &mut found);
+    if found.is_empty() && origin.file == 0 {
+        // Link-time optimisation keeps origins in units without code; copies are in others.
+        let has_code = debug.index(0, home).is_some_and(|index| !index.functions().is_empty());
+        let units = if has_code { 0 } else { debug.units().len() };
+        for unit in (0..units).filter(|&unit| unit != home) {
+            let _ = copies_in(module, 0, unit, origin, &mut found);
+        }
+    }
+    found
+}
+
+fn copies_in(
+    module: &LoadedModule,
+    file: u32,
+    unit: usize,
+    origin: DieRef,
+    found: &mut Vec<u64>,
+) -> Option<()> {
+    let debug = module.debug()?;
+    let view = debug.view(file, unit)?;
+    let mut entries = view.unit.entries_raw(None).ok()?;
+    let mut entry = Entry::null();
+    while !entries.is_empty() {
+        let abbreviation = entries.read_abbreviation().ok()?;
+        let Some(abbreviation) = abbreviation else { continue };
+        if abbreviation.tag() != gimli::DW_TAG_inlined_subroutine {
+            entries.skip_attributes(abbreviation.attributes()).ok()?;
+            continue;
+        }
+        entries.read_attributes(abbreviation.attributes(), &mut entry.attrs).ok()?;
+        if debug.attribute_reference(&view, &entry, gimli::DW_AT_abstract_origin) != Some(origin) {
+            continue;
+        }
+        let ranges = module.code_ranges(&view, &entry);
+        let entry_pc = entry.attr_value(gimli::DW_AT_entry_pc).and_then(|value| view.address(value));
+        let entry_pc = entry_pc.filter(|&pc| crate::dwarf::die::contains(&ranges, pc));
+        found.extend(entry_pc.or(ranges.first().map(|range| range.start)));
+    }
+    Some(())
+}
+
+pub(super) enum Matcher<'p> {
+    Name(NamePattern),
+    Regex(&'p regex_lite::Regex),
+}
+
+impl<'p> Matcher<'p> {
+    pub(super) fn new(pattern: &'p FunctionPattern) -> Self {
+        match pattern {
+            FunctionPattern::Exact(name) => Self::Name(NamePattern::new(name)),
+            FunctionPattern::Regex(regex) => Self::Regex(regex),
+        }
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        match self {
+            Self::Name(pattern) => pattern.matches(name),
+            Self::Regex(regex) => regex.is_match(name),
+        }
+    }
+
+    /// What mangled names must contain.
+    fn necessary_part(&self) -> &str {
+        match self {
+            Self::Name(pattern) => {
+                let word = base_name(pattern.last());
+                let is_word = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+                // Operators, destructors and closures are mangled into something else.
+                if is_word { word } else { "" }
+            }
+            Self::Regex(_) => "",
+        }
+    }
+}
+
+/// A name that may leave out outer namespaces and generic arguments.
+pub(super) struct NamePattern {
+    components: Vec<String>,
+    rooted: bool,
+}
+
+impl NamePattern {
+    pub(super) fn new(name: &str) -> Self {
+        let name = name.trim();
+        // Parameters after a name are not told apart.
+        let name = match name.rfind('(') {
+            Some(at)
+                if name.ends_with(')') && at > 0 && !name.contains("operator") && !name.starts_with('(') =>
+            {
+                name[..at].trim_end()
+            }
+            _ => name,
+        };
+        let (name, rooted) = name.strip_prefix("::").map_or((name, false), |rest| (rest, true));
+        let squeezed = squeeze(name);
+        Self { components: components(&squeezed).into_iter().map(str::to_owned).collect(), rooted }
+    }
+
+    pub(super) fn last(&self) -> &str {
+        self.components.last().map_or("", String::as_str)
+    }
+
+    pub(super) fn matches(&self, name: &str) -> bool {
+        let squeezed = squeeze(name);
+        let theirs = components(&squeezed);
+        self.fits(&theirs) || self.fits_implementation(&theirs)
+    }
+
+    fn fits(&self, theirs: &[&str]) -> bool {
+        let Some(skipped) = theirs.len().checked_sub(self.components.len()) else { return false };
+        if self.components.is_empty() || self.rooted && skipped > 0 {
+            return false;
+        }
+        let pairs = self.components.iter().zip(&theirs[skipped..]);
+        pairs
+            .into_iter()
+            .all(|(ours, theirs)| ours == theirs || (!ours.contains('<') && ours == base_name(theirs)))
+    }
+
+    /// `Type::method` means `<module::Type as Trait>::method` and `<module::Type>::method` too.
+    fn fits_implementation(&self, theirs: &[&str]) -> bool {
+        let Some(at) = theirs.iter().position(|part| part.starts_with('<') && part.ends_with('>')) else {
+            return false;
+        };
+        let inner = &theirs[at][1..theirs[at].len() - 1];
+        let of = inner.split_once(" as ").map_or(inner, |(of, _)| of);
+        let expanded: Vec<&str> =
+            components(of).into_iter().chain(theirs[at + 1..].iter().copied()).collect();
+        self.fits(&expanded)
+    }
+}
+
+/// The parts of a qualified name: what `::` separates outside of brackets.
+pub(super) fn components(name: &str) -> Vec<&str> {
+    let bytes = name.as_bytes();
+    let (mut parts, mut start, mut depth, mut at) = (Vec::new(), 0, 0usize, 0);
+    while at < bytes.len() {
+        match bytes[at] {
+            // `operator<` and its kin open nothing, `->` closes nothing.
+            b'<' | b'>' if name[start..].starts_with("operator") && depth == 0 => {}
+            b'<' | b'(' | b'[' | b'{' => depth += 1,
+            b'>' if at > 0 && bytes[at - 1] == b'-' => {}
+            b'>' | b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            b':' if depth == 0 && bytes.get(at + 1) == Some(&b':') => {
+                parts.push(&name[start..at]);
+                start = at + 2;
+                at += 1;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    parts.push(&name[start..]);
+    parts
+}
+
+/// Without the spaces that compilers and people set differently.
+fn squeeze(name: &str) -> String {
+    let mut squeezed = String::with_capacity(name.len());
+    let mut characters = name.chars().peekable();
+    while let Some(character) = characters.next() {
+        if character != ' ' {
+            squeezed.push(character);
+            continue;
+        }
+        let word = |character: Option<char>| character.is_some_and(|of| of.is_alphanumeric() || of == '_');
+        let before = squeezed.chars().last();
+        // Between words, and around `as`, `for` and the like, a space means something.
+        if word(before) && word(characters.peek().copied())
+            || before == Some('>') && word(characters.peek().copied())
+        {
+            squeezed.push(' ');
+        } else if word(before)
+            && matches!(characters.peek(), Some('<' | '&' | '*'))
+            && squeezed.ends_with(" as")
+        {
+            squeezed.push(' ');
+        }
+    }
+    squeezed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_match_with_outer_parts_left_out() {
+        let cases = [
+            ("f", "f", true),
+            ("f", "ns::f", true),
+            ("f", "f<int>", true),
+            ("f", "ns::g", false),
+            ("f", "ff", false),
+            ("f<int>", "ns::f<int>", true),
+            ("f<int>", "f<double>", false),
+            ("ns::f", "outer::ns::f", true),
+            ("::f", "ns::f", false),
+            ("Type::method", "Type<int, char>::method", true),
+            ("Type<int,char>::method", "Type<int, char>::method", true),
+            ("Point::len", "<geometry::Point as geometry::Shape>::len", true),
+            ("<geometry::Point as geometry::Shape>::len", "<geometry::Point as geometry::Shape>::len", true),
+            ("main::{{closure}}", "calls::main::{{closure}}", true),
+            ("add(int, int)", "add", true),
+            ("operator<", "ns::operator<", true),
+        ];
+        for (pattern, name, fits) in cases {
+            assert_eq!(NamePattern::new(pattern).matches(name), fits, "{pattern} on {name}");
+        }
+    }
+
+    #[test]
+    fn names_are_split_outside_of_brackets() {
+        assert_eq!(components("a::b<c::d>::e"), ["a", "b<c::d>", "e"]);
+        assert_eq!(components("<a::B as c::D>::e"), ["<a::B as c::D>", "e"]);
+        assert_eq!(components("ns::operator<"), ["ns", "operator<"]);
+        assert_eq!(components("main"), ["main"]);
+    }
+}

@@ -1,0 +1,202 @@
+//! Where the code of a line is.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::Symbols;
+use crate::{
+    dwarf::{DieRef, View, lines::Row, paths},
+    module::LoadedModule,
+};
+
+/// Lines with code that are told when there is none.
+const NEAREST: usize = 6;
+
+/// Where a line's code is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LineMatches {
+    /// One for each function, inlined copy and template instance that has code of the line.
+    pub targets: Vec<LineTarget>,
+    /// The line that has the code, where the one asked for has none and the next one was taken.
+    pub moved_to: Option<u32>,
+    /// Without targets: lines nearby that have code.
+    pub nearest: Vec<u32>,
+    /// The files that the name fits.
+    pub files: Vec<Arc<str>>,
+}
+
+/// Where execution reaches a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineTarget {
+    /// The first instruction of the line there; at the beginning of a function, behind its prologue.
+    pub address: u64,
+    /// The file.
+    pub file: Arc<str>,
+    /// The line.
+    pub line: u32,
+    /// The function it is in, innermost.
+    pub function: Option<String>,
+}
+
+impl Symbols {
+    /// Where the code of a line is. `file` is a path or its last components. If the line has no code,
+    /// the next one that has is taken, unless that is in a function that only begins after it.
+    pub fn addresses_of_line(&self, file: &str, line: u32) -> LineMatches {
+        let wanted = paths::normalised(file);
+        let mut lines = Lines::default();
+        for (at, module) in self.loaded().iter().enumerate() {
+            lines.collect(at, module, &wanted);
+        }
+        let mut matches =
+            LineMatches { files: lines.files.iter().cloned().collect(), ..LineMatches::default() };
+        let next = lines.by_line.range(line..).next().map(|(&next, _)| next);
+        if let Some(taken) = next {
+            matches.targets = self.targets_of(&lines, taken, line);
+            matches.moved_to = (taken != line && !matches.targets.is_empty()).then_some(taken);
+        }
+        if matches.targets.is_empty() {
+            matches.nearest = lines.nearest(line);
+        }
+        matches
+    }
+
+    fn targets_of(&self, lines: &Lines, taken: u32, asked: u32) -> Vec<LineTarget> {
+        // One target for each function's instance: the lowest address of the line in it.
+        let mut lowest: BTreeMap<(usize, Option<DieRef>), (u64, Arc<str>)> = BTreeMap::new();
+        for (module, address, file) in lines.by_line.get(&taken).into_iter().flatten() {
+            let instance = instance_at(&self.loaded()[*module], *address);
+            let known = lowest.entry((*module, instance)).or_insert_with(|| (*address, Arc::clone(file)));
+            if *address < known.0 {
+                *known = (*address, Arc::clone(file));
+            }
+        }
+        let mut targets: Vec<LineTarget> = lowest
+            .into_iter()
+            .filter_map(|((module, _), (address, file))| {
+                let module = &self.loaded()[module];
+                let address = breakpoint_address(module, address, taken, asked)?;
+                let runtime = module.to_runtime(address);
+                let function = self.place(runtime).function;
+                Some(LineTarget { address: runtime, file, line: taken, function })
+            })
+            .collect();
+        targets.sort_by_key(|target| target.address);
+        targets.dedup_by_key(|target| target.address);
+        targets
+    }
+}
+
+/// The innermost function or inlined copy at a file address.
+fn instance_at(module: &LoadedModule, address: u64) -> Option<DieRef> {
+    let function = module.function_die_at(address)?;
+    module.levels_at(&function, address).last().map(|level| level.die)
+}
+
+fn breakpoint_address(module: &LoadedModule, address: u64, taken: u32, asked: u32) -> Option<u64> {
+    let Some(function) = module.function_die_at(address) else { return Some(address) };
+    if function.ranges.first().is_none_or(|range| range.start != address) {
+        return Some(address);
+    }
+    // Moved into a function that begins after the line: what was asked for is not in it.
+    let declared = module.function_names(function.die).declared_line;
+    if taken != asked && declared.is_some_and(|declared| asked < declared) {
+        return None;
+    }
+    Some(module.after_prologue(&function))
+}
+
+/// What line tables say of the files that fit.
+#[derive(Default)]
+struct Lines {
+    /// Module, file address and file of each statement's beginning.
+    by_line: BTreeMap<u32, Vec<(usize, u64, Arc<str>)>>,
+    files: BTreeSet<Arc<str>>,
+}
+
+impl Lines {
+    fn collect(&mut self, at: usize, module: &LoadedModule, wanted: &str) {
+        let Some(debug) = module.debug() else { return };
+        for unit in 0..debug.units().len() {
+            if debug.units()[unit].is_type_unit {
+                continue;
+            }
+            let Some(view) = debug.view(0, unit) else { continue };
+            let files = fitting_files(&view, wanted);
+            if !files.is_empty() {
+                self.run(at, module, view, &files);
+            }
+        }
+    }
+
+    /// Runs a unit's line program, and keeps only what is of the files.
+    fn run(&mut self, at: usize, module: &LoadedModule, mut view: View<'_>, files: &[(u32, Arc<str>)]) {
+        let Some(program) = view.unit.line_program.take() else { return };
+        let mut rows = program.rows();
+        let mut sequence: Vec<Row> = Vec::new();
+        let mut start = None;
+        let mut last: Option<(u32, u32)> = None;
+        while let Ok(Some((_, row))) = rows.next_row() {
+            if row.end_sequence() {
+                // What the linker dropped is at 0, or nowhere.
+                if start.is_some_and(|start| start != 0 && module.is_code(start)) {
+                    self.keep(at, &sequence, files);
+                }
+                (sequence, start, last) = (Vec::new(), None, None);
+                continue;
+            }
+            let row = Row::new(row);
+            start = start.or(Some(row.address));
+            let is_ours = files.iter().any(|&(file, _)| file == row.file);
+            // A row that continues its line begins nothing.
+            if is_ours && row.is_stmt && row.line > 0 && last != Some((row.file, row.line)) {
+                sequence.push(row);
+            }
+            if row.is_stmt || last.is_none_or(|last| last != (row.file, row.line)) {
+                last = Some((row.file, row.line));
+            }
+        }
+    }
+
+    fn keep(&mut self, at: usize, rows: &[Row], files: &[(u32, Arc<str>)]) {
+        for row in rows {
+            let Some((_, file)) = files.iter().find(|(file, _)| *file == row.file) else { continue };
+            if !self.files.contains(file) {
+                self.files.insert(Arc::clone(file));
+            }
+            self.by_line.entry(row.line).or_default().push((at, row.address, Arc::clone(file)));
+        }
+    }
+
+    fn nearest(&self, line: u32) -> Vec<u32> {
+        let before = self.by_line.range(..line).rev().map(|(&line, _)| line).take(NEAREST / 2);
+        let after = self.by_line.range(line..).map(|(&line, _)| line).take(NEAREST / 2);
+        let mut nearest: Vec<u32> = before.chain(after).collect();
+        nearest.sort_unstable();
+        nearest
+    }
+}
+
+/// The numbers of the files of a unit's table that the path fits.
+fn fitting_files(view: &View<'_>, wanted: &str) -> Vec<(u32, Arc<str>)> {
+    let Some(program) = &view.unit.line_program else { return Vec::new() };
+    let header = program.header();
+    let last = paths::file_name(wanted).as_bytes();
+    let first = u64::from(header.version() < 5);
+    let mut found: Vec<(u32, Arc<str>)> = Vec::new();
+    for index in first..first + header.file_names().len() as u64 {
+        // The last component decides for nearly all files, without making their path.
+        let Some(file) = header.file(index) else { continue };
+        let Ok(name) = view.dwarf.attr_string(&view.unit, file.path_name()) else { continue };
+        if !name.slice().ends_with(last) {
+            continue;
+        }
+        if let Some(path) = view.path_of(header, index)
+            && paths::ends_with(&path, wanted)
+        {
+            found.push((index as u32, Arc::from(path)));
+        }
+    }
+    found
+}

@@ -1,0 +1,150 @@
+//! Lines of code at addresses, and where functions really begin.
+
+use std::{ops::Range, sync::Arc};
+
+use super::{Function, Symbols};
+use crate::{
+    dwarf::lines::{LineTable, Row},
+    module::{FunctionDie, LoadedModule},
+};
+
+/// A stretch of code that came from one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineRow {
+    /// The file, absolute as far as the debug information knows.
+    pub file: Option<Arc<str>>,
+    /// The line.
+    pub line: u32,
+    /// The column, from 1.
+    pub column: Option<u32>,
+    /// Whether a statement begins there.
+    pub is_stmt: bool,
+    /// All code around it that came from the same line.
+    pub range: Range<u64>,
+}
+
+impl Symbols {
+    /// The line at an address, with the code of the same line around it; `None` for code of no line.
+    pub fn line_at(&self, address: u64) -> Option<LineRow> {
+        let module = self.loaded_at(address)?;
+        let mut row = module.line_row_at(module.to_file(address))?;
+        row.range = module.to_runtime(row.range.start)..module.to_runtime(row.range.end);
+        Some(row)
+    }
+
+    /// The lines of a function, by address; neighbours of the same line are one. Code of no line
+    /// has line 0.
+    pub fn lines_of_function(&self, function: &Function) -> Vec<LineRow> {
+        let Some(module) = self.module(function.module) else { return Vec::new() };
+        let unit = module.debug().and_then(|debug| debug.unit_at(module.to_file(function.start)));
+        let Some(table) = unit.and_then(|unit| module.debug()?.lines(unit)) else { return Vec::new() };
+        let mut lines: Vec<LineRow> = Vec::new();
+        for range in &function.ranges {
+            let range = module.to_file(range.start)..module.to_file(range.end);
+            for (row, end) in table.within(range.clone()) {
+                let end = end.min(range.end);
+                let same = |last: &LineRow| {
+                    last.line == row.line
+                        && last.range.end == row.address
+                        && last.file.as_ref() == table.file(row.file)
+                };
+                match lines.last_mut() {
+                    Some(last) if same(last) => last.range.end = end,
+                    _ if row.address < end => lines.push(describe(table, row, row.address..end)),
+                    _ => {}
+                }
+            }
+        }
+        for line in &mut lines {
+            line.range = module.to_runtime(line.range.start)..module.to_runtime(line.range.end);
+        }
+        lines
+    }
+}
+
+impl LoadedModule {
+    /// The line at a file address, in file addresses.
+    pub(super) fn line_row_at(&self, address: u64) -> Option<LineRow> {
+        let debug = self.debug()?;
+        let table = debug.lines(debug.unit_at(address)?)?;
+        let (index, range) = table.at(address)?;
+        let row = table.row(index);
+        if row.line == 0 {
+            return None;
+        }
+        Some(describe(table, row, table.same_line_around(index, range)))
+    }
+
+    /// Where a breakpoint on a function goes: behind the instructions that make its frame.
+    pub(crate) fn after_prologue(&self, function: &FunctionDie) -> u64 {
+        let Some(range) = function.ranges.first().cloned() else { return 0 };
+        self.behind_prologue(function, &range)
+            .filter(|address| range.contains(address))
+            .unwrap_or(range.start)
+    }
+
+    fn behind_prologue(&self, function: &FunctionDie, range: &Range<u64>) -> Option<u64> {
+        let debug = self.debug()?;
+        let table = debug.lines(function.unit)?;
+        // Compilers that mark the end of the prologue are believed.
+        if let Some((row, _)) = table.within(range.clone()).take(64).find(|(row, _)| row.prologue_end) {
+            return Some(row.address);
+        }
+        // Where variables have locations for every instruction, they hold from the first on.
+        let (file, index) = debug.code_unit(function.unit)?;
+        if debug.index(file, index)?.has_location_lists {
+            return None;
+        }
+        let after = self.after_frame_setup(range.start)?;
+        let (index, row_range) = table.at(after)?;
+        if table.row(index).address == after {
+            return Some(after);
+        }
+        Some(row_range.end)
+    }
+
+    /// The address behind `push %rbp; mov %rsp,%rbp`, where a function begins with that.
+    pub(super) fn after_frame_setup(&self, start: u64) -> Option<u64> {
+        const LANDING_PAD: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+        let code = self.elf.read_loaded(start, 16)?;
+        let skipped = if code.starts_with(&LANDING_PAD) { LANDING_PAD.len() } else { 0 };
+        let setup = code[skipped..].strip_prefix(&[0x55])?;
+        let moved = setup.starts_with(&[0x48, 0x89, 0xe5]) || setup.starts_with(&[0x48, 0x8b, 0xec]);
+        moved.then(|| start + skipped as u64 + 4)
+    }
+}
+
+impl LineTable {
+    /// The code of the same line around a row that covers `range`.
+    fn same_line_around(&self, index: usize, range: Range<u64>) -> Range<u64> {
+        let row = self.row(index);
+        let same = |other: &Row| other.line == row.line && other.file == row.file;
+        let (mut start, mut end) = (range.start, range.end);
+        let rows = self.sequence_rows(range.start);
+        let first = rows.partition_point(|row| row.address < start);
+        for earlier in rows[..first].iter().rev() {
+            if !same(earlier) {
+                break;
+            }
+            start = earlier.address;
+        }
+        let next = rows.partition_point(|row| row.address < end);
+        for (at, later) in rows.iter().enumerate().skip(next) {
+            if !same(later) {
+                break;
+            }
+            end = rows.get(at + 1).map_or_else(|| self.sequence_end(later.address), |row| row.address);
+        }
+        start..end
+    }
+}
+
+fn describe(table: &LineTable, row: Row, range: Range<u64>) -> LineRow {
+    LineRow {
+        file: table.file(row.file).cloned(),
+        line: row.line,
+        column: (row.column > 0).then_some(u32::from(row.column)),
+        is_stmt: row.is_stmt,
+        range,
+    }
+}

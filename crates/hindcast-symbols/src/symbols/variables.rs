@@ -1,0 +1,306 @@
+//! Variables: those of a frame, and those that are always there.
+
+use std::borrow::Cow;
+
+use super::{InlineFrame, Symbols, code::Scope, functions::NamePattern, type_reader::children_of};
+use crate::{
+    dwarf::{DieRef, Entry, View, die::contains, die::flag},
+    module::{LoadedModule, NameKind, base_name, is_static, unit_language},
+    types::{Language, ModuleId, TypeRef},
+};
+
+/// More variables in one frame or unit are damage.
+const MOST: usize = 1 << 16;
+const DEEPEST: isize = 512;
+
+/// A variable or argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VariableInfo {
+    /// Its name; qualified for one that is not in a frame.
+    pub name: String,
+    /// What it is.
+    pub type_ref: TypeRef,
+    /// Whether it is an argument of the function.
+    pub is_argument: bool,
+    /// Where it was declared.
+    pub line: Option<u32>,
+    /// How many blocks of the function it is in: an inner one hides outer ones of the same name.
+    pub depth: u32,
+    /// Whether execution is still before its declaration: it may not have its value yet.
+    pub declared_later: bool,
+    /// Whether the compiler made it, such as `this`.
+    pub artificial: bool,
+    /// To find its place.
+    pub handle: VariableHandle,
+}
+
+/// Finds a variable's place again, with [`Symbols::locate`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VariableHandle {
+    pub(super) module: ModuleId,
+    pub(super) die: DieRef,
+    /// The physical function whose frame it is in.
+    pub(super) function: Option<DieRef>,
+}
+
+impl Symbols {
+    /// The variables that are in scope in a frame, those of inner blocks first.
+    pub fn variables(&self, frame: &InlineFrame) -> Vec<VariableInfo> {
+        let found = || -> Option<Vec<VariableInfo>> {
+            let module = self.module(frame.module?)?;
+            let scope = frame.scope?;
+            let view = module.debug()?.view_of(scope.die)?;
+            let mut collected = Collected { module, frame, scope, found: Vec::new(), origins: Vec::new() };
+            collected.from_instance(&view);
+            collected.from_origin(&view);
+            let mut found = collected.found;
+            found.sort_by_key(|variable| std::cmp::Reverse(variable.depth));
+            Some(found)
+        };
+        found().unwrap_or_default()
+    }
+
+    /// The variables outside of functions in the unit that an address is in.
+    pub fn globals(&self, address: u64) -> Vec<VariableInfo> {
+        let found = || -> Option<Vec<VariableInfo>> {
+            let module = self.loaded_at(address)?;
+            let debug = module.debug()?;
+            let view = debug.code_view(debug.unit_at(module.to_file(address))?)?;
+            let mut found = Vec::new();
+            let _ = collect_globals(module, &view, &mut found);
+            Some(found)
+        };
+        found().unwrap_or_default()
+    }
+
+    /// A variable that is not in a frame, by its name, qualified or not: in the function at
+    /// `near_address` before its unit, before its module, before others.
+    pub fn find_global(&self, name: &str, near_address: u64) -> Option<VariableInfo> {
+        let pattern = NamePattern::new(name);
+        let near = self.loaded_at(near_address);
+        let others = self.loaded().iter().filter(|module| near.is_none_or(|near| near.id != module.id));
+        near.into_iter().chain(others).find_map(|module| {
+            let here = near.is_some_and(|near| near.id == module.id).then(|| module.to_file(near_address));
+            global_in(module, &pattern, here)
+        })
+    }
+}
+
+fn global_in(module: &LoadedModule, pattern: &NamePattern, here: Option<u64>) -> Option<VariableInfo> {
+    let debug = module.debug()?;
+    let function = here.and_then(|here| module.function_die_at(here));
+    let unit = here.and_then(|here| debug.unit_at(here));
+    let candidates = module.names().candidates(base_name(pattern.last())).iter();
+    let mut best: Option<(u32, VariableInfo)> = None;
+    for named in candidates.filter(|named| named.kind == NameKind::Variable).take(MOST) {
+        let Some(view) = debug.view_of(named.die) else { continue };
+        let Some(entry) = view.entry(named.die) else { continue };
+        let Some(variable) = global(module, &view, &entry) else { continue };
+        if !pattern.matches(&variable.name) {
+            continue;
+        }
+        let around = enclosing_function(module, &view, named.die);
+        let rank = match around {
+            Some(around) if function.as_ref().is_some_and(|function| function.die == around) => 4,
+            Some(_) => 0,
+            None if unit == Some(debug.own_unit(&view)) => 3,
+            None if flag(&entry, gimli::DW_AT_external) => 2,
+            None => 1,
+        };
+        if best.as_ref().is_none_or(|(best, _)| rank > *best) {
+            best = Some((rank, variable));
+        }
+    }
+    best.map(|(_, variable)| variable)
+}
+
+fn enclosing_function(module: &LoadedModule, view: &View<'_>, die: DieRef) -> Option<DieRef> {
+    let index = module.debug()?.index(view.file, view.index)?;
+    let mut scopes = index.scopes_of(view.offset_of(die)?);
+    let function = scopes
+        .find(|&scope| view.unit.entry(scope).is_ok_and(|entry| entry.tag() == gimli::DW_TAG_subprogram))?;
+    Some(view.die_ref(function))
+}
+
+fn collect_globals(
+    module: &LoadedModule,
+    view: &View<'_>,
+    found: &mut Vec<VariableInfo>,
+) -> gimli::Result<()> {
+    let mut entries = view.unit.entries_raw(None)?;
+    let mut entry = Entry::null();
+    let mut outside = None;
+    while !entries.is_empty() && found.len() < MOST {
+        let depth = entries.next_depth();
+        if outside.is_some_and(|outside| depth <= outside) {
+            outside = None;
+        }
+        if outside.is_some() {
+            if let Some(abbreviation) = entries.read_abbreviation()? {
+                entries.skip_attributes(abbreviation.attributes())?;
+            }
+            continue;
+        }
+        if !entries.read_entry(&mut entry)? {
+            continue;
+        }
+        match entry.tag() {
+            gimli::DW_TAG_variable => found.extend(global(module, view, &entry)),
+            gimli::DW_TAG_subprogram => outside = Some(depth),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A variable that is not in a frame.
+fn global<'a>(module: &LoadedModule, view: &View<'a>, entry: &Entry<'a>) -> Option<VariableInfo> {
+    if flag(entry, gimli::DW_AT_declaration)
+        || !(is_static(entry) || entry.has_attr(gimli::DW_AT_const_value))
+    {
+        return None;
+    }
+    let die = view.die_ref(entry.offset());
+    let about = About::new(module, die)?;
+    let name = if unit_language(view) == Language::C {
+        about.name
+    } else {
+        module.qualified(about.named_at, &about.name)
+    };
+    Some(VariableInfo {
+        name,
+        type_ref: about.type_ref?,
+        is_argument: false,
+        line: about.line,
+        depth: 0,
+        declared_later: false,
+        artificial: false,
+        handle: VariableHandle { module: module.id, die, function: None },
+    })
+}
+
+/// What an entry, its origin and its declaration say together.
+struct About {
+    name: String,
+    named_at: DieRef,
+    type_ref: Option<TypeRef>,
+    line: Option<u32>,
+    file: Option<String>,
+    artificial: bool,
+}
+
+impl About {
+    fn new(module: &LoadedModule, die: DieRef) -> Option<Self> {
+        let debug = module.debug()?;
+        let (mut name, mut type_ref, mut line, mut file, mut artificial) = (None, None, None, None, false);
+        let mut at = die;
+        let mut next = Some(die);
+        for _ in 0..6 {
+            let Some(here) = next else { break };
+            let view = debug.view_of(here)?;
+            let entry = view.entry(here)?;
+            at = here;
+            name = name.or_else(|| view.name(&entry).map(Cow::into_owned));
+            let of = debug.attribute_reference(&view, &entry, gimli::DW_AT_type);
+            type_ref = type_ref.or(of.map(|of| TypeRef { module: module.id, entry: of.encode() }));
+            line = line.or_else(|| view.line_number(&entry, gimli::DW_AT_decl_line));
+            artificial |= flag(&entry, gimli::DW_AT_artificial);
+            if file.is_none()
+                && let Some(gimli::AttributeValue::FileIndex(index)) =
+                    entry.attr_value(gimli::DW_AT_decl_file)
+            {
+                file = view.file_path(index);
+            }
+            next = debug
+                .attribute_reference(&view, &entry, gimli::DW_AT_abstract_origin)
+                .or_else(|| debug.attribute_reference(&view, &entry, gimli::DW_AT_specification));
+        }
+        Some(Self { name: name?, named_at: at, type_ref, line, file, artificial })
+    }
+}
+
+struct Collected<'m> {
+    module: &'m LoadedModule,
+    frame: &'m InlineFrame,
+    scope: Scope,
+    found: Vec<VariableInfo>,
+    /// The origins of what was found: these are not listed again.
+    origins: Vec<DieRef>,
+}
+
+impl Collected<'_> {
+    fn from_instance(&mut self, view: &View<'_>) -> Option<()> {
+        let address = self.module.to_file(self.frame.address);
+        let mut entries = view.unit.entries_raw(Some(view.offset_of(self.scope.die)?)).ok()?;
+        let mut entry = Entry::null();
+        entries.read_entry(&mut entry).ok()?;
+        if !entry.has_children() {
+            return None;
+        }
+        // Entries deeper than this are in blocks that execution is not in.
+        let mut within = 1;
+        while !entries.is_empty() && entries.next_depth() > 0 && self.found.len() < MOST {
+            let depth = entries.next_depth();
+            if depth > within {
+                if let Some(abbreviation) = entries.read_abbreviation().ok()? {
+                    entries.skip_attributes(abbreviation.attributes()).ok()?;
+                }
+                continue;
+            }
+            within = within.min(depth);
+            if !entries.read_entry(&mut entry).ok()? {
+                continue;
+            }
+            match entry.tag() {
+                gimli::DW_TAG_formal_parameter | gimli::DW_TAG_variable => self.add(view, &entry, depth - 1),
+                gimli::DW_TAG_lexical_block if depth < DEEPEST && contains(&view.ranges(&entry), address) => {
+                    within = depth + 1;
+                }
+                _ => {}
+            }
+        }
+        Some(())
+    }
+
+    /// What the optimiser removed altogether is told only where the function was declared.
+    fn from_origin(&mut self, view: &View<'_>) -> Option<()> {
+        let debug = self.module.debug()?;
+        let entry = view.entry(self.scope.die)?;
+        let origin = debug.attribute_reference(view, &entry, gimli::DW_AT_abstract_origin)?;
+        let origin_view = debug.view_of(origin)?;
+        let offset = origin_view.offset_of(origin)?;
+        let seen = std::mem::take(&mut self.origins);
+        let _ = children_of(&origin_view, offset, &mut |child| {
+            let is_variable = matches!(child.tag(), gimli::DW_TAG_formal_parameter | gimli::DW_TAG_variable);
+            if is_variable && !seen.contains(&origin_view.die_ref(child.offset())) {
+                self.add(&origin_view, child, 0);
+            }
+            self.found.len() < MOST
+        });
+        Some(())
+    }
+
+    fn add<'a>(&mut self, view: &View<'a>, entry: &Entry<'a>, depth: isize) {
+        let Some(debug) = self.module.debug() else { return };
+        self.origins.extend(debug.attribute_reference(view, entry, gimli::DW_AT_abstract_origin));
+        if flag(entry, gimli::DW_AT_declaration) {
+            return;
+        }
+        let die = view.die_ref(entry.offset());
+        let Some(about) = About::new(self.module, die) else { return };
+        let Some(type_ref) = about.type_ref else { return };
+        let is_argument = entry.tag() == gimli::DW_TAG_formal_parameter;
+        let same_file = about.file.as_deref().is_none_or(|file| self.frame.file.as_deref() == Some(file));
+        let ahead = matches!((about.line, self.frame.line), (Some(declared), Some(line)) if declared > line);
+        self.found.push(VariableInfo {
+            name: about.name,
+            type_ref,
+            is_argument,
+            line: about.line,
+            depth: u32::try_from(depth).unwrap_or(0),
+            declared_later: !is_argument && same_file && ahead,
+            artificial: about.artificial,
+            handle: VariableHandle { module: self.module.id, die, function: Some(self.scope.function) },
+        });
+    }
+}

@@ -1,0 +1,387 @@
+//! From a frame to its caller.
+
+use std::sync::Arc;
+
+use gimli::{
+    BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, Encoding, Evaluation,
+    EvaluationResult, Format, FrameDescriptionEntry, LittleEndian, Location, Register, RegisterRule,
+    UnwindContext, UnwindSection,
+};
+
+use crate::{Memory, Symbols, dwarf::Slice, elf::ElfFile, error::UnwindError, module::LoadedModule};
+
+const RBX: u16 = 3;
+const RBP: u16 = 6;
+const RSP: u16 = 7;
+const RIP: u16 = 16;
+const COUNT: usize = 17;
+/// What a function gives back as it found it.
+const CALLEE_SAVED: [u16; 6] = [RBX, RBP, 12, 13, 14, 15];
+const MOST_STEPS: u32 = 10_000;
+
+/// The general registers of a frame, by their DWARF numbers; 16 is the program counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Registers {
+    values: [Option<u64>; COUNT],
+}
+
+impl Registers {
+    /// None of them known.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A register, if it is known.
+    pub fn get(&self, dwarf: u16) -> Option<u64> {
+        self.values.get(usize::from(dwarf)).copied().flatten()
+    }
+
+    /// Sets a register, or forgets it; numbers that are no general register are ignored.
+    pub fn set(&mut self, dwarf: u16, value: Option<u64>) {
+        if let Some(slot) = self.values.get_mut(usize::from(dwarf)) {
+            *slot = value;
+        }
+    }
+
+    /// The program counter.
+    pub fn pc(&self) -> Option<u64> {
+        self.get(RIP)
+    }
+
+    /// The stack pointer.
+    pub fn sp(&self) -> Option<u64> {
+        self.get(RSP)
+    }
+}
+
+/// A frame's caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unwound {
+    /// The caller's registers; what the frame may have overwritten is not known.
+    pub registers: Registers,
+    /// The canonical frame address of the frame that was unwound: the caller's stack pointer.
+    pub cfa: u64,
+    /// Whether the frame that was unwound is the kernel's call of a signal handler: then the caller
+    /// was interrupted, and its program counter is not a return address.
+    pub signal_frame: bool,
+}
+
+/// The sections that tell how to unwind, as read from a module's files.
+pub(crate) struct UnwindSections {
+    frame_header: (Vec<u8>, u64),
+    frame: (Vec<u8>, u64),
+    debug_frame: Vec<u8>,
+    text: u64,
+}
+
+impl UnwindSections {
+    fn read(module: &LoadedModule) -> Self {
+        let of = |elf: &Arc<ElfFile>, name: &str| {
+            let address = elf.section(name).map_or(0, |section| section.address);
+            (elf.section_bytes(name).unwrap_or_default(), address)
+        };
+        let debug_frame = of(&module.elf, ".debug_frame").0;
+        let separate = module.separate().map(|(_, elf)| of(elf, ".debug_frame").0);
+        Self {
+            frame_header: of(&module.elf, ".eh_frame_hdr"),
+            frame: of(&module.elf, ".eh_frame"),
+            debug_frame: if debug_frame.is_empty() { separate.unwrap_or_default() } else { debug_frame },
+            text: module.elf.section(".text").map_or(0, |section| section.address),
+        }
+    }
+}
+
+impl Symbols {
+    /// One physical frame up: `None` at the end of the stack. `return_address` says that the program
+    /// counter was found by unwinding, and not through a signal frame.
+    pub fn unwind(
+        &self,
+        registers: &Registers,
+        memory: &dyn Memory,
+        return_address: bool,
+    ) -> Result<Option<Unwound>, UnwindError> {
+        let pc = registers.pc().ok_or(UnwindError::NoPc)?;
+        if pc == 0 && return_address {
+            return Ok(None);
+        }
+        let lookup = if return_address { pc.wrapping_sub(1) } else { pc };
+        let frame = Frame { symbols: self, registers, memory, pc };
+        let Some(module) = self.loaded_at(lookup) else { return frame.without_information() };
+        match frame.by_tables(module, module.to_file(lookup)) {
+            Some(result) => result,
+            None => frame.without_information(),
+        }
+    }
+}
+
+struct Frame<'s> {
+    symbols: &'s Symbols,
+    registers: &'s Registers,
+    memory: &'s dyn Memory,
+    pc: u64,
+}
+
+type Step = Result<Option<Unwound>, UnwindError>;
+
+impl Frame<'_> {
+    /// By the module's tables; `None` where they say nothing of the address.
+    fn by_tables(&self, module: &LoadedModule, address: u64) -> Option<Step> {
+        let sections = module.unwind_bytes.get_or_init(|| UnwindSections::read(module));
+        let bases = BaseAddresses::default()
+            .set_eh_frame_hdr(sections.frame_header.1)
+            .set_eh_frame(sections.frame.1)
+            .set_text(sections.text);
+        let mut eh_frame = EhFrame::new(&sections.frame.0, LittleEndian);
+        eh_frame.set_address_size(8);
+        if let Some(entry) = find_eh_frame(module, sections, &eh_frame, &bases, address) {
+            return Some(self.by_entry(module, &eh_frame, &bases, &entry, address));
+        }
+        let mut debug_frame = DebugFrame::new(&sections.debug_frame, LittleEndian);
+        debug_frame.set_address_size(8);
+        let entry = debug_frame.fde_for_address(&bases, address, UnwindSection::cie_from_offset).ok()?;
+        Some(self.by_entry(module, &debug_frame, &bases, &entry, address))
+    }
+
+    fn by_entry<'a, S>(
+        &self,
+        module: &LoadedModule,
+        section: &S,
+        bases: &BaseAddresses,
+        entry: &FrameDescriptionEntry<Slice<'a>>,
+        address: u64,
+    ) -> Step
+    where
+        S: UnwindSection<Slice<'a>>,
+    {
+        let damaged = || UnwindError::Damaged { pc: self.pc };
+        let mut context = UnwindContext::new();
+        let row =
+            entry.unwind_info_for_address(section, bases, &mut context, address).map_err(|_| damaged())?;
+        let expressions = Expressions { frame: self, module, encoding: entry.cie().encoding() };
+        let cfa = match row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => {
+                let base = self.register(register.0)?;
+                base.wrapping_add_signed(*offset)
+            }
+            CfaRule::Expression(expression) => {
+                let expression = expression.get(section).map_err(|_| damaged())?;
+                expressions.run(expression, None)?
+            }
+        };
+        let return_register = entry.cie().return_address_register();
+        let mut caller = Registers::new();
+        for saved in CALLEE_SAVED {
+            caller.set(saved, self.registers.get(saved));
+        }
+        caller.set(RSP, Some(cfa));
+        let mut ended = false;
+        for &(register, ref rule) in row.registers() {
+            let value = match rule {
+                RegisterRule::Undefined => None,
+                RegisterRule::SameValue => self.registers.get(register.0),
+                RegisterRule::Offset(offset) => {
+                    Some(self.memory.read_pointer(cfa.wrapping_add_signed(*offset))?)
+                }
+                RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(*offset)),
+                RegisterRule::Register(other) => self.registers.get(other.0),
+                RegisterRule::Expression(expression) => {
+                    let expression = expression.get(section).map_err(|_| damaged())?;
+                    Some(self.memory.read_pointer(expressions.run(expression, Some(cfa))?)?)
+                }
+                RegisterRule::ValExpression(expression) => {
+                    let expression = expression.get(section).map_err(|_| damaged())?;
+                    Some(expressions.run(expression, Some(cfa))?)
+                }
+                RegisterRule::Constant(value) => Some(*value),
+                _ => None,
+            };
+            ended |= register == return_register && *rule == RegisterRule::Undefined;
+            caller.set(register.0, value);
+        }
+        if ended {
+            return Ok(None);
+        }
+        if return_register.0 != RIP {
+            caller.set(RIP, caller.get(return_register.0));
+        }
+        self.finish(caller, cfa, entry.is_signal_trampoline())
+    }
+
+    fn finish(&self, caller: Registers, cfa: u64, signal_frame: bool) -> Step {
+        let Some(pc) = caller.pc() else { return Err(UnwindError::Register { pc: self.pc, register: RIP }) };
+        if pc == 0 {
+            return Ok(None);
+        }
+        // A signal may be handled on another stack; calls only ever go down.
+        let below = self.registers.sp().is_some_and(|sp| cfa <= sp);
+        if below && !signal_frame {
+            return Err(UnwindError::Corrupt { pc: self.pc });
+        }
+        Ok(Some(Unwound { registers: caller, cfa, signal_frame }))
+    }
+
+    fn register(&self, register: u16) -> Result<u64, UnwindError> {
+        self.registers.get(register).ok_or(UnwindError::Register { pc: self.pc, register })
+    }
+
+    /// Where no table speaks of the address: what the code itself tells.
+    fn without_information(&self) -> Step {
+        if self.is_signal_return() {
+            return self.from_signal_context();
+        }
+        let guessed = self.after_wild_jump().or_else(|| self.by_frame_pointer());
+        guessed.unwrap_or(Err(UnwindError::NoInformation { pc: self.pc }))
+    }
+
+    /// A call through a bad pointer: nothing ran yet, so the return address is on top of the stack.
+    fn after_wild_jump(&self) -> Option<Step> {
+        let outside =
+            self.symbols.loaded_at(self.pc).is_none_or(|module| !module.is_code(module.to_file(self.pc)));
+        let mut byte = [0];
+        let jumped = outside && (self.pc < 0x1_0000 || self.memory.read(self.pc, &mut byte).is_err());
+        let sp = self.registers.sp()?;
+        let return_address = self.memory.read_pointer(sp).ok().filter(|_| jumped)?;
+        if !self.is_code(return_address) {
+            return None;
+        }
+        let mut caller = Registers::new();
+        for saved in CALLEE_SAVED {
+            caller.set(saved, self.registers.get(saved));
+        }
+        let cfa = sp.checked_add(8)?;
+        caller.set(RSP, Some(cfa));
+        caller.set(RIP, Some(return_address));
+        Some(self.finish(caller, cfa, false))
+    }
+
+    fn by_frame_pointer(&self) -> Option<Step> {
+        let (sp, frame) = (self.registers.sp()?, self.registers.get(RBP)?);
+        const LARGEST_FRAME: u64 = 16 << 20;
+        if !frame.is_multiple_of(8) || frame < sp || frame - sp > LARGEST_FRAME {
+            return None;
+        }
+        let outer = self.memory.read_pointer(frame).ok()?;
+        let return_address = self.memory.read_pointer(frame.checked_add(8)?).ok()?;
+        if return_address != 0 && !self.is_code(return_address) {
+            return None;
+        }
+        let mut caller = Registers::new();
+        let cfa = frame.checked_add(16)?;
+        caller.set(RBP, Some(outer));
+        caller.set(RSP, Some(cfa));
+        caller.set(RIP, Some(return_address));
+        Some(self.finish(caller, cfa, false))
+    }
+
+    fn is_code(&self, address: u64) -> bool {
+        let address = address.wrapping_sub(1);
+        self.symbols.loaded_at(address).is_some_and(|module| module.is_code(module.to_file(address)))
+    }
+
+    /// Whether execution is at `mov $15, %rax; syscall`, which ends signal handlers.
+    fn is_signal_return(&self) -> bool {
+        const SIGNAL_RETURN: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+        let mut code = [0; 9];
+        self.memory.read(self.pc, &mut code).is_ok() && code == SIGNAL_RETURN
+    }
+
+    /// The registers that the kernel saved for a signal handler.
+    fn from_signal_context(&self) -> Step {
+        // r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip; behind the context's first 40 bytes.
+        const ORDER: [u16; COUNT] = [8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16];
+        let sp = self.register(RSP)?;
+        let mut caller = Registers::new();
+        for (at, register) in (0..).zip(ORDER) {
+            caller.set(register, Some(self.memory.read_pointer(sp.wrapping_add(40 + at * 8))?));
+        }
+        let cfa = caller.sp().unwrap_or(0);
+        self.finish(caller, cfa, true)
+    }
+}
+
+fn find_eh_frame<'a>(
+    module: &LoadedModule,
+    sections: &'a UnwindSections,
+    eh_frame: &EhFrame<Slice<'a>>,
+    bases: &BaseAddresses,
+    address: u64,
+) -> Option<FrameDescriptionEntry<Slice<'a>>> {
+    let header = EhFrameHdr::new(&sections.frame_header.0, LittleEndian).parse(bases, 8).ok();
+    if let Some(table) = header.as_ref().and_then(|header| header.table()) {
+        let found = table.fde_for_address(eh_frame, bases, address, UnwindSection::cie_from_offset);
+        if let Ok(entry) = found {
+            return Some(entry);
+        }
+    }
+    // Without a table, or one that leads nowhere: all entries, once.
+    let all = module.unwind_table.get_or_init(|| all_entries(eh_frame, bases));
+    let after = all.partition_point(|&(start, ..)| start <= address);
+    let &(_, _, offset) = all[..after].iter().rev().take(4).find(|&&(_, end, _)| address < end)?;
+    eh_frame.fde_from_offset(bases, offset.into(), UnwindSection::cie_from_offset).ok()
+}
+
+fn all_entries(eh_frame: &EhFrame<Slice<'_>>, bases: &BaseAddresses) -> Vec<(u64, u64, usize)> {
+    let mut all = Vec::new();
+    let mut entries = eh_frame.entries(bases);
+    while let Ok(Some(entry)) = entries.next() {
+        if let CieOrFde::Fde(partial) = entry
+            && let Ok(entry) = partial.parse(UnwindSection::cie_from_offset)
+        {
+            all.push((entry.initial_address(), entry.end_address(), entry.offset()));
+        }
+    }
+    all.sort_unstable();
+    all
+}
+
+/// Runs the expressions of unwind tables.
+struct Expressions<'f> {
+    frame: &'f Frame<'f>,
+    module: &'f LoadedModule,
+    encoding: Encoding,
+}
+
+impl Expressions<'_> {
+    fn run(
+        &self,
+        expression: gimli::Expression<Slice<'_>>,
+        initial: Option<u64>,
+    ) -> Result<u64, UnwindError> {
+        let damaged = || UnwindError::Damaged { pc: self.frame.pc };
+        let encoding =
+            Encoding { address_size: 8, format: Format::Dwarf32, version: self.encoding.version.max(4) };
+        let mut evaluation = Evaluation::new(expression.0, encoding);
+        evaluation.set_max_iterations(MOST_STEPS);
+        if let Some(initial) = initial {
+            evaluation.set_initial_value(initial);
+        }
+        let mut state = evaluation.evaluate().map_err(|_| damaged())?;
+        for _ in 0..MOST_STEPS {
+            state = match state {
+                EvaluationResult::Complete => {
+                    return match evaluation.result().first().map(|piece| &piece.location) {
+                        Some(&Location::Address { address }) => Ok(address),
+                        Some(Location::Value { value }) => value.to_u64(u64::MAX).map_err(|_| damaged()),
+                        Some(&Location::Register { register: Register(register) }) => {
+                            self.frame.register(register)
+                        }
+                        _ => Err(damaged()),
+                    };
+                }
+                EvaluationResult::RequiresMemory { address, size, .. } => {
+                    let value = self.frame.memory.read_uint(address, usize::from(size))?;
+                    evaluation.resume_with_memory(gimli::Value::Generic(value))
+                }
+                EvaluationResult::RequiresRegister { register, .. } => {
+                    evaluation.resume_with_register(gimli::Value::Generic(self.frame.register(register.0)?))
+                }
+                EvaluationResult::RequiresRelocatedAddress(address) => {
+                    evaluation.resume_with_relocated_address(self.module.to_runtime(address))
+                }
+                _ => return Err(damaged()),
+            }
+            .map_err(|_| damaged())?;
+        }
+        Err(damaged())
+    }
+}

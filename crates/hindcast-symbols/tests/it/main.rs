@@ -1,0 +1,5 @@
+//! Symbols of real programs, compared with what gdb and addr2line say of them.
+
+mod kinds;
+mod places;
+mod support;
