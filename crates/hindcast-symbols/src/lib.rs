@@ -22,6 +22,6 @@ pub use memory::{Memory, Unreadable};
 pub use module::{Module, SymbolKind};
 pub use symbols::{
     CodePlace, FrameContext, Function, FunctionPattern, FunctionTarget, InlineFrame, LineMatches, LineRow,
-    LineTarget, Piece, PieceKind, Placement, Symbols, VariableHandle, VariableInfo,
+    LineTarget, Piece, PieceKind, Placement, Symbols, VariableHandle, VariableInfo, demangle_type,
 };
 pub use unwind::{Registers, Unwound};

@@ -6,6 +6,7 @@ mod evaluate;
 mod functions;
 mod line_search;
 mod lines;
+mod linkage;
 mod locate;
 mod type_reader;
 mod variables;
@@ -16,6 +17,7 @@ pub use code::{CodePlace, Function, InlineFrame};
 pub use functions::{FunctionPattern, FunctionTarget};
 pub use line_search::{LineMatches, LineTarget};
 pub use lines::LineRow;
+pub use linkage::demangle_type;
 pub use locate::{FrameContext, Piece, PieceKind, Placement};
 pub use variables::{VariableHandle, VariableInfo};
 

@@ -31,6 +31,11 @@ impl Registers {
         Self::default()
     }
 
+    /// All of them known, as in the innermost frame.
+    pub fn all(values: [u64; COUNT]) -> Self {
+        Self { values: values.map(Some) }
+    }
+
     /// A register, if it is known.
     pub fn get(&self, dwarf: u16) -> Option<u64> {
         self.values.get(usize::from(dwarf)).copied().flatten()

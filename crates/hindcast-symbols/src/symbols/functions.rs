@@ -371,3 +371,13 @@ mod tests {
         assert_eq!(components("main"), ["main"]);
     }
 }
+
+impl FunctionPattern {
+    /// A name, or a regular expression between slashes.
+    pub fn read(text: &str) -> Result<Self, regex_lite::Error> {
+        match text.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')) {
+            Some(expression) => regex_lite::Regex::new(expression).map(Self::Regex),
+            None => Ok(Self::Exact(text.to_owned())),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Which executables and libraries are in a process, and where.
+
+use std::{collections::BTreeMap, ops::Range, path::Path};
+
+use hindcast_symbols::{Memory, Symbols, types::ModuleId};
+use object::{
+    LittleEndian, elf,
+    read::elf::{FileHeader as _, ProgramHeader as _},
+};
+
+use crate::sys::Mapping;
+
+/// What is loaded.
+#[derive(Debug, Default)]
+pub(crate) struct Image {
+    /// By the address where each begins.
+    loaded: BTreeMap<u64, Loaded>,
+}
+
+/// A file in a process.
+#[derive(Debug, Clone)]
+pub(crate) struct Loaded {
+    pub(crate) module: ModuleId,
+    pub(crate) path: String,
+    pub(crate) range: Range<u64>,
+    /// Size and alignment of its thread-local storage.
+    pub(crate) thread_local: Option<(u64, u64)>,
+}
+
+/// The parts of a file header that say where its parts went.
+struct Layout {
+    /// Lowest address that the file wants, on a page boundary.
+    lowest: u64,
+    highest: u64,
+    thread_local: Option<(u64, u64)>,
+}
+
+/// More program headers than any linker writes.
+const MOST_HEADERS: usize = 256;
+const PAGE: u64 = 4096;
+
+impl Image {
+    /// Brings itself and the symbols in line with what is mapped; returns whether something changed.
+    pub(crate) fn update(&mut self, mappings: &[Mapping], memory: &dyn Memory, symbols: &mut Symbols) -> bool {
+        let mut seen = Vec::new();
+        let mut changed = false;
+        for mapping in mappings.iter().filter(|mapping| is_beginning(mapping)) {
+            if self.loaded.get(&mapping.start).is_some_and(|loaded| loaded.path == mapping.name) {
+                seen.push(mapping.start);
+                continue;
+            }
+            let Some(layout) = layout(memory, mapping.start) else { continue };
+            let bias = mapping.start.wrapping_sub(layout.lowest);
+            let range = mapping.start..layout.highest.wrapping_add(bias);
+            // Two mappings of a file's beginning without code between are somebody reading it.
+            let has_code = mappings
+                .iter()
+                .any(|other| other.name == mapping.name && range.contains(&other.start) && other.permissions.contains('x'));
+            if !has_code {
+                continue;
+            }
+            let added = if mapping.name == "[vdso]" {
+                let mut bytes = vec![0; (mapping.end - mapping.start) as usize];
+                if memory.read(mapping.start, &mut bytes).is_err() {
+                    continue;
+                }
+                symbols.add_image("[vdso]", bytes, bias, mapping.start..mapping.end)
+            } else {
+                symbols.add(Path::new(&mapping.name), bias, range.clone())
+            };
+            match added {
+                Ok(module) => {
+                    let path = mapping.name.clone();
+                    let loaded = Loaded { module, path, range, thread_local: layout.thread_local };
+                    self.loaded.insert(mapping.start, loaded);
+                    seen.push(mapping.start);
+                    changed = true;
+                }
+                Err(error) => tracing::debug!(file = mapping.name, %error, "a loaded file cannot be read"),
+            }
+        }
+        let gone: Vec<_> = self.loaded.keys().copied().filter(|start| !seen.contains(start)).collect();
+        for start in gone {
+            if let Some(loaded) = self.loaded.remove(&start) {
+                symbols.remove(loaded.module);
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    /// Forgets everything, as after an exec.
+    pub(crate) fn clear(&mut self, symbols: &mut Symbols) {
+        for (_, loaded) in std::mem::take(&mut self.loaded) {
+            symbols.remove(loaded.module);
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Loaded> {
+        self.loaded.values()
+    }
+
+    /// The file that contains `address`.
+    pub(crate) fn at(&self, address: u64) -> Option<&Loaded> {
+        let (_, loaded) = self.loaded.range(..=address).next_back()?;
+        loaded.range.contains(&address).then_some(loaded)
+    }
+
+    /// Where `offset` in a module's thread-local storage is for the thread with this `fs_base`.
+    /// `main` is the executable: its storage lies right below the thread's own record.
+    pub(crate) fn thread_local(
+        &self,
+        module: ModuleId,
+        offset: u64,
+        fs_base: u64,
+        main: Option<ModuleId>,
+        memory: &dyn Memory,
+    ) -> Option<u64> {
+        let with_storage = |loaded: &&Loaded| loaded.thread_local.is_some();
+        if Some(module) == main {
+            let (size, alignment) = self.loaded.values().find(|loaded| loaded.module == module)?.thread_local?;
+            let below = size.checked_next_multiple_of(alignment.max(1))?;
+            return fs_base.checked_sub(below)?.checked_add(offset);
+        }
+        // The others are numbered in the order of their loading, after the executable; the dynamic
+        // linker maps downwards, so that what was loaded first has the highest address.
+        let mut others: Vec<_> =
+            self.loaded.values().filter(with_storage).filter(|loaded| Some(loaded.module) != main).collect();
+        others.reverse();
+        let main_has = self.loaded.values().filter(with_storage).any(|loaded| Some(loaded.module) == main);
+        let index = others.iter().position(|loaded| loaded.module == module)? as u64 + 1 + u64::from(main_has);
+        let vector = memory.read_pointer(fs_base.checked_add(8)?).ok()?;
+        let block = memory.read_pointer(vector.checked_add(index * 16)?).ok()?;
+        // All ones: this thread has not used it yet.
+        (block != u64::MAX && block != 0).then(|| block.checked_add(offset)).flatten()
+    }
+}
+
+fn is_beginning(mapping: &Mapping) -> bool {
+    mapping.offset == 0 && (mapping.name.starts_with('/') || mapping.name == "[vdso]")
+}
+
+/// Reads the file header where it is mapped: the file itself may be another by now.
+fn layout(memory: &dyn Memory, start: u64) -> Option<Layout> {
+    let mut header = [0; size_of::<elf::FileHeader64<LittleEndian>>()];
+    memory.read(start, &mut header).ok()?;
+    let (file, _) = object::pod::from_bytes::<elf::FileHeader64<LittleEndian>>(&header).ok()?;
+    let endian = LittleEndian;
+    if !file.is_supported() || file.e_ident.class != elf::ELFCLASS64 {
+        return None;
+    }
+    let count = usize::from(file.e_phnum(endian)).min(MOST_HEADERS);
+    let mut bytes = vec![0; count * size_of::<elf::ProgramHeader64<LittleEndian>>()];
+    memory.read(start.checked_add(file.e_phoff(endian))?, &mut bytes).ok()?;
+    let (headers, _) = object::pod::slice_from_bytes::<elf::ProgramHeader64<LittleEndian>>(&bytes, count).ok()?;
+    let (mut lowest, mut highest, mut thread_local) = (u64::MAX, 0, None);
+    for header in headers {
+        let end = header.p_vaddr(endian).checked_add(header.p_memsz(endian))?;
+        match header.p_type(endian) {
+            elf::PT_LOAD => {
+                lowest = lowest.min(header.p_vaddr(endian) & !(PAGE - 1));
+                highest = highest.max(end);
+            }
+            elf::PT_TLS => thread_local = Some((header.p_memsz(endian), header.p_align(endian))),
+            _ => {}
+        }
+    }
+    (lowest < highest).then_some(Layout { lowest, highest, thread_local })
+}

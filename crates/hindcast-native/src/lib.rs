@@ -1,0 +1,30 @@
+//! Debugs C, C++ and Rust programs on Linux x86-64.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+mod core_file;
+mod image;
+mod look;
+mod output;
+mod process;
+mod session;
+mod sys;
+
+use hindcast_core::debug::{AttachRequest, CoreRequest, DebugBackend, DebugEngine, DebugError, LaunchRequest};
+
+/// Begins sessions with native programs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NativeEngine;
+
+impl DebugEngine for NativeEngine {
+    fn launch(&self, request: &LaunchRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
+        Ok(Box::new(session::Session::launch(request)?))
+    }
+
+    fn attach(&self, request: &AttachRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
+        Ok(Box::new(session::Session::attach(request)?))
+    }
+
+    fn open_core(&self, request: &CoreRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
+        Ok(Box::new(core_file::CoreSession::open(request)?))
+    }
+}

@@ -1,0 +1,123 @@
+//! Registers of a frame, by name.
+
+use hindcast_core::debug::{Register, RegisterSet};
+use hindcast_symbols::expression::{self, RegisterKind};
+
+use super::{FrameScope, code::symbol, scope::GENERAL};
+
+/// The registers of a frame.
+pub(crate) fn registers(scope: &FrameScope<'_>, set: RegisterSet) -> Vec<Register> {
+    let mut told = Vec::new();
+    if set != RegisterSet::Vector {
+        for (number, name) in (0..).zip(GENERAL) {
+            let value = scope.general(number);
+            let meaning = value.and_then(|value| symbol(scope.scene.symbols, value));
+            told.push(Register {
+                name: name.into(),
+                value: value.map(|value| format!("{value:#018x}")),
+                meaning: meaning.filter(|_| name != "rsp"),
+            });
+        }
+        for name in ["eflags", "fs_base", "gs_base", "cs", "ss"] {
+            let value = scope.innermost(name);
+            let meaning = value.filter(|_| name == "eflags").map(flags);
+            told.push(Register { name: name.into(), value: value.map(|value| format!("{value:#x}")), meaning });
+        }
+    }
+    if set != RegisterSet::General {
+        for number in 0..16 {
+            let wide = scope.vectors().and_then(|vectors| vectors.ymm(number));
+            let value = wide.map(|bytes| {
+                let digits: String = bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect();
+                format!("0x{digits}")
+            });
+            told.push(Register { name: format!("ymm{number}"), value, meaning: None });
+        }
+        for number in 0..8 {
+            let value = scope.vectors().and_then(|vectors| vectors.x87(number)).map(|bytes| {
+                let digits: String = bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect();
+                format!("0x{digits}")
+            });
+            told.push(Register { name: format!("st{number}"), value, meaning: None });
+        }
+    }
+    told
+}
+
+fn flags(value: u64) -> String {
+    let names = [
+        (0, "CF"),
+        (2, "PF"),
+        (4, "AF"),
+        (6, "ZF"),
+        (7, "SF"),
+        (8, "TF"),
+        (9, "IF"),
+        (10, "DF"),
+        (11, "OF"),
+    ];
+    let set: Vec<_> = names.iter().filter(|(bit, _)| value >> bit & 1 == 1).map(|(_, name)| *name).collect();
+    set.join(" ")
+}
+
+/// A register as expressions see it: `$rax` and its parts, `$pc`, `$sp`, `$eflags`, `$xmm0`, `$st0`.
+pub(super) fn named(scope: &FrameScope<'_>, name: &str) -> Option<expression::Register> {
+    let name = match name {
+        "pc" => "rip",
+        "sp" => "rsp",
+        "fp" => "rbp",
+        "flags" | "rflags" => "eflags",
+        other => other,
+    };
+    let told = |bytes: &[u8], kind| Some(expression::Register { name: name.into(), bytes: bytes.to_vec(), kind });
+    let general = |name: &str| {
+        let number = GENERAL.iter().position(|known| *known == name)?;
+        scope.general(number as u16).map(u64::to_le_bytes)
+    };
+    if let Some(bytes) = general(name) {
+        let is_address = matches!(name, "rip" | "rsp" | "rbp");
+        return told(&bytes, if is_address { RegisterKind::Address } else { RegisterKind::Whole });
+    }
+    if let Some(value) = scope.innermost(name) {
+        return told(&value.to_le_bytes(), RegisterKind::Whole);
+    }
+    if let Some((whole, offset, size)) = part(name) {
+        let bytes = general(&whole)?;
+        return told(&bytes[offset..offset + size], RegisterKind::Whole);
+    }
+    let vectors = scope.vectors()?;
+    let number = |family: &str| name.strip_prefix(family).and_then(|digits| digits.parse().ok());
+    if let Some(number) = number("xmm") {
+        return told(&vectors.xmm(number)?, RegisterKind::Vector);
+    }
+    if let Some(number) = number("ymm") {
+        return told(&vectors.ymm(number)?, RegisterKind::Vector);
+    }
+    told(&vectors.x87(number("st")?)?, RegisterKind::Float)
+}
+
+/// The register that `eax`, `ax`, `al`, `ah`, `r8d`, `sil` and their like are part of: which, from
+/// which byte on, how many.
+fn part(name: &str) -> Option<(String, usize, usize)> {
+    if let Some(rest) = name.strip_prefix('r')
+        && rest.starts_with(|first: char| first.is_ascii_digit())
+    {
+        let (digits, size) = match rest.as_bytes().last()? {
+            b'd' => (&rest[..rest.len() - 1], 4),
+            b'w' => (&rest[..rest.len() - 1], 2),
+            b'b' => (&rest[..rest.len() - 1], 1),
+            _ => return None,
+        };
+        return Some((format!("r{digits}"), 0, size));
+    }
+    if let Some(rest) = name.strip_prefix('e') {
+        return Some((format!("r{rest}"), 0, 4));
+    }
+    match name {
+        "ax" | "bx" | "cx" | "dx" | "si" | "di" | "bp" => Some((format!("r{name}"), 0, 2)),
+        "al" | "bl" | "cl" | "dl" => Some((format!("r{}x", &name[..1]), 0, 1)),
+        "ah" | "bh" | "ch" | "dh" => Some((format!("r{}x", &name[..1]), 1, 1)),
+        "sil" | "dil" | "bpl" | "spl" => Some((format!("r{}", &name[..2]), 0, 1)),
+        _ => None,
+    }
+}

@@ -1,0 +1,232 @@
+//! A frame from the inside: the names it sees, its registers, its memory.
+
+use hindcast_core::debug::DebugError;
+use hindcast_symbols::{
+    FrameContext, InlineFrame, Memory, Piece, PieceKind, Placement, VariableHandle, VariableInfo,
+    expression::{self, Evaluated, Expression, ExpressionError, Scope},
+    types::{ModuleId, TypeRef},
+    value::{Absence, DerivedTypes, Placed},
+};
+
+use super::{PhysicalFrame, Scene, ThreadScene, walk};
+use crate::sys::VectorRegisters;
+
+/// A frame of a thread.
+pub(crate) struct FrameScope<'a> {
+    pub(crate) scene: &'a Scene<'a>,
+    thread: &'a ThreadScene,
+    physical: PhysicalFrame,
+    source: Option<InlineFrame>,
+    pub(crate) types: DerivedTypes<'a>,
+}
+
+/// In the order of their DWARF numbers.
+pub(super) const GENERAL: [&str; 17] = [
+    "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+    "rip",
+];
+/// DWARF numbers of `xmm0` and `st0`.
+const FIRST_XMM: u16 = 17;
+const FIRST_X87: u16 = 33;
+/// More than any variable that is in several places.
+const LARGEST_PIECE: usize = 4096;
+
+impl<'a> FrameScope<'a> {
+    /// The frame number `index`, from 0 for the innermost.
+    pub(crate) fn enter(scene: &'a Scene<'a>, thread: &'a ThreadScene, index: u32) -> Result<Self, DebugError> {
+        let walk = walk(scene, &thread.registers, index as usize + 1);
+        let frames = u32::try_from(walk.logical.len()).unwrap_or(u32::MAX);
+        let logical =
+            walk.logical.get(index as usize).ok_or(DebugError::NoSuchFrame { index, frames })?;
+        let physical = walk.physical[logical.physical].clone();
+        let source = logical.source.clone();
+        Ok(Self { scene, thread, physical, source, types: DerivedTypes::new(scene.symbols) })
+    }
+
+    fn is_innermost(&self) -> bool {
+        !self.physical.is_return && self.physical.pc == self.thread.registers.pc()
+    }
+
+    /// By its DWARF number, where this frame's value is known.
+    pub(crate) fn general(&self, number: u16) -> Option<u64> {
+        self.physical.registers.get(number)
+    }
+
+    /// A register that is only known for the innermost frame.
+    pub(crate) fn innermost(&self, name: &str) -> Option<u64> {
+        // Segment bases are the thread's, whatever the frame.
+        (self.is_innermost() || name.ends_with("_base")).then(|| self.thread.registers.get(name)).flatten()
+    }
+
+    /// Callees may change all of them, so that outer frames have none.
+    pub(crate) fn vectors(&self) -> Option<&VectorRegisters> {
+        self.thread.vectors.as_ref().filter(|_| self.is_innermost())
+    }
+
+    /// Arguments and locals, inner scopes first.
+    pub(crate) fn locals(&self) -> Vec<VariableInfo> {
+        self.source.as_ref().map_or_else(Vec::new, |source| self.scene.symbols.variables(source))
+    }
+
+    /// Globals and statics of the frame's source file.
+    pub(crate) fn globals(&self) -> Vec<VariableInfo> {
+        self.scene.symbols.globals(self.physical.code_address())
+    }
+
+    /// Where a variable is now.
+    pub(crate) fn place(&self, variable: &VariableInfo) -> Placed {
+        let type_ref = variable.type_ref;
+        if variable.declared_later {
+            return Placed::gone(type_ref, Absence::NotYetInitialised);
+        }
+        match self.scene.symbols.locate(variable, self) {
+            Ok(placement) => self.placed(type_ref, placement),
+            Err(_) => Placed::gone(type_ref, Absence::OptimisedOut),
+        }
+    }
+
+    fn placed(&self, type_ref: TypeRef, placement: Placement) -> Placed {
+        match placement {
+            Placement::Memory(address) => Placed::memory(type_ref, address),
+            Placement::Bytes(bytes) => Placed::computed(type_ref, bytes),
+            Placement::Register(number) => match (FrameContext::register(self, number), register_name(number)) {
+                (Some(bytes), Some(name)) => Placed::register(type_ref, &name, bytes),
+                _ => Placed::gone(type_ref, Absence::OptimisedOut),
+            },
+            Placement::Pieces(pieces) => match self.gather(&pieces) {
+                Some(bytes) => Placed::computed(type_ref, bytes),
+                None => Placed::gone(type_ref, Absence::OptimisedOut),
+            },
+            Placement::ImplicitPointer { target, offset } => self.implicit(type_ref, target, offset),
+            Placement::OptimisedOut => Placed::gone(type_ref, Absence::OptimisedOut),
+        }
+    }
+
+    /// Puts a value together that is in several places; `None` where a part is nowhere.
+    fn gather(&self, pieces: &[Piece]) -> Option<Vec<u8>> {
+        let mut gathered = Vec::new();
+        for piece in pieces {
+            // Parts of bytes are not made by any compiler for variables as a whole.
+            if !piece.bits.is_multiple_of(8) || !piece.first_bit.is_multiple_of(8) {
+                return None;
+            }
+            let (from, length) = ((piece.first_bit / 8) as usize, (piece.bits / 8) as usize);
+            if length > LARGEST_PIECE {
+                return None;
+            }
+            match &piece.kind {
+                PieceKind::Memory(address) => {
+                    let mut bytes = vec![0; length];
+                    self.scene.memory.read(address.wrapping_add(from as u64), &mut bytes).ok()?;
+                    gathered.extend(bytes);
+                }
+                PieceKind::Register(number) => {
+                    gathered.extend_from_slice(FrameContext::register(self, *number)?.get(from..from + length)?);
+                }
+                PieceKind::Bytes(bytes) => gathered.extend_from_slice(bytes.get(from..from + length)?),
+                PieceKind::OptimisedOut => return None,
+            }
+        }
+        Some(gathered)
+    }
+
+    /// A pointer that the compiler removed, to something that may be in memory all the same.
+    fn implicit(&self, type_ref: TypeRef, target: VariableHandle, offset: i64) -> Placed {
+        match self.scene.symbols.locate_handle(target, self) {
+            Ok(Placement::Memory(address)) => {
+                Placed::computed(type_ref, address.wrapping_add_signed(offset).to_le_bytes().to_vec())
+            }
+            _ => Placed::gone(type_ref, Absence::OptimisedOut),
+        }
+    }
+
+    /// Where the value of an expression is.
+    pub(crate) fn place_of(&self, text: &str) -> Result<Placed, ExpressionError> {
+        match Expression::parse(text)?.evaluate(self)? {
+            Evaluated::Value(placed) => Ok(placed),
+            Evaluated::Assignment { value, .. } => Ok(value),
+        }
+    }
+
+    /// Names of variables that begin with `prefix`.
+    pub(crate) fn names_with(&self, prefix: &str, limit: usize) -> Vec<String> {
+        let mut names = self.names();
+        names.retain(|name| name.starts_with(prefix));
+        names.truncate(limit);
+        names
+    }
+}
+
+/// As expressions write it.
+fn register_name(number: u16) -> Option<String> {
+    match number {
+        0..=16 => Some(GENERAL[usize::from(number)].to_owned()),
+        FIRST_XMM..FIRST_X87 => Some(format!("xmm{}", number - FIRST_XMM)),
+        FIRST_X87..=40 => Some(format!("st{}", number - FIRST_X87)),
+        _ => None,
+    }
+}
+
+impl FrameContext for FrameScope<'_> {
+    fn register(&self, number: u16) -> Option<Vec<u8>> {
+        match number {
+            0..=16 => self.general(number).map(|value| value.to_le_bytes().to_vec()),
+            FIRST_XMM..FIRST_X87 => {
+                let number = usize::from(number - FIRST_XMM);
+                let vectors = self.vectors()?;
+                vectors.ymm(number).map(Vec::from).or_else(|| vectors.xmm(number).map(Vec::from))
+            }
+            FIRST_X87..=40 => self.vectors()?.x87(usize::from(number - FIRST_X87)).map(Vec::from),
+            _ => None,
+        }
+    }
+
+    fn memory(&self) -> &dyn Memory {
+        self.scene.memory
+    }
+
+    fn tls_address(&self, module: ModuleId, offset: u64) -> Option<u64> {
+        let fs_base = self.thread.registers.fs_base();
+        self.scene.image.thread_local(module, offset, fs_base, self.scene.main, self.scene.memory)
+    }
+
+    fn cfa(&self) -> Option<u64> {
+        self.physical.cfa
+    }
+
+    fn pc(&self) -> u64 {
+        self.physical.code_address()
+    }
+}
+
+impl Scope for FrameScope<'_> {
+    fn variable(&self, name: &str) -> Option<Placed> {
+        let locals = self.locals();
+        // The innermost that is alive; one that is not yet, only where there is no other.
+        let named = || locals.iter().filter(|variable| variable.name == name);
+        if let Some(variable) = named().find(|variable| !variable.declared_later).or_else(|| named().next()) {
+            return Some(self.place(variable));
+        }
+        let global = self.scene.symbols.find_global(name, self.physical.code_address())?;
+        Some(self.place(&global))
+    }
+
+    fn register(&self, name: &str) -> Option<expression::Register> {
+        super::registers::named(self, name)
+    }
+
+    fn types(&self) -> &DerivedTypes<'_> {
+        &self.types
+    }
+
+    fn memory(&self) -> &dyn Memory {
+        self.scene.memory
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<_> = self.locals().into_iter().chain(self.globals()).map(|variable| variable.name).collect();
+        let mut seen = std::collections::HashSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        names
+    }
+}

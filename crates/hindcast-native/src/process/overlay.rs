@@ -1,0 +1,140 @@
+//! Breakpoint instructions, as an overlay over the program's own code: whoever reads the program's
+//! memory through [`CleanMemory`] never sees them.
+
+use std::collections::BTreeMap;
+
+use hindcast_symbols::{Memory, Unreadable};
+
+use crate::sys::ProcessMemory;
+
+const BREAKPOINT: u8 = 0xcc;
+
+/// The places whose first byte is replaced.
+#[derive(Debug, Default)]
+pub(crate) struct Overlay {
+    sites: BTreeMap<u64, Site>,
+    /// Whether the sites are out of the memory for a while.
+    lifted: bool,
+}
+
+#[derive(Debug)]
+struct Site {
+    original: u8,
+    /// How many want it there.
+    users: u32,
+}
+
+impl Overlay {
+    /// Puts a breakpoint at `address`, or counts one more user of the one that is there.
+    pub(crate) fn insert(&mut self, memory: &ProcessMemory, address: u64) -> Result<(), Unreadable> {
+        if let Some(site) = self.sites.get_mut(&address) {
+            site.users += 1;
+            return Ok(());
+        }
+        let mut original = [0];
+        memory.read(address, &mut original)?;
+        if !self.lifted {
+            memory.write(address, &[BREAKPOINT])?;
+        }
+        self.sites.insert(address, Site { original: original[0], users: 1 });
+        Ok(())
+    }
+
+    /// Counts one user less, and takes the breakpoint out when none is left.
+    pub(crate) fn remove(&mut self, memory: &ProcessMemory, address: u64) {
+        let Some(site) = self.sites.get_mut(&address) else { return };
+        site.users -= 1;
+        if site.users == 0 {
+            let original = site.original;
+            self.sites.remove(&address);
+            if !self.lifted {
+                // Fails only where the library was unloaded, and the breakpoint with it.
+                let _ = memory.write(address, &[original]);
+            }
+        }
+    }
+
+    pub(crate) fn contains(&self, address: u64) -> bool {
+        self.sites.contains_key(&address)
+    }
+
+    /// Forgets everything: the memory is gone, as after an exec.
+    pub(crate) fn clear(&mut self) {
+        self.sites.clear();
+        self.lifted = false;
+    }
+
+    /// Takes one site out of the memory for a moment.
+    pub(crate) fn lift(&self, memory: &ProcessMemory, address: u64) {
+        if let Some(site) = self.sites.get(&address) {
+            let _ = memory.write(address, &[site.original]);
+        }
+    }
+
+    /// Puts it back.
+    pub(crate) fn lower(&self, memory: &ProcessMemory, address: u64) {
+        if self.sites.contains_key(&address) && !self.lifted {
+            let _ = memory.write(address, &[BREAKPOINT]);
+        }
+    }
+
+    /// Takes all out, until [`lower_all`](Self::lower_all).
+    pub(crate) fn lift_all(&mut self, memory: &ProcessMemory) {
+        self.write_originals(memory);
+        self.lifted = true;
+    }
+
+    pub(crate) fn lower_all(&mut self, memory: &ProcessMemory) {
+        self.lifted = false;
+        for &address in self.sites.keys() {
+            let _ = memory.write(address, &[BREAKPOINT]);
+        }
+    }
+
+    /// Writes the program's own bytes, here or into a copy of the memory.
+    pub(crate) fn write_originals(&self, memory: &ProcessMemory) {
+        for (&address, site) in &self.sites {
+            let _ = memory.write(address, &[site.original]);
+        }
+    }
+
+    fn clean(&self, address: u64, bytes: &mut [u8]) {
+        let end = address.saturating_add(bytes.len() as u64);
+        for (&at, site) in self.sites.range(address..end) {
+            bytes[(at - address) as usize] = site.original;
+        }
+    }
+}
+
+/// A process's memory without our breakpoints.
+pub(crate) struct CleanMemory<'a> {
+    pub(crate) memory: &'a ProcessMemory,
+    pub(crate) overlay: &'a Overlay,
+}
+
+impl CleanMemory<'_> {
+    /// Reads as much as there is.
+    pub(crate) fn read_some(&self, address: u64, buffer: &mut [u8]) -> usize {
+        let count = self.memory.read_some(address, buffer);
+        self.overlay.clean(address, &mut buffer[..count]);
+        count
+    }
+
+    /// Writes without disturbing the breakpoints among the bytes.
+    pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> Result<(), Unreadable> {
+        // Data and breakpoints do not share bytes in any program that works; refuse to guess.
+        let end = address.saturating_add(bytes.len() as u64);
+        if self.overlay.sites.range(address..end).next().is_some() {
+            return Err(Unreadable(address));
+        }
+        self.memory.write(address, bytes)
+    }
+}
+
+impl Memory for CleanMemory<'_> {
+    fn read(&self, address: u64, buffer: &mut [u8]) -> Result<(), Unreadable> {
+        self.memory.read(address, buffer)?;
+        self.overlay.clean(address, buffer);
+        Ok(())
+    }
+}

@@ -1,0 +1,457 @@
+//! Threads: letting them go on, waiting, stopping them all.
+
+use libc::c_int;
+
+use super::{Ended, Halt, Process};
+use crate::sys::{
+    self, DebugRegisters, Event, GeneralRegisters, INTERRUPT_MARK, Resume, Running, SignalDetails, Stopped, Tid,
+    TraceError,
+};
+
+/// A thread of the process.
+pub(super) struct Task {
+    handle: Handle,
+    /// Something that happened while another thread's event was being told.
+    pub(super) pending: Option<Pending>,
+    /// What it is to receive when it goes on.
+    pub(super) signal: c_int,
+    /// How it was last resumed: after an event that nobody needs to hear of it goes on so.
+    how: Resume,
+    /// The breakpoint at this address was told of: it is not hit again before the thread moved.
+    pub(super) passed: Option<u64>,
+}
+
+enum Handle {
+    Running(Running),
+    Stopped(Stopped),
+    /// Only while it is turned from one into the other, or was killed.
+    Gone,
+}
+
+/// An event that waits to be told.
+#[derive(Debug)]
+pub(super) enum Pending {
+    Signal(SignalDetails),
+    Watch(Vec<usize>),
+}
+
+impl Task {
+    pub(super) fn stopped(handle: Stopped) -> Self {
+        Self { handle: Handle::Stopped(handle), pending: None, signal: 0, how: Resume::Continue, passed: None }
+    }
+
+    pub(super) fn running(handle: Running) -> Self {
+        Self { handle: Handle::Running(handle), pending: None, signal: 0, how: Resume::Continue, passed: None }
+    }
+
+    pub(super) fn handle(&self) -> Result<&Stopped, TraceError> {
+        match &self.handle {
+            Handle::Stopped(stopped) => Ok(stopped),
+            Handle::Running(_) | Handle::Gone => Err(TraceError::Gone),
+        }
+    }
+
+    pub(super) fn into_handle(self) -> Result<Stopped, TraceError> {
+        match self.handle {
+            Handle::Stopped(stopped) => Ok(stopped),
+            Handle::Running(_) | Handle::Gone => Err(TraceError::Gone),
+        }
+    }
+
+    pub(super) fn registers(&self) -> Result<GeneralRegisters, TraceError> {
+        self.handle()?.registers()
+    }
+
+    pub(super) fn set_registers(&mut self, registers: &GeneralRegisters) -> Result<(), TraceError> {
+        self.handle()?.set_registers(registers)
+    }
+
+    fn is_running(&self) -> bool {
+        matches!(self.handle, Handle::Running(_))
+    }
+
+    fn resume(&mut self, how: Resume) -> Result<(), TraceError> {
+        match std::mem::replace(&mut self.handle, Handle::Gone) {
+            Handle::Stopped(stopped) => {
+                let signal = std::mem::take(&mut self.signal);
+                self.how = how;
+                self.passed = None;
+                self.handle = Handle::Running(stopped.resume(how, signal)?);
+                Ok(())
+            }
+            other => {
+                self.handle = other;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Process {
+    /// Lets all threads go on until something is to be told. A thread that stands at a breakpoint
+    /// that was told of goes past it first.
+    pub(crate) fn run(&mut self) -> Result<Halt, TraceError> {
+        if let Some(halt) = self.pending_halt() {
+            return Ok(halt);
+        }
+        let at_breakpoints: Vec<_> = self
+            .tasks
+            .iter()
+            .filter(|(_, task)| task.passed.is_some_and(|address| self.overlay.contains(address)))
+            .map(|(&tid, _)| tid)
+            .collect();
+        for tid in at_breakpoints {
+            match self.step_alone(tid)? {
+                Halt::Stepped(_) => {}
+                halt => return Ok(halt),
+            }
+        }
+        for task in self.tasks.values_mut() {
+            resume_living(task, Resume::Continue)?;
+        }
+        self.wait()
+    }
+
+    /// Lets one thread execute one instruction. The others stand still, unless the instruction may
+    /// wait for them.
+    pub(crate) fn step(&mut self, tid: Tid) -> Result<Halt, TraceError> {
+        if let Some(halt) = self.pending_halt() {
+            return Ok(halt);
+        }
+        if self.is_at_system_call(tid)? {
+            self.step_with_others(tid)
+        } else {
+            self.step_alone(tid)
+        }
+    }
+
+    /// As [`step`](Self::step), with the other threads running meanwhile.
+    pub(crate) fn step_with_others(&mut self, tid: Tid) -> Result<Halt, TraceError> {
+        let here = self.registers(tid)?.pc();
+        if self.overlay.contains(here) {
+            // Out of the memory for a moment: nobody else may run past it meanwhile.
+            return self.step_alone(tid);
+        }
+        for (&other, task) in &mut self.tasks {
+            resume_living(task, if other == tid { Resume::Step } else { Resume::Continue })?;
+        }
+        self.wait()
+    }
+
+    fn step_alone(&mut self, tid: Tid) -> Result<Halt, TraceError> {
+        let here = self.registers(tid)?.pc();
+        let lifted = self.overlay.contains(here);
+        if lifted {
+            self.overlay.lift(&self.memory, here);
+        }
+        let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
+        let resumed = resume_living(task, Resume::Step);
+        let halt = resumed.and_then(|()| self.wait());
+        if lifted && self.ended.is_none() {
+            self.overlay.lower(&self.memory, here);
+        }
+        halt
+    }
+
+    fn is_at_system_call(&self, tid: Tid) -> Result<bool, TraceError> {
+        const SYSCALL: [u8; 2] = [0x0f, 0x05];
+        let mut code = [0; 2];
+        let count = self.memory().read_some(self.registers(tid)?.pc(), &mut code);
+        Ok(count == 2 && code == SYSCALL)
+    }
+
+    fn pending_halt(&mut self) -> Option<Halt> {
+        if let Some(ended) = self.ended {
+            return Some(Halt::Ended(ended));
+        }
+        self.tasks.iter_mut().find_map(|(&tid, task)| {
+            Some(match task.pending.take()? {
+                Pending::Signal(details) => Halt::Signal(tid, details),
+                Pending::Watch(slots) => Halt::Watch(tid, slots),
+            })
+        })
+    }
+
+    /// Waits for something to tell, and then stops all threads.
+    fn wait(&mut self) -> Result<Halt, TraceError> {
+        loop {
+            let event = match sys::wait_for_any() {
+                Ok(event) => event,
+                // The leader's end was taken along with an earlier wait.
+                Err(TraceError::Gone) => return Ok(self.over(Ended::Killed(libc::SIGKILL))),
+                Err(error) => return Err(error),
+            };
+            if let Some(halt) = self.consider(event)? {
+                if !matches!(halt, Halt::Ended(_)) {
+                    self.stop_all()?;
+                }
+                return Ok(match self.ended {
+                    Some(ended) => Halt::Ended(ended),
+                    None => halt,
+                });
+            }
+        }
+    }
+
+    fn over(&mut self, ended: Ended) -> Halt {
+        let ended = *self.ended.get_or_insert(ended);
+        self.tasks.clear();
+        Halt::Ended(ended)
+    }
+
+    /// Deals with an event, and returns what is to be told of it.
+    fn consider(&mut self, event: Event) -> Result<Option<Halt>, TraceError> {
+        match event {
+            Event::Exited(tid, code) => Ok(self.gone(tid, Ended::Exited(code))),
+            Event::Killed(tid, signal) => Ok(self.gone(tid, Ended::Killed(signal))),
+            Event::Signal(stopped, signal) if self.tasks.contains_key(&stopped.tid()) => {
+                self.signalled(stopped, signal)
+            }
+            Event::Signal(stopped, signal) => {
+                self.companions.resume(stopped, signal);
+                Ok(None)
+            }
+            Event::Stop(stopped, signal) => {
+                self.new_or_stopped(stopped, signal)?;
+                Ok(None)
+            }
+            Event::Clone(stopped, _) | Event::Other(stopped) => {
+                self.go_on(stopped)?;
+                Ok(None)
+            }
+            Event::Fork(stopped, child) => {
+                self.companions.expect(child);
+                self.go_on(stopped)?;
+                Ok(None)
+            }
+            Event::Vfork(stopped, child) => {
+                self.companions.expect(child);
+                if self.tasks.contains_key(&stopped.tid()) {
+                    // The child runs in this memory; our breakpoints would kill it.
+                    self.overlay.lift_all(&self.memory);
+                }
+                self.go_on(stopped)?;
+                Ok(None)
+            }
+            Event::VforkDone(stopped) => {
+                if self.tasks.contains_key(&stopped.tid()) {
+                    self.overlay.lower_all(&self.memory);
+                }
+                self.go_on(stopped)?;
+                Ok(None)
+            }
+            Event::Exec(stopped, _) if stopped.tid() == self.pid => self.executed(stopped).map(Some),
+            Event::Exec(stopped, _) => {
+                self.companions.resume(stopped, 0);
+                Ok(None)
+            }
+        }
+    }
+
+    fn gone(&mut self, tid: Tid, how: Ended) -> Option<Halt> {
+        if tid == self.pid {
+            return Some(self.over(how));
+        }
+        self.companions.forget(tid);
+        self.tasks.remove(&tid);
+        None
+    }
+
+    /// A thread goes on after an event that nobody needs to hear of.
+    fn go_on(&mut self, stopped: Stopped) -> Result<(), TraceError> {
+        let tid = stopped.tid();
+        match self.tasks.get_mut(&tid) {
+            Some(task) => {
+                task.handle = Handle::Stopped(stopped);
+                let how = task.how;
+                resume_living(task, how)
+            }
+            None => {
+                self.companions.resume(stopped, 0);
+                Ok(())
+            }
+        }
+    }
+
+    fn new_or_stopped(&mut self, stopped: Stopped, signal: c_int) -> Result<(), TraceError> {
+        let tid = stopped.tid();
+        if let Some(task) = self.tasks.get_mut(&tid) {
+            // The whole process is being stopped, by a signal that we let through: it stays so until
+            // it is told to go on. Our own interruptions come as SIGTRAP, and are asked for elsewhere.
+            task.handle = match signal {
+                libc::SIGTRAP => {
+                    task.handle = Handle::Stopped(stopped);
+                    let how = task.how;
+                    return resume_living(task, how);
+                }
+                _ => Handle::Running(stopped.listen()?),
+            };
+            return Ok(());
+        }
+        if self.is_thread(tid) {
+            self.adopt(stopped)?;
+            let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
+            return resume_living(task, Resume::Continue);
+        }
+        self.companions.begin(stopped, signal, &self.overlay, self.owned);
+        Ok(())
+    }
+
+    fn is_thread(&self, tid: Tid) -> bool {
+        !self.companions.expects(tid) && std::path::Path::new(&format!("/proc/{}/task/{}", self.pid.0, tid.0)).exists()
+    }
+
+    fn adopt(&mut self, stopped: Stopped) -> Result<(), TraceError> {
+        if !self.debug_registers.is_empty() {
+            self.debug_registers.apply(&stopped)?;
+        }
+        self.tasks.insert(stopped.tid(), Task::stopped(stopped));
+        Ok(())
+    }
+
+    fn executed(&mut self, stopped: Stopped) -> Result<Halt, TraceError> {
+        // All other threads are gone without a word, and so is the memory.
+        self.tasks.clear();
+        self.overlay.clear();
+        self.debug_registers = DebugRegisters::default();
+        self.memory = sys::ProcessMemory::open(self.pid)
+            .map_err(|source| TraceError::System { what: "cannot open the memory of the process", source })?;
+        let tid = stopped.tid();
+        self.tasks.insert(tid, Task::stopped(stopped));
+        Ok(Halt::Exec(tid))
+    }
+
+    fn signalled(&mut self, stopped: Stopped, signal: c_int) -> Result<Option<Halt>, TraceError> {
+        let tid = stopped.tid();
+        let halt = self.read_signal(&stopped, signal);
+        let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
+        task.handle = Handle::Stopped(stopped);
+        halt.map(Some)
+    }
+
+    /// What a signal stop means.
+    fn read_signal(&self, stopped: &Stopped, signal: c_int) -> Result<Halt, TraceError> {
+        let tid = stopped.tid();
+        let details = stopped.signal_details()?;
+        if signal == libc::SIGSTOP && details.value == Some(INTERRUPT_MARK) {
+            return Ok(Halt::Interrupted(tid));
+        }
+        if signal != libc::SIGTRAP {
+            return Ok(Halt::Signal(tid, details));
+        }
+        match details.code {
+            // The end of a step over a system call is told as TRAP_BRKPT; an int3 is SI_KERNEL.
+            libc::TRAP_HWBKPT | libc::TRAP_TRACE | libc::TRAP_BRKPT => {
+                // A step can end with the access that is watched.
+                let hits = if self.debug_registers.is_empty() { Vec::new() } else { DebugRegisters::hits(stopped)? };
+                if !hits.is_empty() {
+                    return Ok(Halt::Watch(tid, hits));
+                }
+                Ok(Halt::Stepped(tid))
+            }
+            libc::SI_KERNEL => {
+                let mut registers = stopped.registers()?;
+                let site = registers.pc().wrapping_sub(1);
+                if !self.overlay.contains(site) {
+                    return Ok(Halt::Signal(tid, details));
+                }
+                registers.set("rip", site);
+                stopped.set_registers(&registers)?;
+                Ok(Halt::Breakpoint(tid, site))
+            }
+            _ => Ok(Halt::Signal(tid, details)),
+        }
+    }
+
+    /// Stops every thread that runs. What happens to one meanwhile is told later.
+    pub(super) fn stop_all(&mut self) -> Result<(), TraceError> {
+        for task in self.tasks.values() {
+            if let Handle::Running(running) = &task.handle {
+                match running.interrupt() {
+                    Ok(()) | Err(TraceError::Gone) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        while self.tasks.values().any(Task::is_running) {
+            let event = match sys::wait_for_any() {
+                Ok(event) => event,
+                Err(TraceError::Gone) => {
+                    self.over(Ended::Killed(libc::SIGKILL));
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            };
+            self.hold(event)?;
+            if self.ended.is_some() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Deals with an event while everything is being stopped.
+    fn hold(&mut self, event: Event) -> Result<(), TraceError> {
+        match event {
+            Event::Signal(stopped, signal) if self.tasks.contains_key(&stopped.tid()) => {
+                let pending = match self.read_signal(&stopped, signal)? {
+                    Halt::Signal(_, details) => Some(Pending::Signal(details)),
+                    Halt::Watch(_, slots) => Some(Pending::Watch(slots)),
+                    // It stands before the breakpoint again, and hits it when it goes on, unless
+                    // that was removed by then. A step or an interruption needs no telling now.
+                    _ => None,
+                };
+                self.put(stopped, pending);
+                Ok(())
+            }
+            Event::Stop(stopped, signal) if self.tasks.contains_key(&stopped.tid()) => {
+                let _ = signal;
+                self.put(stopped, None);
+                Ok(())
+            }
+            Event::Stop(stopped, _) if self.is_thread(stopped.tid()) => self.adopt(stopped),
+            Event::Clone(stopped, _) | Event::Other(stopped) if self.tasks.contains_key(&stopped.tid()) => {
+                self.put(stopped, None);
+                Ok(())
+            }
+            Event::Fork(stopped, child) if self.tasks.contains_key(&stopped.tid()) => {
+                self.companions.expect(child);
+                self.put(stopped, None);
+                Ok(())
+            }
+            // A thread that waits for its vfork cannot be stopped before that is done.
+            other => self.consider(other).map(drop),
+        }
+    }
+
+    fn put(&mut self, stopped: Stopped, pending: Option<Pending>) {
+        if let Some(task) = self.tasks.get_mut(&stopped.tid()) {
+            task.handle = Handle::Stopped(stopped);
+            if pending.is_some() {
+                task.pending = pending;
+            }
+        }
+    }
+
+    /// For the end: everything but deaths is ignored.
+    pub(super) fn note_death(&mut self, event: Event) {
+        match event {
+            Event::Exited(tid, code) => drop(self.gone(tid, Ended::Exited(code))),
+            Event::Killed(tid, signal) => drop(self.gone(tid, Ended::Killed(signal))),
+            Event::Fork(_, child) | Event::Vfork(_, child) => sys::kill(child),
+            // Whatever it is, it does not outlive its signal.
+            Event::Signal(stopped, _) | Event::Stop(stopped, _) | Event::Other(stopped) => {
+                sys::kill(stopped.tid());
+            }
+            Event::Clone(..) | Event::VforkDone(_) | Event::Exec(..) => {}
+        }
+    }
+}
+
+/// Resumes a thread; one that was killed meanwhile tells so by its own event.
+fn resume_living(task: &mut Task, how: Resume) -> Result<(), TraceError> {
+    match task.resume(how) {
+        Ok(()) | Err(TraceError::Gone) => Ok(()),
+        Err(error) => Err(error),
+    }
+}

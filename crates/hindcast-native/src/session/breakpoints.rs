@@ -1,0 +1,444 @@
+//! The user's breakpoints: what was asked for, and where that is in the program.
+
+use std::collections::BTreeMap;
+
+use hindcast_core::debug::{
+    Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, DebugError, ExceptionBreakpoint, Location,
+    Place, RuntimeAddr, Trigger,
+};
+use hindcast_symbols::{
+    FunctionPattern, Symbols,
+    expression::{Expression, Template},
+};
+
+use super::{Session, exceptions::ExceptionKind, watch::Watching};
+use crate::look::file_name;
+
+/// All breakpoints of a session.
+#[derive(Debug, Default)]
+pub(super) struct Breakpoints {
+    last: u32,
+    entries: BTreeMap<BreakpointId, Entry>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) trigger: Trigger,
+    /// Read once, evaluated at every hit.
+    pub(super) condition: Option<Expression>,
+    pub(super) template: Option<Template>,
+    pub(super) exception: Option<ExceptionKind>,
+    /// Where it is, when it is anywhere.
+    pub(super) targets: Vec<Location>,
+    /// Whether its breakpoint instructions are in the program.
+    inserted: bool,
+    pub(super) note: Option<String>,
+    pub(super) watching: Option<Watching>,
+    pub(super) hit_count: u64,
+    pub(super) notifications_sent: u64,
+}
+
+/// What a place means in the program as it is.
+#[derive(Debug, Default)]
+pub(super) struct Resolved {
+    pub(super) targets: Vec<Location>,
+    /// What is to be said of it; why there is nothing, where there is nothing.
+    pub(super) note: Option<String>,
+}
+
+/// So many places at most; a regular expression may match everything.
+const MOST_TARGETS: usize = 1000;
+
+impl Breakpoints {
+    pub(super) fn get(&self, id: BreakpointId) -> Result<&Entry, DebugError> {
+        self.entries.get(&id).ok_or(DebugError::NoSuchBreakpoint(id))
+    }
+
+    pub(super) fn get_mut(&mut self, id: BreakpointId) -> Result<&mut Entry, DebugError> {
+        self.entries.get_mut(&id).ok_or(DebugError::NoSuchBreakpoint(id))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (BreakpointId, &Entry)> {
+        self.entries.iter().map(|(&id, entry)| (id, entry))
+    }
+
+    /// Those with a breakpoint instruction at `address`.
+    pub(super) fn at(&self, address: u64) -> Vec<BreakpointId> {
+        self.iter()
+            .filter(|(_, entry)| entry.inserted && entry.targets.iter().any(|target| target.address.0 == address))
+            .map(|(id, _)| id)
+            .collect()
+    }
+
+    pub(super) fn is_at(&self, address: u64) -> bool {
+        !self.at(address).is_empty()
+    }
+
+    /// The one that stops at a signal.
+    pub(super) fn signal(&mut self, signal: i32) -> Option<BreakpointId> {
+        let (&id, entry) = self.entries.iter_mut().find(|(_, entry)| {
+            entry.is_enabled() && entry.exception == Some(ExceptionKind::Signal(signal))
+        })?;
+        entry.hit_count += 1;
+        Some(id)
+    }
+
+    /// The breakpoint as it is told.
+    pub(super) fn describe(&self, id: BreakpointId) -> Result<Breakpoint, DebugError> {
+        self.get(id).map(|entry| entry.describe(id))
+    }
+
+    pub(super) fn all(&self) -> Vec<Breakpoint> {
+        self.iter().map(|(id, entry)| entry.describe(id)).collect()
+    }
+}
+
+impl Entry {
+    fn new(trigger: Trigger) -> Result<Self, DebugError> {
+        let mut entry = Self {
+            trigger,
+            condition: None,
+            template: None,
+            exception: None,
+            targets: Vec::new(),
+            inserted: false,
+            note: None,
+            watching: None,
+            hit_count: 0,
+            notifications_sent: 0,
+        };
+        entry.read_texts()?;
+        Ok(entry)
+    }
+
+    /// Reads condition, message and exception, so that a mistake is told at once.
+    fn read_texts(&mut self) -> Result<(), DebugError> {
+        let (condition, message) = match &self.trigger {
+            Trigger::Code(code) => (&code.condition, &code.log_message),
+            Trigger::Watch(watch) => (&watch.condition, &None),
+            Trigger::Exception(exception) => {
+                self.exception = Some(ExceptionKind::read(&exception.exception_type)?);
+                (&None, &None)
+            }
+        };
+        self.condition = condition.as_deref().map(Expression::parse).transpose().map_err(failed)?;
+        if self.condition.as_ref().is_some_and(Expression::writes) {
+            let hint = "a condition cannot assign · hint: compare with `==`";
+            return Err(DebugError::BreakpointFailed(hint.into()));
+        }
+        self.template = message.as_deref().map(Template::parse).transpose().map_err(failed)?;
+        Ok(())
+    }
+
+    pub(super) fn is_enabled(&self) -> bool {
+        match &self.trigger {
+            Trigger::Code(code) => code.enabled,
+            Trigger::Watch(watch) => watch.enabled,
+            Trigger::Exception(exception) => exception.enabled,
+        }
+    }
+
+    fn describe(&self, id: BreakpointId) -> Breakpoint {
+        let needs_place = match (&self.trigger, &self.exception) {
+            (Trigger::Exception(_), Some(ExceptionKind::Signal(_))) | (Trigger::Watch(_), _) => false,
+            _ => true,
+        };
+        let binding = if needs_place && self.targets.is_empty() {
+            Binding::Pending { reason: self.note.clone().unwrap_or_default() }
+        } else {
+            Binding::Bound { locations: self.targets.clone(), note: self.note.clone() }
+        };
+        Breakpoint {
+            id,
+            trigger: self.trigger.clone(),
+            binding,
+            hit_count: self.hit_count,
+            notifications_sent: self.notifications_sent,
+        }
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> DebugError {
+    DebugError::BreakpointFailed(error.to_string())
+}
+
+impl Session {
+    pub(super) fn added(&mut self, trigger: Trigger) -> Result<Breakpoint, DebugError> {
+        let mut entry = Entry::new(trigger)?;
+        match &entry.trigger {
+            Trigger::Code(CodeBreakpoint { place: Place::Address(address), .. }) => {
+                self.check_code(*address)?;
+            }
+            Trigger::Watch(watch) => {
+                let watching = self.watch(&watch.clone())?;
+                entry.targets = vec![Location { address: RuntimeAddr(watching.address), ..Location::default() }];
+                entry.watching = Some(watching);
+            }
+            _ => {}
+        }
+        self.breakpoints.last += 1;
+        let id = BreakpointId(self.breakpoints.last);
+        self.breakpoints.entries.insert(id, entry);
+        self.bind(id)?;
+        self.breakpoints.describe(id)
+    }
+
+    fn check_code(&self, address: RuntimeAddr) -> Result<(), DebugError> {
+        let mapping = self.mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address.0));
+        match mapping {
+            Some(mapping) if mapping.permissions.contains('x') => Ok(()),
+            Some(mapping) => Err(DebugError::BreakpointFailed(format!(
+                "{address} is data ({} {}), not code · hint: `debugger/disassemble` shows where code is",
+                mapping.permissions, mapping.name
+            ))),
+            None => Err(DebugError::BreakpointFailed(format!(
+                "nothing is mapped at {address} · hint: `debugger/get_modules` shows what is"
+            ))),
+        }
+    }
+
+    /// Puts a breakpoint where it belongs by now, and takes it from where it does not.
+    fn bind(&mut self, id: BreakpointId) -> Result<(), DebugError> {
+        let entry = self.breakpoints.get(id)?;
+        if entry.watching.is_some() {
+            return Ok(());
+        }
+        let resolved = match (&entry.trigger, &entry.exception) {
+            (Trigger::Code(code), _) => self.resolve(&code.place),
+            (Trigger::Exception(exception), Some(kind)) => self.resolve_exception(kind, exception),
+            _ => Resolved::default(),
+        };
+        self.take_out(id)?;
+        let entry = self.breakpoints.get_mut(id)?;
+        entry.targets = resolved.targets;
+        entry.note = resolved.note;
+        if entry.is_enabled() {
+            self.put_in(id)?;
+        }
+        Ok(())
+    }
+
+    fn resolve_exception(&self, kind: &ExceptionKind, wanted: &ExceptionBreakpoint) -> Resolved {
+        let functions = kind.functions(wanted);
+        let mut targets = Vec::new();
+        for name in functions {
+            let mut addresses = self.symbols.symbol_addresses(name);
+            if addresses.is_empty() {
+                // Rust mangles even what has a fixed name.
+                let mangled = self.symbols.functions_named(&FunctionPattern::Exact((*name).into()), 4);
+                addresses.extend(mangled.iter().map(|target| target.address));
+            }
+            targets.extend(addresses.into_iter().map(|address| self.location(address)));
+        }
+        let note = (targets.is_empty() && !functions.is_empty())
+            .then(|| format!("nothing that is loaded can raise it (`{}` is missing)", functions[0]));
+        Resolved { targets, note }
+    }
+
+    /// Inserts the breakpoint instructions of an enabled breakpoint.
+    fn put_in(&mut self, id: BreakpointId) -> Result<(), DebugError> {
+        let entry = self.breakpoints.get(id)?;
+        if entry.inserted || self.process.ended().is_some() {
+            return Ok(());
+        }
+        let addresses: Vec<_> = entry.targets.iter().map(|target| target.address.0).collect();
+        self.insert_all(&addresses)?;
+        self.breakpoints.get_mut(id)?.inserted = true;
+        Ok(())
+    }
+
+    fn take_out(&mut self, id: BreakpointId) -> Result<(), DebugError> {
+        let entry = self.breakpoints.get_mut(id)?;
+        if std::mem::take(&mut entry.inserted) {
+            for target in &entry.targets {
+                self.process.remove_breakpoint(target.address.0);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn changed(&mut self, id: BreakpointId, change: BreakpointChange) -> Result<Breakpoint, DebugError> {
+        let before = self.breakpoints.get(id)?.trigger.clone();
+        let mut trigger = before.clone();
+        let unless_empty = |text: String| (!text.trim().is_empty()).then_some(text);
+        match &mut trigger {
+            Trigger::Code(code) => {
+                code.enabled = change.enabled.unwrap_or(code.enabled);
+                code.hit_count = change.hit_count.unwrap_or(code.hit_count);
+                code.hit_count_multiple = change.hit_count_multiple.unwrap_or(code.hit_count_multiple);
+                code.max_notifications = change.max_notifications.unwrap_or(code.max_notifications);
+                if let Some(condition) = change.condition {
+                    code.condition = unless_empty(condition);
+                }
+                if let Some(message) = change.log_message {
+                    code.log_message = unless_empty(message);
+                }
+            }
+            Trigger::Watch(watch) => {
+                watch.enabled = change.enabled.unwrap_or(watch.enabled);
+                if let Some(condition) = change.condition {
+                    watch.condition = unless_empty(condition);
+                }
+            }
+            Trigger::Exception(exception) => exception.enabled = change.enabled.unwrap_or(exception.enabled),
+        }
+        let entry = self.breakpoints.get_mut(id)?;
+        entry.trigger = trigger;
+        if let Err(error) = entry.read_texts() {
+            entry.trigger = before;
+            entry.read_texts()?;
+            return Err(error);
+        }
+        match entry.is_enabled() {
+            true => self.put_in_or_watch(id)?,
+            false => self.take_out_or_unwatch(id)?,
+        }
+        self.breakpoints.describe(id)
+    }
+
+    fn put_in_or_watch(&mut self, id: BreakpointId) -> Result<(), DebugError> {
+        match self.breakpoints.get(id)?.watching {
+            Some(_) => self.resume_watching(id),
+            None => self.put_in(id),
+        }
+    }
+
+    fn take_out_or_unwatch(&mut self, id: BreakpointId) -> Result<(), DebugError> {
+        match self.breakpoints.get(id)?.watching {
+            Some(_) => self.suspend_watching(id),
+            None => self.take_out(id),
+        }
+    }
+
+    pub(super) fn removed(&mut self, id: BreakpointId) -> Result<(), DebugError> {
+        self.take_out_or_unwatch(id)?;
+        self.breakpoints.entries.remove(&id);
+        Ok(())
+    }
+
+    /// Libraries came or went: breakpoints may bind now, or elsewhere.
+    pub(super) fn rebind(&mut self) -> Result<(), DebugError> {
+        let ids: Vec<_> = self.breakpoints.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            self.bind(id)?;
+        }
+        Ok(())
+    }
+
+    /// After an exec: nothing of ours is in the memory any more.
+    pub(super) fn forget_insertions(&mut self) {
+        for entry in self.breakpoints.entries.values_mut() {
+            entry.inserted = false;
+            entry.watching = None;
+        }
+        self.breakpoints.entries.retain(|_, entry| !matches!(entry.trigger, Trigger::Watch(_)));
+    }
+
+    /// What a place means in the program as it is.
+    pub(super) fn resolve(&self, place: &Place) -> Resolved {
+        match place {
+            Place::Address(address) => Resolved { targets: vec![self.location(address.0)], note: None },
+            Place::Line { file, line } => self.resolve_line(file, *line),
+            Place::Function(name) => self.resolve_function(name),
+            Place::Statement { file, text } => self.resolve_statement(file, text),
+        }
+    }
+
+    fn resolve_line(&self, file: &str, line: u32) -> Resolved {
+        let found = self.symbols.addresses_of_line(file, line);
+        let targets: Vec<_> =
+            found.targets.iter().take(MOST_TARGETS).map(|target| self.location(target.address)).collect();
+        let note = match (targets.first().and_then(|target| target.line), found.nearest.as_slice()) {
+            (Some(bound), _) if bound != line => {
+                Some(format!("line {line} has no code; moved to line {bound}"))
+            }
+            (Some(_), _) => None,
+            (None, []) => Some(format!(
+                "no loaded symbols name the file `{file}`{}; it binds when a library with it is loaded",
+                self.nearest_file(file)
+            )),
+            (None, nearest) => {
+                let lines: Vec<_> = nearest.iter().map(u32::to_string).collect();
+                Some(format!("line {line} of `{file}` has no code; the nearest lines that have: {}", lines.join(", ")))
+            }
+        };
+        Resolved { targets, note }
+    }
+
+    fn nearest_file(&self, file: &str) -> String {
+        let name = file_name(file);
+        match self.symbols.source_files(&name, 3).first() {
+            Some(similar) => format!(" (there is `{similar}`)"),
+            None => String::new(),
+        }
+    }
+
+    fn resolve_function(&self, name: &str) -> Resolved {
+        let pattern = match FunctionPattern::read(name) {
+            Ok(pattern) => pattern,
+            Err(error) => return Resolved { targets: Vec::new(), note: Some(error.to_string()) },
+        };
+        let found = self.symbols.functions_named(&pattern, MOST_TARGETS);
+        let mut targets: Vec<_> = found.iter().map(|target| self.location(target.address)).collect();
+        targets.dedup_by_key(|target| target.address);
+        let note = targets.is_empty().then(|| {
+            let similar = self.symbols.complete_function(name.rsplit("::").next().unwrap_or(name), 3);
+            let hint = if similar.is_empty() { String::new() } else { format!(" (there is `{}`)", similar.join("`, `")) };
+            format!("no loaded symbols name a function `{name}`{hint}; it binds when a library with it is loaded")
+        });
+        Resolved { targets, note }
+    }
+
+    fn resolve_statement(&self, file: &str, text: &str) -> Resolved {
+        let Some(path) = self.symbols.find_source(file) else {
+            return self.resolve_line(file, 1).without_targets();
+        };
+        let Ok(source) = std::fs::read(&*path) else {
+            let note = format!("cannot read `{path}` to look for the statement · hint: use `line` instead");
+            return Resolved { targets: Vec::new(), note: Some(note) };
+        };
+        let squeezed = |text: &str| text.split_whitespace().collect::<String>();
+        let wanted = squeezed(text);
+        let source = String::from_utf8_lossy(&source);
+        let lines = (1..).zip(source.lines()).filter(|(_, line)| squeezed(line).contains(&wanted));
+        let mut resolved = Resolved::default();
+        for (line, _) in lines.take(20) {
+            let at_line = self.resolve_line(&path, line);
+            resolved.targets.extend(at_line.targets);
+            resolved.note = resolved.note.or(at_line.note);
+        }
+        resolved.targets.sort_by_key(|target| target.address);
+        resolved.targets.dedup_by_key(|target| target.address);
+        if resolved.targets.is_empty() && resolved.note.is_none() {
+            resolved.note = Some(format!("no line of `{path}` contains `{text}`"));
+        }
+        resolved
+    }
+
+    /// All that is known of an address of code.
+    pub(super) fn location(&self, address: u64) -> Location {
+        let place = self.symbols.place(address);
+        Location {
+            file: place.file.as_deref().map(str::to_owned),
+            line: place.line,
+            column: place.column,
+            function: place.function,
+            module: self.image.at(address).map(|loaded| file_name(&loaded.path)),
+            address: RuntimeAddr(address),
+        }
+    }
+}
+
+impl Resolved {
+    fn without_targets(self) -> Self {
+        Self { targets: Vec::new(), ..self }
+    }
+}
+
+/// The executable's `main`: that of the source where there is one, not the start-up code's.
+pub(super) fn main_function(symbols: &Symbols) -> Option<u64> {
+    let found = symbols.functions_named(&FunctionPattern::Exact("main".into()), 20);
+    let with_source = found.iter().find(|target| target.line.is_some() && !target.inlined);
+    with_source.or(found.first()).map(|target| target.address)
+}

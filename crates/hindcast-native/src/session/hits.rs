@@ -1,0 +1,153 @@
+//! What happens when a thread gets to one of the user's breakpoints.
+
+use hindcast_core::debug::{BreakpointId, DebugError, OutputStream, Stop, StopReason, Trigger, ValueLimits};
+
+use super::{Session, movement::Verdict};
+use crate::{look::FrameScope, sys::Tid};
+
+/// Whether a breakpoint instruction is the user's business.
+#[derive(Debug)]
+pub(super) enum Hit {
+    Stop(Box<Stop>),
+    /// No breakpoint there, or none that wants to stop.
+    Nothing,
+}
+
+/// What a condition came to.
+enum Condition {
+    True,
+    False,
+    Failed(String),
+}
+
+impl Session {
+    /// Counts hits, writes log messages, and says whether to stop.
+    pub(super) fn hits_at(&mut self, tid: Tid, address: u64) -> Result<Hit, DebugError> {
+        let mut stopping = Vec::new();
+        let mut details = Vec::new();
+        let mut exception = None;
+        for id in self.breakpoints.at(address) {
+            match &self.breakpoints.get(id)?.trigger {
+                Trigger::Code(_) => {
+                    if let Some(detail) = self.code_hit(tid, id)? {
+                        stopping.push(id);
+                        details.extend(detail);
+                    }
+                }
+                Trigger::Exception(wanted) => {
+                    let wanted = wanted.clone();
+                    let Some(kind) = self.breakpoints.get(id)?.exception.clone() else { continue };
+                    let function = self.location(address).function.unwrap_or_default();
+                    if let Some(raised) = self.raised(tid, &kind, &wanted, &function) {
+                        self.breakpoints.get_mut(id)?.hit_count += 1;
+                        exception = Some(raised);
+                        stopping.push(id);
+                    }
+                }
+                Trigger::Watch(_) => {}
+            }
+        }
+        if stopping.is_empty() {
+            return Ok(Hit::Nothing);
+        }
+        self.process.pass_breakpoint(tid);
+        let reason = if exception.is_some() { StopReason::Exception } else { StopReason::Breakpoint };
+        let mut stop = self.stop_at(tid, reason);
+        if let Some(raised) = &exception {
+            let message = raised.message.as_deref().unwrap_or("no message");
+            details.push(format!("{}: {message}", raised.exception_type));
+        }
+        stop.detail = (!details.is_empty()).then(|| details.join("; "));
+        stop.exception = exception;
+        self.remove_temporary(&stopping)?;
+        stop.breakpoints = stopping;
+        Ok(Hit::Stop(Box::new(stop)))
+    }
+
+    /// `Some` where it stops, with what is to be said of that.
+    fn code_hit(&mut self, tid: Tid, id: BreakpointId) -> Result<Option<Option<String>>, DebugError> {
+        let complaint = match self.condition(tid, id)? {
+            Condition::False => return Ok(None),
+            Condition::True => None,
+            Condition::Failed(reason) => Some(reason),
+        };
+        let entry = self.breakpoints.get_mut(id)?;
+        entry.hit_count += 1;
+        let hits = entry.hit_count;
+        let Trigger::Code(code) = &entry.trigger else { return Ok(None) };
+        let counts = hits >= code.hit_count
+            && (code.hit_count_multiple == 0 || hits.is_multiple_of(code.hit_count_multiple));
+        if complaint.is_some() {
+            return Ok(Some(complaint));
+        }
+        if !counts {
+            return Ok(None);
+        }
+        if entry.template.is_none() {
+            return Ok(Some(None));
+        }
+        if code.max_notifications == 0 || entry.notifications_sent < code.max_notifications {
+            self.log_hit(tid, id)?;
+        }
+        Ok(None)
+    }
+
+    pub(super) fn condition_holds(&mut self, tid: Tid, id: BreakpointId) -> Result<bool, DebugError> {
+        Ok(!matches!(self.condition(tid, id)?, Condition::False))
+    }
+
+    fn condition(&self, tid: Tid, id: BreakpointId) -> Result<Condition, DebugError> {
+        let Some(condition) = &self.breakpoints.get(id)?.condition else { return Ok(Condition::True) };
+        let result = self.with_scope(tid, 0, |scope: &FrameScope<'_>| condition.is_true(scope))?;
+        Ok(match result {
+            Ok(true) => Condition::True,
+            Ok(false) => Condition::False,
+            // Stopping tells the user of the mistake; going on would hide it for ever.
+            Err(error) => Condition::Failed(format!("the condition of breakpoint {id} fails: {error}")),
+        })
+    }
+
+    fn log_hit(&mut self, tid: Tid, id: BreakpointId) -> Result<(), DebugError> {
+        let Some(template) = &self.breakpoints.get(id)?.template else { return Ok(()) };
+        let mut text = self.with_scope(tid, 0, |scope: &FrameScope<'_>| template.render(scope, ValueLimits::default()))?;
+        text.push('\n');
+        self.log.push(OutputStream::Log, text.as_bytes());
+        self.breakpoints.get_mut(id)?.notifications_sent += 1;
+        Ok(())
+    }
+
+    fn remove_temporary(&mut self, ids: &[BreakpointId]) -> Result<(), DebugError> {
+        for &id in ids {
+            if let Trigger::Code(code) = &self.breakpoints.get(id)?.trigger
+                && code.temporary
+            {
+                self.removed(id)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn judge_watch(&mut self, tid: Tid, slots: &[usize]) -> Result<Verdict, DebugError> {
+        let mut stopping = Vec::new();
+        let mut details = Vec::new();
+        let watching: Vec<_> = self
+            .breakpoints
+            .iter()
+            .filter(|(_, entry)| entry.watching.as_ref().is_some_and(|watching| watching.is_hit_by(slots)))
+            .map(|(id, _)| id)
+            .collect();
+        for id in watching {
+            if let Some(detail) = self.watch_hit(tid, id)? {
+                stopping.push(id);
+                details.push(detail);
+            }
+        }
+        if stopping.is_empty() {
+            return Ok(Verdict::Stepped(tid));
+        }
+        let mut stop = self.stop_at(tid, StopReason::Watchpoint);
+        stop.breakpoints = stopping;
+        stop.detail = Some(details.join("; "));
+        Ok(Verdict::Stop(Box::new(stop)))
+    }
+}

@@ -1,0 +1,277 @@
+//! Beginning a session: starting a program, or taking hold of a running one.
+
+use std::{
+    ffi::{CString, OsStr},
+    fs::File,
+    io::{Seek, SeekFrom, Write},
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStrExt, fs::PermissionsExt},
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use hindcast_core::debug::{AttachRequest, DebugError, HowBegun, LaunchRequest, Stdin, StopAtEntry, StopReason, Target};
+use jiff::Timestamp;
+
+use super::{
+    Session,
+    breakpoints::main_function,
+    movement::{Begun, Plan},
+    system,
+};
+use crate::{
+    look::file_name,
+    output::Pump,
+    process::Process,
+    sys::{self, SpawnError, SpawnPlan, Terminal, Tid, TraceError},
+};
+
+impl Session {
+    pub(crate) fn launch(request: &LaunchRequest) -> Result<Self, DebugError> {
+        let program = find_program(&request.program, request.cwd.as_deref())?;
+        let io = |error: std::io::Error| DebugError::System(format!("cannot open a terminal for the program: {error}"));
+        let stdout = Terminal::open().map_err(io)?;
+        let stderr = Terminal::open().map_err(io)?;
+        let stdin = input(&request.stdin, &stdout)?;
+        let plan = SpawnPlan {
+            program: c_text(program.as_os_str())?,
+            arguments: std::iter::once(program.as_os_str())
+                .chain(request.args.iter().map(OsStr::new))
+                .map(c_text)
+                .collect::<Result<_, _>>()?,
+            environment: environment(request)?,
+            folder: request.cwd.as_ref().map(|folder| c_text(folder.as_os_str())).transpose()?,
+            stdin,
+            stdout: stdout.slave,
+            stderr: stderr.slave,
+        };
+        let leader = sys::spawn(&plan).map_err(|error| not_started(error, &program, request.cwd.as_deref()))?;
+        // Ours is the last hold on the terminals' other ends: they close when the program is gone.
+        drop(plan);
+        let process = Process::launched(leader).map_err(system)?;
+        let pump = Pump::start(stdout.master, stderr.master, request.output.clone()).map_err(io)?;
+        let mut session =
+            Self::new(process, HowBegun::Launch, request.output.clone(), Some(pump), request.stop_at_entry)?;
+        session.target.args.clone_from(&request.args);
+        session.target.executable = program.to_string_lossy().into_owned();
+        Ok(session)
+    }
+
+    pub(crate) fn attach(request: &AttachRequest) -> Result<Self, DebugError> {
+        let pid = i32::try_from(request.pid).map_err(|_| DebugError::ProcessNotFound(request.pid))?;
+        let process = Process::attach(Tid(pid)).map_err(|error| not_attached(error, request.pid))?;
+        Self::new(process, HowBegun::Attach, request.output.clone(), None, StopAtEntry::No)
+    }
+
+    fn new(
+        process: Process,
+        how: HowBegun,
+        log: Arc<hindcast_core::debug::OutputLog>,
+        pump: Option<Pump>,
+        entry: StopAtEntry,
+    ) -> Result<Self, DebugError> {
+        let pid = process.pid();
+        let executable = sys::executable(pid).unwrap_or_default().to_string_lossy().into_owned();
+        let target = Target {
+            pid: pid.0.unsigned_abs(),
+            name: file_name(&executable),
+            executable,
+            args: sys::command_line(pid).unwrap_or_default().into_iter().skip(1).collect(),
+            cwd: sys::current_folder(pid).unwrap_or_default().to_string_lossy().into_owned(),
+            how,
+            since: Timestamp::now(),
+            runtime: None,
+        };
+        let mut session = Self {
+            target,
+            current: pid,
+            process,
+            symbols: hindcast_symbols::Symbols::new(),
+            image: crate::image::Image::default(),
+            mappings: Vec::new(),
+            main: None,
+            library_event: None,
+            breakpoints: super::breakpoints::Breakpoints::default(),
+            plan: None,
+            last_stop: None,
+            pump,
+            log,
+            entry,
+            source_exists: std::cell::RefCell::default(),
+        };
+        session.update_image()?;
+        session.watch_libraries();
+        session.target.runtime = session.symbols.producer();
+        Ok(session)
+    }
+
+    pub(super) fn begin(&mut self) -> Result<Begun, DebugError> {
+        let entry = |session: &mut Self| {
+            let current = session.current;
+            Begun::Stands(session.stop_at(current, StopReason::Entry))
+        };
+        if self.target.how != HowBegun::Launch {
+            return Ok(entry(self));
+        }
+        match self.entry {
+            StopAtEntry::Loader => Ok(entry(self)),
+            StopAtEntry::No => Ok(Begun::Goes(Plan::Run)),
+            StopAtEntry::Main => match main_function(&self.symbols).or_else(|| self.first_instruction()) {
+                Some(address) => {
+                    self.insert_all(&[address])?;
+                    Ok(Begun::Goes(Plan::RunTo { addresses: vec![address], reason: StopReason::Entry }))
+                }
+                None => Ok(entry(self)),
+            },
+        }
+    }
+
+    /// Where the program itself begins, after the dynamic linker.
+    fn first_instruction(&self) -> Option<u64> {
+        let auxiliary = sys::auxiliary_vector(self.process.pid()).ok()?;
+        auxiliary.into_iter().find_map(|(kind, value)| (kind == libc::AT_ENTRY).then_some(value))
+    }
+
+    /// Looks at what is mapped now; breakpoints bind anew when that changed.
+    pub(super) fn update_image(&mut self) -> Result<(), DebugError> {
+        self.mappings = sys::mappings(self.process.pid()).unwrap_or_default();
+        let memory = self.process.memory();
+        let changed = self.image.update(&self.mappings, &memory, &mut self.symbols);
+        if !changed {
+            return Ok(());
+        }
+        let executable = sys::executable(self.process.pid()).unwrap_or_default();
+        self.main =
+            self.image.iter().find(|loaded| Path::new(&loaded.path) == executable).map(|loaded| loaded.module);
+        self.rebind()
+    }
+
+    /// The dynamic linker calls a function of its own whenever something was loaded or unloaded.
+    fn watch_libraries(&mut self) {
+        let Some(&address) = self.symbols.symbol_addresses("_dl_debug_state").first() else { return };
+        if self.process.insert_breakpoint(address).is_ok() {
+            self.library_event = Some(address);
+        }
+    }
+
+    /// The process runs another program now.
+    pub(super) fn executed(&mut self, tid: Tid) -> Result<(), DebugError> {
+        self.current = tid;
+        self.library_event = None;
+        self.forget_insertions();
+        self.image.clear(&mut self.symbols);
+        let executable = sys::executable(self.process.pid()).unwrap_or_default().to_string_lossy().into_owned();
+        self.target.name = file_name(&executable);
+        self.target.executable = executable;
+        self.update_image()?;
+        self.watch_libraries();
+        self.target.runtime = self.symbols.producer();
+        Ok(())
+    }
+}
+
+/// The file to execute; a bare name is looked for as a shell would.
+fn find_program(program: &Path, folder: Option<&Path>) -> Result<PathBuf, DebugError> {
+    let failed = |reason: &str, hint: &str| {
+        DebugError::LaunchFailed(format!("cannot start `{}`: {reason} · hint: {hint}", program.display()))
+    };
+    let given = if program.components().count() == 1 && !program.is_absolute() {
+        // Beside where it is to run first: a program that was just built there is what is meant.
+        let here = folder.map_or_else(|| program.to_owned(), |folder| folder.join(program));
+        let in_path = std::env::var_os("PATH").and_then(|path| {
+            std::env::split_paths(&path).map(|folder| folder.join(program)).find(|candidate| is_executable(candidate))
+        });
+        if here.is_file() { here } else { in_path.unwrap_or(here) }
+    } else if program.is_relative() {
+        let from_folder = folder.map(|folder| folder.join(program)).filter(|path| path.exists());
+        from_folder.unwrap_or_else(|| program.to_owned())
+    } else {
+        program.to_owned()
+    };
+    let path = std::path::absolute(&given).map_err(|error| failed(&error.to_string(), "give an absolute path"))?;
+    match path.metadata() {
+        Err(_) => Err(failed("there is no such file", "build it first, or give its absolute path")),
+        Ok(data) if data.is_dir() => Err(failed("it is a folder", "give the path of the executable in it")),
+        Ok(_) if !is_executable(&path) => {
+            Err(failed("it is not executable", "give the path of the compiled program, or `chmod +x` it"))
+        }
+        Ok(_) => Ok(path),
+    }
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}
+
+fn input(stdin: &Stdin, terminal: &Terminal) -> Result<OwnedFd, DebugError> {
+    let failed = |error: std::io::Error| DebugError::LaunchFailed(format!("cannot prepare its input: {error}"));
+    match stdin {
+        Stdin::Terminal => terminal.slave.try_clone().map_err(failed),
+        Stdin::File(path) => File::open(path).map(OwnedFd::from).map_err(|error| {
+            DebugError::LaunchFailed(format!("cannot open `{}` as its input: {error}", path.display()))
+        }),
+        Stdin::Text(text) => {
+            let name = c"debuggee input";
+            let descriptor =
+                nix::sys::memfd::memfd_create(name, nix::sys::memfd::MFdFlags::MFD_CLOEXEC).map_err(|error| failed(error.into()))?;
+            let mut file = File::from(descriptor);
+            file.write_all(text.as_bytes()).and_then(|()| file.seek(SeekFrom::Start(0))).map_err(failed)?;
+            Ok(file.into())
+        }
+    }
+}
+
+fn environment(request: &LaunchRequest) -> Result<Vec<CString>, DebugError> {
+    let ours = std::env::vars_os()
+        .filter(|(name, _)| !name.to_str().is_some_and(|name| request.env.contains_key(name)))
+        .map(|(mut variable, value)| {
+            variable.push("=");
+            variable.push(value);
+            variable
+        });
+    let theirs = request.env.iter().map(|(name, value)| format!("{name}={value}").into());
+    ours.chain(theirs).map(|variable| c_text(&variable)).collect()
+}
+
+fn c_text(text: &OsStr) -> Result<CString, DebugError> {
+    CString::new(text.as_bytes())
+        .map_err(|_| DebugError::LaunchFailed("program, arguments and environment cannot contain a zero byte".into()))
+}
+
+fn not_started(error: SpawnError, program: &Path, folder: Option<&Path>) -> DebugError {
+    let program = program.display();
+    DebugError::LaunchFailed(match error {
+        SpawnError::Folder(error) => {
+            let folder = folder.unwrap_or(Path::new(".")).display();
+            format!("cannot start `{program}` in `{folder}`: {error} · hint: `cwd` must be an existing folder")
+        }
+        SpawnError::Program(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
+            format!("cannot start `{program}`: it is not an executable for this machine · hint: a script is debugged through its interpreter")
+        }
+        SpawnError::Trace(TraceError::System { source, .. }) if source.raw_os_error() == Some(libc::EPERM) => {
+            format!("cannot trace `{program}`: the system forbids it · hint: `hindcast doctor` says why")
+        }
+        error => format!("cannot start `{program}`: {error}"),
+    })
+}
+
+fn not_attached(error: TraceError, pid: u32) -> DebugError {
+    match error {
+        TraceError::Gone => DebugError::ProcessNotFound(pid),
+        TraceError::System { source, .. } if source.raw_os_error() == Some(libc::EPERM) => {
+            let tracer = std::fs::read_to_string(format!("/proc/{pid}/status"))
+                .ok()
+                .and_then(|status| status.lines().find_map(|line| line.strip_prefix("TracerPid:\t").map(str::to_owned)))
+                .filter(|tracer| tracer != "0");
+            DebugError::PermissionDenied(match tracer {
+                Some(tracer) => format!("cannot attach to {pid}: process {tracer} is tracing it already"),
+                None => format!(
+                    "cannot attach to {pid}: the system forbids it · hint: launch it with `debugger/launch`, or run as its owner; `hindcast doctor` says why"
+                ),
+            })
+        }
+        error => DebugError::System(format!("cannot attach to {pid}: {error}")),
+    }
+}

@@ -1,0 +1,307 @@
+//! A live debug session: a traced process seen through its symbols.
+
+mod breakpoints;
+mod exceptions;
+mod hits;
+mod launch;
+mod movement;
+pub(crate) mod signals;
+mod step;
+mod watch;
+
+use std::{cell::RefCell, collections::HashMap, path::PathBuf, sync::Arc};
+
+use hindcast_core::debug::{
+    Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DebugBackend, DebugError, Disassembly, Ending,
+    Evaluation, FrameRef, Instruction, Interrupt, MemoryBlock, Module, Movement, Outcome, OutputLog, Place,
+    RawMemory, Region, Register, RegisterSet, RuntimeAddr, Stack, Stop, StopAtEntry, StopReason, Target, Thread,
+    ThreadId, ThreadState, Trigger, Variable, VariablePage, VariableQuery,
+};
+use hindcast_symbols::{
+    Symbols,
+    types::{ModuleId, TypeRef, Types},
+};
+
+use self::{breakpoints::Breakpoints, movement::Plan};
+use crate::{
+    image::Image,
+    look::{self, FrameScope, Scene, ThreadScene, Walk, Write},
+    output::Pump,
+    process::Process,
+    sys::{self, Mapping, Tid, TraceError},
+};
+
+/// A live session.
+pub(crate) struct Session {
+    target: Target,
+    process: Process,
+    symbols: Symbols,
+    image: Image,
+    mappings: Vec<Mapping>,
+    /// The executable.
+    main: Option<ModuleId>,
+    /// Where the dynamic linker tells that it loaded something.
+    library_event: Option<u64>,
+    breakpoints: Breakpoints,
+    /// The movement that an interruption cut short.
+    plan: Option<Plan>,
+    last_stop: Option<Stop>,
+    /// The thread that the last stop was about.
+    current: Tid,
+    pump: Option<Pump>,
+    log: Arc<OutputLog>,
+    entry: StopAtEntry,
+    /// Which source files are on this machine, as far as that was asked.
+    source_exists: RefCell<HashMap<Arc<str>, bool>>,
+}
+
+/// The system failed, or the program died under our hands.
+pub(super) fn system(error: TraceError) -> DebugError {
+    match error {
+        TraceError::Gone => DebugError::Ended,
+        error => DebugError::System(error.to_string()),
+    }
+}
+
+impl Session {
+    fn known_thread(&self, thread: ThreadId) -> Result<Tid, DebugError> {
+        if self.process.ended().is_some() {
+            return Err(DebugError::Ended);
+        }
+        let tid = i32::try_from(thread.0).map(Tid).map_err(|_| DebugError::NoSuchThread(thread))?;
+        if self.process.has_thread(tid) { Ok(tid) } else { Err(DebugError::NoSuchThread(thread)) }
+    }
+
+    fn thread_scene(&self, tid: Tid) -> Result<ThreadScene, DebugError> {
+        Ok(ThreadScene {
+            registers: self.process.registers(tid).map_err(system)?,
+            vectors: self.process.vector_registers(tid).ok(),
+        })
+    }
+
+    /// Looks at the program through its symbols.
+    fn with_scene<T>(&self, look: impl FnOnce(&Scene<'_>) -> T) -> T {
+        let memory = self.process.memory();
+        look(&Scene { symbols: &self.symbols, image: &self.image, memory: &memory, main: self.main })
+    }
+
+    /// Looks at the names that a frame of `tid` sees.
+    fn with_scope<T>(
+        &self,
+        tid: Tid,
+        frame: u32,
+        look: impl FnOnce(&FrameScope<'_>) -> T,
+    ) -> Result<T, DebugError> {
+        let thread = self.thread_scene(tid)?;
+        self.with_scene(|scene| FrameScope::enter(scene, &thread, frame).map(|scope| look(&scope)))
+    }
+
+    fn walk(&self, tid: Tid, frames: u32) -> Result<Walk, DebugError> {
+        let registers = self.process.registers(tid).map_err(system)?;
+        Ok(self.with_scene(|scene| look::walk(scene, &registers, frames.max(1) as usize)))
+    }
+
+    fn size_of(&self, type_ref: TypeRef) -> Option<u64> {
+        self.symbols.get(type_ref)?.size
+    }
+
+    fn thread(&self, tid: Tid) -> Thread {
+        let registers = self.process.registers(tid).ok();
+        let location = registers
+            .and_then(|registers| self.with_scene(|scene| look::known_location(scene, &registers)));
+        Thread {
+            id: movement::thread_id(tid),
+            name: sys::name(self.process.pid(), tid).unwrap_or_default(),
+            state: ThreadState::Suspended,
+            location,
+        }
+    }
+
+    /// Carries out an assignment.
+    fn write(&mut self, tid: Tid, write: &Write) -> Result<(), DebugError> {
+        match write {
+            Write::Memory { address, bytes } => self
+                .process
+                .memory()
+                .write(*address, bytes)
+                .map_err(|_| DebugError::Expression(format!("cannot write memory at {address:#x}"))),
+            Write::Register { name, offset, bytes } => self.write_register(tid, name, *offset, bytes),
+        }
+    }
+
+    fn write_register(&mut self, tid: Tid, name: &str, offset: u64, bytes: &[u8]) -> Result<(), DebugError> {
+        let refused = || DebugError::Expression(format!("`{name}` cannot be written"));
+        if let Some(number) = name.strip_prefix("xmm").and_then(|digits| digits.parse().ok()) {
+            let mut vectors = self.process.vector_registers(tid).map_err(system)?;
+            if offset != 0 || !vectors.set_xmm(number, bytes) {
+                return Err(refused());
+            }
+            return self.process.set_vector_registers(tid, &vectors).map_err(system);
+        }
+        let mut registers = self.process.registers(tid).map_err(system)?;
+        let mut wide = registers.get(name).ok_or_else(refused)?.to_le_bytes();
+        let from = offset as usize;
+        wide.get_mut(from..from + bytes.len()).ok_or_else(refused)?.copy_from_slice(bytes);
+        registers.set(name, u64::from_le_bytes(wide));
+        self.process.set_registers(tid, &registers).map_err(system)
+    }
+}
+
+impl DebugBackend for Session {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn interrupt(&self) -> Arc<dyn Interrupt> {
+        self.process.interrupt()
+    }
+
+    fn run(&mut self, movement: Movement) -> Result<Outcome, DebugError> {
+        self.moved(movement)
+    }
+
+    fn pause(&mut self) -> Result<Stop, DebugError> {
+        self.abandon();
+        if self.process.ended().is_some() {
+            return Err(DebugError::Ended);
+        }
+        let current = if self.process.has_thread(self.current) { self.current } else { self.process.pid() };
+        let stop = self.stop_at(current, StopReason::Pause);
+        self.last_stop = Some(stop.clone());
+        Ok(stop)
+    }
+
+    fn end(&mut self, how: Ending) -> Result<(), DebugError> {
+        self.abandon();
+        match how {
+            Ending::Terminate => self.process.terminate(),
+            Ending::Detach => self.process.detach(),
+        }
+        Ok(())
+    }
+
+    fn write_input(&mut self, text: &[u8], eof: bool) -> Result<(), DebugError> {
+        let Some(pump) = &self.pump else {
+            return Err(DebugError::Unsupported(
+                "the program was not launched here, so its input is not ours · hint: write to where it reads from".into(),
+            ));
+        };
+        if pump.write_input(text, eof) {
+            return Ok(());
+        }
+        Err(DebugError::Unsupported("16 MB of input already wait for the program to read them".into()))
+    }
+
+    fn add_breakpoint(&mut self, trigger: Trigger) -> Result<Breakpoint, DebugError> {
+        self.added(trigger)
+    }
+
+    fn change_breakpoint(&mut self, id: BreakpointId, change: BreakpointChange) -> Result<Breakpoint, DebugError> {
+        self.changed(id, change)
+    }
+
+    fn remove_breakpoint(&mut self, id: BreakpointId) -> Result<(), DebugError> {
+        self.removed(id)
+    }
+
+    fn breakpoints(&self) -> Vec<Breakpoint> {
+        self.breakpoints.all()
+    }
+
+    fn threads(&mut self) -> Result<Vec<Thread>, DebugError> {
+        if self.process.ended().is_some() {
+            return Err(DebugError::Ended);
+        }
+        Ok(self.process.threads().map(|tid| self.thread(tid)).collect())
+    }
+
+    fn stack(&mut self, thread: ThreadId, max_frames: u32) -> Result<Stack, DebugError> {
+        let tid = self.known_thread(thread)?;
+        let walk = self.walk(tid, max_frames)?;
+        let frames = self.with_scene(|scene| walk.frames(scene));
+        Ok(Stack { thread, frames, more: walk.more, broken: walk.broken })
+    }
+
+    fn variables(&mut self, query: &VariableQuery) -> Result<VariablePage, DebugError> {
+        let tid = self.known_thread(query.frame.thread)?;
+        self.with_scope(tid, query.frame.index, |scope| look::variables(scope, query))
+    }
+
+    fn evaluate(&mut self, evaluation: &Evaluation) -> Result<Variable, DebugError> {
+        let tid = self.known_thread(evaluation.frame.thread)?;
+        let evaluated = self.with_scope(tid, evaluation.frame.index, |scope| look::evaluate(scope, evaluation))??;
+        if let Some(write) = evaluated.write {
+            self.write(tid, &write)?;
+        }
+        Ok(evaluated.shown)
+    }
+
+    fn modules(&mut self) -> Result<Vec<Module>, DebugError> {
+        Ok(look::modules(&self.image, &self.symbols))
+    }
+
+    fn source_file(&mut self, path: &str) -> Option<PathBuf> {
+        self.symbols.find_source(path).map(|path| PathBuf::from(&*path))
+    }
+
+    fn complete(&mut self, kind: CompletionKind, prefix: &str, limit: usize) -> Vec<String> {
+        match kind {
+            CompletionKind::Variable => {
+                self.with_scope(self.current, 0, |scope| scope.names_with(prefix, limit)).unwrap_or_default()
+            }
+            kind => look::complete(&self.symbols, kind, prefix, limit),
+        }
+    }
+
+    fn raw_memory(&mut self) -> Option<&mut dyn RawMemory> {
+        Some(self)
+    }
+
+    fn disassembly(&mut self) -> Option<&mut dyn Disassembly> {
+        Some(self)
+    }
+}
+
+impl RawMemory for Session {
+    fn read(&mut self, address: RuntimeAddr, size: usize) -> Result<MemoryBlock, DebugError> {
+        if self.process.ended().is_some() {
+            return Err(DebugError::Ended);
+        }
+        let mut bytes = vec![0; size];
+        let count = self.process.memory().read_some(address.0, &mut bytes);
+        if count == 0 && size > 0 {
+            return Err(DebugError::Unreadable(address));
+        }
+        bytes.truncate(count);
+        Ok(MemoryBlock { address, bytes })
+    }
+
+    fn regions_around(&mut self, address: RuntimeAddr) -> Result<Vec<Region>, DebugError> {
+        // The heap and the stacks grow without any event.
+        self.mappings = sys::mappings(self.process.pid()).map_err(|_| DebugError::Ended)?;
+        Ok(look::regions_around(&self.mappings, address.0))
+    }
+
+    fn registers(&mut self, frame: FrameRef, set: RegisterSet) -> Result<Vec<Register>, DebugError> {
+        let tid = self.known_thread(frame.thread)?;
+        self.with_scope(tid, frame.index, |scope| look::registers(scope, set))
+    }
+}
+
+impl Disassembly for Session {
+    fn disassemble(&mut self, place: &Place, before: usize, count: usize) -> Result<Vec<Instruction>, DebugError> {
+        if self.process.ended().is_some() {
+            return Err(DebugError::Ended);
+        }
+        let current = self.process.registers(self.current).map(|registers| registers.pc()).ok();
+        let start = match place {
+            Place::Statement { .. } => {
+                let resolved = self.resolve(place);
+                let note = resolved.note.unwrap_or_default();
+                resolved.targets.first().map(|target| target.address.0).ok_or(DebugError::Expression(note))?
+            }
+            place => look::code_start(&self.symbols, place)?,
+        };
+        self.with_scene(|scene| look::disassemble(scene, start, before, count, current))
+    }
+}

@@ -1,0 +1,273 @@
+//! Moving: from a command to the stop that ends it.
+
+use hindcast_core::debug::{DebugError, Movement, Outcome, Place, Stop, StopReason, ThreadId};
+
+use super::{Session, hits::Hit, signals, step::StepPlan, system};
+use crate::{
+    process::{Ended, Halt},
+    sys::Tid,
+};
+
+/// A movement under way. It survives an interruption.
+#[derive(Debug)]
+pub(super) enum Plan {
+    /// Until something stops it.
+    Run,
+    /// Until some thread gets to one of these addresses, where breakpoint instructions are.
+    RunTo { addresses: Vec<u64>, reason: StopReason },
+    /// By steps.
+    Step(StepPlan),
+}
+
+/// What a halt means for the movement.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// It is over.
+    Stop(Box<Stop>),
+    /// Nobody needs to hear of it.
+    GoOn,
+    /// Somebody wants to look, or to stop it.
+    Interrupted,
+    /// A thread stands before a breakpoint instruction that is none of the user's.
+    Reached(Tid, u64),
+    /// A thread made its step.
+    Stepped(Tid),
+}
+
+impl Session {
+    pub(super) fn moved(&mut self, movement: Movement) -> Result<Outcome, DebugError> {
+        if self.process.ended().is_some() && !matches!(movement, Movement::Begin) {
+            return Err(DebugError::Ended);
+        }
+        let plan = match movement {
+            Movement::Begin => match self.begin()? {
+                Begun::Stands(stop) => return Ok(Outcome::Stopped(self.stopped_with(stop))),
+                Begun::Goes(plan) => plan,
+            },
+            Movement::Continue => self.fresh(Plan::Run),
+            Movement::RunTo(place) => {
+                let addresses = self.run_to_addresses(&place)?;
+                self.fresh(Plan::RunTo { addresses, reason: StopReason::Step })
+            }
+            Movement::Step { thread, granularity, count } => {
+                let tid = self.known_thread(thread)?;
+                let plan = StepPlan::new(tid, granularity, count.max(1));
+                self.current = tid;
+                self.fresh(Plan::Step(plan))
+            }
+            Movement::Resume => self.plan.take().unwrap_or(Plan::Run),
+        };
+        self.drive(plan)
+    }
+
+    /// The user has seen where everything stands: breakpoints there are not hit again.
+    fn fresh(&mut self, plan: Plan) -> Plan {
+        self.abandon();
+        self.process.pass_breakpoint(self.current);
+        plan
+    }
+
+    fn drive(&mut self, mut plan: Plan) -> Result<Outcome, DebugError> {
+        let result = self.follow(&mut plan);
+        match result {
+            Ok(None) => {
+                self.plan = Some(plan);
+                self.settle();
+                Ok(Outcome::Interrupted)
+            }
+            Ok(Some(stop)) => {
+                self.clean_up(&plan);
+                Ok(Outcome::Stopped(self.stopped_with(stop)))
+            }
+            Err(error) => {
+                self.clean_up(&plan);
+                Err(error)
+            }
+        }
+    }
+
+    /// Moves until the plan is done; `None` when it was interrupted.
+    fn follow(&mut self, plan: &mut Plan) -> Result<Option<Stop>, DebugError> {
+        loop {
+            let halt = match plan {
+                Plan::Run | Plan::RunTo { .. } => self.process.run().map_err(system)?,
+                Plan::Step(step) => match self.next_of_step(step)? {
+                    Some(halt) => halt,
+                    None => {
+                        let thread = step.thread();
+                        return Ok(Some(self.stop_at(thread, StopReason::Step)));
+                    }
+                },
+            };
+            match self.judge(halt)? {
+                Verdict::Stop(stop) => return Ok(Some(*stop)),
+                Verdict::GoOn => {}
+                Verdict::Interrupted => return Ok(None),
+                Verdict::Reached(tid, address) => match plan {
+                    Plan::RunTo { addresses, reason } if addresses.contains(&address) => {
+                        let reason = *reason;
+                        return Ok(Some(self.stop_at(tid, reason)));
+                    }
+                    Plan::Step(step) => self.reached_in_step(step, tid, address)?,
+                    _ => self.process.pass_breakpoint(tid),
+                },
+                Verdict::Stepped(tid) => {
+                    if let Plan::Step(step) = plan
+                        && let Some(stop) = self.stepped(step, tid)?
+                    {
+                        return Ok(Some(stop));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Deals with what every movement has in common: libraries, the user's breakpoints, signals, the end.
+    fn judge(&mut self, halt: Halt) -> Result<Verdict, DebugError> {
+        match halt {
+            Halt::Breakpoint(tid, address) => self.judge_breakpoint(tid, address),
+            Halt::Stepped(tid) => Ok(Verdict::Stepped(tid)),
+            Halt::Watch(tid, slots) => self.judge_watch(tid, &slots),
+            Halt::Signal(tid, details) => {
+                let asked = self.breakpoints.signal(details.signal);
+                self.process.deliver(tid, details.signal);
+                let unhandled = signals::stops_by_default(self.process.pid(), details.signal);
+                if asked.is_none() && !unhandled {
+                    return Ok(Verdict::GoOn);
+                }
+                let mut stop = self.stop_at(tid, StopReason::Signal);
+                let signal = signals::describe(details);
+                stop.detail = Some(match &signal.cause {
+                    Some(cause) => format!("{}: {cause}", signal.name),
+                    None => signal.name.clone(),
+                });
+                stop.signal = Some(signal);
+                stop.breakpoints.extend(asked);
+                Ok(Verdict::Stop(Box::new(stop)))
+            }
+            Halt::Interrupted(tid) => {
+                self.current = tid;
+                Ok(Verdict::Interrupted)
+            }
+            Halt::Exec(tid) => {
+                self.executed(tid)?;
+                Ok(Verdict::GoOn)
+            }
+            Halt::Ended(ended) => Ok(Verdict::Stop(Box::new(self.end_stop(ended)))),
+        }
+    }
+
+    fn judge_breakpoint(&mut self, tid: Tid, address: u64) -> Result<Verdict, DebugError> {
+        if self.library_event == Some(address) {
+            self.update_image()?;
+            self.process.pass_breakpoint(tid);
+            return Ok(Verdict::GoOn);
+        }
+        match self.hits_at(tid, address)? {
+            Hit::Stop(stop) => Ok(Verdict::Stop(stop)),
+            // The movement's own, at the same place or alone.
+            Hit::Nothing => {
+                self.process.pass_breakpoint(tid);
+                Ok(Verdict::Reached(tid, address))
+            }
+        }
+    }
+
+    pub(super) fn stop_at(&mut self, tid: Tid, reason: StopReason) -> Stop {
+        self.current = tid;
+        Stop {
+            reason,
+            detail: None,
+            thread: thread_id(tid),
+            breakpoints: Vec::new(),
+            signal: None,
+            exception: None,
+            exit_code: None,
+        }
+    }
+
+    fn end_stop(&mut self, ended: Ended) -> Stop {
+        let mut stop = self.stop_at(self.process.pid(), StopReason::Exit);
+        match ended {
+            Ended::Exited(code) => stop.exit_code = Some(code),
+            Ended::Killed(number) => {
+                let name = signals::name(number);
+                stop.detail = Some(format!("killed by {name}"));
+                let signal = hindcast_core::debug::RaisedSignal { name, number, cause: None, fault_address: None };
+                stop.signal = Some(signal);
+            }
+        }
+        stop
+    }
+
+    fn run_to_addresses(&mut self, place: &Place) -> Result<Vec<u64>, DebugError> {
+        let resolved = self.resolve(place);
+        let addresses: Vec<u64> = resolved.targets.iter().map(|target| target.address.0).collect();
+        if addresses.is_empty() {
+            let reason = resolved.note.unwrap_or_else(|| format!("there is no code at `{place}`"));
+            return Err(DebugError::BreakpointFailed(reason));
+        }
+        self.insert_all(&addresses)?;
+        Ok(addresses)
+    }
+
+    /// Puts breakpoint instructions at all of `addresses`, or at none.
+    pub(super) fn insert_all(&mut self, addresses: &[u64]) -> Result<(), DebugError> {
+        for (index, &address) in addresses.iter().enumerate() {
+            if self.process.insert_breakpoint(address).is_err() {
+                for &done in &addresses[..index] {
+                    self.process.remove_breakpoint(done);
+                }
+                return Err(DebugError::BreakpointFailed(format!("there is no code at {address:#x}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets a movement that was cut short.
+    pub(super) fn abandon(&mut self) {
+        if let Some(plan) = self.plan.take() {
+            self.clean_up(&plan);
+        }
+    }
+
+    fn clean_up(&mut self, plan: &Plan) {
+        match plan {
+            Plan::Run => {}
+            Plan::RunTo { addresses, .. } => {
+                for &address in addresses {
+                    self.process.remove_breakpoint(address);
+                }
+            }
+            Plan::Step(step) => {
+                if let Some(address) = step.target() {
+                    self.process.remove_breakpoint(address);
+                }
+            }
+        }
+    }
+
+    /// A stop that the user hears of.
+    fn stopped_with(&mut self, stop: Stop) -> Stop {
+        self.settle();
+        self.last_stop = Some(stop.clone());
+        stop
+    }
+
+    /// Lets what the program printed arrive.
+    fn settle(&mut self) {
+        if let Some(pump) = &self.pump {
+            pump.drain();
+        }
+    }
+}
+
+/// What [`Movement::Begin`] does.
+pub(super) enum Begun {
+    Stands(Stop),
+    Goes(Plan),
+}
+
+pub(super) fn thread_id(tid: Tid) -> ThreadId {
+    ThreadId(tid.0.unsigned_abs())
+}

@@ -1,0 +1,344 @@
+//! Steps: one instruction, to the next line, over calls, out of a function.
+//!
+//! A line step goes instruction by instruction and runs over calls to a breakpoint where they return.
+//! That breakpoint counts only once the stack is as short as before the call, so that a recursion
+//! does not end it too early.
+
+use std::{ops::Range, sync::Arc};
+
+use hindcast_core::debug::{DebugError, Granularity, Stop};
+use hindcast_symbols::{LineRow, Memory};
+
+use super::{Session, hits::Hit, system};
+use crate::{
+    look::{Scene, walk},
+    process::Halt,
+    sys::Tid,
+};
+
+/// Some steps of one thread.
+#[derive(Debug)]
+pub(super) struct StepPlan {
+    thread: Tid,
+    granularity: Granularity,
+    remaining: u32,
+    stage: Stage,
+    /// Where the current step began; absent before it has.
+    origin: Option<Origin>,
+    /// Instructions executed one by one since the step began.
+    instructions: u32,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Instruction by instruction.
+    Single { from: u64, stack: u64 },
+    /// To a breakpoint instruction.
+    Running(RunningTo),
+}
+
+#[derive(Debug)]
+struct RunningTo {
+    address: u64,
+    /// It counts only when the stack pointer is not below this.
+    stack: u64,
+    /// Whether the step is done there, or goes on instruction by instruction.
+    ends: bool,
+}
+
+/// The line that a step leaves.
+#[derive(Debug)]
+struct Origin {
+    line: Option<(Option<Arc<str>>, u32)>,
+    /// Code of that line around the current place.
+    range: Range<u64>,
+    /// What the stack pointer is when the function has returned.
+    cfa: Option<u64>,
+    /// Inlined functions around the current place, outermost first, by their beginning.
+    inlined: Vec<u64>,
+}
+
+/// So many instructions with the other threads standing still; then they may be what is waited for.
+const ALONE: u32 = 20_000;
+const LONGEST_INSTRUCTION: u64 = 15;
+
+impl StepPlan {
+    pub(super) fn new(thread: Tid, granularity: Granularity, count: u32) -> Self {
+        Self {
+            thread,
+            granularity,
+            remaining: count,
+            stage: Stage::Single { from: 0, stack: 0 },
+            origin: None,
+            instructions: 0,
+        }
+    }
+
+    pub(super) fn thread(&self) -> Tid {
+        self.thread
+    }
+
+    /// Where its breakpoint instruction is.
+    pub(super) fn target(&self) -> Option<u64> {
+        match &self.stage {
+            Stage::Single { .. } => None,
+            Stage::Running(to) => Some(to.address),
+        }
+    }
+
+    /// Whether a breakpoint instruction that `tid` reached ends the run to it.
+    fn arrives(&self, tid: Tid, address: u64, stack: u64) -> Option<bool> {
+        match &self.stage {
+            Stage::Running(to) if tid == self.thread && address == to.address && stack >= to.stack => Some(to.ends),
+            _ => None,
+        }
+    }
+}
+
+impl Session {
+    /// Makes the next movement of the plan; `None` when it is done.
+    pub(super) fn next_of_step(&mut self, plan: &mut StepPlan) -> Result<Option<Halt>, DebugError> {
+        if plan.remaining == 0 {
+            return Ok(None);
+        }
+        if plan.origin.is_none() {
+            plan.origin = Some(self.origin(plan.thread)?);
+            plan.instructions = 0;
+            if plan.granularity == Granularity::Out {
+                self.run_out(plan)?;
+            }
+        }
+        let halt = match &mut plan.stage {
+            Stage::Running(_) => self.process.run(),
+            Stage::Single { from, stack } => {
+                let registers = self.process.registers(plan.thread).map_err(system)?;
+                (*from, *stack) = (registers.pc(), registers.sp());
+                plan.instructions += 1;
+                if plan.instructions > ALONE {
+                    self.process.step_with_others(plan.thread)
+                } else {
+                    self.process.step(plan.thread)
+                }
+            }
+        };
+        halt.map(Some).map_err(system)
+    }
+
+    /// A breakpoint instruction was reached that is none of the user's.
+    pub(super) fn reached_in_step(&mut self, plan: &mut StepPlan, tid: Tid, address: u64) -> Result<(), DebugError> {
+        let stack = self.process.registers(tid).map_err(system)?.sp();
+        let Some(ends) = plan.arrives(tid, address, stack) else { return Ok(()) };
+        self.process.remove_breakpoint(address);
+        plan.stage = Stage::Single { from: 0, stack: 0 };
+        if ends {
+            self.step_done(plan);
+        } else if let Some(origin) = &plan.origin
+            && !origin.range.contains(&address)
+        {
+            // The call was the last of its line.
+            self.considered(plan)?;
+        }
+        Ok(())
+    }
+
+    /// A thread made a step; a stop where the user's breakpoints say so.
+    pub(super) fn stepped(&mut self, plan: &mut StepPlan, tid: Tid) -> Result<Option<Stop>, DebugError> {
+        if tid != plan.thread {
+            return Ok(None);
+        }
+        let registers = self.process.registers(tid).map_err(system)?;
+        let pc = registers.pc();
+        if self.breakpoints.is_at(pc)
+            && let Hit::Stop(stop) = self.hits_at(tid, pc)?
+        {
+            return Ok(Some(*stop));
+        }
+        if plan.granularity == Granularity::Instruction {
+            self.step_done(plan);
+            return Ok(None);
+        }
+        let Stage::Single { from, stack } = plan.stage else { return Ok(None) };
+        if let Some(return_address) = self.called(from, stack, pc, registers.sp()) {
+            self.enter(plan, pc, return_address, stack)?;
+            return Ok(None);
+        }
+        let inside = plan.origin.as_ref().is_some_and(|origin| origin.range.contains(&pc));
+        if !inside {
+            self.considered(plan)?;
+        }
+        Ok(None)
+    }
+
+    /// Where the call that was just executed returns to, if it was one.
+    fn called(&self, from: u64, stack_before: u64, pc: u64, stack: u64) -> Option<u64> {
+        let follows = |address: u64| address > from && address - from <= LONGEST_INSTRUCTION;
+        if stack.wrapping_add(8) != stack_before || follows(pc) {
+            return None;
+        }
+        let return_address = self.process.memory().read_pointer(stack).ok()?;
+        follows(return_address).then_some(return_address)
+    }
+
+    /// After a call: into it, or over it.
+    fn enter(&mut self, plan: &mut StepPlan, pc: u64, return_address: u64, stack: u64) -> Result<(), DebugError> {
+        let into = plan.granularity == Granularity::Line;
+        let target = if into { self.code_with_lines(pc) } else { None };
+        match target {
+            Some(address) if address == pc => {
+                self.step_done(plan);
+                Ok(())
+            }
+            Some(address) => self.run_to_in_step(plan, RunningTo { address, stack: 0, ends: true }),
+            None => self.run_to_in_step(plan, RunningTo { address: return_address, stack, ends: false }),
+        }
+    }
+
+    /// Where to stop in the function that begins at `pc`, if its source is known.
+    fn code_with_lines(&self, pc: u64) -> Option<u64> {
+        let pc = self.through_stub(pc)?;
+        let function = self.symbols.function_at(pc)?;
+        self.visible_line(function.after_prologue)?;
+        Some(function.after_prologue)
+    }
+
+    /// Where a call really goes that went to a linkage stub: those jump through a table.
+    fn through_stub(&self, pc: u64) -> Option<u64> {
+        if self.symbols.line_at(pc).is_some() {
+            return Some(pc);
+        }
+        let memory = self.process.memory();
+        let mut at = pc;
+        for _ in 0..3 {
+            let instruction = crate::look::decode(&memory, at)?;
+            if instruction.is_jmp_far_indirect() {
+                return None;
+            }
+            if instruction.is_jmp_near_indirect() && instruction.is_ip_rel_memory_operand() {
+                return memory.read_pointer(instruction.ip_rel_memory_address()).ok();
+            }
+            at = instruction.next_ip();
+        }
+        None
+    }
+
+    fn run_to_in_step(&mut self, plan: &mut StepPlan, to: RunningTo) -> Result<(), DebugError> {
+        self.insert_all(&[to.address])?;
+        plan.stage = Stage::Running(to);
+        Ok(())
+    }
+
+    fn step_done(&mut self, plan: &mut StepPlan) {
+        plan.remaining -= 1;
+        plan.origin = None;
+    }
+
+    /// The thread left the code it was in: is that the next line?
+    fn considered(&mut self, plan: &mut StepPlan) -> Result<(), DebugError> {
+        let here = self.origin(plan.thread)?;
+        let Some(origin) = &mut plan.origin else { return Ok(()) };
+        let registers = self.process.registers(plan.thread).map_err(system)?;
+        let returned = origin.cfa.is_some_and(|cfa| registers.sp() >= cfa);
+        if returned {
+            if here.line.is_none() {
+                return self.run_to_known_code(plan);
+            }
+            if here.range.start == registers.pc() {
+                self.step_done(plan);
+            } else {
+                // In the middle of the line that called: its rest is not a line of its own.
+                *origin = here;
+            }
+            return Ok(());
+        }
+        let deeper = here.inlined.len() > origin.inlined.len() && here.inlined.starts_with(&origin.inlined);
+        let shallower = here.inlined.len() < origin.inlined.len() && origin.inlined.starts_with(&here.inlined);
+        match plan.granularity {
+            Granularity::Out => {
+                if shallower {
+                    self.step_done(plan);
+                }
+                return Ok(());
+            }
+            // In a function that was inlined into this line.
+            Granularity::Over if deeper => return Ok(()),
+            _ => {}
+        }
+        if here.line.is_none() {
+            return Ok(());
+        }
+        let begins = here.range.start == registers.pc();
+        if here.line == origin.line && here.inlined == origin.inlined {
+            // Another piece of the same line.
+            origin.range = here.range;
+        } else if begins || shallower {
+            self.step_done(plan);
+        }
+        // Otherwise in the middle of a line, as after a jump: on to the next beginning of one.
+        Ok(())
+    }
+
+    /// Out of code without source, to whoever called it from code with source.
+    fn run_to_known_code(&mut self, plan: &mut StepPlan) -> Result<(), DebugError> {
+        let registers = self.process.registers(plan.thread).map_err(system)?;
+        let memory = self.process.memory();
+        let scene = Scene { symbols: &self.symbols, image: &self.image, memory: &memory, main: self.main };
+        let stack = walk(&scene, &registers, 64);
+        let known = stack.physical.windows(2).find_map(|pair| {
+            let [inner, outer] = pair else { return None };
+            self.visible_line(outer.code_address()).and(inner.cfa).map(|cfa| (outer.pc, cfa))
+        });
+        match known {
+            Some((address, stack)) => self.run_to_in_step(plan, RunningTo { address, stack, ends: false }),
+            None => {
+                // Nobody left who could be stepped in: on to the end, or to what stops it before.
+                plan.stage = Stage::Running(RunningTo { address: u64::MAX, stack: u64::MAX, ends: false });
+                Ok(())
+            }
+        }
+    }
+
+    fn run_out(&mut self, plan: &mut StepPlan) -> Result<(), DebugError> {
+        let Some(origin) = &plan.origin else { return Ok(()) };
+        if !origin.inlined.is_empty() {
+            // Goes on instruction by instruction, until it is out of the inlined code.
+            return Ok(());
+        }
+        let registers = self.process.registers(plan.thread).map_err(system)?;
+        let memory = self.process.memory();
+        let scene = Scene { symbols: &self.symbols, image: &self.image, memory: &memory, main: self.main };
+        let stack = walk(&scene, &registers, 32);
+        let (Some(outer), Some(cfa)) = (stack.physical.get(1), stack.physical[0].cfa) else {
+            let reason = stack.broken.unwrap_or_else(|| "this is the outermost frame".into());
+            return Err(DebugError::Unsupported(format!("cannot step out: {reason}")));
+        };
+        let to = RunningTo { address: outer.pc, stack: cfa, ends: true };
+        self.run_to_in_step(plan, to)
+    }
+
+    /// The line at an address, if there is a file to show it in: libraries whose source is elsewhere
+    /// are stepped over, whatever symbols they have.
+    fn visible_line(&self, address: u64) -> Option<LineRow> {
+        let row = self.symbols.line_at(address)?;
+        let file = row.file.clone()?;
+        let mut files = self.source_exists.borrow_mut();
+        let exists = files.entry(file).or_insert_with_key(|file| std::path::Path::new(&**file).exists());
+        exists.then_some(row)
+    }
+
+    fn origin(&self, tid: Tid) -> Result<Origin, DebugError> {
+        let registers = self.process.registers(tid).map_err(system)?;
+        let pc = registers.pc();
+        let row = self.visible_line(pc);
+        let memory = self.process.memory();
+        let unwound =
+            self.symbols.unwind(&hindcast_symbols::Registers::all(registers.dwarf()), &memory, false).ok().flatten();
+        let frames = self.symbols.frames_at(pc);
+        let inlined = frames.iter().rev().filter(|frame| frame.inlined).map(|frame| frame.start);
+        Ok(Origin {
+            range: row.as_ref().map_or(pc..pc + 1, |row| row.range.clone()),
+            line: row.map(|row| (row.file, row.line)),
+            cfa: unwound.map(|unwound| unwound.cfa),
+            inlined: inlined.collect(),
+        })
+    }
+}

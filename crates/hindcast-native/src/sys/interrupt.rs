@@ -1,0 +1,48 @@
+//! Stopping a process from another thread than the one that traces it.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use hindcast_core::debug::Interrupt;
+
+use super::{Tid, TraceError};
+
+/// Sent along with the signal, so that it is not taken for one of somebody else.
+pub(crate) const INTERRUPT_MARK: u64 = 0x6869_6e64_6361_7374;
+
+/// Sends a marked `SIGSTOP`: it cannot be blocked, and the tracing thread sees it before the process
+/// does, and keeps it.
+#[derive(Debug)]
+pub(crate) struct ProcessInterrupt {
+    /// Not a number, which another process could have by now.
+    process: OwnedFd,
+}
+
+impl ProcessInterrupt {
+    pub(crate) fn new(process: Tid) -> Result<Self, TraceError> {
+        // SAFETY: the call takes no pointers.
+        let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, process.0, 0) };
+        if descriptor == -1 {
+            return Err(TraceError::last("cannot open the process"));
+        }
+        // SAFETY: the system gave it to us just now.
+        Ok(Self { process: unsafe { OwnedFd::from_raw_fd(descriptor as i32) } })
+    }
+}
+
+impl Interrupt for ProcessInterrupt {
+    fn interrupt(&self) {
+        // SAFETY: all zeroes is a valid siginfo.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        info.si_signo = libc::SIGSTOP;
+        info.si_code = libc::SI_QUEUE;
+        // The layout of a signal with a value: number, errno, code, padding, pid, uid, value.
+        let words: *mut u64 = (&raw mut info).cast();
+        // SAFETY: a siginfo is 128 bytes, aligned to 8; the value is its fourth word.
+        unsafe { *words.add(3) = INTERRUPT_MARK };
+        // A process that is gone needs no interruption.
+        // SAFETY: `info` lives for the call.
+        unsafe {
+            libc::syscall(libc::SYS_pidfd_send_signal, self.process.as_raw_fd(), libc::SIGSTOP, &raw const info, 0)
+        };
+    }
+}

@@ -1,0 +1,115 @@
+//! What `/proc` tells of a process.
+
+use std::{fs, io, path::PathBuf};
+
+use super::Tid;
+
+/// A mapping.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Such as `r-xp`.
+    pub(crate) permissions: String,
+    /// Where in the file it begins.
+    pub(crate) offset: u64,
+    /// A path, `[heap]` and its like, or nothing.
+    pub(crate) name: String,
+}
+
+/// In the order of their addresses.
+pub(crate) fn mappings(process: Tid) -> io::Result<Vec<Mapping>> {
+    let text = fs::read_to_string(format!("/proc/{}/maps", process.0))?;
+    Ok(text.lines().filter_map(mapping).collect())
+}
+
+fn mapping(line: &str) -> Option<Mapping> {
+    // address permissions offset device inode, then the name, which may contain blanks.
+    let mut fields = line.splitn(6, ' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    let permissions = fields.next()?.to_owned();
+    let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
+    let name = fields.nth(2).unwrap_or("").trim_start();
+    Some(Mapping {
+        start: u64::from_str_radix(start, 16).ok()?,
+        end: u64::from_str_radix(end, 16).ok()?,
+        permissions,
+        offset,
+        name: name.strip_suffix(" (deleted)").unwrap_or(name).to_owned(),
+    })
+}
+
+/// The threads of a process, in the order of their numbers.
+pub(crate) fn threads(process: Tid) -> io::Result<Vec<Tid>> {
+    let mut threads: Vec<_> = fs::read_dir(format!("/proc/{}/task", process.0))?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().map(Tid))
+        .collect();
+    threads.sort_unstable();
+    Ok(threads)
+}
+
+/// The name that a thread gave itself.
+pub(crate) fn name(process: Tid, thread: Tid) -> Option<String> {
+    let name = fs::read(format!("/proc/{}/task/{}/comm", process.0, thread.0)).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end().to_owned())
+}
+
+/// What the system told the program at its start: pairs of kind and value.
+pub(crate) fn auxiliary_vector(process: Tid) -> io::Result<Vec<(u64, u64)>> {
+    let bytes = fs::read(format!("/proc/{}/auxv", process.0))?;
+    let (words, _) = bytes.as_chunks::<8>();
+    let words: Vec<_> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    let (pairs, _) = words.as_chunks::<2>();
+    Ok(pairs.iter().map(|&[kind, value]| (kind, value)).collect())
+}
+
+pub(crate) fn executable(process: Tid) -> io::Result<PathBuf> {
+    fs::read_link(format!("/proc/{}/exe", process.0))
+}
+
+pub(crate) fn current_folder(process: Tid) -> io::Result<PathBuf> {
+    fs::read_link(format!("/proc/{}/cwd", process.0))
+}
+
+/// The arguments, beginning with the program's own name.
+pub(crate) fn command_line(process: Tid) -> io::Result<Vec<String>> {
+    let bytes = fs::read(format!("/proc/{}/cmdline", process.0))?;
+    let text = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
+    Ok(text.split(|&byte| byte == 0).map(|part| String::from_utf8_lossy(part).into_owned()).collect())
+}
+
+/// Whether a signal was sent to the process and not yet delivered.
+pub(super) fn has_pending(process: Tid, signal: i32) -> bool {
+    is_in(process, signal, ["ShdPnd:", "SigPnd:"])
+}
+
+/// Whether a signal would be caught or ignored.
+pub(crate) fn is_handled(process: Tid, signal: i32) -> bool {
+    is_in(process, signal, ["SigCgt:", "SigIgn:"])
+}
+
+fn is_in(process: Tid, signal: i32, sets: [&str; 2]) -> bool {
+    sets.iter().any(|set| signal_set(process, set).is_some_and(|set| set >> (signal - 1) & 1 == 1))
+}
+
+fn signal_set(process: Tid, field: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.0)).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    u64::from_str_radix(line.trim(), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_mappings_can_be_read() {
+        let ourselves = Tid(std::process::id() as i32);
+        let here = our_own_mappings_can_be_read as *const () as u64;
+        let mappings = mappings(ourselves).unwrap();
+        let code = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&here)).unwrap();
+        assert_eq!(code.permissions, "r-xp");
+        assert_eq!(code.name, executable(ourselves).unwrap().to_string_lossy());
+        assert!(mappings.iter().any(|mapping| mapping.name == "[stack]"));
+    }
+}

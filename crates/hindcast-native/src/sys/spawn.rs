@@ -1,0 +1,193 @@
+//! Starting a program that we trace from its first instruction on.
+
+use std::{
+    ffi::CString,
+    io::{self, Read, Write},
+    os::fd::{AsRawFd, OwnedFd, RawFd},
+    ptr,
+};
+
+use super::{Event, Resume, Stopped, Tid, TraceError, attach_thread, kill, wait_for_any};
+
+/// All that a program is started with.
+#[derive(Debug)]
+pub(crate) struct SpawnPlan {
+    /// An absolute path.
+    pub(crate) program: CString,
+    /// Beginning with its own name.
+    pub(crate) arguments: Vec<CString>,
+    /// `NAME=VALUE`, all of them.
+    pub(crate) environment: Vec<CString>,
+    pub(crate) folder: Option<CString>,
+    pub(crate) stdin: OwnedFd,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+}
+
+/// Why it did not start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SpawnError {
+    #[error("{0}")]
+    Folder(io::Error),
+    #[error("{0}")]
+    Program(io::Error),
+    #[error("cannot start a process: {0}")]
+    System(io::Error),
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    #[error("the process ended before it became the program")]
+    Died,
+}
+
+/// Steps of the child that can fail, as they are told to us.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+enum Step {
+    Setup,
+    Folder,
+    Program,
+}
+
+/// Starts the program and returns it standing at its first instruction. It dies when we do, and has
+/// a session of its own, so that nothing typed at our terminal reaches it.
+pub(crate) fn spawn(plan: &SpawnPlan) -> Result<Stopped, SpawnError> {
+    let (go_read, go_write) = io::pipe().map_err(SpawnError::System)?;
+    let (mut failure_read, failure_write) = io::pipe().map_err(SpawnError::System)?;
+    // Made before the fork: a child of a threaded process must not allocate.
+    let arguments = pointers(&plan.arguments);
+    let environment = pointers(&plan.environment);
+    let parent = std::process::id() as libc::pid_t;
+
+    // SAFETY: the child only makes calls that are allowed after a fork, until it execs or exits.
+    let child = unsafe { libc::fork() };
+    match child {
+        -1 => return Err(SpawnError::System(io::Error::last_os_error())),
+        0 => {
+            let descriptors = Descriptors {
+                stdin: plan.stdin.as_raw_fd(),
+                stdout: plan.stdout.as_raw_fd(),
+                stderr: plan.stderr.as_raw_fd(),
+                go: go_read.as_raw_fd(),
+            };
+            // SAFETY: this is the child; all pointers are to memory that the fork copied.
+            let step = unsafe { become_program(plan, &arguments, &environment, &descriptors, parent) };
+            let errno = io::Error::last_os_error().raw_os_error().unwrap_or(0);
+            let mut message = [step as u8, 0, 0, 0, 0];
+            message[1..].copy_from_slice(&errno.to_ne_bytes());
+            // SAFETY: `message` lives for the call; _exit does not return.
+            unsafe {
+                libc::write(failure_write.as_raw_fd(), message.as_ptr().cast(), message.len());
+                libc::_exit(127)
+            }
+        }
+        _ => {}
+    }
+    drop((go_read, failure_write));
+    let process = Tid(child);
+    let started = traced_from_the_start(process, go_write);
+    if let Err(error) = &started
+        && !matches!(error, SpawnError::Died)
+    {
+        kill(process);
+        reap(process);
+    }
+    // Closed by the exec, or filled by a failure before it.
+    let mut message = [0; 5];
+    match failure_read.read_exact(&mut message) {
+        Err(_) => started,
+        Ok(()) => {
+            let error = io::Error::from_raw_os_error(i32::from_ne_bytes([
+                message[1], message[2], message[3], message[4],
+            ]));
+            Err(match message[0] {
+                step if step == Step::Folder as u8 => SpawnError::Folder(error),
+                step if step == Step::Program as u8 => SpawnError::Program(error),
+                _ => SpawnError::System(error),
+            })
+        }
+    }
+}
+
+fn traced_from_the_start(process: Tid, mut go: io::PipeWriter) -> Result<Stopped, SpawnError> {
+    // It waits for the byte, so that it cannot get ahead of us.
+    attach_thread(process, true)?;
+    go.write_all(&[1]).map_err(SpawnError::System)?;
+    loop {
+        match wait_for_any()? {
+            Event::Exec(stopped, _) if stopped.tid() == process => return Ok(stopped),
+            Event::Exited(tid, _) | Event::Killed(tid, _) if tid == process => return Err(SpawnError::Died),
+            Event::Signal(stopped, signal) => drop(stopped.resume(Resume::Continue, signal)?),
+            Event::Stop(stopped, _) | Event::Other(stopped) => drop(stopped.resume(Resume::Continue, 0)?),
+            _ => {}
+        }
+    }
+}
+
+fn reap(process: Tid) {
+    // SAFETY: waitpid may be given no place for the status.
+    unsafe { libc::waitpid(process.0, ptr::null_mut(), libc::__WALL) };
+}
+
+fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
+    texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
+}
+
+struct Descriptors {
+    stdin: RawFd,
+    stdout: RawFd,
+    stderr: RawFd,
+    go: RawFd,
+}
+
+/// Returns only when something failed, and then what.
+///
+/// # Safety
+/// Only in a forked child. Makes only async-signal-safe calls.
+unsafe fn become_program(
+    plan: &SpawnPlan,
+    arguments: &[*const libc::c_char],
+    environment: &[*const libc::c_char],
+    descriptors: &Descriptors,
+    parent: libc::pid_t,
+) -> Step {
+    // SAFETY: see above; all pointers end with what the calls expect.
+    unsafe {
+        libc::setsid();
+        // Until it is traced, this keeps it from outliving us.
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if libc::getppid() != parent {
+            return Step::Setup;
+        }
+        let pairs = [(descriptors.stdin, 0), (descriptors.stdout, 1), (descriptors.stderr, 2)];
+        for (from, to) in pairs {
+            // They are above 2, because our own 0 to 2 are open.
+            if libc::dup2(from, to) == -1 {
+                return Step::Setup;
+            }
+        }
+        // Fails where stdin is a file, which is no terminal to control anything.
+        libc::ioctl(0, libc::TIOCSCTTY, 0);
+        // The same addresses in every run. Refused in some containers, where it then is not so.
+        let personality = libc::personality(0xffff_ffff);
+        if personality != -1 {
+            libc::personality((personality | libc::ADDR_NO_RANDOMIZE) as libc::c_ulong);
+        }
+        // Signals that our own threads block or ignore are not the program's business.
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        let mut go = 0u8;
+        if libc::read(descriptors.go, (&raw mut go).cast(), 1) != 1 {
+            return Step::Setup;
+        }
+        libc::prctl(libc::PR_SET_PDEATHSIG, 0);
+        if let Some(folder) = &plan.folder
+            && libc::chdir(folder.as_ptr()) == -1
+        {
+            return Step::Folder;
+        }
+        libc::execve(plan.program.as_ptr(), arguments.as_ptr(), environment.as_ptr());
+    }
+    Step::Program
+}

@@ -1,0 +1,38 @@
+//! A terminal for a debuggee: programs print line by line only to one.
+
+use std::{
+    io,
+    os::fd::{AsRawFd, OwnedFd},
+};
+
+/// Both ends of a pseudo-terminal that neither echoes nor changes what passes through.
+#[derive(Debug)]
+pub(crate) struct Terminal {
+    /// Ours.
+    pub(crate) master: OwnedFd,
+    /// The debuggee's.
+    pub(crate) slave: OwnedFd,
+}
+
+impl Terminal {
+    pub(crate) fn open() -> io::Result<Self> {
+        let nix::pty::OpenptyResult { master, slave } = nix::pty::openpty(None, None)?;
+        let mut modes = nix::sys::termios::tcgetattr(&slave)?;
+        use nix::sys::termios::{LocalFlags, OutputFlags, SetArg};
+        // What is written to it is input, not output; and a line ends as the program ended it.
+        modes.local_flags.remove(LocalFlags::ECHO);
+        modes.output_flags.remove(OutputFlags::OPOST);
+        nix::sys::termios::tcsetattr(&slave, SetArg::TCSANOW, &modes)?;
+        for end in [&master, &slave] {
+            // SAFETY: the descriptor is open and ours.
+            if unsafe { libc::fcntl(end.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        // SAFETY: as above.
+        if unsafe { libc::fcntl(master.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { master, slave })
+    }
+}

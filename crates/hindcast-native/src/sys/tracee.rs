@@ -1,0 +1,307 @@
+//! Threads that we trace. What can be done with one depends on whether it stands still, and so does
+//! its type: only [`Stopped`] has registers, and resuming it leaves a [`Running`].
+
+use std::io;
+
+use libc::{c_int, c_long, c_void, pid_t};
+
+use super::{GeneralRegisters, VectorRegisters};
+
+/// A thread, by the system's number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Tid(pub(crate) pid_t);
+
+/// A request to the tracing system failed. `Gone` is common: a debuggee can be killed at any time.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TraceError {
+    #[error("the thread is gone")]
+    Gone,
+    #[error("{what}: {source}")]
+    System { what: &'static str, source: io::Error },
+}
+
+impl TraceError {
+    pub(super) fn last(what: &'static str) -> Self {
+        let source = io::Error::last_os_error();
+        match source.raw_os_error() {
+            Some(libc::ESRCH) => Self::Gone,
+            _ => Self::System { what, source },
+        }
+    }
+}
+
+/// A traced thread that runs, or has stopped without our having looked yet.
+#[derive(Debug)]
+pub(crate) struct Running(Tid);
+
+/// A traced thread that stands still.
+#[derive(Debug)]
+pub(crate) struct Stopped(Tid);
+
+/// How to let a thread go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Resume {
+    Continue,
+    /// One instruction.
+    Step,
+}
+
+/// What a wait found.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A signal is about to be delivered.
+    Signal(Stopped, c_int),
+    /// It stopped because we interrupted it, or is new and has not run yet; or its whole process is
+    /// being stopped by the given signal.
+    Stop(Stopped, c_int),
+    /// It made a thread.
+    Clone(Stopped, Tid),
+    /// It made a process.
+    Fork(Stopped, Tid),
+    /// It made a process that uses its memory until it calls exec.
+    Vfork(Stopped, Tid),
+    /// The process of a [`Event::Vfork`] no longer uses its memory.
+    VforkDone(Stopped),
+    /// It runs another program now; all its other threads are gone. It had this number before.
+    Exec(Stopped, Tid),
+    /// It has ended by itself.
+    Exited(Tid, c_int),
+    /// A signal ended it.
+    Killed(Tid, c_int),
+    /// Something else; it may go on.
+    Other(Stopped),
+}
+
+/// The set of registers that XSAVE saves; the libc crate does not name it.
+const NT_X86_XSTATE: usize = 0x202;
+
+/// What is told to us about our tracees.
+const OPTIONS: c_int = libc::PTRACE_O_TRACECLONE
+    | libc::PTRACE_O_TRACEFORK
+    | libc::PTRACE_O_TRACEVFORK
+    | libc::PTRACE_O_TRACEVFORKDONE
+    | libc::PTRACE_O_TRACEEXEC;
+
+/// Begins to trace a thread, without stopping it. With `exit_kill` it dies when we do.
+pub(crate) fn attach_thread(tid: Tid, exit_kill: bool) -> Result<Running, TraceError> {
+    let options = OPTIONS | if exit_kill { libc::PTRACE_O_EXITKILL } else { 0 };
+    request(libc::PTRACE_SEIZE, tid, 0, options as usize as *mut c_void, "cannot trace")?;
+    Ok(Running(tid))
+}
+
+/// Kills a whole process. It may be gone already.
+pub(crate) fn kill(process: Tid) {
+    // SAFETY: kill takes no pointers.
+    unsafe { libc::kill(process.0, libc::SIGKILL) };
+}
+
+/// Waits until one of this thread's tracees has something to tell.
+pub(crate) fn wait_for_any() -> Result<Event, TraceError> {
+    loop {
+        if let Some(event) = wait()? {
+            return Ok(event);
+        }
+    }
+}
+
+fn wait() -> Result<Option<Event>, TraceError> {
+    let mut status = 0;
+    // __WNOTHREAD: sessions have a thread each, and must not take each other's events.
+    // SAFETY: `status` lives for the call.
+    let pid = unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::__WNOTHREAD) };
+    match pid {
+        -1 => {
+            let error = io::Error::last_os_error();
+            return match error.raw_os_error() {
+                Some(libc::EINTR) => Ok(None),
+                // Nothing left to wait for.
+                Some(libc::ECHILD) => Err(TraceError::Gone),
+                _ => Err(TraceError::System { what: "cannot wait", source: error }),
+            };
+        }
+        _ => {}
+    }
+    let tid = Tid(pid);
+    if libc::WIFEXITED(status) {
+        return Ok(Some(Event::Exited(tid, libc::WEXITSTATUS(status))));
+    }
+    if libc::WIFSIGNALED(status) {
+        return Ok(Some(Event::Killed(tid, libc::WTERMSIG(status))));
+    }
+    let signal = libc::WSTOPSIG(status);
+    let stopped = Stopped(tid);
+    Ok(Some(match status >> 16 {
+        0 => Event::Signal(stopped, signal),
+        libc::PTRACE_EVENT_STOP => Event::Stop(stopped, signal),
+        libc::PTRACE_EVENT_CLONE => with_message(stopped, Event::Clone),
+        libc::PTRACE_EVENT_FORK => with_message(stopped, Event::Fork),
+        libc::PTRACE_EVENT_VFORK => with_message(stopped, Event::Vfork),
+        libc::PTRACE_EVENT_VFORK_DONE => Event::VforkDone(stopped),
+        libc::PTRACE_EVENT_EXEC => with_message(stopped, Event::Exec),
+        _ => Event::Other(stopped),
+    }))
+}
+
+fn with_message(stopped: Stopped, event: fn(Stopped, Tid) -> Event) -> Event {
+    let mut message: libc::c_ulong = 0;
+    let target = (&raw mut message).cast();
+    match request(libc::PTRACE_GETEVENTMSG, stopped.0, 0, target, "cannot ask for an event") {
+        Ok(_) => event(stopped, Tid(message as pid_t)),
+        // It was killed meanwhile; that is the next event.
+        Err(_) => Event::Other(stopped),
+    }
+}
+
+impl Running {
+    pub(crate) fn tid(&self) -> Tid {
+        self.0
+    }
+
+    /// Asks it to stop; an [`Event::Stop`] follows, unless something else stops it first.
+    pub(crate) fn interrupt(&self) -> Result<(), TraceError> {
+        request(libc::PTRACE_INTERRUPT, self.0, 0, std::ptr::null_mut(), "cannot interrupt").map(drop)
+    }
+}
+
+impl Stopped {
+    pub(crate) fn tid(&self) -> Tid {
+        self.0
+    }
+
+    /// Lets it go on, with a signal unless 0.
+    pub(crate) fn resume(self, how: Resume, signal: c_int) -> Result<Running, TraceError> {
+        let kind = match how {
+            Resume::Continue => libc::PTRACE_CONT,
+            Resume::Step => libc::PTRACE_SINGLESTEP,
+        };
+        request(kind, self.0, 0, signal as usize as *mut c_void, "cannot resume")?;
+        Ok(Running(self.0))
+    }
+
+    /// Stays in the stop that the whole process is in, and hears when that ends.
+    pub(crate) fn listen(self) -> Result<Running, TraceError> {
+        request(libc::PTRACE_LISTEN, self.0, 0, std::ptr::null_mut(), "cannot listen")?;
+        Ok(Running(self.0))
+    }
+
+    /// Ends the tracing, with a signal unless 0.
+    pub(crate) fn detach(self, signal: c_int) -> Result<(), TraceError> {
+        request(libc::PTRACE_DETACH, self.0, 0, signal as usize as *mut c_void, "cannot detach").map(drop)
+    }
+
+    pub(crate) fn registers(&self) -> Result<GeneralRegisters, TraceError> {
+        // SAFETY: all zeroes is a valid value of plain numbers.
+        let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+        let target = (&raw mut registers).cast();
+        request(libc::PTRACE_GETREGS, self.0, 0, target, "cannot read registers")?;
+        Ok(GeneralRegisters(registers))
+    }
+
+    pub(crate) fn set_registers(&self, registers: &GeneralRegisters) -> Result<(), TraceError> {
+        let source = (&raw const registers.0).cast_mut().cast();
+        request(libc::PTRACE_SETREGS, self.0, 0, source, "cannot write registers").map(drop)
+    }
+
+    pub(crate) fn vector_registers(&self) -> Result<VectorRegisters, TraceError> {
+        let mut area = vec![0u8; VectorRegisters::LARGEST];
+        let length = self.regset(libc::PTRACE_GETREGSET, &mut area, "cannot read vector registers")?;
+        area.truncate(length);
+        Ok(VectorRegisters::new(area))
+    }
+
+    pub(crate) fn set_vector_registers(&self, registers: &VectorRegisters) -> Result<(), TraceError> {
+        let mut area = registers.area().to_vec();
+        self.regset(libc::PTRACE_SETREGSET, &mut area, "cannot write vector registers").map(drop)
+    }
+
+    fn regset(&self, kind: u32, area: &mut [u8], what: &'static str) -> Result<usize, TraceError> {
+        let mut vector = libc::iovec { iov_base: area.as_mut_ptr().cast(), iov_len: area.len() };
+        // SAFETY: the kernel touches at most `iov_len` bytes of `area`, which outlives the call.
+        let result =
+            unsafe { libc::ptrace(kind as _, self.0.0, NT_X86_XSTATE, &raw mut vector) };
+        if result == -1 { Err(TraceError::last(what)) } else { Ok(vector.iov_len) }
+    }
+
+    /// Reads a word of the system's record of the thread, where the debug registers are.
+    pub(super) fn user_word(&self, offset: usize) -> Result<u64, TraceError> {
+        // The call returns the word itself, so that only errno tells an error from a word of ones.
+        // SAFETY: errno is this thread's own; the request takes no pointer.
+        let (word, error) = unsafe {
+            *libc::__errno_location() = 0;
+            let word = libc::ptrace(libc::PTRACE_PEEKUSER, self.0.0, offset, std::ptr::null_mut::<c_void>());
+            (word, *libc::__errno_location())
+        };
+        if error == 0 { Ok(word as u64) } else { Err(TraceError::last("cannot read debug registers")) }
+    }
+
+    pub(super) fn set_user_word(&self, offset: usize, word: u64) -> Result<(), TraceError> {
+        let word = word as usize as *mut c_void;
+        request(libc::PTRACE_POKEUSER, self.0, offset, word, "cannot write debug registers").map(drop)
+    }
+
+    /// What is known of the signal it stopped for.
+    pub(crate) fn signal_details(&self) -> Result<SignalDetails, TraceError> {
+        // SAFETY: all zeroes is a valid siginfo.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        request(libc::PTRACE_GETSIGINFO, self.0, 0, (&raw mut info).cast(), "cannot ask for the signal")?;
+        let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
+        // A positive code comes from the kernel; then these signals carry an address.
+        let carries_address = info.si_code > 0 && info.si_code != libc::SI_KERNEL;
+        let address = (carries_address && faults.contains(&info.si_signo))
+            // SAFETY: the union holds an address for these signals, and the bytes are initialised.
+            .then(|| unsafe { info.si_addr() } as u64);
+        // SAFETY: as above; only looked at for signals that a process sent.
+        let (sender, value) = unsafe { (info.si_pid(), info.si_value().sival_ptr as u64) };
+        let sent = info.si_code <= 0;
+        Ok(SignalDetails {
+            signal: info.si_signo,
+            code: info.si_code,
+            address,
+            sender: sent.then_some(sender),
+            value: (info.si_code == libc::SI_QUEUE).then_some(value),
+        })
+    }
+}
+
+/// What is known of a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SignalDetails {
+    pub(crate) signal: c_int,
+    pub(crate) code: c_int,
+    /// The address that could not be accessed, or whose instruction failed.
+    pub(crate) address: Option<u64>,
+    /// The process that sent it.
+    pub(crate) sender: Option<pid_t>,
+    /// What that process sent along.
+    pub(crate) value: Option<u64>,
+}
+
+fn request(kind: u32, tid: Tid, address: usize, data: *mut c_void, what: &'static str) -> Result<c_long, TraceError> {
+    // SAFETY: callers pass a number, or a pointer to a value of the size that `kind` reads or writes.
+    let result = unsafe { libc::ptrace(kind as _, tid.0, address, data) };
+    if result == -1 { Err(TraceError::last(what)) } else { Ok(result) }
+}
+
+/// Ends the tracing of a thread that runs: it must be stopped for that.
+pub(crate) fn detach_running(tid: Tid) {
+    let running = Running(tid);
+    if running.interrupt().is_err() {
+        return;
+    }
+    let mut status = 0;
+    // SAFETY: `status` lives for the call.
+    let waited = unsafe { libc::waitpid(tid.0, &mut status, libc::__WALL) };
+    if waited == tid.0 && libc::WIFSTOPPED(status) {
+        let signal = if status >> 16 == 0 { libc::WSTOPSIG(status) } else { 0 };
+        let _ = Stopped(tid).detach(signal);
+    }
+}
+
+/// Takes back a stop signal that was sent and not yet seen.
+pub(crate) fn forget_stop_signal(process: Tid) {
+    if super::procfs::has_pending(process, libc::SIGSTOP) {
+        // Its sending alone takes every pending stop signal away.
+        // SAFETY: kill takes no pointers.
+        unsafe { libc::kill(process.0, libc::SIGCONT) };
+    }
+}

@@ -1,0 +1,156 @@
+//! Breakpoints, tracepoints, watchpoints, exceptions.
+
+use hindcast_core::debug::{
+    Access, Binding, CodeBreakpoint, ExceptionBreakpoint, FrameRef, OutputStream, Place, StopReason, Trigger, Watched,
+    Watchpoint,
+};
+use hindcast_fixtures::Fixture;
+
+use crate::debuggee::Debuggee;
+
+#[test]
+fn a_line_breakpoint_is_hit_each_time_the_line_is_reached() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &["4"]);
+    assert_eq!(debuggee.line(), Some(debuggee.built.line("main_first")));
+    let breakpoint = debuggee.break_at("loop_body");
+    for i in 0..5 {
+        assert_eq!(debuggee.go().breakpoints, [breakpoint.id]);
+        assert_eq!(debuggee.value_of("i"), i.to_string());
+    }
+    debuggee.expect_exit(4);
+}
+
+#[test]
+fn a_function_breakpoint_stops_behind_the_prologue() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
+    debuggee.add(CodeBreakpoint::at(Place::Function("square".into())));
+    debuggee.go();
+    assert_eq!(debuggee.line(), Some(debuggee.built.line("square_body")));
+    assert_eq!(debuggee.value_of("number"), "0");
+}
+
+#[test]
+fn a_condition_is_true_only_where_it_is() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
+    let (file, line) = (debuggee.built.source_text(), debuggee.built.line("square_return"));
+    let place = Place::Line { file, line };
+    debuggee.add(CodeBreakpoint { condition: Some("result > 5 && number != 3".into()), ..CodeBreakpoint::at(place) });
+    debuggee.go();
+    assert_eq!(debuggee.value_of("number"), "4");
+    debuggee.expect_exit(0);
+}
+
+#[test]
+fn hit_counts_multiples_and_temporary_breakpoints_stop_as_often_as_they_say() {
+    let values = |change: fn(&mut CodeBreakpoint)| {
+        let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
+        let (file, line) = (debuggee.built.source_text(), debuggee.built.line("loop_body"));
+        let mut breakpoint = CodeBreakpoint::at(Place::Line { file, line });
+        change(&mut breakpoint);
+        debuggee.add(breakpoint);
+        let mut values = Vec::new();
+        while debuggee.go().reason == StopReason::Breakpoint {
+            values.push(debuggee.value_of("i"));
+        }
+        values
+    };
+    assert_eq!(values(|breakpoint| breakpoint.hit_count = 4), ["3", "4"]);
+    assert_eq!(values(|breakpoint| breakpoint.hit_count_multiple = 2), ["1", "3"]);
+    assert_eq!(values(|breakpoint| breakpoint.temporary = true), ["0"]);
+    assert_eq!(values(|breakpoint| breakpoint.enabled = false), [""; 0]);
+}
+
+#[test]
+fn a_tracepoint_writes_and_does_not_stop() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
+    let (file, line) = (debuggee.built.source_text(), debuggee.built.line("square_return"));
+    let place = Place::Line { file, line };
+    let trace = CodeBreakpoint {
+        log_message: Some("square of {number} is {result}".into()),
+        max_notifications: 3,
+        ..CodeBreakpoint::at(place)
+    };
+    let breakpoint = debuggee.add(trace);
+    debuggee.expect_exit(0);
+    let logged = debuggee.output.read(0, 10_000, Some(OutputStream::Log));
+    let text: Vec<u8> = logged.pieces.into_iter().flat_map(|(_, bytes)| bytes).collect();
+    assert_eq!(String::from_utf8(text).unwrap(), "square of 0 is 0\nsquare of 1 is 1\nsquare of 2 is 4\n");
+    let breakpoint = debuggee.backend().breakpoints().into_iter().find(|found| found.id == breakpoint.id).unwrap();
+    assert_eq!((breakpoint.hit_count, breakpoint.notifications_sent), (5, 3));
+}
+
+#[test]
+fn a_breakpoint_on_a_line_without_code_moves_or_says_where_code_is() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
+    let file = debuggee.built.source_text();
+    let far = debuggee.add(CodeBreakpoint::at(Place::Line { file: file.clone(), line: 100_000 }));
+    let Binding::Pending { reason } = far.binding else { panic!("{far:?}") };
+    assert!(reason.contains("nearest"), "{reason}");
+    let unknown = debuggee.add(CodeBreakpoint::at(Place::Line { file: "nosuch.c".into(), line: 1 }));
+    assert!(matches!(unknown.binding, Binding::Pending { .. }), "{unknown:?}");
+    let by_text =
+        debuggee.add(CodeBreakpoint::at(Place::Statement { file, text: "int  product =factorial( 5 )".into() }));
+    let Binding::Bound { locations, .. } = by_text.binding else { panic!("{by_text:?}") };
+    assert_eq!(locations[0].line, Some(debuggee.built.line("before_factorial")));
+}
+
+#[test]
+fn a_watchpoint_tells_every_write_with_old_and_new_value() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
+    let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+    let watched = Watched::Expression { text: "total".into(), frame };
+    let watch = Watchpoint { watched, access: Access::Write, condition: None, enabled: true };
+    debuggee.backend().add_breakpoint(Trigger::Watch(watch)).unwrap();
+    let mut changes = Vec::new();
+    while debuggee.go().reason == StopReason::Watchpoint {
+        changes.push(debuggee.stop.detail.clone().unwrap());
+    }
+    assert_eq!(changes, [
+        "total written with the same value: 0 (0x0)",
+        "total: 0 (0x0) → 1 (0x1)",
+        "total: 1 (0x1) → 3 (0x3)",
+        "total: 3 (0x3) → 6 (0x6)",
+        "total: 6 (0x6) → 10 (0xa)",
+    ]);
+    assert_eq!(debuggee.stop.exit_code, Some(0));
+}
+
+fn exception(debuggee: &mut Debuggee, exception_type: &str) {
+    let exception = ExceptionBreakpoint {
+        exception_type: exception_type.into(),
+        first_chance: true,
+        second_chance: true,
+        include_subtypes: true,
+        enabled: true,
+    };
+    debuggee.backend().add_breakpoint(Trigger::Exception(exception)).unwrap();
+}
+
+#[test]
+fn a_thrown_exception_stops_by_its_type_and_by_its_base() {
+    for wanted in ["cpp:app::Problem", "cpp:std::runtime_error", "cpp:std::exception"] {
+        let mut debuggee = Debuggee::launch(&Fixture::cpp("throws"), &[]);
+        exception(&mut debuggee, wanted);
+        assert_eq!(debuggee.go().reason, StopReason::Exception, "{wanted}");
+        let raised = debuggee.stop.exception.clone().unwrap();
+        assert_eq!(raised.exception_type, "cpp:app::Problem");
+        assert_eq!(raised.message.as_deref(), Some("the disk is full"));
+        let line = debuggee.built.line("throw_problem");
+        assert!(debuggee.frames().iter().any(|frame| frame.location.line == Some(line)));
+        // The number that is thrown next is neither.
+        debuggee.expect_exit(0);
+    }
+}
+
+#[test]
+fn a_panic_stops_with_its_message() {
+    let mut debuggee = Debuggee::launch(&Fixture::rust("panics"), &[]);
+    exception(&mut debuggee, "rust:panic");
+    assert_eq!(debuggee.go().reason, StopReason::Exception);
+    let raised = debuggee.stop.exception.clone().unwrap();
+    let message = raised.message.unwrap();
+    assert!(message.contains("index out of bounds: the len is 2 but the index is 5"), "{message}");
+    let line = debuggee.built.line("index");
+    assert!(debuggee.frames().iter().any(|frame| frame.location.line == Some(line)));
+    debuggee.expect_exit(0);
+}

@@ -1,0 +1,156 @@
+//! A fixture under the debugger.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use hindcast_core::debug::{
+    Breakpoint, CodeBreakpoint, DebugBackend, DebugEngine as _, Evaluation, Frame, FrameRef, Granularity,
+    LaunchRequest, Movement, NumberFormat, Outcome, OutputLog, Place, Stdin, Stop, StopAtEntry, StopReason, ThreadId,
+    Trigger, ValueLimits, Variable, VariableQuery, VariableScope,
+};
+use hindcast_fixtures::{Built, Fixture};
+use hindcast_native::NativeEngine;
+
+/// A program that stands still. Dropping it checks that it is gone.
+pub(crate) struct Debuggee {
+    backend: Option<Box<dyn DebugBackend>>,
+    pub(crate) output: Arc<OutputLog>,
+    pub(crate) built: Built,
+    pub(crate) stop: Stop,
+    pid: u32,
+}
+
+impl Debuggee {
+    /// Standing in `main`.
+    pub(crate) fn launch(fixture: &Fixture, args: &[&str]) -> Self {
+        Self::launch_with(fixture, args, StopAtEntry::Main, Stdin::Terminal)
+    }
+
+    pub(crate) fn launch_with(fixture: &Fixture, args: &[&str], entry: StopAtEntry, stdin: Stdin) -> Self {
+        let built = fixture.build();
+        let output = Arc::new(OutputLog::new(1 << 20));
+        let request = LaunchRequest {
+            program: built.path.clone(),
+            args: args.iter().map(|&arg| arg.to_owned()).collect(),
+            cwd: None,
+            env: BTreeMap::new(),
+            stop_at_entry: entry,
+            stdin,
+            output: output.clone(),
+        };
+        let mut backend = NativeEngine.launch(&request).expect("the fixture starts");
+        let pid = backend.target().pid;
+        let Outcome::Stopped(stop) = backend.run(Movement::Begin).expect("the fixture begins") else {
+            panic!("nobody interrupted");
+        };
+        Self { backend: Some(backend), output, built, stop, pid }
+    }
+
+    pub(crate) fn backend(&mut self) -> &mut dyn DebugBackend {
+        self.backend.as_deref_mut().expect("the session lives")
+    }
+
+    pub(crate) fn movement(&mut self, movement: Movement) -> &Stop {
+        match self.backend().run(movement).expect("it moves") {
+            Outcome::Stopped(stop) => self.stop = stop,
+            Outcome::Interrupted => panic!("nobody interrupted"),
+        }
+        &self.stop
+    }
+
+    pub(crate) fn go(&mut self) -> &Stop {
+        self.movement(Movement::Continue)
+    }
+
+    pub(crate) fn step(&mut self, granularity: Granularity) -> &Stop {
+        let thread = self.stop.thread;
+        self.movement(Movement::Step { thread, granularity, count: 1 })
+    }
+
+    pub(crate) fn break_at(&mut self, mark: &str) -> Breakpoint {
+        let (file, line) = (self.built.source_text(), self.built.line(mark));
+        self.add(CodeBreakpoint::at(Place::Line { file, line }))
+    }
+
+    pub(crate) fn add(&mut self, breakpoint: CodeBreakpoint) -> Breakpoint {
+        self.backend().add_breakpoint(Trigger::Code(breakpoint)).expect("the breakpoint can be set")
+    }
+
+    /// Runs to the line with this mark.
+    pub(crate) fn run_to(&mut self, mark: &str) {
+        let (file, line) = (self.built.source_text(), self.built.line(mark));
+        self.movement(Movement::RunTo(Place::Line { file, line }));
+        assert_eq!(self.line(), Some(line), "{:?}", self.stop);
+    }
+
+    pub(crate) fn thread(&self) -> ThreadId {
+        self.stop.thread
+    }
+
+    pub(crate) fn frames(&mut self) -> Vec<Frame> {
+        let thread = self.stop.thread;
+        self.backend().stack(thread, 200).expect("there is a stack").frames
+    }
+
+    pub(crate) fn line(&mut self) -> Option<u32> {
+        self.frames().first().and_then(|frame| frame.location.line)
+    }
+
+    pub(crate) fn function(&mut self) -> String {
+        self.frames().first().and_then(|frame| frame.location.function.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn locals(&mut self, index: u32) -> Vec<Variable> {
+        let query = VariableQuery {
+            frame: FrameRef { thread: self.stop.thread, index },
+            scope: VariableScope::Local,
+            filter: None,
+            offset: 0,
+            limit: 100,
+            limits: ValueLimits::default(),
+        };
+        self.backend().variables(&query).expect("there are variables").variables
+    }
+
+    pub(crate) fn local(&mut self, name: &str) -> Variable {
+        let locals = self.locals(0);
+        let found = locals.iter().find(|variable| variable.name == name);
+        found.unwrap_or_else(|| panic!("no `{name}` among {locals:?}")).clone()
+    }
+
+    pub(crate) fn value_of(&mut self, expression: &str) -> String {
+        self.evaluate(expression).unwrap_or_else(|error| panic!("{expression}: {error}"))
+    }
+
+    pub(crate) fn evaluate(&mut self, expression: &str) -> Result<String, String> {
+        let evaluation = Evaluation {
+            expression: expression.to_owned(),
+            frame: FrameRef { thread: self.stop.thread, index: 0 },
+            limits: ValueLimits::default(),
+            format: NumberFormat::Auto,
+            may_write: true,
+        };
+        self.backend().evaluate(&evaluation).map(|variable| variable.value).map_err(|error| error.to_string())
+    }
+
+    /// All that it printed so far.
+    pub(crate) fn printed(&self) -> String {
+        let chunk = self.output.read(0, usize::MAX, None);
+        let bytes: Vec<u8> = chunk.pieces.into_iter().flat_map(|(_, bytes)| bytes).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    pub(crate) fn expect_exit(&mut self, code: i32) {
+        self.go();
+        assert_eq!((self.stop.reason, self.stop.exit_code), (StopReason::Exit, Some(code)), "{:?}", self.stop);
+    }
+}
+
+impl Drop for Debuggee {
+    fn drop(&mut self) {
+        self.backend = None;
+        let left = std::fs::read_to_string(format!("/proc/{}/status", self.pid));
+        if !std::thread::panicking() {
+            assert!(left.is_err(), "the debuggee survived:\n{}", left.unwrap_or_default());
+        }
+    }
+}

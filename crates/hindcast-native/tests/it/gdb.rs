@@ -1,0 +1,54 @@
+//! gdb, driven by its own Python, as the judge of lines and stacks.
+
+use std::{fmt::Write as _, path::Path, process::Command};
+
+/// One frame: function, line, inlined.
+pub(crate) type JudgedFrame = (String, Option<u32>);
+
+/// Runs a Python script in gdb and returns the lines that it printed behind `@ `.
+pub(crate) fn script(program: &Path, args: &[&str], python: &str) -> Vec<String> {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let file = folder.path().join("judge.py");
+    let mut text = String::from("import gdb\n");
+    for setting in ["pagination off", "confirm off", "disable-randomization on", "debuginfod enabled off", "width 0", "debug-file-directory /nonexistent"] {
+        // Not every gdb knows every setting.
+        let _ = writeln!(text, "try:\n    gdb.execute('set {setting}')\nexcept gdb.error:\n    pass");
+    }
+    text.push_str(python);
+    std::fs::write(&file, text).expect("the script can be written");
+    let output = Command::new("gdb")
+        .args(["-nx", "-batch", "-x"])
+        .arg(&file)
+        .arg("--args")
+        .arg(program)
+        .args(args)
+        .output()
+        .expect("gdb can be run; `cargo xtask ci` installs it");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<_> = printed.lines().filter_map(|line| line.strip_prefix("@ ").map(str::to_owned)).collect();
+    assert!(!lines.is_empty(), "gdb said nothing:\n{printed}\n{}", String::from_utf8_lossy(&output.stderr));
+    lines
+}
+
+/// The places that `command` (`step` or `next`) visits from `main` to the end; Rust's has its crate's name before it: `function line`.
+pub(crate) fn steps(program: &Path, main: &str, command: &str) -> Vec<String> {
+    script(
+        program,
+        &[],
+        &format!(
+            r#"
+gdb.execute('break {main}', to_string=True)
+gdb.execute('run > /dev/null', to_string=True)
+gdb.execute('delete', to_string=True)
+for _ in range(3000):
+    try:
+        frame = gdb.selected_frame()
+    except gdb.error:
+        break
+    sal = frame.find_sal()
+    print('@', frame.name(), sal.line if sal.symtab else 0)
+    gdb.execute('{command}', to_string=True)
+"#
+        ),
+    )
+}

@@ -1,0 +1,61 @@
+//! Variables, expressions, memory, registers, code.
+
+use hindcast_core::debug::{Place, RegisterSet, RuntimeAddr, ValueState};
+use hindcast_fixtures::Fixture;
+
+use crate::debuggee::Debuggee;
+
+#[test]
+fn locals_have_names_types_and_values() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
+    debuggee.run_to("loop_add");
+    let where_ = debuggee.local("where");
+    assert_eq!((where_.type_name.as_str(), where_.value.as_str()), ("struct point", "{x = 3, y = 4}"));
+    assert_eq!(debuggee.local("sum").value, "0");
+    assert_eq!(debuggee.local("i").type_name, "int");
+}
+
+#[test]
+fn a_variable_before_its_declaration_is_said_to_be_not_yet_initialised() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
+    assert_eq!(debuggee.local("product").state, ValueState::NotYetInitialised);
+    debuggee.run_to("print");
+    assert_eq!(debuggee.local("product").value, "120");
+}
+
+#[test]
+fn expressions_read_and_assignments_write() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
+    debuggee.run_to("add_x");
+    assert_eq!(debuggee.value_of("where->x + where->y * 2"), "11");
+    assert_eq!(debuggee.value_of("*where"), "{x = 3, y = 4}");
+    assert_eq!(debuggee.value_of("total == 0 && by < 3"), "true");
+    debuggee.value_of("where->x = 100");
+    assert_eq!(debuggee.value_of("where->x"), "100");
+    let error = debuggee.evaluate("wheer->x").unwrap_err();
+    assert!(error.contains("where"), "{error}");
+    debuggee.expect_exit(0);
+    assert!(debuggee.printed().contains("where 110 -6"), "{}", debuggee.printed());
+}
+
+#[test]
+fn memory_registers_and_code_can_be_seen() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
+    debuggee.run_to("square_body");
+    let frames = debuggee.frames();
+    let frame = hindcast_core::debug::FrameRef { thread: debuggee.thread(), index: 0 };
+    let pc = frames[0].location.address;
+    let raw = debuggee.backend().raw_memory().unwrap();
+    let registers = raw.registers(frame, RegisterSet::All).unwrap();
+    let rip = registers.iter().find(|register| register.name == "rip").unwrap();
+    assert_eq!(rip.value.as_deref().unwrap().parse::<RuntimeAddr>().unwrap(), pc);
+    assert!(registers.iter().any(|register| register.name == "ymm15" && register.value.is_some()));
+    let code = raw.read(pc, 16).unwrap().bytes;
+    let listing =
+        debuggee.backend().disassembly().unwrap().disassemble(&Place::Function("square".into()), 0, 8).unwrap();
+    let current = listing.iter().find(|instruction| instruction.current).unwrap();
+    assert_eq!(current.address, pc);
+    let bytes: String = code.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert!(bytes.starts_with(&current.bytes), "{bytes} {}", current.bytes);
+    assert!(listing[0].symbol.as_deref() == Some("square"), "{listing:?}");
+}

@@ -1,0 +1,10 @@
+//! The engine on real programs, with gdb as the judge where it knows better.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+mod breakpoints;
+mod crashes;
+mod debuggee;
+mod gdb;
+mod looking;
+mod stacks;
+mod stepping;

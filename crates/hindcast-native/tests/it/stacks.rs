@@ -1,0 +1,1 @@
+//! Stacks are those that gdb shows.

@@ -1,0 +1,57 @@
+//! Steps visit the lines that gdb visits.
+
+use hindcast_core::debug::{Granularity, StopReason};
+use hindcast_fixtures::Fixture;
+
+use crate::{debuggee::Debuggee, gdb};
+
+/// `function line` of every stop with a line, from `main` to the end.
+fn our_steps(fixture: &Fixture, granularity: Granularity) -> Vec<String> {
+    let mut debuggee = Debuggee::launch(fixture, &[]);
+    let mut visited = Vec::new();
+    while debuggee.stop.reason != StopReason::Exit {
+        let frame = debuggee.frames().into_iter().next().expect("there is a frame");
+        let function = frame.location.function.unwrap_or_default();
+        visited.push(format!("{function} {}", frame.location.line.unwrap_or(0)));
+        assert!(visited.len() < 3000, "steps do not come to an end");
+        debuggee.step(granularity);
+    }
+    visited
+}
+
+fn same_as_gdb(fixture: &Fixture) {
+    same_as_gdb_from(fixture, "main");
+}
+
+fn same_as_gdb_from(fixture: &Fixture, main: &str) {
+    for (granularity, command) in [(Granularity::Over, "next"), (Granularity::Line, "step")] {
+        let mut judged = gdb::steps(&fixture.build().path, main, command);
+        // Behind `main` is start-up code without lines, where gdb stops and we do not.
+        judged.retain(|place| !place.ends_with(" 0"));
+        let ours = our_steps(fixture, granularity);
+        // Everything at once would be thousands of lines.
+        let differs = ours.iter().zip(&judged).position(|(ours, judged)| ours != judged);
+        let at = differs.unwrap_or(ours.len().min(judged.len()));
+        let around = |places: &[String]| places[at.saturating_sub(3)..places.len().min(at + 3)].join("\n    ");
+        assert!(ours == judged, "{fixture:?} by {command}:\n  ours {}\n  gdb's {}", around(&ours), around(&judged));
+    }
+}
+
+#[test]
+fn c_at_every_optimisation_level_is_stepped_as_gdb_does() {
+    for name in ["calls", "control", "callbacks"] {
+        same_as_gdb(&Fixture::c(name));
+        same_as_gdb(&Fixture::c(name).flags(["-gdwarf-4"]));
+        same_as_gdb(&Fixture::c(name).flags(["-static"]));
+    }
+}
+
+#[test]
+fn cpp_is_stepped_as_gdb_does() {
+    same_as_gdb(&Fixture::cpp("throws"));
+}
+
+#[test]
+fn rust_is_stepped_over_as_gdb_does() {
+    same_as_gdb_from(&Fixture::rust("shapes"), "shapes::main");
+}
