@@ -52,6 +52,8 @@ struct Origin {
     line: Option<(Option<Arc<str>>, u32)>,
     /// Code of that line around the current place.
     range: Range<u64>,
+    /// Whether a statement begins at the current place.
+    begins: bool,
     /// What the stack pointer is when the function has returned.
     cfa: Option<u64>,
     /// Inlined functions around the current place, outermost first, by their beginning.
@@ -242,7 +244,7 @@ impl Session {
             if here.line.is_none() {
                 return self.run_to_known_code(plan);
             }
-            if here.range.start == registers.pc() {
+            if here.begins {
                 self.step_done(plan);
             } else {
                 // In the middle of the line that called: its rest is not a line of its own.
@@ -266,11 +268,10 @@ impl Session {
         if here.line.is_none() {
             return Ok(());
         }
-        let begins = here.range.start == registers.pc();
         if here.line == origin.line && here.inlined == origin.inlined {
             // Another piece of the same line.
             origin.range = here.range;
-        } else if begins || shallower {
+        } else if here.begins || shallower {
             self.step_done(plan);
         }
         // Otherwise in the middle of a line, as after a jump: on to the next beginning of one.
@@ -336,6 +337,7 @@ impl Session {
         let inlined = frames.iter().rev().filter(|frame| frame.inlined).map(|frame| frame.start);
         Ok(Origin {
             range: row.as_ref().map_or(pc..pc + 1, |row| row.range.clone()),
+            begins: row.as_ref().is_some_and(|row| row.begins),
             line: row.map(|row| (row.file, row.line)),
             cfa: unwound.map(|unwound| unwound.cfa),
             inlined: inlined.collect(),

@@ -53,5 +53,5 @@ fn cpp_is_stepped_as_gdb_does() {
 
 #[test]
 fn rust_is_stepped_over_as_gdb_does() {
-    same_as_gdb_from(&Fixture::rust("shapes"), "shapes::main");
+    same_as_gdb_from(&Fixture::rust("figures"), "figures::main");
 }

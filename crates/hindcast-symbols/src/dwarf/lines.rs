@@ -26,6 +26,9 @@ pub(crate) struct Row {
     pub(crate) column: u16,
     pub(crate) is_stmt: bool,
     pub(crate) prologue_end: bool,
+    /// Whether a statement begins here, as far as a user is concerned: a line that is in several
+    /// parts (the compiler numbers them) has only one beginning.
+    pub(crate) begins: bool,
 }
 
 struct Sequence {
@@ -44,12 +47,18 @@ impl LineTable {
         let mut table = Self { files, rows: Vec::new(), sequences: Vec::new() };
         let mut rows = program.rows();
         let mut first = 0;
+        let mut in_parts = false;
         while let Ok(Some((_, row))) = rows.next_row() {
             if row.end_sequence() {
                 table.close_sequence(first, row.address());
                 first = table.rows.len();
             } else {
-                table.rows.push(Row::new(row));
+                let mut next = Row::new(row);
+                let last = table.rows[first..].last();
+                let same = last.is_some_and(|last| last.line == next.line && last.file == next.file);
+                in_parts = row.discriminator() != 0 || same && in_parts;
+                next.begins = next.is_stmt && !(same && in_parts);
+                table.rows.push(next);
             }
         }
         table.rows.truncate(first);
@@ -84,15 +93,8 @@ impl LineTable {
         let index = rows.partition_point(|row| row.address <= address).checked_sub(1)?;
         let end = rows[index + 1..].iter().find(|row| row.address > rows[index].address);
         let end = end.map_or(sequence.end, |row| row.address);
-        // Of several rows at one address the last speaks, unless an earlier one begins a statement.
-        let begin =
-            rows[..index].iter().rposition(|row| row.address != rows[index].address).map_or(0, |at| at + 1);
-        let best = if rows[index].is_stmt {
-            index
-        } else {
-            (begin..index).rev().find(|&at| rows[at].is_stmt).unwrap_or(index)
-        };
-        Some((sequence.first + best, rows[index].address..end))
+        // Of several rows at one address the last speaks: the others have no code.
+        Some((sequence.first + index, rows[index].address..end))
     }
 
     /// The rows of the sequence that covers an address.
@@ -141,6 +143,7 @@ impl Row {
             },
             is_stmt: row.is_stmt(),
             prologue_end: row.prologue_end(),
+            begins: row.is_stmt(),
         }
     }
 }

@@ -79,12 +79,25 @@ impl LoadedModule {
                 .attribute_reference(&view, &entry, gimli::DW_AT_abstract_origin)
                 .or_else(|| debug.attribute_reference(&view, &entry, gimli::DW_AT_specification));
         }
+        if names.linkage_name.is_none() && language != Language::C {
+            names.linkage_name = self.symbol_of(die);
+        }
         let demangled = names.linkage_name.as_deref().and_then(demangle::demangle);
         names.name = demangled.or_else(|| {
             let plain = plain?;
             Some(if language == Language::C { plain } else { self.qualified(at, &plain) })
         });
         names
+    }
+
+    /// What the linker calls a function with code. Line tables alone come without it, and without namespaces.
+    fn symbol_of(&self, die: DieRef) -> Option<String> {
+        let view = self.debug()?.view_of(die)?;
+        let start = view.ranges(&view.entry(die).filter(|entry| entry.tag() == gimli::DW_TAG_subprogram)?).first()?.start;
+        let table = self.symbol_table()?;
+        let symbol = table.at(start).filter(|symbol| symbol.address == start)?;
+        let name = std::str::from_utf8(table.name(symbol)).ok()?;
+        (name != "main").then(|| name.to_owned())
     }
 
     /// `name` with the namespaces and types that `die` is in.

@@ -98,7 +98,7 @@ fn add_entries(view: &View<'_>, found: &mut Vec<Named>) -> gimli::Result<()> {
         let offset = entries.next_offset();
         let Some(abbreviation) = entries.read_abbreviation()? else { continue };
         let tag = abbreviation.tag();
-        if !is_named(tag) {
+        if !is_named(tag) || !may_be_kept(tag, abbreviation) {
             entries.skip_attributes(abbreviation.attributes())?;
             continue;
         }
@@ -125,6 +125,22 @@ fn is_named(tag: gimli::DwTag) -> bool {
             | gimli::DW_TAG_unspecified_type
             | gimli::DW_TAG_typedef
     )
+}
+
+/// Whether entries of this shape can be of a kind that is looked for: it saves reading most of them.
+fn may_be_kept(tag: gimli::DwTag, abbreviation: &gimli::Abbreviation) -> bool {
+    let mut has_place = !matches!(tag, gimli::DW_TAG_subprogram | gimli::DW_TAG_variable);
+    for attribute in abbreviation.attributes() {
+        match attribute.name() {
+            gimli::DW_AT_declaration => return false,
+            gimli::DW_AT_low_pc | gimli::DW_AT_ranges | gimli::DW_AT_inline => has_place = true,
+            gimli::DW_AT_location | gimli::DW_AT_const_value => {
+                has_place |= attribute.form() != gimli::DW_FORM_sec_offset && attribute.form() != gimli::DW_FORM_loclistx;
+            }
+            _ => {}
+        }
+    }
+    has_place
 }
 
 fn kind(entry: &Entry<'_>) -> Option<NameKind> {

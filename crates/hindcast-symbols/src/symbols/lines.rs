@@ -19,6 +19,9 @@ pub struct LineRow {
     pub column: Option<u32>,
     /// Whether a statement begins there.
     pub is_stmt: bool,
+    /// Whether the line, or a part of it that a step may stop at, begins at exactly the address that
+    /// was asked about.
+    pub begins: bool,
     /// All code around it that came from the same line.
     pub range: Range<u64>,
 }
@@ -72,7 +75,8 @@ impl LoadedModule {
         if row.line == 0 {
             return None;
         }
-        Some(describe(table, row, table.same_line_around(index, range)))
+        let begins = row.begins && row.address == address;
+        Some(LineRow { begins, ..describe(table, row, table.same_line_around(index, range)) })
     }
 
     /// Where a breakpoint on a function goes: behind the instructions that make its frame.
@@ -145,6 +149,7 @@ fn describe(table: &LineTable, row: Row, range: Range<u64>) -> LineRow {
         line: row.line,
         column: (row.column > 0).then_some(u32::from(row.column)),
         is_stmt: row.is_stmt,
+        begins: row.begins,
         range,
     }
 }
