@@ -252,7 +252,7 @@ impl DebugBackend for CoreSession {
     fn stack(&mut self, thread: ThreadId, max_frames: u32) -> Result<Stack, DebugError> {
         let registers = self.thread(thread)?.registers;
         let scene = self.scene();
-        let walk = look::walk(&scene, &registers, max_frames.max(1) as usize);
+        let walk = look::walk(&scene, &registers, 0, max_frames.max(1) as usize);
         Ok(Stack { thread, frames: walk.frames(&scene), more: walk.more, broken: walk.broken })
     }
 

@@ -101,7 +101,7 @@ impl Notes {
             NT_PRSTATUS => {
                 let Some(pid) = number(record, STATUS_PID, 4) else { return };
                 let Some(registers) = registers(record) else { return };
-                let scene = ThreadScene { registers, vectors: None };
+                let scene = ThreadScene { registers, vectors: None, hidden: 0 };
                 self.threads.push((pid as u32, scene));
                 if self.signal.is_none()
                     && let Some(signal) = number(record, STATUS_SIGNAL, 2).filter(|&signal| signal != 0)

@@ -46,8 +46,9 @@ pub(crate) struct Walk {
     pub(crate) broken: Option<String>,
 }
 
-/// Follows the stack from `registers` for at most `limit` frames.
-pub(crate) fn walk(scene: &Scene<'_>, registers: &GeneralRegisters, limit: usize) -> Walk {
+/// Follows the stack from `registers` for at most `limit` frames. The first `hidden` inlined calls are
+/// left out: those that begin right here, and that the user has not stepped into.
+pub(crate) fn walk(scene: &Scene<'_>, registers: &GeneralRegisters, hidden: usize, limit: usize) -> Walk {
     let mut walk = Walk::default();
     let mut current = Registers::all(registers.dwarf());
     let mut is_return = false;
@@ -60,7 +61,10 @@ pub(crate) fn walk(scene: &Scene<'_>, registers: &GeneralRegisters, limit: usize
             frame.signal = unwound.signal_frame;
         }
         let physical = walk.physical.len();
-        let sources = scene.symbols.frames_at(frame.code_address());
+        let mut sources = scene.symbols.frames_at(frame.code_address());
+        if physical == 0 {
+            sources.drain(..hidden.min(sources.len().saturating_sub(1)));
+        }
         walk.physical.push(frame);
         if sources.is_empty() {
             walk.logical.push(LogicalFrame { physical, source: None });

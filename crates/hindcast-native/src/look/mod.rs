@@ -36,6 +36,8 @@ pub(crate) struct ThreadScene {
     pub(crate) registers: GeneralRegisters,
     /// Absent where they could not be read.
     pub(crate) vectors: Option<VectorRegisters>,
+    /// How many inlined calls begin right where it stands, without its having stepped into them.
+    pub(crate) hidden: usize,
 }
 
 /// The mapping that contains `address`, or its neighbours on both sides.
@@ -57,7 +59,7 @@ pub(crate) fn regions_around(mappings: &[Mapping], address: u64) -> Vec<Region> 
 /// Where a thread is: the innermost frame with source, which tells more than the library function
 /// that it waits in.
 pub(crate) fn known_location(scene: &Scene<'_>, registers: &GeneralRegisters) -> Option<Location> {
-    let frames = walk(scene, registers, 16).frames(scene);
+    let frames = walk(scene, registers, 0, 16).frames(scene);
     let known = frames.iter().position(|frame| frame.location.line.is_some()).unwrap_or(0);
     frames.into_iter().nth(known).map(|frame| frame.location)
 }

@@ -34,7 +34,7 @@ const LARGEST_PIECE: usize = 4096;
 impl<'a> FrameScope<'a> {
     /// The frame number `index`, from 0 for the innermost.
     pub(crate) fn enter(scene: &'a Scene<'a>, thread: &'a ThreadScene, index: u32) -> Result<Self, DebugError> {
-        let walk = walk(scene, &thread.registers, index as usize + 1);
+        let walk = walk(scene, &thread.registers, thread.hidden, index as usize + 1);
         let frames = u32::try_from(walk.logical.len()).unwrap_or(u32::MAX);
         let logical =
             walk.logical.get(index as usize).ok_or(DebugError::NoSuchFrame { index, frames })?;

@@ -87,6 +87,7 @@ impl Session {
         let mut session = Self {
             target,
             current: pid,
+            hidden: 0,
             process,
             symbols: hindcast_symbols::Symbols::new(),
             image: crate::image::Image::default(),

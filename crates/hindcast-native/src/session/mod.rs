@@ -48,6 +48,8 @@ pub(crate) struct Session {
     last_stop: Option<Stop>,
     /// The thread that the last stop was about.
     current: Tid,
+    /// How many inlined calls begin right where that thread stands, without having been stepped into.
+    hidden: usize,
     pump: Option<Pump>,
     log: Arc<OutputLog>,
     entry: StopAtEntry,
@@ -76,6 +78,7 @@ impl Session {
         Ok(ThreadScene {
             registers: self.process.registers(tid).map_err(system)?,
             vectors: self.process.vector_registers(tid).ok(),
+            hidden: self.hidden_of(tid),
         })
     }
 
@@ -98,7 +101,12 @@ impl Session {
 
     fn walk(&self, tid: Tid, frames: u32) -> Result<Walk, DebugError> {
         let registers = self.process.registers(tid).map_err(system)?;
-        Ok(self.with_scene(|scene| look::walk(scene, &registers, frames.max(1) as usize)))
+        Ok(self.with_scene(|scene| look::walk(scene, &registers, self.hidden_of(tid), frames.max(1) as usize)))
+    }
+
+    /// How many inlined calls the user has not stepped into, though their code begins right here.
+    fn hidden_of(&self, tid: Tid) -> usize {
+        if tid == self.current { self.hidden } else { 0 }
     }
 
     fn size_of(&self, type_ref: TypeRef) -> Option<u64> {

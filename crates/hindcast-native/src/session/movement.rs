@@ -44,7 +44,10 @@ impl Session {
                 Begun::Stands(stop) => return Ok(Outcome::Stopped(self.stopped_with(stop))),
                 Begun::Goes(plan) => plan,
             },
-            Movement::Continue => self.fresh(Plan::Run),
+            Movement::Continue => {
+                self.hidden = 0;
+                self.fresh(Plan::Run)
+            }
             Movement::RunTo(place) => {
                 let addresses = self.run_to_addresses(&place)?;
                 self.fresh(Plan::RunTo { addresses, reason: StopReason::Step })
@@ -175,6 +178,12 @@ impl Session {
 
     pub(super) fn stop_at(&mut self, tid: Tid, reason: StopReason) -> Stop {
         self.current = tid;
+        self.hidden = match reason {
+            StopReason::Entry | StopReason::Breakpoint => self.inlined_from_here(tid),
+            // Steps know themselves how deep they went.
+            StopReason::Step => self.hidden,
+            _ => 0,
+        };
         Stop {
             reason,
             detail: None,
@@ -184,6 +193,14 @@ impl Session {
             exception: None,
             exit_code: None,
         }
+    }
+
+    /// How many inlined calls begin exactly where `tid` stands: their caller is what the user sees
+    /// first.
+    pub(super) fn inlined_from_here(&self, tid: Tid) -> usize {
+        let Ok(registers) = self.process.registers(tid) else { return 0 };
+        let frames = self.symbols.frames_at(registers.pc());
+        frames.iter().take_while(|frame| frame.inlined && frame.start == registers.pc()).count()
     }
 
     fn end_stop(&mut self, ended: Ended) -> Stop {

@@ -104,6 +104,9 @@ impl Session {
             return Ok(None);
         }
         if plan.origin.is_none() {
+            if self.enter_inlined(plan) {
+                return self.next_of_step(plan);
+            }
             plan.origin = Some(self.origin(plan.thread)?);
             plan.instructions = 0;
             if plan.granularity == Granularity::Out {
@@ -124,6 +127,24 @@ impl Session {
             }
         };
         halt.map(Some).map_err(system)
+    }
+
+    /// A step into a call that is inlined right here moves nothing: it only shows one frame more.
+    fn enter_inlined(&mut self, plan: &mut StepPlan) -> bool {
+        let enters = plan.granularity == Granularity::Line && self.shows_hidden(plan.thread);
+        if enters {
+            self.hidden -= 1;
+            self.step_done(plan);
+        }
+        enters
+    }
+
+    /// Whether the inlined call that begins right here has a source to be shown.
+    fn shows_hidden(&self, tid: Tid) -> bool {
+        let Ok(registers) = self.process.registers(tid) else { return false };
+        let frames = self.symbols.frames_at(registers.pc());
+        let inner = self.hidden.checked_sub(1).and_then(|inner| frames.get(inner));
+        inner.and_then(|inner| inner.file.clone()).is_some_and(|file| self.is_visible(file))
     }
 
     /// A breakpoint instruction was reached that is none of the user's.
@@ -174,11 +195,11 @@ impl Session {
     /// Where the call that was just executed returns to, if it was one.
     fn called(&self, from: u64, stack_before: u64, pc: u64, stack: u64) -> Option<u64> {
         let follows = |address: u64| address > from && address - from <= LONGEST_INSTRUCTION;
-        if stack.wrapping_add(8) != stack_before || follows(pc) {
+        if stack.wrapping_add(8) != stack_before {
             return None;
         }
         let return_address = self.process.memory().read_pointer(stack).ok()?;
-        follows(return_address).then_some(return_address)
+        (follows(return_address) && return_address != pc).then_some(return_address)
     }
 
     /// After a call: into it, or over it.
@@ -236,45 +257,46 @@ impl Session {
 
     /// The thread left the code it was in: is that the next line?
     fn considered(&mut self, plan: &mut StepPlan) -> Result<(), DebugError> {
+        // An inlined call that begins right here is seen from its caller first.
+        self.hidden = self.inlined_from_here(plan.thread);
         let here = self.origin(plan.thread)?;
         let Some(origin) = &mut plan.origin else { return Ok(()) };
         let registers = self.process.registers(plan.thread).map_err(system)?;
         let returned = origin.cfa.is_some_and(|cfa| registers.sp() >= cfa);
-        if returned {
-            if here.line.is_none() {
-                return self.run_to_known_code(plan);
-            }
-            if here.begins {
-                self.step_done(plan);
-            } else {
-                // In the middle of the line that called: its rest is not a line of its own.
-                *origin = here;
-            }
-            return Ok(());
+        if returned && here.line.is_none() {
+            return self.run_to_known_code(plan);
         }
         let deeper = here.inlined.len() > origin.inlined.len() && here.inlined.starts_with(&origin.inlined);
-        let shallower = here.inlined.len() < origin.inlined.len() && origin.inlined.starts_with(&here.inlined);
-        match plan.granularity {
-            Granularity::Out => {
-                if shallower {
-                    self.step_done(plan);
-                }
-                return Ok(());
+        let same_depth = !returned && here.inlined == origin.inlined;
+        if plan.granularity == Granularity::Out {
+            let shallower = here.inlined.len() < origin.inlined.len() && origin.inlined.starts_with(&here.inlined);
+            if returned || shallower {
+                self.step_done(plan);
             }
-            // In a function that was inlined into this line.
-            Granularity::Over if deeper => return Ok(()),
-            _ => {}
+            return Ok(());
         }
         if here.line.is_none() {
             return Ok(());
         }
-        if here.line == origin.line && here.inlined == origin.inlined {
-            // Another piece of the same line.
-            origin.range = here.range;
-        } else if here.begins || shallower {
+        let same_line = here.line == origin.line;
+        if !returned && deeper {
+            // In the middle of a function that was inlined into this line.
+            if plan.granularity == Granularity::Line && !same_line {
+                self.step_done(plan);
+            }
+        } else if same_depth && same_line && self.hidden > 0 {
+            // A call that was inlined into this line.
+            if plan.granularity == Granularity::Line && self.shows_hidden(plan.thread) {
+                self.hidden -= 1;
+                self.step_done(plan);
+            }
+        } else if here.begins && !same_line {
             self.step_done(plan);
+        } else {
+            // Another piece of the same line, or the middle of one, as after a return: its rest is
+            // not a line of its own.
+            *origin = here;
         }
-        // Otherwise in the middle of a line, as after a jump: on to the next beginning of one.
         Ok(())
     }
 
@@ -283,7 +305,7 @@ impl Session {
         let registers = self.process.registers(plan.thread).map_err(system)?;
         let memory = self.process.memory();
         let scene = Scene { symbols: &self.symbols, image: &self.image, memory: &memory, main: self.main };
-        let stack = walk(&scene, &registers, 64);
+        let stack = walk(&scene, &registers, 0, 64);
         let known = stack.physical.windows(2).find_map(|pair| {
             let [inner, outer] = pair else { return None };
             self.visible_line(outer.code_address()).and(inner.cfa).map(|cfa| (outer.pc, cfa))
@@ -307,7 +329,7 @@ impl Session {
         let registers = self.process.registers(plan.thread).map_err(system)?;
         let memory = self.process.memory();
         let scene = Scene { symbols: &self.symbols, image: &self.image, memory: &memory, main: self.main };
-        let stack = walk(&scene, &registers, 32);
+        let stack = walk(&scene, &registers, 0, 32);
         let (Some(outer), Some(cfa)) = (stack.physical.get(1), stack.physical[0].cfa) else {
             let reason = stack.broken.unwrap_or_else(|| "this is the outermost frame".into());
             return Err(DebugError::Unsupported(format!("cannot step out: {reason}")));
@@ -319,11 +341,13 @@ impl Session {
     /// The line at an address, if there is a file to show it in: libraries whose source is elsewhere
     /// are stepped over, whatever symbols they have.
     fn visible_line(&self, address: u64) -> Option<LineRow> {
-        let row = self.symbols.line_at(address)?;
-        let file = row.file.clone()?;
+        let row = self.symbols.line_of_step(address)?;
+        self.is_visible(row.file.clone()?).then_some(row)
+    }
+
+    fn is_visible(&self, file: Arc<str>) -> bool {
         let mut files = self.source_exists.borrow_mut();
-        let exists = files.entry(file).or_insert_with_key(|file| std::path::Path::new(&**file).exists());
-        exists.then_some(row)
+        *files.entry(file).or_insert_with_key(|file| std::path::Path::new(&**file).exists())
     }
 
     fn origin(&self, tid: Tid) -> Result<Origin, DebugError> {
@@ -333,14 +357,21 @@ impl Session {
         let memory = self.process.memory();
         let unwound =
             self.symbols.unwind(&hindcast_symbols::Registers::all(registers.dwarf()), &memory, false).ok().flatten();
-        let frames = self.symbols.frames_at(pc);
-        let inlined = frames.iter().rev().filter(|frame| frame.inlined).map(|frame| frame.start);
-        Ok(Origin {
-            range: row.as_ref().map_or(pc..pc + 1, |row| row.range.clone()),
-            begins: row.as_ref().is_some_and(|row| row.begins),
-            line: row.map(|row| (row.file, row.line)),
-            cfa: unwound.map(|unwound| unwound.cfa),
-            inlined: inlined.collect(),
-        })
+        let mut frames = self.symbols.frames_at(pc);
+        frames.drain(..self.hidden.min(frames.len().saturating_sub(1)));
+        let begins = row.as_ref().is_some_and(|row| row.begins);
+        // Before a call that is inlined here the line is that of the call, and its code not the row's.
+        let (line, range) = match (self.hidden, frames.first()) {
+            (1.., Some(caller)) => {
+                let file = caller.file.clone().filter(|file| self.is_visible(file.clone()));
+                (file.and_then(|file| Some((Some(file), caller.line?))), pc..pc + 1)
+            }
+            _ => {
+                let range = row.as_ref().map_or(pc..pc + 1, |row| row.range.clone());
+                (row.map(|row| (row.file, row.line)), range)
+            }
+        };
+        let inlined = frames.iter().rev().filter(|frame| frame.inlined).map(|frame| frame.start).collect();
+        Ok(Origin { line, range, begins, cfa: unwound.map(|unwound| unwound.cfa), inlined })
     }
 }

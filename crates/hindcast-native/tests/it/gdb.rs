@@ -30,7 +30,7 @@ pub(crate) fn script(program: &Path, args: &[&str], python: &str) -> Vec<String>
     lines
 }
 
-/// The places that `command` (`step` or `next`) visits from `main` to the end; Rust's has its crate's name before it: `function line`.
+/// The places that `command` (`step` or `next`) visits from `main` to the end; Rust's has its crate's name before it: `file line`.
 pub(crate) fn steps(program: &Path, main: &str, command: &str) -> Vec<String> {
     script(
         program,
@@ -46,7 +46,7 @@ for _ in range(3000):
     except gdb.error:
         break
     sal = frame.find_sal()
-    print('@', frame.name(), sal.line if sal.symtab else 0)
+    print('@', sal.symtab.fullname() if sal.symtab else '?', sal.line if sal.symtab else 0)
     gdb.execute('{command}', to_string=True)
 "#
         ),

@@ -93,8 +93,13 @@ impl LineTable {
         let index = rows.partition_point(|row| row.address <= address).checked_sub(1)?;
         let end = rows[index + 1..].iter().find(|row| row.address > rows[index].address);
         let end = end.map_or(sequence.end, |row| row.address);
-        // Of several rows at one address the last speaks: the others have no code.
-        Some((sequence.first + index, rows[index].address..end))
+        // Of several rows at one address the last speaks, the others have no code; but the last that
+        // begins a statement, where there is one, as gdb has it.
+        let address = rows[index].address;
+        let at_address = rows[..=index].iter().rev().take_while(|row| row.address == address);
+        let earlier = at_address.take_while(|row| !row.is_stmt).count();
+        let statement = index.checked_sub(earlier).filter(|&index| rows[index].address == address);
+        Some((sequence.first + statement.unwrap_or(index), address..end))
     }
 
     /// The rows of the sequence that covers an address.

@@ -35,6 +35,23 @@ impl Symbols {
         Some(row)
     }
 
+    /// As [`Symbols::line_at`], for steps: code of no line counts to the line before it, as other
+    /// debuggers have it.
+    pub fn line_of_step(&self, address: u64) -> Option<LineRow> {
+        self.line_at(address).or_else(|| {
+            let module = self.loaded_at(address)?;
+            let debug = module.debug()?;
+            let file_address = module.to_file(address);
+            let table = debug.lines(debug.unit_at(file_address)?)?;
+            let rows = table.sequence_rows(file_address);
+            let after = rows.partition_point(|row| row.address <= file_address);
+            let before = rows[..after].iter().rev().find(|row| row.line != 0)?;
+            let next = rows.get(after).map_or(file_address + 1, |row| row.address);
+            let range = module.to_runtime(before.address)..module.to_runtime(next);
+            Some(LineRow { begins: false, ..describe(table, *before, range) })
+        })
+    }
+
     /// The lines of a function, by address; neighbours of the same line are one. Code of no line
     /// has line 0.
     pub fn lines_of_function(&self, function: &Function) -> Vec<LineRow> {
