@@ -129,7 +129,8 @@ impl Evaluator<'_> {
                     let offset = position.wrapping_mul(i128::from(text.unit)) as u64;
                     return Ok(text.start.part(offset, self.unit_type(&text.start, text.unit), Some(text.unit)));
                 }
-                Shape::Plain => match self.load(&at, column)? {
+                // Also an array whose type does not say its length.
+                Shape::Plain | Shape::Words(_) => match self.load(&at, column)? {
                     Scalar::Pointer(address, Some(target)) => {
                         return self.step(address, target, &self.scalar(index)?, column);
                     }
@@ -196,7 +197,7 @@ impl Evaluator<'_> {
                     let element = self.unit_type(&text.start, text.unit);
                     return Ok((text.start.clone(), element, text.unit, text.length.known()));
                 }
-                Shape::Plain => {
+                Shape::Plain | Shape::Words(_) => {
                     let Scalar::Pointer(address, Some(target)) = self.load(&at, column)? else { break };
                     let stride = self.size(target, column)?;
                     return Ok((Placed::memory(target, address), target, stride, None));

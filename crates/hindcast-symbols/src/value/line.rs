@@ -175,6 +175,7 @@ impl<'i, 'a> Line<'i, 'a> {
         let Some((type_ref, found)) = layout.real(placed) else {
             return self.text.push_str("<its type is not known>");
         };
+        let is_wide = layout.is_wide_character(placed.type_ref);
         let placed = &placed.retyped(type_ref);
         match &found.kind {
             TypeKind::Struct(structure) => self.structure(placed, &found, structure, nesting),
@@ -187,6 +188,7 @@ impl<'i, 'a> Line<'i, 'a> {
             TypeKind::Declaration => self.text.push_str("<only declared>"),
             TypeKind::Array { .. } | TypeKind::Alias { .. } => self.text.push_str("<its size is not known>"),
             kind => match layout.whole(placed) {
+                Ok(bytes) if is_wide => self.text.push_str(&number::wide_character(&bytes, self.inspector.format)),
                 Ok(bytes) => self.scalar(&found, kind, &bytes, nesting),
                 Err(absence) => self.absent(absence, nesting),
             },

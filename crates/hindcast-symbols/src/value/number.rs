@@ -30,7 +30,6 @@ pub(crate) fn base(found: &Type, encoding: Encoding, bytes: &[u8], format: Numbe
             1 => "true".to_owned(),
             other => format!("{other} (not a bool)"),
         },
-        Encoding::Signed if found.name == "wchar_t" => wide_character(bytes, format),
         Encoding::Signed => number(true),
         Encoding::Unsigned => number(false),
         Encoding::SignedChar | Encoding::UnsignedChar if format != NumberFormat::Auto => {
@@ -67,7 +66,7 @@ fn byte_character(found: &Type, bytes: &[u8], signed: bool) -> String {
     format!("{number} '{quoted}'")
 }
 
-fn wide_character(bytes: &[u8], format: NumberFormat) -> String {
+pub(crate) fn wide_character(bytes: &[u8], format: NumberFormat) -> String {
     let value = unsigned_of(bytes);
     if format != NumberFormat::Auto {
         return integer(bytes, false, format);
@@ -96,7 +95,6 @@ pub(crate) fn float(bytes: &[u8], found: &Type) -> String {
         4 => format!("{:?}", f32::from_bits(unsigned_of(bytes) as u32)),
         8 => format!("{:?}", f64::from_bits(unsigned_of(bytes) as u64)),
         10 | 12 | 16 if !is_quadruple(found) => extended(bytes),
-        16 => hexadecimal(bytes),
         _ => hexadecimal(bytes),
     }
 }
