@@ -1,5 +1,6 @@
 //! Symbols of real programs, compared with what gdb and addr2line say of them.
 
+mod data;
 mod kinds;
 mod places;
 mod support;
