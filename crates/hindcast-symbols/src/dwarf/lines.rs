@@ -36,8 +36,8 @@ struct Sequence {
 }
 
 impl LineTable {
-    pub(crate) fn new(mut view: View<'_>) -> Self {
-        let Some(program) = view.unit.line_program.take() else { return Self::default() };
+    pub(crate) fn new(view: &View<'_>) -> Self {
+        let Some(program) = view.line_program() else { return Self::default() };
         let header = program.header().clone();
         let most = header.file_names().len() as u64;
         let files = (0..=most).map(|file| view.path_of(&header, file).map(Arc::from)).collect();
@@ -84,15 +84,8 @@ impl LineTable {
         let index = rows.partition_point(|row| row.address <= address).checked_sub(1)?;
         let end = rows[index + 1..].iter().find(|row| row.address > rows[index].address);
         let end = end.map_or(sequence.end, |row| row.address);
-        // Of several rows at one address the last speaks, unless an earlier one begins a statement.
-        let begin =
-            rows[..index].iter().rposition(|row| row.address != rows[index].address).map_or(0, |at| at + 1);
-        let best = if rows[index].is_stmt {
-            index
-        } else {
-            (begin..index).rev().find(|&at| rows[at].is_stmt).unwrap_or(index)
-        };
-        Some((sequence.first + best, rows[index].address..end))
+        // Of several rows at one address the last speaks: the others have no code.
+        Some((sequence.first + index, rows[index].address..end))
     }
 
     /// The rows of the sequence that covers an address.

@@ -169,7 +169,10 @@ impl Layout<'_> {
         let address = placed.address()?;
         let vtable = self.memory.read_pointer(address).ok()?;
         let (symbol, _) = self.types.symbol_at(vtable)?;
-        let name = symbol.strip_prefix("vtable for ")?;
+        let name = symbol.strip_prefix("vtable for ").or_else(|| {
+            // As one demangler of several writes it.
+            symbol.strip_prefix("{vtable(")?.strip_suffix(")}")
+        })?;
         let whole = self.types.named(name)?;
         if self.types.get(whole)?.name == found.name {
             return None;

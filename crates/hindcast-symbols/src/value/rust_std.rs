@@ -139,10 +139,9 @@ impl Layout<'_> {
 
     /// A value behind a vtable, whose symbol tells what it is.
     fn trait_object(&self, data: u64, vtable: u64) -> Shape {
-        let symbol = self.types.symbol_at(vtable).filter(|(_, offset)| *offset == 0);
-        let concrete = symbol.as_ref().and_then(|(name, _)| implementor(name));
-        let target = concrete.and_then(|name| self.types.named(name));
-        match (target, concrete) {
+        let concrete = self.behind_vtable(vtable);
+        let target = concrete.as_deref().and_then(|name| self.types.named(name));
+        match (target, concrete.as_deref()) {
             (Some(type_ref), Some(name)) => Shape::Inner {
                 target: Placed::memory(type_ref, data),
                 note: Some(format!("is {}", short_type(name))),
@@ -150,6 +149,22 @@ impl Layout<'_> {
             (None, Some(name)) => Shape::Words(format!("{data:#x} (is {})", short_type(name))),
             _ => Shape::Words(format!("{data:#x} (vtable {vtable:#x})")),
         }
+    }
+
+    /// The type that a vtable is of, by its own name or by those of the functions in it.
+    fn behind_vtable(&self, vtable: u64) -> Option<String> {
+        let named = |address: u64| self.types.symbol_at(address).filter(|(_, offset)| *offset == 0);
+        if let Some((symbol, _)) = named(vtable)
+            && let Some(name) = implementor(&symbol)
+        {
+            return Some(name.to_owned());
+        }
+        // Dropping comes first, behind it size and alignment, then the methods.
+        [0, 24, 32, 40].into_iter().find_map(|at| {
+            let function = self.memory.read_pointer(vtable.wrapping_add(at)).ok().filter(|&at| at != 0)?;
+            let (symbol, _) = named(function)?;
+            implementor(&symbol).map(str::to_owned)
+        })
     }
 
     fn text_at(&self, address: u64, length: u64) -> Option<Shape> {
@@ -359,9 +374,12 @@ fn is_str(name: &str) -> bool {
         })
 }
 
-/// `T` of `<T as Trait>::{vtable}`.
+/// `T` of `<T as Trait>::{vtable}` or of another name inside it, and of `drop_in_place<T>`.
 fn implementor(symbol: &str) -> Option<&str> {
-    let inside = symbol.strip_suffix("::{vtable}")?.strip_prefix('<')?;
+    if let Some((_, dropped)) = symbol.split_once("ptr::drop_in_place") {
+        return dropped.trim_start_matches("::").strip_prefix('<')?.strip_suffix('>');
+    }
+    let inside = symbol.strip_prefix('<')?;
     let mut depth = 0;
     for (at, byte) in inside.bytes().enumerate() {
         match byte {
@@ -394,6 +412,8 @@ mod tests {
         assert_eq!(implementor("<i32 as core::fmt::Debug>::{vtable}"), Some("i32"));
         assert_eq!(implementor("<a::S<<T as X>::Y> as a::Shape>::{vtable}"), Some("a::S<<T as X>::Y>"));
         assert_eq!(implementor("<fn(i32) -> i32 as a::T>::{vtable}"), Some("fn(i32) -> i32"));
+        assert_eq!(implementor("<a::Circle as a::Shape>::area"), Some("a::Circle"));
+        assert_eq!(implementor("core::ptr::drop_in_place::<alloc::vec::Vec<u8>>"), Some("alloc::vec::Vec<u8>"));
         assert_eq!(implementor("main"), None);
         assert_eq!(short_type("a::b::C<d::E>"), "C<d::E>");
     }

@@ -101,7 +101,8 @@ impl Layout<'_> {
             if step == 0 {
                 break;
             }
-            let bytes = match self.bytes(&at, step * text.unit) {
+            // Recordings may have less than whole pages: then one by one.
+            let bytes = match self.bytes(&at, step * text.unit).or_else(|_| self.bytes(&at, text.unit)) {
                 Ok(bytes) => bytes,
                 Err(absence) => return (units, Some(absence)),
             };

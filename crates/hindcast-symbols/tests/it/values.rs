@@ -19,12 +19,15 @@ pub(crate) struct Globals<'a> {
     types: DerivedTypes<'a>,
     memory: &'a CoreImage,
     near: u64,
+    /// Whether variables are members of what `VALUES` points to.
+    in_values: bool,
 }
 
 impl<'a> Globals<'a> {
     pub(crate) fn new(symbols: &'a Symbols, memory: &'a CoreImage) -> Self {
+        let in_values = symbols.find_global("VALUES", 0).is_some();
         let near = support::function(symbols, "done").address;
-        Self { symbols, types: DerivedTypes::new(symbols), memory, near }
+        Self { symbols, types: DerivedTypes::new(symbols), memory, near, in_values }
     }
 
     /// What an expression is shown as.
@@ -41,6 +44,13 @@ impl<'a> Globals<'a> {
 
 impl Scope for Globals<'_> {
     fn variable(&self, name: &str) -> Option<Placed> {
+        if self.in_values && name != "VALUES" {
+            let field = Expression::parse(&format!("VALUES.{name}")).ok()?;
+            return match field.evaluate(self) {
+                Ok(Evaluated::Value(value)) => Some(value),
+                _ => None,
+            };
+        }
         let found = self.symbols.find_global(name, self.near)?;
         match self.symbols.locate(&found, self).ok()? {
             Placement::Memory(address) => Some(Placed::memory(found.type_ref, address)),
@@ -95,7 +105,7 @@ impl FrameContext for Globals<'_> {
 }
 
 /// Compares every line that the program printed; how many there were.
-fn all_as_printed(program: &Path, prefix: &str) -> usize {
+fn all_as_printed(program: &Path) -> usize {
     let symbols = support::loaded(program);
     let memory = CoreImage::of(program);
     let globals = Globals::new(&symbols, &memory);
@@ -104,7 +114,7 @@ fn all_as_printed(program: &Path, prefix: &str) -> usize {
     for line in &lines {
         // Expressions may have `==` in them.
         let (expression, expected) = line.split_once(" = ").expect("the program prints pairs");
-        let shown = globals.shown(&format!("{prefix}{expression}"));
+        let shown = globals.shown(expression);
         if shown != expected {
             wrong.push(format!("{expression}\n  expected {expected}\n  shown    {shown}"));
         }
@@ -117,7 +127,7 @@ fn all_as_printed(program: &Path, prefix: &str) -> usize {
 fn values_of_c_are_shown_as_the_program_prints_them() {
     for flags in [&["-O0"][..], &["-O2"]] {
         let built = Fixture::c("values").flags(flags).build();
-        assert!(all_as_printed(&built.path, "") >= 130, "{flags:?}");
+        assert!(all_as_printed(&built.path) >= 130, "{flags:?}");
     }
 }
 
@@ -125,6 +135,14 @@ fn values_of_c_are_shown_as_the_program_prints_them() {
 fn values_of_cpp_are_shown_as_the_program_prints_them() {
     for flags in [&["-O0"][..], &["-O2"], &["-O0", "-std=c++20"]] {
         let built = Fixture::cpp("values").flags(flags).build();
-        assert!(all_as_printed(&built.path, "") >= 120, "{flags:?}");
+        assert!(all_as_printed(&built.path) >= 120, "{flags:?}");
+    }
+}
+
+#[test]
+fn values_of_rust_are_shown_as_the_program_prints_them() {
+    for flags in [&[][..], &["-O"], &["-O", "-Csymbol-mangling-version=v0"]] {
+        let built = Fixture::rust("values").flags(flags).build();
+        assert!(all_as_printed(&built.path) >= 160, "{flags:?}");
     }
 }
