@@ -6,7 +6,7 @@ use super::{
     layout::{signed_of, unsigned_of},
     text::escape_into,
 };
-use crate::types::{Encoding, Language, Type};
+use crate::types::{Encoding, Type};
 
 /// A whole number in the format that was asked for. Negative numbers are written by their bits
 /// where the format is not decimal.
@@ -25,6 +25,14 @@ pub(crate) fn integer(bytes: &[u8], signed: bool, format: NumberFormat) -> Strin
 pub(crate) fn base(found: &Type, encoding: Encoding, bytes: &[u8], format: NumberFormat) -> String {
     let number = |signed| integer(bytes, signed, format);
     match encoding {
+        // Rust describes its unit as a number without bytes.
+        _ if bytes.is_empty() => {
+            if found.name.is_empty() {
+                "()".to_owned()
+            } else {
+                found.name.clone()
+            }
+        }
         Encoding::Boolean => match unsigned_of(bytes) {
             0 => "false".to_owned(),
             1 => "true".to_owned(),
@@ -48,7 +56,6 @@ pub(crate) fn base(found: &Type, encoding: Encoding, bytes: &[u8], format: Numbe
                 None => format!("{real} + {imaginary}i"),
             }
         }
-        Encoding::Other if bytes.is_empty() && found.language == Language::Rust => "()".to_owned(),
         Encoding::Other => hexadecimal(bytes),
     }
 }

@@ -94,8 +94,7 @@ impl Layout<'_> {
             let length = count.map_or(Length::Terminated, Length::AtMost);
             return Some(Shape::Text(Text { start: placed.clone(), unit, length, note: None }));
         }
-        let element =
-            if inner.is_empty() { element } else { self.types.array_of(element, inner, language) };
+        let element = if inner.is_empty() { element } else { self.types.array_of(element, inner, language) };
         let Some(count) = *count else {
             return Some(Shape::Words("[…] (its length is not in the type)".to_owned()));
         };

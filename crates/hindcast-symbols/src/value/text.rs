@@ -127,8 +127,7 @@ fn decode(units: &[u32], unit: u64) -> Vec<u8> {
             text.into_bytes()
         }
         _ => {
-            let text: String =
-                units.iter().map(|&unit| char::from_u32(unit).unwrap_or('\u{fffd}')).collect();
+            let text: String = units.iter().map(|&unit| char::from_u32(unit).unwrap_or('\u{fffd}')).collect();
             text.into_bytes()
         }
     }

@@ -25,17 +25,18 @@ impl CoreImage {
         let output = command.arg(program).output().expect("gdb runs");
         let bytes = fs::read(&core).unwrap_or_else(|error| panic!("{error}: {output:?}"));
         let file = object::File::parse(bytes.as_slice()).expect("a core file is ELF");
-        let segments = file.segments().map(|segment| {
-            (segment.address(), segment.data().expect("a segment is in the file").to_vec())
-        });
+        let segments = file
+            .segments()
+            .map(|segment| (segment.address(), segment.data().expect("a segment is in the file").to_vec()));
         let mut segments: Vec<_> = segments.filter(|(_, bytes)| !bytes.is_empty()).collect();
         // What was never written is not in the core file but in the program's.
         let bytes = fs::read(program).expect("the program can be read");
         let file = object::File::parse(bytes.as_slice()).expect("a program is ELF");
         let bias = crate::support::bias(program);
-        segments.extend(file.segments().filter_map(|segment| {
-            Some((segment.address() + bias, segment.data().ok()?.to_vec()))
-        }));
+        segments.extend(
+            file.segments()
+                .filter_map(|segment| Some((segment.address() + bias, segment.data().ok()?.to_vec()))),
+        );
         let printed = fs::read_to_string(printed).expect("the program prints");
         Self { segments, printed }
     }

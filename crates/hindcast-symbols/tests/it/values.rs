@@ -8,7 +8,7 @@ use hindcast_symbols::{
     FrameContext, Memory, Placement, Symbols,
     expression::{Evaluated, Expression, Register, RegisterKind, Scope},
     types::ModuleId,
-    value::{DerivedTypes, Inspector, Placed},
+    value::{Absence, DerivedTypes, Inspector, Placed},
 };
 
 use crate::{core_image::CoreImage, support};
@@ -55,7 +55,7 @@ impl Scope for Globals<'_> {
         match self.symbols.locate(&found, self).ok()? {
             Placement::Memory(address) => Some(Placed::memory(found.type_ref, address)),
             Placement::Bytes(bytes) => Some(Placed::computed(found.type_ref, bytes)),
-            _ => None,
+            _ => Some(Placed::gone(found.type_ref, Absence::OptimisedOut)),
         }
     }
 
@@ -63,7 +63,10 @@ impl Scope for Globals<'_> {
         let (bytes, kind) = match name {
             "rax" => (7u64.to_le_bytes().to_vec(), RegisterKind::Whole),
             "pc" => (self.near.to_le_bytes().to_vec(), RegisterKind::Address),
-            "xmm0" => ([1.5f32, -2.0, 0.0, 4.0].iter().flat_map(|lane| lane.to_le_bytes()).collect(), RegisterKind::Vector),
+            "xmm0" => (
+                [1.5f32, -2.0, 0.0, 4.0].iter().flat_map(|lane| lane.to_le_bytes()).collect(),
+                RegisterKind::Vector,
+            ),
             _ => return None,
         };
         Some(Register { name: Arc::from(name), bytes, kind })
