@@ -7,6 +7,7 @@ pub(crate) mod index;
 pub(crate) mod info;
 pub(crate) mod lines;
 pub(crate) mod paths;
+mod root;
 pub(crate) mod sections;
 
 /// What gimli reads from: borrowed bytes of a section.

@@ -2,9 +2,9 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use gimli::{AttributeValue, Dwarf, Unit, UnitSectionOffset};
+use gimli::{AttributeValue, DebugLineOffset, Dwarf, IncompleteLineProgram, Unit, UnitSectionOffset};
 
-use super::{Entry, Offset, Slice, Value, paths};
+use super::{Entry, Offset, Slice, Value, paths, root::UnitRoot};
 
 /// An entry of a module's debug information: which of its files, which section, where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,6 +40,8 @@ pub(crate) struct View<'a> {
     pub(crate) file: u32,
     /// Its place among the file's units.
     pub(crate) index: usize,
+    pub(crate) root: &'a UnitRoot,
+    pub(super) line_offset: Option<DebugLineOffset>,
 }
 
 impl<'a> View<'a> {
@@ -156,16 +158,20 @@ impl<'a> View<'a> {
 
     /// The path of a file of the unit's table.
     pub(crate) fn file_path(&self, index: u64) -> Option<String> {
-        let header = self.unit.line_program.as_ref()?.header();
-        self.path_of(header, index)
+        self.path_of(self.line_program()?.header(), index)
+    }
+
+    /// The unit's line program, of which the header is read now.
+    pub(crate) fn line_program(&self) -> Option<IncompleteLineProgram<Slice<'a>>> {
+        let address_size = self.unit.header.address_size();
+        self.dwarf.debug_line.program(self.line_offset?, address_size, None, None).ok()
     }
 
     pub(crate) fn path_of(&self, header: &gimli::LineProgramHeader<Slice<'a>>, index: u64) -> Option<String> {
         let file = header.file(index)?;
         let name = self.string(file.path_name())?;
-        let base = self.unit.comp_dir.as_ref().map(|folder| String::from_utf8_lossy(folder.slice()));
         let folder = file.directory(header).and_then(|folder| self.string(folder));
-        Some(paths::join(base.as_deref().unwrap_or(""), folder.as_deref().unwrap_or(""), &name))
+        Some(paths::join(self.root.folder.as_deref().unwrap_or(""), folder.as_deref().unwrap_or(""), &name))
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use gimli::{Abbreviations, Dwarf, DwoId, SectionId, UnitHeader, UnitType};
 
-use super::{DieRef, Sections, Slice, index::UnitIndex, lines::LineTable};
+use super::{DieRef, Sections, Slice, index::UnitIndex, lines::LineTable, root::UnitRoot};
 
 /// Units of a file, and what was found out about them.
 pub(crate) struct DebugFile {
@@ -35,6 +35,7 @@ pub(crate) struct UnitEntry {
     pub(crate) end: usize,
     pub(crate) types: bool,
     pub(crate) is_type_unit: bool,
+    pub(crate) root: OnceLock<Option<UnitRoot>>,
     pub(crate) index: OnceLock<UnitIndex>,
     pub(crate) lines: OnceLock<LineTable>,
     pub(crate) split: OnceLock<Option<Box<DebugFile>>>,
@@ -165,6 +166,7 @@ impl UnitEntry {
             end: offset.saturating_add(header.length_including_self()),
             types: header.section() == SectionId::DebugTypes,
             is_type_unit: matches!(header.type_(), UnitType::Type { .. } | UnitType::SplitType { .. }),
+            root: OnceLock::new(),
             index: OnceLock::new(),
             lines: OnceLock::new(),
             split: OnceLock::new(),

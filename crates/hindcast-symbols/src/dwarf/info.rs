@@ -6,13 +6,14 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use gimli::{AttributeValue, DwoId, Unit, UnitType};
+use gimli::{AttributeValue, DwoId, UnitType};
 
 use super::{
     DebugFile, DieRef, Sections, View,
     file::{FileKind, UnitEntry},
     index::UnitIndex,
     lines::LineTable,
+    root::UnitRoot,
 };
 use crate::elf::ElfFile;
 
@@ -63,17 +64,33 @@ impl DebugInfo {
         let dwarf = debug_file.dwarf(&self.own)?;
         let header = debug_file.header(&dwarf, entry)?;
         let abbreviations = debug_file.abbreviations(&dwarf, &header)?;
-        let mut unit = Unit::new_with_abbreviations(&dwarf, header, abbreviations).ok()?;
-        if let Some(skeleton) = file.checked_sub(1) {
-            let skeleton = self.view(0, skeleton as usize)?;
-            unit.copy_relocated_attributes(&skeleton.unit);
-            // Split units leave these to their skeleton.
-            unit.comp_dir = unit.comp_dir.or(skeleton.unit.comp_dir);
-            if unit.line_program.is_none() && !entry.is_type_unit {
-                unit.line_program = skeleton.unit.line_program;
-            }
+        let skeleton = file.checked_sub(1).map(|skeleton| self.view(0, skeleton as usize));
+        let skeleton = match &skeleton {
+            Some(view) => Some(view.as_ref()?),
+            None => None,
+        };
+        let root = entry.root.get_or_init(|| {
+            UnitRoot::read(&dwarf, &header, &abbreviations, skeleton.map(|skeleton| skeleton.root))
+        });
+        let root = root.as_ref()?;
+        let mut view = View {
+            unit: root.unit(header, abbreviations),
+            dwarf,
+            file,
+            index,
+            root,
+            line_offset: root.line_offset,
+        };
+        // Split units leave lines to their skeleton.
+        if let Some(skeleton) = skeleton
+            && view.line_offset.is_none()
+            && !entry.is_type_unit
+        {
+            view.dwarf.debug_line = skeleton.dwarf.debug_line;
+            view.dwarf.debug_line_str = skeleton.dwarf.debug_line_str;
+            view.line_offset = skeleton.line_offset;
         }
-        Some(View { dwarf, unit, file, index })
+        Some(view)
     }
 
     /// The unit that an entry is in.
@@ -112,7 +129,11 @@ impl DebugInfo {
     /// The line table of one of the module's own units.
     pub(crate) fn lines(&self, unit: usize) -> Option<&LineTable> {
         let entry = self.units().get(unit)?;
-        Some(entry.lines.get_or_init(|| self.view(0, unit).map(LineTable::new).unwrap_or_default()))
+        Some(
+            entry
+                .lines
+                .get_or_init(|| self.view(0, unit).map(|view| LineTable::new(&view)).unwrap_or_default()),
+        )
     }
 
     /// The entry that an attribute of an entry of `view` refers to.
@@ -206,7 +227,7 @@ impl DebugInfo {
         let name =
             root.attr_value(gimli::DW_AT_dwo_name).or_else(|| root.attr_value(gimli::DW_AT_GNU_dwo_name))?;
         let view = self.view(0, skeleton)?;
-        let id = view.unit.dwo_id?;
+        let id = view.root.dwo_id?;
         let name = view.string(name)?;
         let number = u32::try_from(skeleton).ok()? + 1;
         let folder = view.string(root.attr_value(gimli::DW_AT_comp_dir).unwrap_or(AttributeValue::Udata(0)));
@@ -232,8 +253,7 @@ impl DebugInfo {
         file.units(&self.own).iter().filter(|unit| !unit.is_type_unit).any(|unit| {
             let Some(header) = file.header(&dwarf, unit) else { return false };
             let Some(abbreviations) = file.abbreviations(&dwarf, &header) else { return false };
-            Unit::new_with_abbreviations(&dwarf, header, abbreviations)
-                .is_ok_and(|unit| unit.dwo_id == Some(id))
+            UnitRoot::read(&dwarf, &header, &abbreviations, None).is_some_and(|root| root.dwo_id == Some(id))
         })
     }
 

@@ -39,8 +39,8 @@ struct Sequence {
 }
 
 impl LineTable {
-    pub(crate) fn new(mut view: View<'_>) -> Self {
-        let Some(program) = view.unit.line_program.take() else { return Self::default() };
+    pub(crate) fn new(view: &View<'_>) -> Self {
+        let Some(program) = view.line_program() else { return Self::default() };
         let header = program.header().clone();
         let most = header.file_names().len() as u64;
         let files = (0..=most).map(|file| view.path_of(&header, file).map(Arc::from)).collect();

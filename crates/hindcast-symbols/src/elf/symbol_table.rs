@@ -48,6 +48,7 @@ impl SymbolTable {
     /// The symbol whose extent `address` is in; or the one before it, where that has no size.
     pub(crate) fn at(&self, address: u64) -> Option<&ElfSymbol> {
         let after = self.symbols.partition_point(|symbol| symbol.address <= address);
+        let nearest = self.symbols[..after].last()?.address;
         let mut best: Option<&ElfSymbol> = None;
         // A few steps back: a symbol within another's extent, or several names of one address.
         for symbol in self.symbols[..after].iter().rev().take(64) {
@@ -57,7 +58,8 @@ impl SymbolTable {
             if best.is_some_and(|best| best.address != symbol.address) {
                 break;
             }
-            let inside = address - symbol.address < symbol.size || symbol.size == 0;
+            let inside =
+                address - symbol.address < symbol.size || symbol.size == 0 && symbol.address == nearest;
             if inside && best.is_none_or(|best| symbol.rank() > best.rank()) {
                 best = Some(symbol);
             }

@@ -127,9 +127,14 @@ impl Evaluator<'_> {
                 Shape::Text(text) => {
                     let position = self.scalar(index)?.as_whole();
                     let offset = position.wrapping_mul(i128::from(text.unit)) as u64;
-                    return Ok(text.start.part(offset, self.unit_type(&text.start, text.unit), Some(text.unit)));
+                    return Ok(text.start.part(
+                        offset,
+                        self.unit_type(&text.start, text.unit),
+                        Some(text.unit),
+                    ));
                 }
-                Shape::Plain => match self.load(&at, column)? {
+                // Also an array whose type does not say its length.
+                Shape::Plain | Shape::Words(_) => match self.load(&at, column)? {
                     Scalar::Pointer(address, Some(target)) => {
                         return self.step(address, target, &self.scalar(index)?, column);
                     }
@@ -164,7 +169,8 @@ impl Evaluator<'_> {
         ends: Ends,
         column: usize,
     ) -> Result<Placed, Failure> {
-        let bound = |node: Option<&Node>| node.map(|node| self.scalar(node).map(Scalar::as_whole)).transpose();
+        let bound =
+            |node: Option<&Node>| node.map(|node| self.scalar(node).map(Scalar::as_whole)).transpose();
         let from = bound(from)?.unwrap_or(0);
         let to = bound(to)?.map(|to| if ends == Ends::At { to.saturating_add(1) } else { to });
         let (first, element, stride, count) = self.side_by_side(&self.placed(of)?, column)?;
@@ -183,7 +189,11 @@ impl Evaluator<'_> {
     }
 
     /// Elements one after the other: the first, their type and size, and how many where that is known.
-    fn side_by_side(&self, value: &Placed, column: usize) -> Result<(Placed, TypeRef, u64, Option<u64>), Failure> {
+    fn side_by_side(
+        &self,
+        value: &Placed,
+        column: usize,
+    ) -> Result<(Placed, TypeRef, u64, Option<u64>), Failure> {
         let mut at = value.clone();
         for _ in 0..MOST_OPENED {
             match self.layout.shape(&at) {
@@ -196,7 +206,7 @@ impl Evaluator<'_> {
                     let element = self.unit_type(&text.start, text.unit);
                     return Ok((text.start.clone(), element, text.unit, text.length.known()));
                 }
-                Shape::Plain => {
+                Shape::Plain | Shape::Words(_) => {
                     let Scalar::Pointer(address, Some(target)) = self.load(&at, column)? else { break };
                     let stride = self.size(target, column)?;
                     return Ok((Placed::memory(target, address), target, stride, None));
@@ -239,7 +249,9 @@ impl Evaluator<'_> {
                 Whole { bits, signed: false, rust: false }.type_ref(types)
             }
             RegisterKind::Address => types.pointer_to(None, Language::C),
-            RegisterKind::Float => types.base("long double", Encoding::Float, register.bytes.len() as u64, Language::C),
+            RegisterKind::Float => {
+                types.base("long double", Encoding::Float, register.bytes.len() as u64, Language::C)
+            }
             RegisterKind::Vector | RegisterKind::Whole => {
                 let lane = Whole { bits: 32, signed: false, rust: false }.type_ref(types);
                 types.array_of(lane, &[Some(u64::from(bits / 32))], Language::C)

@@ -84,7 +84,8 @@ impl Evaluator<'_> {
             let signed = self.layout.is_signed(type_ref);
             let fits = |signed| Whole { bits, signed, rust: false }.fits(number);
             // `-1` into an unsigned type of C is a way to write its largest number.
-            let fits = fits(signed) || operator.is_none() && number < 0 && fits(true) && found.language != Language::Rust;
+            let fits = fits(signed)
+                || operator.is_none() && number < 0 && fits(true) && found.language != Language::Rust;
             if !fits && bits < 128 {
                 let type_name = self.types().name_of(type_ref);
                 return Err(Failure::DoesNotFit { column, value: number.to_string(), type_name });
@@ -94,7 +95,14 @@ impl Evaluator<'_> {
     }
 
     /// The bytes around a bit-field with the field replaced.
-    fn merged(&self, address: u64, first: u64, count: u64, value: &[u8], column: usize) -> Result<Vec<u8>, Failure> {
+    fn merged(
+        &self,
+        address: u64,
+        first: u64,
+        count: u64,
+        value: &[u8],
+        column: usize,
+    ) -> Result<Vec<u8>, Failure> {
         let mut bytes = vec![0; (first + count).div_ceil(8) as usize];
         self.layout
             .memory

@@ -10,7 +10,12 @@ use super::{
 };
 use crate::{
     types::{TypeKind, Types},
-    value::{Absence, Placed, layout::Layout, shape::{List, Shape}, text::Text},
+    value::{
+        Absence, Placed,
+        layout::Layout,
+        shape::{List, Shape},
+        text::Text,
+    },
 };
 
 /// No longer texts are compared with each other.
@@ -105,20 +110,28 @@ impl Evaluator<'_> {
     }
 
     /// Whether an enum is in a case; `None` where it is no enum or has no such case.
-    fn is_case(&self, value: &Placed, name: &str, values: &[Node], column: usize) -> Result<Option<bool>, Failure> {
+    fn is_case(
+        &self,
+        value: &Placed,
+        name: &str,
+        values: &[Node],
+        column: usize,
+    ) -> Result<Option<bool>, Failure> {
         let mut at = value.clone();
         for _ in 0..16 {
             let Some((_, found)) = self.layout.real(&at) else { return Ok(None) };
             match &found.kind {
                 TypeKind::Enum { enumerators, .. } => {
-                    let Some((_, number)) = enumerators.iter().find(|(known, _)| last_part(known) == name) else {
+                    let Some((_, number)) = enumerators.iter().find(|(known, _)| last_part(known) == name)
+                    else {
                         return Ok(None);
                     };
                     return Ok(Some(self.load(&at, column)?.as_whole() == *number));
                 }
                 TypeKind::Struct(structure) if structure.variants.is_some() => {
                     let cases = structure.variants.iter().flat_map(|part| &part.variants);
-                    let known = cases.flat_map(|case| &case.members).any(|case| case.name.as_deref() == Some(name));
+                    let known =
+                        cases.flat_map(|case| &case.members).any(|case| case.name.as_deref() == Some(name));
                     if !known {
                         return Ok(None);
                     }
@@ -142,7 +155,10 @@ impl Evaluator<'_> {
             let Some(field) = self.layout.field(payload, &index.to_string()) else { return Ok(false) };
             let equal = match self.case_of(value) {
                 Some((name, inner)) => self.is_case(&field, name, inner, column)?.unwrap_or(false),
-                None => self.order(&Operand::Placed(field), &self.operand(value)?, column)? == Some(Ordering::Equal),
+                None => {
+                    self.order(&Operand::Placed(field), &self.operand(value)?, column)?
+                        == Some(Ordering::Equal)
+                }
             };
             if !equal {
                 return Ok(false);
@@ -181,7 +197,9 @@ impl Evaluator<'_> {
             Operand::Text(text) => format!("{:?}", String::from_utf8_lossy(text)),
             Operand::Scalar(scalar @ Scalar::Float(..)) => scalar.as_float().to_string(),
             Operand::Scalar(scalar) => scalar.as_whole().to_string(),
-            Operand::Placed(placed) => self.types().get(placed.type_ref).map_or_else(String::new, |t| t.name.clone()),
+            Operand::Placed(placed) => {
+                self.types().get(placed.type_ref).map_or_else(String::new, |t| t.name.clone())
+            }
         };
         Err(Failure::NoSuchKey { column, key })
     }

@@ -24,7 +24,9 @@ pub enum ExpressionError {
     UnknownType { column: usize, name: String },
     #[error("no register `{name}`, at column {column}")]
     UnknownRegister { column: usize, name: String },
-    #[error("`{type_name}` has no method `{name}` that the debugger knows, at column {column} · hint: the program's own functions are not called")]
+    #[error(
+        "`{type_name}` has no method `{name}` that the debugger knows, at column {column} · hint: the program's own functions are not called"
+    )]
     UnknownMethod { column: usize, name: String, type_name: String },
     #[error("`{name}` is called at column {column} · hint: the program's functions are not called")]
     Call { column: usize, name: String },

@@ -87,12 +87,8 @@ impl<'s> Evaluator<'s> {
                 let (left, right) = (self.scalar(left)?, self.scalar(right)?);
                 Operand::Scalar(self.binary(*operator, left, right, column)?)
             }
-            Kind::And(left, right) => {
-                Operand::Scalar(Scalar::Truth(self.truth(left)? && self.truth(right)?))
-            }
-            Kind::Or(left, right) => {
-                Operand::Scalar(Scalar::Truth(self.truth(left)? || self.truth(right)?))
-            }
+            Kind::And(left, right) => Operand::Scalar(Scalar::Truth(self.truth(left)? && self.truth(right)?)),
+            Kind::Or(left, right) => Operand::Scalar(Scalar::Truth(self.truth(left)? || self.truth(right)?)),
             Kind::Conditional(condition, yes, no) => {
                 self.operand(if self.truth(condition)? { yes } else { no })?
             }
@@ -108,7 +104,11 @@ impl<'s> Evaluator<'s> {
             }
             Kind::Assign(..) => {
                 let found = "=".to_owned();
-                return Err(Failure::Syntax { column, expected: "an assignment only at the outermost", found });
+                return Err(Failure::Syntax {
+                    column,
+                    expected: "an assignment only at the outermost",
+                    found,
+                });
             }
         })
     }
@@ -149,15 +149,15 @@ impl<'s> Evaluator<'s> {
             }
             let read = || self.layout.whole(&at).map_err(|absence| absent(absence, column));
             return match &found.kind {
-                TypeKind::Base(encoding) => {
-                    self.base(*encoding, &read()?, found.language).ok_or_else(wrong)
-                }
+                TypeKind::Base(encoding) => self.base(*encoding, &read()?, found.language).ok_or_else(wrong),
                 TypeKind::Enum { .. } => {
                     let bytes = read()?;
                     let signed = self.layout.is_signed(at.type_ref);
                     whole(&bytes, signed, found.language).ok_or_else(wrong)
                 }
-                TypeKind::Pointer { target, .. } => Ok(Scalar::Pointer(unsigned_of(&read()?) as u64, *target)),
+                TypeKind::Pointer { target, .. } => {
+                    Ok(Scalar::Pointer(unsigned_of(&read()?) as u64, *target))
+                }
                 TypeKind::Unspecified => Ok(Scalar::Pointer(0, None)),
                 TypeKind::Array { element, counts, .. } => {
                     let address = at.address().ok_or(Failure::NoPlace { column })?;
@@ -182,7 +182,9 @@ impl<'s> Evaluator<'s> {
             Encoding::Boolean => Some(Scalar::Truth(unsigned_of(bytes) != 0)),
             Encoding::Signed | Encoding::SignedChar => whole(bytes, true, language),
             Encoding::Unsigned | Encoding::UnsignedChar | Encoding::Utf => whole(bytes, false, language),
-            Encoding::Float => Some(Scalar::Float(float_value(bytes)?, if bytes.len() == 4 { 32 } else { 64 })),
+            Encoding::Float => {
+                Some(Scalar::Float(float_value(bytes)?, if bytes.len() == 4 { 32 } else { 64 }))
+            }
             Encoding::ComplexFloat | Encoding::Other => None,
         }
     }
@@ -243,7 +245,13 @@ impl<'s> Evaluator<'s> {
         }))
     }
 
-    pub(super) fn binary(&self, operator: Binary, left: Scalar, right: Scalar, column: usize) -> Result<Scalar, Failure> {
+    pub(super) fn binary(
+        &self,
+        operator: Binary,
+        left: Scalar,
+        right: Scalar,
+        column: usize,
+    ) -> Result<Scalar, Failure> {
         let scaled = |target: Option<TypeRef>, steps: i128| {
             // Bytes are stepped where there is nothing to step over, as compilers do for `void *`.
             let size = target.and_then(|target| self.types().size(target)).unwrap_or(1);
@@ -262,7 +270,9 @@ impl<'s> Evaluator<'s> {
                 let steps = i128::from(bytes) / i128::from(size.unwrap_or(1));
                 Ok(Whole { bits: 64, signed: true, rust: false }.wrap(steps))
             }
-            (Binary::Subtract, Scalar::Pointer(address, target), steps) if !matches!(steps, Scalar::Float(..)) => {
+            (Binary::Subtract, Scalar::Pointer(address, target), steps)
+                if !matches!(steps, Scalar::Float(..)) =>
+            {
                 Ok(Scalar::Pointer(address.wrapping_sub(scaled(target, steps.as_whole())), target))
             }
             // Bits of addresses are asked for more often than compilers allow.
@@ -302,7 +312,12 @@ impl<'s> Evaluator<'s> {
     }
 
     /// The bytes of a number as a type, cut to its size.
-    pub(super) fn encode(&self, scalar: Scalar, type_ref: TypeRef, column: usize) -> Result<Vec<u8>, Failure> {
+    pub(super) fn encode(
+        &self,
+        scalar: Scalar,
+        type_ref: TypeRef,
+        column: usize,
+    ) -> Result<Vec<u8>, Failure> {
         let size = self.size(type_ref, column)?.min(16) as usize;
         let (_, found) = self.types().real(type_ref).ok_or(Failure::NoPlace { column })?;
         match &found.kind {

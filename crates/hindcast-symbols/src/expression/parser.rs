@@ -321,7 +321,10 @@ impl Parser<'_> {
                 return None;
             }
             let full = self.type_path()?;
-            if !matches!(full.as_str(), "const" | "volatile" | "struct" | "class" | "union" | "enum" | "typename") {
+            if !matches!(
+                full.as_str(),
+                "const" | "volatile" | "struct" | "class" | "union" | "enum" | "typename"
+            ) {
                 words.push(full);
             }
         }

@@ -54,8 +54,15 @@ impl Whole {
             "unsigned" | "unsigned int" | "uint32_t" => (32, false, false),
             "long" | "long int" | "signed long" | "long long" | "long long int" | "int64_t" | "ssize_t"
             | "ptrdiff_t" | "intptr_t" | "intmax_t" => (64, true, false),
-            "unsigned long" | "unsigned long int" | "long unsigned int" | "unsigned long long"
-            | "unsigned long long int" | "long long unsigned int" | "uint64_t" | "size_t" | "uintptr_t"
+            "unsigned long"
+            | "unsigned long int"
+            | "long unsigned int"
+            | "unsigned long long"
+            | "unsigned long long int"
+            | "long long unsigned int"
+            | "uint64_t"
+            | "size_t"
+            | "uintptr_t"
             | "uintmax_t" => (64, false, false),
             "__int128" | "__int128_t" => (128, true, false),
             "unsigned __int128" | "__uint128_t" => (128, false, false),
@@ -225,7 +232,9 @@ impl Scalar {
             return self.as_float().partial_cmp(&other.as_float());
         }
         let huge = |scalar: Self| match scalar {
-            Self::Whole(bits, Whole { signed: false, bits: 128, .. }) if bits > i128::MAX as u128 => Some(bits),
+            Self::Whole(bits, Whole { signed: false, bits: 128, .. }) if bits > i128::MAX as u128 => {
+                Some(bits)
+            }
             _ => None,
         };
         Some(match (huge(self), huge(other)) {
@@ -258,7 +267,9 @@ pub(super) fn combine(
     }
     if let (Scalar::Literal(one), Scalar::Literal(two)) = (left, right) {
         let computed = exact(operator, one, two, column)?;
-        return computed.map(Scalar::Literal).ok_or_else(|| overflow(operator, left, right, "__int128", column));
+        return computed
+            .map(Scalar::Literal)
+            .ok_or_else(|| overflow(operator, left, right, "__int128", column));
     }
     let is_shift = matches!(operator, Binary::ShiftLeft | Binary::ShiftRight);
     let whole = if is_shift { shifted(left) } else { common(left, right) };
@@ -271,7 +282,8 @@ pub(super) fn combine(
             .ok_or_else(|| overflow(operator, left, right, whole.name(), column))?;
     }
     // A negative number that meets an unsigned type of C becomes a large one.
-    let meets = |value: i128| if whole.signed || whole.rust { value } else { (value as u128 & whole.mask()) as i128 };
+    let meets =
+        |value: i128| if whole.signed || whole.rust { value } else { (value as u128 & whole.mask()) as i128 };
     let computed = exact(operator, meets(one), meets(two), column)?;
     let wraps = !whole.signed && !whole.rust || operator == Binary::ShiftLeft;
     match computed {
@@ -303,9 +315,8 @@ fn common(left: Scalar, right: Scalar) -> Whole {
     };
     match (left, right) {
         (Scalar::Whole(_, one), Scalar::Whole(_, two)) => one.common(two),
-        (Scalar::Whole(_, whole), Scalar::Literal(value)) | (Scalar::Literal(value), Scalar::Whole(_, whole)) => {
-            whole.common(literal(value, whole))
-        }
+        (Scalar::Whole(_, whole), Scalar::Literal(value))
+        | (Scalar::Literal(value), Scalar::Whole(_, whole)) => whole.common(literal(value, whole)),
         (Scalar::Whole(_, whole), _) | (_, Scalar::Whole(_, whole)) => whole.common(INT),
         _ => INT,
     }
@@ -377,7 +388,13 @@ fn floats(operator: Binary, left: Scalar, right: Scalar, column: usize) -> Resul
     Ok(if is_single { Scalar::Float(f64::from(value as f32), 32) } else { Scalar::Float(value, 64) })
 }
 
-fn overflow(operator: Binary, left: Scalar, right: Scalar, type_name: &str, column: usize) -> ExpressionError {
+fn overflow(
+    operator: Binary,
+    left: Scalar,
+    right: Scalar,
+    type_name: &str,
+    column: usize,
+) -> ExpressionError {
     let operation = format!("{} {} {}", left.as_whole(), operator.symbol(), right.as_whole());
     ExpressionError::Overflow { column, operation, type_name: type_name.to_owned() }
 }

@@ -27,8 +27,8 @@ pub(super) enum TokenKind {
 /// Longest first: the first that fits is taken.
 const SYMBOLS: [&str; 51] = [
     "<<=", ">>=", "..=", "...", "->", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "::", "..", "+=", "-=",
-    "*=", "/=", "%=", "&=", "|=", "^=", "++", "--", "+", "-", "*", "/", "%", "&", "|", "^", "~", "!", "<", ">",
-    "=", "?", ":", ".", ",", "(", ")", "[", "]", "@", "{", "}", ";", "#",
+    "*=", "/=", "%=", "&=", "|=", "^=", "++", "--", "+", "-", "*", "/", "%", "&", "|", "^", "~", "!", "<",
+    ">", "=", "?", ":", ".", ",", "(", ")", "[", "]", "@", "{", "}", ";", "#",
 ];
 
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, ExpressionError> {
@@ -101,8 +101,7 @@ impl Lexer<'_> {
     }
 
     fn number(&mut self, start: usize) -> Result<(), ExpressionError> {
-        let after_point =
-            matches!(self.tokens.last(), Some(Token { kind: TokenKind::Symbol("."), .. }));
+        let after_point = matches!(self.tokens.last(), Some(Token { kind: TokenKind::Symbol("."), .. }));
         if after_point {
             // A field of a tuple: `x.0.1` has no fraction in it.
             let digits = self.take_while(|character| character.is_ascii_digit());
@@ -127,19 +126,24 @@ impl Lexer<'_> {
             return self.float(digits, start);
         }
         // C writes octal numbers with a leading zero.
-        let is_octal = digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|digit| digit < b'8');
+        let is_octal =
+            digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|digit| digit < b'8');
         self.integer(&digits, if is_octal { 8 } else { 10 }, start)
     }
 
     fn is_fraction(&self) -> bool {
         let mut rest = self.rest().chars();
         match (rest.next(), rest.next(), rest.next()) {
-            (Some('.'), Some(next), _) => next.is_ascii_digit() || !(next == '.' || next.is_alphabetic() || next == '_'),
+            (Some('.'), Some(next), _) => {
+                next.is_ascii_digit() || !(next == '.' || next.is_alphabetic() || next == '_')
+            }
             (Some('.'), None, _) => true,
             (Some('e' | 'E'), Some('+' | '-'), Some(next)) => next.is_ascii_digit(),
             (Some('e' | 'E'), Some(next), _) => next.is_ascii_digit(),
             // `1f32` and `1f` are floats.
-            (Some('f'), next, _) => next.is_none_or(|next| matches!(next, '3' | '6') || !next.is_alphanumeric()),
+            (Some('f'), next, _) => {
+                next.is_none_or(|next| matches!(next, '3' | '6') || !next.is_alphanumeric())
+            }
             _ => false,
         }
     }
@@ -170,7 +174,8 @@ impl Lexer<'_> {
 
     fn integer(&mut self, digits: &str, radix: u32, start: usize) -> Result<(), ExpressionError> {
         let suffix = self.take_while(|character| character.is_ascii_alphanumeric() || character == '_');
-        let value = u128::from_str_radix(&digits.replace('_', ""), radix).map_err(|_| self.bad_number(start))?;
+        let value =
+            u128::from_str_radix(&digits.replace('_', ""), radix).map_err(|_| self.bad_number(start))?;
         let suffix = suffix.trim_start_matches('_').to_owned();
         let known = suffix.is_empty()
             || super::scalar::Whole::named(&suffix).is_some()

@@ -93,7 +93,10 @@ impl LoadedModule {
     /// What the linker calls a function with code. Line tables alone come without it, and without namespaces.
     fn symbol_of(&self, die: DieRef) -> Option<String> {
         let view = self.debug()?.view_of(die)?;
-        let start = view.ranges(&view.entry(die).filter(|entry| entry.tag() == gimli::DW_TAG_subprogram)?).first()?.start;
+        let start = view
+            .ranges(&view.entry(die).filter(|entry| entry.tag() == gimli::DW_TAG_subprogram)?)
+            .first()?
+            .start;
         let table = self.symbol_table()?;
         let symbol = table.at(start).filter(|symbol| symbol.address == start)?;
         let name = std::str::from_utf8(table.name(symbol)).ok()?;
@@ -115,7 +118,16 @@ impl LoadedModule {
         const DEEPEST: usize = 64;
         let parts = || -> Option<Vec<String>> {
             let debug = self.debug()?;
-            let view = debug.view_of(die)?;
+            let mut die = die;
+            let mut view = debug.view_of(die)?;
+            // A definition may stand apart: its declaration is where it belongs.
+            for _ in 0..LONGEST_CHAIN {
+                let entry = view.entry(die)?;
+                let Some(next) = debug.attribute_reference(&view, &entry, gimli::DW_AT_specification) else {
+                    break;
+                };
+                (die, view) = (next, debug.view_of(next)?);
+            }
             let offset = view.offset_of(die)?;
             let scopes = debug.index(view.file, view.index)?.scopes_of(offset);
             let mut parts = Vec::new();
@@ -141,19 +153,5 @@ impl LoadedModule {
 
 /// The language of a unit.
 pub(crate) fn unit_language(view: &View<'_>) -> Language {
-    let root = view.unit.entry(view.unit.header.root_offset()).ok();
-    let language = root.and_then(|root| root.attr_value(gimli::DW_AT_language));
-    match language {
-        Some(gimli::AttributeValue::Language(language)) => match language {
-            gimli::DW_LANG_Rust => Language::Rust,
-            gimli::DW_LANG_C_plus_plus
-            | gimli::DW_LANG_C_plus_plus_03
-            | gimli::DW_LANG_C_plus_plus_11
-            | gimli::DW_LANG_C_plus_plus_14
-            | gimli::DW_LANG_C_plus_plus_17
-            | gimli::DW_LANG_C_plus_plus_20 => Language::Cpp,
-            _ => Language::C,
-        },
-        _ => Language::C,
-    }
+    view.root.language
 }

@@ -1,6 +1,6 @@
 //! Where names are: an index over all units, made when a name is first looked for.
 
-use std::{borrow::Cow, thread};
+use std::thread;
 
 use crate::dwarf::{DebugInfo, DieRef, Entry, View};
 
@@ -64,7 +64,7 @@ impl NameIndex {
 
     /// What may be called `name`, which is without namespaces and generic arguments.
     pub(crate) fn candidates(&self, name: &str) -> &[Named] {
-        let hash = hash(name);
+        let hash = hash(name.as_bytes());
         let first = self.by_hash.partition_point(|named| named.hash < hash);
         let last = self.by_hash.partition_point(|named| named.hash <= hash);
         &self.by_hash[first..last]
@@ -106,7 +106,7 @@ fn add_entries(view: &View<'_>, found: &mut Vec<Named>) -> gimli::Result<()> {
         entry.tag = tag;
         let Some(kind) = kind(&entry) else { continue };
         if let Some(name) = name_of(view, &entry) {
-            found.push(Named { die: view.die_ref(offset), hash: hash(base_name(&name)), kind });
+            found.push(Named { die: view.die_ref(offset), hash: hash(base_bytes(name)), kind });
         }
     }
     Ok(())
@@ -135,7 +135,8 @@ fn may_be_kept(tag: gimli::DwTag, abbreviation: &gimli::Abbreviation) -> bool {
             gimli::DW_AT_declaration => return false,
             gimli::DW_AT_low_pc | gimli::DW_AT_ranges | gimli::DW_AT_inline => has_place = true,
             gimli::DW_AT_location | gimli::DW_AT_const_value => {
-                has_place |= attribute.form() != gimli::DW_FORM_sec_offset && attribute.form() != gimli::DW_FORM_loclistx;
+                has_place |= attribute.form() != gimli::DW_FORM_sec_offset
+                    && attribute.form() != gimli::DW_FORM_loclistx;
             }
             _ => {}
         }
@@ -182,15 +183,19 @@ pub(crate) fn is_static(entry: &Entry<'_>) -> bool {
 }
 
 /// The entry's name, or that of what it is an instance or definition of, in the same unit.
-fn name_of<'a>(view: &View<'a>, entry: &Entry<'a>) -> Option<Cow<'a, str>> {
-    if let Some(name) = view.name(entry) {
+fn name_of<'a>(view: &View<'a>, entry: &Entry<'a>) -> Option<&'a [u8]> {
+    let name = |entry: &Entry<'a>| {
+        let value = entry.attr_value(gimli::DW_AT_name)?;
+        view.dwarf.attr_string(&view.unit, value).ok().map(|name| name.slice())
+    };
+    if let Some(name) = name(entry) {
         return Some(name);
     }
     let mut next = origin(entry);
     for _ in 0..4 {
         let gimli::AttributeValue::UnitRef(offset) = next? else { return None };
         let entry = view.unit.entry(offset).ok()?;
-        if let Some(name) = view.name(&entry) {
+        if let Some(name) = name(&entry) {
             return Some(name);
         }
         next = origin(&entry);
@@ -204,12 +209,16 @@ fn origin<'a>(entry: &Entry<'a>) -> Option<crate::dwarf::Value<'a>> {
 
 /// A name without its generic arguments: `f` of `f<int>`.
 pub(crate) fn base_name(name: &str) -> &str {
-    match name.find('<') {
-        Some(at) if at > 0 && !name.starts_with("operator") => &name[..at],
+    &name[..base_bytes(name.as_bytes()).len()]
+}
+
+fn base_bytes(name: &[u8]) -> &[u8] {
+    match memchr::memchr(b'<', name) {
+        Some(at) if at > 0 && !name.starts_with(b"operator") => &name[..at],
         _ => name,
     }
 }
 
-fn hash(name: &str) -> u32 {
-    name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+fn hash(name: &[u8]) -> u32 {
+    name.iter().fold(0x811c_9dc5, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

@@ -108,7 +108,7 @@ impl LoadedModule {
         let mut seen = HashSet::new();
         for unit in 0..debug.units().len() {
             let Some(view) = debug.view(0, unit) else { continue };
-            let Some(program) = &view.unit.line_program else { continue };
+            let Some(program) = view.line_program() else { continue };
             let header = program.header();
             let first = u64::from(header.version() < 5);
             for index in first..first + header.file_names().len() as u64 {

@@ -125,14 +125,14 @@ impl Lines {
             let Some(view) = debug.view(0, unit) else { continue };
             let files = fitting_files(&view, wanted);
             if !files.is_empty() {
-                self.run(at, module, view, &files);
+                self.run(at, module, &view, &files);
             }
         }
     }
 
     /// Runs a unit's line program, and keeps only what is of the files.
-    fn run(&mut self, at: usize, module: &LoadedModule, mut view: View<'_>, files: &[(u32, Arc<str>)]) {
-        let Some(program) = view.unit.line_program.take() else { return };
+    fn run(&mut self, at: usize, module: &LoadedModule, view: &View<'_>, files: &[(u32, Arc<str>)]) {
+        let Some(program) = view.line_program() else { return };
         let mut rows = program.rows();
         let mut sequence: Vec<Row> = Vec::new();
         let mut start = None;
@@ -180,7 +180,7 @@ impl Lines {
 
 /// The numbers of the files of a unit's table that the path fits.
 fn fitting_files(view: &View<'_>, wanted: &str) -> Vec<(u32, Arc<str>)> {
-    let Some(program) = &view.unit.line_program else { return Vec::new() };
+    let Some(program) = view.line_program() else { return Vec::new() };
     let header = program.header();
     let last = paths::file_name(wanted).as_bytes();
     let first = u64::from(header.version() < 5);

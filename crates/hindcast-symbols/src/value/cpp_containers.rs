@@ -17,7 +17,8 @@ impl Layout<'_> {
                 let node = self.path(placed, &["_M_impl", "_M_node"])?;
                 let first = self.number_at(&node, &["_M_next"])?;
                 let end = node.address()?;
-                let count = self.number_at(&node, &["_M_size"]).or_else(|| self.number_at(&node, &["_M_data"]));
+                let count =
+                    self.number_at(&node, &["_M_size"]).or_else(|| self.number_at(&node, &["_M_data"]));
                 self.chain(first, end, 16, self.parameter(placed, 0)?, count, Style::Sequence)
             }
             "forward_list" => {
@@ -73,9 +74,10 @@ impl Layout<'_> {
         let end = self.number_at(finish, &["_M_p"])?;
         let skipped = self.number_at(start, &["_M_offset"])?;
         let last = self.number_at(finish, &["_M_offset"])?;
-        let bits = end.checked_sub(begin).filter(|size| *size < ADDRESS_SPACE).and_then(|size| {
-            (size * 8).checked_add(last)?.checked_sub(skipped)
-        });
+        let bits = end
+            .checked_sub(begin)
+            .filter(|size| *size < ADDRESS_SPACE)
+            .and_then(|size| (size * 8).checked_add(last)?.checked_sub(skipped));
         let Some(count) = bits else {
             return Some(Shape::Corrupt(format!("from {begin:#x} to {end:#x}")));
         };

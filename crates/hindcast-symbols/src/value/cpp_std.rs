@@ -40,9 +40,7 @@ impl Layout<'_> {
             }
             "variant" => self.variant(placed),
             "tuple" => self.tuple_parts(placed).map(Shape::Tuple),
-            "pair" => {
-                Some(Shape::Tuple(vec![self.field(placed, "first")?, self.field(placed, "second")?]))
-            }
+            "pair" => Some(Shape::Tuple(vec![self.field(placed, "first")?, self.field(placed, "second")?])),
             "function" => self.callable(placed),
             "bitset" => self.bit_set(placed, found),
             "atomic" | "__atomic_base" => {
@@ -104,7 +102,8 @@ impl Layout<'_> {
             at = self.field(&at, "_M_rest")?;
         }
         let mut value = self.path(&at, &["_M_first", "_M_storage"])?;
-        let buffer = self.real(&value).is_some_and(|(_, found)| head(&found.name).ends_with("__aligned_membuf"));
+        let buffer =
+            self.real(&value).is_some_and(|(_, found)| head(&found.name).ends_with("__aligned_membuf"));
         if buffer {
             value = value.retyped(self.parameter(&value, 0)?);
         }
@@ -169,7 +168,10 @@ impl Layout<'_> {
         let address = placed.address()?;
         let vtable = self.memory.read_pointer(address).ok()?;
         let (symbol, _) = self.types.symbol_at(vtable)?;
-        let name = symbol.strip_prefix("vtable for ")?;
+        let name = symbol.strip_prefix("vtable for ").or_else(|| {
+            // As one demangler of several writes it.
+            symbol.strip_prefix("{vtable(")?.strip_suffix(")}")
+        })?;
         let whole = self.types.named(name)?;
         if self.types.get(whole)?.name == found.name {
             return None;
@@ -187,10 +189,9 @@ impl Layout<'_> {
         let own = structure.members.iter().any(|member| {
             member.offset == 0 && member.name.as_deref().is_some_and(|name| name.starts_with("_vptr"))
         });
-        own || structure
-            .bases
-            .iter()
-            .any(|base| base.offset.is_none() || base.offset == Some(0) && self.has_vtable(base.type_ref, depth))
+        own || structure.bases.iter().any(|base| {
+            base.offset.is_none() || base.offset == Some(0) && self.has_vtable(base.type_ref, depth)
+        })
     }
 
     fn bit_set(&self, placed: &Placed, found: &Type) -> Option<Shape> {
@@ -229,7 +230,9 @@ impl Layout<'_> {
 pub(crate) fn standard_name(name: &str) -> Option<&str> {
     let inside = head(name).strip_prefix("std::")?;
     let versioned = |part: &str| {
-        matches!(part, "__cxx11" | "__debug" | "_V2" | "__8") || part.starts_with("__cxx") || part == "__cxx1998"
+        matches!(part, "__cxx11" | "__debug" | "_V2" | "__8")
+            || part.starts_with("__cxx")
+            || part == "__cxx1998"
     };
     let inside = match inside.split_once("::") {
         Some((part, rest)) if versioned(part) => rest,

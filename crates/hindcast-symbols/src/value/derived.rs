@@ -5,7 +5,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::types::{AliasFlavour, Encoding, Language, ModuleId, PointerFlavour, Type, TypeKind, TypeRef, Types};
+use crate::types::{
+    AliasFlavour, Encoding, Language, ModuleId, PointerFlavour, Type, TypeKind, TypeRef, Types,
+};
 
 /// No module has this number.
 const DERIVED: ModuleId = ModuleId(u32::MAX);
@@ -115,12 +117,15 @@ impl<'a> DerivedTypes<'a> {
                 counts.iter().try_fold(element, |product, count| product.checked_mul((*count)?))
             }
             (TypeKind::MemberPointer { target: Some(target) }, None) => {
-                let method =
-                    self.real(*target).is_some_and(|(_, found)| matches!(found.kind, TypeKind::Function { .. }));
+                let method = self
+                    .real(*target)
+                    .is_some_and(|(_, found)| matches!(found.kind, TypeKind::Function { .. }));
                 Some(if method { 16 } else { 8 })
             }
             (TypeKind::Pointer { .. } | TypeKind::MemberPointer { .. }, None) => Some(8),
-            (TypeKind::Enum { underlying: Some(underlying), .. }, None) => self.size_within(*underlying, depth),
+            (TypeKind::Enum { underlying: Some(underlying), .. }, None) => {
+                self.size_within(*underlying, depth)
+            }
             _ => None,
         }
     }
@@ -198,9 +203,9 @@ impl<'a> DerivedTypes<'a> {
 
     /// `const` stands before what it qualifies, but behind the star of a pointer.
     fn qualify(&self, target: Option<TypeRef>, word: &str, inner: &str, level: u32) -> String {
-        let pointer = target.and_then(|target| self.get(target)).is_some_and(|target| {
-            matches!(target.kind, TypeKind::Pointer { .. }) && target.name.is_empty()
-        });
+        let pointer = target
+            .and_then(|target| self.get(target))
+            .is_some_and(|target| matches!(target.kind, TypeKind::Pointer { .. }) && target.name.is_empty());
         if word.is_empty() {
             self.declare(target, inner, level)
         } else if pointer {

@@ -1,7 +1,7 @@
 //! The elements of containers, found one by one: nothing is read but what is asked for.
 
-use super::{layout::Layout, place::Placed};
 use super::shape::{List, Style};
+use super::{layout::Layout, place::Placed};
 use crate::types::{Encoding, Language, TypeRef};
 
 /// How many nodes are followed to get to the ones that were asked for.
@@ -309,8 +309,10 @@ impl Layout<'_> {
             }
             let key = node.wrapping_add(tree.keys_at + index * tree.key_stride);
             let value = node.wrapping_add(tree.values_at + index * tree.value_stride);
-            let item =
-                || Item { key: Some(Placed::memory(tree.key, key)), value: Placed::memory(tree.value, value) };
+            let item = || Item {
+                key: Some(Placed::memory(tree.key, key)),
+                value: Placed::memory(tree.value, value),
+            };
             if !walk.pass(item) {
                 return false;
             }

@@ -76,11 +76,8 @@ impl Layout<'_> {
             Ok(bytes) => Storage::Bytes(self.bits(&bytes, first, count, member.type_ref).into()),
             Err(absence) => Storage::Gone(absence),
         };
-        let home = outer.address().map(|address| Home::Bits {
-            address: address.wrapping_add(start),
-            first,
-            count,
-        });
+        let home =
+            outer.address().map(|address| Home::Bits { address: address.wrapping_add(start), first, count });
         Placed { type_ref: member.type_ref, storage, home }
     }
 
@@ -102,7 +99,8 @@ impl Layout<'_> {
 
     /// Whether numbers of the type can be negative.
     pub(crate) fn is_signed(&self, type_ref: TypeRef) -> bool {
-        let signed = |kind: &TypeKind| matches!(kind, TypeKind::Base(Encoding::Signed | Encoding::SignedChar));
+        let signed =
+            |kind: &TypeKind| matches!(kind, TypeKind::Base(Encoding::Signed | Encoding::SignedChar));
         self.types.real(type_ref).is_some_and(|(_, found)| match &found.kind {
             TypeKind::Enum { underlying: Some(underlying), .. } => {
                 self.types.real(*underlying).is_some_and(|(_, number)| signed(&number.kind))
@@ -162,7 +160,8 @@ impl Layout<'_> {
                 let unsigned = unsigned_of(&bytes);
                 let signed = signed_of(&bytes);
                 // Compilers write the values now with and now without their sign.
-                let meant = |value: i128| part.variants.iter().find(|v| v.values.iter().any(|r| r.contains(&value)));
+                let meant =
+                    |value: i128| part.variants.iter().find(|v| v.values.iter().any(|r| r.contains(&value)));
                 let as_unsigned = i128::try_from(unsigned).ok();
                 as_unsigned
                     .and_then(meant)

@@ -175,6 +175,7 @@ impl<'i, 'a> Line<'i, 'a> {
         let Some((type_ref, found)) = layout.real(placed) else {
             return self.text.push_str("<its type is not known>");
         };
+        let is_wide = layout.is_wide_character(placed.type_ref);
         let placed = &placed.retyped(type_ref);
         match &found.kind {
             TypeKind::Struct(structure) => self.structure(placed, &found, structure, nesting),
@@ -187,6 +188,9 @@ impl<'i, 'a> Line<'i, 'a> {
             TypeKind::Declaration => self.text.push_str("<only declared>"),
             TypeKind::Array { .. } | TypeKind::Alias { .. } => self.text.push_str("<its size is not known>"),
             kind => match layout.whole(placed) {
+                Ok(bytes) if is_wide => {
+                    self.text.push_str(&number::wide_character(&bytes, self.inspector.format))
+                }
                 Ok(bytes) => self.scalar(&found, kind, &bytes, nesting),
                 Err(absence) => self.absent(absence, nesting),
             },
@@ -235,12 +239,14 @@ impl<'i, 'a> Line<'i, 'a> {
             return self.text.push_str("null");
         }
         let pointed = target.and_then(|target| layout.types.real(target));
-        let is_code = pointed.as_ref().is_some_and(|(_, found)| matches!(found.kind, TypeKind::Function { .. }));
+        let is_code =
+            pointed.as_ref().is_some_and(|(_, found)| matches!(found.kind, TypeKind::Function { .. }));
         if is_code {
             return self.code(address);
         }
         self.text.push_str(&format!("{address:#x}"));
-        let Some(target) = target.filter(|target| pointed.is_some() && layout.types.size(*target).is_some()) else {
+        let Some(target) = target.filter(|target| pointed.is_some() && layout.types.size(*target).is_some())
+        else {
             // A pointer to anything may well be one to something that has a name.
             if let Some((name, 0)) = layout.types.symbol_at(address) {
                 self.text.push_str(&format!(" <{name}>"));
@@ -270,7 +276,8 @@ impl<'i, 'a> Line<'i, 'a> {
             (None, _) => (short_name(found).to_owned(), placed.clone()),
             (Some(_), Some((name, payload))) => (name, payload),
             (Some(part), None) => {
-                let why = part.discriminant.as_ref().map(|member| layout.whole(&layout.member(placed, member)));
+                let why =
+                    part.discriminant.as_ref().map(|member| layout.whole(&layout.member(placed, member)));
                 return match why {
                     Some(Err(absence)) => self.absent(absence, nesting),
                     _ => self.text.push_str("<in none of its cases>"),
@@ -281,7 +288,10 @@ impl<'i, 'a> Line<'i, 'a> {
         let TypeKind::Struct(fields) = &payload.kind else { return self.text.push_str(&name) };
         let parts = layout.struct_parts(&at);
         let is_tuple = fields.members.iter().all(|member| {
-            member.name.as_deref().is_some_and(|name| name.starts_with("__") && field_name(&payload, name) != name)
+            member
+                .name
+                .as_deref()
+                .is_some_and(|name| name.starts_with("__") && field_name(&payload, name) != name)
         });
         let unnamed_tuple = found.name.starts_with('(') && structure.variants.is_none();
         if unnamed_tuple && parts.len() == 1 {

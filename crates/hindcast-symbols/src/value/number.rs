@@ -6,7 +6,7 @@ use super::{
     layout::{signed_of, unsigned_of},
     text::escape_into,
 };
-use crate::types::{Encoding, Language, Type};
+use crate::types::{Encoding, Type};
 
 /// A whole number in the format that was asked for. Negative numbers are written by their bits
 /// where the format is not decimal.
@@ -25,12 +25,19 @@ pub(crate) fn integer(bytes: &[u8], signed: bool, format: NumberFormat) -> Strin
 pub(crate) fn base(found: &Type, encoding: Encoding, bytes: &[u8], format: NumberFormat) -> String {
     let number = |signed| integer(bytes, signed, format);
     match encoding {
+        // Rust describes its unit as a number without bytes.
+        _ if bytes.is_empty() => {
+            if found.name.is_empty() {
+                "()".to_owned()
+            } else {
+                found.name.clone()
+            }
+        }
         Encoding::Boolean => match unsigned_of(bytes) {
             0 => "false".to_owned(),
             1 => "true".to_owned(),
             other => format!("{other} (not a bool)"),
         },
-        Encoding::Signed if found.name == "wchar_t" => wide_character(bytes, format),
         Encoding::Signed => number(true),
         Encoding::Unsigned => number(false),
         Encoding::SignedChar | Encoding::UnsignedChar if format != NumberFormat::Auto => {
@@ -49,7 +56,6 @@ pub(crate) fn base(found: &Type, encoding: Encoding, bytes: &[u8], format: Numbe
                 None => format!("{real} + {imaginary}i"),
             }
         }
-        Encoding::Other if bytes.is_empty() && found.language == Language::Rust => "()".to_owned(),
         Encoding::Other => hexadecimal(bytes),
     }
 }
@@ -67,7 +73,7 @@ fn byte_character(found: &Type, bytes: &[u8], signed: bool) -> String {
     format!("{number} '{quoted}'")
 }
 
-fn wide_character(bytes: &[u8], format: NumberFormat) -> String {
+pub(crate) fn wide_character(bytes: &[u8], format: NumberFormat) -> String {
     let value = unsigned_of(bytes);
     if format != NumberFormat::Auto {
         return integer(bytes, false, format);
@@ -96,7 +102,6 @@ pub(crate) fn float(bytes: &[u8], found: &Type) -> String {
         4 => format!("{:?}", f32::from_bits(unsigned_of(bytes) as u32)),
         8 => format!("{:?}", f64::from_bits(unsigned_of(bytes) as u64)),
         10 | 12 | 16 if !is_quadruple(found) => extended(bytes),
-        16 => hexadecimal(bytes),
         _ => hexadecimal(bytes),
     }
 }

@@ -89,7 +89,10 @@ impl Parts {
             Content::None => Listed::default(),
             Content::Named(parts) => {
                 let skip = usize::try_from(offset).unwrap_or(usize::MAX);
-                Listed { parts: parts.iter().skip(skip).take(limit as usize).cloned().collect(), broken: None }
+                Listed {
+                    parts: parts.iter().skip(skip).take(limit as usize).cloned().collect(),
+                    broken: None,
+                }
             }
             Content::List(list) => {
                 let fetched = inspector.layout.fetch(list, offset, limit);

@@ -19,7 +19,8 @@ impl Layout<'_> {
             "alloc::vec::Vec" => self.vector(placed),
             "std::path::PathBuf" | "std::ffi::os_str::OsString" => {
                 let inner = self.field(placed, "inner")?;
-                let vector = self.path(&inner, &["inner", "inner"]).or_else(|| self.field(&inner, "inner"))?;
+                let vector =
+                    self.path(&inner, &["inner", "inner"]).or_else(|| self.field(&inner, "inner"))?;
                 self.vector_text(&vector)
             }
             "alloc::ffi::c_str::CString" => {
@@ -47,12 +48,17 @@ impl Layout<'_> {
             | "core::cell::SyncUnsafeCell"
             | "core::mem::manually_drop::ManuallyDrop" => {
                 let value = self.field(placed, "value")?;
-                self.inner(self.field(&value, "0").filter(|_| is_dangling_wrapper(self, &value)).unwrap_or(value))
+                self.inner(
+                    self.field(&value, "0").filter(|_| is_dangling_wrapper(self, &value)).unwrap_or(value),
+                )
             }
             "core::mem::maybe_uninit::MaybeUninit" => self.inner(self.field(placed, "value")?),
             "core::cell::once::OnceCell" => self.inner(self.path(placed, &["inner", "value"])?),
             "core::pin::Pin" => {
                 self.inner(self.field(placed, "pointer").or_else(|| self.field(placed, "__pointer"))?)
+            }
+            "core::num::wrapping::Wrapping" | "core::num::saturating::Saturating" => {
+                self.inner(self.field(placed, "0")?)
             }
             "core::num::nonzero::NonZero" => self.inner(self.peel(placed)),
             "core::cell::RefCell" => {
@@ -139,10 +145,9 @@ impl Layout<'_> {
 
     /// A value behind a vtable, whose symbol tells what it is.
     fn trait_object(&self, data: u64, vtable: u64) -> Shape {
-        let symbol = self.types.symbol_at(vtable).filter(|(_, offset)| *offset == 0);
-        let concrete = symbol.as_ref().and_then(|(name, _)| implementor(name));
-        let target = concrete.and_then(|name| self.types.named(name));
-        match (target, concrete) {
+        let concrete = self.behind_vtable(vtable);
+        let target = concrete.as_deref().and_then(|name| self.types.named(name));
+        match (target, concrete.as_deref()) {
             (Some(type_ref), Some(name)) => Shape::Inner {
                 target: Placed::memory(type_ref, data),
                 note: Some(format!("is {}", short_type(name))),
@@ -150,6 +155,22 @@ impl Layout<'_> {
             (None, Some(name)) => Shape::Words(format!("{data:#x} (is {})", short_type(name))),
             _ => Shape::Words(format!("{data:#x} (vtable {vtable:#x})")),
         }
+    }
+
+    /// The type that a vtable is of, by its own name or by those of the functions in it.
+    fn behind_vtable(&self, vtable: u64) -> Option<String> {
+        let named = |address: u64| self.types.symbol_at(address).filter(|(_, offset)| *offset == 0);
+        if let Some((symbol, _)) = named(vtable)
+            && let Some(name) = implementor(&symbol)
+        {
+            return Some(name.to_owned());
+        }
+        // Dropping comes first, behind it size and alignment, then the methods.
+        [0, 24, 32, 40].into_iter().find_map(|at| {
+            let function = self.memory.read_pointer(vtable.wrapping_add(at)).ok().filter(|&at| at != 0)?;
+            let (symbol, _) = named(function)?;
+            implementor(&symbol).map(str::to_owned)
+        })
     }
 
     fn text_at(&self, address: u64, length: u64) -> Option<Shape> {
@@ -230,7 +251,8 @@ impl Layout<'_> {
         let mask = self.number_at(&raw, &["bucket_mask"])?;
         let count = self.number_at(&raw, &["items"])?;
         let control = self.pointer(&self.field(&raw, "ctrl")?)?.0;
-        if !mask.wrapping_add(1).is_power_of_two() || count > mask.saturating_add(1) || mask >= ADDRESS_SPACE {
+        if !mask.wrapping_add(1).is_power_of_two() || count > mask.saturating_add(1) || mask >= ADDRESS_SPACE
+        {
             return Some(Shape::Corrupt(format!("{count} items, bucket mask {mask:#x}")));
         }
         let stride = self.stride(element)?;
@@ -253,9 +275,8 @@ impl Layout<'_> {
             self.parent_type(&parent)?
         };
         let internal = Placed::memory(internal_type, leaf.address()?);
-        let offset_of = |outer: &Placed, name| {
-            Some(self.field(outer, name)?.address()?.wrapping_sub(outer.address()?))
-        };
+        let offset_of =
+            |outer: &Placed, name| Some(self.field(outer, name)?.address()?.wrapping_sub(outer.address()?));
         let (key, value) = (self.parameter(map, 0)?, self.parameter(map, 1)?);
         let tree = BTree {
             root: leaf.address()?,
@@ -354,14 +375,17 @@ fn is_str(name: &str) -> bool {
     let pointer = name.trim_start_matches(['&', '*']);
     let pointer = pointer.trim_start_matches("mut ").trim_start_matches("const ");
     pointer == "str"
-        || name.split_once('<').is_some_and(|(_, arguments)| {
-            arguments.starts_with("str,") || arguments.starts_with("str>")
-        })
+        || name
+            .split_once('<')
+            .is_some_and(|(_, arguments)| arguments.starts_with("str,") || arguments.starts_with("str>"))
 }
 
-/// `T` of `<T as Trait>::{vtable}`.
+/// `T` of `<T as Trait>::{vtable}` or of another name inside it, and of `drop_in_place<T>`.
 fn implementor(symbol: &str) -> Option<&str> {
-    let inside = symbol.strip_suffix("::{vtable}")?.strip_prefix('<')?;
+    if let Some((_, dropped)) = symbol.split_once("ptr::drop_in_place") {
+        return dropped.trim_start_matches("::").strip_prefix('<')?.strip_suffix('>');
+    }
+    let inside = symbol.strip_prefix('<')?;
     let mut depth = 0;
     for (at, byte) in inside.bytes().enumerate() {
         match byte {
@@ -394,6 +418,11 @@ mod tests {
         assert_eq!(implementor("<i32 as core::fmt::Debug>::{vtable}"), Some("i32"));
         assert_eq!(implementor("<a::S<<T as X>::Y> as a::Shape>::{vtable}"), Some("a::S<<T as X>::Y>"));
         assert_eq!(implementor("<fn(i32) -> i32 as a::T>::{vtable}"), Some("fn(i32) -> i32"));
+        assert_eq!(implementor("<a::Circle as a::Shape>::area"), Some("a::Circle"));
+        assert_eq!(
+            implementor("core::ptr::drop_in_place::<alloc::vec::Vec<u8>>"),
+            Some("alloc::vec::Vec<u8>")
+        );
         assert_eq!(implementor("main"), None);
         assert_eq!(short_type("a::b::C<d::E>"), "C<d::E>");
     }

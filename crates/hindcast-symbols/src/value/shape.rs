@@ -6,7 +6,7 @@ use super::{
     place::Placed,
     text::{Length, Text},
 };
-use crate::types::{Encoding, Language, PointerFlavour, Type, TypeKind, TypeRef};
+use crate::types::{Encoding, Language, PointerFlavour, Type, TypeKind, TypeRef, Types};
 
 /// What a value means.
 #[derive(Debug, Clone)]
@@ -94,8 +94,7 @@ impl Layout<'_> {
             let length = count.map_or(Length::Terminated, Length::AtMost);
             return Some(Shape::Text(Text { start: placed.clone(), unit, length, note: None }));
         }
-        let element =
-            if inner.is_empty() { element } else { self.types.array_of(element, inner, language) };
+        let element = if inner.is_empty() { element } else { self.types.array_of(element, inner, language) };
         let Some(count) = *count else {
             return Some(Shape::Words("[…] (its length is not in the type)".to_owned()));
         };
@@ -158,11 +157,27 @@ impl Layout<'_> {
         let is_text = match found.kind {
             TypeKind::Base(Encoding::SignedChar | Encoding::UnsignedChar) => found.name == "char",
             TypeKind::Base(Encoding::Utf) => found.language != Language::Rust,
-            TypeKind::Base(Encoding::Signed) => found.name == "wchar_t",
+            TypeKind::Base(_) => self.is_wide_character(type_ref),
             _ => false,
         };
         let size = found.size?;
         (is_text && matches!(size, 1 | 2 | 4)).then_some(size)
+    }
+
+    /// Whether it is one of the types that are other names for numbers in C.
+    pub(crate) fn is_wide_character(&self, type_ref: TypeRef) -> bool {
+        let mut at = type_ref;
+        for _ in 0..16 {
+            let Some(found) = self.types.get(at) else { return false };
+            if matches!(found.name.as_str(), "wchar_t" | "char16_t" | "char32_t") {
+                return true;
+            }
+            match found.kind {
+                TypeKind::Alias { target: Some(target), .. } => at = target,
+                _ => return false,
+            }
+        }
+        false
     }
 
     /// What addresses of the type's values are multiples of.

@@ -101,7 +101,8 @@ impl Layout<'_> {
             if step == 0 {
                 break;
             }
-            let bytes = match self.bytes(&at, step * text.unit) {
+            // Recordings may have less than whole pages: then one by one.
+            let bytes = match self.bytes(&at, step * text.unit).or_else(|_| self.bytes(&at, text.unit)) {
                 Ok(bytes) => bytes,
                 Err(absence) => return (units, Some(absence)),
             };
@@ -126,8 +127,7 @@ fn decode(units: &[u32], unit: u64) -> Vec<u8> {
             text.into_bytes()
         }
         _ => {
-            let text: String =
-                units.iter().map(|&unit| char::from_u32(unit).unwrap_or('\u{fffd}')).collect();
+            let text: String = units.iter().map(|&unit| char::from_u32(unit).unwrap_or('\u{fffd}')).collect();
             text.into_bytes()
         }
     }

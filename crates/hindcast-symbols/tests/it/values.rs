@@ -1,0 +1,151 @@
+//! Values and expressions, compared with what the program itself prints of them.
+
+use std::{path::Path, sync::Arc};
+
+use hindcast_core::debug::{NumberFormat, ValueLimits};
+use hindcast_fixtures::Fixture;
+use hindcast_symbols::{
+    FrameContext, Memory, Placement, Symbols,
+    expression::{Evaluated, Expression, Register, RegisterKind, Scope},
+    types::ModuleId,
+    value::{Absence, DerivedTypes, Inspector, Placed},
+};
+
+use crate::{core_image::CoreImage, support};
+
+/// The globals of a program that stands in `done`.
+pub(crate) struct Globals<'a> {
+    symbols: &'a Symbols,
+    types: DerivedTypes<'a>,
+    memory: &'a CoreImage,
+    near: u64,
+    /// Whether variables are members of what `VALUES` points to.
+    in_values: bool,
+}
+
+impl<'a> Globals<'a> {
+    pub(crate) fn new(symbols: &'a Symbols, memory: &'a CoreImage) -> Self {
+        let in_values = symbols.find_global("VALUES", 0).is_some();
+        let near = support::function(symbols, "done").address;
+        Self { symbols, types: DerivedTypes::new(symbols), memory, near, in_values }
+    }
+
+    /// What an expression is shown as.
+    pub(crate) fn shown(&self, expression: &str) -> String {
+        let value = match Expression::parse(expression).and_then(|parsed| parsed.evaluate(self)) {
+            Ok(Evaluated::Value(value)) => value,
+            Ok(other) => return format!("{other:?}"),
+            Err(error) => return format!("error: {error}"),
+        };
+        let inspector = Inspector::new(&self.types, self.memory, ValueLimits::default(), NumberFormat::Auto);
+        inspector.show(expression, &value).value
+    }
+}
+
+impl Scope for Globals<'_> {
+    fn variable(&self, name: &str) -> Option<Placed> {
+        if self.in_values && name != "VALUES" {
+            let field = Expression::parse(&format!("VALUES.{name}")).ok()?;
+            return match field.evaluate(self) {
+                Ok(Evaluated::Value(value)) => Some(value),
+                _ => None,
+            };
+        }
+        let found = self.symbols.find_global(name, self.near)?;
+        match self.symbols.locate(&found, self).ok()? {
+            Placement::Memory(address) => Some(Placed::memory(found.type_ref, address)),
+            Placement::Bytes(bytes) => Some(Placed::computed(found.type_ref, bytes)),
+            _ => Some(Placed::gone(found.type_ref, Absence::OptimisedOut)),
+        }
+    }
+
+    fn register(&self, name: &str) -> Option<Register> {
+        let (bytes, kind) = match name {
+            "rax" => (7u64.to_le_bytes().to_vec(), RegisterKind::Whole),
+            "pc" => (self.near.to_le_bytes().to_vec(), RegisterKind::Address),
+            "xmm0" => (
+                [1.5f32, -2.0, 0.0, 4.0].iter().flat_map(|lane| lane.to_le_bytes()).collect(),
+                RegisterKind::Vector,
+            ),
+            _ => return None,
+        };
+        Some(Register { name: Arc::from(name), bytes, kind })
+    }
+
+    fn types(&self) -> &DerivedTypes<'_> {
+        &self.types
+    }
+
+    fn memory(&self) -> &dyn Memory {
+        self.memory
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.symbols.globals(self.near).into_iter().map(|variable| variable.name).collect()
+    }
+}
+
+impl FrameContext for Globals<'_> {
+    fn register(&self, _: u16) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn memory(&self) -> &dyn Memory {
+        self.memory
+    }
+
+    fn tls_address(&self, _: ModuleId, _: u64) -> Option<u64> {
+        None
+    }
+
+    fn cfa(&self) -> Option<u64> {
+        None
+    }
+
+    fn pc(&self) -> u64 {
+        self.near
+    }
+}
+
+/// Compares every line that the program printed; how many there were.
+fn all_as_printed(program: &Path) -> usize {
+    let symbols = support::loaded(program);
+    let memory = CoreImage::of(program);
+    let globals = Globals::new(&symbols, &memory);
+    let mut wrong = Vec::new();
+    let lines: Vec<&str> = memory.printed.lines().collect();
+    for line in &lines {
+        // Expressions may have `==` in them.
+        let (expression, expected) = line.split_once(" = ").expect("the program prints pairs");
+        let shown = globals.shown(expression);
+        if shown != expected {
+            wrong.push(format!("{expression}\n  expected {expected}\n  shown    {shown}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), lines.len(), wrong.join("\n"));
+    lines.len()
+}
+
+#[test]
+fn values_of_c_are_shown_as_the_program_prints_them() {
+    for flags in [&["-O0"][..], &["-O2"]] {
+        let built = Fixture::c("values").flags(flags).build();
+        assert!(all_as_printed(&built.path) >= 130, "{flags:?}");
+    }
+}
+
+#[test]
+fn values_of_cpp_are_shown_as_the_program_prints_them() {
+    for flags in [&["-O0"][..], &["-O2"], &["-O0", "-std=c++20"]] {
+        let built = Fixture::cpp("values").flags(flags).build();
+        assert!(all_as_printed(&built.path) >= 120, "{flags:?}");
+    }
+}
+
+#[test]
+fn values_of_rust_are_shown_as_the_program_prints_them() {
+    for flags in [&[][..], &["-O"], &["-O", "-Csymbol-mangling-version=v0"]] {
+        let built = Fixture::rust("values").flags(flags).build();
+        assert!(all_as_printed(&built.path) >= 160, "{flags:?}");
+    }
+}
