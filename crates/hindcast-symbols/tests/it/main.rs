@@ -3,4 +3,6 @@
 mod data;
 mod kinds;
 mod places;
+mod snapshot;
+mod stacks;
 mod support;
