@@ -3,12 +3,17 @@
 use std::sync::Arc;
 
 use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, Encoding, Evaluation,
-    EvaluationResult, Format, FrameDescriptionEntry, LittleEndian, Location, Register, RegisterRule,
-    UnwindContext, UnwindSection,
+    BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, Encoding, Evaluation, EvaluationResult, Format,
+    FrameDescriptionEntry, LittleEndian, Location, Register, RegisterRule, UnwindContext, UnwindSection,
 };
 
-use crate::{Memory, Symbols, dwarf::Slice, elf::{ElfFile, u32_at}, error::UnwindError, module::LoadedModule};
+use crate::{
+    Memory, Symbols,
+    dwarf::Slice,
+    elf::{ElfFile, u32_at},
+    error::UnwindError,
+    module::LoadedModule,
+};
 
 const RBX: u16 = 3;
 const RBP: u16 = 6;

@@ -73,7 +73,14 @@ impl DebugInfo {
             UnitRoot::read(&dwarf, &header, &abbreviations, skeleton.map(|skeleton| skeleton.root))
         });
         let root = root.as_ref()?;
-        let mut view = View { unit: root.unit(header, abbreviations), dwarf, file, index, root, line_offset: root.line_offset };
+        let mut view = View {
+            unit: root.unit(header, abbreviations),
+            dwarf,
+            file,
+            index,
+            root,
+            line_offset: root.line_offset,
+        };
         // Split units leave lines to their skeleton.
         if let Some(skeleton) = skeleton
             && view.line_offset.is_none()
@@ -122,7 +129,11 @@ impl DebugInfo {
     /// The line table of one of the module's own units.
     pub(crate) fn lines(&self, unit: usize) -> Option<&LineTable> {
         let entry = self.units().get(unit)?;
-        Some(entry.lines.get_or_init(|| self.view(0, unit).map(|view| LineTable::new(&view)).unwrap_or_default()))
+        Some(
+            entry
+                .lines
+                .get_or_init(|| self.view(0, unit).map(|view| LineTable::new(&view)).unwrap_or_default()),
+        )
     }
 
     /// The entry that an attribute of an entry of `view` refers to.

@@ -39,14 +39,18 @@ impl UnitRoot {
             match (attribute.name(), attribute.value()) {
                 (gimli::DW_AT_comp_dir, value) => folder = Some(value),
                 (gimli::DW_AT_low_pc, value) => low_pc = Some(value),
-                (gimli::DW_AT_stmt_list, AttributeValue::DebugLineRef(offset)) => root.line_offset = Some(offset),
+                (gimli::DW_AT_stmt_list, AttributeValue::DebugLineRef(offset)) => {
+                    root.line_offset = Some(offset)
+                }
                 (gimli::DW_AT_str_offsets_base, AttributeValue::DebugStrOffsetsBase(base)) => {
                     root.str_offsets_base = base;
                 }
                 (_, AttributeValue::DebugAddrBase(base)) => root.addr_base = base,
                 (_, AttributeValue::DebugLocListsBase(base)) => root.loclists_base = base,
                 (_, AttributeValue::DebugRngListsBase(base)) => root.rnglists_base = base,
-                (gimli::DW_AT_GNU_dwo_id, AttributeValue::DwoId(id)) => root.dwo_id = root.dwo_id.or(Some(id)),
+                (gimli::DW_AT_GNU_dwo_id, AttributeValue::DwoId(id)) => {
+                    root.dwo_id = root.dwo_id.or(Some(id))
+                }
                 (gimli::DW_AT_language, AttributeValue::Language(language)) => root.language = of(language),
                 _ => {}
             }

@@ -58,7 +58,8 @@ impl SymbolTable {
             if best.is_some_and(|best| best.address != symbol.address) {
                 break;
             }
-            let inside = address - symbol.address < symbol.size || symbol.size == 0 && symbol.address == nearest;
+            let inside =
+                address - symbol.address < symbol.size || symbol.size == 0 && symbol.address == nearest;
             if inside && best.is_none_or(|best| symbol.rank() > best.rank()) {
                 best = Some(symbol);
             }

@@ -93,7 +93,10 @@ impl LoadedModule {
     /// What the linker calls a function with code. Line tables alone come without it, and without namespaces.
     fn symbol_of(&self, die: DieRef) -> Option<String> {
         let view = self.debug()?.view_of(die)?;
-        let start = view.ranges(&view.entry(die).filter(|entry| entry.tag() == gimli::DW_TAG_subprogram)?).first()?.start;
+        let start = view
+            .ranges(&view.entry(die).filter(|entry| entry.tag() == gimli::DW_TAG_subprogram)?)
+            .first()?
+            .start;
         let table = self.symbol_table()?;
         let symbol = table.at(start).filter(|symbol| symbol.address == start)?;
         let name = std::str::from_utf8(table.name(symbol)).ok()?;
@@ -120,7 +123,9 @@ impl LoadedModule {
             // A definition may stand apart: its declaration is where it belongs.
             for _ in 0..LONGEST_CHAIN {
                 let entry = view.entry(die)?;
-                let Some(next) = debug.attribute_reference(&view, &entry, gimli::DW_AT_specification) else { break };
+                let Some(next) = debug.attribute_reference(&view, &entry, gimli::DW_AT_specification) else {
+                    break;
+                };
                 (die, view) = (next, debug.view_of(next)?);
             }
             let offset = view.offset_of(die)?;

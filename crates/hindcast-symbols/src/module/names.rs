@@ -135,7 +135,8 @@ fn may_be_kept(tag: gimli::DwTag, abbreviation: &gimli::Abbreviation) -> bool {
             gimli::DW_AT_declaration => return false,
             gimli::DW_AT_low_pc | gimli::DW_AT_ranges | gimli::DW_AT_inline => has_place = true,
             gimli::DW_AT_location | gimli::DW_AT_const_value => {
-                has_place |= attribute.form() != gimli::DW_FORM_sec_offset && attribute.form() != gimli::DW_FORM_loclistx;
+                has_place |= attribute.form() != gimli::DW_FORM_sec_offset
+                    && attribute.form() != gimli::DW_FORM_loclistx;
             }
             _ => {}
         }

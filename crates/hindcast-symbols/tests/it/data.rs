@@ -96,13 +96,19 @@ fn templates_enums_and_pointers_tell_what_they_are_made_of() {
         let (_, symbols, address) = cpp(flags);
         let of = |name: &str| type_of(&symbols, &variable(&symbols, address, name));
         let holder = of("holder");
-        let kinds: Vec<_> = structure(&holder).members.iter().map(|member| at(&symbols, member.type_ref)).collect();
-        let TypeKind::Pointer { target: Some(later), flavour: PointerFlavour::Pointer } = kinds[0].kind else {
+        let kinds: Vec<_> =
+            structure(&holder).members.iter().map(|member| at(&symbols, member.type_ref)).collect();
+        let TypeKind::Pointer { target: Some(later), flavour: PointerFlavour::Pointer } = kinds[0].kind
+        else {
             panic!("{:?}", kinds[0])
         };
         assert_eq!((at(&symbols, later).name.as_str(), at(&symbols, later).size), ("Later", Some(4)));
-        let TypeKind::Pointer { target: Some(function), .. } = kinds[1].kind else { panic!("{:?}", kinds[1]) };
-        assert!(matches!(&at(&symbols, function).kind, TypeKind::Function { parameters, .. } if parameters.len() == 2));
+        let TypeKind::Pointer { target: Some(function), .. } = kinds[1].kind else {
+            panic!("{:?}", kinds[1])
+        };
+        assert!(
+            matches!(&at(&symbols, function).kind, TypeKind::Function { parameters, .. } if parameters.len() == 2)
+        );
         assert!(matches!(kinds[2].kind, TypeKind::MemberPointer { target: Some(_) }), "{:?}", kinds[2]);
         assert!(matches!(kinds[3].kind, TypeKind::Pointer { flavour: PointerFlavour::Reference, .. }));
         assert!(matches!(&kinds[4].kind, TypeKind::Array { counts, .. } if counts == &[Some(2), Some(3)]));
@@ -114,8 +120,12 @@ fn templates_enums_and_pointers_tell_what_they_are_made_of() {
         assert_eq!((parameters[0].name.as_deref(), parameters[1].value), (Some("T"), Some(4)));
         assert!(matches!(&of("colour").kind, TypeKind::Enum { enumerators, .. }
             if enumerators[2] == ("blue".to_owned(), 250)));
-        assert!(matches!(&of("plain").kind, TypeKind::Enum { enumerators, .. }
-            if enumerators[0] == ("first".to_owned(), -2)), "{:?}", of("plain"));
+        assert!(
+            matches!(&of("plain").kind, TypeKind::Enum { enumerators, .. }
+            if enumerators[0] == ("first".to_owned(), -2)),
+            "{:?}",
+            of("plain")
+        );
     }
 }
 
@@ -152,7 +162,10 @@ fn rust_types_have_variants_and_paths() {
         if enumerators.contains(&("Green".to_owned(), 7))));
     assert!(matches!(&of("signed").kind, TypeKind::Enum { enumerators, .. }
         if enumerators.contains(&("Minus".to_owned(), -5))));
-    assert!(matches!(&at(&symbols, symbols.named("char").expect("char")).kind, TypeKind::Base(Encoding::Utf)));
+    assert!(matches!(
+        &at(&symbols, symbols.named("char").expect("char")).kind,
+        TypeKind::Base(Encoding::Utf)
+    ));
 
     let shape = at(&symbols, symbols.named("shapes::Shape").expect("a type"));
     let variants = structure(&shape).variants.as_ref().expect("an enum");
@@ -172,7 +185,14 @@ fn rust_types_have_variants_and_paths() {
 fn globals_are_found_by_their_qualified_and_short_names() {
     for flags in WAYS {
         let (built, symbols, address) = cpp(flags);
-        let names = ["geometry::shared_total", "shared_total", "hidden_count", "geometry::Shape::made", "made", "per_thread"];
+        let names = [
+            "geometry::shared_total",
+            "shared_total",
+            "hidden_count",
+            "geometry::Shape::made",
+            "made",
+            "per_thread",
+        ];
         for name in names {
             let found = symbols.find_global(name, address);
             assert!(found.is_some(), "{name} with {flags:?}");
@@ -234,7 +254,8 @@ fn variables_of_unoptimised_frames_are_counted_from_the_frame() {
     let total = symbols.find_global("total", address).expect("a global");
     let said = crate::support::gdb(&built.path, &["info address total"]);
     let word = said.split_whitespace().find(|word| word.starts_with("0x")).expect("an address");
-    let expected = crate::support::hexadecimal(word.trim_end_matches('.')) + crate::support::bias(&built.path);
+    let expected =
+        crate::support::hexadecimal(word.trim_end_matches('.')) + crate::support::bias(&built.path);
     assert_eq!(symbols.locate(&total, &Fake), Ok(Placement::Memory(expected)));
 }
 
@@ -260,7 +281,8 @@ fn variables_in_scope_are_those_gdb_lists() {
         let address = mark(&symbols, &built, line);
         let frame = symbols.frames_at(address).into_iter().next_back().expect("a frame");
         assert_eq!(frame.function.as_deref(), Some(function));
-        let mut ours: Vec<String> = symbols.variables(&frame).into_iter().map(|variable| variable.name).collect();
+        let mut ours: Vec<String> =
+            symbols.variables(&frame).into_iter().map(|variable| variable.name).collect();
         let place = format!("info scope *{:#x}", address - crate::support::bias(&built.path));
         let said = crate::support::gdb(&built.path, &[&place]);
         let mut theirs: Vec<String> = said

@@ -108,7 +108,9 @@ fn ask_everything(symbols: &Symbols, addresses: &[u64]) {
         let _ = symbols.locate(&variable, &Frame { pc: addresses[0] });
         walk(symbols, variable.type_ref);
     }
-    for name in ["main", "square", "geometry::hidden", "total", "hidden_count", "int", "point", "geometry::Square"] {
+    for name in
+        ["main", "square", "geometry::hidden", "total", "hidden_count", "int", "point", "geometry::Square"]
+    {
         let _ = symbols.functions_named(&FunctionPattern::Exact(name.to_owned()), 20);
         let _ = symbols.find_global(name, addresses[0]).map(|found| walk(symbols, found.type_ref));
         let _ = symbols.named(name).map(|found| walk(symbols, found));
@@ -181,7 +183,11 @@ fn damaged_c_programs_are_answered_about() {
 #[test]
 fn damaged_cpp_programs_are_answered_about() {
     survives(&Fixture::cpp("shapes").flags(["-O2", "-fdebug-types-section"]), 200, 0x0bad_cafe_1357_9bd1);
-    survives(&Fixture::cpp("shapes").flags(["-gdwarf-4", "-fdebug-types-section"]), 200, 0x0bad_cafe_1357_9bd3);
+    survives(
+        &Fixture::cpp("shapes").flags(["-gdwarf-4", "-fdebug-types-section"]),
+        200,
+        0x0bad_cafe_1357_9bd3,
+    );
 }
 
 #[test]

@@ -3,7 +3,9 @@
 mod data;
 mod hostile;
 mod kinds;
+mod names;
 mod places;
+mod separate;
 mod snapshot;
 mod stacks;
 mod support;

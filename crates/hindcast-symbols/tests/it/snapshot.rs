@@ -7,7 +7,8 @@ use hindcast_symbols::{FrameContext, Memory, Registers, Symbols, Unreadable, Unw
 use crate::support::gdb;
 
 const NAMES: [&str; 17] = [
-    "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rip",
+    "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
+    "r15", "rip",
 ];
 
 pub(crate) struct Snapshot {
@@ -22,7 +23,8 @@ impl Snapshot {
     /// Runs a program to a place, and has gdb answer `commands` there.
     pub(crate) fn take(path: &Path, place: &str, commands: &[&str]) -> Self {
         let stop = format!("break {place}");
-        let mut all = vec!["handle SIGUSR1 nostop noprint pass", &stop, "run", "echo <registers>\\n", "info registers"];
+        let mut all =
+            vec!["handle SIGUSR1 nostop noprint pass", &stop, "run", "echo <registers>\\n", "info registers"];
         all.extend(["echo <stack>\\n", "x/1500gx $rsp-256", "echo <answers>\\n"]);
         all.extend(commands);
         all.push("kill");
@@ -59,7 +61,13 @@ impl Snapshot {
             let unwound = symbols.unwind(&registers, self, is_return).expect("the stack can be unwound");
             let pc = registers.pc().expect("a program counter");
             let address = if is_return { pc - 1 } else { pc };
-            frames.push(StoppedFrame { registers, address, unwound, snapshot: self, caller: OnceLock::new() });
+            frames.push(StoppedFrame {
+                registers,
+                address,
+                unwound,
+                snapshot: self,
+                caller: OnceLock::new(),
+            });
             let Some(unwound) = unwound else { return with_callers(frames) };
             registers = unwound.registers;
             is_return = !unwound.signal_frame;

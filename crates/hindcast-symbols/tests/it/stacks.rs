@@ -38,7 +38,9 @@ fn functions(symbols: &Symbols, frames: &[StoppedFrame<'_>]) -> Vec<String> {
 
 #[test]
 fn stacks_are_unwound_through_signals_as_gdb_does() {
-    for flags in [&["-O0"] as &[&str], &["-O2"], &["-O2", "-fno-asynchronous-unwind-tables", "-gdwarf-4"], &["-Og"]] {
+    for flags in
+        [&["-O0"] as &[&str], &["-O2"], &["-O2", "-fno-asynchronous-unwind-tables", "-gdwarf-4"], &["-Og"]]
+    {
         let built = Fixture::c("signals").flags(["-static"]).flags(flags).build();
         let symbols = loaded(&built.path);
         let snapshot = Snapshot::take(&built.path, "handler", &["bt"]);
@@ -111,7 +113,10 @@ fn values_of_gdb(said: &str) -> Vec<std::collections::HashMap<String, String>> {
     for line in said.lines() {
         if line.starts_with('#') {
             frames.push(std::collections::HashMap::new());
-            let arguments = line.split_once('(').and_then(|(_, rest)| rest.split_once(") at")).map_or("", |(text, _)| text);
+            let arguments = line
+                .split_once('(')
+                .and_then(|(_, rest)| rest.split_once(") at"))
+                .map_or("", |(text, _)| text);
             for argument in arguments.split(", ") {
                 add(&mut frames, argument);
             }
