@@ -116,6 +116,10 @@ fn from_debug_information(module: &LoadedModule, matcher: &Matcher<'_>, limit: u
         match named.kind {
             NameKind::Function => {
                 let Some(function) = concrete(module, named.die) else { continue };
+                // All that the symbol table names was looked at already.
+                if matches!(matcher, Matcher::Regex(_)) && module.has_symbol_at(function.ranges[0].start) {
+                    continue;
+                }
                 let address = module.after_prologue(&function);
                 if found.contains_key(&address) {
                     continue;

@@ -3,7 +3,12 @@
 
 mod core_image;
 mod data;
+mod hostile;
 mod kinds;
+mod names;
 mod places;
+mod separate;
+mod snapshot;
+mod stacks;
 mod support;
 mod values;
