@@ -58,16 +58,14 @@ impl Notes {
         }
         let headers = header.program_headers(endian, data).map_err(|error| broken(&error.to_string()))?;
         let mut notes = Self::default();
-        for program in headers {
-            match program.p_type(endian) {
-                elf::PT_LOAD => notes.add_segment(program),
-                elf::PT_NOTE => {
-                    let Ok(Some(mut list)) = program.notes(endian, data) else { continue };
-                    while let Ok(Some(note)) = list.next() {
-                        notes.add(note.n_type(endian).0, note.desc());
-                    }
-                }
-                _ => {}
+        // The memory first: the notes name its parts.
+        for program in headers.iter().filter(|program| program.p_type(endian) == elf::PT_LOAD) {
+            notes.add_segment(program);
+        }
+        for program in headers.iter().filter(|program| program.p_type(endian) == elf::PT_NOTE) {
+            let Ok(Some(mut list)) = program.notes(endian, data) else { continue };
+            while let Ok(Some(note)) = list.next() {
+                notes.add(note.n_type(endian).0, note.desc());
             }
         }
         if notes.threads.is_empty() {
@@ -153,9 +151,12 @@ impl Notes {
             else {
                 return;
             };
-            if let Some(mapping) = self.mappings.iter_mut().find(|mapping| mapping.start == start && mapping.end == end) {
-                mapping.offset = offset.saturating_mul(page);
-                mapping.name = String::from_utf8_lossy(name).into_owned();
+            let offset = offset.saturating_mul(page);
+            let name = String::from_utf8_lossy(name).into_owned();
+            match self.mappings.iter_mut().find(|mapping| mapping.start == start && mapping.end == end) {
+                Some(mapping) => (mapping.offset, mapping.name) = (offset, name),
+                // Left out, because the file has it: code and constants are.
+                None => self.mappings.push(Mapping { start, end, permissions: "r-xp".into(), offset, name }),
             }
         }
     }

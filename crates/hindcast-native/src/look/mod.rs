@@ -56,11 +56,12 @@ pub(crate) fn regions_around(mappings: &[Mapping], address: u64) -> Vec<Region> 
     around.iter().map(tell).collect()
 }
 
-/// Where a thread is: the innermost frame with source, which tells more than the library function
-/// that it waits in.
+/// Where a thread is: the innermost frame whose source is on this machine, which tells more than the
+/// library function that it waits in.
 pub(crate) fn known_location(scene: &Scene<'_>, registers: &GeneralRegisters) -> Option<Location> {
     let frames = walk(scene, registers, 0, 16).frames(scene);
-    let known = frames.iter().position(|frame| frame.location.line.is_some()).unwrap_or(0);
+    let is_here = |file: &String| std::path::Path::new(file).exists();
+    let known = frames.iter().position(|frame| frame.location.file.as_ref().is_some_and(is_here)).unwrap_or(0);
     frames.into_iter().nth(known).map(|frame| frame.location)
 }
 

@@ -1,8 +1,8 @@
 //! What happens when a thread gets to one of the user's breakpoints.
 
-use hindcast_core::debug::{BreakpointId, DebugError, OutputStream, Stop, StopReason, Trigger, ValueLimits};
+use hindcast_core::debug::{BreakpointId, CodeBreakpoint, DebugError, OutputStream, Place, Stop, StopReason, Trigger, ValueLimits};
 
-use super::{Session, movement::Verdict};
+use super::{Session, movement::Verdict, system};
 use crate::{look::FrameScope, sys::Tid};
 
 /// Whether a breakpoint instruction is the user's business.
@@ -59,9 +59,28 @@ impl Session {
         }
         stop.detail = (!details.is_empty()).then(|| details.join("; "));
         stop.exception = exception;
+        self.hidden = self.hidden_behind(tid, &stopping)?;
         self.remove_temporary(&stopping)?;
         stop.breakpoints = stopping;
         Ok(Hit::Stop(Box::new(stop)))
+    }
+
+    /// Who asked for a function sees it from its beginning, and not what is inlined there; who asked
+    /// for a line sees that line.
+    fn hidden_behind(&self, tid: Tid, stopping: &[BreakpointId]) -> Result<usize, DebugError> {
+        for &id in stopping {
+            if let Trigger::Code(CodeBreakpoint { place: Place::Function(name), .. }) = &self.breakpoints.get(id)?.trigger {
+                let last = |name: &str| name.rsplit("::").next().unwrap_or(name).to_owned();
+                let pc = self.process.registers(tid).map_err(system)?.pc();
+                let frames = self.symbols.frames_at(pc);
+                let before = frames.iter().take(self.inlined_from_here(tid));
+                let asked = |frame: &&hindcast_symbols::InlineFrame| {
+                    frame.function.as_deref().is_some_and(|function| last(function) == last(name))
+                };
+                return Ok(before.take_while(|frame| !asked(frame)).count());
+            }
+        }
+        Ok(0)
     }
 
     /// `Some` where it stops, with what is to be said of that.

@@ -50,6 +50,7 @@ impl Session {
             }
             Movement::RunTo(place) => {
                 let addresses = self.run_to_addresses(&place)?;
+                self.hidden = 0;
                 self.fresh(Plan::RunTo { addresses, reason: StopReason::Step })
             }
             Movement::Step { thread, granularity, count } => {
@@ -179,7 +180,7 @@ impl Session {
     pub(super) fn stop_at(&mut self, tid: Tid, reason: StopReason) -> Stop {
         self.current = tid;
         self.hidden = match reason {
-            StopReason::Entry | StopReason::Breakpoint => self.inlined_from_here(tid),
+            StopReason::Entry => self.inlined_from_here(tid),
             // Steps know themselves how deep they went.
             StopReason::Step => self.hidden,
             _ => 0,

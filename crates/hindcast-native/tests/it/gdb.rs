@@ -2,9 +2,6 @@
 
 use std::{fmt::Write as _, path::Path, process::Command};
 
-/// One frame: function, line, inlined.
-pub(crate) type JudgedFrame = (String, Option<u32>);
-
 /// Runs a Python script in gdb and returns the lines that it printed behind `@ `.
 pub(crate) fn script(program: &Path, args: &[&str], python: &str) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a scratch folder");
@@ -26,7 +23,7 @@ pub(crate) fn script(program: &Path, args: &[&str], python: &str) -> Vec<String>
         .expect("gdb can be run; `cargo xtask ci` installs it");
     let printed = String::from_utf8_lossy(&output.stdout);
     let lines: Vec<_> = printed.lines().filter_map(|line| line.strip_prefix("@ ").map(str::to_owned)).collect();
-    assert!(!lines.is_empty(), "gdb said nothing:\n{printed}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "gdb failed:\n{printed}\n{}", String::from_utf8_lossy(&output.stderr));
     lines
 }
 
@@ -48,6 +45,38 @@ for _ in range(3000):
     sal = frame.find_sal()
     print('@', sal.symtab.fullname() if sal.symtab else '?', sal.line if sal.symtab else 0)
     gdb.execute('{command}', to_string=True)
+"#
+        ),
+    )
+}
+
+/// The stacks at each of the first `stops` stops at breakpoints on `functions` and `lines`:
+/// `function line` of each frame, joined by ` < `. Frames of code without source are left out.
+pub(crate) fn stacks(program: &Path, args: &[&str], breakpoints: &[String], stops: usize) -> Vec<String> {
+    let arguments = args.join(" ");
+    script(
+        program,
+        args,
+        &format!(
+            r#"
+import os
+for place in {breakpoints:?}:
+    gdb.execute('break ' + place, to_string=True)
+gdb.execute('handle SIGUSR1 SIGALRM nostop noprint pass', to_string=True)
+gdb.execute('run {arguments} > /dev/null', to_string=True)
+for _ in range({stops}):
+    try:
+        frame = gdb.newest_frame()
+    except gdb.error:
+        break
+    shown = []
+    while frame:
+        sal = frame.find_sal()
+        if sal.symtab and os.path.exists(sal.symtab.fullname()):
+            shown.append('%s %d' % (os.path.basename(sal.symtab.filename), sal.line))
+        frame = frame.older()
+    print('@', ' < '.join(shown))
+    gdb.execute('continue', to_string=True)
 "#
         ),
     )

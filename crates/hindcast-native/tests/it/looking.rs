@@ -10,7 +10,7 @@ fn locals_have_names_types_and_values() {
     let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
     debuggee.run_to("loop_add");
     let where_ = debuggee.local("where");
-    assert_eq!((where_.type_name.as_str(), where_.value.as_str()), ("struct point", "{x = 3, y = 4}"));
+    assert_eq!((where_.type_name.as_str(), where_.value.as_str()), ("point", "{x = 3, y = 4}"));
     assert_eq!(debuggee.local("sum").value, "0");
     assert_eq!(debuggee.local("i").type_name, "int");
 }

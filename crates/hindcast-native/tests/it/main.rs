@@ -6,5 +6,6 @@ mod crashes;
 mod debuggee;
 mod gdb;
 mod looking;
+mod sessions;
 mod stacks;
 mod stepping;

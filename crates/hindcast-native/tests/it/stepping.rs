@@ -19,12 +19,15 @@ fn our_steps(fixture: &Fixture, granularity: Granularity) -> Vec<String> {
     visited
 }
 
+const OVER: (Granularity, &str) = (Granularity::Over, "next");
+const INTO: (Granularity, &str) = (Granularity::Line, "step");
+
 fn same_as_gdb(fixture: &Fixture) {
-    same_as_gdb_from(fixture, "main");
+    same_as_gdb_from(fixture, "main", &[OVER, INTO]);
 }
 
-fn same_as_gdb_from(fixture: &Fixture, main: &str) {
-    for (granularity, command) in [(Granularity::Over, "next"), (Granularity::Line, "step")] {
+fn same_as_gdb_from(fixture: &Fixture, main: &str, ways: &[(Granularity, &str)]) {
+    for &(granularity, command) in ways {
         let mut judged = gdb::steps(&fixture.build().path, main, command);
         // gdb also stops in code that there is no source of, such as what called `main`.
         judged.retain(|place| place.rsplit_once(' ').is_some_and(|(file, _)| std::path::Path::new(file).exists()));
@@ -53,7 +56,8 @@ fn cpp_is_stepped_as_gdb_does() {
 
 #[test]
 fn rust_is_stepped_over_as_gdb_does() {
-    same_as_gdb_from(&Fixture::rust("figures"), "figures::main");
+    // Into is not compared: gdb would step for minutes through a library that has no source here.
+    same_as_gdb_from(&Fixture::rust("figures"), "figures::main", &[OVER]);
 }
 
 #[test]

@@ -1,0 +1,116 @@
+//! Threads, libraries, attaching, core files.
+
+use std::{
+    io::Read as _,
+    process::{Command, Stdio},
+    sync::Arc,
+};
+
+use hindcast_core::debug::{
+    AttachRequest, Binding, CodeBreakpoint, CoreRequest, DebugEngine as _, DebugError, Ending, Movement, Outcome,
+    OutputLog, Place, StopReason, ThreadId, ThreadState,
+};
+use hindcast_fixtures::Fixture;
+use hindcast_native::NativeEngine;
+
+use crate::debuggee::Debuggee;
+
+#[test]
+fn sixty_four_threads_are_listed_each_where_it_is() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("threads").flags(["-pthread"]), &["64", "3"]);
+    let place = Place::Function("count".into());
+    debuggee.add(CodeBreakpoint { hit_count: 100, ..CodeBreakpoint::at(place) });
+    assert_eq!(debuggee.go().reason, StopReason::Breakpoint);
+    let threads = debuggee.backend().threads().unwrap();
+    assert_eq!(threads.len(), 65);
+    assert!(threads.iter().all(|thread| thread.state == ThreadState::Suspended && thread.location.is_some()));
+    let working = threads.iter().filter(|thread| {
+        let location = thread.location.as_ref().unwrap();
+        location.function.as_deref().is_some_and(|name| name == "work" || name == "count")
+    });
+    assert!(working.count() >= 60, "{threads:?}");
+    let other = threads.iter().find(|thread| thread.id != debuggee.stop.thread).unwrap().id;
+    assert!(debuggee.backend().stack(other, 20).unwrap().frames.len() > 1);
+    let hits = debuggee.backend().breakpoints()[0].hit_count;
+    assert_eq!(hits, 100);
+    let id = debuggee.backend().breakpoints()[0].id;
+    debuggee.backend().remove_breakpoint(id).unwrap();
+    debuggee.expect_exit(0);
+    assert_eq!(debuggee.printed(), "total 192\n");
+}
+
+#[test]
+fn a_breakpoint_in_a_library_binds_when_it_is_loaded() {
+    let plugin = Fixture::c("plugin").library().build();
+    let mut debuggee = Debuggee::launch(&Fixture::c("loader").flags(["-ldl"]), &[plugin.path.to_str().unwrap()]);
+    let breakpoint = debuggee.add(CodeBreakpoint::at(Place::Function("plugin_answer".into())));
+    assert!(matches!(breakpoint.binding, Binding::Pending { .. }), "{breakpoint:?}");
+    assert_eq!(debuggee.go().breakpoints, [breakpoint.id]);
+    assert_eq!(debuggee.line(), Some(plugin.line("answer")));
+    assert_eq!(debuggee.value_of("question"), "7");
+    assert!(debuggee.backend().modules().unwrap().iter().any(|module| module.name == "libplugin.so"));
+    debuggee.run_to("print");
+    assert_eq!(debuggee.value_of("per_thread"), "47");
+    debuggee.expect_exit(0);
+    let bound = debuggee.backend().breakpoints().remove(0);
+    assert_eq!(bound.hit_count, 1);
+}
+
+#[test]
+fn a_running_process_is_attached_to_and_let_go() {
+    let mut child = Command::new(Fixture::c("misbehave").build().path)
+        .arg("hang")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut begun = [0; 1];
+    child.stdout.as_mut().unwrap().read_exact(&mut begun).unwrap();
+    let output = Arc::new(OutputLog::new(1000));
+    let request = AttachRequest { pid: child.id(), output };
+    let mut backend = NativeEngine.attach(&request).unwrap();
+    let Outcome::Stopped(stop) = backend.run(Movement::Begin).unwrap() else { panic!("nobody interrupted") };
+    assert_eq!(stop.thread, ThreadId(child.id()));
+    let stack = backend.stack(stop.thread, 10).unwrap();
+    assert!(stack.frames.iter().any(|frame| frame.location.function.as_deref() == Some("main")), "{stack:?}");
+    backend.end(Ending::Detach).unwrap();
+    drop(backend);
+    assert!(child.try_wait().unwrap().is_none(), "it goes on");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let gone = NativeEngine.attach(&request).err();
+    assert_eq!(gone, Some(DebugError::ProcessNotFound(request.pid)));
+}
+
+#[test]
+fn a_core_file_tells_what_the_process_would_have_told() {
+    let built = Fixture::c("misbehave").build();
+    let folder = tempfile::tempdir().unwrap();
+    let core = folder.path().join("core");
+    crate::gdb::script(
+        &built.path,
+        &[],
+        &format!(
+            "gdb.execute('run null 7', to_string=True)\ngdb.execute('generate-core-file {}', to_string=True)\nprint('@ done')\n",
+            core.display()
+        ),
+    );
+    let request = CoreRequest { core, program: None };
+    let mut backend = NativeEngine.open_core(&request).unwrap();
+    let Outcome::Stopped(stop) = backend.run(Movement::Begin).unwrap() else { panic!("nobody interrupted") };
+    assert_eq!(stop.signal.as_ref().unwrap().name, "SIGSEGV");
+    let stack = backend.stack(stop.thread, 10).unwrap();
+    let lines: Vec<_> = stack.frames.iter().filter_map(|frame| frame.location.line).take(2).collect();
+    assert_eq!(lines, [built.line("null_read"), built.line("call_null")]);
+    let query = hindcast_core::debug::VariableQuery {
+        frame: hindcast_core::debug::FrameRef { thread: stop.thread, index: 1 },
+        scope: hindcast_core::debug::VariableScope::Local,
+        filter: Some("number".into()),
+        offset: 0,
+        limit: 10,
+        limits: hindcast_core::debug::ValueLimits::default(),
+    };
+    assert_eq!(backend.variables(&query).unwrap().variables[0].value, "7");
+    assert!(matches!(backend.run(Movement::Continue), Err(DebugError::Unsupported(_))));
+    let nothing = CoreRequest { core: built.path.clone(), program: None };
+    assert!(matches!(NativeEngine.open_core(&nothing), Err(DebugError::BadFile(_))));
+}
