@@ -1,8 +1,7 @@
 //! Tool calls that are answered without the protocol library: one request, one JSON answer.
 //!
 //! A call without a session that asks for neither progress nor log messages needs nothing that the
-//! library does, and the library's way (a service, a transport and several tasks a request) costs more
-//! than the rest of the server together.
+//! library does, and the library makes a service, a transport and several tasks for every one.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The threads that serve connections, one for each core.
 //!
 //! Each has a runtime of its own, and a connection stays with the one it was given to, together with
-//! all that it spawns: an answer that has to wake other threads on its way costs several times as much.
+//! all that it spawns: an answer has to wake no other thread on its way, which takes system calls.
 //! In return nobody takes work off a thread that is held up, so nothing on it may block.
 
 use std::{io, thread, time::Duration};

@@ -50,7 +50,7 @@ impl Counter {
     fn write(&self, transaction: &Transaction<'_>, id: &KeyId) -> rusqlite::Result<()> {
         let counted =
             params![&*id.0, self.month, self.month_used, self.minute, self.minute_used, self.last_used_at];
-        // Nearly always there is a row; to replace it costs twice as much as to change it.
+        // Nearly always there is a row; to replace it is to delete it, insert it and look for its key.
         let changed = transaction
             .prepare_cached(
                 "UPDATE usage SET month = ?2, month_used = ?3, minute = ?4, minute_used = ?5, last_used_at = ?6

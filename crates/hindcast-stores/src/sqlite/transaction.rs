@@ -7,7 +7,7 @@ use rusqlite::Connection;
 /// Everything that is written through it is kept together, or not at all.
 ///
 /// Like rusqlite's own, but its two statements are prepared once for a connection: they are part of
-/// every request, and preparing them takes as long as carrying them out.
+/// every request.
 pub(super) struct Transaction<'a> {
     connection: &'a Connection,
     open: bool,
