@@ -56,10 +56,10 @@ pub trait MetadataStore: Send + Sync {
     /// Where the key stands, without counting.
     async fn usage(&self, id: &KeyId, limits: Limits, now: Timestamp) -> Result<Usage, StoreError>;
 
-    /// Appends to the chain and signs its new head.
+    /// Appends to the chain and vouches for its new head.
     async fn append_audit(&self, record: AuditRecord) -> Result<(), StoreError>;
 
-    /// The signed end of the chain; none while it is empty.
+    /// The end of the chain, signed if the store still vouches for it; none while it is empty.
     async fn audit_head(&self) -> Result<Option<SignedHead>, StoreError>;
 
     /// Up to `limit` rows that follow row `after`, in order, as they are stored.

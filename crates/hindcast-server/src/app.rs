@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use crate::{
     catalogue::ErrorKind,
     excerpt::excerpt,
+    finishing::Finishing,
     prompts,
     registry::{Answer, Call, Content, Finished, RegisteredTool, Registry, ResourceRoom, ToolNames},
     resources, tools,
@@ -73,7 +74,7 @@ impl App {
         progress: Arc<dyn Progress>,
     ) -> Result<Answer<Value>, Failure> {
         let app = self.clone();
-        let work = tokio::spawn(async move {
+        let work = async move {
             let started = Instant::now();
             let record = app.record(&caller, "tools/call");
             let (name, finished) = match app.registry.tool(&name) {
@@ -89,8 +90,9 @@ impl App {
             };
             let record = AuditRecord { tool: Some(name), target: finished.target, ..record };
             app.write_down(record, started, finished.result).await
-        });
-        work.await.unwrap_or_else(|_| Err(panicked()))
+        };
+        let work = std::panic::AssertUnwindSafe(work).catch_unwind();
+        Finishing::new(work).await.unwrap_or_else(|_| Err(panicked()))
     }
 
     async fn run_tool(&self, tool: &RegisteredTool, call: Call, arguments: Map<String, Value>) -> Finished {

@@ -92,6 +92,10 @@ impl Message {
         params.get("name").or_else(|| params.get("uri")).and_then(Value::as_str)
     }
 
+    pub(crate) fn params(&self) -> Option<&Map<String, Value>> {
+        self.fields.get("params").and_then(Value::as_object)
+    }
+
     pub(crate) fn take_params(&mut self) -> Map<String, Value> {
         match self.fields.remove("params") {
             Some(Value::Object(params)) => params,

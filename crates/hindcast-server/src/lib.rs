@@ -12,6 +12,7 @@
 mod app;
 mod catalogue;
 mod excerpt;
+mod finishing;
 pub mod http;
 mod jsonrpc;
 mod mcp;

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use ed25519_dalek::{SigningKey, VerifyingKey};
+use ed25519_dalek::SigningKey;
 
 /// A folder that exists and only its owner can enter.
 pub(crate) struct DataFolder(PathBuf);
@@ -74,10 +74,10 @@ impl DataFolder {
         Ok(key)
     }
 
-    /// The public half of the audit key; none when there is no key yet.
-    pub(crate) fn audit_public_key(&self) -> Result<Option<VerifyingKey>> {
+    /// The key that signs the audit trail; none when there is no key yet.
+    pub(crate) fn existing_audit_key(&self) -> Result<Option<SigningKey>> {
         match read_key(&self.0.join("audit.key")) {
-            Ok(key) => Ok(Some(key.verifying_key())),
+            Ok(key) => Ok(Some(key)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).context("cannot read the audit key"),
         }

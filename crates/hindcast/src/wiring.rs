@@ -43,10 +43,11 @@ pub(crate) fn gateway(config: &Config, folder: &DataFolder, events: &Events) -> 
 
 /// The audit trail of a store in whatever state it is, to look at.
 pub(crate) fn audit_trail_as_found(folder: &DataFolder) -> Result<AuditTrail> {
-    let store = Arc::new(SqliteStore::inspect(&folder.database())?);
-    let public_key = folder
-        .audit_public_key()?
+    let audit_key = folder
+        .existing_audit_key()?
         .context("the data folder has no audit.key · hint: restore it; without it nothing can be verified")?;
+    let public_key = audit_key.verifying_key();
+    let store = Arc::new(SqliteStore::inspect(&folder.database(), audit_key)?);
     Ok(AuditTrail::new(store, public_key, Events::default()))
 }
 

@@ -103,7 +103,7 @@ impl SignedHead {
         message
     }
 
-    fn is_signed_by(&self, key: &VerifyingKey) -> bool {
+    pub(super) fn is_signed_by(&self, key: &VerifyingKey) -> bool {
         let mut bytes = [0; 64];
         // Only the one spelling that we write counts.
         hex::decode_to_slice(&self.signature, &mut bytes).is_ok()

@@ -2,6 +2,7 @@
 
 mod chain;
 mod file;
+mod seal;
 
 use std::borrow::Cow;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use chain::{BadRow, ChainHash, ChainVerifier, Problem, SignedHead};
 pub use file::{ExportFooter, ExportHeader, FileVerifier};
+pub use seal::{AuditKey, SealedHead};
 
 use crate::identity::{KeyId, PrincipalId};
 

@@ -33,7 +33,10 @@ impl Drain {
     /// Counts a request in; none when the server is stopping.
     pub(super) fn enter(&self) -> Option<InFlight> {
         // Count first, look second: a stop that comes in between waits for this one.
-        self.in_flight.send_modify(|count| *count += 1);
+        self.in_flight.send_if_modified(|count| {
+            *count += 1;
+            false
+        });
         let entered = InFlight(self.in_flight.clone());
         (!self.stopping.load(Ordering::SeqCst)).then_some(entered)
     }
@@ -51,7 +54,11 @@ impl Drain {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
+        // Only the last one is waited for.
+        self.0.send_if_modified(|count| {
+            *count -= 1;
+            *count == 0
+        });
     }
 }
 

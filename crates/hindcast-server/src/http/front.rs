@@ -25,9 +25,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Body, HttpPolicy,
+    Body, HttpPolicy, PROTOCOL_VERSION,
     answer::{self, With},
-    bare, body,
+    body, direct,
     drain::{Counted, Drain, InFlight},
     guard::Guard,
     polish,
@@ -44,7 +44,6 @@ use crate::{
 
 const SESSION_ID: &str = "mcp-session-id";
 const LAST_EVENT_ID: &str = "last-event-id";
-const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 const EVENT_STREAM: &str = "text/event-stream";
 const BOTH: &str = "application/json, text/event-stream";
 const ENDPOINT: &str = "/mcp";
@@ -228,8 +227,9 @@ impl Front {
         // A subscription ends when the client or the server does; nobody waits for it.
         let endless = message.method() == "subscriptions/listen";
         let answered = async {
-            if bare && message.kind() == Kind::Request && message.method() == "tools/call" {
-                bare::call(&self.app, caller, message).await
+            let client = direct::Client { bare, plain };
+            if !in_session && direct::serves(&message, &parts.headers, client) {
+                direct::call(&self.app, caller, message, client).await
             } else {
                 let response = self.protocol(parts, caller, message, in_session, plain).await;
                 polish::polished(response, bare, &id).await

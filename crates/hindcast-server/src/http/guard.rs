@@ -48,8 +48,10 @@ impl Guard {
     }
 
     fn knows_host(&self, authority: &Authority) -> bool {
-        let name = authority.host().trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
-        self.hosts.iter().any(|known| *known == name || *known == authority.as_str().to_ascii_lowercase())
+        let name = authority.host().trim_start_matches('[').trim_end_matches(']');
+        self.hosts
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(name) || known.eq_ignore_ascii_case(authority.as_str()))
     }
 
     /// An origin is allowed when it is configured, or is a page that one of our own names served.

@@ -14,7 +14,7 @@ use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::{Certificate, Front, TlsError};
+use super::{Certificate, Front, TlsError, workers::Workers};
 
 /// The longest head of a request.
 const LARGEST_HEAD: usize = 64 << 10;
@@ -53,10 +53,10 @@ pub enum ListenError {
 }
 
 /// Serves until `stop` ends, then lets requests in flight finish and tells newcomers that it stops.
-pub async fn serve(listener: Listener, front: Arc<Front>, stop: impl Future<Output = ()>) {
+pub async fn serve(listener: Listener, front: Arc<Front>, stop: impl Future<Output = ()>) -> io::Result<()> {
     let closing = CancellationToken::new();
-    let connections = tokio_util::task::TaskTracker::new();
-    let accepting = accept(&listener, &front, &closing, &connections);
+    let workers = Workers::start()?;
+    let accepting = accept(&listener, &front, &closing, &workers);
     let stopping = async {
         stop.await;
         front.drain().await;
@@ -66,21 +66,20 @@ pub async fn serve(listener: Listener, front: Arc<Front>, stop: impl Future<Outp
         () = stopping => {}
     }
     closing.cancel();
-    connections.close();
     // What is left now has only its last bytes to write.
-    let _ = timeout(std::time::Duration::from_secs(1), connections.wait()).await;
+    let _ = timeout(std::time::Duration::from_secs(1), workers.emptied()).await;
+    Ok(())
 }
 
-async fn accept(
-    listener: &Listener,
-    front: &Arc<Front>,
-    closing: &CancellationToken,
-    connections: &tokio_util::task::TaskTracker,
-) {
+async fn accept(listener: &Listener, front: &Arc<Front>, closing: &CancellationToken, workers: &Workers) {
     let places = Arc::new(Semaphore::new(front.policy().max_connections));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
-        let (stream, peer) = match listener.socket.accept().await {
+        let accepted = listener.socket.accept().await.and_then(|(stream, peer)| {
+            // It is to be woken by the worker that it is handed to.
+            Ok((stream.into_std()?, peer))
+        });
+        let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 // Out of descriptors, most likely: wait for some to be closed.
@@ -90,9 +89,13 @@ async fn accept(
             }
         };
         let (front, tls, closing) = (front.clone(), listener.tls.clone(), closing.clone());
-        connections.spawn(async move {
+        workers.spawn(async move {
             let _place = place;
-            if let Err(error) = converse(stream, peer, tls, front, closing).await {
+            let conversed = match TcpStream::from_std(stream) {
+                Ok(stream) => converse(stream, peer, tls, front, closing).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = conversed {
                 tracing::debug!(%peer, %error, "a connection ended badly");
             }
         });

@@ -1,8 +1,8 @@
 //! MCP over HTTPS.
 
 mod answer;
-mod bare;
 mod body;
+mod direct;
 mod drain;
 mod front;
 mod guard;
@@ -12,6 +12,7 @@ mod refusals;
 mod replay;
 mod sessions;
 mod tls;
+mod workers;
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -20,6 +21,8 @@ pub use front::Front;
 use http_body_util::combinators::BoxBody;
 pub use listener::{Listener, serve};
 pub use tls::{Certificate, TlsError};
+
+const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 
 type Body = BoxBody<Bytes, std::convert::Infallible>;
 

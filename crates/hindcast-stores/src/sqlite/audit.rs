@@ -2,16 +2,15 @@
 
 use std::borrow::Cow;
 
-use ed25519_dalek::SigningKey;
 use hindcast_core::{
     Timestamp,
-    audit::{AuditFilter, AuditPage, AuditRecord, AuditRow, ChainHash, SignedHead},
+    audit::{AuditFilter, AuditKey, AuditPage, AuditRecord, AuditRow, ChainHash, SealedHead},
     identity::{KeyId, PrincipalId},
     store::StoreError,
 };
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{keys::nanoseconds, keys::timestamp, unavailable};
+use super::{keys::nanoseconds, keys::timestamp, transaction::Transaction, unavailable};
 
 const COLUMNS: &str =
     "seq, time, principal, key_id, ip, method, tool, target, session_id, outcome, duration_us, hash";
@@ -23,13 +22,19 @@ pub(super) struct Appender {
 }
 
 impl Appender {
-    /// Reads the end inside the transaction: another process may have moved it.
-    pub(super) fn at_end(transaction: &Transaction<'_>) -> rusqlite::Result<Self> {
-        let end = head(transaction)?;
-        Ok(end.map_or(Self { seq: 0, hash: ChainHash::GENESIS }, |head| Self {
-            seq: head.seq,
-            hash: head.hash,
-        }))
+    /// Reads the end inside the transaction: another process may have moved it. An end that was moved
+    /// without the key is not gone on from: the next seal would vouch for it.
+    pub(super) fn at_end(transaction: &Transaction<'_>, key: &AuditKey) -> Result<Self, StoreError> {
+        match head(transaction).map_err(unavailable)? {
+            Some(head) if head.holds(key) => Ok(Self { seq: head.seq, hash: head.hash }),
+            Some(_) => Err(StoreError::Corrupt(
+                "the audit trail was not sealed with this data folder's audit.key · hint: restore that file, or start with a new data folder".into(),
+            )),
+            None if !rows(transaction, 0, 1).map_err(unavailable)?.is_empty() => Err(StoreError::Corrupt(
+                "the audit trail has lost its sealed head · hint: restore the data folder from a backup".into(),
+            )),
+            None => Ok(Self { seq: 0, hash: ChainHash::GENESIS }),
+        }
     }
 
     pub(super) fn append(
@@ -62,41 +67,31 @@ impl Appender {
         Ok(())
     }
 
-    pub(super) fn sign(self, transaction: &Transaction<'_>, key: &SigningKey) -> rusqlite::Result<()> {
-        let head = SignedHead::sign(self.seq, self.hash, key);
-        transaction
-            .prepare_cached(
-                "INSERT OR REPLACE INTO audit_head (only, seq, hash, signature) VALUES (1, ?1, ?2, ?3)",
-            )?
-            .execute(params![head.seq, head.hash.0, head.signature])?;
+    pub(super) fn seal(self, transaction: &Transaction<'_>, key: &AuditKey) -> rusqlite::Result<()> {
+        let head = SealedHead::new(self.seq, self.hash, key);
+        let sealed = params![head.seq, head.hash.0, head.seal];
+        // There is a head to be moved, except the first time.
+        let moved = transaction
+            .prepare_cached("UPDATE audit_head SET seq = ?1, hash = ?2, signature = ?3 WHERE only = 1")?
+            .execute(sealed)?;
+        if moved == 0 {
+            transaction.execute(
+                "INSERT INTO audit_head (only, seq, hash, signature) VALUES (1, ?1, ?2, ?3)",
+                sealed,
+            )?;
+        }
         Ok(())
     }
 }
 
-/// Gives a new trail its first row, and refuses one that another key signed: going on with a new
+/// Gives a new trail its first row, and refuses one that another key sealed: going on with a new
 /// key would vouch for rows that nobody checked.
-pub(super) fn open_trail(
-    connection: &mut Connection,
-    key: &SigningKey,
-    now: Timestamp,
-) -> Result<(), StoreError> {
-    let transaction = Transaction::new(connection, TransactionBehavior::Immediate).map_err(unavailable)?;
-    match head(&transaction).map_err(unavailable)? {
-        Some(head) if head == SignedHead::sign(head.seq, head.hash, key) => return Ok(()),
-        Some(_) => {
-            return Err(StoreError::Corrupt(
-                "the audit trail was not signed with this data folder's audit.key · hint: restore that file, or start with a new data folder".into(),
-            ));
-        }
-        None if !rows(&transaction, 0, 1).map_err(unavailable)?.is_empty() => {
-            return Err(StoreError::Corrupt(
-                "the audit trail has lost its signed head · hint: restore the data folder from a backup"
-                    .into(),
-            ));
-        }
-        None => {}
+pub(super) fn open_trail(connection: &Connection, key: &AuditKey, now: Timestamp) -> Result<(), StoreError> {
+    let transaction = Transaction::begin(connection).map_err(unavailable)?;
+    let mut appender = Appender::at_end(&transaction, key)?;
+    if appender.seq > 0 {
+        return Ok(());
     }
-    let mut appender = Appender::at_end(&transaction).map_err(unavailable)?;
     let opening = AuditRecord {
         time: now,
         principal: None,
@@ -110,15 +105,15 @@ pub(super) fn open_trail(
         duration_us: 0,
     };
     appender.append(&transaction, &opening).map_err(unavailable)?;
-    appender.sign(&transaction, key).map_err(unavailable)?;
+    appender.seal(&transaction, key).map_err(unavailable)?;
     transaction.commit().map_err(unavailable)
 }
 
-pub(super) fn head(connection: &Connection) -> rusqlite::Result<Option<SignedHead>> {
+pub(super) fn head(connection: &Connection) -> rusqlite::Result<Option<SealedHead>> {
     connection
         .prepare_cached("SELECT seq, hash, signature FROM audit_head")?
         .query_row([], |row| {
-            Ok(SignedHead { seq: place(row, 0)?, hash: chain_hash(row, 1)?, signature: row.get(2)? })
+            Ok(SealedHead { seq: place(row, 0)?, hash: chain_hash(row, 1)?, seal: row.get(2)? })
         })
         .optional()
 }

@@ -8,9 +8,9 @@ use hindcast_core::{
     quota::Limits,
     store::StoreError,
 };
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, params, types::Type};
+use rusqlite::{Connection, OptionalExtension, Row, params, types::Type};
 
-use super::unavailable;
+use super::{transaction::Transaction, unavailable};
 
 const SELECT: &str = "
     SELECT id, name, owner, environment, tier, per_month, per_minute, scopes, secret_hash,

@@ -7,6 +7,7 @@ mod audit;
 mod keys;
 mod quota;
 mod schema;
+mod transaction;
 mod writer;
 
 use std::{
@@ -18,7 +19,7 @@ use async_trait::async_trait;
 use ed25519_dalek::SigningKey;
 use hindcast_core::{
     Timestamp,
-    audit::{AuditFilter, AuditPage, AuditRecord, AuditRow, SignedHead},
+    audit::{AuditFilter, AuditKey, AuditPage, AuditRecord, AuditRow, SignedHead},
     identity::{KeyId, KeyRecord, SecretHash},
     quota::{Limits, Reservation, Usage},
     store::{MetadataStore, StoreError},
@@ -30,38 +31,43 @@ use writer::{Unit, Writer};
 
 /// Keys, usage and audit trail in one SQLite file. Several processes may hold the same file.
 pub struct SqliteStore {
+    audit_key: Arc<AuditKey>,
     counters: Arc<Counters>,
     /// None for a store that is only looked at.
     writer: Option<Writer>,
-    /// For look-ups of some microseconds on the request path.
+    /// For look-ups of some microseconds on the request path, while the writer writes.
     lookups: Mutex<Connection>,
     /// For long reads, which must not hold up a look-up.
     scans: Arc<Mutex<Connection>>,
 }
 
 impl SqliteStore {
-    /// Opens or makes the file. A new trail starts with a row that says so, signed with `audit_key`;
-    /// a trail that was signed with another key is refused.
+    /// Opens or makes the file. A new trail starts with a row that says so, sealed with `audit_key`;
+    /// a trail that was sealed with another key is refused.
     pub fn open(path: &Path, audit_key: SigningKey, now: Timestamp) -> Result<Self, StoreError> {
-        let mut connection = schema::open(path)?;
-        schema::migrate(&mut connection)?;
-        audit::open_trail(&mut connection, &audit_key, now)?;
+        let audit_key = Arc::new(AuditKey::new(audit_key));
+        let connection = schema::open(path)?;
+        schema::migrate(&connection)?;
+        audit::open_trail(&connection, &audit_key, now)?;
         let counters = Arc::<Counters>::default();
         Ok(Self {
-            writer: Some(Writer::new(connection, audit_key, counters.clone())),
+            writer: Some(Writer::new(connection, audit_key.clone(), counters.clone())),
+            audit_key,
             counters,
             lookups: Mutex::new(schema::open(path)?),
             scans: Arc::new(Mutex::new(schema::open(path)?)),
         })
     }
 
-    /// Opens the file only to look at it, in whatever state it is.
-    pub fn inspect(path: &Path) -> Result<Self, StoreError> {
+    /// Opens the file only to look at it, in whatever state it is. `audit_key` is what its head should
+    /// be sealed with.
+    pub fn inspect(path: &Path, audit_key: SigningKey) -> Result<Self, StoreError> {
         if !path.exists() {
             return Err(StoreError::Missing(format!("store at `{}`", path.display())));
         }
         Ok(Self {
             writer: None,
+            audit_key: Arc::new(AuditKey::new(audit_key)),
             counters: Arc::default(),
             lookups: Mutex::new(schema::open(path)?),
             scans: Arc::new(Mutex::new(schema::open(path)?)),
@@ -78,8 +84,12 @@ impl SqliteStore {
         }
     }
 
-    fn look_up<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        read(&lock(&self.lookups)).map_err(unavailable)
+    fn look_up<T>(&self, read: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        // The writer does not wait for other processes; what fails there for that is tried again here.
+        match self.writer.as_ref().and_then(|writer| writer.read_if_idle(&read)) {
+            Some(Ok(found)) => Ok(found),
+            _ => read(&lock(&self.lookups)).map_err(unavailable),
+        }
     }
 
     async fn scan<T: Send + 'static>(
@@ -158,7 +168,7 @@ impl MetadataStore for SqliteStore {
     }
 
     async fn audit_head(&self) -> Result<Option<SignedHead>, StoreError> {
-        self.look_up(audit::head)
+        Ok(self.look_up(audit::head)?.map(|head| head.signed(&self.audit_key)))
     }
 
     async fn audit_rows(&self, after: u64, limit: usize) -> Result<Vec<AuditRow>, StoreError> {

@@ -14,9 +14,9 @@ use hindcast_core::{
     identity::KeyId,
     quota::{Limits, Reservation, Usage, Windows},
 };
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
-use super::keys::nanoseconds;
+use super::{keys::nanoseconds, transaction::Transaction};
 
 /// How often a key was used in the windows it was last used in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,19 +48,22 @@ impl Counter {
     }
 
     fn write(&self, transaction: &Transaction<'_>, id: &KeyId) -> rusqlite::Result<()> {
-        transaction
+        let counted =
+            params![&*id.0, self.month, self.month_used, self.minute, self.minute_used, self.last_used_at];
+        // Nearly always there is a row; to replace it is to delete it, insert it and look for its key.
+        let changed = transaction
             .prepare_cached(
-                "INSERT OR REPLACE INTO usage (key_id, month, month_used, minute, minute_used, last_used_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                "UPDATE usage SET month = ?2, month_used = ?3, minute = ?4, minute_used = ?5, last_used_at = ?6
+                 WHERE key_id = ?1",
             )?
-            .execute(params![
-                &*id.0,
-                self.month,
-                self.month_used,
-                self.minute,
-                self.minute_used,
-                self.last_used_at
-            ])?;
+            .execute(counted)?;
+        if changed == 0 {
+            transaction.execute(
+                "INSERT INTO usage (key_id, month, month_used, minute, minute_used, last_used_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                counted,
+            )?;
+        }
         Ok(())
     }
 

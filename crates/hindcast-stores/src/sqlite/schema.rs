@@ -3,12 +3,13 @@
 use std::{path::Path, time::Duration};
 
 use hindcast_core::store::StoreError;
-use rusqlite::{Connection, Transaction, TransactionBehavior, config::DbConfig};
+use rusqlite::{Connection, config::DbConfig};
 
-use super::unavailable;
+use super::{transaction::Transaction, unavailable};
 
 /// Each entry takes the file from the version of its index to the next. Entries are only ever added.
-const MIGRATIONS: [&str; 1] = ["
+const MIGRATIONS: [&str; 2] = [
+    "
     CREATE TABLE keys (
         id           TEXT PRIMARY KEY,
         name         TEXT NOT NULL,
@@ -57,7 +58,10 @@ const MIGRATIONS: [&str; 1] = ["
         hash       BLOB NOT NULL,
         signature  TEXT NOT NULL
     ) STRICT;
-"];
+",
+    "-- audit_head.signature holds a seal from here on, which a program that knows only version 1 takes
+     -- for a forgery. A signature of version 1 is good until the next row.",
+];
 
 /// How long another process may keep the file to itself before we give up.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -77,8 +81,8 @@ pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
 }
 
 /// Brings the file to the newest version, in one transaction.
-pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
-    let transaction = Transaction::new(connection, TransactionBehavior::Immediate).map_err(unavailable)?;
+pub(super) fn migrate(connection: &Connection) -> Result<(), StoreError> {
+    let transaction = Transaction::begin(connection).map_err(unavailable)?;
     let version: usize =
         transaction.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(unavailable)?;
     let pending = MIGRATIONS.get(version..).ok_or_else(|| {

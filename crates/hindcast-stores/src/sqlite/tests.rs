@@ -146,6 +146,59 @@ async fn a_trail_signed_with_another_key_is_refused() {
 }
 
 #[tokio::test]
+async fn a_trail_that_version_1_signed_is_gone_on_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    drop(SqliteStore::open(&path, audit_key(), Timestamp::UNIX_EPOCH).unwrap());
+    let file = Connection::open(&path).unwrap();
+    let head = audit::head(&file).unwrap().unwrap();
+    let signed = SignedHead::sign(head.seq, head.hash, &audit_key());
+    file.execute("UPDATE audit_head SET signature = ?1", [signed.signature]).unwrap();
+    file.pragma_update(None, "user_version", 1).unwrap();
+    drop(file);
+
+    assert_eq!(verify(&SqliteStore::inspect(&path, audit_key()).unwrap()).await, Ok(1));
+    let other = SigningKey::from_bytes(&[4; 32]);
+    assert!(SqliteStore::open(&path, other, Timestamp::UNIX_EPOCH).is_err());
+    let store = SqliteStore::open(&path, audit_key(), Timestamp::UNIX_EPOCH).unwrap();
+    store.append_audit(record(1)).await.unwrap();
+    assert_eq!(verify(&store).await, Ok(2));
+}
+
+#[tokio::test]
+async fn an_end_that_was_moved_without_the_key_is_not_gone_on_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = SqliteStore::open(&path, audit_key(), Timestamp::UNIX_EPOCH).unwrap();
+    for number in 0..5 {
+        store.append_audit(record(number)).await.unwrap();
+    }
+    let file = Connection::open(&path).unwrap();
+    file.execute("DELETE FROM audit WHERE seq > 3", []).unwrap();
+    file.execute("UPDATE audit_head SET (seq, hash) = (SELECT seq, hash FROM audit WHERE seq = 3)", [])
+        .unwrap();
+    assert!(store.append_audit(record(5)).await.is_err());
+    assert_eq!(verify(&store).await.unwrap_err().row, 3);
+}
+
+#[tokio::test]
+async fn a_key_that_another_process_revoked_is_seen_as_revoked_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let server = SqliteStore::open(&path, audit_key(), Timestamp::UNIX_EPOCH).unwrap();
+    let operator = SqliteStore::open(&path, audit_key(), Timestamp::UNIX_EPOCH).unwrap();
+    for number in 0..50 {
+        let id = format!("key{number}");
+        server.insert_key(key(&id)).await.unwrap();
+        let id = KeyId(id.as_str().into());
+        server.append_audit(record(number)).await.unwrap();
+        assert_eq!(server.find_key(&id).await.unwrap().unwrap().revoked_at, None);
+        operator.revoke_key(&id, at("2026-02-02T00:00:00Z")).await.unwrap();
+        assert!(server.find_key(&id).await.unwrap().unwrap().revoked_at.is_some());
+    }
+}
+
+#[tokio::test]
 async fn a_search_pages_backwards_without_gaps() {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(&folder.path().join("a.db"), audit_key(), Timestamp::UNIX_EPOCH).unwrap();

@@ -4,14 +4,19 @@
 //! the others only leave their job and wait for the answer. A lone request so pays for its commit and
 //! not for two changes of thread, and under load the batches grow by themselves.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError, TryLockError,
+    atomic::{AtomicBool, Ordering},
+};
 
-use ed25519_dalek::SigningKey;
-use hindcast_core::{audit::AuditRecord, store::StoreError};
-use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
+use hindcast_core::{
+    audit::{AuditKey, AuditRecord},
+    store::StoreError,
+};
+use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
-use super::{audit::Appender, quota::Counters, schema::BUSY_TIMEOUT, unavailable};
+use super::{audit::Appender, quota::Counters, schema::BUSY_TIMEOUT, transaction::Transaction, unavailable};
 
 /// What is told to a job's sender after the commit.
 type Announce = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
@@ -23,14 +28,17 @@ pub(super) struct Writer(Arc<Shared>);
 
 struct Shared {
     waiting: Mutex<Vec<Job>>,
+    /// Somebody came to write and found the connection in use.
+    wanted: AtomicBool,
     connection: Mutex<Connection>,
-    audit_key: SigningKey,
+    audit_key: Arc<AuditKey>,
     counters: Arc<Counters>,
 }
 
 /// One transaction, shared by the jobs of a batch.
 pub(super) struct Unit<'a> {
     transaction: &'a Transaction<'a>,
+    audit_key: &'a AuditKey,
     appender: Option<Appender>,
     /// Set by a job that failed in the database: then nobody's work is kept.
     broken: Option<String>,
@@ -41,26 +49,42 @@ impl Unit<'_> {
         self.transaction
     }
 
-    /// Appends to the audit trail; the head is signed once for the whole batch.
+    /// Appends to the audit trail; the head is sealed once for the whole batch.
     pub(super) fn append(&mut self, record: &AuditRecord) -> Result<(), StoreError> {
         let appender = match &mut self.appender {
             Some(appender) => appender,
-            none => none.insert(Appender::at_end(self.transaction).map_err(unavailable)?),
+            none => none.insert(Appender::at_end(self.transaction, self.audit_key)?),
         };
         appender.append(self.transaction, record).map_err(unavailable)
     }
 }
 
 impl Writer {
-    pub(super) fn new(connection: Connection, audit_key: SigningKey, counters: Arc<Counters>) -> Self {
-        let connection = Mutex::new(connection);
-        Self(Arc::new(Shared { waiting: Mutex::default(), connection, audit_key, counters }))
+    pub(super) fn new(connection: Connection, audit_key: Arc<AuditKey>, counters: Arc<Counters>) -> Self {
+        Self(Arc::new(Shared {
+            waiting: Mutex::default(),
+            wanted: AtomicBool::new(false),
+            connection: Mutex::new(connection),
+            audit_key,
+            counters,
+        }))
+    }
+
+    /// The connection, to read on while nobody writes. Its page cache outlives the writer's commits,
+    /// which make every other connection read its pages anew.
+    pub(super) fn read_if_idle<T>(&self, read: impl FnOnce(&Connection) -> T) -> Option<T> {
+        let value = read(&*self.0.try_connection()?);
+        // Only then: jobs that merely wait are about to be written together.
+        if self.0.wanted.swap(false, Ordering::SeqCst) {
+            self.write_what_waits();
+        }
+        Some(value)
     }
 
     /// Writes what was counted and not yet written.
     pub(super) fn finish(&self) {
-        let mut connection = self.0.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        self.0.write_batch(&mut connection, Patience::Some);
+        let connection = self.0.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.write_batch(&connection, Patience::Some);
     }
 
     /// Runs `job` in a transaction and returns once that is committed. A job that fails must not
@@ -87,15 +111,15 @@ impl Writer {
         answer.await.map_err(|_| StoreError::Unavailable("the write was not carried out".into()))?
     }
 
-    /// Writes one batch, unless somebody else is writing: they look again when they are done.
+    /// Writes one batch, unless somebody else has the connection: they look again when they are done.
     fn write_what_waits(&self) {
         if self.0.waiting().is_empty() {
             // Somebody took our job along.
             return;
         }
         let outcome = {
-            let Some(mut connection) = self.0.try_connection() else { return };
-            self.0.write_batch(&mut connection, Patience::None)
+            let Some(connection) = self.0.connection_or_request() else { return };
+            self.0.write_batch(&connection, Patience::None)
         };
         if let Outcome::Busy = outcome {
             // Another process writes. Waiting for it would hold up a thread that serves others.
@@ -136,19 +160,27 @@ impl Shared {
         }
     }
 
+    /// The connection; or whoever has it will know that it is wanted.
+    fn connection_or_request(&self) -> Option<MutexGuard<'_, Connection>> {
+        self.try_connection().or_else(|| {
+            self.wanted.store(true, Ordering::SeqCst);
+            // They may have let go, and looked, before that.
+            self.try_connection()
+        })
+    }
+
     fn write_patiently(&self) {
-        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        // Looks again after letting go: who came before that went away.
         while !self.waiting().is_empty() {
-            self.write_batch(&mut connection, Patience::Some);
+            let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+            self.write_batch(&connection, Patience::Some);
         }
     }
 
     /// Takes all that waits into one transaction and announces how that went.
-    fn write_batch(&self, connection: &mut Connection, patience: Patience) -> Outcome {
+    fn write_batch(&self, connection: &Connection, patience: Patience) -> Outcome {
         let wait = if patience == Patience::Some { BUSY_TIMEOUT } else { std::time::Duration::ZERO };
-        let begun = connection
-            .busy_timeout(wait)
-            .and_then(|()| Transaction::new(connection, TransactionBehavior::Immediate));
+        let begun = connection.busy_timeout(wait).and_then(|()| Transaction::begin(connection));
         let mut announcements = Vec::new();
         let committed = match begun {
             Err(error)
@@ -187,7 +219,8 @@ impl Shared {
     ) -> Result<(), StoreError> {
         // After the jobs were taken: what they wait for was counted before they came.
         let counted = self.counters.write(&transaction).map_err(unavailable)?;
-        let mut unit = Unit { transaction: &transaction, appender: None, broken: None };
+        let mut unit =
+            Unit { transaction: &transaction, audit_key: &self.audit_key, appender: None, broken: None };
         for job in batch {
             announcements.push(job(&mut unit));
         }
@@ -195,7 +228,7 @@ impl Shared {
             return Err(StoreError::Unavailable(reason));
         }
         if let Some(appender) = unit.appender {
-            appender.sign(&transaction, &self.audit_key).map_err(unavailable)?;
+            appender.seal(&transaction, &self.audit_key).map_err(unavailable)?;
         }
         transaction.commit().map_err(unavailable)?;
         self.counters.written(counted);

@@ -101,8 +101,9 @@ fn verify_file(config: &Config, file: &Path, public_key: Option<&str>) -> Result
         Some(text) => Some(public_key_of(text)?),
         None => DataFolder::existing(&config.data_dir)
             .ok()
-            .and_then(|folder| folder.audit_public_key().ok())
-            .flatten(),
+            .and_then(|folder| folder.existing_audit_key().ok())
+            .flatten()
+            .map(|key| key.verifying_key()),
     };
     let file = File::open(file).with_context(|| format!("cannot open `{}`", file.display()))?;
     let mut reader = BufReader::new(file);

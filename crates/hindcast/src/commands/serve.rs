@@ -10,7 +10,7 @@ use hindcast_services::{
     gateway::{Gateway, KeyRequest},
 };
 
-use super::print_text;
+use super::{print_text, small_runtime};
 use crate::{config::Config, data_folder::DataFolder, wiring};
 
 pub(super) fn run(config: &Config) -> Result<ExitCode> {
@@ -22,7 +22,8 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
     if let Some(notice) = gateway.license().notice {
         tracing::warn!("{notice}");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // For what happens once: accepting connections and stopping. The rest has threads of its own.
+    let runtime = small_runtime()?;
     runtime.block_on(async {
         let certificate = certificate(config, &folder)?;
         let listener = Listener::bind(config.server.listen, certificate.as_ref()).await?;
@@ -32,7 +33,7 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
         // From here on a stop is waited for, so whoever reads the lines below may send one.
         let stop = stop_signal()?;
         print_text(&greeting(config, certificate.as_ref(), port, first_key(&gateway, config).await?))?;
-        serve(listener, front, stop).await;
+        serve(listener, front, stop).await?;
         tracing::info!("stopped");
         anyhow::Ok(())
     })?;
