@@ -69,8 +69,17 @@ pub(crate) fn clippy(workspace: &Workspace) -> Result<()> {
     command::run(&mut workspace.cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
 }
 
+/// What compiles debuggees, and what judges how they are debugged.
+fn ensure_debugging_tools() -> Result<()> {
+    for (program, package) in [("gcc", "gcc"), ("g++", "g++"), ("objcopy", "binutils"), ("gdb", "gdb")] {
+        install::ensure_program(program, package)?;
+    }
+    Ok(())
+}
+
 /// Builds and runs all tests, with the peers where `cargo xtask peers` put them.
 pub(crate) fn test(workspace: &Workspace, runner_arguments: &[String]) -> Result<()> {
+    ensure_debugging_tools()?;
     let mut tests = test_runner(workspace);
     tests.arg("--workspace").args(runner_arguments);
     let peers = workspace.peers();
@@ -88,6 +97,7 @@ pub(crate) fn test(workspace: &Workspace, runner_arguments: &[String]) -> Result
 
 /// Runs only the tests beside the code.
 pub(crate) fn unit_test(workspace: &Workspace) -> Result<()> {
+    ensure_debugging_tools()?;
     command::run(test_runner(workspace).args(["--workspace", "--lib", "--bins"]))
 }
 
