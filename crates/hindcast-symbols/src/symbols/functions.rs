@@ -322,16 +322,11 @@ fn squeeze(name: &str) -> String {
             continue;
         }
         let word = |character: Option<char>| character.is_some_and(|of| of.is_alphanumeric() || of == '_');
-        let before = squeezed.chars().last();
-        // Between words, and around `as`, `for` and the like, a space means something.
-        if word(before) && word(characters.peek().copied())
-            || before == Some('>') && word(characters.peek().copied())
-        {
-            squeezed.push(' ');
-        } else if word(before)
-            && matches!(characters.peek(), Some('<' | '&' | '*'))
-            && squeezed.ends_with(" as")
-        {
+        let (before, next) = (squeezed.chars().last(), characters.peek().copied());
+        // Between words, and around `as`, a space means something.
+        let between_words = (word(before) || before == Some('>')) && word(next);
+        let after_as = matches!(next, Some('<' | '&' | '*')) && squeezed.ends_with(" as");
+        if between_words || after_as {
             squeezed.push(' ');
         }
     }

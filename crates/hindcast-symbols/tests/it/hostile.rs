@@ -60,7 +60,7 @@ impl Memory for Frame {
 
 impl FrameContext for Frame {
     fn register(&self, dwarf: u16) -> Option<Vec<u8>> {
-        (dwarf % 3 != 0).then(|| vec![dwarf as u8; 8])
+        (!dwarf.is_multiple_of(3)).then(|| vec![dwarf as u8; 8])
     }
 
     fn memory(&self) -> &dyn Memory {

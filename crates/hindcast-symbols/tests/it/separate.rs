@@ -130,3 +130,27 @@ fn several_modules_are_told_apart_by_address() {
     assert!(symbols.functions_named(&FunctionPattern::Exact("twice".to_owned()), 10).is_empty());
     assert_eq!(symbols.modules().count(), 1);
 }
+
+#[test]
+fn the_kernels_own_library_is_read_from_memory() {
+    use std::os::unix::fs::FileExt;
+    let maps = fs::read_to_string("/proc/self/maps").expect("a list of mappings");
+    let Some(line) = maps.lines().find(|line| line.ends_with("[vdso]")) else { return };
+    let (start, end) = line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
+    let range = crate::support::hexadecimal(start)..crate::support::hexadecimal(end);
+    let mut bytes = vec![0; (range.end - range.start) as usize];
+    let memory = fs::File::open("/proc/self/mem").expect("our own memory");
+    memory.read_exact_at(&mut bytes, range.start).expect("our own memory");
+    let mut symbols = Symbols::new();
+    let id = symbols.add_image("[vdso]", bytes, range.start, range.clone()).expect("an image");
+    let found = symbols.functions_named(&FunctionPattern::Exact("__vdso_gettimeofday".to_owned()), 10);
+    assert_eq!(found.len(), 1);
+    assert_eq!(symbols.module_at(found[0].address), Some(id));
+    assert_eq!(symbols.modules().next().map(|module| module.name).as_deref(), Some("[vdso]"));
+}
+
+#[test]
+fn symbols_can_be_asked_from_any_thread() {
+    fn check<T: Send + Sync>() {}
+    check::<Symbols>();
+}

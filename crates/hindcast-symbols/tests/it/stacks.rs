@@ -13,10 +13,9 @@ fn functions_of_gdb(said: &str) -> Vec<String> {
     said.lines()
         .filter(|line| line.starts_with('#'))
         .map(|line| {
-            let rest = line.split_once(" in ").map_or_else(
-                || line.splitn(2, char::is_whitespace).nth(1).expect("a frame").trim_start(),
-                |(_, rest)| rest,
-            );
+            // `#1  0x… in f (…)`, or `#0  f (…)` where execution is at a line's beginning.
+            let (_, plain) = line.split_once(char::is_whitespace).expect("a frame");
+            let rest = line.split_once(" in ").map_or(plain.trim_start(), |(_, rest)| rest);
             rest.split(" (").next().expect("a function").to_owned()
         })
         .collect()
