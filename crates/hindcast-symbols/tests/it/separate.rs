@@ -7,7 +7,7 @@ use std::{
 };
 
 use hindcast_fixtures::Fixture;
-use hindcast_symbols::{FunctionPattern, SymbolKind, Symbols};
+use hindcast_symbols::{FunctionPattern, SymbolKind, Symbols, types::Types};
 
 use crate::support::{BIAS, loaded};
 
@@ -80,36 +80,40 @@ fn a_symbol_table_alone_still_names_functions() {
 
 #[test]
 fn split_units_are_found_in_a_package() {
-    for flags in [["-gsplit-dwarf", "-gdwarf-5"], ["-gsplit-dwarf", "-gdwarf-4"]] {
-        let built = Fixture::cpp("shapes").flags(flags).build();
-        let folder = tempfile::tempdir().expect("a folder");
-        let program = folder.path().join("shapes");
-        fs::copy(&built.path, &program).expect("the program can be copied");
-        // The units are only in the package: where they were compiled they cannot be.
-        let moved = tempfile::tempdir().expect("a folder");
-        let dwo = fs::read_dir(built.path.parent().expect("a folder"))
-            .expect("the folder can be read")
-            .filter_map(Result::ok)
-            .find(|entry| entry.path().extension().is_some_and(|extension| extension == "dwo"))
-            .expect("a split file");
-        let packed = Command::new("dwp")
-            .arg(dwo.path())
-            .arg("-o")
-            .arg(folder.path().join("shapes.dwp"))
-            .current_dir(moved.path())
-            .output()
-            .expect("dwp is installed");
-        if !packed.status.success() {
-            // The dwp of some binutils does not know DWARF 5.
-            continue;
-        }
-        let symbols = loaded(&program);
-        let line = built.line("twice_body");
-        let matches = symbols.addresses_of_line("shapes.cpp", line);
-        assert_eq!(matches.targets.len(), 2, "{flags:?}");
-        let variables = symbols.variables(&symbols.frames_at(matches.targets[0].address)[0]);
-        assert_eq!(variables.len(), 2, "{flags:?}");
-    }
+    let source = Fixture::cpp("shapes").build();
+    // binutils' dwp writes packages of DWARF 4 only.
+    let version = "-gdwarf-4";
+    // Compiled in a folder that the debug information does not name, and moved without the split file.
+    let (compiled, moved) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let map = format!("-fdebug-prefix-map={}=/nowhere", compiled.path().display());
+    run(Command::new("g++")
+        .args(["-g", "-gsplit-dwarf", "-fdebug-types-section", version, &map, "-o", "shapes"])
+        .arg(&source.source)
+        .current_dir(compiled.path()));
+    let files: Vec<PathBuf> = fs::read_dir(compiled.path())
+        .expect("the folder can be read")
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "dwo"))
+        .collect();
+    let program = moved.path().join("shapes");
+    fs::rename(compiled.path().join("shapes"), &program).expect("the program can be moved");
+    let without = loaded(&program);
+    let line = source.line("twice_body");
+    let matches = without.addresses_of_line("shapes.cpp", line);
+    assert!(!matches.targets.is_empty(), "lines are in the program itself");
+    assert!(without.variables(&without.frames_at(matches.targets[0].address)[0]).is_empty());
+
+    run(Command::new("dwp").args(&files).arg("-o").arg(moved.path().join("shapes.dwp")));
+    let symbols = loaded(&program);
+    let matches = symbols.addresses_of_line("shapes.cpp", line);
+    assert_eq!(matches.targets.len(), 2);
+    let variables = symbols.variables(&symbols.frames_at(matches.targets[0].address)[0]);
+    assert_eq!(variables.len(), 2);
+    let main = symbols.addresses_of_line("shapes.cpp", source.line("main_sum")).targets[0].address;
+    let variables = symbols.variables(&symbols.frames_at(main)[0]);
+    let square = variables.iter().find(|variable| variable.name == "square").expect("a variable");
+    let of = symbols.get(square.type_ref).expect("a type");
+    assert_eq!((of.name.as_str(), of.size), ("geometry::Square", Some(64)));
 }
 
 #[test]
