@@ -78,32 +78,35 @@ fn a_symbol_table_alone_still_names_functions() {
     assert_eq!(symbols.place(found[0].address).line, None);
 }
 
+/// A program compiled in a folder that its debug information does not name, and its split file.
+pub(crate) fn split_program(folder: &Path) -> (PathBuf, PathBuf) {
+    let source = Fixture::cpp("shapes").build().source;
+    let map = format!("-fdebug-prefix-map={}=/nowhere", folder.display());
+    // binutils' dwp writes packages of DWARF 4 only.
+    run(Command::new("g++")
+        .args(["-g", "-gsplit-dwarf", "-fdebug-types-section", "-gdwarf-4", &map, "-o", "shapes"])
+        .arg(source)
+        .current_dir(folder));
+    let mut files =
+        fs::read_dir(folder).expect("the folder can be read").filter_map(|entry| Some(entry.ok()?.path()));
+    let split = files.find(|path| path.extension().is_some_and(|extension| extension == "dwo"));
+    (folder.join("shapes"), split.expect("a split file"))
+}
+
 #[test]
 fn split_units_are_found_in_a_package() {
     let source = Fixture::cpp("shapes").build();
-    // binutils' dwp writes packages of DWARF 4 only.
-    let version = "-gdwarf-4";
-    // Compiled in a folder that the debug information does not name, and moved without the split file.
     let (compiled, moved) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
-    let map = format!("-fdebug-prefix-map={}=/nowhere", compiled.path().display());
-    run(Command::new("g++")
-        .args(["-g", "-gsplit-dwarf", "-fdebug-types-section", version, &map, "-o", "shapes"])
-        .arg(&source.source)
-        .current_dir(compiled.path()));
-    let files: Vec<PathBuf> = fs::read_dir(compiled.path())
-        .expect("the folder can be read")
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "dwo"))
-        .collect();
+    let (made, split) = split_program(compiled.path());
     let program = moved.path().join("shapes");
-    fs::rename(compiled.path().join("shapes"), &program).expect("the program can be moved");
+    fs::rename(made, &program).expect("the program can be moved");
     let without = loaded(&program);
     let line = source.line("twice_body");
     let matches = without.addresses_of_line("shapes.cpp", line);
     assert!(!matches.targets.is_empty(), "lines are in the program itself");
     assert!(without.variables(&without.frames_at(matches.targets[0].address)[0]).is_empty());
 
-    run(Command::new("dwp").args(&files).arg("-o").arg(moved.path().join("shapes.dwp")));
+    run(Command::new("dwp").arg(&split).arg("-o").arg(moved.path().join("shapes.dwp")));
     let symbols = loaded(&program);
     let matches = symbols.addresses_of_line("shapes.cpp", line);
     assert_eq!(matches.targets.len(), 2);
