@@ -255,7 +255,7 @@ impl Frame<'_> {
     /// Where no table speaks of the address: what the code itself tells.
     fn without_information(&self) -> Step {
         if self.is_signal_return() {
-            return self.from_signal_context();
+            return self.by_signal_context();
         }
         let guessed = self.after_wild_jump().or_else(|| self.by_frame_pointer());
         guessed.unwrap_or(Err(UnwindError::NoInformation { pc: self.pc }))
@@ -314,7 +314,7 @@ impl Frame<'_> {
     }
 
     /// The registers that the kernel saved for a signal handler.
-    fn from_signal_context(&self) -> Step {
+    fn by_signal_context(&self) -> Step {
         // r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip; behind the context's first 40 bytes.
         const ORDER: [u16; COUNT] = [8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16];
         let sp = self.register(RSP)?;

@@ -5,7 +5,9 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use gimli::{Abbreviations, Dwarf, DwoId, SectionId, UnitHeader, UnitType};
+use gimli::{
+    Abbreviations, DebugTypes, Dwarf, DwoId, Section, SectionId, UnitHeader, UnitSectionOffset, UnitType,
+};
 
 use super::{DieRef, Sections, Slice, index::UnitIndex, lines::LineTable, root::UnitRoot};
 
@@ -27,6 +29,8 @@ pub(crate) enum FileKind {
     Split,
     /// One unit of a `.dwp` package.
     Packaged(DwoId),
+    /// One type's unit of a `.dwp` package, by its row in the package's index.
+    PackagedType(u32),
 }
 
 /// A unit; what costs time to find out is kept.
@@ -69,6 +73,9 @@ impl DebugFile {
             FileKind::Packaged(id) => {
                 self.sections.package()?.find_cu(id, &parent.sections.dwarf()).ok().flatten()
             }
+            FileKind::PackagedType(row) => {
+                self.sections.package()?.tu_sections(row, &parent.sections.dwarf()).ok()
+            }
         }
     }
 
@@ -105,13 +112,20 @@ impl DebugFile {
         if !unit.types {
             return dwarf.debug_info.header_from_offset(gimli::DebugInfoOffset(unit.offset)).ok();
         }
-        let mut headers = dwarf.type_units();
-        while let Ok(Some(header)) = headers.next() {
-            if header.offset().0 == unit.offset {
-                return Some(header);
-            }
-        }
-        None
+        // Headers of this section can only be read in a row: so read it as if the section began here.
+        let section = *dwarf.debug_types.reader();
+        let rest = DebugTypes::from(section.range_from(unit.offset.min(section.len())..));
+        let header = rest.units().next().ok()??;
+        let entries = header.range_from(header.root_offset()..).ok()?;
+        Some(UnitHeader::new(
+            header.encoding(),
+            header.unit_length(),
+            header.type_(),
+            header.debug_abbrev_offset(),
+            SectionId::DebugTypes,
+            UnitSectionOffset(unit.offset),
+            entries,
+        ))
     }
 
     /// The abbreviations of a unit: units share them, and they are parsed once.

@@ -188,7 +188,7 @@ pub(super) fn symbol_function(module: &LoadedModule, file_address: u64) -> Optio
         language: demangle::language(&linkage_name),
         linkage_name: Some(linkage_name),
         start,
-        ranges: vec![start..end],
+        ranges: std::iter::once(start..end).collect(),
         after_prologue: module.to_runtime(symbol_after_prologue(module, symbol)),
         from_symtab: true,
     })
@@ -233,8 +233,8 @@ struct LinePlace {
 
 impl LinePlace {
     fn at(module: &LoadedModule, file_address: u64) -> Self {
-        let Some(row) = module.line_row_at(file_address) else { return Self::default() };
-        Self { file: row.file, line: Some(row.line), column: row.column }
+        let Some(row) = module.any_row_at(file_address) else { return Self::default() };
+        Self { file: row.file, line: (row.line > 0).then_some(row.line), column: row.column }
     }
 
     fn of_call(module: &LoadedModule, function: &FunctionDie, call: crate::module::CallPlace) -> Self {

@@ -1,6 +1,9 @@
 //! Functions by name.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use memchr::memmem;
 
@@ -109,6 +112,7 @@ fn from_debug_information(module: &LoadedModule, matcher: &Matcher<'_>, limit: u
         Matcher::Name(pattern) => names.candidates(base_name(pattern.last())),
         Matcher::Regex(_) => names.all(),
     };
+    let (mut inlined, mut verdicts) = (HashMap::new(), HashMap::new());
     for named in candidates {
         if found.len() >= limit {
             return;
@@ -130,16 +134,20 @@ fn from_debug_information(module: &LoadedModule, matcher: &Matcher<'_>, limit: u
                 }
             }
             NameKind::Inlined => {
-                let name = module.function_names(named.die).name;
-                if let Some(name) = name.filter(|name| matcher.matches(name)) {
-                    for address in inlined_copies(module, named.die) {
-                        found.entry(address).or_insert_with(|| (name.clone(), true));
-                    }
+                let Some(name) = module.function_names(named.die).name else { continue };
+                // Every unit that inlines a function tells of it: matching the name once is enough.
+                let fits = match verdicts.get(&name) {
+                    Some(&fits) => fits,
+                    None => *verdicts.entry(name.clone()).or_insert_with(|| matcher.matches(&name)),
+                };
+                if fits {
+                    inlined.insert(named.die, name);
                 }
             }
             NameKind::Type | NameKind::Variable => {}
         }
     }
+    add_inlined_copies(module, &inlined, found);
 }
 
 fn concrete(module: &LoadedModule, die: DieRef) -> Option<FunctionDie> {
@@ -148,31 +156,32 @@ fn concrete(module: &LoadedModule, die: DieRef) -> Option<FunctionDie> {
     module.function_die(&view, &entry)
 }
 
-/// Where copies of a function begin that were inlined in others.
-fn inlined_copies(module: &LoadedModule, origin: DieRef) -> Vec<u64> {
-    let Some(debug) = module.debug() else { return Vec::new() };
-    let mut found = Vec::new();
-    let Some(home) = debug.file(origin.file).and_then(|file| file.unit_of(debug.own(), origin)) else {
-        return found;
-    };
-    let _ = copies_in(module, origin.file, home, origin, &mut found);
-    if found.is_empty() && origin.file == 0 {
-        // Link-time optimisation keeps origins in units without code; copies are in others.
-        let has_code = debug.index(0, home).is_some_and(|index| !index.functions().is_empty());
-        let units = if has_code { 0 } else { debug.units().len() };
-        for unit in (0..units).filter(|&unit| unit != home) {
-            let _ = copies_in(module, 0, unit, origin, &mut found);
+/// Adds where copies of functions begin that were inlined in others. Each unit is read once.
+fn add_inlined_copies(module: &LoadedModule, origins: &HashMap<DieRef, String>, found: &mut Found) {
+    let Some(debug) = module.debug() else { return };
+    let mut units = BTreeSet::new();
+    for origin in origins.keys() {
+        let home = debug.file(origin.file).and_then(|file| file.unit_of(debug.own(), *origin));
+        let Some(home) = home else { continue };
+        let has_code = debug.index(origin.file, home).is_some_and(|index| !index.functions().is_empty());
+        if has_code || origin.file != 0 {
+            units.insert((origin.file, home));
+        } else {
+            // Link-time optimisation keeps origins in units without code; copies are in others.
+            units.extend((0..debug.units().len()).map(|unit| (0, unit)));
         }
     }
-    found
+    for (file, unit) in units {
+        let _ = copies_in(module, file, unit, origins, found);
+    }
 }
 
 fn copies_in(
     module: &LoadedModule,
     file: u32,
     unit: usize,
-    origin: DieRef,
-    found: &mut Vec<u64>,
+    origins: &HashMap<DieRef, String>,
+    found: &mut Found,
 ) -> Option<()> {
     let debug = module.debug()?;
     let view = debug.view(file, unit)?;
@@ -186,13 +195,14 @@ fn copies_in(
             continue;
         }
         entries.read_attributes(abbreviation.attributes(), &mut entry.attrs).ok()?;
-        if debug.attribute_reference(&view, &entry, gimli::DW_AT_abstract_origin) != Some(origin) {
-            continue;
-        }
+        let origin = debug.attribute_reference(&view, &entry, gimli::DW_AT_abstract_origin);
+        let Some(name) = origin.and_then(|origin| origins.get(&origin)) else { continue };
         let ranges = module.code_ranges(&view, &entry);
         let entry_pc = entry.attr_value(gimli::DW_AT_entry_pc).and_then(|value| view.address(value));
         let entry_pc = entry_pc.filter(|&pc| crate::dwarf::die::contains(&ranges, pc));
-        found.extend(entry_pc.or(ranges.first().map(|range| range.start)));
+        if let Some(start) = entry_pc.or(ranges.first().map(|range| range.start)) {
+            found.entry(start).or_insert_with(|| (name.clone(), true));
+        }
     }
     Some(())
 }
@@ -322,16 +332,11 @@ fn squeeze(name: &str) -> String {
             continue;
         }
         let word = |character: Option<char>| character.is_some_and(|of| of.is_alphanumeric() || of == '_');
-        let before = squeezed.chars().last();
-        // Between words, and around `as`, `for` and the like, a space means something.
-        if word(before) && word(characters.peek().copied())
-            || before == Some('>') && word(characters.peek().copied())
-        {
-            squeezed.push(' ');
-        } else if word(before)
-            && matches!(characters.peek(), Some('<' | '&' | '*'))
-            && squeezed.ends_with(" as")
-        {
+        let (before, next) = (squeezed.chars().last(), characters.peek().copied());
+        // Between words, and around `as`, a space means something.
+        let between_words = (word(before) || before == Some('>')) && word(next);
+        let after_as = matches!(next, Some('<' | '&' | '*')) && squeezed.ends_with(" as");
+        if between_words || after_as {
             squeezed.push(' ');
         }
     }

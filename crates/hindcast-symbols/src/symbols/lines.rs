@@ -85,13 +85,15 @@ impl Symbols {
 impl LoadedModule {
     /// The line at a file address, in file addresses.
     pub(super) fn line_row_at(&self, address: u64) -> Option<LineRow> {
+        self.any_row_at(address).filter(|row| row.line > 0)
+    }
+
+    /// As [`Self::line_row_at`], and for code of no line with line 0.
+    pub(super) fn any_row_at(&self, address: u64) -> Option<LineRow> {
         let debug = self.debug()?;
         let table = debug.lines(debug.unit_at(address)?)?;
         let (index, range) = table.at(address)?;
         let row = table.row(index);
-        if row.line == 0 {
-            return None;
-        }
         let begins = row.begins && row.address == address;
         Some(LineRow { begins, ..describe(table, row, table.same_line_around(index, range)) })
     }
