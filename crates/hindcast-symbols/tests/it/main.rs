@@ -3,7 +3,9 @@
 
 mod core_image;
 mod data;
+mod expressions;
 mod kinds;
+mod looking;
 mod places;
 mod support;
 mod values;
