@@ -215,10 +215,7 @@ impl ElfFile {
         while offset < self.size {
             let length = (self.size - offset).min(1 << 20);
             for byte in self.read(offset, length)? {
-                state ^= u32::from(byte);
-                for _ in 0..8 {
-                    state = (state >> 1) ^ (0xedb8_8320 & (state & 1).wrapping_neg());
-                }
+                state = (state >> 8) ^ CHECKSUMS[usize::from(state as u8 ^ byte)];
             }
             offset += length;
         }
@@ -264,6 +261,22 @@ impl SectionHeader {
         }
     }
 }
+
+/// The checksums of single bytes.
+const CHECKSUMS: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut state, mut bit) = (byte as u32, 0);
+        while bit < 8 {
+            state = (state >> 1) ^ (0xedb8_8320 & (state & 1).wrapping_neg());
+            bit += 1;
+        }
+        table[byte] = state;
+        byte += 1;
+    }
+    table
+};
 
 fn unpack(format: CompressionFormat, data: &[u8], uncompressed_size: u64) -> Option<Vec<u8>> {
     let most = (data.len() as u64 + 64).saturating_mul(BEST_COMPRESSION).min(LARGEST_SECTION);

@@ -151,6 +151,13 @@ impl LoadedModule {
         self.names.get_or_init(|| self.debug().map(NameIndex::new).unwrap_or_default())
     }
 
+    /// Whether a symbol begins at a file address.
+    pub(crate) fn has_symbol_at(&self, address: u64) -> bool {
+        self.symbol_table()
+            .and_then(|table| table.at(address))
+            .is_some_and(|symbol| symbol.address == address)
+    }
+
     /// Whether the program has code at a file address.
     pub(crate) fn is_code(&self, address: u64) -> bool {
         self.elf.segments.iter().any(|segment| {

@@ -3,12 +3,17 @@
 use std::sync::Arc;
 
 use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, Encoding, Evaluation,
-    EvaluationResult, Format, FrameDescriptionEntry, LittleEndian, Location, Register, RegisterRule,
-    UnwindContext, UnwindSection,
+    BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, Encoding, Evaluation, EvaluationResult, Format,
+    FrameDescriptionEntry, LittleEndian, Location, Register, RegisterRule, UnwindContext, UnwindSection,
 };
 
-use crate::{Memory, Symbols, dwarf::Slice, elf::ElfFile, error::UnwindError, module::LoadedModule};
+use crate::{
+    Memory, Symbols,
+    dwarf::Slice,
+    elf::{ElfFile, u32_at},
+    error::UnwindError,
+    module::LoadedModule,
+};
 
 const RBX: u16 = 3;
 const RBP: u16 = 6;
@@ -88,6 +93,24 @@ impl UnwindSections {
             debug_frame: if debug_frame.is_empty() { separate.unwrap_or_default() } else { debug_frame },
             text: module.elf.section(".text").map_or(0, |section| section.address),
         }
+    }
+}
+
+impl UnwindSections {
+    /// Where in `.eh_frame` the entry for a file address is, by the sorted table that linkers make.
+    fn entry_in_header(&self, address: u64) -> Option<usize> {
+        // Version 1, pointers relative to the place and of 32 bits, sorted by address.
+        const USUAL: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
+        let (bytes, base) = (&self.frame_header.0, self.frame_header.1);
+        if bytes.get(..4)? != USUAL {
+            return None;
+        }
+        let (rows, _) = bytes.get(12..)?.as_chunks::<8>();
+        let rows = rows.get(..u32_at(bytes, 8) as usize)?;
+        let relative = |row: &[u8; 8], at: usize| base.wrapping_add_signed(i64::from(u32_at(row, at) as i32));
+        let after = rows.partition_point(|row| relative(row, 0) <= address);
+        let entry = relative(rows.get(after.checked_sub(1)?)?, 4);
+        usize::try_from(entry.checked_sub(self.frame.1)?).ok()
     }
 }
 
@@ -227,7 +250,7 @@ impl Frame<'_> {
     /// Where no table speaks of the address: what the code itself tells.
     fn without_information(&self) -> Step {
         if self.is_signal_return() {
-            return self.from_signal_context();
+            return self.by_signal_context();
         }
         let guessed = self.after_wild_jump().or_else(|| self.by_frame_pointer());
         guessed.unwrap_or(Err(UnwindError::NoInformation { pc: self.pc }))
@@ -286,7 +309,7 @@ impl Frame<'_> {
     }
 
     /// The registers that the kernel saved for a signal handler.
-    fn from_signal_context(&self) -> Step {
+    fn by_signal_context(&self) -> Step {
         // r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip; behind the context's first 40 bytes.
         const ORDER: [u16; COUNT] = [8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16];
         let sp = self.register(RSP)?;
@@ -306,18 +329,23 @@ fn find_eh_frame<'a>(
     bases: &BaseAddresses,
     address: u64,
 ) -> Option<FrameDescriptionEntry<Slice<'a>>> {
-    let header = EhFrameHdr::new(&sections.frame_header.0, LittleEndian).parse(bases, 8).ok();
-    if let Some(table) = header.as_ref().and_then(|header| header.table()) {
-        let found = table.fde_for_address(eh_frame, bases, address, UnwindSection::cie_from_offset);
-        if let Ok(entry) = found {
-            return Some(entry);
-        }
+    let by_table = sections.entry_in_header(address).and_then(|offset| {
+        eh_frame.fde_from_offset(bases, offset.into(), UnwindSection::cie_from_offset).ok()
+    });
+    if let Some(entry) = by_table.filter(|entry| covers(entry, address)) {
+        return Some(entry);
     }
     // Without a table, or one that leads nowhere: all entries, once.
     let all = module.unwind_table.get_or_init(|| all_entries(eh_frame, bases));
     let after = all.partition_point(|&(start, ..)| start <= address);
     let &(_, _, offset) = all[..after].iter().rev().take(4).find(|&&(_, end, _)| address < end)?;
-    eh_frame.fde_from_offset(bases, offset.into(), UnwindSection::cie_from_offset).ok()
+    let entry = eh_frame.fde_from_offset(bases, offset.into(), UnwindSection::cie_from_offset).ok()?;
+    covers(&entry, address).then_some(entry)
+}
+
+/// Whether an entry speaks of an address; damaged ones may reach beyond the last one.
+fn covers(entry: &FrameDescriptionEntry<Slice<'_>>, address: u64) -> bool {
+    address.checked_sub(entry.initial_address()).is_some_and(|within| within < entry.len())
 }
 
 fn all_entries(eh_frame: &EhFrame<Slice<'_>>, bases: &BaseAddresses) -> Vec<(u64, u64, usize)> {
@@ -327,7 +355,8 @@ fn all_entries(eh_frame: &EhFrame<Slice<'_>>, bases: &BaseAddresses) -> Vec<(u64
         if let CieOrFde::Fde(partial) = entry
             && let Ok(entry) = partial.parse(UnwindSection::cie_from_offset)
         {
-            all.push((entry.initial_address(), entry.end_address(), entry.offset()));
+            let start = entry.initial_address();
+            all.push((start, start.saturating_add(entry.len()), entry.offset()));
         }
     }
     all.sort_unstable();

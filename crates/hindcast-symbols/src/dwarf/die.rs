@@ -99,7 +99,7 @@ impl<'a> View<'a> {
             None => self.address(high),
         };
         match end {
-            Some(end) if end > low && !self.is_discarded(low) => vec![low..end],
+            Some(end) if end > low && !self.is_discarded(low) => std::iter::once(low..end).collect(),
             _ => Vec::new(),
         }
     }

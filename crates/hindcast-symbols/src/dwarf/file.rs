@@ -5,7 +5,9 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use gimli::{Abbreviations, Dwarf, DwoId, SectionId, UnitHeader, UnitType};
+use gimli::{
+    Abbreviations, DebugTypes, Dwarf, DwoId, Section, SectionId, UnitHeader, UnitSectionOffset, UnitType,
+};
 
 use super::{DieRef, Sections, Slice, index::UnitIndex, lines::LineTable, root::UnitRoot};
 
@@ -105,13 +107,20 @@ impl DebugFile {
         if !unit.types {
             return dwarf.debug_info.header_from_offset(gimli::DebugInfoOffset(unit.offset)).ok();
         }
-        let mut headers = dwarf.type_units();
-        while let Ok(Some(header)) = headers.next() {
-            if header.offset().0 == unit.offset {
-                return Some(header);
-            }
-        }
-        None
+        // Headers of this section can only be read in a row: so read it as if the section began here.
+        let section = *dwarf.debug_types.reader();
+        let rest = DebugTypes::from(section.range_from(unit.offset.min(section.len())..));
+        let header = rest.units().next().ok()??;
+        let entries = header.range_from(header.root_offset()..).ok()?;
+        Some(UnitHeader::new(
+            header.encoding(),
+            header.unit_length(),
+            header.type_(),
+            header.debug_abbrev_offset(),
+            SectionId::DebugTypes,
+            UnitSectionOffset(unit.offset),
+            entries,
+        ))
     }
 
     /// The abbreviations of a unit: units share them, and they are parsed once.

@@ -62,7 +62,7 @@ impl UnitRoot {
                 root.rnglists_base = skeleton.rnglists_base;
             }
         }
-        let unit = root.unit(header.clone(), Arc::clone(abbreviations));
+        let unit = root.unit(*header, Arc::clone(abbreviations));
         if let Some(low_pc) = low_pc.filter(|_| skeleton.is_none()) {
             root.low_pc = dwarf.attr_address(&unit, low_pc).ok().flatten().unwrap_or(0);
         }

@@ -53,6 +53,11 @@ impl LoadedModule {
     pub(crate) fn code_ranges<'a>(&self, view: &View<'a>, entry: &Entry<'a>) -> Vec<Range<u64>> {
         let mut ranges = view.ranges(entry);
         ranges.retain(|range| self.is_code(range.start));
+        // Rarely run parts may stand before the entry point.
+        let entry_pc = entry.attr_value(gimli::DW_AT_entry_pc).and_then(|value| view.address(value));
+        if let Some(at) = ranges.iter().position(|range| entry_pc.is_some_and(|pc| range.contains(&pc))) {
+            ranges[..=at].rotate_right(1);
+        }
         ranges
     }
 

@@ -188,7 +188,7 @@ pub(super) fn symbol_function(module: &LoadedModule, file_address: u64) -> Optio
         language: demangle::language(&linkage_name),
         linkage_name: Some(linkage_name),
         start,
-        ranges: vec![start..end],
+        ranges: std::iter::once(start..end).collect(),
         after_prologue: module.to_runtime(symbol_after_prologue(module, symbol)),
         from_symtab: true,
     })

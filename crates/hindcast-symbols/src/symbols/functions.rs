@@ -116,6 +116,10 @@ fn from_debug_information(module: &LoadedModule, matcher: &Matcher<'_>, limit: u
         match named.kind {
             NameKind::Function => {
                 let Some(function) = concrete(module, named.die) else { continue };
+                // All that the symbol table names was looked at already.
+                if matches!(matcher, Matcher::Regex(_)) && module.has_symbol_at(function.ranges[0].start) {
+                    continue;
+                }
                 let address = module.after_prologue(&function);
                 if found.contains_key(&address) {
                     continue;
@@ -318,16 +322,11 @@ fn squeeze(name: &str) -> String {
             continue;
         }
         let word = |character: Option<char>| character.is_some_and(|of| of.is_alphanumeric() || of == '_');
-        let before = squeezed.chars().last();
-        // Between words, and around `as`, `for` and the like, a space means something.
-        if word(before) && word(characters.peek().copied())
-            || before == Some('>') && word(characters.peek().copied())
-        {
-            squeezed.push(' ');
-        } else if word(before)
-            && matches!(characters.peek(), Some('<' | '&' | '*'))
-            && squeezed.ends_with(" as")
-        {
+        let (before, next) = (squeezed.chars().last(), characters.peek().copied());
+        // Between words, and around `as`, a space means something.
+        let between_words = (word(before) || before == Some('>')) && word(next);
+        let after_as = matches!(next, Some('<' | '&' | '*')) && squeezed.ends_with(" as");
+        if between_words || after_as {
             squeezed.push(' ');
         }
     }

@@ -51,8 +51,8 @@ impl Symbols {
             let scope = frame.scope?;
             let view = module.debug()?.view_of(scope.die)?;
             let mut collected = Collected { module, frame, scope, found: Vec::new(), origins: Vec::new() };
-            collected.from_instance(&view);
-            collected.from_origin(&view);
+            collected.add_from_instance(&view);
+            collected.add_from_origin(&view);
             let mut found = collected.found;
             found.sort_by_key(|variable| std::cmp::Reverse(variable.depth));
             Some(found)
@@ -229,7 +229,7 @@ struct Collected<'m> {
 }
 
 impl Collected<'_> {
-    fn from_instance(&mut self, view: &View<'_>) -> Option<()> {
+    fn add_from_instance(&mut self, view: &View<'_>) -> Option<()> {
         let address = self.module.to_file(self.frame.address);
         let mut entries = view.unit.entries_raw(Some(view.offset_of(self.scope.die)?)).ok()?;
         let mut entry = Entry::null();
@@ -263,7 +263,7 @@ impl Collected<'_> {
     }
 
     /// What the optimiser removed altogether is told only where the function was declared.
-    fn from_origin(&mut self, view: &View<'_>) -> Option<()> {
+    fn add_from_origin(&mut self, view: &View<'_>) -> Option<()> {
         let debug = self.module.debug()?;
         let entry = view.entry(self.scope.die)?;
         let origin = debug.attribute_reference(view, &entry, gimli::DW_AT_abstract_origin)?;

@@ -4,8 +4,13 @@
 mod core_image;
 mod data;
 mod expressions;
+mod hostile;
 mod kinds;
 mod looking;
+mod names;
 mod places;
+mod separate;
+mod snapshot;
+mod stacks;
 mod support;
 mod values;
