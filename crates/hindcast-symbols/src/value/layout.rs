@@ -47,6 +47,13 @@ impl Layout<'_> {
                 let wanted = usize::try_from(size).unwrap_or(usize::MAX);
                 bytes.get(..wanted).map(<[u8]>::to_vec).ok_or(Absence::OptimisedOut)
             }
+            Storage::Patchy { bytes, known } => {
+                let wanted = usize::try_from(size).unwrap_or(usize::MAX);
+                match (bytes.get(..wanted), known.get(..wanted)) {
+                    (Some(bytes), Some(known)) if known.iter().all(|known| *known) => Ok(bytes.to_vec()),
+                    _ => Err(Absence::OptimisedOut),
+                }
+            }
             Storage::Gone(absence) => Err(*absence),
         }
     }
@@ -55,7 +62,7 @@ impl Layout<'_> {
     pub(crate) fn whole(&self, placed: &Placed) -> Result<Vec<u8>, Absence> {
         let size = match (&placed.storage, self.types.size(placed.type_ref)) {
             (_, Some(size)) => size,
-            (Storage::Bytes(bytes), None) => bytes.len() as u64,
+            (Storage::Bytes(bytes) | Storage::Patchy { bytes, .. }, None) => bytes.len() as u64,
             (_, None) => 0,
         };
         self.bytes(placed, size)
@@ -66,7 +73,7 @@ impl Layout<'_> {
         let Some((first, count)) = member.bits else {
             return outer.part(member.offset, member.type_ref, size);
         };
-        let start = member.offset + first / 8;
+        let start = member.offset.wrapping_add(first / 8);
         let first = first % 8;
         if count == 0 || count > 128 {
             return Placed::gone(member.type_ref, Absence::OptimisedOut);

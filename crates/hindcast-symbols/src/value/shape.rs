@@ -213,5 +213,5 @@ pub(crate) fn head(name: &str) -> &str {
 
 /// Where a part behind `offset` bytes begins.
 pub(crate) fn aligned(offset: u64, alignment: u64) -> u64 {
-    offset.next_multiple_of(alignment.max(1))
+    offset.checked_next_multiple_of(alignment.max(1)).unwrap_or(offset)
 }

@@ -6,6 +6,7 @@ mod data;
 mod expressions;
 mod hostile;
 mod kinds;
+mod locals;
 mod looking;
 mod names;
 mod places;

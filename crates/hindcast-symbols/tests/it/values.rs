@@ -91,7 +91,7 @@ impl Scope for Globals<'_> {
             ),
             _ => return None,
         };
-        Some(Register { name: Arc::from(name), bytes, kind })
+        Some(Register { name: Arc::from(name), offset: 0, bytes, kind })
     }
 
     fn types(&self) -> &DerivedTypes<'_> {
@@ -150,7 +150,7 @@ fn all_as_printed(program: &Path) -> usize {
 
 #[test]
 fn values_of_c_are_shown_as_the_program_prints_them() {
-    for flags in [&["-O0"][..], &["-O2"]] {
+    for flags in [&["-O0"][..], &["-O2"], &["-gdwarf-4"], &["-gdwarf-3", "-gstrict-dwarf"]] {
         let built = Fixture::c("values").flags(flags).build();
         assert!(all_as_printed(&built.path) >= 130, "{flags:?}");
     }
@@ -158,7 +158,7 @@ fn values_of_c_are_shown_as_the_program_prints_them() {
 
 #[test]
 fn values_of_cpp_are_shown_as_the_program_prints_them() {
-    for flags in [&["-O0"][..], &["-O2"], &["-O0", "-std=c++20"]] {
+    for flags in [&["-O0"][..], &["-O2"], &["-std=c++20", "-gdwarf-4"]] {
         let built = Fixture::cpp("values").flags(flags).build();
         assert!(all_as_printed(&built.path) >= 120, "{flags:?}");
     }
