@@ -42,7 +42,7 @@ impl Memory for Noise {
     fn read(&self, address: u64, buffer: &mut [u8]) -> Result<(), Unreadable> {
         for (index, byte) in buffer.iter_mut().enumerate() {
             let at = address.wrapping_add(index as u64);
-            let mut hash = (at / 8 ^ self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mut hash = ((at / 8) ^ self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             hash ^= hash >> 29;
             hash = hash.wrapping_mul(0xbf58_476d_1ce4_e5b9);
             hash ^= hash >> 32;
@@ -52,7 +52,7 @@ impl Memory for Noise {
             // Small numbers and plausible pointers are more trouble than large ones.
             let word = match hash >> 8 & 3 {
                 0 => hash >> 58,
-                1 => hash & 0x7fff_ffff_f8,
+                1 => hash & 0x007f_ffff_fff8,
                 2 => 0,
                 _ => hash,
             };

@@ -5,6 +5,7 @@ mod core_image;
 mod data;
 mod expressions;
 mod hostile;
+mod hostile_types;
 mod kinds;
 mod locals;
 mod looking;
