@@ -19,7 +19,7 @@ const DEEPEST: u32 = 24;
 
 /// How many types one search looks at. A damaged file may have a type contain itself many times, which
 /// depth alone does not end in time.
-const MOST_VISITED: u32 = 4000;
+const MOST_VISITED: u32 = 400;
 
 /// What is left of a search.
 pub(crate) struct Search {
