@@ -1,4 +1,5 @@
-//! Times first lookups in a program: `probe FILE function NAME | line FILE LINE | address HEX | type NAME`.
+//! Times first lookups in a program: `probe FILE function NAME | regex PATTERN |
+//! line FILE LINE | address HEX | type NAME | files TEXT`.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::{path::Path, time::Instant};
@@ -17,6 +18,11 @@ fn main() {
         match argument(2) {
             "function" => {
                 let found = symbols.functions_named(&FunctionPattern::Exact(argument(3).to_owned()), 20);
+                println!("{} functions: {:#x?}", found.len(), found.first());
+            }
+            "regex" => {
+                let pattern = FunctionPattern::Regex(regex_lite::Regex::new(argument(3)).unwrap());
+                let found = symbols.functions_named(&pattern, 200);
                 println!("{} functions: {:#x?}", found.len(), found.first());
             }
             "line" => {

@@ -29,6 +29,8 @@ pub(crate) enum FileKind {
     Split,
     /// One unit of a `.dwp` package.
     Packaged(DwoId),
+    /// One type's unit of a `.dwp` package, by its row in the package's index.
+    PackagedType(u32),
 }
 
 /// A unit; what costs time to find out is kept.
@@ -70,6 +72,9 @@ impl DebugFile {
             }
             FileKind::Packaged(id) => {
                 self.sections.package()?.find_cu(id, &parent.sections.dwarf()).ok().flatten()
+            }
+            FileKind::PackagedType(row) => {
+                self.sections.package()?.tu_sections(row, &parent.sections.dwarf()).ok()
             }
         }
     }

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use gimli::{AttributeValue, DwoId, UnitType};
+use gimli::{AttributeValue, DwoId, SectionId, UnitType};
 
 use super::{
     DebugFile, DieRef, Sections, View,
@@ -23,6 +23,8 @@ pub(crate) struct DebugInfo {
     /// Where packages of split units are looked for.
     beside: PathBuf,
     package: OnceLock<Option<Arc<Sections>>>,
+    /// Types that have units of their own in the package, by their row there.
+    package_types: OnceLock<Vec<OnceLock<DebugFile>>>,
     addresses: OnceLock<Vec<(Range<u64>, u32)>>,
 }
 
@@ -33,6 +35,7 @@ impl DebugInfo {
             own: DebugFile::new(sections, FileKind::Own, 0),
             beside: beside.to_owned(),
             package: OnceLock::new(),
+            package_types: OnceLock::new(),
             addresses: OnceLock::new(),
         }
     }
@@ -49,8 +52,16 @@ impl DebugInfo {
     pub(crate) fn file(&self, number: u32) -> Option<&DebugFile> {
         match number.checked_sub(1) {
             None => Some(&self.own),
-            Some(skeleton) => self.split_file(skeleton as usize),
+            Some(skeleton) if (skeleton as usize) < self.units().len() => self.split_file(skeleton as usize),
+            Some(behind) => self.package_type(behind as usize - self.units().len()),
         }
+    }
+
+    /// The skeleton that a file completes; none for the module's own file and for types of packages.
+    fn skeleton(&self, file: u32) -> Option<usize> {
+        file.checked_sub(1)
+            .map(|skeleton| skeleton as usize)
+            .filter(|&skeleton| skeleton < self.units().len())
     }
 
     pub(crate) fn units_of(&self, file: u32) -> &[UnitEntry] {
@@ -64,7 +75,7 @@ impl DebugInfo {
         let dwarf = debug_file.dwarf(&self.own)?;
         let header = debug_file.header(&dwarf, entry)?;
         let abbreviations = debug_file.abbreviations(&dwarf, &header)?;
-        let skeleton = file.checked_sub(1).map(|skeleton| self.view(0, skeleton as usize));
+        let skeleton = self.skeleton(file).map(|skeleton| self.view(0, skeleton));
         let skeleton = match &skeleton {
             Some(view) => Some(view.as_ref()?),
             None => None,
@@ -114,7 +125,7 @@ impl DebugInfo {
 
     /// Which of the module's own units a unit belongs to.
     pub(crate) fn own_unit(&self, view: &View<'_>) -> usize {
-        view.file.checked_sub(1).map_or(view.index, |skeleton| skeleton as usize)
+        self.skeleton(view.file).unwrap_or(view.index)
     }
 
     pub(crate) fn index(&self, file: u32, unit: usize) -> Option<&UnitIndex> {
@@ -139,9 +150,8 @@ impl DebugInfo {
     /// The entry that an attribute of an entry of `view` refers to.
     pub(crate) fn reference<'a>(&self, view: &View<'a>, value: super::Value<'a>) -> Option<DieRef> {
         view.reference(value, |signature| {
-            let file = self.file(view.file)?;
-            file.type_by_signature(&self.own, signature)
-                .or_else(|| self.own.type_by_signature(&self.own, signature))
+            let of = |file: &DebugFile| file.type_by_signature(&self.own, signature);
+            of(self.file(view.file)?).or_else(|| of(&self.own)).or_else(|| self.packaged_type(signature))
         })
     }
 
@@ -258,15 +268,50 @@ impl DebugInfo {
     }
 
     fn split_in_package(&self, id: DwoId, number: u32) -> Option<DebugFile> {
+        let sections = Arc::clone(self.package()?);
+        let file = DebugFile::new(sections, FileKind::Packaged(id), number);
+        file.dwarf(&self.own)?;
+        Some(file)
+    }
+
+    fn package(&self) -> Option<&Arc<Sections>> {
         let package = self.package.get_or_init(|| {
             let mut path = self.beside.clone().into_os_string();
             path.push(".dwp");
             let elf = ElfFile::open(Path::new(&path)).ok()?;
             Some(Arc::new(Sections::new(Arc::new(elf), true)))
         });
-        let sections = Arc::clone(package.as_ref()?);
-        let file = DebugFile::new(sections, FileKind::Packaged(id), number);
-        file.dwarf(&self.own)?;
-        Some(file)
+        package.as_ref()
+    }
+
+    /// The numbers of the files that the types of the package count as.
+    pub(crate) fn package_type_files(&self) -> Range<u32> {
+        let first = self.units().len() as u32 + 1;
+        // Only a module with split units has a package.
+        let used = self.package.get().is_some_and(Option::is_some);
+        first..first + if used { self.package_types().len() as u32 } else { 0 }
+    }
+
+    fn package_types(&self) -> &[OnceLock<DebugFile>] {
+        self.package_types.get_or_init(|| {
+            let count = self.package().and_then(|sections| {
+                let most = sections.bytes(SectionId::DebugTuIndex).len() / 8;
+                Some((sections.package()?.tu_index.unit_count() as usize).min(most))
+            });
+            (0..count.unwrap_or(0)).map(|_| OnceLock::new()).collect()
+        })
+    }
+
+    fn package_type(&self, at: usize) -> Option<&DebugFile> {
+        let slot = self.package_types().get(at)?;
+        let sections = Arc::clone(self.package()?);
+        let number = u32::try_from(self.units().len() + at).ok()? + 1;
+        let row = u32::try_from(at).ok()? + 1;
+        Some(slot.get_or_init(|| DebugFile::new(sections, FileKind::PackagedType(row), number)))
+    }
+
+    fn packaged_type(&self, signature: u64) -> Option<DieRef> {
+        let row = self.package()?.package()?.tu_index.find(signature)?;
+        self.package_type((row as usize).checked_sub(1)?)?.type_by_signature(&self.own, signature)
     }
 }

@@ -57,6 +57,9 @@ impl NameIndex {
                 workers.into_iter().flat_map(|worker| worker.join().unwrap_or_default()).collect()
             })
         };
+        for file in debug.package_type_files() {
+            add_file(debug, file, &mut by_hash);
+        }
         by_hash.sort_unstable_by_key(|named: &Named| (named.hash, named.die));
         by_hash.shrink_to_fit();
         Self { by_hash }
@@ -83,7 +86,11 @@ fn add_unit(debug: &DebugInfo, unit: usize, found: &mut Vec<Named>) {
         }
         return;
     }
-    // Types of a split file may stand in units of their own.
+    add_file(debug, file, found);
+}
+
+/// All units of a split file: types may stand in units of their own.
+fn add_file(debug: &DebugInfo, file: u32, found: &mut Vec<Named>) {
     for index in 0..debug.units_of(file).len() {
         if let Some(view) = debug.view(file, index) {
             let _ = add_entries(&view, found);

@@ -233,8 +233,8 @@ struct LinePlace {
 
 impl LinePlace {
     fn at(module: &LoadedModule, file_address: u64) -> Self {
-        let Some(row) = module.line_row_at(file_address) else { return Self::default() };
-        Self { file: row.file, line: Some(row.line), column: row.column }
+        let Some(row) = module.any_row_at(file_address) else { return Self::default() };
+        Self { file: row.file, line: (row.line > 0).then_some(row.line), column: row.column }
     }
 
     fn of_call(module: &LoadedModule, function: &FunctionDie, call: crate::module::CallPlace) -> Self {

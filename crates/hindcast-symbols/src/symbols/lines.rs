@@ -65,14 +65,15 @@ impl Symbols {
 impl LoadedModule {
     /// The line at a file address, in file addresses.
     pub(super) fn line_row_at(&self, address: u64) -> Option<LineRow> {
+        self.any_row_at(address).filter(|row| row.line > 0)
+    }
+
+    /// As [`Self::line_row_at`], and for code of no line with line 0.
+    pub(super) fn any_row_at(&self, address: u64) -> Option<LineRow> {
         let debug = self.debug()?;
         let table = debug.lines(debug.unit_at(address)?)?;
         let (index, range) = table.at(address)?;
-        let row = table.row(index);
-        if row.line == 0 {
-            return None;
-        }
-        Some(describe(table, row, table.same_line_around(index, range)))
+        Some(describe(table, table.row(index), table.same_line_around(index, range)))
     }
 
     /// Where a breakpoint on a function goes: behind the instructions that make its frame.

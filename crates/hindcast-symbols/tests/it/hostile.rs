@@ -143,6 +143,25 @@ fn walk(symbols: &Symbols, first: TypeRef) {
     }
 }
 
+/// A copy with some bytes of one section changed, and sometimes without its end.
+fn damage(bytes: &[u8], sections: &[(usize, usize)], dice: &mut Dice) -> Vec<u8> {
+    let mut damaged = bytes.to_vec();
+    let (start, size) = sections[dice.roll(sections.len())];
+    for _ in 0..=dice.roll(12) {
+        let at = (start + dice.roll(size)).min(damaged.len() - 1);
+        damaged[at] = match dice.roll(4) {
+            0 => 0xff,
+            1 => 0,
+            2 => damaged[at] ^ (1 << dice.roll(8)),
+            _ => dice.roll(256) as u8,
+        };
+    }
+    if dice.roll(20) == 0 {
+        damaged.truncate(dice.roll(bytes.len()));
+    }
+    damaged
+}
+
 fn survives(fixture: &Fixture, rounds: usize, seed: u64) {
     let built = fixture.build();
     let bytes = fs::read(&built.path).expect("the fixture can be read");
@@ -151,20 +170,7 @@ fn survives(fixture: &Fixture, rounds: usize, seed: u64) {
     let sections = interesting_sections(&built.path);
     let mut dice = Dice(seed);
     for round in 0..rounds {
-        let mut damaged = bytes.clone();
-        let (start, size) = sections[dice.roll(sections.len())];
-        for _ in 0..=dice.roll(12) {
-            let at = (start + dice.roll(size)).min(damaged.len() - 1);
-            damaged[at] = match dice.roll(4) {
-                0 => 0xff,
-                1 => 0,
-                2 => damaged[at] ^ (1 << dice.roll(8)),
-                _ => dice.roll(256) as u8,
-            };
-        }
-        if dice.roll(20) == 0 {
-            damaged.truncate(dice.roll(bytes.len()));
-        }
+        let damaged = damage(&bytes, &sections, &mut dice);
         let started = Instant::now();
         let mut symbols = Symbols::new();
         if symbols.add_image("damaged", damaged, 0, 0..u64::MAX).is_ok() {
@@ -193,6 +199,30 @@ fn damaged_cpp_programs_are_answered_about() {
 #[test]
 fn damaged_compressed_sections_are_answered_about() {
     survives(&Fixture::c("calls").flags(["-gz"]), 400, 0x7777_1234_5678_9abd);
+}
+
+#[test]
+fn damaged_split_files_and_packages_are_answered_about() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (program, split) = crate::separate::split_program(folder.path());
+    let text = section(&program, ".text");
+    let addresses: Vec<u64> = text.clone().step_by((text.end - text.start) as usize / 4 + 1).collect();
+    let package = folder.path().join("shapes.dwp");
+    let packed = Command::new("dwp").arg(&split).arg("-o").arg(&package).status();
+    assert!(packed.is_ok_and(|status| status.success()), "dwp is installed");
+    for file in [split, package] {
+        let bytes = fs::read(&file).expect("the file can be read");
+        let sections = interesting_sections(&file);
+        let mut dice = Dice(0x5555_1234_9876_abcd);
+        for _ in 0..200 {
+            fs::write(&file, damage(&bytes, &sections, &mut dice)).expect("the file can be written");
+            let mut symbols = Symbols::new();
+            symbols.add(&program, 0, 0..u64::MAX).expect("a program");
+            ask_everything(&symbols, &addresses);
+        }
+        // What is split is looked for before packages.
+        fs::remove_file(&file).expect("the file can be removed");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use hindcast_fixtures::Fixture;
-use hindcast_symbols::{FunctionPattern, SymbolKind, Symbols};
+use hindcast_symbols::{FunctionPattern, SymbolKind, Symbols, types::Types};
 
 use crate::support::{BIAS, loaded};
 
@@ -78,38 +78,45 @@ fn a_symbol_table_alone_still_names_functions() {
     assert_eq!(symbols.place(found[0].address).line, None);
 }
 
+/// A program compiled in a folder that its debug information does not name, and its split file.
+pub(crate) fn split_program(folder: &Path) -> (PathBuf, PathBuf) {
+    let source = Fixture::cpp("shapes").build().source;
+    let map = format!("-fdebug-prefix-map={}=/nowhere", folder.display());
+    // binutils' dwp writes packages of DWARF 4 only.
+    run(Command::new("g++")
+        .args(["-g", "-gsplit-dwarf", "-fdebug-types-section", "-gdwarf-4", &map, "-o", "shapes"])
+        .arg(source)
+        .current_dir(folder));
+    let mut files =
+        fs::read_dir(folder).expect("the folder can be read").filter_map(|entry| Some(entry.ok()?.path()));
+    let split = files.find(|path| path.extension().is_some_and(|extension| extension == "dwo"));
+    (folder.join("shapes"), split.expect("a split file"))
+}
+
 #[test]
 fn split_units_are_found_in_a_package() {
-    for flags in [["-gsplit-dwarf", "-gdwarf-5"], ["-gsplit-dwarf", "-gdwarf-4"]] {
-        let built = Fixture::cpp("shapes").flags(flags).build();
-        let folder = tempfile::tempdir().expect("a folder");
-        let program = folder.path().join("shapes");
-        fs::copy(&built.path, &program).expect("the program can be copied");
-        // The units are only in the package: where they were compiled they cannot be.
-        let moved = tempfile::tempdir().expect("a folder");
-        let dwo = fs::read_dir(built.path.parent().expect("a folder"))
-            .expect("the folder can be read")
-            .filter_map(Result::ok)
-            .find(|entry| entry.path().extension().is_some_and(|extension| extension == "dwo"))
-            .expect("a split file");
-        let packed = Command::new("dwp")
-            .arg(dwo.path())
-            .arg("-o")
-            .arg(folder.path().join("shapes.dwp"))
-            .current_dir(moved.path())
-            .output()
-            .expect("dwp is installed");
-        if !packed.status.success() {
-            // The dwp of some binutils does not know DWARF 5.
-            continue;
-        }
-        let symbols = loaded(&program);
-        let line = built.line("twice_body");
-        let matches = symbols.addresses_of_line("shapes.cpp", line);
-        assert_eq!(matches.targets.len(), 2, "{flags:?}");
-        let variables = symbols.variables(&symbols.frames_at(matches.targets[0].address)[0]);
-        assert_eq!(variables.len(), 2, "{flags:?}");
-    }
+    let source = Fixture::cpp("shapes").build();
+    let (compiled, moved) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let (made, split) = split_program(compiled.path());
+    let program = moved.path().join("shapes");
+    fs::rename(made, &program).expect("the program can be moved");
+    let without = loaded(&program);
+    let line = source.line("twice_body");
+    let matches = without.addresses_of_line("shapes.cpp", line);
+    assert!(!matches.targets.is_empty(), "lines are in the program itself");
+    assert!(without.variables(&without.frames_at(matches.targets[0].address)[0]).is_empty());
+
+    run(Command::new("dwp").arg(&split).arg("-o").arg(moved.path().join("shapes.dwp")));
+    let symbols = loaded(&program);
+    let matches = symbols.addresses_of_line("shapes.cpp", line);
+    assert_eq!(matches.targets.len(), 2);
+    let variables = symbols.variables(&symbols.frames_at(matches.targets[0].address)[0]);
+    assert_eq!(variables.len(), 2);
+    let main = symbols.addresses_of_line("shapes.cpp", source.line("main_sum")).targets[0].address;
+    let variables = symbols.variables(&symbols.frames_at(main)[0]);
+    let square = variables.iter().find(|variable| variable.name == "square").expect("a variable");
+    let of = symbols.get(square.type_ref).expect("a type");
+    assert_eq!((of.name.as_str(), of.size), ("geometry::Square", Some(64)));
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn stacks_are_unwound_through_signals_as_gdb_does() {
 
 #[test]
 fn variables_of_every_frame_have_the_values_gdb_prints() {
-    for flags in [&["-O0"] as &[&str], &["-Og"], &["-O1"]] {
+    for flags in [&["-O0"] as &[&str], &["-Og"], &["-O1"], &["-O2"]] {
         let built = Fixture::c("signals").flags(["-static"]).flags(flags).build();
         let symbols = loaded(&built.path);
         let snapshot = Snapshot::take(&built.path, "handler", &["bt full"]);
@@ -155,4 +155,48 @@ fn a_frame_that_nothing_tells_of_is_an_error_that_says_so() {
     assert_eq!(error, UnwindError::NoInformation { pc: 0x1234_5678 });
     registers.set(16, Some(0));
     assert_eq!(symbols.unwind(&registers, &Nothing, true), Ok(None));
+}
+
+/// A few words of a stack.
+struct Words(Vec<(u64, u64)>);
+
+impl Memory for Words {
+    fn read(&self, address: u64, buffer: &mut [u8]) -> Result<(), hindcast_symbols::Unreadable> {
+        let word = self.0.iter().find(|(at, _)| *at == address);
+        let &(_, value) = word.ok_or(hindcast_symbols::Unreadable(address))?;
+        for (byte, from) in buffer.iter_mut().zip(value.to_le_bytes().iter().cycle()) {
+            *byte = *from;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_call_through_a_null_pointer_leads_back_to_its_caller() {
+    let built = Fixture::c("calls").build();
+    let symbols = loaded(&built.path);
+    let caller = crate::support::mark(&symbols, &built, "loop_body");
+    let mut registers = Registers::new();
+    registers.set(16, Some(0));
+    registers.set(7, Some(0x7000));
+    let unwound = symbols.unwind(&registers, &Words(vec![(0x7000, caller)]), false).expect("a caller");
+    let unwound = unwound.expect("a caller");
+    assert_eq!((unwound.registers.pc(), unwound.cfa), (Some(caller), 0x7008));
+}
+
+#[test]
+fn code_without_tables_is_unwound_by_its_frame_pointer() {
+    let built = Fixture::c("calls").build();
+    let symbols = loaded(&built.path);
+    let caller = crate::support::mark(&symbols, &built, "loop_body");
+    let mut registers = Registers::new();
+    registers.set(16, Some(0x10_0000));
+    registers.set(7, Some(0x7000));
+    registers.set(6, Some(0x7020));
+    let memory = Words(vec![(0x10_0000, 0), (0x7020, 0x7100), (0x7028, caller), (0x7000, 5)]);
+    let unwound = symbols.unwind(&registers, &memory, false).expect("a caller").expect("a caller");
+    assert_eq!((unwound.registers.pc(), unwound.registers.get(6)), (Some(caller), Some(0x7100)));
+    // A caller below its callee cannot be.
+    registers.set(6, Some(0x6000));
+    assert!(matches!(symbols.unwind(&registers, &memory, false), Err(UnwindError::NoInformation { .. })));
 }
