@@ -257,7 +257,7 @@ impl Evaluator<'_> {
                 types.array_of(lane, &[Some(u64::from(bits / 32))], Language::C)
             }
         };
-        let home = Some(Home::Register { name: register.name, offset: 0 });
+        let home = Some(Home::Register { name: register.name, offset: register.offset });
         Ok(Placed { type_ref, storage: Storage::Bytes(register.bytes.into()), home })
     }
 

@@ -327,8 +327,8 @@ impl<'s> Evaluator<'s> {
                 _ => Err(self.wrong_name(type_ref, "a type that numbers are turned into", column)),
             },
             TypeKind::Base(Encoding::Boolean) => {
-                let mut bytes = vec![0; size];
-                bytes[0] = u8::from(scalar.is_true());
+                let mut bytes = u128::from(scalar.is_true()).to_le_bytes().to_vec();
+                bytes.truncate(size);
                 Ok(bytes)
             }
             TypeKind::Base(Encoding::ComplexFloat | Encoding::Other) => {

@@ -8,6 +8,7 @@ mod assign;
 mod compare;
 mod error;
 mod evaluate;
+mod frame_scope;
 mod methods;
 mod parser;
 mod scalar;
@@ -18,6 +19,7 @@ mod token;
 use std::sync::Arc;
 
 pub use error::ExpressionError;
+pub use frame_scope::FrameScope;
 use syntax::{Kind, Node};
 pub use template::Template;
 
@@ -47,8 +49,10 @@ pub trait Scope {
 /// A register.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Register {
-    /// How assignments name it.
+    /// How assignments name it; the whole register for a part of one.
     pub name: Arc<str>,
+    /// From which byte of the whole register on.
+    pub offset: u64,
     /// Lowest first.
     pub bytes: Vec<u8>,
     /// How it is taken.

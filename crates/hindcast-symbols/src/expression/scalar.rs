@@ -116,7 +116,7 @@ impl Whole {
 
     pub(super) fn fits(self, value: i128) -> bool {
         match (self.signed, self.bits) {
-            (_, 128) => true,
+            (_, 0 | 128..) => true,
             (true, bits) => value >= -(1 << (bits - 1)) && value < 1 << (bits - 1),
             (false, bits) => value >= 0 && value < 1 << bits,
         }
@@ -267,6 +267,9 @@ pub(super) fn combine(
     }
     if let (Scalar::Literal(one), Scalar::Literal(two)) = (left, right) {
         let computed = exact(operator, one, two, column)?;
+        // Bits that are shifted out would be missed.
+        let kept = |value: &i128| operator != Binary::ShiftLeft || value >> two == one;
+        let computed = computed.filter(kept);
         return computed
             .map(Scalar::Literal)
             .ok_or_else(|| overflow(operator, left, right, "__int128", column));

@@ -1,7 +1,7 @@
 //! Types of the GNU C++ library that hold one thing or a few: owners, options, tuples, times.
 
 use super::{
-    layout::Layout,
+    layout::{Layout, Search},
     place::Placed,
     shape::{ADDRESS_SPACE, Shape, head},
     text::{Length, Text},
@@ -162,7 +162,8 @@ impl Layout<'_> {
     /// The whole object that a base class with virtual functions is part of, and what it is.
     pub(crate) fn most_derived(&self, placed: &Placed) -> Option<(Placed, String)> {
         let (_, found) = self.real(placed)?;
-        if found.language == Language::Rust || !self.has_vtable(placed.type_ref, 8) {
+        if found.language == Language::Rust || self.has_vtable(placed.type_ref, &mut Search::new()).is_none()
+        {
             return None;
         }
         let address = placed.address()?;
@@ -181,17 +182,18 @@ impl Layout<'_> {
         Some((Placed::memory(whole, address.wrapping_add(to_top)), name.to_owned()))
     }
 
-    fn has_vtable(&self, type_ref: TypeRef, depth: u32) -> bool {
-        let (Some(depth), Some((_, found))) = (depth.checked_sub(1), self.types.real(type_ref)) else {
-            return false;
-        };
-        let TypeKind::Struct(structure) = &found.kind else { return false };
+    fn has_vtable(&self, type_ref: TypeRef, search: &mut Search) -> Option<()> {
+        let (_, found) = self.types.real(type_ref)?;
+        let TypeKind::Struct(structure) = &found.kind else { return None };
         let own = structure.members.iter().any(|member| {
             member.offset == 0 && member.name.as_deref().is_some_and(|name| name.starts_with("_vptr"))
         });
-        own || structure.bases.iter().any(|base| {
-            base.offset.is_none() || base.offset == Some(0) && self.has_vtable(base.type_ref, depth)
-        })
+        let virtual_base = structure.bases.iter().any(|base| base.offset.is_none());
+        if own || virtual_base {
+            return Some(());
+        }
+        let mut first = structure.bases.iter().filter(|base| base.offset == Some(0));
+        first.find_map(|base| search.deeper(|search| self.has_vtable(base.type_ref, search)))
     }
 
     fn bit_set(&self, placed: &Placed, found: &Type) -> Option<Shape> {

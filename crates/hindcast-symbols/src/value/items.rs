@@ -182,7 +182,7 @@ impl Layout<'_> {
                 let at = index.checked_add(*skipped)?;
                 let entry = directory.wrapping_add((at / per_block).checked_mul(8)?);
                 let block = self.memory.read_pointer(entry).ok()?;
-                Some(Placed::memory(*element, block.wrapping_add(at % per_block * stride)))
+                Some(Placed::memory(*element, block.wrapping_add((at % per_block).wrapping_mul(*stride))))
             }
             Items::Bits { first, skipped } => {
                 let at = index.checked_add(*skipped)?;
@@ -298,7 +298,7 @@ impl Layout<'_> {
             if height == 0 {
                 return true;
             }
-            match self.memory.read_pointer(node.wrapping_add(tree.edges_at + 8 * index)) {
+            match self.memory.read_pointer(node.wrapping_add(tree.edges_at).wrapping_add(8 * index)) {
                 Ok(below) => self.walk_b_tree(tree, below, height - 1, walk),
                 Err(unreadable) => walk.stop(unreadable.to_string()),
             }
@@ -307,8 +307,8 @@ impl Layout<'_> {
             if !child(index, walk) {
                 return false;
             }
-            let key = node.wrapping_add(tree.keys_at + index * tree.key_stride);
-            let value = node.wrapping_add(tree.values_at + index * tree.value_stride);
+            let key = node.wrapping_add(tree.keys_at).wrapping_add(index.wrapping_mul(tree.key_stride));
+            let value = node.wrapping_add(tree.values_at).wrapping_add(index.wrapping_mul(tree.value_stride));
             let item = || Item {
                 key: Some(Placed::memory(tree.key, key)),
                 value: Placed::memory(tree.value, value),

@@ -17,6 +17,31 @@ const LARGEST_READ: u64 = 1 << 20;
 /// How deep structures are searched for a member or unwrapped: deeper ones are circular.
 const DEEPEST: u32 = 24;
 
+/// How many types one search looks at. A damaged file may have a type contain itself many times, which
+/// depth alone does not end in time.
+const MOST_VISITED: u32 = 400;
+
+/// What is left of a search.
+pub(crate) struct Search {
+    visits: u32,
+    depth: u32,
+}
+
+impl Search {
+    pub(crate) fn new() -> Self {
+        Self { visits: MOST_VISITED, depth: DEEPEST }
+    }
+
+    /// Goes one level down, if the search may go on.
+    pub(crate) fn deeper<T>(&mut self, search: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        self.visits = self.visits.checked_sub(1)?;
+        self.depth = self.depth.checked_sub(1)?;
+        let found = search(self);
+        self.depth += 1;
+        found
+    }
+}
+
 /// Types and memory together: all that is needed to take values apart.
 #[derive(Clone, Copy)]
 pub(crate) struct Layout<'a> {
@@ -47,6 +72,13 @@ impl Layout<'_> {
                 let wanted = usize::try_from(size).unwrap_or(usize::MAX);
                 bytes.get(..wanted).map(<[u8]>::to_vec).ok_or(Absence::OptimisedOut)
             }
+            Storage::Patchy { bytes, known } => {
+                let wanted = usize::try_from(size).unwrap_or(usize::MAX);
+                match (bytes.get(..wanted), known.get(..wanted)) {
+                    (Some(bytes), Some(known)) if known.iter().all(|known| *known) => Ok(bytes.to_vec()),
+                    _ => Err(Absence::OptimisedOut),
+                }
+            }
             Storage::Gone(absence) => Err(*absence),
         }
     }
@@ -55,7 +87,7 @@ impl Layout<'_> {
     pub(crate) fn whole(&self, placed: &Placed) -> Result<Vec<u8>, Absence> {
         let size = match (&placed.storage, self.types.size(placed.type_ref)) {
             (_, Some(size)) => size,
-            (Storage::Bytes(bytes), None) => bytes.len() as u64,
+            (Storage::Bytes(bytes) | Storage::Patchy { bytes, .. }, None) => bytes.len() as u64,
             (_, None) => 0,
         };
         self.bytes(placed, size)
@@ -66,7 +98,7 @@ impl Layout<'_> {
         let Some((first, count)) = member.bits else {
             return outer.part(member.offset, member.type_ref, size);
         };
-        let start = member.offset + first / 8;
+        let start = member.offset.wrapping_add(first / 8);
         let first = first % 8;
         if count == 0 || count > 128 {
             return Placed::gone(member.type_ref, Absence::OptimisedOut);
@@ -126,11 +158,10 @@ impl Layout<'_> {
     /// A member by its name: of the value, its anonymous members, its base classes, or the case
     /// that a Rust enum is in. Tuple fields go by their number.
     pub(crate) fn field(&self, placed: &Placed, name: &str) -> Option<Placed> {
-        self.field_within(placed, name, DEEPEST)
+        self.field_within(placed, name, &mut Search::new())
     }
 
-    fn field_within(&self, placed: &Placed, name: &str, depth: u32) -> Option<Placed> {
-        let depth = depth.checked_sub(1)?;
+    fn field_within(&self, placed: &Placed, name: &str, search: &mut Search) -> Option<Placed> {
         let (_, found) = self.real(placed)?;
         let TypeKind::Struct(structure) = &found.kind else { return None };
         let named =
@@ -142,7 +173,8 @@ impl Layout<'_> {
         let inner = anonymous.map(|member| self.member(placed, member));
         let bases = structure.bases.iter().filter_map(|base| self.base(placed, base));
         let case = self.active_case(placed, structure).map(|(_, payload)| payload);
-        inner.chain(bases).chain(case).find_map(|part| self.field_within(&part, name, depth))
+        let mut parts = inner.chain(bases).chain(case);
+        parts.find_map(|part| search.deeper(|search| self.field_within(&part, name, search)))
     }
 
     /// Members of members, by their names in order.
@@ -202,16 +234,19 @@ impl Layout<'_> {
 
     /// Whether it is a class without anything in it, which has a size in C++ nevertheless.
     pub(crate) fn is_empty(&self, type_ref: TypeRef) -> bool {
-        self.is_empty_within(type_ref, DEEPEST)
+        self.empty_within(type_ref, &mut Search::new()).is_some()
     }
 
-    fn is_empty_within(&self, type_ref: TypeRef, depth: u32) -> bool {
-        let (Some(depth), Some((_, found))) = (depth.checked_sub(1), self.types.real(type_ref)) else {
-            return false;
-        };
-        let TypeKind::Struct(structure) = &found.kind else { return false };
-        let empty_base = |base: &Base| base.offset.is_some() && self.is_empty_within(base.type_ref, depth);
-        structure.members.is_empty() && structure.variants.is_none() && structure.bases.iter().all(empty_base)
+    fn empty_within(&self, type_ref: TypeRef, search: &mut Search) -> Option<()> {
+        let (_, found) = self.types.real(type_ref)?;
+        let TypeKind::Struct(structure) = &found.kind else { return None };
+        if !structure.members.is_empty() || structure.variants.is_some() {
+            return None;
+        }
+        structure.bases.iter().try_for_each(|base| {
+            base.offset?;
+            search.deeper(|search| self.empty_within(base.type_ref, search))
+        })
     }
 
     /// A number, also one inside cells and newtypes.

@@ -9,6 +9,7 @@ mod derived;
 mod items;
 pub(crate) mod layout;
 mod line;
+mod located;
 pub(crate) mod number;
 mod parts;
 mod place;
@@ -20,6 +21,7 @@ use hindcast_core::debug::{NumberFormat, RuntimeAddr, ValueLimits, ValueState, V
 
 pub use derived::DerivedTypes;
 use layout::Layout;
+pub use located::register_name;
 use parts::Parts;
 pub use place::{Absence, Home, Placed, Storage};
 

@@ -204,9 +204,12 @@ fn decimal_digits(mantissa: u64, power: i32) -> String {
         }
     };
     // m × 2^-n is m × 5^n ÷ 10^n.
-    let (factor, times, mut scale) = if power >= 0 { (2, power, 0) } else { (5, -power, power) };
-    for _ in 0..times {
-        multiply(&mut limbs, factor);
+    let (factor, mut times, mut scale) = if power >= 0 { (2u64, power, 0) } else { (5, -power, power) };
+    while times > 0 {
+        // As many at once as a product of limbs has room for.
+        let step = times.min(12);
+        multiply(&mut limbs, factor.pow(step as u32));
+        times -= step;
     }
     let mut digits: String = limbs.iter().rev().map(|limb| format!("{limb:09}")).collect();
     digits = digits.trim_start_matches('0').to_owned();

@@ -2,7 +2,7 @@
 
 use super::{
     Inspector,
-    layout::{Layout, plain_field_name},
+    layout::{Layout, Search, plain_field_name},
     place::Placed,
     shape::{List, Shape, Style},
 };
@@ -128,15 +128,15 @@ impl Layout<'_> {
     /// the fields of the case it is in.
     pub(crate) fn struct_parts(&self, placed: &Placed) -> Vec<Part> {
         let mut parts = Vec::new();
-        self.collect_parts(placed, &mut parts, 8);
+        self.collect_parts(placed, &mut parts, &mut Search::new());
         parts
     }
 
-    fn collect_parts(&self, placed: &Placed, parts: &mut Vec<Part>, depth: u32) {
-        let (Some(depth), Some((_, found))) = (depth.checked_sub(1), self.real(placed)) else { return };
-        let TypeKind::Struct(structure) = &found.kind else { return };
+    fn collect_parts(&self, placed: &Placed, parts: &mut Vec<Part>, search: &mut Search) -> Option<()> {
+        let (_, found) = self.real(placed)?;
+        let TypeKind::Struct(structure) = &found.kind else { return None };
         if let Some((_, payload)) = self.active_case(placed, structure) {
-            return self.collect_parts(&payload, parts, depth);
+            return search.deeper(|search| self.collect_parts(&payload, parts, search));
         }
         self.collect_bases(placed, structure, parts);
         for member in &structure.members {
@@ -145,9 +145,12 @@ impl Layout<'_> {
                 // The pointer to the virtual functions; the type it tells of is shown instead.
                 Some(name) if member.artificial && name.starts_with("_vptr") => {}
                 Some(name) => parts.push(Part { name: field_name(&found, name).to_owned(), value }),
-                None => self.collect_parts(&value, parts, depth),
+                None => {
+                    search.deeper(|search| self.collect_parts(&value, parts, search));
+                }
             }
         }
+        Some(())
     }
 
     fn collect_bases(&self, placed: &Placed, structure: &StructType, parts: &mut Vec<Part>) {

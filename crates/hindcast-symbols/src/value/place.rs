@@ -22,6 +22,13 @@ pub enum Storage {
     Memory(u64),
     /// In registers, or computed.
     Bytes(Arc<[u8]>),
+    /// In registers or computed, but not all of it.
+    Patchy {
+        /// As many as the value has.
+        bytes: Arc<[u8]>,
+        /// Which of them are there.
+        known: Arc<[bool]>,
+    },
     /// Nowhere.
     Gone(Absence),
 }
@@ -98,21 +105,32 @@ impl Placed {
         let storage = match &self.storage {
             Storage::Memory(address) => Storage::Memory(address.wrapping_add(offset)),
             Storage::Bytes(bytes) => {
-                let start = usize::try_from(offset).unwrap_or(usize::MAX);
-                let wanted = size.and_then(|size| usize::try_from(size).ok());
-                let end = wanted.map_or(bytes.len(), |size| start.saturating_add(size));
-                bytes
-                    .get(start..end)
-                    .map_or(Storage::Gone(Absence::OptimisedOut), |part| Storage::Bytes(part.into()))
+                let part = bytes.get(range(offset, size, bytes.len()));
+                part.map_or(Storage::Gone(Absence::OptimisedOut), |part| Storage::Bytes(part.into()))
+            }
+            Storage::Patchy { bytes, known } => {
+                let range = range(offset, size, bytes.len());
+                match (bytes.get(range.clone()), known.get(range)) {
+                    (Some(bytes), Some(known)) if known.iter().any(|known| *known) => {
+                        Storage::Patchy { bytes: bytes.into(), known: known.into() }
+                    }
+                    _ => Storage::Gone(Absence::OptimisedOut),
+                }
             }
             Storage::Gone(absence) => Storage::Gone(*absence),
         };
         let home = match &self.home {
             Some(Home::Register { name, offset: outer }) => {
-                Some(Home::Register { name: name.clone(), offset: outer + offset })
+                Some(Home::Register { name: name.clone(), offset: outer.wrapping_add(offset) })
             }
             _ => None,
         };
         Self { type_ref, storage, home }
     }
+}
+
+fn range(offset: u64, size: Option<u64>, whole: usize) -> std::ops::Range<usize> {
+    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+    let wanted = size.and_then(|size| usize::try_from(size).ok());
+    start..wanted.map_or(whole, |size| start.saturating_add(size))
 }

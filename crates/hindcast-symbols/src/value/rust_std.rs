@@ -169,7 +169,7 @@ impl Layout<'_> {
         [0, 24, 32, 40].into_iter().find_map(|at| {
             let function = self.memory.read_pointer(vtable.wrapping_add(at)).ok().filter(|&at| at != 0)?;
             let (symbol, _) = named(function)?;
-            implementor(&symbol).map(str::to_owned)
+            implementor(&symbol).map(str::to_owned).or_else(|| environment(&symbol))
         })
     }
 
@@ -400,6 +400,13 @@ fn implementor(symbol: &str) -> Option<&str> {
     None
 }
 
+/// The type of a closure's captures, by the symbol of its code. The old mangling does not say which
+/// closure of a function it is.
+fn environment(symbol: &str) -> Option<String> {
+    let (function, number) = symbol.rsplit_once("::{closure#")?;
+    number.strip_suffix('}').map(|number| format!("{function}::{{closure_env#{number}}}"))
+}
+
 /// The last part of a path, with its arguments.
 pub(crate) fn short_type(name: &str) -> &str {
     let plain = head(name);
@@ -424,6 +431,7 @@ mod tests {
             Some("alloc::vec::Vec<u8>")
         );
         assert_eq!(implementor("main"), None);
+        assert_eq!(environment("a::f::{closure#2}").as_deref(), Some("a::f::{closure_env#2}"));
         assert_eq!(short_type("a::b::C<d::E>"), "C<d::E>");
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     items::Items,
-    layout::Layout,
+    layout::{Layout, Search},
     place::Placed,
     text::{Length, Text},
 };
@@ -182,13 +182,11 @@ impl Layout<'_> {
 
     /// What addresses of the type's values are multiples of.
     pub(crate) fn alignment(&self, type_ref: TypeRef) -> u64 {
-        self.alignment_within(type_ref, 12)
+        self.alignment_within(type_ref, &mut Search::new())
     }
 
-    fn alignment_within(&self, type_ref: TypeRef, depth: u32) -> u64 {
-        let (Some(depth), Some((_, found))) = (depth.checked_sub(1), self.types.real(type_ref)) else {
-            return 8;
-        };
+    fn alignment_within(&self, type_ref: TypeRef, search: &mut Search) -> u64 {
+        let Some((_, found)) = self.types.real(type_ref) else { return 8 };
         match &found.kind {
             TypeKind::Struct(structure) => {
                 let members = structure.members.iter().map(|member| member.type_ref);
@@ -198,9 +196,14 @@ impl Layout<'_> {
                 });
                 let bases = structure.bases.iter().map(|base| base.type_ref);
                 let parts = members.chain(cases).chain(bases);
-                parts.map(|part| self.alignment_within(part, depth)).max().unwrap_or(1)
+                let each = parts.map(|part| {
+                    search.deeper(|search| Some(self.alignment_within(part, search))).unwrap_or(8)
+                });
+                each.max().unwrap_or(1)
             }
-            TypeKind::Array { element, .. } => self.alignment_within(*element, depth),
+            TypeKind::Array { element, .. } => {
+                search.deeper(|search| Some(self.alignment_within(*element, search))).unwrap_or(8)
+            }
             _ => found.size.unwrap_or(8).clamp(1, 16).next_power_of_two(),
         }
     }
@@ -213,5 +216,5 @@ pub(crate) fn head(name: &str) -> &str {
 
 /// Where a part behind `offset` bytes begins.
 pub(crate) fn aligned(offset: u64, alignment: u64) -> u64 {
-    offset.next_multiple_of(alignment.max(1))
+    offset.checked_next_multiple_of(alignment.max(1)).unwrap_or(offset)
 }

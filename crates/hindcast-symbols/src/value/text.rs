@@ -95,7 +95,9 @@ impl Layout<'_> {
                     let in_page = (4096 - address % 4096) / text.unit;
                     in_page.clamp(1, 256).min(wanted - done)
                 }
-                Storage::Bytes(bytes) => (bytes.len() as u64 / text.unit).min(wanted - done),
+                Storage::Bytes(bytes) | Storage::Patchy { bytes, .. } => {
+                    (bytes.len() as u64 / text.unit).min(wanted - done)
+                }
                 Storage::Gone(absence) => return (units, Some(*absence)),
             };
             if step == 0 {

@@ -3,8 +3,12 @@
 
 mod core_image;
 mod data;
+mod expressions;
 mod hostile;
+mod hostile_types;
 mod kinds;
+mod locals;
+mod looking;
 mod names;
 mod places;
 mod separate;

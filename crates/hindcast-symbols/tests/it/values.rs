@@ -2,11 +2,11 @@
 
 use std::{path::Path, sync::Arc};
 
-use hindcast_core::debug::{NumberFormat, ValueLimits};
+use hindcast_core::debug::{NumberFormat, ValueLimits, Variable};
 use hindcast_fixtures::Fixture;
 use hindcast_symbols::{
     FrameContext, Memory, Placement, Symbols,
-    expression::{Evaluated, Expression, Register, RegisterKind, Scope},
+    expression::{Evaluated, Expression, ExpressionError, Register, RegisterKind, Scope},
     types::ModuleId,
     value::{Absence, DerivedTypes, Inspector, Placed},
 };
@@ -17,28 +17,50 @@ use crate::{core_image::CoreImage, support};
 pub(crate) struct Globals<'a> {
     symbols: &'a Symbols,
     types: DerivedTypes<'a>,
-    memory: &'a CoreImage,
+    memory: &'a dyn Memory,
     near: u64,
     /// Whether variables are members of what `VALUES` points to.
     in_values: bool,
 }
 
 impl<'a> Globals<'a> {
-    pub(crate) fn new(symbols: &'a Symbols, memory: &'a CoreImage) -> Self {
+    pub(crate) fn new(symbols: &'a Symbols, memory: &'a dyn Memory) -> Self {
         let in_values = symbols.find_global("VALUES", 0).is_some();
         let near = support::function(symbols, "done").address;
         Self { symbols, types: DerivedTypes::new(symbols), memory, near, in_values }
     }
 
-    /// What an expression is shown as.
+    /// The same types over other memory.
+    pub(crate) fn with_types(symbols: &'a Symbols, memory: &'a dyn Memory, other: &Self) -> Self {
+        let types = DerivedTypes::new(symbols);
+        Self { symbols, types, memory, near: other.near, in_values: other.in_values }
+    }
+
+    /// What an expression is shown as on one line, or why it is not.
     pub(crate) fn shown(&self, expression: &str) -> String {
-        let value = match Expression::parse(expression).and_then(|parsed| parsed.evaluate(self)) {
-            Ok(Evaluated::Value(value)) => value,
-            Ok(other) => return format!("{other:?}"),
-            Err(error) => return format!("error: {error}"),
-        };
-        let inspector = Inspector::new(&self.types, self.memory, ValueLimits::default(), NumberFormat::Auto);
-        inspector.show(expression, &value).value
+        match self.evaluated(expression) {
+            Ok(Evaluated::Value(value)) => self.look(&value, ValueLimits::default()).value,
+            Ok(Evaluated::Assignment { target, bytes, value }) => {
+                format!("{target:x?} <- {bytes:x?}: {}", self.look(&value, ValueLimits::default()).value)
+            }
+            Err(error) => format!("error: {error}"),
+        }
+    }
+
+    pub(crate) fn evaluated(&self, expression: &str) -> Result<Evaluated, ExpressionError> {
+        Expression::parse(expression)?.evaluate(self)
+    }
+
+    /// The value of an expression with its parts.
+    pub(crate) fn parts(&self, expression: &str, limits: ValueLimits) -> Variable {
+        match self.evaluated(expression) {
+            Ok(Evaluated::Value(value)) => self.look(&value, limits),
+            other => panic!("{expression}: {other:?}"),
+        }
+    }
+
+    pub(crate) fn look(&self, value: &Placed, limits: ValueLimits) -> Variable {
+        Inspector::new(&self.types, self.memory, limits, NumberFormat::Auto).show("it", value)
     }
 }
 
@@ -69,7 +91,7 @@ impl Scope for Globals<'_> {
             ),
             _ => return None,
         };
-        Some(Register { name: Arc::from(name), bytes, kind })
+        Some(Register { name: Arc::from(name), offset: 0, bytes, kind })
     }
 
     fn types(&self) -> &DerivedTypes<'_> {
@@ -128,7 +150,7 @@ fn all_as_printed(program: &Path) -> usize {
 
 #[test]
 fn values_of_c_are_shown_as_the_program_prints_them() {
-    for flags in [&["-O0"][..], &["-O2"]] {
+    for flags in [&["-O0"][..], &["-O2"], &["-gdwarf-4"], &["-gdwarf-3", "-gstrict-dwarf"]] {
         let built = Fixture::c("values").flags(flags).build();
         assert!(all_as_printed(&built.path) >= 130, "{flags:?}");
     }
@@ -136,7 +158,7 @@ fn values_of_c_are_shown_as_the_program_prints_them() {
 
 #[test]
 fn values_of_cpp_are_shown_as_the_program_prints_them() {
-    for flags in [&["-O0"][..], &["-O2"], &["-O0", "-std=c++20"]] {
+    for flags in [&["-O0"][..], &["-O2"], &["-std=c++20", "-gdwarf-4"]] {
         let built = Fixture::cpp("values").flags(flags).build();
         assert!(all_as_printed(&built.path) >= 120, "{flags:?}");
     }
