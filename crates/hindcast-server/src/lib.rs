@@ -11,6 +11,7 @@
 
 mod app;
 mod catalogue;
+mod debug_views;
 mod excerpt;
 pub mod http;
 mod jsonrpc;
@@ -20,6 +21,8 @@ mod reference;
 mod registry;
 mod resources;
 mod stdio;
+#[cfg(test)]
+mod tests;
 mod tools;
 
 pub use app::{App, AppParts};
