@@ -22,10 +22,34 @@ const https = target.transport === "https";
 
 const TOOLS = [
   "debugger/attach",
+  "debugger/autopsy",
+  "debugger/continue",
+  "debugger/disassemble",
+  "debugger/disconnect",
+  "debugger/evaluate",
   "debugger/get_comprehensive_audit",
+  "debugger/get_modules",
+  "debugger/get_registers",
   "debugger/get_stack_trace",
+  "debugger/get_threads",
+  "debugger/get_variables",
+  "debugger/launch",
   "debugger/license_info",
+  "debugger/pause",
   "debugger/quota_status",
+  "debugger/read_memory",
+  "debugger/read_output",
+  "debugger/remove_breakpoint",
+  "debugger/restart",
+  "debugger/run_to",
+  "debugger/set_breakpoint",
+  "debugger/set_exception_breakpoint",
+  "debugger/set_watchpoint",
+  "debugger/status",
+  "debugger/step_forward",
+  "debugger/update_breakpoint",
+  "debugger/wait",
+  "debugger/write_input",
 ];
 const AUDIT = "debugger/get_comprehensive_audit";
 
@@ -261,8 +285,10 @@ const scenarios = {
   prompts: () =>
     connected(async (client) => {
       const { prompts } = await client.listPrompts();
-      assert.deepEqual(prompts.map((prompt) => prompt.name), ["review-audit"]);
-      const required = Object.fromEntries(prompts[0].arguments.map((argument) => [argument.name, argument.required]));
+      const names = prompts.map((prompt) => prompt.name).sort();
+      assert.deepEqual(names, ["find-crash", "find-hang", "find-wrong-value", "review-audit"]);
+      const review = prompts.find((prompt) => prompt.name === "review-audit");
+      const required = Object.fromEntries(review.arguments.map((argument) => [argument.name, argument.required]));
       assert.deepEqual(required, { period: true, concern: false });
       const { messages } = await client.getPrompt({ name: "review-audit", arguments: { period: "yesterday" } });
       assert.equal(messages.length, 1);

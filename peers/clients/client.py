@@ -35,10 +35,34 @@ MODE = "auto" if STATELESS else "legacy"
 
 TOOLS = [
     "debugger/attach",
+    "debugger/autopsy",
+    "debugger/continue",
+    "debugger/disassemble",
+    "debugger/disconnect",
+    "debugger/evaluate",
     "debugger/get_comprehensive_audit",
+    "debugger/get_modules",
+    "debugger/get_registers",
     "debugger/get_stack_trace",
+    "debugger/get_threads",
+    "debugger/get_variables",
+    "debugger/launch",
     "debugger/license_info",
+    "debugger/pause",
     "debugger/quota_status",
+    "debugger/read_memory",
+    "debugger/read_output",
+    "debugger/remove_breakpoint",
+    "debugger/restart",
+    "debugger/run_to",
+    "debugger/set_breakpoint",
+    "debugger/set_exception_breakpoint",
+    "debugger/set_watchpoint",
+    "debugger/status",
+    "debugger/step_forward",
+    "debugger/update_breakpoint",
+    "debugger/wait",
+    "debugger/write_input",
 ]
 AUDIT = "debugger/get_comprehensive_audit"
 
@@ -262,8 +286,9 @@ async def unknown_resource():
 @scenario()
 async def prompts():
     async with connected() as (client, _):
-        [prompt] = (await client.list_prompts()).prompts
-        assert prompt.name == "review-audit"
+        listed = {prompt.name: prompt for prompt in (await client.list_prompts()).prompts}
+        assert sorted(listed) == ["find-crash", "find-hang", "find-wrong-value", "review-audit"], listed
+        prompt = listed["review-audit"]
         arguments = {argument.name: argument.required for argument in prompt.arguments}
         assert arguments == {"period": True, "concern": False}, arguments
         [message] = (await client.get_prompt("review-audit", {"period": "yesterday"})).messages

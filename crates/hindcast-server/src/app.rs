@@ -18,7 +18,9 @@ use crate::{
     excerpt::excerpt,
     finishing::Finishing,
     prompts,
-    registry::{Answer, Call, Content, Finished, RegisteredTool, Registry, ResourceRoom, ToolNames},
+    registry::{
+        Answer, Call, Content, Finished, PromptArgument, RegisteredTool, Registry, ResourceRoom, ToolNames,
+    },
     resources, tools,
 };
 
@@ -42,6 +44,7 @@ pub struct App {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) events: Events,
     pub(crate) tool_names: ToolNames,
+    debug: Arc<DebugService>,
     clock: Arc<dyn Clock>,
 }
 
@@ -57,8 +60,32 @@ impl App {
             gateway: parts.gateway,
             events: parts.events,
             tool_names: parts.tool_names,
+            debug: parts.debug,
             clock: parts.clock,
         })
+    }
+
+    /// Ends every debug session, and what was launched in them; for when the server ends.
+    pub async fn end_debug_sessions(&self) {
+        self.debug.end_all().await;
+    }
+
+    /// What an argument of a prompt may be that begins with what was typed.
+    pub(crate) async fn complete(
+        &self,
+        caller: &Caller,
+        argument: &PromptArgument,
+        typed: &str,
+    ) -> Vec<String> {
+        let fitting = argument.suggestions.iter().filter(|suggestion| suggestion.starts_with(typed));
+        let mut values: Vec<_> = fitting.map(ToString::to_string).collect();
+        if let Some(kind) = argument.completes
+            && caller.may(Some(Scope::DebugRead))
+            && let Some(session) = self.debug.current(caller)
+        {
+            values.extend(session.complete(kind, typed).await);
+        }
+        values
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -79,16 +106,21 @@ impl App {
             let record = app.record(&caller, "tools/call");
             let (name, finished) = match app.registry.tool(&name) {
                 Some(tool) => {
-                    let call = Call { caller: caller.clone(), progress };
+                    let call = Call::new(caller.clone(), progress);
                     (tool.declaration.name.to_owned(), app.run_tool(tool, call, arguments).await)
                 }
                 None => {
-                    let result = Err(app.unknown_tool(&name));
+                    let failure = app.unknown_tool(&name);
                     // An unknown name is the caller's own text: it may be long, or be anything.
-                    (excerpt(&name, 80), Finished { target: None, result })
+                    (excerpt(&name, 80), Finished::refused(failure))
                 }
             };
-            let record = AuditRecord { tool: Some(name), target: finished.target, ..record };
+            let record = AuditRecord {
+                tool: Some(name),
+                target: finished.target,
+                session_id: finished.session,
+                ..record
+            };
             app.write_down(record, started, finished.result).await
         };
         let work = std::panic::AssertUnwindSafe(work).catch_unwind();
@@ -100,11 +132,11 @@ impl App {
         let allowed = require(&call.caller, declaration.scope, declaration.name)
             .and_then(|()| declaration.feature.map_or(Ok(()), |feature| self.gateway.check_license(feature)));
         if let Err(failure) = allowed {
-            return Finished { target: None, result: Err(failure) };
+            return Finished::refused(failure);
         }
         // A panic in a tool ends the call, not the server, and is written down like any failure.
         let run = std::panic::AssertUnwindSafe(tool.run(call, arguments));
-        run.catch_unwind().await.unwrap_or_else(|_| Finished { target: None, result: Err(panicked()) })
+        run.catch_unwind().await.unwrap_or_else(|_| Finished::refused(panicked()))
     }
 
     fn unknown_tool(&self, name: &str) -> Failure {

@@ -1,5 +1,7 @@
 //! The one table of errors: code, message, HTTP status, remedy.
 
+use std::borrow::Cow;
+
 use hindcast_services::{Failure, FailureKind};
 use serde_json::{Map, Value, json};
 
@@ -12,6 +14,7 @@ pub enum ErrorKind {
     MethodNotFound,
     InvalidParams,
     ResourceNotFound,
+    SourceNotServed,
     InternalError,
     AuthenticationFailed,
     QuotaExceeded,
@@ -57,7 +60,7 @@ const fn entry(
 
 /// All errors, in the order of the wire contract.
 #[rustfmt::skip]
-pub const TABLE: [Entry; 16] = [
+pub const TABLE: [Entry; 17] = [
     entry(ErrorKind::ParseError, (-32700, 400), "Parse error", "parse_error",
         "Invalid JSON", "send one JSON object, encoded as UTF-8, nested no deeper than 128 levels"),
     entry(ErrorKind::InvalidRequest, (-32600, 400), "Invalid Request", "invalid_request",
@@ -68,6 +71,8 @@ pub const TABLE: [Entry; 16] = [
         "Invalid method parameters", "compare the parameters with the schema that `tools/list` shows"),
     entry(ErrorKind::ResourceNotFound, (-32602, 200), "Resource not found", "resource_not_found",
         "There is no resource at that URI", "`resources/list` and `resources/templates/list` show what can be read"),
+    entry(ErrorKind::SourceNotServed, (-1, 200), "Source file not served", "source_not_served",
+        "A file of `debugger://source/…` that the symbols do not name, or that is not there; the message says which", "read only files that the program's debug information names, under exactly that path"),
     entry(ErrorKind::InternalError, (-32603, 500), "Internal error", "internal_error",
         "Internal server error", "try again; if it stays, look at the server's log"),
     entry(ErrorKind::AuthenticationFailed, (-32001, 401), "Authentication failed", "authentication_failed",
@@ -79,7 +84,7 @@ pub const TABLE: [Entry; 16] = [
     entry(ErrorKind::ProcessNotFound, (-32004, 200), "Process not found", "process_not_found",
         "Target process does not exist", "check the process id; the process may have ended"),
     entry(ErrorKind::NotAttached, (-32005, 200), "Not attached", "not_attached",
-        "No process currently attached", "attach with `debugger/attach` first"),
+        "No process currently attached", "start a program with `debugger/launch`, or attach with `debugger/attach` first"),
     entry(ErrorKind::BreakpointFailed, (-32006, 200), "Breakpoint failed", "breakpoint_failed",
         "Could not set breakpoint", "choose one of the places named in the error"),
     entry(ErrorKind::HistoryUnavailable, (-32007, 200), "History unavailable", "history_unavailable",
@@ -105,6 +110,7 @@ impl From<FailureKind> for ErrorKind {
         match kind {
             FailureKind::InvalidInput => Self::InvalidParams,
             FailureKind::ResourceNotFound => Self::ResourceNotFound,
+            FailureKind::SourceNotServed => Self::SourceNotServed,
             FailureKind::Internal => Self::InternalError,
             FailureKind::AuthenticationFailed => Self::AuthenticationFailed,
             FailureKind::QuotaExceeded => Self::QuotaExceeded,
@@ -124,6 +130,8 @@ impl From<FailureKind> for ErrorKind {
 #[derive(Debug, Clone)]
 pub(crate) struct WireError {
     pub(crate) kind: ErrorKind,
+    /// In the place of the table's, where the contract's message names the case.
+    message: Option<String>,
     pub(crate) data: Map<String, Value>,
 }
 
@@ -132,7 +140,7 @@ impl WireError {
         let mut data = Map::new();
         data.insert("details".into(), details.into().into());
         data.insert("hint".into(), kind.entry().remedy.into());
-        Self { kind, data }
+        Self { kind, message: None, data }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -142,8 +150,13 @@ impl WireError {
 
     /// The whole JSON-RPC answer.
     pub(crate) fn answer(&self, id: &Value) -> Value {
-        let Entry { code, message, .. } = self.kind.entry();
+        let (code, message) = (self.kind.entry().code, self.message());
         json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message, "data": self.data } })
+    }
+
+    fn message(&self) -> Cow<'static, str> {
+        let own = self.message.clone().map(Cow::Owned);
+        own.unwrap_or(Cow::Borrowed(self.kind.entry().message))
     }
 }
 
@@ -183,7 +196,8 @@ pub(crate) fn explain(error: &mut Value) {
 impl From<Failure> for WireError {
     fn from(failure: Failure) -> Self {
         let kind = ErrorKind::from(failure.kind);
-        let mut error = Self::new(kind, failure.details);
+        let message = (kind == ErrorKind::SourceNotServed).then(|| failure.details.clone());
+        let mut error = Self { message, ..Self::new(kind, failure.details) };
         if let Some(hint) = failure.hint {
             error = error.hint(hint);
         }
@@ -194,8 +208,8 @@ impl From<Failure> for WireError {
 
 impl From<WireError> for rmcp::ErrorData {
     fn from(error: WireError) -> Self {
-        let Entry { code, message, .. } = error.kind.entry();
-        Self::new(rmcp::model::ErrorCode(*code), *message, Some(Value::Object(error.data)))
+        let (code, message) = (error.kind.entry().code, error.message());
+        Self::new(rmcp::model::ErrorCode(code), message, Some(Value::Object(error.data)))
     }
 }
 

@@ -11,6 +11,7 @@
 
 mod app;
 mod catalogue;
+mod debug_views;
 mod excerpt;
 mod finishing;
 pub mod http;
@@ -21,6 +22,8 @@ mod reference;
 mod registry;
 mod resources;
 mod stdio;
+#[cfg(test)]
+mod tests;
 mod tools;
 
 pub use app::{App, AppParts};

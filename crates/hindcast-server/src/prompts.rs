@@ -1,11 +1,65 @@
 //! The prompts this server offers.
 
+use hindcast_core::debug::CompletionKind;
 use hindcast_services::Failure;
 use serde_json::{Map, Value};
 
 use crate::registry::{Prompt, PromptArgument, Registry};
 
 pub(crate) fn declare(registry: &mut Registry) {
+    registry.add_prompt(Prompt {
+        name: "find-crash",
+        title: "Find the cause of a crash",
+        description: "Run a program until it crashes or panics, and find the mistake behind it",
+        arguments: &[PROGRAM, SYMPTOM],
+        render: find_crash,
+    });
+    registry.add_prompt(Prompt {
+        name: "find-wrong-value",
+        title: "Find where a value goes wrong",
+        description: "Find the statement that gives a variable a wrong value",
+        arguments: &[
+            PROGRAM,
+            PromptArgument {
+                name: "variable",
+                description: "The variable or expression that is wrong",
+                required: true,
+                suggestions: &[],
+                completes: Some(CompletionKind::Variable),
+            },
+            PromptArgument {
+                name: "function",
+                description: "Where it is seen to be wrong",
+                required: false,
+                suggestions: &[],
+                completes: Some(CompletionKind::Function),
+            },
+            PromptArgument {
+                name: "expected",
+                description: "What it should be",
+                required: false,
+                suggestions: &[],
+                completes: None,
+            },
+        ],
+        render: find_wrong_value,
+    });
+    registry.add_prompt(Prompt {
+        name: "find-hang",
+        title: "Find why a program hangs",
+        description: "Find out what a program that does not go on is waiting for or looping in",
+        arguments: &[
+            PromptArgument {
+                name: "target",
+                description: "The process id of the hanging program, or the program to start",
+                required: true,
+                suggestions: &[],
+                completes: None,
+            },
+            SYMPTOM,
+        ],
+        render: find_hang,
+    });
     registry.add_prompt(Prompt {
         name: "review-audit",
         title: "Review the audit trail",
@@ -16,23 +70,101 @@ pub(crate) fn declare(registry: &mut Registry) {
                 description: "The span of time to look at, in words",
                 required: true,
                 suggestions: &["the last hour", "today", "yesterday", "the last 7 days", "this month"],
+                completes: None,
             },
             PromptArgument {
                 name: "concern",
                 description: "What to look for in particular",
                 required: false,
                 suggestions: &["refused calls", "unknown addresses", "unusually slow calls", "quota use"],
+                completes: None,
             },
         ],
         render: review_audit,
     });
 }
 
+const PROGRAM: PromptArgument = PromptArgument {
+    name: "program",
+    description: "The program with its arguments, or its core file",
+    required: true,
+    suggestions: &[],
+    completes: None,
+};
+
+const SYMPTOM: PromptArgument = PromptArgument {
+    name: "symptom",
+    description: "What is known so far",
+    required: false,
+    suggestions: &[],
+    completes: None,
+};
+
+fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> &'a str {
+    arguments.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A sentence around an argument, where it was given.
+fn sentence(before: &str, argument: &str, after: &str) -> String {
+    if argument.is_empty() { String::new() } else { format!(" {before}{argument}{after}") }
+}
+
+fn find_crash(arguments: &Map<String, Value>) -> Result<String, Failure> {
+    let program = text(arguments, "program");
+    let symptom = sentence("Known so far: ", text(arguments, "symptom"), ".");
+    Ok(format!(
+        "Find the mistake that makes `{program}` crash.{symptom}\n\n\
+         1. `debugger/launch` it (a core file: as `core`), for Rust also `debugger/set_exception_breakpoint` with \
+         `rust:panic`, then `debugger/continue`.\n\
+         2. When it has crashed, call `debugger/autopsy` once. It names the failed access or the message, the stack with \
+         arguments, and the locals of your own frames.\n\
+         3. Say which value is wrong in the innermost frame of your own code, and which frame it came from. Follow it \
+         outwards with `debugger/evaluate` and `frame`.\n\
+         4. If the wrong value was made earlier, `debugger/restart` with a breakpoint where it is made, with a `condition` \
+         or a `log_message`, and watch it become wrong.\n\
+         5. Report the cause as file, line and value, the evidence for it, and the smallest change that mends it. Then \
+         `debugger/disconnect`."
+    ))
+}
+
+fn find_wrong_value(arguments: &Map<String, Value>) -> Result<String, Failure> {
+    let (program, variable) = (text(arguments, "program"), text(arguments, "variable"));
+    let function = sentence("It is seen to be wrong in `", text(arguments, "function"), "`.");
+    let expected = sentence("It should be ", text(arguments, "expected"), ".");
+    Ok(format!(
+        "Find the statement of `{program}` that gives `{variable}` a wrong value.{function}{expected}\n\n\
+         1. `debugger/launch` it and set a breakpoint where the value is first right: where it is declared, or where its \
+         function is entered.\n\
+         2. `debugger/continue` there, then `debugger/set_watchpoint` with `{variable}` as the expression: each stop shows \
+         the statement that wrote it. Where it is written very often, use a tracepoint instead (`set_breakpoint` with \
+         `log_message` \"{variable} = {{{variable}}}\") and read the log with `debugger/read_output`.\n\
+         3. At the first write that is wrong, look at what it was computed from (`debugger/evaluate`). If those are wrong \
+         already, go on with them in the same way.\n\
+         4. Report the statement, the values before and after, and why it is wrong."
+    ))
+}
+
+fn find_hang(arguments: &Map<String, Value>) -> Result<String, Failure> {
+    let target = text(arguments, "target");
+    let symptom = sentence("Known so far: ", text(arguments, "symptom"), ".");
+    Ok(format!(
+        "Find out why `{target}` does not go on.{symptom}\n\n\
+         1. `debugger/attach` to it if it runs (that pauses it); otherwise `debugger/launch` it, `debugger/continue` with a \
+         `timeout_ms` of a few seconds, and `debugger/pause` when the answer is `running`.\n\
+         2. `debugger/get_stack_trace` with `all_threads`. Threads inside a lock, a join, a read or a wait are waiting; \
+         any other is working.\n\
+         3. Waiting: find for each lock who holds it (`debugger/evaluate` of the lock in the frame that waits). A circle \
+         is a deadlock; a holder that has ended or sleeps is the cause.\n\
+         4. Working: `debugger/step_forward` with `granularity` `over` a few times, or pause two or three times, and see \
+         which loop it stays in and which condition never becomes true.\n\
+         5. Report the threads involved, what each waits for, and why that never comes. `debugger/disconnect` lets an \
+         attached program go on."
+    ))
+}
+
 fn review_audit(arguments: &Map<String, Value>) -> Result<String, Failure> {
-    let text = |name: &str| arguments.get(name).and_then(Value::as_str);
-    let period = text("period").unwrap_or_default();
-    let concern =
-        text("concern").map(|concern| format!(" Look for {concern} in particular.")).unwrap_or_default();
+    let period = text(arguments, "period");
+    let concern = sentence("Look for ", text(arguments, "concern"), " in particular.");
     Ok(format!(
         "Review what was done with this server during {period}.{concern}\n\n\
          1. Call `debugger/get_comprehensive_audit` with `start_time` and `end_time` for that span (RFC 3339, UTC). \

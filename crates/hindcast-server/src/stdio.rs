@@ -12,7 +12,7 @@ use rmcp::{
 };
 use serde_json::Value;
 use tokio::{
-    io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt, BufReader, Stdin, Stdout},
+    io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt, BufReader},
     sync::{Mutex, Notify, Semaphore},
 };
 
@@ -31,7 +31,16 @@ const MOST_REFUSALS: u32 = 64;
 
 /// Serves until the client closes its end and everything it asked for is answered.
 pub async fn serve(app: Arc<App>) -> std::io::Result<()> {
-    let lines = Lines::new(BufReader::with_capacity(64 << 10, tokio::io::stdin()), tokio::io::stdout());
+    serve_over(app, BufReader::with_capacity(64 << 10, tokio::io::stdin()), tokio::io::stdout()).await
+}
+
+/// The same over any pair of streams.
+pub(crate) async fn serve_over<R, W>(app: Arc<App>, reader: R, writer: W) -> std::io::Result<()>
+where
+    R: AsyncBufRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let lines = Lines::new(reader, writer);
     match rmcp::serve_server(Handler::local(app), lines).await {
         Ok(running) => running.waiting().await.map(|_| ()).map_err(std::io::Error::other),
         // A client that leaves before it has said anything is no failure of ours.
@@ -41,7 +50,7 @@ pub async fn serve(app: Arc<App>) -> std::io::Result<()> {
 }
 
 /// One message a line. Lines that are no messages are answered here and go no further.
-struct Lines<R = BufReader<Stdin>, W = Stdout> {
+struct Lines<R, W> {
     reader: R,
     line: Vec<u8>,
     outgoing: Arc<Outgoing<W>>,

@@ -27,6 +27,13 @@ impl Events {
         self.send(Audience::Principal(principal.clone()), uri);
     }
 
+    /// Other resources exist for `principal` now.
+    pub fn list_changed_for(&self, principal: &PrincipalId) {
+        let audience = Audience::Principal(principal.clone());
+        // An error only says that nobody listens.
+        let _ = self.0.send(Event { audience, change: Change::ResourceList });
+    }
+
     /// The content behind `uri` changed for all.
     pub fn changed(&self, uri: &Arc<str>) {
         self.send(Audience::Everyone, uri);

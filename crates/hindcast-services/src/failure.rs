@@ -12,6 +12,8 @@ pub enum FailureKind {
     InvalidInput,
     /// There is nothing to read at that URI.
     ResourceNotFound,
+    /// A source file that is not shown; the details are the message.
+    SourceNotServed,
     /// Nobody's fault but ours.
     Internal,
     /// No or a bad key.

@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use hindcast_core::{
-    Timestamp, identity,
+    Timestamp,
+    debug::DebugEngine,
+    identity,
     license::{License, LicenseError, LicenseFile},
     quota::Limits,
     time::Clock,
@@ -57,8 +59,15 @@ pub(crate) fn app(config: &Config, gateway: Arc<Gateway>, events: Events) -> Res
         config::ToolNames::Slash => ToolNames::Slash,
         config::ToolNames::Underscore => ToolNames::Underscore,
     };
-    let debug = Arc::new(DebugService::new(target_policy(&config.debug)?));
-    Ok(App::new(AppParts { gateway, debug, events, clock: Arc::new(SystemClock), tool_names }))
+    let clock = Arc::new(SystemClock);
+    let policy = target_policy(&config.debug)?;
+    let debug = Arc::new(DebugService::new(policy, debug_engine(), events.clone(), clock.clone()));
+    Ok(App::new(AppParts { gateway, debug, events, clock, tool_names }))
+}
+
+/// What runs and inspects programs on this platform.
+fn debug_engine() -> Option<Arc<dyn DebugEngine>> {
+    None
 }
 
 fn gateway_policy(config: &Config, folder: &DataFolder) -> Result<GatewayPolicy> {

@@ -4,16 +4,18 @@ mod address;
 mod backend;
 mod breakpoint;
 mod error;
+#[cfg(feature = "test-support")]
+pub mod fake;
 mod look;
 mod output;
 mod stop;
 mod target;
 
-pub use address::{RuntimeAddr, ThreadId};
+pub use address::{NotAnAddress, RuntimeAddr, ThreadId};
 pub use backend::{DebugBackend, DebugEngine, Disassembly, Ending, Interrupt, RawMemory};
 pub use breakpoint::{
-    Access, Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, ExceptionBreakpoint, Place,
-    Trigger, Watched, Watchpoint,
+    Access, Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, ExceptionBreakpoint,
+    NotABreakpointId, Place, Trigger, Watched, Watchpoint,
 };
 pub use error::DebugError;
 pub use look::{

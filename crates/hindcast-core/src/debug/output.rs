@@ -105,12 +105,13 @@ impl OutputLog {
             if end <= chunk.next {
                 continue;
             }
+            // First, so that what did not fit is not skipped along with other streams' pieces.
+            if room == 0 {
+                break;
+            }
             if only.is_some_and(|only| only != piece.stream) {
                 chunk.next = end;
                 continue;
-            }
-            if room == 0 {
-                break;
             }
             let from = usize::try_from(chunk.next - piece.start).unwrap_or(usize::MAX);
             let bytes = &piece.bytes[from..];

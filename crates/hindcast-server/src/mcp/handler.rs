@@ -29,9 +29,14 @@ use crate::{
     excerpt::excerpt,
 };
 
-const INSTRUCTIONS: &str = "hindcast lets you see a program run, forwards and backwards. \
-    Every error carries `data.details` (what happened) and `data.hint` (what to do next): follow the hint. \
-    Start with `debugger/attach` and a `pid`; `debugger/quota_status` tells what this key may still use.";
+const INSTRUCTIONS: &str = "hindcast runs programs under a debugger. Start one with `debugger/launch` (or \
+    `debugger/attach` with a `pid`, or `debugger/launch` with `core` for a core file). Set breakpoints where the \
+    answer must be (`debugger/set_breakpoint` by function, or by file and line), `debugger/continue`, then look: every \
+    movement answers why it stopped, the source around, locals (marked when changed) and new output, so ask only for \
+    what is missing (`debugger/evaluate`, `debugger/get_variables`, `debugger/get_stack_trace`). After a crash or panic \
+    call `debugger/autopsy` first. `running` means it goes on: `debugger/wait` or `debugger/pause`. Tracepoints \
+    (`log_message`) show values over time without stopping. `session_id` is only needed with several sessions. \
+    Every error carries `data.details` (what happened) and `data.hint` (what to do next): follow the hint.";
 
 /// How long the other side's state lives.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -194,7 +199,8 @@ impl ServerHandler for Handler {
         for room in self.app.registry.rooms() {
             entries.extend(room.list(&admitted.caller).await.map_err(refuse)?);
         }
-        entries.sort_by(|a, b| b.priority.total_cmp(&a.priority));
+        let rank = |entry: &crate::registry::ResourceEntry| entry.priority.unwrap_or(f32::INFINITY);
+        entries.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
         let (resources, next_cursor) =
             render::page(entries.into_iter().map(render::resource).collect(), request)?;
         Ok(ListResourcesResult { next_cursor, ..ListResourcesResult::with_all_items(resources) })
@@ -304,11 +310,20 @@ impl ServerHandler for Handler {
         let ArgumentInfo { name, value, .. } = &request.argument;
         let found = match &request.r#ref {
             Reference::Prompt(prompt) => {
-                render::completed_prompt(self.app.registry.prompts(), &prompt.name, name, value)
+                match render::prompt_argument(self.app.registry.prompts(), &prompt.name, name) {
+                    Some(argument) => Some(self.app.complete(&admitted.caller, argument, value).await),
+                    None => None,
+                }
             }
             Reference::Resource(resource) => {
-                let mut rooms = self.app.registry.rooms().iter();
-                rooms.find_map(|room| room.complete(&admitted.caller, &resource.uri, name, value))
+                let mut found = None;
+                for room in self.app.registry.rooms() {
+                    found = room.complete(&admitted.caller, &resource.uri, name, value).await;
+                    if found.is_some() {
+                        break;
+                    }
+                }
+                found
             }
             _ => None,
         };

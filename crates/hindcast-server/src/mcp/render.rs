@@ -35,30 +35,31 @@ pub(super) fn page<T>(
 
 pub(super) fn tool(tool: &RegisteredTool, names: ToolNames) -> Tool {
     let declaration = tool.declaration;
-    let annotations = ToolAnnotations::with_title(declaration.title).open_world(false);
+    // The title stands beside them; here it would be said twice.
+    let annotations = ToolAnnotations::default().open_world(false);
+    // What the protocol takes for granted is not said: not read-only, not idempotent.
     let annotations = match declaration.effects {
         Effects::ReadOnly => annotations.read_only(true),
-        Effects::Additive { idempotent } => {
-            annotations.read_only(false).destructive(false).idempotent(idempotent)
-        }
-        Effects::Destructive { idempotent } => {
-            annotations.read_only(false).destructive(true).idempotent(idempotent)
-        }
+        Effects::Additive { idempotent: true } => annotations.destructive(false).idempotent(true),
+        Effects::Additive { idempotent: false } => annotations.destructive(false),
+        Effects::Destructive { idempotent: true } => annotations.destructive(true).idempotent(true),
+        Effects::Destructive { idempotent: false } => annotations.destructive(true),
     };
     Tool::new(names.spell(declaration.name), declaration.description, tool.input_schema.clone())
         .with_title(declaration.title)
-        .with_raw_output_schema(tool.output_schema.clone())
+        .with_raw_output_schema(tool.listed_output_schema.clone())
         .with_annotations(annotations)
 }
 
 pub(super) fn resource(entry: ResourceEntry) -> Resource {
+    let resource = Resource::new(entry.uri, entry.name)
+        .with_description(entry.description)
+        .with_mime_type(entry.mime_type);
+    let Some(priority) = entry.priority else { return resource };
     let mut annotations = Annotations::default();
     annotations.audience = Some(vec![Role::User]);
-    annotations.priority = Some(entry.priority);
-    Resource::new(entry.uri, entry.name)
-        .with_description(entry.description)
-        .with_mime_type(entry.mime_type)
-        .with_annotations(annotations)
+    annotations.priority = Some(priority);
+    resource.with_annotations(annotations)
 }
 
 pub(super) fn template(entry: TemplateEntry) -> ResourceTemplate {
@@ -101,17 +102,14 @@ pub(super) fn filled_prompt(
     Ok(GetPromptResult::new(vec![message]).with_description(prompt.description))
 }
 
-/// Suggestions for an argument of a prompt; none when there is no such argument.
-pub(super) fn completed_prompt(
-    prompts: &[registry::Prompt],
+/// The argument of a prompt; none when there is no such argument.
+pub(super) fn prompt_argument<'a>(
+    prompts: &'a [registry::Prompt],
     prompt: &str,
     argument: &str,
-    typed: &str,
-) -> Option<Vec<String>> {
+) -> Option<&'a registry::PromptArgument> {
     let prompt = prompts.iter().find(|known| known.name == prompt)?;
-    let argument = prompt.arguments.iter().find(|known| known.name == argument)?;
-    let fitting = argument.suggestions.iter().filter(|suggestion| suggestion.starts_with(typed));
-    Some(fitting.map(ToString::to_string).collect())
+    prompt.arguments.iter().find(|known| known.name == argument)
 }
 
 /// At most as many values as the protocol allows, with the true total.

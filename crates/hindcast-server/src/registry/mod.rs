@@ -2,6 +2,7 @@
 
 mod prompt;
 mod resource;
+mod schema;
 mod tool;
 
 use std::collections::HashMap;

@@ -1,5 +1,6 @@
 //! Prompts: ways of working that a person can pick.
 
+use hindcast_core::debug::CompletionKind;
 use hindcast_services::Failure;
 use serde_json::{Map, Value};
 
@@ -20,4 +21,6 @@ pub(crate) struct PromptArgument {
     pub(crate) required: bool,
     /// What it may usefully be.
     pub(crate) suggestions: &'static [&'static str],
+    /// What of the current debug session it may be.
+    pub(crate) completes: Option<CompletionKind>,
 }

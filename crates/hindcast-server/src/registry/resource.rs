@@ -11,8 +11,9 @@ pub(crate) struct ResourceEntry {
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) mime_type: &'static str,
-    /// From 0 to 1: how much a client should care.
-    pub(crate) priority: f32,
+    /// From 0 to 1: how much a client should care; none where the contract has no such field, which
+    /// is listed first.
+    pub(crate) priority: Option<f32>,
 }
 
 /// A family of resources as it is listed.
@@ -48,7 +49,7 @@ pub(crate) trait ResourceRoom: Send + Sync + 'static {
 
     /// Values for a variable of one of the templates that begin with what was typed; none when the
     /// template is not of this room.
-    fn complete(
+    async fn complete(
         &self,
         caller: &Caller,
         uri_template: &str,

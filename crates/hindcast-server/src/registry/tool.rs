@@ -1,6 +1,6 @@
 //! Tools: the declaration, and what dispatch needs of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
@@ -10,10 +10,11 @@ use hindcast_core::{
     progress::Progress,
 };
 use hindcast_services::{Failure, FailureKind};
-use schemars::{JsonSchema, generate::SchemaSettings};
+use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
+use super::schema;
 use crate::excerpt::excerpt;
 
 /// All that is said about a tool.
@@ -37,7 +38,6 @@ pub(crate) enum Effects {
     /// Nothing.
     ReadOnly,
     /// Something that can be undone or only adds.
-    #[allow(dead_code, reason = "the debugger's running tools are the first")]
     Additive { idempotent: bool },
     /// Something that cannot be undone.
     Destructive { idempotent: bool },
@@ -47,6 +47,14 @@ pub(crate) enum Effects {
 pub(crate) struct Call {
     pub(crate) caller: Caller,
     pub(crate) progress: Arc<dyn Progress>,
+    /// The debug session it turned out to be about, for the audit trail.
+    pub(crate) session: OnceLock<Arc<str>>,
+}
+
+impl Call {
+    pub(crate) fn new(caller: Caller, progress: Arc<dyn Progress>) -> Self {
+        Self { caller, progress, session: OnceLock::new() }
+    }
 }
 
 /// What a tool answers: text for a model to read, and the same as data.
@@ -74,7 +82,15 @@ pub(crate) trait Tool: Send + Sync + 'static {
 /// A call that came to an end, well or not.
 pub(crate) struct Finished {
     pub(crate) target: Option<String>,
+    pub(crate) session: Option<String>,
     pub(crate) result: Result<Answer<Value>, Failure>,
+}
+
+impl Finished {
+    /// A call that was refused before it was known what it was aimed at.
+    pub(crate) fn refused(failure: Failure) -> Self {
+        Self { target: None, session: None, result: Err(failure) }
+    }
 }
 
 type Run = dyn Fn(Call, Map<String, Value>) -> BoxFuture<'static, Finished> + Send + Sync;
@@ -83,19 +99,27 @@ type Run = dyn Fn(Call, Map<String, Value>) -> BoxFuture<'static, Finished> + Se
 pub(crate) struct RegisteredTool {
     pub(crate) declaration: &'static Declaration,
     pub(crate) input_schema: Arc<Map<String, Value>>,
+    /// With everything that is said about each field; for the reference.
     pub(crate) output_schema: Arc<Map<String, Value>>,
+    /// What is always there: a list of tools is read by models at the start of every conversation.
+    pub(crate) listed_output_schema: Arc<Map<String, Value>>,
     run: Box<Run>,
 }
 
 impl RegisteredTool {
     pub(crate) fn new<T: Tool>(tool: T) -> Self {
         let tool = Arc::new(tool);
+        let input_schema = Arc::new(schema::of_input::<T::Input>());
+        let output_schema = schema::of_output::<T::Output>();
+        let expected = input_schema.clone();
         Self {
             declaration: &T::DECLARATION,
-            input_schema: Arc::new(input_schema_of::<T::Input>()),
-            output_schema: Arc::new(schema_of::<T::Output>()),
+            input_schema,
+            listed_output_schema: Arc::new(schema::in_short(&output_schema)),
+            output_schema: Arc::new(output_schema),
             run: Box::new(move |call, arguments| {
                 let tool = tool.clone();
+                let arguments = schema::lenient(&expected, arguments);
                 Box::pin(async move { run(&*tool, &call, arguments).await })
             }),
         }
@@ -112,7 +136,7 @@ async fn run<T: Tool>(tool: &T, call: &Call, arguments: Map<String, Value>) -> F
         Err(error) => {
             let failure = Failure::new(FailureKind::InvalidInput, excerpt(&error.to_string(), 300))
                 .hint(format!("`tools/list` shows the input schema of `{}`", T::DECLARATION.name));
-            return Finished { target: None, result: Err(failure) };
+            return Finished::refused(failure);
         }
     };
     let target = T::target(&input);
@@ -122,50 +146,6 @@ async fn run<T: Tool>(tool: &T, call: &Call, arguments: Map<String, Value>) -> F
         })?;
         Ok(Answer { text: answer.text, content })
     });
-    Finished { target, result }
-}
-
-/// A schema that stands on its own: no `$schema`, no `$ref`, as clients and models like it.
-fn schema_of<T: JsonSchema>() -> Map<String, Value> {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-        // `uint32` and its like are formats that validators outside Rust do not know.
-        settings.transforms.push(Box::new(schemars::transform::RecursiveTransform(
-            |schema: &mut schemars::Schema| {
-                if schema.get("format").and_then(Value::as_str).is_some_and(|format| format.contains("int")) {
-                    schema.remove("format");
-                }
-            },
-        )));
-    });
-    let schema = settings.into_generator().into_root_schema_for::<T>();
-    let Value::Object(mut schema) = schema.to_value() else { return Map::new() };
-    // The type's own name and comment say nothing to a caller.
-    schema.remove("title");
-    schema.remove("description");
-    schema.entry("type").or_insert_with(|| "object".into());
-    schema.entry("properties").or_insert_with(|| Map::new().into());
-    schema
-}
-
-/// As `schema_of`, for what callers write: a field that may be left out need not also be nullable,
-/// which several clients cannot read.
-fn input_schema_of<T: JsonSchema>() -> Map<String, Value> {
-    let mut schema = schema_of::<T>();
-    let fields = schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten();
-    for (_, field) in fields {
-        let Some(field) = field.as_object_mut() else { continue };
-        if let Some(Value::Array(kinds)) = field.get("type") {
-            let kinds: Vec<_> = kinds.iter().filter(|kind| *kind != "null").collect();
-            if let [only] = kinds[..] {
-                let only = only.clone();
-                field.insert("type".into(), only);
-            }
-        }
-        if field.get("default") == Some(&Value::Null) {
-            field.remove("default");
-        }
-    }
-    schema
+    let session = call.session.get().map(ToString::to_string);
+    Finished { target, session, result }
 }

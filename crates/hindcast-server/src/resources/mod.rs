@@ -1,9 +1,11 @@
 //! The resources, each declared once.
 
+mod debug;
 mod server;
 
 use crate::{app::AppParts, registry::Registry};
 
 pub(crate) fn declare(registry: &mut Registry, parts: &AppParts) {
+    registry.add_room(debug::DebugRoom { debug: parts.debug.clone() });
     registry.add_room(server::ServerRoom { gateway: parts.gateway.clone() });
 }

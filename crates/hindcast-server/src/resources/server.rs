@@ -40,7 +40,7 @@ impl ResourceRoom for ServerRoom {
             name: name.into(),
             description: description.into(),
             mime_type: "application/json",
-            priority,
+            priority: Some(priority),
         };
         let mut entries = vec![
             entry(Gateway::USAGE_URI, "Quota", "Requests used and left for this API key", 0.4),
@@ -73,7 +73,7 @@ impl ResourceRoom for ServerRoom {
         Ok(Content { mime_type: "application/json", text: value.to_string() })
     }
 
-    fn complete(
+    async fn complete(
         &self,
         _caller: &Caller,
         uri_template: &str,

@@ -1,50 +1,461 @@
 //! Debug sessions, one set for each principal.
 //!
-//! The engine that runs and inspects programs is not part of this version: what can be answered
-//! without it (does the process exist, may it be touched, is anything attached) is answered.
+//! ```text
+//! DebugService ── Session ──commands──▶ worker thread ── DebugBackend
+//!                    ▲                       │
+//!                    └──────standing─────────┘
+//! ```
+//!
+//! A session has one thread, which owns the engine's side. Questions go to it as commands; how it
+//! stands is published, so that whoever waits for a stop does not ask.
 
+mod autopsy;
+mod failures;
+mod fault;
+mod look;
 mod policy;
+mod secrets;
+mod session;
+mod source;
+#[cfg(test)]
+mod tests;
+mod viewport;
+mod worker;
 
-use std::convert::Infallible;
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
 
-use hindcast_core::identity::Caller;
+use hindcast_core::{
+    debug::{AttachRequest, CoreRequest, DebugEngine, Ending, LaunchRequest, OutputLog, Stdin, StopAtEntry},
+    identity::{Caller, PrincipalId},
+    time::Clock,
+};
+use tokio::sync::{oneshot, watch};
 
+pub use autopsy::{Autopsy, AutopsyFrame};
+pub use fault::FaultyAccess;
+pub use look::{MemoryPlace, ThreadsView};
 pub use policy::TargetPolicy;
+pub use secrets::{MASKED, Mask};
+pub use session::{OutputPage, Patience, Session, Until};
+pub use source::SourceLine;
+pub use viewport::{FrameView, LocalView, OutputView, Scene, State, Viewport};
+pub use worker::{CapturedThreads, Standing};
 
-use crate::{Failure, FailureKind};
+use worker::{Announcer, Bell, Core, Origin};
+
+use crate::{Events, Failure, FailureKind};
+
+/// The current session.
+pub const SESSION_URI: &str = "debugger://session";
+/// Its breakpoints.
+pub const BREAKPOINTS_URI: &str = "debugger://breakpoints";
+/// Its threads.
+pub const THREADS_URI: &str = "debugger://threads";
+
+/// How many sessions a principal may have at once.
+const MOST_SESSIONS: usize = 8;
+/// How much of what a program prints is kept.
+const OUTPUT_KEPT: usize = 4 << 20;
+/// How long a program may take to be started or attached to.
+const BEGIN_WITHIN: Duration = Duration::from_secs(30);
+/// How long sessions may take to end when the server does.
+const END_WITHIN: Duration = Duration::from_secs(5);
 
 /// Starts and keeps debug sessions.
 pub struct DebugService {
     policy: TargetPolicy,
+    engine: Option<Arc<dyn DebugEngine>>,
+    events: Events,
+    clock: Arc<dyn Clock>,
+    desks: Mutex<HashMap<PrincipalId, Desk>>,
+    /// Whether the server ends, and nothing may begin any more.
+    closed: AtomicBool,
+}
+
+/// The sessions of one principal; the current one last.
+#[derive(Default)]
+struct Desk {
+    sessions: Vec<Arc<Session>>,
+    /// How many are about to begin.
+    beginning: usize,
+}
+
+/// A program to launch.
+#[derive(Debug, Clone, Default)]
+pub struct LaunchOptions {
+    /// A path, or a bare name to look up in `PATH`.
+    pub program: PathBuf,
+    /// Without the program's own name.
+    pub args: Vec<String>,
+    /// Where it runs.
+    pub cwd: Option<PathBuf>,
+    /// On top of the server's environment.
+    pub env: BTreeMap<String, String>,
+    /// Where it first stops.
+    pub stop_at_entry: StopAtEntry,
+    /// What it reads.
+    pub stdin: Stdin,
 }
 
 impl DebugService {
-    /// Sessions within what the operator allows.
-    pub fn new(policy: TargetPolicy) -> Self {
-        Self { policy }
+    /// Sessions within what the operator allows, by this engine; without one none can begin.
+    pub fn new(
+        policy: TargetPolicy,
+        engine: Option<Arc<dyn DebugEngine>>,
+        events: Events,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { policy, engine, events, clock, desks: Mutex::default(), closed: AtomicBool::new(false) }
+    }
+
+    /// Starts a program and takes it to its first stop.
+    pub async fn launch(
+        &self,
+        caller: &Caller,
+        options: LaunchOptions,
+        mask: Mask,
+        patience: &Patience,
+    ) -> Result<(Arc<Session>, Viewport), Failure> {
+        let program = find_program(&options.program, options.cwd.as_deref())?;
+        let stdin_file = match &options.stdin {
+            Stdin::File(file) => Some(readable(file)?),
+            Stdin::Terminal | Stdin::Text(_) => None,
+        };
+        // The local user may do what the system lets them; a key holder what the operator allows.
+        if caller.key.is_some() {
+            let env = options.env.keys().map(String::as_str).collect();
+            let program = &real(&program);
+            self.policy.check_launch(&policy::Launch { program, env, reads: stdin_file.as_deref() })?;
+        }
+        let output = Arc::new(OutputLog::new(OUTPUT_KEPT));
+        let origin = Origin::Launch(LaunchRequest {
+            program,
+            args: options.args,
+            cwd: options.cwd,
+            env: options.env,
+            stop_at_entry: options.stop_at_entry,
+            stdin: stdin_file.map_or(options.stdin, Stdin::File),
+            output: output.clone(),
+        });
+        self.begin(caller, origin, output, mask, patience).await
     }
 
     /// Attaches to a running process.
-    pub fn attach(&self, caller: &Caller, pid: u32) -> Result<Infallible, Failure> {
+    pub async fn attach(
+        &self,
+        caller: &Caller,
+        pid: u32,
+        mask: Mask,
+        patience: &Patience,
+    ) -> Result<(Arc<Session>, Viewport), Failure> {
         let target = policy::Target::of(pid).ok_or_else(|| {
             Failure::new(FailureKind::ProcessNotFound, format!("there is no process {pid}"))
                 .hint("list the running ones with `ps -e`, then attach by that number")
                 .fact("pid", pid)
         })?;
-        // The local user may do what the system lets them; a key holder what the operator allows.
         if caller.key.is_some() {
             self.policy.check(pid, &target)?;
         }
-        Err(Failure::new(
-            FailureKind::Internal,
-            format!("cannot attach to {pid}: this version has no debug engine"),
-        )
-        .hint("use a version whose `debugger/attach` is documented to work"))
+        let output = Arc::new(OutputLog::new(OUTPUT_KEPT));
+        let origin = Origin::Attach(AttachRequest { pid, output: output.clone() });
+        self.begin(caller, origin, output, mask, patience).await
     }
 
-    /// The error of everything that needs a session while there is none.
-    pub fn not_attached() -> Failure {
-        Failure::new(FailureKind::NotAttached, "no process is attached")
-            .hint("attach with `debugger/attach` and a `pid` first")
+    /// Opens a core file, with the program that it came from where that is not as the core says.
+    pub async fn open_core(
+        &self,
+        caller: &Caller,
+        core: PathBuf,
+        program: Option<PathBuf>,
+        mask: Mask,
+        patience: &Patience,
+    ) -> Result<(Arc<Session>, Viewport), Failure> {
+        let core = readable(&core)?;
+        let program = program.map(|program| find_program(&program, None)).transpose()?;
+        if caller.key.is_some() {
+            let program = &real(program.as_deref().unwrap_or(&core));
+            self.policy.check_launch(&policy::Launch { program, env: Vec::new(), reads: Some(&core) })?;
+        }
+        let output = Arc::new(OutputLog::new(OUTPUT_KEPT));
+        let origin = Origin::Core(CoreRequest { core, program });
+        self.begin(caller, origin, output, mask, patience).await
     }
+
+    async fn begin(
+        &self,
+        caller: &Caller,
+        origin: Origin,
+        output: Arc<OutputLog>,
+        mask: Mask,
+        patience: &Patience,
+    ) -> Result<(Arc<Session>, Viewport), Failure> {
+        let engine = self.engine.clone().ok_or_else(|| {
+            Failure::new(FailureKind::Internal, "this build has no debug engine")
+                .hint("use a build for a platform that hindcast debugs on: Linux x86-64")
+        })?;
+        let place = Place::take(self, &caller.principal)?;
+        self.put_away_the_ended(&caller.principal).await;
+        let announcer = Announcer { events: self.events.clone(), principal: caller.principal.clone() };
+        let session = start(engine, origin, output, mask, announcer, self.clock.clone()).await?;
+        let session = Arc::new(session);
+        if !place.fill(session.clone()) {
+            let _ = session.end(None).await;
+            return Err(closing());
+        }
+        self.events.list_changed_for(&caller.principal);
+        let viewport = match session.arrive(1, patience).await {
+            Ok(viewport) => viewport,
+            Err(failure) => {
+                // It never got to its first stop, so there is nothing to keep.
+                let _ = self.disconnect(caller, Some(session.id()), None).await;
+                return Err(failure);
+            }
+        };
+        Ok((session, viewport))
+    }
+
+    /// The session of that name, which becomes the current one; the current one where none is named.
+    pub fn session(&self, caller: &Caller, id: Option<&str>) -> Result<Arc<Session>, Failure> {
+        let mut desks = self.desks();
+        let sessions = desks.get_mut(&caller.principal).map(|desk| &mut desk.sessions);
+        let Some(sessions) = sessions.filter(|sessions| !sessions.is_empty()) else {
+            return Err(id.map_or_else(failures::not_attached, failures::no_such_session));
+        };
+        if let Some(id) = id {
+            let at = sessions.iter().position(|session| *session.id == *id);
+            let at = at.ok_or_else(|| failures::no_such_session(id))?;
+            if at + 1 != sessions.len() {
+                let session = sessions.remove(at);
+                sessions.push(session);
+                self.events.changed_for(&caller.principal, &Arc::from(SESSION_URI));
+                self.events.changed_for(&caller.principal, &Arc::from(BREAKPOINTS_URI));
+                self.events.changed_for(&caller.principal, &Arc::from(THREADS_URI));
+            }
+        }
+        sessions.last().cloned().ok_or_else(failures::not_attached)
+    }
+
+    /// All sessions of the caller; the current one last.
+    pub fn sessions(&self, caller: &Caller) -> Vec<Arc<Session>> {
+        self.desks().get(&caller.principal).map(|desk| desk.sessions.clone()).unwrap_or_default()
+    }
+
+    /// The session that resources show, without making a choice.
+    pub fn current(&self, caller: &Caller) -> Option<Arc<Session>> {
+        self.desks().get(&caller.principal).and_then(|desk| desk.sessions.last().cloned())
+    }
+
+    /// Ends a session. `terminate` says what becomes of the program, where the usual will not do.
+    pub async fn disconnect(
+        &self,
+        caller: &Caller,
+        id: Option<&str>,
+        terminate: Option<bool>,
+    ) -> Result<Arc<Session>, Failure> {
+        let session = self.session(caller, id)?;
+        let ending = terminate.map(|yes| if yes { Ending::Terminate } else { Ending::Detach });
+        let ended = session.end(ending).await;
+        // Its thread ends in any case; what failed is told, not kept.
+        self.forget(&caller.principal, &session.id);
+        ended.map(|()| session)
+    }
+
+    /// Ends all sessions of everybody; for when the server ends.
+    pub async fn end_all(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        let sessions: Vec<_> = self.desks().drain().flat_map(|(_, desk)| desk.sessions).collect();
+        let mut ending = tokio::task::JoinSet::new();
+        for session in sessions {
+            ending.spawn(async move {
+                if tokio::time::timeout(END_WITHIN, session.end(None)).await.is_err() {
+                    tracing::warn!(session = &*session.id, "a debug session did not end in time");
+                }
+            });
+        }
+        while ending.join_next().await.is_some() {}
+    }
+
+    async fn put_away_the_ended(&self, principal: &PrincipalId) {
+        let is_over = |session: &Arc<Session>| session.standing.borrow().state == State::Exited;
+        let ended: Vec<_> = match self.desks().get_mut(principal) {
+            Some(desk) => {
+                let (ended, rest) = std::mem::take(&mut desk.sessions).into_iter().partition(is_over);
+                desk.sessions = rest;
+                ended
+            }
+            None => Vec::new(),
+        };
+        for session in ended {
+            let _ = session.end(None).await;
+        }
+    }
+
+    fn forget(&self, principal: &PrincipalId, id: &str) {
+        let mut desks = self.desks();
+        if let Some(desk) = desks.get_mut(principal) {
+            desk.sessions.retain(|session| *session.id != *id);
+            if desk.sessions.is_empty() && desk.beginning == 0 {
+                desks.remove(principal);
+            }
+        }
+        drop(desks);
+        self.events.list_changed_for(principal);
+        for uri in [SESSION_URI, BREAKPOINTS_URI, THREADS_URI] {
+            self.events.changed_for(principal, &Arc::from(uri));
+        }
+    }
+
+    fn desks(&self) -> MutexGuard<'_, HashMap<PrincipalId, Desk>> {
+        self.desks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Room for one more session, given back unless it is filled.
+struct Place<'a> {
+    service: &'a DebugService,
+    principal: &'a PrincipalId,
+}
+
+impl<'a> Place<'a> {
+    fn take(service: &'a DebugService, principal: &'a PrincipalId) -> Result<Self, Failure> {
+        let mut desks = service.desks();
+        if service.closed.load(Ordering::SeqCst) {
+            return Err(closing());
+        }
+        let desk = desks.entry(principal.clone()).or_default();
+        let alive = |session: &&Arc<Session>| session.standing.borrow().state != State::Exited;
+        if desk.sessions.iter().filter(alive).count() + desk.beginning >= MOST_SESSIONS {
+            return Err(Failure::new(
+                FailureKind::InvalidInput,
+                format!("there are {MOST_SESSIONS} debug sessions already"),
+            )
+            .hint("end one with `debugger/disconnect`; `debugger/status` lists them"));
+        }
+        desk.beginning += 1;
+        Ok(Self { service, principal })
+    }
+
+    /// False when the server has begun to end since.
+    fn fill(self, session: Arc<Session>) -> bool {
+        let mut desks = self.service.desks();
+        let open = !self.service.closed.load(Ordering::SeqCst);
+        if open {
+            desks.entry(self.principal.clone()).or_default().sessions.push(session);
+        }
+        open
+    }
+}
+
+fn closing() -> Failure {
+    Failure::new(FailureKind::Internal, "the server is shutting down").hint("try again in a moment")
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut desks = self.service.desks();
+        if let Some(desk) = desks.get_mut(self.principal) {
+            desk.beginning -= 1;
+            if desk.sessions.is_empty() && desk.beginning == 0 {
+                desks.remove(self.principal);
+            }
+        }
+    }
+}
+
+/// Starts a session's thread and waits until the engine has the program.
+async fn start(
+    engine: Arc<dyn DebugEngine>,
+    origin: Origin,
+    output: Arc<OutputLog>,
+    mask: Mask,
+    announcer: Announcer,
+    clock: Arc<dyn Clock>,
+) -> Result<Session, Failure> {
+    let (standing, published) = watch::channel(Standing {
+        state: State::Running,
+        moves: 1,
+        target: None,
+        scene: None,
+        threads: None,
+        breakpoints: Arc::default(),
+        problem: None,
+        fault: None,
+    });
+    let (commands, queue) = mpsc::channel();
+    let (begun, answer) = oneshot::channel();
+    let bell = Bell::default();
+    let its_bell = bell.clone();
+    std::thread::Builder::new()
+        .name("debug session".into())
+        // The engine's side never leaves the thread it was made on.
+        .spawn(move || {
+            Core::new(engine, origin, standing, its_bell, announcer, clock, mask).serve(&queue, begun);
+        })
+        .map_err(|error| Failure::new(FailureKind::Internal, format!("cannot start a thread: {error}")))?;
+    let session =
+        Session { id: new_id()?, commands, bell, standing: published, output, seen: AtomicU64::new(0), mask };
+    match tokio::time::timeout(BEGIN_WITHIN, answer).await {
+        Ok(Ok(Ok(()))) => Ok(session),
+        Ok(Ok(Err(failure))) => Err(failure),
+        Ok(Err(_)) => {
+            let fault = session.standing.borrow().fault.clone();
+            let fault = fault.as_deref().unwrap_or("the debug engine failed").to_owned();
+            Err(Failure::new(FailureKind::Internal, fault))
+        }
+        Err(_) => Err(failures::no_answer()),
+    }
+}
+
+/// Short, because agents repeat it; unguessable it need not be: a session belongs to its principal.
+fn new_id() -> Result<Arc<str>, Failure> {
+    const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+    let mut bytes = [0; 6];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Failure::new(FailureKind::Internal, format!("no randomness: {error}")))?;
+    Ok(bytes.iter().map(|byte| char::from(LETTERS[usize::from(byte % 32)])).collect::<String>().into())
+}
+
+/// The path of a program: as written, below its folder, or in `PATH`. Links stay as they are, because
+/// programs go by the name they are called with.
+fn find_program(program: &Path, cwd: Option<&Path>) -> Result<PathBuf, Failure> {
+    if program.as_os_str().is_empty() {
+        return Err(Failure::new(FailureKind::InvalidInput, "`program` is empty")
+            .hint("give the path of an executable"));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let bare = program.components().count() == 1 && !program.has_root();
+    let folders = std::env::split_paths(&path).filter(|_| bare);
+    let mut candidates = cwd
+        .map(|cwd| cwd.join(program))
+        .into_iter()
+        .chain(folders.map(|folder| folder.join(program)).chain([program.to_owned()]));
+    let found = candidates.find(|candidate| candidate.is_file()).and_then(|it| std::path::absolute(it).ok());
+    found.ok_or_else(|| {
+        let shown: String = program.display().to_string().chars().take(200).collect();
+        Failure::new(FailureKind::InvalidInput, format!("there is no program `{shown}`"))
+            .hint("give the absolute path of an executable; build it first if need be")
+    })
+}
+
+/// Where a path leads to, links and all.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// The real path of a plain file.
+fn readable(file: &Path) -> Result<PathBuf, Failure> {
+    file.canonicalize().ok().filter(|found| found.is_file()).ok_or_else(|| {
+        let shown: String = file.display().to_string().chars().take(200).collect();
+        Failure::new(FailureKind::InvalidInput, format!("there is no file `{shown}`"))
+            .hint("give an absolute path")
+    })
 }

@@ -1,6 +1,6 @@
-//! Which processes the holder of a key may touch.
+//! Which processes and programs the holder of a key may touch.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::{Failure, FailureKind};
 
@@ -13,6 +13,26 @@ pub struct TargetPolicy {
     pub programs: Vec<PathBuf>,
     /// Folders whose programs are allowed, at any depth.
     pub folders: Vec<PathBuf>,
+}
+
+/// What is about to be started, or opened after it died.
+pub(super) struct Launch<'a> {
+    pub(super) program: &'a Path,
+    /// The names of the variables that are set.
+    pub(super) env: Vec<&'a str>,
+    /// A file that is read on the caller's behalf; a real path, without links.
+    pub(super) reads: Option<&'a Path>,
+}
+
+#[cfg(unix)]
+fn changes_user(program: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(program).is_ok_and(|program| program.mode() & 0o6000 != 0)
+}
+
+#[cfg(not(unix))]
+fn changes_user(_program: &Path) -> bool {
+    false
 }
 
 /// What is known of a process before it is touched.
@@ -31,7 +51,7 @@ impl Target {
         let user = std::fs::metadata(format!("/proc/{pid}")).ok()?.uid();
         let link = format!("/proc/{pid}/exe");
         // Through the link, so that a program that was replaced on disk is still the one that runs.
-        let changes_user = std::fs::metadata(&link).is_ok_and(|program| program.mode() & 0o6000 != 0);
+        let changes_user = changes_user(Path::new(&link));
         Some(Self { user, program: std::fs::read_link(link).ok(), changes_user })
     }
 
@@ -60,19 +80,61 @@ impl TargetPolicy {
                 "debug a copy of the program without that mode",
             );
         }
-        if self.programs.is_empty() && self.folders.is_empty() {
-            return Ok(());
-        }
-        let allowed = target.program.as_ref().is_some_and(|program| {
-            self.programs.contains(program) || self.folders.iter().any(|folder| program.starts_with(folder))
-        });
-        if allowed {
+        if target.program.as_deref().is_some_and(|program| self.allows(program)) || !self.restricts() {
             return Ok(());
         }
         refuse(
             format!("the program of process {pid} is not among those that may be debugged"),
             "have the operator add it to `debug.allowed_programs` or `debug.allowed_folders`",
         )
+    }
+
+    /// Refuses to start what is not allowed; `program` is a real path, without links.
+    ///
+    /// Where programs are restricted, so is what would make an allowed one run or read something else:
+    /// the loader's variables, and files outside the allowed folders as its input.
+    pub(super) fn check_launch(&self, launch: &Launch<'_>) -> Result<(), Failure> {
+        let refuse = |details: String, hint: &str| {
+            Err(Failure::new(FailureKind::PermissionDenied, details).hint(hint))
+        };
+        let shown = launch.program.display();
+        if changes_user(launch.program) {
+            return refuse(
+                format!("`{shown}` is a setuid or setgid program"),
+                "debug a copy of the program without that mode",
+            );
+        }
+        if !self.restricts() {
+            return Ok(());
+        }
+        if !self.allows(launch.program) {
+            return refuse(
+                format!("`{shown}` is not among the programs that may be debugged"),
+                "have the operator add it to `debug.allowed_programs` or `debug.allowed_folders`",
+            );
+        }
+        if let Some(name) = launch.env.iter().find(|name| name.starts_with("LD_")) {
+            return refuse(
+                format!("`{name}` may not be set: it would load other code into the program"),
+                "leave it out of `env`",
+            );
+        }
+        match launch.reads {
+            Some(file) if !self.allows(file) => refuse(
+                format!("`{}` is outside the folders that may be used", file.display()),
+                "give its text as `stdin`, or put it into a folder of `debug.allowed_folders`",
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn restricts(&self) -> bool {
+        !(self.programs.is_empty() && self.folders.is_empty())
+    }
+
+    fn allows(&self, program: &Path) -> bool {
+        self.programs.iter().any(|allowed| allowed == program)
+            || self.folders.iter().any(|folder| program.starts_with(folder))
     }
 }
 
@@ -105,5 +167,21 @@ mod tests {
 
         let setuid = Target { changes_user: true, ..target(own, "/bin/su") };
         assert!(check(TargetPolicy::default(), setuid).unwrap().contains("setuid"));
+    }
+
+    #[test]
+    fn only_allowed_programs_may_be_started_and_with_nothing_slipped_in() {
+        let folders = TargetPolicy { folders: vec!["/opt/app".into()], ..TargetPolicy::default() };
+        let check = |policy: &TargetPolicy, program: &str, env: &[&str], reads: Option<&str>| {
+            let launch =
+                Launch { program: Path::new(program), env: env.to_vec(), reads: reads.map(Path::new) };
+            policy.check_launch(&launch).err().map(|failure| failure.details)
+        };
+        let any = TargetPolicy::default();
+        assert_eq!(check(&any, "/bin/cat", &["LD_PRELOAD"], Some("/etc/hosts")), None);
+        assert_eq!(check(&folders, "/opt/app/server", &["PATH"], Some("/opt/app/input")), None);
+        assert!(check(&folders, "/bin/sh", &[], None).unwrap().contains("not among"));
+        assert!(check(&folders, "/opt/app/server", &["LD_PRELOAD"], None).unwrap().contains("LD_PRELOAD"));
+        assert!(check(&folders, "/opt/app/server", &[], Some("/etc/shadow")).unwrap().contains("outside"));
     }
 }

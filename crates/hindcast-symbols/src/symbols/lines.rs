@@ -30,7 +30,7 @@ impl Symbols {
     /// The line at an address, with the code of the same line around it; `None` for code of no line.
     pub fn line_at(&self, address: u64) -> Option<LineRow> {
         let module = self.loaded_at(address)?;
-        let mut row = module.line_row_at(module.to_file(address))?;
+        let mut row = module.line_row_at(module.to_file(address)).filter(|row| row.line != 0)?;
         row.range = module.to_runtime(row.range.start)..module.to_runtime(row.range.end);
         Some(row)
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use hindcast_services::Events;
 
-use super::print_text;
+use super::{print_text, serve::StopSignals};
 use crate::{
     config::Config,
     data_folder::DataFolder,
@@ -29,7 +29,16 @@ pub(super) fn run(config: &Config, mcp: Mcp) -> Result<ExitCode> {
     let gateway = wiring::gateway(config, &folder, &events)?;
     let app = wiring::app(config, gateway, events)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let served = runtime.block_on(hindcast_server::serve_stdio(app));
+    let served = runtime.block_on(async {
+        // An agent's host often ends its servers by a signal; what they debug must not be left half-way.
+        let mut stop = StopSignals::new()?;
+        let served = tokio::select! {
+            served = hindcast_server::serve_stdio(app.clone()) => served,
+            () = stop.next() => Ok(()),
+        };
+        app.end_debug_sessions().await;
+        anyhow::Ok(served?)
+    });
     // A blocked read of standard input must not keep the process.
     runtime.shutdown_background();
     served?;

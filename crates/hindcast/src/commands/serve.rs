@@ -29,11 +29,13 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
         let listener = Listener::bind(config.server.listen, certificate.as_ref()).await?;
         let port = listener.address()?.port();
         let app = wiring::app(config, gateway.clone(), events)?;
-        let front = Front::new(app, wiring::http_policy(&config.server));
+        let front = Front::new(app.clone(), wiring::http_policy(&config.server));
         // From here on a stop is waited for, so whoever reads the lines below may send one.
         let stop = stop_signal()?;
         print_text(&greeting(config, certificate.as_ref(), port, first_key(&gateway, config).await?))?;
-        serve(listener, front, stop).await?;
+        let served = serve(listener, front, stop).await;
+        app.end_debug_sessions().await;
+        served?;
         tracing::info!("stopped");
         anyhow::Ok(())
     })?;
@@ -143,13 +145,13 @@ fn stop_signal() -> Result<impl Future<Output = ()>> {
 }
 
 /// The signals that ask the server to stop; heard from when this is made.
-struct StopSignals {
+pub(super) struct StopSignals {
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
 }
 
 impl StopSignals {
-    fn new() -> Result<Self> {
+    pub(super) fn new() -> Result<Self> {
         Ok(Self {
             #[cfg(unix)]
             terminate: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
@@ -157,7 +159,7 @@ impl StopSignals {
         })
     }
 
-    async fn next(&mut self) {
+    pub(super) async fn next(&mut self) {
         #[cfg(unix)]
         tokio::select! {
             _ = self.terminate.recv() => {}

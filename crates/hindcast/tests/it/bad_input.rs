@@ -93,7 +93,7 @@ fn bad_messages() -> Vec<BadMessage> {
         call("tool name of 100 kB", &"x".repeat(100_000), json!({})),
         call("unknown argument", "debugger/attach", json!({ "pid": 4_194_305, "speed": 3 })),
         call("missing argument", "debugger/attach", json!({})),
-        call("text for a number", "debugger/attach", json!({ "pid": "1" })),
+        call("text for a number", "debugger/attach", json!({ "pid": "one" })),
         call("a negative process id", "debugger/attach", json!({ "pid": -1 })),
         call("a process id beyond 32 bits", "debugger/attach", json!({ "pid": 1u64 << 40 })),
         call("a limit out of range", "debugger/get_comprehensive_audit", json!({ "limit": 0 })),

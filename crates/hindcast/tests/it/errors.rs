@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use crate::server::{Reply, Server, hindcast};
 
 /// Codes of parts that have not landed, each with the part whose tests will produce it.
-const NOT_YET: [(i64, &str); 4] = [
-    (-32006, "breakpoints come with the debugger"),
+const NOT_YET: [(i64, &str); 5] = [
+    (-1, "source files need a debug session, which needs an engine"),
+    (-32006, "breakpoints need a debug session, which needs an engine"),
     (-32007, "history comes with recording"),
     (-32008, "XML documents come with the document tools"),
     (-32009, "schema validation comes with the document tools"),

@@ -13,6 +13,8 @@ const STATELESS: &str = "2026-07-28";
 const LICENSE: &str = "debugger/license_info";
 const STACK: &str = "debugger/get_stack_trace";
 const AUDIT: &str = "debugger/get_comprehensive_audit";
+/// How many there are.
+const TOOLS: usize = 29;
 
 #[test]
 fn each_revision_is_agreed_on_as_asked_over_http() {
@@ -21,7 +23,7 @@ fn each_revision_is_agreed_on_as_asked_over_http() {
     for revision in WITH_HANDSHAKE {
         let mut session = Session::open(&server, &key, revision);
         let listed = session.ask("tools/list", json!({}));
-        assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 5, "{revision}: {listed}");
+        assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), TOOLS, "{revision}: {listed}");
         let called = session.call(LICENSE);
         assert_eq!(called["result"]["structuredContent"]["type"], "Community", "{revision}: {called}");
         // What belongs to later revisions stays out of answers to earlier ones.
@@ -90,7 +92,7 @@ fn the_stateless_revision_needs_no_handshake() {
     assert_eq!(result["capabilities"]["resources"], json!({ "subscribe": true, "listChanged": true }));
 
     let listed = stateless(&server, &key, "tools/list", json!({})).json();
-    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 5, "{listed}");
+    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), TOOLS, "{listed}");
     assert_eq!(listed["result"]["resultType"], "complete", "{listed}");
 
     let called = stateless(&server, &key, "tools/call", json!({ "name": LICENSE }));

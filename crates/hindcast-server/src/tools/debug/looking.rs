@@ -1,0 +1,544 @@
+//! Looking at what the program means: `get_stack_trace`, `get_variables`, `evaluate`, `get_threads`,
+//! `get_modules`, `autopsy`.
+
+use std::fmt::Write as _;
+
+use async_trait::async_trait;
+use hindcast_core::{
+    debug::{
+        Evaluation, Frame, Module, NumberFormat, Thread, ThreadId, ValueLimits, Variable, VariableQuery,
+        VariableScope,
+    },
+    identity::Scope,
+};
+use hindcast_services::{Failure, FailureKind, debug};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Desk, invalid, looks, one, text, thread};
+use crate::registry::{Answer, Call, Declaration, Tool};
+
+pub(super) struct GetStackTrace(pub(super) Desk);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StackTraceInput {
+    #[serde(default = "twenty")]
+    #[schemars(range(min = 1, max = 1000))]
+    max_frames: u32,
+    #[serde(default)]
+    thread_id: Option<u32>,
+    #[serde(default)]
+    all_threads: bool,
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+fn twenty() -> u32 {
+    20
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct StackTrace {
+    /// Of the thread that was asked for; innermost first
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    frames: Vec<Frame>,
+    /// Whose frames these are
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread_id: Option<ThreadId>,
+    /// Of all threads, where that was asked for
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    threads: Vec<ThreadStack>,
+    /// Whether there are frames beyond these
+    more: bool,
+    /// Why the stack could not be followed to its end
+    #[serde(skip_serializing_if = "Option::is_none")]
+    broken: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ThreadStack {
+    thread_id: ThreadId,
+    name: String,
+    frames: Vec<Frame>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    more: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    broken: Option<String>,
+}
+
+#[async_trait]
+impl Tool for GetStackTrace {
+    type Input = StackTraceInput;
+    type Output = StackTrace;
+
+    const DECLARATION: Declaration = looks(
+        "debugger/get_stack_trace",
+        "Stack trace",
+        "Get the current stack trace of the attached process",
+    );
+
+    async fn call(&self, call: &Call, input: StackTraceInput) -> Result<Answer<StackTrace>, Failure> {
+        if !(1..=1000).contains(&input.max_frames) {
+            return Err(invalid(format!("`max_frames` is {}, not between 1 and 1000", input.max_frames)));
+        }
+        let session = self.0.session(call, input.session_id.as_deref())?;
+        if input.all_threads {
+            return Ok(all_stacks(session.all_stacks(input.max_frames).await?));
+        }
+        let stack = session.stack(thread(input.thread_id), input.max_frames).await?;
+        let mut said = "Stack trace:".to_owned();
+        stack.frames.iter().for_each(|frame| text::frame(&mut said, frame));
+        how_it_ends(&mut said, stack.more, stack.broken.as_deref(), input.max_frames);
+        let content = StackTrace {
+            frames: stack.frames,
+            thread_id: Some(stack.thread),
+            threads: Vec::new(),
+            more: stack.more,
+            broken: stack.broken,
+        };
+        Ok(Answer { text: said, content })
+    }
+}
+
+fn all_stacks(stacks: Vec<(Thread, hindcast_core::debug::Stack)>) -> Answer<StackTrace> {
+    let mut said = "Stack trace:".to_owned();
+    let mut threads = Vec::new();
+    for (thread, stack) in stacks {
+        let _ = write!(said, "\nThread {} ({}):", thread.id, thread.name);
+        stack.frames.iter().for_each(|frame| text::frame(&mut said, frame));
+        how_it_ends(&mut said, stack.more, stack.broken.as_deref(), 0);
+        let (frames, more, broken) = (stack.frames, stack.more, stack.broken);
+        threads.push(ThreadStack { thread_id: thread.id, name: thread.name, frames, more, broken });
+    }
+    let more = threads.iter().any(|stack| stack.more);
+    Answer {
+        text: said,
+        content: StackTrace { frames: Vec::new(), thread_id: None, threads, more, broken: None },
+    }
+}
+
+fn how_it_ends(said: &mut String, more: bool, broken: Option<&str>, asked: u32) {
+    if more && asked > 0 {
+        let _ = write!(said, "\n… more frames: max_frames above {asked}");
+    } else if more {
+        said.push_str("\n… more frames");
+    }
+    if let Some(broken) = broken {
+        let _ = write!(said, "\nnote: the stack ends early: {broken}");
+    }
+}
+
+pub(super) struct GetVariables(pub(super) Desk);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VariablesInput {
+    #[serde(default)]
+    scope: VariableScope,
+    /// Only names containing this
+    #[serde(default)]
+    filter: Option<String>,
+    #[serde(default)]
+    frame: u32,
+    #[serde(default)]
+    thread_id: Option<u32>,
+    /// Levels of members
+    #[serde(default = "two")]
+    depth: u32,
+    #[serde(default)]
+    offset: u32,
+    #[serde(default = "fifty")]
+    limit: u32,
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+fn two() -> u32 {
+    2
+}
+
+fn three() -> u32 {
+    3
+}
+
+fn fifty() -> u32 {
+    50
+}
+
+/// Deeper than this nobody reads.
+const DEEPEST: u32 = 10;
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Variables {
+    /// Inner scopes first
+    #[schemars(with = "Vec<VariableInShort>")]
+    variables: Vec<Variable>,
+    /// How many there are in all
+    total: u32,
+    /// Pass it as `offset` to get the rest
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<u32>,
+}
+
+/// What the reference says of a variable, which holds variables itself.
+#[derive(Serialize, JsonSchema)]
+#[allow(dead_code, reason = "only its schema is used")]
+struct VariableInShort {
+    name: String,
+    #[serde(rename = "type")]
+    type_name: String,
+    value: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<hindcast_core::debug::ValueState>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    children: Option<Vec<serde_json::Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    child_count: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    truncated: Option<bool>,
+}
+
+#[async_trait]
+impl Tool for GetVariables {
+    type Input = VariablesInput;
+    type Output = Variables;
+
+    const DECLARATION: Declaration = looks(
+        "debugger/get_variables",
+        "Variables",
+        "Show variables of a frame with their members. Movements answer with the innermost locals already",
+    );
+
+    async fn call(&self, call: &Call, input: VariablesInput) -> Result<Answer<Variables>, Failure> {
+        if !(1..=1000).contains(&input.limit) {
+            return Err(invalid(format!("`limit` is {}, not between 1 and 1000", input.limit)));
+        }
+        let session = self.0.session(call, input.session_id.as_deref())?;
+        let query = VariableQuery {
+            frame: session.frame(thread(input.thread_id), input.frame)?,
+            scope: input.scope,
+            filter: input.filter.filter(|filter| !filter.is_empty()),
+            offset: input.offset,
+            limit: input.limit,
+            limits: ValueLimits { depth: input.depth.min(DEEPEST), ..ValueLimits::default() },
+        };
+        let page = session.variables(query).await?;
+        let mut said = match input.scope {
+            VariableScope::Local => "Local variables:",
+            VariableScope::Arguments => "Arguments:",
+            VariableScope::Global => "Global variables:",
+            VariableScope::Registers => "Registers:",
+        }
+        .to_owned();
+        page.variables.iter().for_each(|variable| text::variable(&mut said, variable, 2));
+        if page.variables.is_empty() {
+            said.push_str(" none");
+        }
+        let end = input.offset.saturating_add(u32::try_from(page.variables.len()).unwrap_or(u32::MAX));
+        let next_offset = Some(end).filter(|end| *end < page.total && !page.variables.is_empty());
+        if let Some(next) = next_offset {
+            let _ = write!(said, "\n… {} more: offset {next}", page.total - next);
+        }
+        Ok(Answer {
+            text: said,
+            content: Variables { variables: page.variables, total: page.total, next_offset },
+        })
+    }
+}
+
+pub(super) struct Evaluate(pub(super) Desk);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EvaluateInput {
+    /// As in the program's language: `a.b[2]`, `*p`, `x + 1`, `x = 5`
+    expression: String,
+    #[serde(default)]
+    frame: u32,
+    #[serde(default)]
+    thread_id: Option<u32>,
+    #[serde(default = "three")]
+    depth: u32,
+    #[serde(default)]
+    format: NumberFormat,
+    /// First member to show, for long arrays
+    #[serde(default)]
+    offset: u64,
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+/// A value with its parts.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(super) struct Value(Variable);
+
+impl JsonSchema for Value {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Value".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        VariableInShort::json_schema(generator)
+    }
+}
+
+#[async_trait]
+impl Tool for Evaluate {
+    type Input = EvaluateInput;
+    type Output = Value;
+
+    const DECLARATION: Declaration = looks(
+        "debugger/evaluate",
+        "Evaluate",
+        "Compute an expression in a frame. Runs no code of the program; assignments need `debug:write`",
+    );
+
+    async fn call(&self, call: &Call, input: EvaluateInput) -> Result<Answer<Value>, Failure> {
+        let may_write = call.caller.may(Some(Scope::DebugWrite));
+        if !may_write && assigns(&input.expression) {
+            let scope = Scope::DebugWrite;
+            let details = format!("an assignment in `debugger/evaluate` needs the scope `{scope}`");
+            return Err(Failure::new(FailureKind::PermissionDenied, details)
+                .hint(format!("use a key that has `{scope}`"))
+                .fact("required_scope", scope.name()));
+        }
+        let session = self.0.session(call, input.session_id.as_deref())?;
+        let limits =
+            ValueLimits { depth: input.depth.min(DEEPEST), offset: input.offset, ..ValueLimits::default() };
+        let evaluation = Evaluation {
+            expression: input.expression,
+            frame: session.frame(thread(input.thread_id), input.frame)?,
+            limits,
+            format: input.format,
+            may_write,
+        };
+        let value = session.evaluate(evaluation).await?;
+        let mut said = String::new();
+        text::variable(&mut said, &value, 0);
+        Ok(Answer { text: said.trim_start().to_owned(), content: Value(value) })
+    }
+}
+
+/// Whether an expression would change the program: an `=` that is no comparison, `++` or `--`.
+/// What is missed here the engine refuses.
+fn assigns(expression: &str) -> bool {
+    let mut quote = None;
+    let mut before = ' ';
+    let mut letters = expression.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let next = letters.peek().copied().unwrap_or(' ');
+        match (quote, letter) {
+            (Some(open), _) if letter == open && before != '\\' => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(letter),
+            (None, '=') if next == '=' => {
+                letters.next();
+            }
+            (None, '=') => {
+                // `<=`, `>=`, `!=` compare; `<<=` and `>>=` assign.
+                let shifts = expression.contains("<<=") || expression.contains(">>=");
+                if !matches!(before, '<' | '>' | '!') || shifts {
+                    return true;
+                }
+            }
+            (None, '+' | '-') if next == letter => return true,
+            (None, _) => {}
+        }
+        before = letter;
+    }
+    false
+}
+
+pub(super) struct GetThreads(pub(super) Desk);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PagedInput {
+    /// Only names containing this
+    #[serde(default)]
+    filter: Option<String>,
+    #[serde(default)]
+    offset: usize,
+    #[serde(default = "a_page")]
+    limit: usize,
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+fn a_page() -> usize {
+    50
+}
+
+impl PagedInput {
+    /// The page of what fits the filter, how many do, and where the next page begins.
+    fn page<T>(&self, all: Vec<T>, name: impl Fn(&T) -> String) -> (Vec<T>, usize, Option<usize>) {
+        let fits = |one: &T| self.filter.as_ref().is_none_or(|filter| name(one).contains(filter.as_str()));
+        let fitting: Vec<_> = all.into_iter().filter(fits).collect();
+        let total = fitting.len();
+        let limit = self.limit.clamp(1, 1000);
+        let page: Vec<_> = fitting.into_iter().skip(self.offset).take(limit).collect();
+        let end = self.offset.saturating_add(page.len());
+        (page, total, Some(end).filter(|end| *end < total && *end > self.offset))
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Threads {
+    threads: Vec<Thread>,
+    /// The one that stopped last
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current: Option<ThreadId>,
+    /// Whether the program has run since
+    stale: bool,
+    total: usize,
+    /// Pass it as `offset` to get the rest
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<usize>,
+}
+
+#[async_trait]
+impl Tool for GetThreads {
+    type Input = PagedInput;
+    type Output = Threads;
+
+    const DECLARATION: Declaration =
+        looks("debugger/get_threads", "Threads", "List threads and where each is");
+
+    async fn call(&self, call: &Call, input: PagedInput) -> Result<Answer<Threads>, Failure> {
+        let session = self.0.session(call, input.session_id.as_deref())?;
+        let view = session.threads().await?;
+        let (threads, total, next_offset) =
+            input.page(view.threads, |thread| format!("{} {}", thread.id, thread.name));
+        let mut said = if view.stale {
+            format!("Threads as of {} (the program is running):", view.captured_at)
+        } else {
+            "Threads:".to_owned()
+        };
+        for thread in &threads {
+            let mark = if view.current == Some(thread.id) { '*' } else { ' ' };
+            let place = thread.location.as_ref().map(text::place).unwrap_or_default();
+            let _ = write!(said, "\n{mark} {} {} {place}", thread.id, thread.name);
+        }
+        let content = Threads { threads, current: view.current, stale: view.stale, total, next_offset };
+        Ok(Answer { text: said, content })
+    }
+}
+
+pub(super) struct GetModules(pub(super) Desk);
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Modules {
+    modules: Vec<Module>,
+    total: usize,
+    /// Pass it as `offset` to get the rest
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<usize>,
+}
+
+#[async_trait]
+impl Tool for GetModules {
+    type Input = PagedInput;
+    type Output = Modules;
+
+    const DECLARATION: Declaration =
+        looks("debugger/get_modules", "Modules", "List loaded executables and libraries, and their symbols");
+
+    async fn call(&self, call: &Call, input: PagedInput) -> Result<Answer<Modules>, Failure> {
+        let session = self.0.session(call, input.session_id.as_deref())?;
+        let (modules, total, next_offset) =
+            input.page(session.modules().await?, |module| module.path.clone());
+        let mut said = "Modules:".to_owned();
+        for module in &modules {
+            let _ = write!(said, "\n  {} {} ({})", module.base, module.path, module.symbols);
+        }
+        Ok(Answer { text: said, content: Modules { modules, total, next_offset } })
+    }
+}
+
+pub(super) struct Autopsy(pub(super) Desk);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AutopsyInput {
+    #[serde(default = "ten")]
+    max_frames: u32,
+    /// Levels of members
+    #[serde(default = "one")]
+    depth: u32,
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+fn ten() -> u32 {
+    10
+}
+
+#[async_trait]
+impl Tool for Autopsy {
+    type Input = AutopsyInput;
+    type Output = debug::Autopsy;
+
+    const DECLARATION: Declaration = looks(
+        "debugger/autopsy",
+        "Autopsy",
+        "After a crash or panic: what happened, the failed access explained, stack with arguments and source, locals, registers, code",
+    );
+
+    async fn call(&self, call: &Call, input: AutopsyInput) -> Result<Answer<debug::Autopsy>, Failure> {
+        let session = self.0.session(call, input.session_id.as_deref())?;
+        let autopsy = session.autopsy(input.max_frames.clamp(1, 100), input.depth.min(DEEPEST)).await?;
+        let mut said = autopsy.summary.clone();
+        said.push_str("\nStack trace:");
+        for frame in &autopsy.frames {
+            let _ = write!(
+                said,
+                "\n#{:<2} {} {}({})",
+                frame.index, frame.address, frame.function, frame.arguments
+            );
+            if let (Some(file), Some(line)) = (&frame.file, frame.line) {
+                let _ = write!(said, " at {file}:{line}");
+            }
+            if let Some(line) = &frame.text {
+                let _ = write!(said, "\n      {line}");
+            }
+            for local in &frame.locals {
+                let _ = write!(said, "\n      {}: {} = {}", local.name, local.type_name, local.value);
+            }
+        }
+        if !autopsy.disassembly.is_empty() {
+            said.push_str("\nCode:");
+            for instruction in &autopsy.disassembly {
+                let mark = if instruction.current { '>' } else { ' ' };
+                let _ = write!(said, "\n{mark} {} {}", instruction.address, instruction.text);
+            }
+        }
+        if !autopsy.registers.is_empty() {
+            said.push_str("\nRegisters:");
+            for register in &autopsy.registers {
+                let _ = write!(said, " {}={}", register.name, register.value.as_deref().unwrap_or("?"));
+            }
+        }
+        text::notes(&mut said, &autopsy.notes);
+        Ok(Answer { text: said, content: autopsy })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assignments_are_told_from_comparisons() {
+        for changes in ["x = 5", "x=5", "a.b[2] = 1", "x += 1", "i++", "--i", "x <<= 2", "p->n = q == r"] {
+            assert!(assigns(changes), "{changes}");
+        }
+        for looks in ["x == 5", "x <= y", "x != 1 && y >= 2", "\"a=b\"", "s == 'x'", "x + -1", "a[i]", "'='"]
+        {
+            assert!(!assigns(looks), "{looks}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Moving: `continue`, `pause`, `wait`, `step_forward`, `run_to`.
+
+use async_trait::async_trait;
+use hindcast_core::debug::{Granularity, Movement, ThreadId};
+use hindcast_services::{
+    Failure,
+    debug::{Until, Viewport},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{
+    Desk, invalid, moved, moves, one, patience, places::Named, session::OnlySession, usual_wait, yes,
+};
+use crate::registry::{Answer, Call, Declaration, Tool};
+
+/// More steps than this are better made with a breakpoint.
+const MOST_STEPS: u32 = 100_000;
+
+pub(super) struct Continue(pub(super) Desk);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ContinueInput {
+    /// false: answer at once
+    #[serde(default = "yes")]
+    wait: bool,
+    /// Then it goes on and the answer is `running`; at most 55000
+    #[serde(default = "usual_wait")]
+    timeout_ms: u64,
+    #[serde(default)]
+    #[schemars(skip)]
+    thread_id: Option<u32>,
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+#[async_trait]
+impl Tool for Continue {
+    type Input = ContinueInput;
+    type Output = Viewport;
+
+    const DECLARATION: Declaration = moves(
+        "debugger/continue",
+        "Continue",
+        "Run until a breakpoint, crash, panic or exit. Answers why and where it stopped, source, locals, new output",
+    );
+
+    async fn call(&self, call: &Call, input: ContinueInput) -> Result<Answer<Viewport>, Failure> {
+        let session = self.0.session(call, input.session_id.as_deref())?;
+        let timeout = if input.wait { input.timeout_ms } else { 0 };
+        let mut view = session.travel(Movement::Continue, &patience(call, timeout)).await?;
+        if input.thread_id.is_some() {
+            view.notes.push("all threads run: one alone would wait for the others".into());
+        }
+        Ok(moved(view))
+    }
+}
+
+pub(super) struct Pause(pub(super) Desk);
+
+#[async_trait]
+impl Tool for Pause {
+    type Input = OnlySession;
+    type Output = Viewport;
+
+    const DECLARATION: Declaration =
+        moves("debugger/pause", "Pause", "Stop a running program where it is, to look at it");
+
+    async fn call(&self, call: &Call, input: OnlySession) -> Result<Answer<Viewport>, Failure> {
+        let session = self.0.session(call, input.session_id.as_deref())?;
+        Ok(moved(session.pause().await?))
+    }
+}
+
+pub(super) struct Wait(pub(super) Desk);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WaitInput {
+    /// At most 55000
+    #[serde(default = "usual_wait")]
+    timeout_ms: u64,
+    #[serde(default)]
+    until: WaitUntil,
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema, Default, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+enum WaitUntil {
+    #[default]
+    Stopped,
+    Output,
+    Exited,
+}
+
+#[async_trait]
+impl Tool for Wait {
+    type Input = WaitInput;
+    type Output = Viewport;
+
+    const DECLARATION: Declaration =
+        super::looks("debugger/wait", "Wait", "Wait until a running program stops, prints or exits");
+
+    async fn call(&self, call: &Call, input: WaitInput) -> Result<Answer<Viewport>, Failure> {
+        let session = self.0.session(call, input.session_id.as_deref())?;
+        let until = match input.until {
+            WaitUntil::Stopped => Until::Stopped,
+            WaitUntil::Output => Until::Output,
+            WaitUntil::Exited => Until::Exited,
+        };
+        Ok(moved(session.wait(until, &patience(call, input.timeout_ms)).await))
+    }
+}
+
+pub(super) struct StepForward(pub(super) Desk);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StepInput {
+    #[serde(default = "one")]
+    #[schemars(range(min = 1))]
+    count: u32,
+    /// line steps into calls, over does not, out leaves the function
+    #[serde(default)]
+    granularity: Granularity,
+    #[serde(default)]
+    thread_id: Option<u32>,
+    #[serde(default = "usual_wait")]
+    #[schemars(skip)]
+    timeout_ms: u64,
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+#[async_trait]
+impl Tool for StepForward {
+    type Input = StepInput;
+    type Output = Viewport;
+
+    const DECLARATION: Declaration =
+        moves("debugger/step_forward", "Step forward", "Step by instructions (default) or source lines");
+
+    async fn call(&self, call: &Call, input: StepInput) -> Result<Answer<Viewport>, Failure> {
+        if !(1..=MOST_STEPS).contains(&input.count) {
+            let details = format!("`count` is {}, not between 1 and {MOST_STEPS}", input.count);
+            return Err(invalid(details).hint("set a breakpoint and use `debugger/continue`"));
+        }
+        let session = self.0.session(call, input.session_id.as_deref())?;
+        let thread = session.frame(input.thread_id.map(ThreadId), 0)?.thread;
+        let movement = Movement::Step { thread, granularity: input.granularity, count: input.count };
+        Ok(moved(session.travel(movement, &patience(call, input.timeout_ms)).await?))
+    }
+}
+
+pub(super) struct RunTo(pub(super) Desk);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RunToInput {
+    #[serde(default)]
+    address: Option<String>,
+    #[serde(default)]
+    file: Option<String>,
+    #[serde(default)]
+    line: Option<u32>,
+    #[serde(default)]
+    function: Option<String>,
+    /// Text of a line of `file`
+    #[serde(default)]
+    statement: Option<String>,
+    #[serde(default = "usual_wait")]
+    timeout_ms: u64,
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+#[async_trait]
+impl Tool for RunTo {
+    type Input = RunToInput;
+    type Output = Viewport;
+
+    const DECLARATION: Declaration = moves(
+        "debugger/run_to",
+        "Run to a place",
+        "Continue until a place, named as in set_breakpoint, is reached",
+    );
+
+    async fn call(&self, call: &Call, input: RunToInput) -> Result<Answer<Viewport>, Failure> {
+        let named = Named {
+            address: input.address.as_deref(),
+            file: input.file.as_deref(),
+            line: input.line,
+            function: input.function.as_deref(),
+            statement: input.statement.as_deref(),
+        };
+        let place = named.place()?;
+        let session = self.0.session(call, input.session_id.as_deref())?;
+        let view = session.travel(Movement::RunTo(place), &patience(call, input.timeout_ms)).await?;
+        Ok(moved(view))
+    }
+}

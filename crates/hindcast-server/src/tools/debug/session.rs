@@ -1,0 +1,387 @@
+//! Beginning and ending: `launch`, `attach`, `disconnect`, `restart`, `status`.
+
+use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
+
+use async_trait::async_trait;
+use hindcast_core::debug::{HowBegun, Stdin, StopAtEntry};
+use hindcast_services::{
+    Failure,
+    debug::{LaunchOptions, Mask, Session, State, Viewport},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Desk, USUAL_WAIT, declaration, invalid, looks, moved, moves, noted, patience, text, usual_wait, yes,
+};
+use crate::{
+    debug_views::BreakpointView,
+    excerpt::excerpt,
+    registry::{Answer, Call, Declaration, Effects, Tool},
+};
+
+const NO_HISTORY: &str = "history is not part of this version: `record` has no effect";
+
+pub(super) struct Launch(pub(super) Desk);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LaunchInput {
+    /// Executable: path, or name in PATH
+    #[serde(default)]
+    program: Option<PathBuf>,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    cwd: Option<PathBuf>,
+    /// Added to the environment
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    /// true: in `main`; false: runs; "loader": first instruction
+    #[serde(default)]
+    #[schemars(schema_with = "stop_at_entry")]
+    stop_at_entry: Option<Entry>,
+    /// Text, or {"file": path}; else see write_input
+    #[serde(default)]
+    #[schemars(schema_with = "stdin")]
+    stdin: Option<Input>,
+    /// Open this core file instead of starting the program
+    #[serde(default)]
+    core: Option<PathBuf>,
+    /// Hide passwords, keys and tokens
+    #[serde(default = "yes")]
+    mask_secrets: bool,
+    /// Not in this version
+    #[serde(default)]
+    record: Option<bool>,
+    #[serde(default)]
+    #[schemars(skip)]
+    #[allow(dead_code, reason = "there is one engine, which finds the language by itself")]
+    language: Option<String>,
+    #[serde(default = "usual_wait")]
+    #[schemars(skip)]
+    timeout_ms: u64,
+    #[serde(default, rename = "session_id")]
+    #[schemars(skip)]
+    #[allow(dead_code, reason = "part of the contract of every tool; a launch begins a new session")]
+    session: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Entry {
+    Whether(bool),
+    Where(String),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Input {
+    Text(String),
+    File { file: PathBuf },
+}
+
+fn stop_at_entry(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "default": true })
+}
+
+fn stdin(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({})
+}
+
+impl LaunchInput {
+    fn options(self, program: PathBuf) -> Result<LaunchOptions, Failure> {
+        let stop_at_entry = match self.stop_at_entry {
+            None | Some(Entry::Whether(true)) => StopAtEntry::Main,
+            Some(Entry::Whether(false)) => StopAtEntry::No,
+            Some(Entry::Where(place)) => match place.as_str() {
+                "loader" => StopAtEntry::Loader,
+                "main" | "true" => StopAtEntry::Main,
+                "false" | "no" => StopAtEntry::No,
+                _ => return Err(invalid("`stop_at_entry` is true, false or \"loader\"")),
+            },
+        };
+        let stdin = match self.stdin {
+            None => Stdin::Terminal,
+            Some(Input::Text(text)) => Stdin::Text(text),
+            Some(Input::File { file }) => Stdin::File(file),
+        };
+        let Self { args, cwd, env, .. } = self;
+        Ok(LaunchOptions { program, args, cwd, env, stop_at_entry, stdin })
+    }
+}
+
+#[async_trait]
+impl Tool for Launch {
+    type Input = LaunchInput;
+    type Output = Viewport;
+
+    const DECLARATION: Declaration = moves(
+        "debugger/launch",
+        "Launch a program",
+        "Start a program under the debugger, or open a core file. It stops in `main`: set breakpoints, then continue",
+    );
+
+    fn target(input: &LaunchInput) -> Option<String> {
+        let named = input.core.as_ref().or(input.program.as_ref());
+        named.map(|path| excerpt(&path.display().to_string(), 200))
+    }
+
+    async fn call(&self, call: &Call, input: LaunchInput) -> Result<Answer<Viewport>, Failure> {
+        let Desk(debug) = &self.0;
+        let patience = patience(call, input.timeout_ms);
+        let mask = Mask::new(input.mask_secrets);
+        let recorded = input.record == Some(true);
+        let (session, mut view) = match (input.core.clone(), input.program.clone()) {
+            (Some(core), program) => debug.open_core(&call.caller, core, program, mask, &patience).await?,
+            (None, Some(program)) => {
+                let options = input.options(program)?;
+                debug.launch(&call.caller, options, mask, &patience).await?
+            }
+            (None, None) => {
+                return Err(invalid("`program` is missing").hint("give the path of an executable"));
+            }
+        };
+        noted(call, &session);
+        if recorded {
+            view.notes.push(NO_HISTORY.into());
+        }
+        Ok(begun(&session, view))
+    }
+}
+
+/// What a session that has just begun says.
+fn begun(session: &Session, view: Viewport) -> Answer<Viewport> {
+    let standing = session.standing();
+    let sentence = standing.target.map(|target| match target.how {
+        HowBegun::Launch => format!("Launched {} as process {}", target.name, target.pid),
+        HowBegun::Attach => format!("Successfully attached to process {}", target.pid),
+        HowBegun::Core => format!("Opened the core of {} (process {})", target.name, target.pid),
+    });
+    let mut answer = moved(view);
+    if let Some(sentence) = sentence {
+        answer.text = format!("{sentence}\n{}", answer.text);
+    }
+    answer
+}
+
+pub(super) struct Attach(pub(super) Desk);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AttachInput {
+    /// Process ID to attach to
+    #[schemars(range(min = 1))]
+    pid: u32,
+    /// Not in this version
+    #[serde(default)]
+    record: bool,
+    /// As in launch
+    #[serde(default = "yes")]
+    mask_secrets: bool,
+    #[serde(default, rename = "session_id")]
+    #[schemars(skip)]
+    #[allow(dead_code, reason = "part of the contract of every tool; attaching begins a new session")]
+    session: Option<String>,
+}
+
+#[async_trait]
+impl Tool for Attach {
+    type Input = AttachInput;
+    type Output = Viewport;
+
+    const DECLARATION: Declaration =
+        moves("debugger/attach", "Attach to a process", "Attach to a running process");
+
+    fn target(input: &AttachInput) -> Option<String> {
+        Some(format!("pid {}", input.pid))
+    }
+
+    async fn call(&self, call: &Call, input: AttachInput) -> Result<Answer<Viewport>, Failure> {
+        let Desk(debug) = &self.0;
+        let mask = Mask::new(input.mask_secrets);
+        let patience = patience(call, USUAL_WAIT);
+        let (session, mut view) = debug.attach(&call.caller, input.pid, mask, &patience).await?;
+        noted(call, &session);
+        if input.record {
+            view.notes.push(NO_HISTORY.into());
+        }
+        Ok(begun(&session, view))
+    }
+}
+
+pub(super) struct Disconnect(pub(super) Desk);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DisconnectInput {
+    /// Kill the program (default: if launched)
+    #[serde(default)]
+    terminate: Option<bool>,
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Disconnected {
+    /// The session that is gone
+    session_id: String,
+    /// The process it was about
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+}
+
+#[async_trait]
+impl Tool for Disconnect {
+    type Input = DisconnectInput;
+    type Output = Disconnected;
+
+    const DECLARATION: Declaration = declaration(
+        "debugger/disconnect",
+        "End the session",
+        "End the debug session",
+        hindcast_core::identity::Scope::DebugWrite,
+        Effects::Destructive { idempotent: false },
+    );
+
+    async fn call(&self, call: &Call, input: DisconnectInput) -> Result<Answer<Disconnected>, Failure> {
+        let Desk(debug) = &self.0;
+        let session = debug.disconnect(&call.caller, input.session_id.as_deref(), input.terminate).await?;
+        noted(call, &session);
+        let pid = session.standing().target.map(|target| target.pid);
+        let text = match pid {
+            Some(pid) => format!("Disconnected from process {pid}"),
+            None => "Disconnected".into(),
+        };
+        Ok(Answer { text, content: Disconnected { session_id: session.id().to_string(), pid } })
+    }
+}
+
+/// The input of tools that need to know no more than which session.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OnlySession {
+    #[serde(default)]
+    pub(super) session_id: Option<String>,
+}
+
+pub(super) struct Restart(pub(super) Desk);
+
+#[async_trait]
+impl Tool for Restart {
+    type Input = OnlySession;
+    type Output = Viewport;
+
+    const DECLARATION: Declaration = moves(
+        "debugger/restart",
+        "Restart the program",
+        "Launch the same program again with the same arguments and breakpoints",
+    );
+
+    async fn call(&self, call: &Call, input: OnlySession) -> Result<Answer<Viewport>, Failure> {
+        let session = self.0.session(call, input.session_id.as_deref())?;
+        let view = session.restart(&patience(call, USUAL_WAIT)).await?;
+        Ok(begun(&session, view))
+    }
+}
+
+pub(super) struct Status(pub(super) Desk);
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct StatusView {
+    /// The current one last
+    sessions: Vec<SessionStatus>,
+    /// Of the session that was asked for
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    breakpoints: Vec<BreakpointView>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct SessionStatus {
+    /// Pass it to name this session
+    session_id: String,
+    /// `running`, `paused` or `exited`
+    state: State,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<String>,
+    /// Why it stands, and where
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop: Option<String>,
+    /// Up to where `read_output` can read
+    output_end: u64,
+}
+
+impl SessionStatus {
+    fn of(session: &Session) -> Self {
+        let standing = session.standing();
+        let scene = standing.scene.filter(|_| standing.state != State::Running);
+        let stop = match (&standing.fault, scene) {
+            (Some(fault), _) => Some(fault.to_string()),
+            (None, Some(scene)) => {
+                let reason = serde_json::to_value(scene.stop.reason).unwrap_or_default();
+                let mut stop = reason.as_str().unwrap_or_default().to_owned();
+                if let Some(location) = &scene.location {
+                    let _ = write!(stop, " in {}", text::place(location));
+                }
+                if let Some(code) = scene.stop.exit_code {
+                    let _ = write!(stop, " with code {code}");
+                }
+                Some(stop)
+            }
+            (None, None) => None,
+        };
+        Self {
+            session_id: session.id().to_string(),
+            state: standing.state,
+            pid: standing.target.as_ref().map(|target| target.pid),
+            program: standing.target.map(|target| target.executable.clone()),
+            stop,
+            output_end: session.output_end(),
+        }
+    }
+}
+
+#[async_trait]
+impl Tool for Status {
+    type Input = OnlySession;
+    type Output = StatusView;
+
+    const DECLARATION: Declaration = looks(
+        "debugger/status",
+        "Status",
+        "List debug sessions with their states, and the breakpoints of the current one",
+    );
+
+    async fn call(&self, call: &Call, input: OnlySession) -> Result<Answer<StatusView>, Failure> {
+        let Desk(debug) = &self.0;
+        let sessions = debug.sessions(&call.caller);
+        if sessions.is_empty() && input.session_id.is_none() {
+            let text = "No debug session. Start one with debugger/launch or debugger/attach".into();
+            return Ok(Answer {
+                text,
+                content: StatusView { sessions: Vec::new(), breakpoints: Vec::new() },
+            });
+        }
+        let session = self.0.session(call, input.session_id.as_deref())?;
+        let all = session.breakpoints().await;
+        let sessions: Vec<_> = sessions.iter().map(|session| SessionStatus::of(session)).collect();
+        let mut text = String::new();
+        for one in &sessions {
+            let state = serde_json::to_value(one.state).unwrap_or_default();
+            let program = one.program.as_deref().unwrap_or("?");
+            let state = state.as_str().unwrap_or_default();
+            let _ =
+                writeln!(text, "session {}: {state}, {program} ({})", one.session_id, one.pid.unwrap_or(0));
+            if let Some(stop) = &one.stop {
+                let _ = writeln!(text, "  {stop}");
+            }
+        }
+        for breakpoint in all.iter() {
+            let _ = writeln!(text, "{}", super::breakpoints::in_a_line(breakpoint));
+        }
+        let breakpoints = all.iter().filter_map(BreakpointView::of).collect();
+        Ok(Answer { text: text.trim_end().into(), content: StatusView { sessions, breakpoints } })
+    }
+}

@@ -1,0 +1,165 @@
+//! What the debugger's answers say to a model. The contract's sentences come first.
+
+use std::{fmt::Write as _, path::Path};
+
+use hindcast_core::debug::{Frame, Location, StopReason, Variable};
+use hindcast_services::debug::{OutputView, State, Viewport};
+
+/// Values longer than this are cut in the text; the data has them whole.
+const LONGEST_VALUE: usize = 200;
+
+/// What a stop looks like: the sentence, source, locals, output, notes.
+pub(super) fn viewport(view: &Viewport) -> String {
+    let mut text = sentence(view);
+    if view.state == State::Paused
+        && let Some(location) = &view.location
+    {
+        let _ = write!(text, "\nin {}", place(location));
+    }
+    for frame in view.frames.iter().skip(1).take(4) {
+        let _ = write!(text, "\n#{} {}", frame.index, frame.function);
+        if let (Some(file), Some(line)) = (&frame.file, frame.line) {
+            let _ = write!(text, " at {}:{line}", file_name(file));
+        }
+    }
+    for line in &view.source {
+        let mark = if line.current { '>' } else { ' ' };
+        let stop = if line.breakpoint { '*' } else { ' ' };
+        let _ = write!(text, "\n{mark}{:>4}{stop}| {}", line.line, line.text);
+    }
+    if !view.locals.is_empty() {
+        text.push_str("\nLocal variables:");
+        for local in &view.locals {
+            let changed = if local.changed { " (changed)" } else { "" };
+            let value = cut(&local.value);
+            let _ = write!(text, "\n  {}: {} = {value}{changed}", local.name, local.type_name);
+        }
+    }
+    if let Some(printed) = &view.output {
+        output(&mut text, printed);
+    }
+    notes(&mut text, &view.notes);
+    text
+}
+
+/// Why it stands where it does, as the contract says it.
+fn sentence(view: &Viewport) -> String {
+    let Some(reason) = view.reason.filter(|_| view.state != State::Running) else {
+        return match view.state {
+            State::Running => format!("Running (session {})", view.session_id),
+            State::Paused => "Paused".into(),
+            State::Exited => with_detail("The session has ended".into(), view),
+        };
+    };
+    let address = view.location.as_ref().map(|location| location.address.to_string());
+    let address = address.unwrap_or_else(|| "unknown address".into());
+    let ids: Vec<_> = view.breakpoint_ids.iter().map(ToString::to_string).collect();
+    let ids = ids.join(", ");
+    match reason {
+        StopReason::Entry => with_detail(format!("Stopped at entry ({address})"), view),
+        StopReason::Breakpoint => with_detail(format!("Stopped at breakpoint {ids} ({address})"), view),
+        StopReason::Watchpoint => with_detail(format!("Stopped at watchpoint {ids} ({address})"), view),
+        StopReason::Step => match &view.instruction {
+            Some(instruction) => format!("Stepped to {address}\n  {instruction}"),
+            None => format!("Stepped to {address}"),
+        },
+        StopReason::Pause => format!("Paused at {address}"),
+        StopReason::Exception => {
+            let kind = view.exception.as_ref().map_or("exception", |raised| raised.exception_type.as_str());
+            let message = view.exception.as_ref().and_then(|raised| raised.message.as_deref());
+            let message = message.map(|message| format!(": {message}")).unwrap_or_default();
+            format!("Stopped at {kind} ({address}){message}")
+        }
+        StopReason::Signal => {
+            let signal = view.signal.as_deref().unwrap_or("a signal");
+            with_detail(format!("Stopped by {signal} ({address})"), view)
+        }
+        StopReason::Exit => match (view.exit_code, &view.signal) {
+            (Some(code), _) => format!("Exited with code {code}"),
+            (None, Some(signal)) => format!("Ended by {signal}"),
+            (None, None) => with_detail("Exited".into(), view),
+        },
+        StopReason::Goto | StopReason::HistoryStart | StopReason::Present => {
+            with_detail(format!("Stopped ({address})"), view)
+        }
+    }
+}
+
+fn with_detail(text: String, view: &Viewport) -> String {
+    match &view.detail {
+        Some(detail) => format!("{text}: {detail}"),
+        None => text,
+    }
+}
+
+/// `main at /src/a.c:4`, as far as it is known.
+pub(super) fn place(location: &Location) -> String {
+    let function = location.function.as_deref().or(location.module.as_deref()).unwrap_or("??");
+    match (&location.file, location.line) {
+        (Some(file), Some(line)) => format!("{function} at {file}:{line}"),
+        _ => function.to_owned(),
+    }
+}
+
+/// `#0  0x401000 main+0x20 at a.c:4`.
+pub(super) fn frame(text: &mut String, frame: &Frame) {
+    let location = &frame.location;
+    let function = location.function.as_deref().or(location.module.as_deref()).unwrap_or("??");
+    let _ = write!(text, "\n#{:<2} {} {function}", frame.index, location.address);
+    if let Some(offset) = frame.offset {
+        let _ = write!(text, "+{offset:#x}");
+    }
+    if let (Some(file), Some(line)) = (&location.file, location.line) {
+        let _ = write!(text, " at {}:{line}", file_name(file));
+    }
+    if frame.inlined {
+        text.push_str(" (inlined)");
+    }
+    if frame.signal {
+        text.push_str(" (signal handler called)");
+    }
+}
+
+fn file_name(file: &str) -> &str {
+    Path::new(file).file_name().and_then(|name| name.to_str()).unwrap_or(file)
+}
+
+/// `  count: i32 = 42`, with its parts below it.
+pub(super) fn variable(text: &mut String, variable: &Variable, indent: usize) {
+    use hindcast_core::debug::ValueState;
+    let value = match variable.state {
+        ValueState::Available => cut(&variable.value),
+        ValueState::OptimisedOut => "<optimised out>".into(),
+        ValueState::NotYetInitialised => format!("<not yet initialised> {}", cut(&variable.value)),
+        ValueState::Unreadable => "<unreadable>".into(),
+    };
+    let _ = write!(text, "\n{:indent$}{}: {} = {value}", "", variable.name, variable.type_name);
+    for child in &variable.children {
+        self::variable(text, child, indent + 2);
+    }
+    let shown = variable.children.len() as u64;
+    if let Some(count) = variable.child_count.filter(|count| shown > 0 && *count > shown) {
+        let _ = write!(text, "\n{:indent$}  … {} more", "", count - shown);
+    }
+}
+
+pub(super) fn output(text: &mut String, output: &OutputView) {
+    for (name, printed) in [("stdout", &output.stdout), ("stderr", &output.stderr), ("log", &output.log)] {
+        if !printed.is_empty() {
+            let _ = write!(text, "\n{name}:\n{}", printed.trim_end_matches('\n'));
+        }
+    }
+}
+
+pub(super) fn notes(text: &mut String, notes: &[String]) {
+    for note in notes {
+        let _ = write!(text, "\nnote: {note}");
+    }
+}
+
+fn cut(value: &str) -> String {
+    match value.char_indices().nth(LONGEST_VALUE) {
+        None => value.to_owned(),
+        Some((end, _)) => value[..end].to_owned() + "…",
+    }
+}

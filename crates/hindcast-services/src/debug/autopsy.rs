@@ -1,0 +1,266 @@
+//! One look at a program that crashed: what happened, where, and with which values.
+
+use std::collections::HashMap;
+
+use hindcast_core::debug::{
+    DebugBackend, Frame, FrameRef, Instruction, Place, RaisedException, RaisedSignal, Register, RegisterSet,
+    RuntimeAddr, StopReason, ThreadId, ValueLimits, VariableQuery, VariableScope,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{
+    fault::{self, Circumstances, FaultyAccess},
+    secrets::Mask,
+    session::Session,
+    source,
+    viewport::{self, LocalView, Scene},
+    worker::Need,
+};
+use crate::Failure;
+
+/// Frames of the caller's own code whose locals are shown.
+const FRAMES_WITH_LOCALS: usize = 3;
+const LOCALS_OF_A_FRAME: u32 = 12;
+/// So often on the inner part of a stack, a function calls itself without end.
+const RECURSION: usize = 20;
+const FRAMES_FOR_RECURSION: u32 = 60;
+
+/// What is known about the death of a program.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Autopsy {
+    /// What happened, in a sentence.
+    pub summary: String,
+    /// Why it stands still.
+    pub reason: StopReason,
+    /// The signal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<RaisedSignal>,
+    /// The panic or exception.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exception: Option<RaisedException>,
+    /// The memory access that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub access: Option<FaultyAccess>,
+    /// The thread it happened in.
+    pub thread_id: ThreadId,
+    /// Innermost first.
+    pub frames: Vec<AutopsyFrame>,
+    /// General registers of the innermost frame.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub registers: Vec<Register>,
+    /// Around the instruction that failed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub disassembly: Vec<Instruction>,
+    /// What could not be found out, or was cut.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// A frame with what it worked on.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AutopsyFrame {
+    /// 0 is the innermost.
+    pub index: u32,
+    /// Demangled; `??` where unknown.
+    pub function: String,
+    /// Where the source is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// From 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// The instruction.
+    pub address: RuntimeAddr,
+    /// The source line itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The arguments, as in `n=4, name="x"`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub arguments: String,
+    /// Locals, for the innermost frames of one's own code.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub locals: Vec<LocalView>,
+}
+
+impl Session {
+    /// All that helps to understand why the program stands where it does.
+    pub async fn autopsy(&self, max_frames: u32, depth: u32) -> Result<Autopsy, Failure> {
+        self.ask(Need::Standstill, move |core| {
+            let mask = core.mask;
+            let scene = core.standing.borrow().scene.clone();
+            let scene = scene.ok_or_else(super::failures::running)?;
+            examine(core.backend()?, &scene, max_frames, depth, mask)
+        })
+        .await
+    }
+}
+
+fn examine(
+    backend: &mut dyn DebugBackend,
+    scene: &Scene,
+    max_frames: u32,
+    depth: u32,
+    mask: Mask,
+) -> Result<Autopsy, Failure> {
+    let stop = &scene.stop;
+    let mut notes = Vec::new();
+    let stack = backend.stack(stop.thread, max_frames.max(FRAMES_FOR_RECURSION))?;
+    notes.extend(stack.broken.map(|broken| format!("the stack ends early: {broken}")));
+    if stack.more || stack.frames.len() > max_frames as usize {
+        notes.push("more frames: `debugger/get_stack_trace`".into());
+    }
+    let frame = FrameRef { thread: stop.thread, index: 0 };
+    let registers = match backend.raw_memory().map(|raw| raw.registers(frame, RegisterSet::General)) {
+        Some(Ok(registers)) => registers,
+        Some(Err(error)) => {
+            notes.push(format!("no registers: {error}"));
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
+    let here = stack.frames.first().map(|frame| frame.location.address);
+    let disassembly = here.map(|here| code_around(backend, here)).unwrap_or_default();
+    let access = stop
+        .signal
+        .as_ref()
+        .and_then(|signal| explain_access(backend, signal, here, &registers, &disassembly, &stack.frames));
+    let mut with_locals = 0;
+    let mut frames = Vec::new();
+    for frame in stack.frames.iter().take(max_frames as usize) {
+        let own = frame.location.file.as_deref().is_some_and(viewport::is_own_code);
+        let locals = own && with_locals < FRAMES_WITH_LOCALS;
+        with_locals += usize::from(locals);
+        frames.push(examine_frame(backend, stop.thread, frame, locals, depth, mask));
+    }
+    let summary = summarise(scene, access.as_ref(), &frames);
+    Ok(Autopsy {
+        summary,
+        reason: stop.reason,
+        signal: stop.signal.clone(),
+        exception: stop.exception.clone(),
+        access,
+        thread_id: stop.thread,
+        frames,
+        registers,
+        disassembly,
+        notes,
+    })
+}
+
+fn code_around(backend: &mut dyn DebugBackend, here: RuntimeAddr) -> Vec<Instruction> {
+    let code = backend.disassembly().and_then(|code| code.disassemble(&Place::Address(here), 3, 3).ok());
+    code.unwrap_or_default()
+}
+
+fn explain_access(
+    backend: &mut dyn DebugBackend,
+    signal: &RaisedSignal,
+    here: Option<RuntimeAddr>,
+    registers: &[Register],
+    disassembly: &[Instruction],
+    frames: &[Frame],
+) -> Option<FaultyAccess> {
+    let values: Vec<_> = registers
+        .iter()
+        .filter_map(|register| {
+            let value: RuntimeAddr = register.value.as_deref()?.parse().ok()?;
+            Some((register.name.clone(), value.0))
+        })
+        .collect();
+    let value = |name: &str| {
+        values.iter().find(|(register, _)| register == name).map(|(_, value)| RuntimeAddr(*value))
+    };
+    let regions = signal
+        .fault_address
+        .and_then(|address| backend.raw_memory().and_then(|raw| raw.regions_around(address).ok()))
+        .unwrap_or_default();
+    let instruction = disassembly.iter().find(|instruction| Some(instruction.address) == here);
+    let around = Circumstances {
+        instruction: instruction.map(|instruction| instruction.text.as_str()),
+        program_counter: value("rip").or(here),
+        stack_pointer: value("rsp"),
+        registers: &values,
+        regions: &regions,
+        recursion: recursion(frames),
+    };
+    fault::explain(signal, &around)
+}
+
+fn recursion(frames: &[Frame]) -> Option<(&str, usize)> {
+    let mut times: HashMap<&str, usize> = HashMap::new();
+    for function in frames.iter().filter_map(|frame| frame.location.function.as_deref()) {
+        *times.entry(function).or_default() += 1;
+    }
+    times.into_iter().max_by_key(|(_, times)| *times).filter(|(_, times)| *times >= RECURSION)
+}
+
+fn examine_frame(
+    backend: &mut dyn DebugBackend,
+    thread: ThreadId,
+    frame: &Frame,
+    with_locals: bool,
+    depth: u32,
+    mask: Mask,
+) -> AutopsyFrame {
+    let mut variables = |scope, limit| {
+        let query = VariableQuery {
+            frame: FrameRef { thread, index: frame.index },
+            scope,
+            filter: None,
+            offset: 0,
+            limit,
+            limits: ValueLimits { depth, children: 6, offset: 0, text: 80 },
+        };
+        let page = backend.variables(&query).map(|page| page.variables).unwrap_or_default();
+        page.into_iter().map(|variable| viewport::masked(variable, mask)).collect::<Vec<_>>()
+    };
+    let arguments: Vec<_> = variables(VariableScope::Arguments, 8)
+        .into_iter()
+        .map(|argument| format!("{}={}", argument.name, argument.value))
+        .collect();
+    let locals = if with_locals { variables(VariableScope::Local, LOCALS_OF_A_FRAME) } else { Vec::new() };
+    let file = frame.location.file.clone();
+    let on_disk = file.as_deref().and_then(|file| backend.source_file(file));
+    let text = on_disk.zip(frame.location.line).and_then(|(path, line)| {
+        source::lines_around(&path, line, 0).pop().map(|line| mask.text(line.text.trim()).into_owned())
+    });
+    AutopsyFrame {
+        index: frame.index,
+        function: frame.location.function.clone().unwrap_or_else(|| "??".into()),
+        file,
+        line: frame.location.line,
+        address: frame.location.address,
+        text,
+        arguments: arguments.join(", "),
+        locals,
+    }
+}
+
+fn summarise(scene: &Scene, access: Option<&FaultyAccess>, frames: &[AutopsyFrame]) -> String {
+    let stop = &scene.stop;
+    let what = match (&stop.exception, &stop.signal) {
+        (Some(exception), _) => {
+            let kind = if exception.unhandled { "unhandled " } else { "" };
+            let message = exception.message.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
+            format!("{kind}{}{message}", exception.exception_type)
+        }
+        (None, Some(signal)) => {
+            let cause = signal.cause.as_deref().map(|cause| format!(" ({cause})")).unwrap_or_default();
+            let access = access.map(|access| format!(": {}", access.explanation)).unwrap_or_default();
+            format!("{}{cause}{access}", signal.name)
+        }
+        (None, None) => {
+            let detail = stop.detail.as_deref().map(|detail| format!(" ({detail})")).unwrap_or_default();
+            format!("no crash: it stopped for another reason{detail}")
+        }
+    };
+    let own = |frame: &&AutopsyFrame| frame.file.as_deref().is_some_and(viewport::is_own_code);
+    match frames.iter().find(own).or(frames.first()) {
+        Some(AutopsyFrame { function, file: Some(file), line: Some(line), .. }) => {
+            format!("{what}, in `{function}` at {file}:{line}")
+        }
+        Some(frame) => format!("{what}, in `{}` at {}", frame.function, frame.address),
+        None => what,
+    }
+}

@@ -1,0 +1,67 @@
+//! Engine errors as failures that say what to do next.
+
+use hindcast_core::debug::DebugError;
+
+use crate::{Failure, FailureKind};
+
+impl From<DebugError> for Failure {
+    fn from(error: DebugError) -> Self {
+        let kind = match &error {
+            DebugError::ProcessNotFound(_) => FailureKind::ProcessNotFound,
+            DebugError::PermissionDenied(_) => FailureKind::PermissionDenied,
+            DebugError::Ended => FailureKind::NotAttached,
+            DebugError::BreakpointFailed(_) => FailureKind::BreakpointFailed,
+            DebugError::LaunchFailed(_)
+            | DebugError::BadFile(_)
+            | DebugError::NoSuchBreakpoint(_)
+            | DebugError::NoSuchThread(_)
+            | DebugError::NoSuchFrame { .. }
+            | DebugError::Expression(_)
+            | DebugError::Unreadable(_)
+            | DebugError::Unsupported(_) => FailureKind::InvalidInput,
+            DebugError::System(_) => FailureKind::Internal,
+        };
+        let text = error.to_string();
+        match text.split_once(" · hint: ") {
+            Some((details, hint)) => Self::new(kind, details).hint(hint),
+            None => Self::new(kind, text),
+        }
+    }
+}
+
+/// There is no debug session.
+pub(super) fn not_attached() -> Failure {
+    Failure::new(FailureKind::NotAttached, "no process is attached")
+        .hint("start a program with `debugger/launch`, or attach with `debugger/attach` and a `pid` first")
+}
+
+/// There is no session of that name.
+pub(super) fn no_such_session(id: &str) -> Failure {
+    let id: String = id.chars().take(40).collect();
+    Failure::new(FailureKind::NotAttached, format!("there is no debug session `{id}`"))
+        .hint("`debugger/status` lists the sessions; without `session_id` the current one is used; `debugger/attach` begins one")
+}
+
+/// What was asked needs a program that has not ended.
+pub(super) fn ended() -> Failure {
+    Failure::new(FailureKind::NotAttached, "the program has ended")
+        .hint("`debugger/restart` starts it again; `debugger/read_output` still shows what it printed")
+}
+
+/// What was asked needs a program that stands still.
+pub(super) fn running() -> Failure {
+    Failure::new(FailureKind::InvalidInput, "the program is running")
+        .hint("stop it with `debugger/pause`, or wait for it to stop with `debugger/wait`")
+}
+
+/// The engine's thread does not answer.
+pub(super) fn no_answer() -> Failure {
+    Failure::new(FailureKind::Internal, "the debug engine does not answer")
+        .hint("try again; if it stays, end the session with `debugger/disconnect`")
+}
+
+/// This engine does not see machine code or memory.
+pub(super) fn not_seen(what: &str) -> Failure {
+    Failure::new(FailureKind::InvalidInput, format!("this kind of session does not show {what}"))
+        .hint("use `debugger/get_variables` and `debugger/evaluate`")
+}

@@ -1,0 +1,279 @@
+//! Looking at a program that stands still, and the little that can be done while it runs.
+
+use std::sync::Arc;
+
+use hindcast_core::{
+    Timestamp,
+    debug::{
+        Breakpoint, BreakpointChange, BreakpointId, CompletionKind, Evaluation, FrameRef, Instruction,
+        MemoryBlock, Module, NumberFormat, Place, Register, RegisterSet, Stack, Thread, ThreadId, Trigger,
+        ValueLimits, Variable, VariablePage, VariableQuery,
+    },
+};
+
+use super::{failures, session::Session, source, viewport::State, worker::Need};
+use crate::{Failure, FailureKind};
+
+/// Threads, and whether they are still so.
+#[derive(Debug, Clone)]
+pub struct ThreadsView {
+    /// All of them.
+    pub threads: Vec<Thread>,
+    /// The one that stopped last.
+    pub current: Option<ThreadId>,
+    /// Whether the program has run since.
+    pub stale: bool,
+    /// When they were looked at.
+    pub captured_at: Timestamp,
+}
+
+impl Session {
+    /// The stack of one thread; of the current one where none is named.
+    pub async fn stack(&self, thread: Option<ThreadId>, max_frames: u32) -> Result<Stack, Failure> {
+        let thread = self.looked_at(thread)?;
+        self.ask(Need::Standstill, move |core| Ok(core.backend()?.stack(thread, max_frames)?)).await
+    }
+
+    /// The stacks of all threads.
+    pub async fn all_stacks(&self, max_frames: u32) -> Result<Vec<(Thread, Stack)>, Failure> {
+        self.ask(Need::Standstill, move |core| {
+            let backend = core.backend()?;
+            let threads = backend.threads()?;
+            let mut stacks = Vec::with_capacity(threads.len());
+            for thread in threads {
+                let stack = backend.stack(thread.id, max_frames).unwrap_or_else(|error| Stack {
+                    thread: thread.id,
+                    frames: Vec::new(),
+                    more: false,
+                    broken: Some(error.to_string()),
+                });
+                stacks.push((thread, stack));
+            }
+            Ok(stacks)
+        })
+        .await
+    }
+
+    /// The frame of that number of a thread.
+    pub fn frame(&self, thread: Option<ThreadId>, index: u32) -> Result<FrameRef, Failure> {
+        Ok(FrameRef { thread: self.looked_at(thread)?, index })
+    }
+
+    /// Variables, without secrets.
+    pub async fn variables(&self, query: VariableQuery) -> Result<VariablePage, Failure> {
+        self.ask(Need::Standstill, move |core| {
+            let mask = core.mask;
+            let mut page = core.backend()?.variables(&query)?;
+            page.variables.iter_mut().for_each(|variable| mask.variable(variable));
+            Ok(page)
+        })
+        .await
+    }
+
+    /// The value of an expression, without secrets.
+    pub async fn evaluate(&self, evaluation: Evaluation) -> Result<Variable, Failure> {
+        self.ask(Need::Standstill, move |core| {
+            let mask = core.mask;
+            let mut value = core.backend()?.evaluate(&evaluation)?;
+            // The expression's own words are what the value is called.
+            if value.name.is_empty() {
+                value.name.clone_from(&evaluation.expression);
+            }
+            mask.variable(&mut value);
+            Ok(value)
+        })
+        .await
+    }
+
+    /// Bytes at an address, or at where the value of an expression points to or is.
+    pub async fn memory(&self, place: MemoryPlace, size: usize) -> Result<MemoryBlock, Failure> {
+        self.ask(Need::Standstill, move |core| {
+            let address = match place {
+                MemoryPlace::Address(address) => address,
+                MemoryPlace::Expression(expression, frame) => {
+                    let evaluation = Evaluation {
+                        expression,
+                        frame,
+                        limits: ValueLimits { depth: 0, ..ValueLimits::default() },
+                        format: NumberFormat::Auto,
+                        may_write: false,
+                    };
+                    let value = core.backend()?.evaluate(&evaluation)?;
+                    let pointer = value.value.split_whitespace().next().filter(|word| word.starts_with("0x"));
+                    let pointer = pointer.and_then(|word| word.parse().ok());
+                    pointer.or(value.address).ok_or_else(|| {
+                        Failure::new(FailureKind::InvalidInput, "the expression has no address")
+                            .hint("give an `address` such as `0x7ffe1000`, or `&expression`")
+                    })?
+                }
+            };
+            let memory = core.backend()?.raw_memory().ok_or_else(|| failures::not_seen("memory"))?;
+            Ok(memory.read(address, size)?)
+        })
+        .await
+    }
+
+    /// Instructions around a place; around the current one where none is named.
+    pub async fn disassemble(
+        &self,
+        place: Option<Place>,
+        before: usize,
+        count: usize,
+    ) -> Result<Vec<Instruction>, Failure> {
+        let thread = self.looked_at(None)?;
+        self.ask(Need::Standstill, move |core| {
+            let backend = core.backend()?;
+            let place = match place {
+                Some(place) => place,
+                None => {
+                    let frame = backend.stack(thread, 1)?.frames.into_iter().next();
+                    Place::Address(frame.ok_or_else(failures::ended)?.location.address)
+                }
+            };
+            let code = backend.disassembly().ok_or_else(|| failures::not_seen("machine code"))?;
+            Ok(code.disassemble(&place, before, count)?)
+        })
+        .await
+    }
+
+    /// Registers of a frame.
+    pub async fn registers(&self, frame: FrameRef, set: RegisterSet) -> Result<Vec<Register>, Failure> {
+        self.ask(Need::Standstill, move |core| {
+            let memory = core.backend()?.raw_memory().ok_or_else(|| failures::not_seen("registers"))?;
+            Ok(memory.registers(frame, set)?)
+        })
+        .await
+    }
+
+    /// The threads: as they are while the program stands still, else as they last were.
+    pub async fn threads(&self) -> Result<ThreadsView, Failure> {
+        let standing = self.standing();
+        let current = standing.scene.as_ref().map(|scene| scene.stop.thread);
+        let (captured, stale) = match standing.threads {
+            Some(captured) if standing.state == State::Running => (captured, true),
+            _ => (self.ask(Need::Anything, super::worker::Core::capture_threads).await?, false),
+        };
+        // Between the question and the answer the program may have gone on.
+        let stale = stale || self.standing.borrow().state == State::Running;
+        Ok(ThreadsView { threads: captured.threads.clone(), current, stale, captured_at: captured.at })
+    }
+
+    /// What is loaded.
+    pub async fn modules(&self) -> Result<Vec<Module>, Failure> {
+        self.ask(Need::Anything, |core| Ok(core.backend()?.modules()?)).await
+    }
+
+    /// Adds a breakpoint, also while the program runs.
+    pub async fn add_breakpoint(&self, trigger: Trigger) -> Result<Breakpoint, Failure> {
+        self.change(move |backend| backend.add_breakpoint(trigger)).await
+    }
+
+    /// Changes a breakpoint, also while the program runs.
+    pub async fn change_breakpoint(
+        &self,
+        id: BreakpointId,
+        change: BreakpointChange,
+    ) -> Result<Breakpoint, Failure> {
+        self.change(move |backend| backend.change_breakpoint(id, change)).await
+    }
+
+    /// Removes breakpoints, also while the program runs: one, or all. Returns those that are gone.
+    pub async fn remove_breakpoints(&self, id: Option<BreakpointId>) -> Result<Vec<BreakpointId>, Failure> {
+        self.change(move |backend| {
+            let gone = match id {
+                Some(id) => vec![id],
+                None => backend.breakpoints().iter().map(|breakpoint| breakpoint.id).collect(),
+            };
+            gone.into_iter().map(|id| backend.remove_breakpoint(id).map(|()| id)).collect()
+        })
+        .await
+    }
+
+    async fn change<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(
+            &mut dyn hindcast_core::debug::DebugBackend,
+        ) -> Result<T, hindcast_core::debug::DebugError>
+        + Send
+        + 'static,
+    ) -> Result<T, Failure> {
+        self.ask(Need::Anything, move |core| {
+            let changed = change(core.backend()?);
+            core.refresh_breakpoints();
+            Ok(changed?)
+        })
+        .await
+    }
+
+    /// Writes to the program's input.
+    pub async fn write_input(&self, text: String, eof: bool) -> Result<(), Failure> {
+        self.ask(Need::Anything, move |core| Ok(core.backend()?.write_input(text.as_bytes(), eof)?)).await
+    }
+
+    /// The text of a source file that the symbols name, without secrets.
+    pub async fn source(&self, path: &str) -> Result<String, Failure> {
+        let not_served =
+            |message: String, hint: &str| Err(Failure::new(FailureKind::SourceNotServed, message).hint(hint));
+        let shown: String = path.chars().take(400).collect();
+        let unnamed = || {
+            not_served(
+                format!("File path '{shown}' is not referenced in any loaded PDB symbols"),
+                "only source files that the program's debug information names are served, under exactly that path",
+            )
+        };
+        let climbs = path.split('/').any(|part| part == ".." || part == ".");
+        if climbs || path.contains('\0') {
+            return unnamed();
+        }
+        let named = path.to_owned();
+        let found = self.ask(Need::Anything, move |core| Ok(core.backend()?.source_file(&named))).await?;
+        let Some(on_disk) = found else { return unnamed() };
+        match tokio::task::spawn_blocking(move || source::whole_file(&on_disk)).await {
+            Ok(Ok(text)) => Ok(self.mask().text(&text).into_owned()),
+            Ok(Err(source::NotServed::Missing)) => not_served(
+                format!("Source file '{shown}' referenced in PDB but not found on disk"),
+                "debug on the machine that has the sources, or build again where they are now",
+            ),
+            Ok(Err(source::NotServed::TooLong)) => not_served(
+                format!("Source file '{shown}' is longer than this server reads"),
+                "the viewport of a stop shows the lines around it",
+            ),
+            Ok(Err(source::NotServed::Elsewhere)) | Err(_) => unnamed(),
+        }
+    }
+
+    /// Names that begin with `prefix`; none where the session cannot tell.
+    pub async fn complete(&self, kind: CompletionKind, prefix: &str) -> Vec<String> {
+        let prefix = prefix.to_owned();
+        let found = self.ask(Need::Anything, move |core| Ok(core.backend()?.complete(kind, &prefix, 100)));
+        found.await.unwrap_or_default()
+    }
+
+    /// The thread to look at, where the program has not ended.
+    fn looked_at(&self, thread: Option<ThreadId>) -> Result<ThreadId, Failure> {
+        self.check(Need::Standstill)?;
+        self.thread(thread)
+    }
+
+    /// The breakpoints with their counts as they are now; as they last were once the program ended.
+    pub async fn breakpoints(&self) -> Arc<Vec<Breakpoint>> {
+        if self.standing.borrow().state == State::Running {
+            // Where that fails, what was last known is the answer.
+            let refreshed = self.ask(Need::Anything, |core| {
+                core.refresh_breakpoints();
+                Ok(())
+            });
+            let _ = refreshed.await;
+        }
+        self.standing.borrow().breakpoints.clone()
+    }
+}
+
+/// Where bytes are.
+#[derive(Debug, Clone)]
+pub enum MemoryPlace {
+    /// Here.
+    Address(hindcast_core::debug::RuntimeAddr),
+    /// Where this points to, or is.
+    Expression(String, FrameRef),
+}

@@ -1,0 +1,373 @@
+//! A debug session as the tools see it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc::Sender,
+    },
+    time::Duration,
+};
+
+use hindcast_core::{
+    debug::{Ending, Movement, OutputLog, OutputStream, ThreadId},
+    progress::Progress,
+};
+use tokio::{
+    sync::{oneshot, watch},
+    time::Instant,
+};
+
+use super::{
+    failures,
+    secrets::Mask,
+    viewport::{OutputView, State, Viewport},
+    worker::{Bell, Command, Core, Need, Standing},
+};
+use crate::{Failure, FailureKind};
+
+/// An engine that has not answered after this long will not.
+const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+/// How often a running program is interrupted again: an interrupt that comes while nothing moves yet
+/// has no effect.
+const RING_AGAIN: Duration = Duration::from_millis(20);
+/// How often cancelling and output are looked at while waiting.
+const LOOK_AGAIN: Duration = Duration::from_millis(25);
+/// The longest that one call waits: requests may take 60 s.
+const LONGEST_WAIT: Duration = Duration::from_secs(55);
+/// How much new output an answer shows; the rest is read with a tool of its own.
+const OUTPUT_SHOWN: u64 = 1500;
+
+/// How long a call waits for the program.
+#[derive(Clone)]
+pub struct Patience {
+    timeout: Duration,
+    progress: Arc<dyn Progress>,
+}
+
+impl Patience {
+    /// At most this long, and no longer than a request may take; ends early when the caller cancels.
+    pub fn new(timeout_ms: u64, progress: Arc<dyn Progress>) -> Self {
+        Self { timeout: Duration::from_millis(timeout_ms).min(LONGEST_WAIT), progress }
+    }
+}
+
+/// What to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// The program stands still or has ended.
+    Stopped,
+    /// It has printed something, or no longer runs.
+    Output,
+    /// It has ended.
+    Exited,
+}
+
+/// One debug session. The program, its engine and its thread end with it.
+pub struct Session {
+    pub(super) id: Arc<str>,
+    pub(super) commands: Sender<Command>,
+    pub(super) bell: Bell,
+    pub(super) standing: watch::Receiver<Standing>,
+    pub(super) output: Arc<OutputLog>,
+    /// Up to where output was shown.
+    pub(super) seen: AtomicU64,
+    pub(super) mask: Mask,
+}
+
+impl Session {
+    /// Its name.
+    pub fn id(&self) -> &Arc<str> {
+        &self.id
+    }
+
+    /// How it stands.
+    pub fn standing(&self) -> Standing {
+        self.standing.borrow().clone()
+    }
+
+    /// Takes secrets out, as its owner wants it.
+    pub fn mask(&self) -> Mask {
+        self.mask
+    }
+
+    /// Moves, and waits for the stop as long as there is patience. The program goes on after that.
+    pub async fn travel(&self, movement: Movement, patience: &Patience) -> Result<Viewport, Failure> {
+        let moves = self.depart(movement).await?;
+        self.arrive(moves, patience).await
+    }
+
+    /// Starts a movement, and does not wait for its end.
+    pub async fn depart(&self, movement: Movement) -> Result<u64, Failure> {
+        self.check(Need::Standstill)?;
+        let (begun, answer) = oneshot::channel();
+        self.send(Command::Move { movement, begun })?;
+        self.answer(answer).await?
+    }
+
+    /// Waits for the end of that movement.
+    pub(super) async fn arrive(&self, moves: u64, patience: &Patience) -> Result<Viewport, Failure> {
+        let arrived = |standing: &Standing| standing.moves > moves || standing.state != State::Running;
+        self.wait_while(patience, |standing| !arrived(standing)).await;
+        match &self.standing.borrow().problem {
+            Some((failed, failure)) if *failed == moves => return Err(failure.clone()),
+            _ => {}
+        }
+        Ok(self.viewport())
+    }
+
+    /// Waits for what happens next. Whether it did is in the viewport.
+    pub async fn wait(&self, until: Until, patience: &Patience) -> Viewport {
+        let seen = self.seen.load(Ordering::Relaxed);
+        self.wait_while(patience, |standing| match until {
+            // A program that stands still will not end by itself either.
+            Until::Stopped | Until::Exited => standing.state == State::Running,
+            Until::Output => standing.state == State::Running && self.output.end() <= seen,
+        })
+        .await;
+        self.viewport()
+    }
+
+    async fn wait_while(&self, patience: &Patience, more: impl Fn(&Standing) -> bool) {
+        let mut standing = self.standing.clone();
+        let started = Instant::now();
+        let total = Some(patience.timeout.as_secs()).filter(|seconds| *seconds > 0);
+        loop {
+            if !more(&standing.borrow_and_update()) {
+                return;
+            }
+            let waited = started.elapsed();
+            if waited >= patience.timeout || patience.progress.cancelled() {
+                return;
+            }
+            if waited.as_secs() > 0 {
+                patience.progress.report(waited.as_secs(), total, "the program runs");
+            }
+            let pause = LOOK_AGAIN.min(patience.timeout.saturating_sub(waited));
+            // An error says that the session is gone: nothing will change any more.
+            if let Ok(Err(_)) = tokio::time::timeout(pause, standing.changed()).await {
+                return;
+            }
+        }
+    }
+
+    /// Stops the program where it is.
+    pub async fn pause(&self) -> Result<Viewport, Failure> {
+        if self.standing.borrow().state == State::Exited {
+            return Err(self.why_ended());
+        }
+        let (done, answer) = oneshot::channel();
+        self.send(Command::Pause { done })?;
+        self.answer(answer).await??;
+        Ok(self.viewport())
+    }
+
+    /// Starts the program again, with the same arguments and breakpoints.
+    pub async fn restart(&self, patience: &Patience) -> Result<Viewport, Failure> {
+        let (done, answer) = oneshot::channel();
+        self.send(Command::Restart { done })?;
+        let restarted = self.answer(answer).await??;
+        let mut viewport = self.arrive(restarted.moves, patience).await?;
+        viewport.notes.extend(restarted.notes);
+        Ok(viewport)
+    }
+
+    /// Ends it. What was launched is killed and what was attached to goes on, unless said otherwise.
+    pub(super) async fn end(&self, ending: Option<Ending>) -> Result<(), Failure> {
+        let (done, answer) = oneshot::channel();
+        if self.send(Command::End { ending, done }).is_err() {
+            // Its thread is gone already, and all else with it.
+            return Ok(());
+        }
+        match self.answer(answer).await {
+            Ok(ended) => ended,
+            Err(failure) if failure.kind == FailureKind::Internal => Err(failure),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Has `work` done on the session's own thread; a running program is stopped for a moment.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        need: Need,
+        work: impl FnOnce(&mut Core) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.check(need)?;
+        let (reply, answer) = oneshot::channel();
+        let work = Box::new(move |core: Result<&mut Core, Failure>| drop(reply.send(core.and_then(work))));
+        self.send(Command::Ask { need, work })?;
+        self.answer(answer).await?
+    }
+
+    /// The thread that is looked at where none is named.
+    pub(super) fn thread(&self, named: Option<ThreadId>) -> Result<ThreadId, Failure> {
+        let current = self.standing.borrow().scene.as_ref().map(|scene| scene.stop.thread);
+        named.or(current).ok_or_else(failures::running)
+    }
+
+    pub(super) fn check(&self, need: Need) -> Result<(), Failure> {
+        match self.standing.borrow().state {
+            State::Exited => Err(self.why_ended()),
+            State::Running if need == Need::Standstill => Err(failures::running()),
+            State::Running | State::Paused => Ok(()),
+        }
+    }
+
+    /// Why there is nothing to look at any more.
+    fn why_ended(&self) -> Failure {
+        let standing = self.standing.borrow();
+        if let Some(fault) = &standing.fault {
+            return Failure::new(FailureKind::NotAttached, format!("the session has ended: {fault}"))
+                .hint("begin again with `debugger/launch`; the server's log has the details");
+        }
+        let ending = standing.scene.as_ref().map(|scene| &scene.stop);
+        let mut failure = failures::ended();
+        if let Some(code) = ending.and_then(|stop| stop.exit_code) {
+            failure.details = format!("the program has ended with exit code {code}");
+        } else if let Some(signal) = ending.and_then(|stop| stop.signal.as_ref()) {
+            failure.details = format!("the program was ended by {}", signal.name);
+        }
+        failure
+    }
+
+    fn send(&self, command: Command) -> Result<(), Failure> {
+        self.commands.send(command).map_err(|_| self.why_ended())
+    }
+
+    async fn answer<T>(&self, mut answer: oneshot::Receiver<T>) -> Result<T, Failure> {
+        let deadline = Instant::now() + ANSWER_WITHIN;
+        loop {
+            if self.standing.borrow().state == State::Running {
+                self.bell.ring();
+            }
+            match tokio::time::timeout(RING_AGAIN, &mut answer).await {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(_)) => return Err(self.why_ended()),
+                Err(_) if Instant::now() >= deadline => return Err(failures::no_answer()),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// How it stands now, and what was printed since the last answer.
+    pub fn viewport(&self) -> Viewport {
+        let standing = self.standing();
+        let scene = standing.scene.filter(|_| standing.state != State::Running);
+        let stop = scene.as_ref().map(|scene| &scene.stop);
+        let mut viewport = Viewport {
+            session_id: self.id.to_string(),
+            state: standing.state,
+            reason: stop.map(|stop| stop.reason),
+            detail: stop.and_then(|stop| stop.detail.clone()),
+            exit_code: stop.and_then(|stop| stop.exit_code),
+            signal: stop.and_then(|stop| stop.signal.as_ref()).map(|signal| signal.name.clone()),
+            exception: stop.and_then(|stop| stop.exception.clone()),
+            breakpoint_ids: stop.map(|stop| stop.breakpoints.clone()).unwrap_or_default(),
+            thread_id: stop.map(|stop| stop.thread),
+            location: scene.as_ref().and_then(|scene| scene.location.clone()),
+            instruction: scene
+                .as_ref()
+                .and_then(|scene| scene.instruction.as_ref())
+                .map(|instruction| instruction.text.clone()),
+            frames: scene.as_ref().map(|scene| scene.frames.clone()).unwrap_or_default(),
+            locals: scene.as_ref().map(|scene| scene.locals.clone()).unwrap_or_default(),
+            source: scene.as_ref().map(|scene| scene.source.clone()).unwrap_or_default(),
+            output: None,
+            notes: scene.as_ref().map(|scene| scene.notes.clone()).unwrap_or_default(),
+            next: Vec::new(),
+        };
+        if let Some(fault) = &standing.fault {
+            viewport.detail = Some(fault.to_string());
+        }
+        self.add_output(&mut viewport);
+        viewport.next = next_calls(&viewport);
+        viewport
+    }
+
+    fn add_output(&self, viewport: &mut Viewport) {
+        let end = self.output.end();
+        let since = self.seen.swap(end, Ordering::Relaxed).min(end);
+        if since == end {
+            return;
+        }
+        // The newest tells most: why it stopped, what it waits for.
+        let from = since.max(end.saturating_sub(OUTPUT_SHOWN));
+        let chunk = self.output.read(from, usize::MAX, None);
+        let mut output = OutputView::of(&chunk, self.mask);
+        let dropped = chunk.dropped + (from - since);
+        output.dropped_bytes = Some(dropped).filter(|dropped| *dropped > 0);
+        if dropped > 0 {
+            viewport.notes.push(format!(
+                "{dropped} earlier bytes of output: `debugger/read_output` with since {since}"
+            ));
+        }
+        viewport.output = Some(output);
+    }
+
+    /// Up to where output can be read.
+    pub fn output_end(&self) -> u64 {
+        self.output.end()
+    }
+
+    /// What was printed since a cursor, and where to go on; the last `limit` bytes where there is none.
+    pub fn read_output(&self, since: Option<u64>, limit: usize, only: Option<OutputStream>) -> OutputPage {
+        let end = self.output.end();
+        let since = since.unwrap_or_else(|| end.saturating_sub(limit as u64));
+        let chunk = self.output.read(since, limit, only);
+        self.seen.fetch_max(chunk.next, Ordering::Relaxed);
+        OutputPage {
+            state: self.standing.borrow().state,
+            output: OutputView::of(&chunk, self.mask),
+            next: chunk.next,
+            more: chunk.more,
+        }
+    }
+}
+
+impl Drop for Session {
+    /// For sessions that nobody ended: their thread must not go on for ever.
+    fn drop(&mut self) {
+        let (done, _) = oneshot::channel();
+        if self.commands.send(Command::End { ending: None, done }).is_err() {
+            return;
+        }
+        let (bell, standing) = (self.bell.clone(), self.standing.clone());
+        let ring = move || {
+            for _ in 0..250 {
+                bell.ring();
+                std::thread::sleep(RING_AGAIN);
+                if standing.has_changed().is_err() {
+                    return;
+                }
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("debug session's end".into()).spawn(ring) {
+            tracing::warn!(%error, "a debug session may go on for a while");
+        }
+    }
+}
+
+/// A piece of what a program printed.
+#[derive(Debug, Clone)]
+pub struct OutputPage {
+    /// Whether there can be more to come.
+    pub state: State,
+    /// What was printed.
+    pub output: OutputView,
+    /// Where to go on.
+    pub next: u64,
+    /// Whether there is more already.
+    pub more: bool,
+}
+
+fn next_calls(viewport: &Viewport) -> Vec<String> {
+    use hindcast_core::debug::StopReason;
+    let calls: &[&str] = match (viewport.state, viewport.reason) {
+        (State::Running, _) => &["debugger/wait", "debugger/pause"],
+        (State::Exited, _) => &["debugger/restart"],
+        (State::Paused, Some(StopReason::Signal | StopReason::Exception)) => &["debugger/autopsy"],
+        (State::Paused, Some(StopReason::Entry)) => &["debugger/set_breakpoint", "debugger/continue"],
+        (State::Paused, _) => &[],
+    };
+    calls.iter().map(ToString::to_string).collect()
+}

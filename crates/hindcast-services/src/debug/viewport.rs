@@ -1,0 +1,409 @@
+//! What a caller sees after every movement: why it stopped, where, and what is around there.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    path::Path,
+};
+
+use hindcast_core::debug::{
+    Breakpoint, BreakpointId, DebugBackend, Frame, FrameRef, Instruction, Location, OutputChunk,
+    OutputStream, Place, RaisedException, RuntimeAddr, Stop, StopReason, ThreadId, ValueLimits, ValueState,
+    Variable, VariableQuery, VariableScope,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    secrets::Mask,
+    source::{self, SourceLine},
+};
+
+const FRAMES: usize = 5;
+/// How far out the caller's own code is looked for when the program died in a library.
+const FRAMES_TO_OWN_CODE: u32 = 30;
+const LOCALS: u32 = 20;
+const LINES_AROUND: u32 = 3;
+/// Of frames that are no longer on the stack, too: functions are left and entered again.
+const REMEMBERED_FRAMES: usize = 32;
+
+/// What a program does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It runs
+    Running,
+    /// It stands still
+    Paused,
+    /// It has ended
+    Exited,
+}
+
+/// What a movement answers.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Viewport {
+    /// Pass it to name this session among several.
+    pub session_id: String,
+    /// What the program does.
+    pub state: State,
+    /// Why it does not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<StopReason>,
+    /// The reason in a sentence, where the word does not say it all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// What the program returned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that stopped or ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    /// The panic or exception that stopped it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exception: Option<RaisedException>,
+    /// The breakpoints that were hit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub breakpoint_ids: Vec<BreakpointId>,
+    /// The thread that stopped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<ThreadId>,
+    /// Where it stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub location: Option<Location>,
+    /// The next instruction, after a step of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instruction: Option<String>,
+    /// The innermost frames.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub frames: Vec<FrameView>,
+    /// Arguments and locals of the frame that `source` shows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub locals: Vec<LocalView>,
+    /// The lines around.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub source: Vec<SourceLine>,
+    /// What was printed since the last answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<OutputView>,
+    /// What was cut, and how to get it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Sensible next calls.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub next: Vec<String>,
+}
+
+/// A frame, in short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FrameView {
+    /// 0 is the innermost.
+    pub index: u32,
+    /// Demangled; `??` where unknown.
+    pub function: String,
+    /// Where the source is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// From 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// The instruction.
+    pub address: RuntimeAddr,
+    /// Whether its code is part of its caller's.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub inlined: bool,
+}
+
+impl From<&Frame> for FrameView {
+    fn from(frame: &Frame) -> Self {
+        Self {
+            index: frame.index,
+            function: frame.location.function.clone().unwrap_or_else(|| "??".into()),
+            file: frame.location.file.clone(),
+            line: frame.location.line,
+            address: frame.location.address,
+            inlined: frame.inlined,
+        }
+    }
+}
+
+/// A variable, in short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LocalView {
+    /// Its name.
+    pub name: String,
+    /// As its language writes it.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// On one line.
+    pub value: String,
+    /// Whether it was another at the previous stop in this function.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub changed: bool,
+    /// Whether something was left out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
+impl LocalView {
+    /// A variable of a frame, masked already. Its value says so where it is not really there.
+    pub(super) fn of(variable: Variable) -> Self {
+        let value = match variable.state {
+            ValueState::Available => variable.value,
+            ValueState::OptimisedOut => "<optimised out>".into(),
+            ValueState::NotYetInitialised => format!("<not yet initialised> {}", variable.value),
+            ValueState::Unreadable => "<unreadable>".into(),
+        };
+        let truncated = variable.truncated;
+        Self { name: variable.name, type_name: variable.type_name, value, changed: false, truncated }
+    }
+}
+
+/// What was printed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct OutputView {
+    /// On standard output.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub stdout: String,
+    /// On standard error.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub stderr: String,
+    /// Messages of tracepoints.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub log: String,
+    /// How much is not shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped_bytes: Option<u64>,
+}
+
+impl OutputView {
+    /// The text of a chunk, masked; not UTF-8 is replaced.
+    pub(super) fn of(chunk: &OutputChunk, mask: Mask) -> Self {
+        let mut bytes: HashMap<OutputStream, Vec<u8>> = HashMap::new();
+        for (stream, piece) in &chunk.pieces {
+            bytes.entry(*stream).or_default().extend_from_slice(piece);
+        }
+        let text = |stream| {
+            let bytes = bytes.get(&stream).map(Vec::as_slice).unwrap_or_default();
+            mask.text(&String::from_utf8_lossy(bytes)).into_owned()
+        };
+        Self {
+            stdout: text(OutputStream::Stdout),
+            stderr: text(OutputStream::Stderr),
+            log: text(OutputStream::Log),
+            dropped_bytes: Some(chunk.dropped).filter(|dropped| *dropped > 0),
+        }
+    }
+}
+
+/// What is to be seen at a stop, kept until the next one.
+#[derive(Debug, Clone)]
+pub struct Scene {
+    /// Why it stopped.
+    pub stop: Stop,
+    /// Where.
+    pub location: Option<Location>,
+    /// The next instruction, after a step of one.
+    pub instruction: Option<Instruction>,
+    pub(super) frames: Vec<FrameView>,
+    pub(super) locals: Vec<LocalView>,
+    pub(super) source: Vec<SourceLine>,
+    pub(super) notes: Vec<String>,
+}
+
+/// Values of locals at earlier stops, by thread and function; the newest last.
+#[derive(Default)]
+pub(super) struct Memory(VecDeque<((ThreadId, String), HashMap<String, String>)>);
+
+impl Memory {
+    /// Marks what changed, and remembers what is now.
+    fn compare(&mut self, thread: ThreadId, function: &str, locals: &mut [LocalView]) {
+        let frame = (thread, function.to_owned());
+        let before = self.0.iter().position(|(known, _)| *known == frame).and_then(|at| self.0.remove(at));
+        if let Some((_, before)) = before {
+            for local in locals.iter_mut() {
+                local.changed = before.get(&local.name).is_some_and(|value| *value != local.value);
+            }
+        }
+        // The first of a name is the innermost.
+        let now = locals.iter().rev().map(|local| (local.name.clone(), local.value.clone())).collect();
+        self.0.push_back((frame, now));
+        if self.0.len() > REMEMBERED_FRAMES {
+            self.0.pop_front();
+        }
+    }
+}
+
+/// Whether this file is the caller's own rather than a library's.
+pub(super) fn is_own_code(file: &str) -> bool {
+    const OTHERS: [&str; 7] =
+        ["/rustc/", "/usr/", "/build/", "/.cargo/registry/", "/lib/rustlib/", "../sysdeps/", "./"];
+    !OTHERS.iter().any(|other| {
+        if other.starts_with("/.") || *other == "/lib/rustlib/" {
+            file.contains(other)
+        } else {
+            file.starts_with(other)
+        }
+    })
+}
+
+/// Looks around at a stop. What cannot be read is left out with a note.
+pub(super) fn look(
+    backend: &mut dyn DebugBackend,
+    stop: Stop,
+    one_instruction: bool,
+    breakpoints: &[Breakpoint],
+    memory: &mut Memory,
+    mask: Mask,
+) -> Scene {
+    let mut scene = Scene {
+        stop,
+        location: None,
+        instruction: None,
+        frames: Vec::new(),
+        locals: Vec::new(),
+        source: Vec::new(),
+        notes: Vec::new(),
+    };
+    if let Some(detail) = &mut scene.stop.detail {
+        mask.string(detail);
+    }
+    if let Some(message) = scene.stop.exception.as_mut().and_then(|raised| raised.message.as_mut()) {
+        mask.string(message);
+    }
+    if scene.stop.reason == StopReason::Exit {
+        return scene;
+    }
+    let died = matches!(scene.stop.reason, StopReason::Exception | StopReason::Signal);
+    let wanted = if died { FRAMES_TO_OWN_CODE } else { u32::try_from(FRAMES).unwrap_or(u32::MAX) };
+    let frames = match backend.stack(scene.stop.thread, wanted) {
+        Ok(stack) => {
+            if stack.more || stack.frames.len() > FRAMES {
+                scene.notes.push("more frames: `debugger/get_stack_trace`".into());
+            }
+            if let Some(broken) = stack.broken {
+                scene.notes.push(format!("the stack ends early: {broken}"));
+            }
+            stack.frames
+        }
+        Err(error) => {
+            scene.notes.push(format!("no stack: {error}"));
+            Vec::new()
+        }
+    };
+    scene.location = frames.first().map(|frame| frame.location.clone());
+    scene.frames = frames.iter().take(FRAMES).map(FrameView::from).collect();
+    let Some(innermost) = frames.first() else { return scene };
+    let own = |frame: &&Frame| frame.location.file.as_deref().is_some_and(is_own_code);
+    let shown = if died { frames.iter().find(own).unwrap_or(innermost) } else { innermost };
+    if shown.index != 0 {
+        if shown.index as usize >= FRAMES {
+            scene.frames.push(shown.into());
+        }
+        scene
+            .notes
+            .push(format!("source and locals are of frame {}, the innermost of your code", shown.index));
+    }
+    look_at_frame(backend, shown, breakpoints, memory, mask, &mut scene);
+    if one_instruction && let Some(code) = backend.disassembly() {
+        let here = Place::Address(innermost.location.address);
+        scene.instruction = code.disassemble(&here, 0, 1).ok().and_then(|mut one| one.pop());
+    }
+    scene
+}
+
+fn look_at_frame(
+    backend: &mut dyn DebugBackend,
+    frame: &Frame,
+    breakpoints: &[Breakpoint],
+    memory: &mut Memory,
+    mask: Mask,
+    scene: &mut Scene,
+) {
+    let query = VariableQuery {
+        frame: FrameRef { thread: scene.stop.thread, index: frame.index },
+        scope: VariableScope::Local,
+        filter: None,
+        offset: 0,
+        limit: LOCALS,
+        limits: ValueLimits { depth: 1, children: 8, offset: 0, text: 100 },
+    };
+    match backend.variables(&query) {
+        Ok(page) => {
+            if page.total > LOCALS {
+                let rest = page.total - LOCALS;
+                scene
+                    .notes
+                    .push(format!("{rest} more locals: `debugger/get_variables` with offset {LOCALS}"));
+            }
+            scene.locals = page.variables.into_iter().map(|variable| masked(variable, mask)).collect();
+            let function = frame.location.function.as_deref().unwrap_or("??");
+            memory.compare(scene.stop.thread, function, &mut scene.locals);
+        }
+        Err(error) => scene.notes.push(format!("no locals: {error}")),
+    }
+    if let (Some(file), Some(line)) = (&frame.location.file, frame.location.line) {
+        let on_disk = backend.source_file(file);
+        scene.source =
+            on_disk.map(|path| source::lines_around(&path, line, LINES_AROUND)).unwrap_or_default();
+        for source in &mut scene.source {
+            mask.string(&mut source.text);
+            source.breakpoint = has_breakpoint(breakpoints, file, source.line);
+        }
+        if scene.source.is_empty() && Path::new(file).is_absolute() && is_own_code(file) {
+            scene.notes.push(format!("no source text: `{file}` cannot be read here"));
+        }
+    }
+}
+
+fn has_breakpoint(breakpoints: &[Breakpoint], file: &str, line: u32) -> bool {
+    use hindcast_core::debug::Binding;
+    breakpoints.iter().any(|breakpoint| match &breakpoint.binding {
+        Binding::Bound { locations, .. } => locations
+            .iter()
+            .any(|location| location.line == Some(line) && location.file.as_deref() == Some(file)),
+        Binding::Pending { .. } => false,
+    })
+}
+
+pub(super) fn masked(mut variable: Variable, mask: Mask) -> LocalView {
+    mask.variable(&mut variable);
+    LocalView::of(variable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn local(name: &str, value: &str) -> LocalView {
+        let variable = Variable { name: name.into(), value: value.into(), ..Variable::default() };
+        LocalView::of(variable)
+    }
+
+    #[test]
+    fn changes_are_told_against_the_previous_stop_in_the_same_function_and_thread() {
+        let mut memory = Memory::default();
+        let mut changed = |thread, function: &str, value: &str| {
+            let mut locals = [local("x", value), local("y", "1")];
+            memory.compare(ThreadId(thread), function, &mut locals);
+            locals.map(|local| local.changed)
+        };
+        assert_eq!(changed(1, "main", "1"), [false, false]);
+        assert_eq!(changed(1, "main", "2"), [true, false]);
+        assert_eq!(changed(1, "other", "5"), [false, false], "seen for the first time");
+        assert_eq!(changed(2, "main", "5"), [false, false], "another thread");
+        assert_eq!(changed(1, "main", "2"), [false, false], "the same as before the call");
+    }
+
+    #[test]
+    fn libraries_are_not_ones_own_code() {
+        for file in [
+            "/rustc/abc/library/core/src/panicking.rs",
+            "/home/ada/.cargo/registry/src/x/serde/src/lib.rs",
+            "/home/ada/.rustup/toolchains/stable/lib/rustlib/src/rust/library/std/src/io.rs",
+            "./nptl/pthread_kill.c",
+            "/usr/include/c++/12/vector",
+        ] {
+            assert!(!is_own_code(file), "{file}");
+        }
+        assert!(is_own_code("/home/ada/project/src/main.rs"));
+    }
+}

@@ -1,0 +1,432 @@
+//! The thread that owns a session's engine: takes one command after the other, also while the
+//! program runs.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{Receiver, TryRecvError},
+    },
+};
+
+use hindcast_core::{
+    Timestamp,
+    debug::{
+        AttachRequest, Breakpoint, CoreRequest, DebugBackend, DebugEngine, DebugError, Ending, Granularity,
+        HowBegun, Interrupt, LaunchRequest, Movement, Outcome, Stop, StopReason, Target, Thread,
+    },
+    identity::PrincipalId,
+    time::Clock,
+};
+use tokio::sync::{oneshot, watch};
+
+use super::{
+    failures,
+    secrets::Mask,
+    viewport::{self, Memory, Scene, State},
+};
+use crate::{Events, Failure, FailureKind};
+
+/// What a session began with, and begins with again.
+#[derive(Debug, Clone)]
+pub(super) enum Origin {
+    Launch(LaunchRequest),
+    Attach(AttachRequest),
+    Core(CoreRequest),
+}
+
+impl Origin {
+    pub(super) fn how(&self) -> HowBegun {
+        match self {
+            Self::Launch(_) => HowBegun::Launch,
+            Self::Attach(_) => HowBegun::Attach,
+            Self::Core(_) => HowBegun::Core,
+        }
+    }
+}
+
+/// How a session stands, for everybody to see without asking its thread.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    /// What the program does.
+    pub state: State,
+    /// How many movements were begun.
+    pub moves: u64,
+    /// What the session is about; none before it has begun.
+    pub target: Option<Arc<Target>>,
+    /// What was to be seen at the last stop.
+    pub scene: Option<Arc<Scene>>,
+    /// The threads as they were when the program last stood still.
+    pub threads: Option<Arc<CapturedThreads>>,
+    /// All breakpoints.
+    pub breakpoints: Arc<Vec<Breakpoint>>,
+    /// Why that movement could not be made.
+    pub problem: Option<(u64, Failure)>,
+    /// Why the session ended, where it was not the program that ended.
+    pub fault: Option<Arc<str>>,
+}
+
+/// Threads, and when they were looked at.
+#[derive(Debug, Clone)]
+pub struct CapturedThreads {
+    /// All of them.
+    pub threads: Vec<Thread>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Whether a command can be served while the program runs, by stopping it for a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    Standstill,
+    Anything,
+}
+
+pub(super) type Work = Box<dyn FnOnce(Result<&mut Core, Failure>) + Send>;
+
+pub(super) enum Command {
+    Ask { need: Need, work: Work },
+    Move { movement: Movement, begun: oneshot::Sender<Result<u64, Failure>> },
+    Pause { done: oneshot::Sender<Result<(), Failure>> },
+    Restart { done: oneshot::Sender<Result<Restarted, Failure>> },
+    End { ending: Option<Ending>, done: oneshot::Sender<Result<(), Failure>> },
+}
+
+/// A program that was started again.
+#[derive(Debug)]
+pub(super) struct Restarted {
+    pub(super) moves: u64,
+    /// What became of breakpoints that are not as they were.
+    pub(super) notes: Vec<String>,
+}
+
+/// Where the current engine's interrupt is kept for those outside.
+#[derive(Clone, Default)]
+pub(super) struct Bell(Arc<Mutex<Option<Arc<dyn Interrupt>>>>);
+
+impl Bell {
+    pub(super) fn ring(&self) {
+        let interrupt = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(interrupt) = interrupt {
+            interrupt.interrupt();
+        }
+    }
+
+    fn set(&self, interrupt: Option<Arc<dyn Interrupt>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = interrupt;
+    }
+}
+
+/// What the thread has in its hands.
+pub(super) struct Core {
+    pub(super) engine: Arc<dyn DebugEngine>,
+    pub(super) origin: Origin,
+    pub(super) standing: watch::Sender<Standing>,
+    pub(super) bell: Bell,
+    pub(super) announcer: Announcer,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) mask: Mask,
+    backend: Option<Box<dyn DebugBackend>>,
+    memory: Memory,
+}
+
+/// Tells subscribers what changed.
+pub(super) struct Announcer {
+    pub(super) events: Events,
+    pub(super) principal: PrincipalId,
+}
+
+impl Announcer {
+    fn session(&self) {
+        self.events.changed_for(&self.principal, &Arc::from(super::SESSION_URI));
+        self.events.changed_for(&self.principal, &Arc::from(super::THREADS_URI));
+    }
+
+    fn breakpoints(&self) {
+        self.events.changed_for(&self.principal, &Arc::from(super::BREAKPOINTS_URI));
+    }
+}
+
+impl Core {
+    pub(super) fn new(
+        engine: Arc<dyn DebugEngine>,
+        origin: Origin,
+        standing: watch::Sender<Standing>,
+        bell: Bell,
+        announcer: Announcer,
+        clock: Arc<dyn Clock>,
+        mask: Mask,
+    ) -> Self {
+        let memory = Memory::default();
+        Self { engine, origin, standing, bell, announcer, clock, mask, backend: None, memory }
+    }
+
+    /// The engine's side of the session; an error when that has ended.
+    pub(super) fn backend(&mut self) -> Result<&mut (dyn DebugBackend + 'static), Failure> {
+        self.backend.as_deref_mut().ok_or_else(failures::ended)
+    }
+
+    /// Serves until the session ends. A panic of the engine ends the session and says so.
+    pub(super) fn serve(mut self, commands: &Receiver<Command>, begun: oneshot::Sender<Result<(), Failure>>) {
+        let worked = catch_unwind(AssertUnwindSafe(|| self.work(commands, begun)));
+        if let Err(panic) = worked {
+            let what = format!("the debug engine failed: {}", panic_text(&*panic));
+            tracing::error!("{what}");
+            self.standing.send_modify(|standing| {
+                standing.state = State::Exited;
+                standing.fault = Some(what.into());
+            });
+            self.announcer.session();
+        }
+        self.bell.set(None);
+        // Apart from the rest: dropping what just panicked may panic again.
+        let backend = self.backend.take();
+        if catch_unwind(AssertUnwindSafe(|| drop(backend))).is_err() {
+            tracing::error!("the debug engine failed again while it was put away");
+        }
+    }
+
+    fn work(&mut self, commands: &Receiver<Command>, begun: oneshot::Sender<Result<(), Failure>>) {
+        let beginning = self.begin();
+        let failed = beginning.is_err();
+        if begun.send(beginning).is_err() || failed {
+            // Nobody wants it, or there is nothing.
+            return;
+        }
+        let mut postponed = self.travel(Movement::Begin, commands);
+        loop {
+            let command = match postponed.take() {
+                Some(command) => Ok(command),
+                None => commands.recv(),
+            };
+            match command {
+                Ok(Command::Ask { work, .. }) => work(Ok(self)),
+                Ok(Command::Move { movement, begun }) => match self.may_move() {
+                    Ok(moves) => {
+                        self.depart(moves, &movement);
+                        let _ = begun.send(Ok(moves));
+                        postponed = self.travel(movement, commands);
+                    }
+                    Err(failure) => drop(begun.send(Err(failure))),
+                },
+                Ok(Command::Pause { done }) => drop(done.send(Ok(()))),
+                Ok(Command::Restart { done }) => match self.restart() {
+                    Ok(restarted) => {
+                        let _ = done.send(Ok(restarted));
+                        postponed = self.travel(Movement::Begin, commands);
+                    }
+                    Err(failure) => drop(done.send(Err(failure))),
+                },
+                Ok(Command::End { ending, done }) => {
+                    let ended = self.end(ending);
+                    // Whoever waits for the end may rely on nothing being left.
+                    self.backend = None;
+                    let _ = done.send(ended);
+                    return;
+                }
+                Err(_) => {
+                    let _ = self.end(None);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self) -> Result<(), Failure> {
+        let begun = match &self.origin {
+            Origin::Launch(request) => self.engine.launch(request),
+            Origin::Attach(request) => self.engine.attach(request),
+            Origin::Core(request) => self.engine.open_core(request),
+        };
+        let backend = begun.map_err(Failure::from)?;
+        self.bell.set(Some(backend.interrupt()));
+        let mut target = backend.target().clone();
+        for argument in &mut target.args {
+            self.mask.string(argument);
+        }
+        self.standing.send_modify(|standing| standing.target = Some(Arc::new(target)));
+        self.backend = Some(backend);
+        Ok(())
+    }
+
+    /// The number of the movement that may now begin.
+    fn may_move(&mut self) -> Result<u64, Failure> {
+        if self.standing.borrow().state == State::Exited || self.backend.is_none() {
+            return Err(failures::ended());
+        }
+        if self.origin.how() == HowBegun::Core {
+            return Err(Failure::new(FailureKind::InvalidInput, "a core file does not run").hint(
+                "look at it with `debugger/autopsy`, `debugger/get_stack_trace`, `debugger/evaluate`",
+            ));
+        }
+        Ok(self.standing.borrow().moves + 1)
+    }
+
+    fn depart(&mut self, moves: u64, movement: &Movement) {
+        let brief = matches!(
+            movement,
+            Movement::Step { granularity: Granularity::Instruction | Granularity::Line, .. }
+        );
+        // What will be shown of the threads while the program runs; a short step does not last.
+        let threads = if brief { None } else { self.capture_threads().ok() };
+        self.standing.send_modify(|standing| {
+            standing.state = State::Running;
+            standing.moves = moves;
+            standing.problem = None;
+            standing.threads = threads.or(standing.threads.take());
+        });
+        if !brief {
+            self.announcer.session();
+        }
+    }
+
+    /// Looks at the threads, and keeps what it saw.
+    pub(super) fn capture_threads(&mut self) -> Result<Arc<CapturedThreads>, Failure> {
+        let at = self.clock.now();
+        let captured = Arc::new(CapturedThreads { threads: self.backend()?.threads()?, at });
+        self.standing.send_if_modified(|standing| {
+            standing.threads = Some(captured.clone());
+            false
+        });
+        Ok(captured)
+    }
+
+    /// Moves until there is a stop, serving commands on the way. Returns the command that ended the
+    /// movement and is still to be served.
+    fn travel(&mut self, movement: Movement, commands: &Receiver<Command>) -> Option<Command> {
+        let one_instruction =
+            matches!(movement, Movement::Step { granularity: Granularity::Instruction, .. });
+        let mut next = movement;
+        loop {
+            let backend = self.backend.as_deref_mut()?;
+            match backend.run(next) {
+                Ok(Outcome::Stopped(stop)) => {
+                    self.arrive(stop, one_instruction);
+                    return None;
+                }
+                Ok(Outcome::Interrupted) => {}
+                Err(error) => {
+                    self.fail(error);
+                    return None;
+                }
+            }
+            loop {
+                match commands.try_recv() {
+                    Ok(Command::Ask { need: Need::Anything, work }) => work(Ok(self)),
+                    Ok(Command::Ask { need: Need::Standstill, work }) => work(Err(failures::running())),
+                    Ok(Command::Move { begun, .. }) => drop(begun.send(Err(failures::running()))),
+                    Ok(Command::Pause { done }) => {
+                        self.halt(done);
+                        return None;
+                    }
+                    Ok(ending) => return Some(ending),
+                    Err(TryRecvError::Empty) => break,
+                    // Nobody is left to hear how it went on.
+                    Err(TryRecvError::Disconnected) => return None,
+                }
+            }
+            next = Movement::Resume;
+        }
+    }
+
+    fn halt(&mut self, done: oneshot::Sender<Result<(), Failure>>) {
+        let paused = self.backend().and_then(|backend| Ok(backend.pause()?));
+        let _ = done.send(paused.map(|stop| self.arrive(stop, false)));
+    }
+
+    fn arrive(&mut self, stop: Stop, one_instruction: bool) {
+        let Some(backend) = self.backend.as_deref_mut() else { return };
+        let breakpoints = backend.breakpoints();
+        let ended = stop.reason == StopReason::Exit;
+        let scene = viewport::look(backend, stop, one_instruction, &breakpoints, &mut self.memory, self.mask);
+        self.publish_breakpoints(breakpoints);
+        self.standing.send_modify(|standing| {
+            standing.state = if ended { State::Exited } else { State::Paused };
+            standing.scene = Some(Arc::new(scene));
+            if ended {
+                standing.threads = None;
+            }
+        });
+        self.announcer.session();
+    }
+
+    /// A movement that could not be made leaves the program where it was.
+    fn fail(&mut self, error: DebugError) {
+        let ended = error == DebugError::Ended;
+        self.standing.send_modify(|standing| {
+            standing.state = if ended { State::Exited } else { State::Paused };
+            standing.problem = Some((standing.moves, Failure::from(error)));
+        });
+        self.announcer.session();
+    }
+
+    /// Tells everybody how the breakpoints are now.
+    pub(super) fn refresh_breakpoints(&mut self) {
+        if let Some(backend) = &self.backend {
+            self.publish_breakpoints(backend.breakpoints());
+        }
+    }
+
+    fn publish_breakpoints(&self, breakpoints: Vec<Breakpoint>) {
+        let changed = self.standing.send_if_modified(|standing| {
+            let changed = *standing.breakpoints != breakpoints;
+            if changed {
+                standing.breakpoints = Arc::new(breakpoints);
+            }
+            changed
+        });
+        if changed {
+            self.announcer.breakpoints();
+        }
+    }
+
+    fn restart(&mut self) -> Result<Restarted, Failure> {
+        if !matches!(self.origin, Origin::Launch(_)) {
+            return Err(Failure::new(FailureKind::InvalidInput, "only a launched program can be restarted")
+                .hint("start it with `debugger/launch`"));
+        }
+        let before = self.standing.borrow().breakpoints.clone();
+        let _ = self.end(Some(Ending::Terminate));
+        self.backend = None;
+        self.memory = Memory::default();
+        let moves = self.standing.borrow().moves + 1;
+        self.standing.send_modify(|standing| {
+            standing.state = State::Exited;
+            standing.scene = None;
+            standing.threads = None;
+            standing.problem = None;
+            standing.moves = moves;
+        });
+        self.begin()?;
+        let mut notes = Vec::new();
+        for old in before.iter() {
+            match self.backend()?.add_breakpoint(old.trigger.clone()) {
+                Ok(new) if new.id != old.id => notes.push(format!("breakpoint {} is now {}", old.id, new.id)),
+                Ok(_) => {}
+                Err(error) => notes.push(format!("breakpoint {} is gone: {error}", old.id)),
+            }
+        }
+        self.refresh_breakpoints();
+        self.standing.send_modify(|standing| standing.state = State::Running);
+        self.announcer.session();
+        Ok(Restarted { moves, notes })
+    }
+
+    fn end(&mut self, ending: Option<Ending>) -> Result<(), Failure> {
+        let usual = match self.origin.how() {
+            HowBegun::Attach => Ending::Detach,
+            HowBegun::Launch | HowBegun::Core => Ending::Terminate,
+        };
+        let ended = self.backend.as_deref_mut().map(|backend| backend.end(ending.unwrap_or(usual)));
+        match ended {
+            None | Some(Ok(()) | Err(DebugError::Ended)) => Ok(()),
+            Some(Err(error)) => Err(error.into()),
+        }
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked")
+}
