@@ -69,7 +69,9 @@ pub(super) fn named(scope: &FrameScope<'_>, name: &str) -> Option<expression::Re
         "flags" | "rflags" => "eflags",
         other => other,
     };
-    let told = |bytes: &[u8], kind| Some(expression::Register { name: name.into(), bytes: bytes.to_vec(), kind });
+    let told = |bytes: &[u8], kind| {
+        Some(expression::Register { name: name.into(), offset: 0, bytes: bytes.to_vec(), kind })
+    };
     let general = |name: &str| {
         let number = GENERAL.iter().position(|known| *known == name)?;
         scope.general(number as u16).map(u64::to_le_bytes)
@@ -82,8 +84,9 @@ pub(super) fn named(scope: &FrameScope<'_>, name: &str) -> Option<expression::Re
         return told(&value.to_le_bytes(), RegisterKind::Whole);
     }
     if let Some((whole, offset, size)) = part(name) {
-        let bytes = general(&whole)?;
-        return told(&bytes[offset..offset + size], RegisterKind::Whole);
+        let bytes = general(&whole)?[offset..offset + size].to_vec();
+        let kind = RegisterKind::Whole;
+        return Some(expression::Register { name: whole.into(), offset: offset as u64, bytes, kind });
     }
     let vectors = scope.vectors()?;
     let number = |family: &str| name.strip_prefix(family).and_then(|digits| digits.parse().ok());
