@@ -21,7 +21,11 @@ pub(crate) fn registers(scope: &FrameScope<'_>, set: RegisterSet) -> Vec<Registe
         for name in ["eflags", "fs_base", "gs_base", "cs", "ss"] {
             let value = scope.innermost(name);
             let meaning = value.filter(|_| name == "eflags").map(flags);
-            told.push(Register { name: name.into(), value: value.map(|value| format!("{value:#x}")), meaning });
+            told.push(Register {
+                name: name.into(),
+                value: value.map(|value| format!("{value:#x}")),
+                meaning,
+            });
         }
     }
     if set != RegisterSet::General {
@@ -45,17 +49,8 @@ pub(crate) fn registers(scope: &FrameScope<'_>, set: RegisterSet) -> Vec<Registe
 }
 
 fn flags(value: u64) -> String {
-    let names = [
-        (0, "CF"),
-        (2, "PF"),
-        (4, "AF"),
-        (6, "ZF"),
-        (7, "SF"),
-        (8, "TF"),
-        (9, "IF"),
-        (10, "DF"),
-        (11, "OF"),
-    ];
+    let names =
+        [(0, "CF"), (2, "PF"), (4, "AF"), (6, "ZF"), (7, "SF"), (8, "TF"), (9, "IF"), (10, "DF"), (11, "OF")];
     let set: Vec<_> = names.iter().filter(|(bit, _)| value >> bit & 1 == 1).map(|(_, name)| *name).collect();
     set.join(" ")
 }

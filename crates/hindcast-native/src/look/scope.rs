@@ -22,8 +22,8 @@ pub(crate) struct FrameScope<'a> {
 
 /// In the order of their DWARF numbers.
 pub(super) const GENERAL: [&str; 17] = [
-    "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
-    "rip",
+    "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
+    "r15", "rip",
 ];
 /// DWARF numbers of `xmm0` and `st0`.
 const FIRST_XMM: u16 = 17;
@@ -31,11 +31,14 @@ const FIRST_X87: u16 = 33;
 
 impl<'a> FrameScope<'a> {
     /// The frame number `index`, from 0 for the innermost.
-    pub(crate) fn enter(scene: &'a Scene<'a>, thread: &'a ThreadScene, index: u32) -> Result<Self, DebugError> {
+    pub(crate) fn enter(
+        scene: &'a Scene<'a>,
+        thread: &'a ThreadScene,
+        index: u32,
+    ) -> Result<Self, DebugError> {
         let walk = walk(scene, &thread.registers, thread.hidden, index as usize + 1);
         let frames = u32::try_from(walk.logical.len()).unwrap_or(u32::MAX);
-        let logical =
-            walk.logical.get(index as usize).ok_or(DebugError::NoSuchFrame { index, frames })?;
+        let logical = walk.logical.get(index as usize).ok_or(DebugError::NoSuchFrame { index, frames })?;
         let physical = walk.physical[logical.physical].clone();
         let source = logical.source.clone();
         Ok(Self { scene, thread, physical, source, types: DerivedTypes::new(scene.symbols) })
@@ -150,7 +153,8 @@ impl Scope for FrameScope<'_> {
     }
 
     fn names(&self) -> Vec<String> {
-        let mut names: Vec<_> = self.locals().into_iter().chain(self.globals()).map(|variable| variable.name).collect();
+        let mut names: Vec<_> =
+            self.locals().into_iter().chain(self.globals()).map(|variable| variable.name).collect();
         let mut seen = std::collections::HashSet::new();
         names.retain(|name| seen.insert(name.clone()));
         names
