@@ -11,7 +11,10 @@ use std::{
 };
 
 use hindcast_core::debug::{OutputLog, OutputStream};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::{
+    poll::{PollFd, PollFlags, ppoll},
+    sys::time::TimeSpec,
+};
 
 /// Reads a program's terminals on a thread of its own, so that the program never waits for a reader,
 /// and writes its input, so that nobody waits for the program.
@@ -37,7 +40,7 @@ struct State {
 }
 
 /// A pseudo-terminal passes text on in its own time; that it has come to rest is only known by waiting.
-const AT_REST: Duration = Duration::from_micros(500);
+const AT_REST: Duration = Duration::from_micros(200);
 /// The most input that waits for a program to read it.
 const LARGEST_INPUT: usize = 16 << 20;
 const END_OF_INPUT: u8 = 4;
@@ -154,11 +157,9 @@ impl Worker {
             }
             descriptors.push(PollFd::new(file.as_fd(), events));
         }
-        let timeout = if draining { AT_REST } else { Duration::from_secs(60) };
-        // Rounded up to a millisecond by the call; interrupted is as good as nothing to do.
-        let timeout =
-            PollTimeout::try_from(timeout.max(Duration::from_millis(1))).unwrap_or(PollTimeout::ZERO);
-        if poll(&mut descriptors, timeout).is_err() {
+        let timeout = draining.then(|| TimeSpec::from_duration(AT_REST));
+        // Interrupted is as good as nothing to do.
+        if ppoll(&mut descriptors, timeout, None).is_err() {
             return true;
         }
         let readable = |descriptor: &PollFd<'_>| {

@@ -276,7 +276,7 @@ impl DebugBackend for CoreSession {
     }
 
     fn source_file(&mut self, path: &str) -> Option<PathBuf> {
-        self.symbols.find_source(path).map(|path| PathBuf::from(&*path))
+        look::source_file(&self.symbols, path)
     }
 
     fn complete(&mut self, kind: CompletionKind, prefix: &str, limit: usize) -> Vec<String> {

@@ -7,6 +7,8 @@ mod registers;
 mod scope;
 mod variables;
 
+use std::path::PathBuf;
+
 use hindcast_core::debug::{CompletionKind, DebugError, Location, Module, Place, Region, RuntimeAddr};
 use hindcast_symbols::{FunctionPattern, Memory, Symbols, types::ModuleId};
 
@@ -97,6 +99,11 @@ fn describe_symbols(module: &hindcast_symbols::Module) -> String {
 
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A source file under exactly the path that the symbols name.
+pub(crate) fn source_file(symbols: &Symbols, path: &str) -> Option<PathBuf> {
+    symbols.find_source(path).filter(|found| **found == *path).map(|found| PathBuf::from(&*found))
 }
 
 /// Names of files or functions.

@@ -106,6 +106,7 @@ impl Session {
             log,
             entry,
             source_exists: std::cell::RefCell::default(),
+            named_sources: std::collections::HashMap::new(),
         };
         session.update_image()?;
         session.watch_libraries();
@@ -148,6 +149,7 @@ impl Session {
         if !changed {
             return Ok(());
         }
+        self.named_sources.clear();
         let executable = sys::executable(self.process.pid()).unwrap_or_default();
         self.main = self
             .image
@@ -159,7 +161,13 @@ impl Session {
 
     /// The dynamic linker calls a function of its own whenever something was loaded or unloaded.
     fn watch_libraries(&mut self) {
-        let Some(&address) = self.symbols.symbol_addresses("_dl_debug_state").first() else { return };
+        let auxiliary = sys::auxiliary_vector(self.process.pid()).unwrap_or_default();
+        let linker = auxiliary.into_iter().find_map(|(kind, value)| (kind == libc::AT_BASE).then_some(value));
+        let module = linker.and_then(|base| self.image.at(base)).map(|loaded| loaded.module);
+        let Some(address) = module.and_then(|module| self.symbols.symbol_address(module, "_dl_debug_state"))
+        else {
+            return;
+        };
         if self.process.insert_breakpoint(address).is_ok() {
             self.library_event = Some(address);
         }

@@ -55,6 +55,8 @@ pub(crate) struct Session {
     entry: StopAtEntry,
     /// Which source files are on this machine, as far as that was asked.
     source_exists: RefCell<HashMap<Arc<str>, bool>>,
+    /// Which paths the symbols name, as far as that was asked: the same few are asked at every stop.
+    named_sources: HashMap<String, Option<PathBuf>>,
 }
 
 /// The system failed, or the program died under our hands.
@@ -255,7 +257,10 @@ impl DebugBackend for Session {
     }
 
     fn source_file(&mut self, path: &str) -> Option<PathBuf> {
-        self.symbols.find_source(path).map(|path| PathBuf::from(&*path))
+        let symbols = &self.symbols;
+        let known =
+            self.named_sources.entry(path.to_owned()).or_insert_with(|| look::source_file(symbols, path));
+        known.clone()
     }
 
     fn complete(&mut self, kind: CompletionKind, prefix: &str, limit: usize) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use std::{
     io::Read as _,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::Arc,
 };
 
@@ -57,27 +57,41 @@ fn a_breakpoint_in_a_library_binds_when_it_is_loaded() {
     assert_eq!(bound.hit_count, 1);
 }
 
+/// A process that spins, and ends with this value.
+struct Hanging(Child);
+
+impl Hanging {
+    fn start() -> Self {
+        let program = Fixture::c("misbehave").build().path;
+        let child = Command::new(program).arg("hang").stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut hanging = Self(child);
+        let mut begun = [0; 1];
+        hanging.0.stdout.as_mut().expect("it is a pipe").read_exact(&mut begun).expect("it begins");
+        hanging
+    }
+}
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn a_running_process_is_attached_to_and_let_go() {
-    let mut child = Command::new(Fixture::c("misbehave").build().path)
-        .arg("hang")
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut begun = [0; 1];
-    child.stdout.as_mut().unwrap().read_exact(&mut begun).unwrap();
+    let mut child = Hanging::start();
     let output = Arc::new(OutputLog::new(1000));
-    let request = AttachRequest { pid: child.id(), output };
+    let request = AttachRequest { pid: child.0.id(), output };
     let mut backend = NativeEngine.attach(&request).unwrap();
     let Outcome::Stopped(stop) = backend.run(Movement::Begin).unwrap() else { panic!("nobody interrupted") };
-    assert_eq!(stop.thread, ThreadId(child.id()));
+    assert_eq!(stop.thread, ThreadId(child.0.id()));
     let stack = backend.stack(stop.thread, 10).unwrap();
     assert!(stack.frames.iter().any(|frame| frame.location.function.as_deref() == Some("main")), "{stack:?}");
     backend.end(Ending::Detach).unwrap();
     drop(backend);
-    assert!(child.try_wait().unwrap().is_none(), "it goes on");
-    child.kill().unwrap();
-    child.wait().unwrap();
+    assert!(child.0.try_wait().unwrap().is_none(), "it goes on");
+    drop(child);
     let gone = NativeEngine.attach(&request).err();
     assert_eq!(gone, Some(DebugError::ProcessNotFound(request.pid)));
 }

@@ -284,7 +284,7 @@ pub(super) fn look(
             if let Some(broken) = stack.broken {
                 scene.notes.push(format!("the stack ends early: {broken}"));
             }
-            stack.frames
+            up_to_main(stack.frames)
         }
         Err(error) => {
             scene.notes.push(format!("no stack: {error}"));
@@ -369,6 +369,18 @@ fn has_breakpoint(breakpoints: &[Breakpoint], file: &str, line: u32) -> bool {
 pub(super) fn masked(mut variable: Variable, mask: Mask) -> LocalView {
     mask.variable(&mut variable);
     LocalView::of(variable)
+}
+
+/// Without the start-up code behind `main`, which is the same for every program.
+fn up_to_main(mut frames: Vec<Frame>) -> Vec<Frame> {
+    let is_main = |frame: &Frame| {
+        let function = frame.location.function.as_deref().unwrap_or_default();
+        function.rsplit("::").next() == Some("main") && frame.location.file.is_some()
+    };
+    if let Some(main) = frames.iter().position(is_main) {
+        frames.truncate(main + 1);
+    }
+    frames
 }
 
 #[cfg(test)]

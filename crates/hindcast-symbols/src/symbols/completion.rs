@@ -58,11 +58,13 @@ impl Symbols {
                 if paths::ends_with(path, &wanted) && !found.contains(path) {
                     found.insert(Arc::from(path));
                 }
-                true
+                path != wanted
             });
+            if let Some(exact) = found.get(wanted.as_str()) {
+                return Some(exact.clone());
+            }
         }
-        let exact = found.get(wanted.as_str()).cloned();
-        exact.or_else(|| if found.len() == 1 { found.pop_first() } else { None })
+        if found.len() == 1 { found.pop_first() } else { None }
     }
 
     /// The language and compiler of the program's `main`, such as `C++ (GNU C++17 12.2.0)`.

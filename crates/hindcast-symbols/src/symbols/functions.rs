@@ -42,23 +42,26 @@ pub struct FunctionTarget {
 
 impl Symbols {
     /// The functions of a name, and where they are inlined; at most `limit` addresses.
+    ///
+    /// Debug information that lies apart from its module, as that of the system's libraries does, is
+    /// searched only where nothing else names the function: it is large, and what is asked for is
+    /// hardly ever inlined in there.
     pub fn functions_named(&self, pattern: &FunctionPattern, limit: usize) -> Vec<FunctionTarget> {
         let matcher = Matcher::new(pattern);
         let mut targets = Vec::new();
         for module in self.loaded() {
-            for (address, (name, inlined)) in found_in(module, &matcher, limit) {
-                if targets.len() >= limit {
-                    return targets;
-                }
-                let row = module.line_row_at(address);
-                let (file, line) = row.map_or((None, None), |row| (row.file, Some(row.line)));
-                targets.push(FunctionTarget {
-                    name,
-                    address: module.to_runtime(address),
-                    inlined,
-                    file,
-                    line,
-                });
+            let mut found = Found::new();
+            from_symbol_table(module, &matcher, limit, &mut found);
+            if module.separate().is_none() {
+                from_debug_information(module, &matcher, limit, &mut found);
+            }
+            add_targets(module, found, limit, &mut targets);
+        }
+        if targets.is_empty() {
+            for module in self.loaded().iter().filter(|module| module.separate().is_some()) {
+                let mut found = Found::new();
+                from_debug_information(module, &matcher, limit, &mut found);
+                add_targets(module, found, limit, &mut targets);
             }
         }
         targets
@@ -68,13 +71,15 @@ impl Symbols {
 /// Addresses behind prologues, with name and whether inlined.
 type Found = BTreeMap<u64, (String, bool)>;
 
-fn found_in(module: &LoadedModule, matcher: &Matcher<'_>, limit: usize) -> Found {
-    let mut found = Found::new();
-    from_symbol_table(module, matcher, limit, &mut found);
-    if module.debug().is_some() {
-        from_debug_information(module, matcher, limit, &mut found);
+fn add_targets(module: &LoadedModule, found: Found, limit: usize, targets: &mut Vec<FunctionTarget>) {
+    for (address, (name, inlined)) in found {
+        if targets.len() >= limit {
+            return;
+        }
+        let row = module.line_row_at(address);
+        let (file, line) = row.map_or((None, None), |row| (row.file, Some(row.line)));
+        targets.push(FunctionTarget { name, address: module.to_runtime(address), inlined, file, line });
     }
-    found
 }
 
 fn from_symbol_table(module: &LoadedModule, matcher: &Matcher<'_>, limit: usize, found: &mut Found) {
@@ -107,6 +112,9 @@ fn from_symbol_table(module: &LoadedModule, matcher: &Matcher<'_>, limit: usize,
 }
 
 fn from_debug_information(module: &LoadedModule, matcher: &Matcher<'_>, limit: usize, found: &mut Found) {
+    if module.debug().is_none() || found.len() >= limit {
+        return;
+    }
     let names = module.names();
     let candidates = match matcher {
         Matcher::Name(pattern) => names.candidates(base_name(pattern.last())),

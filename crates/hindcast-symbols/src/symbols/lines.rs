@@ -98,6 +98,23 @@ impl LoadedModule {
         Some(LineRow { begins, ..describe(table, row, table.same_line_around(index, range)) })
     }
 
+    /// Whether no instruction of its line is before `address` in the function that begins at `start`.
+    pub(super) fn line_begins_at(&self, start: u64, address: u64) -> bool {
+        let begins = || {
+            let debug = self.debug()?;
+            let table = debug.lines(debug.unit_at(address)?)?;
+            let (index, range) = table.at(address)?;
+            let here = table.row(index);
+            let before = || {
+                table
+                    .within(start..address)
+                    .any(|(row, end)| row.line == here.line && row.file == here.file && row.address < end)
+            };
+            Some(range.start == address && !before())
+        };
+        begins().unwrap_or(false)
+    }
+
     /// Where a breakpoint on a function goes: behind the instructions that make its frame.
     pub(crate) fn after_prologue(&self, function: &FunctionDie) -> u64 {
         let Some(range) = function.ranges.first().cloned() else { return 0 };

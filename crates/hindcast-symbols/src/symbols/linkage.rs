@@ -1,19 +1,21 @@
 //! Symbols as the linker knows them.
 
 use super::Symbols;
-use crate::demangle;
+use crate::{demangle, module::LoadedModule, types::ModuleId};
 
 impl Symbols {
     /// Where a symbol of exactly this name is, in every module that defines it.
     pub fn symbol_addresses(&self, name: &str) -> Vec<u64> {
-        let mut addresses = Vec::new();
-        for module in self.loaded() {
-            let Some(table) = module.symbol_table() else { continue };
-            let named = table.symbols().iter().filter(|symbol| table.name(symbol) == name.as_bytes());
-            addresses.extend(named.map(|symbol| module.to_runtime(symbol.address)));
-        }
-        addresses.dedup();
-        addresses
+        let found = |module: &LoadedModule| self.symbol_address(module.id, name);
+        self.loaded().iter().filter_map(found).collect()
+    }
+
+    /// Where a symbol of exactly this name is in one module.
+    pub fn symbol_address(&self, module: ModuleId, name: &str) -> Option<u64> {
+        let module = self.module(module)?;
+        let table = module.symbol_table()?;
+        let symbol = table.symbols().iter().find(|symbol| table.name(symbol) == name.as_bytes())?;
+        Some(module.to_runtime(symbol.address))
     }
 }
 

@@ -50,7 +50,10 @@ impl Symbols {
             let module = self.module(frame.module?)?;
             let scope = frame.scope?;
             let view = module.debug()?.view_of(scope.die)?;
-            let mut collected = Collected { module, frame, scope, found: Vec::new(), origins: Vec::new() };
+            let line_begins =
+                module.line_begins_at(module.to_file(frame.start), module.to_file(frame.address));
+            let mut collected =
+                Collected { module, frame, scope, line_begins, found: Vec::new(), origins: Vec::new() };
             collected.add_from_instance(&view);
             collected.add_from_origin(&view);
             let mut found = collected.found;
@@ -224,6 +227,8 @@ struct Collected<'m> {
     frame: &'m InlineFrame,
     scope: Scope,
     found: Vec<VariableInfo>,
+    /// Whether execution is before the first instruction of its line.
+    line_begins: bool,
     /// The origins of what was found: these are not listed again.
     origins: Vec<DieRef>,
 }
@@ -291,7 +296,10 @@ impl Collected<'_> {
         let Some(type_ref) = about.type_ref else { return };
         let is_argument = entry.tag() == gimli::DW_TAG_formal_parameter;
         let same_file = about.file.as_deref().is_none_or(|file| self.frame.file.as_deref() == Some(file));
-        let ahead = matches!((about.line, self.frame.line), (Some(declared), Some(line)) if declared > line);
+        let ahead = match (about.line, self.frame.line) {
+            (Some(declared), Some(line)) => declared > line || declared == line && self.line_begins,
+            _ => false,
+        };
         self.found.push(VariableInfo {
             name: about.name,
             type_ref,
