@@ -41,7 +41,12 @@ const PAGE: u64 = 4096;
 
 impl Image {
     /// Brings itself and the symbols in line with what is mapped; returns whether something changed.
-    pub(crate) fn update(&mut self, mappings: &[Mapping], memory: &dyn Memory, symbols: &mut Symbols) -> bool {
+    pub(crate) fn update(
+        &mut self,
+        mappings: &[Mapping],
+        memory: &dyn Memory,
+        symbols: &mut Symbols,
+    ) -> bool {
         let mut seen = Vec::new();
         let mut changed = false;
         for mapping in mappings.iter().filter(|mapping| is_beginning(mapping)) {
@@ -53,9 +58,9 @@ impl Image {
             let bias = mapping.start.wrapping_sub(layout.lowest);
             let range = mapping.start..layout.highest.wrapping_add(bias);
             // Two mappings of a file's beginning without code between are somebody reading it.
-            let has_code = mappings
-                .iter()
-                .any(|other| other.name == mapping.name && range.contains(&other.start) && other.permissions.contains('x'));
+            let has_code = mappings.iter().any(|other| {
+                other.name == mapping.name && range.contains(&other.start) && other.permissions.contains('x')
+            });
             if !has_code {
                 continue;
             }
@@ -118,7 +123,8 @@ impl Image {
     ) -> Option<u64> {
         let with_storage = |loaded: &&Loaded| loaded.thread_local.is_some();
         if Some(module) == main {
-            let (size, alignment) = self.loaded.values().find(|loaded| loaded.module == module)?.thread_local?;
+            let (size, alignment) =
+                self.loaded.values().find(|loaded| loaded.module == module)?.thread_local?;
             let below = size.checked_next_multiple_of(alignment.max(1))?;
             return fs_base.checked_sub(below)?.checked_add(offset);
         }
@@ -128,7 +134,8 @@ impl Image {
             self.loaded.values().filter(with_storage).filter(|loaded| Some(loaded.module) != main).collect();
         others.reverse();
         let main_has = self.loaded.values().filter(with_storage).any(|loaded| Some(loaded.module) == main);
-        let index = others.iter().position(|loaded| loaded.module == module)? as u64 + 1 + u64::from(main_has);
+        let index =
+            others.iter().position(|loaded| loaded.module == module)? as u64 + 1 + u64::from(main_has);
         let vector = memory.read_pointer(fs_base.checked_add(8)?).ok()?;
         let block = memory.read_pointer(vector.checked_add(index * 16)?).ok()?;
         // All ones: this thread has not used it yet.
@@ -152,7 +159,8 @@ fn layout(memory: &dyn Memory, start: u64) -> Option<Layout> {
     let count = usize::from(file.e_phnum(endian)).min(MOST_HEADERS);
     let mut bytes = vec![0; count * size_of::<elf::ProgramHeader64<LittleEndian>>()];
     memory.read(start.checked_add(file.e_phoff(endian))?, &mut bytes).ok()?;
-    let (headers, _) = object::pod::slice_from_bytes::<elf::ProgramHeader64<LittleEndian>>(&bytes, count).ok()?;
+    let (headers, _) =
+        object::pod::slice_from_bytes::<elf::ProgramHeader64<LittleEndian>>(&bytes, count).ok()?;
     let (mut lowest, mut highest, mut thread_local) = (u64::MAX, 0, None);
     for header in headers {
         let end = header.p_vaddr(endian).checked_add(header.p_memsz(endian))?;

@@ -9,7 +9,9 @@ mod process;
 mod session;
 mod sys;
 
-use hindcast_core::debug::{AttachRequest, CoreRequest, DebugBackend, DebugEngine, DebugError, LaunchRequest};
+use hindcast_core::debug::{
+    AttachRequest, CoreRequest, DebugBackend, DebugEngine, DebugError, LaunchRequest,
+};
 
 /// Begins sessions with native programs.
 #[derive(Debug, Clone, Copy, Default)]

@@ -56,7 +56,8 @@ impl Pump {
             ],
             log,
         };
-        let thread = std::thread::Builder::new().name("debuggee-output".into()).spawn(move || worker.work())?;
+        let thread =
+            std::thread::Builder::new().name("debuggee-output".into()).spawn(move || worker.work())?;
         Ok(Self { shared, thread: Some(thread) })
     }
 
@@ -155,12 +156,15 @@ impl Worker {
         }
         let timeout = if draining { AT_REST } else { Duration::from_secs(60) };
         // Rounded up to a millisecond by the call; interrupted is as good as nothing to do.
-        let timeout = PollTimeout::try_from(timeout.max(Duration::from_millis(1))).unwrap_or(PollTimeout::ZERO);
+        let timeout =
+            PollTimeout::try_from(timeout.max(Duration::from_millis(1))).unwrap_or(PollTimeout::ZERO);
         if poll(&mut descriptors, timeout).is_err() {
             return true;
         }
         let readable = |descriptor: &PollFd<'_>| {
-            descriptor.revents().is_some_and(|events| events.intersects(PollFlags::POLLIN | PollFlags::POLLHUP))
+            descriptor
+                .revents()
+                .is_some_and(|events| events.intersects(PollFlags::POLLIN | PollFlags::POLLHUP))
         };
         let woken = readable(&descriptors[0]);
         let anything = descriptors[1..].iter().any(readable);

@@ -65,9 +65,12 @@ pub(crate) fn app(config: &Config, gateway: Arc<Gateway>, events: Events) -> Res
     Ok(App::new(AppParts { gateway, debug, events, clock, tool_names }))
 }
 
-/// What runs and inspects programs on this platform.
+/// What debugs programs on this machine; elsewhere nothing does.
 fn debug_engine() -> Option<Arc<dyn DebugEngine>> {
-    None
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    return Some(Arc::new(hindcast_native::NativeEngine));
+    #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+    return None;
 }
 
 fn gateway_policy(config: &Config, folder: &DataFolder) -> Result<GatewayPolicy> {

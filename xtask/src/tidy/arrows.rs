@@ -29,9 +29,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xtask", &["hindcast-fixtures"]),
 ];
 
-/// What tests may use beyond the arrows: services are also tested over the real stores.
+/// What tests may use beyond the arrows: services and the wire are also tested over the real stores.
 const TEST_ARROWS: &[(&str, &str)] = &[
     ("hindcast-services", "hindcast-stores"),
+    ("hindcast-server", "hindcast-stores"),
     ("hindcast-symbols", "hindcast-fixtures"),
     ("hindcast-native", "hindcast-fixtures"),
     ("hindcast", "hindcast-fixtures"),

@@ -12,10 +12,10 @@ use std::{
 };
 
 use hindcast_core::debug::{
-    Breakpoint, BreakpointChange, BreakpointId, CompletionKind, CoreRequest, DebugBackend, DebugError, Disassembly,
-    Ending, Evaluation, FrameRef, HowBegun, Instruction, Interrupt, MemoryBlock, Module, Movement, Outcome, Place,
-    RawMemory, Region, Register, RegisterSet, RuntimeAddr, Stack, Stop, StopReason, Target, Thread, ThreadId,
-    ThreadState, Trigger, Variable, VariablePage, VariableQuery,
+    Breakpoint, BreakpointChange, BreakpointId, CompletionKind, CoreRequest, DebugBackend, DebugError,
+    Disassembly, Ending, Evaluation, FrameRef, HowBegun, Instruction, Interrupt, MemoryBlock, Module,
+    Movement, Outcome, Place, RawMemory, Region, Register, RegisterSet, RuntimeAddr, Stack, Stop, StopReason,
+    Target, Thread, ThreadId, ThreadState, Trigger, Variable, VariablePage, VariableQuery,
 };
 use hindcast_symbols::{Memory, Symbols, Unreadable, types::ModuleId};
 use jiff::Timestamp;
@@ -89,7 +89,11 @@ impl CoreSession {
         Scene { symbols: &self.symbols, image: &self.image, memory: &self.memory, main: self.main }
     }
 
-    fn with_scope<T>(&self, frame: FrameRef, look: impl FnOnce(&FrameScope<'_>) -> T) -> Result<T, DebugError> {
+    fn with_scope<T>(
+        &self,
+        frame: FrameRef,
+        look: impl FnOnce(&FrameScope<'_>) -> T,
+    ) -> Result<T, DebugError> {
         let thread = self.thread(frame.thread)?;
         FrameScope::enter(&self.scene(), thread, frame.index).map(|scope| look(&scope))
     }
@@ -148,7 +152,9 @@ impl CoreMemory {
                 return self.core.read_at(&mut buffer[..room], offset).unwrap_or(0);
             }
         }
-        let Some(mapping) = self.mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address)) else {
+        let Some(mapping) =
+            self.mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))
+        else {
             return 0;
         };
         let room = usize::try_from(mapping.end - address).unwrap_or(usize::MAX).min(buffer.len());
@@ -313,7 +319,12 @@ impl RawMemory for CoreSession {
 }
 
 impl Disassembly for CoreSession {
-    fn disassemble(&mut self, place: &Place, before: usize, count: usize) -> Result<Vec<Instruction>, DebugError> {
+    fn disassemble(
+        &mut self,
+        place: &Place,
+        before: usize,
+        count: usize,
+    ) -> Result<Vec<Instruction>, DebugError> {
         let current = self.notes.threads.first().map(|(_, thread)| thread.registers.pc());
         let start = look::code_start(&self.symbols, place)?;
         look::disassemble(&self.scene(), start, before, count, current)

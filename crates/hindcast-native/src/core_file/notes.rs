@@ -105,7 +105,8 @@ impl Notes {
                     && let Some(signal) = number(record, STATUS_SIGNAL, 2).filter(|&signal| signal != 0)
                 {
                     let signal = signal as i32;
-                    self.signal = Some(SignalDetails { signal, code: 0, address: None, sender: None, value: None });
+                    self.signal =
+                        Some(SignalDetails { signal, code: 0, address: None, sender: None, value: None });
                 }
             }
             NT_PRPSINFO => {

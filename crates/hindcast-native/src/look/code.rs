@@ -93,7 +93,8 @@ fn tell(
 /// Decodes from the beginning of the function, or from any place that meets `start`: instructions
 /// have no common length, so that there is no going backwards.
 fn preceding(scene: &Scene<'_>, start: u64, wanted: usize) -> Vec<u64> {
-    let function = scene.symbols.function_at(start).map(|function| function.start).filter(|&begin| begin <= start);
+    let function =
+        scene.symbols.function_at(start).map(|function| function.start).filter(|&begin| begin <= start);
     let candidates: Vec<u64> = match function {
         Some(begin) if start - begin < 64 << 10 => vec![begin],
         _ => (1..=LOOK_BACK).rev().filter_map(|back| start.checked_sub(back)).collect(),

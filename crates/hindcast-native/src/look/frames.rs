@@ -52,8 +52,7 @@ pub(crate) fn walk(scene: &Scene<'_>, registers: &GeneralRegisters, hidden: usiz
     let mut walk = Walk::default();
     let mut current = Registers::all(registers.dwarf());
     let mut is_return = false;
-    loop {
-        let Some(pc) = current.pc() else { break };
+    while let Some(pc) = current.pc() {
         let mut frame = PhysicalFrame { registers: current, pc, is_return, cfa: None, signal: false };
         let step = scene.symbols.unwind(&current, scene.memory, is_return);
         if let Ok(Some(unwound)) = &step {
@@ -69,7 +68,8 @@ pub(crate) fn walk(scene: &Scene<'_>, registers: &GeneralRegisters, hidden: usiz
         if sources.is_empty() {
             walk.logical.push(LogicalFrame { physical, source: None });
         }
-        walk.logical.extend(sources.into_iter().map(|source| LogicalFrame { physical, source: Some(source) }));
+        walk.logical
+            .extend(sources.into_iter().map(|source| LogicalFrame { physical, source: Some(source) }));
         match step {
             Ok(Some(unwound)) => {
                 // The stack only gets shorter towards the outside; the same place again is a loop.

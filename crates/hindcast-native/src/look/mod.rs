@@ -61,7 +61,8 @@ pub(crate) fn regions_around(mappings: &[Mapping], address: u64) -> Vec<Region> 
 pub(crate) fn known_location(scene: &Scene<'_>, registers: &GeneralRegisters) -> Option<Location> {
     let frames = walk(scene, registers, 0, 16).frames(scene);
     let is_here = |file: &String| std::path::Path::new(file).exists();
-    let known = frames.iter().position(|frame| frame.location.file.as_ref().is_some_and(is_here)).unwrap_or(0);
+    let known =
+        frames.iter().position(|frame| frame.location.file.as_ref().is_some_and(is_here)).unwrap_or(0);
     frames.into_iter().nth(known).map(|frame| frame.location)
 }
 
@@ -101,7 +102,9 @@ fn hexadecimal(bytes: &[u8]) -> String {
 /// Names of files or functions.
 pub(crate) fn complete(symbols: &Symbols, kind: CompletionKind, prefix: &str, limit: usize) -> Vec<String> {
     match kind {
-        CompletionKind::File => symbols.source_files(prefix, limit).iter().map(|file| file.to_string()).collect(),
+        CompletionKind::File => {
+            symbols.source_files(prefix, limit).iter().map(|file| file.to_string()).collect()
+        }
         CompletionKind::Function => symbols.complete_function(prefix, limit),
         CompletionKind::Variable => Vec::new(),
     }

@@ -21,7 +21,11 @@ pub(crate) fn registers(scope: &FrameScope<'_>, set: RegisterSet) -> Vec<Registe
         for name in ["eflags", "fs_base", "gs_base", "cs", "ss"] {
             let value = scope.innermost(name);
             let meaning = value.filter(|_| name == "eflags").map(flags);
-            told.push(Register { name: name.into(), value: value.map(|value| format!("{value:#x}")), meaning });
+            told.push(Register {
+                name: name.into(),
+                value: value.map(|value| format!("{value:#x}")),
+                meaning,
+            });
         }
     }
     if set != RegisterSet::General {
@@ -45,17 +49,8 @@ pub(crate) fn registers(scope: &FrameScope<'_>, set: RegisterSet) -> Vec<Registe
 }
 
 fn flags(value: u64) -> String {
-    let names = [
-        (0, "CF"),
-        (2, "PF"),
-        (4, "AF"),
-        (6, "ZF"),
-        (7, "SF"),
-        (8, "TF"),
-        (9, "IF"),
-        (10, "DF"),
-        (11, "OF"),
-    ];
+    let names =
+        [(0, "CF"), (2, "PF"), (4, "AF"), (6, "ZF"), (7, "SF"), (8, "TF"), (9, "IF"), (10, "DF"), (11, "OF")];
     let set: Vec<_> = names.iter().filter(|(bit, _)| value >> bit & 1 == 1).map(|(_, name)| *name).collect();
     set.join(" ")
 }
@@ -69,7 +64,9 @@ pub(super) fn named(scope: &FrameScope<'_>, name: &str) -> Option<expression::Re
         "flags" | "rflags" => "eflags",
         other => other,
     };
-    let told = |bytes: &[u8], kind| Some(expression::Register { name: name.into(), bytes: bytes.to_vec(), kind });
+    let told = |bytes: &[u8], kind| {
+        Some(expression::Register { name: name.into(), offset: 0, bytes: bytes.to_vec(), kind })
+    };
     let general = |name: &str| {
         let number = GENERAL.iter().position(|known| *known == name)?;
         scope.general(number as u16).map(u64::to_le_bytes)
@@ -82,8 +79,9 @@ pub(super) fn named(scope: &FrameScope<'_>, name: &str) -> Option<expression::Re
         return told(&value.to_le_bytes(), RegisterKind::Whole);
     }
     if let Some((whole, offset, size)) = part(name) {
-        let bytes = general(&whole)?;
-        return told(&bytes[offset..offset + size], RegisterKind::Whole);
+        let bytes = general(&whole)?[offset..offset + size].to_vec();
+        let kind = RegisterKind::Whole;
+        return Some(expression::Register { name: whole.into(), offset: offset as u64, bytes, kind });
     }
     let vectors = scope.vectors()?;
     let number = |family: &str| name.strip_prefix(family).and_then(|digits| digits.parse().ok());

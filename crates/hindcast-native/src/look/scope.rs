@@ -2,10 +2,10 @@
 
 use hindcast_core::debug::DebugError;
 use hindcast_symbols::{
-    FrameContext, InlineFrame, Memory, Piece, PieceKind, Placement, VariableHandle, VariableInfo,
+    FrameContext, InlineFrame, Memory, VariableInfo,
     expression::{self, Evaluated, Expression, ExpressionError, Scope},
-    types::{ModuleId, TypeRef},
-    value::{Absence, DerivedTypes, Placed},
+    types::ModuleId,
+    value::{DerivedTypes, Placed},
 };
 
 use super::{PhysicalFrame, Scene, ThreadScene, walk};
@@ -22,22 +22,23 @@ pub(crate) struct FrameScope<'a> {
 
 /// In the order of their DWARF numbers.
 pub(super) const GENERAL: [&str; 17] = [
-    "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
-    "rip",
+    "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
+    "r15", "rip",
 ];
 /// DWARF numbers of `xmm0` and `st0`.
 const FIRST_XMM: u16 = 17;
 const FIRST_X87: u16 = 33;
-/// More than any variable that is in several places.
-const LARGEST_PIECE: usize = 4096;
 
 impl<'a> FrameScope<'a> {
     /// The frame number `index`, from 0 for the innermost.
-    pub(crate) fn enter(scene: &'a Scene<'a>, thread: &'a ThreadScene, index: u32) -> Result<Self, DebugError> {
+    pub(crate) fn enter(
+        scene: &'a Scene<'a>,
+        thread: &'a ThreadScene,
+        index: u32,
+    ) -> Result<Self, DebugError> {
         let walk = walk(scene, &thread.registers, thread.hidden, index as usize + 1);
         let frames = u32::try_from(walk.logical.len()).unwrap_or(u32::MAX);
-        let logical =
-            walk.logical.get(index as usize).ok_or(DebugError::NoSuchFrame { index, frames })?;
+        let logical = walk.logical.get(index as usize).ok_or(DebugError::NoSuchFrame { index, frames })?;
         let physical = walk.physical[logical.physical].clone();
         let source = logical.source.clone();
         Ok(Self { scene, thread, physical, source, types: DerivedTypes::new(scene.symbols) })
@@ -75,69 +76,7 @@ impl<'a> FrameScope<'a> {
 
     /// Where a variable is now.
     pub(crate) fn place(&self, variable: &VariableInfo) -> Placed {
-        let type_ref = variable.type_ref;
-        if variable.declared_later {
-            return Placed::gone(type_ref, Absence::NotYetInitialised);
-        }
-        match self.scene.symbols.locate(variable, self) {
-            Ok(placement) => self.placed(type_ref, placement),
-            Err(_) => Placed::gone(type_ref, Absence::OptimisedOut),
-        }
-    }
-
-    fn placed(&self, type_ref: TypeRef, placement: Placement) -> Placed {
-        match placement {
-            Placement::Memory(address) => Placed::memory(type_ref, address),
-            Placement::Bytes(bytes) => Placed::computed(type_ref, bytes),
-            Placement::Register(number) => match (FrameContext::register(self, number), register_name(number)) {
-                (Some(bytes), Some(name)) => Placed::register(type_ref, &name, bytes),
-                _ => Placed::gone(type_ref, Absence::OptimisedOut),
-            },
-            Placement::Pieces(pieces) => match self.gather(&pieces) {
-                Some(bytes) => Placed::computed(type_ref, bytes),
-                None => Placed::gone(type_ref, Absence::OptimisedOut),
-            },
-            Placement::ImplicitPointer { target, offset } => self.implicit(type_ref, target, offset),
-            Placement::OptimisedOut => Placed::gone(type_ref, Absence::OptimisedOut),
-        }
-    }
-
-    /// Puts a value together that is in several places; `None` where a part is nowhere.
-    fn gather(&self, pieces: &[Piece]) -> Option<Vec<u8>> {
-        let mut gathered = Vec::new();
-        for piece in pieces {
-            // Parts of bytes are not made by any compiler for variables as a whole.
-            if !piece.bits.is_multiple_of(8) || !piece.first_bit.is_multiple_of(8) {
-                return None;
-            }
-            let (from, length) = ((piece.first_bit / 8) as usize, (piece.bits / 8) as usize);
-            if length > LARGEST_PIECE {
-                return None;
-            }
-            match &piece.kind {
-                PieceKind::Memory(address) => {
-                    let mut bytes = vec![0; length];
-                    self.scene.memory.read(address.wrapping_add(from as u64), &mut bytes).ok()?;
-                    gathered.extend(bytes);
-                }
-                PieceKind::Register(number) => {
-                    gathered.extend_from_slice(FrameContext::register(self, *number)?.get(from..from + length)?);
-                }
-                PieceKind::Bytes(bytes) => gathered.extend_from_slice(bytes.get(from..from + length)?),
-                PieceKind::OptimisedOut => return None,
-            }
-        }
-        Some(gathered)
-    }
-
-    /// A pointer that the compiler removed, to something that may be in memory all the same.
-    fn implicit(&self, type_ref: TypeRef, target: VariableHandle, offset: i64) -> Placed {
-        match self.scene.symbols.locate_handle(target, self) {
-            Ok(Placement::Memory(address)) => {
-                Placed::computed(type_ref, address.wrapping_add_signed(offset).to_le_bytes().to_vec())
-            }
-            _ => Placed::gone(type_ref, Absence::OptimisedOut),
-        }
+        Placed::variable(self.scene.symbols, variable, self)
     }
 
     /// Where the value of an expression is.
@@ -154,16 +93,6 @@ impl<'a> FrameScope<'a> {
         names.retain(|name| name.starts_with(prefix));
         names.truncate(limit);
         names
-    }
-}
-
-/// As expressions write it.
-fn register_name(number: u16) -> Option<String> {
-    match number {
-        0..=16 => Some(GENERAL[usize::from(number)].to_owned()),
-        FIRST_XMM..FIRST_X87 => Some(format!("xmm{}", number - FIRST_XMM)),
-        FIRST_X87..=40 => Some(format!("st{}", number - FIRST_X87)),
-        _ => None,
     }
 }
 
@@ -224,7 +153,8 @@ impl Scope for FrameScope<'_> {
     }
 
     fn names(&self) -> Vec<String> {
-        let mut names: Vec<_> = self.locals().into_iter().chain(self.globals()).map(|variable| variable.name).collect();
+        let mut names: Vec<_> =
+            self.locals().into_iter().chain(self.globals()).map(|variable| variable.name).collect();
         let mut seen = std::collections::HashSet::new();
         names.retain(|name| seen.insert(name.clone()));
         names

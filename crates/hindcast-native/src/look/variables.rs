@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use hindcast_core::debug::{DebugError, Evaluation, NumberFormat, Variable, VariablePage, VariableQuery, VariableScope};
+use hindcast_core::debug::{
+    DebugError, Evaluation, NumberFormat, Variable, VariablePage, VariableQuery, VariableScope,
+};
 use hindcast_symbols::{
     expression::{Evaluated, Expression, Target},
     value::{Inspector, Placed},
@@ -14,7 +16,9 @@ use super::{FrameScope, registers};
 pub(crate) fn variables(scope: &FrameScope<'_>, query: &VariableQuery) -> VariablePage {
     let all = match query.scope {
         VariableScope::Local => scope.locals(),
-        VariableScope::Arguments => scope.locals().into_iter().filter(|variable| variable.is_argument).collect(),
+        VariableScope::Arguments => {
+            scope.locals().into_iter().filter(|variable| variable.is_argument).collect()
+        }
         VariableScope::Global => scope.globals(),
         VariableScope::Registers => return register_page(scope, query),
     };
@@ -57,14 +61,22 @@ pub(crate) struct Shown {
 /// An assignment to be carried out.
 #[derive(Debug)]
 pub(crate) enum Write {
-    Memory { address: u64, bytes: Vec<u8> },
+    Memory {
+        address: u64,
+        bytes: Vec<u8>,
+    },
     /// Bytes of a register, from the one at `offset` on.
-    Register { name: Arc<str>, offset: u64, bytes: Vec<u8> },
+    Register {
+        name: Arc<str>,
+        offset: u64,
+        bytes: Vec<u8>,
+    },
 }
 
 /// Computes an expression; an assignment is only prepared.
 pub(crate) fn evaluate(scope: &FrameScope<'_>, evaluation: &Evaluation) -> Result<Shown, DebugError> {
-    let failed = |error: hindcast_symbols::expression::ExpressionError| DebugError::Expression(error.to_string());
+    let failed =
+        |error: hindcast_symbols::expression::ExpressionError| DebugError::Expression(error.to_string());
     let expression = Expression::parse(&evaluation.expression).map_err(failed)?;
     if expression.writes() && !evaluation.may_write {
         return Err(DebugError::PermissionDenied(

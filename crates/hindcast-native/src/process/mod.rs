@@ -21,8 +21,8 @@ use self::{
     tasks::{Pending, Task},
 };
 use crate::sys::{
-    self, DebugRegisters, GeneralRegisters, ProcessInterrupt, ProcessMemory, SignalDetails, Stopped, Tid, TraceError,
-    VectorRegisters, WatchKind,
+    self, DebugRegisters, GeneralRegisters, ProcessInterrupt, ProcessMemory, SignalDetails, Stopped, Tid,
+    TraceError, VectorRegisters, WatchKind,
 };
 
 /// A traced process.
@@ -124,10 +124,6 @@ impl Process {
         self.interrupt.clone()
     }
 
-    pub(crate) fn is_owned(&self) -> bool {
-        self.owned
-    }
-
     pub(crate) fn ended(&self) -> Option<Ended> {
         self.ended
     }
@@ -159,7 +155,11 @@ impl Process {
         self.task(tid)?.handle()?.vector_registers()
     }
 
-    pub(crate) fn set_vector_registers(&self, tid: Tid, registers: &VectorRegisters) -> Result<(), TraceError> {
+    pub(crate) fn set_vector_registers(
+        &self,
+        tid: Tid,
+        registers: &VectorRegisters,
+    ) -> Result<(), TraceError> {
         self.task(tid)?.handle()?.set_vector_registers(registers)
     }
 
@@ -193,7 +193,12 @@ impl Process {
     }
 
     /// Watches memory in all threads; `None` when the processor cannot watch so much.
-    pub(crate) fn watch(&mut self, address: u64, size: u64, kind: WatchKind) -> Result<Option<Vec<usize>>, TraceError> {
+    pub(crate) fn watch(
+        &mut self,
+        address: u64,
+        size: u64,
+        kind: WatchKind,
+    ) -> Result<Option<Vec<usize>>, TraceError> {
         let Some(slots) = self.debug_registers.watch(address, size, kind) else { return Ok(None) };
         self.apply_debug_registers()?;
         Ok(Some(slots))

@@ -4,8 +4,8 @@ use libc::c_int;
 
 use super::{Ended, Halt, Process};
 use crate::sys::{
-    self, DebugRegisters, Event, GeneralRegisters, INTERRUPT_MARK, Resume, Running, SignalDetails, Stopped, Tid,
-    TraceError,
+    self, DebugRegisters, Event, GeneralRegisters, INTERRUPT_MARK, Resume, Running, SignalDetails, Stopped,
+    Tid, TraceError,
 };
 
 /// A thread of the process.
@@ -37,11 +37,23 @@ pub(super) enum Pending {
 
 impl Task {
     pub(super) fn stopped(handle: Stopped) -> Self {
-        Self { handle: Handle::Stopped(handle), pending: None, signal: 0, how: Resume::Continue, passed: None }
+        Self {
+            handle: Handle::Stopped(handle),
+            pending: None,
+            signal: 0,
+            how: Resume::Continue,
+            passed: None,
+        }
     }
 
     pub(super) fn running(handle: Running) -> Self {
-        Self { handle: Handle::Running(handle), pending: None, signal: 0, how: Resume::Continue, passed: None }
+        Self {
+            handle: Handle::Running(handle),
+            pending: None,
+            signal: 0,
+            how: Resume::Continue,
+            passed: None,
+        }
     }
 
     pub(super) fn handle(&self) -> Result<&Stopped, TraceError> {
@@ -118,11 +130,7 @@ impl Process {
         if let Some(halt) = self.pending_halt() {
             return Ok(halt);
         }
-        if self.is_at_system_call(tid)? {
-            self.step_with_others(tid)
-        } else {
-            self.step_alone(tid)
-        }
+        if self.is_at_system_call(tid)? { self.step_with_others(tid) } else { self.step_alone(tid) }
     }
 
     /// As [`step`](Self::step), with the other threads running meanwhile.
@@ -215,7 +223,7 @@ impl Process {
                 self.new_or_stopped(stopped, signal)?;
                 Ok(None)
             }
-            Event::Clone(stopped, _) | Event::Other(stopped) => {
+            Event::Clone(stopped) | Event::Other(stopped) => {
                 self.go_on(stopped)?;
                 Ok(None)
             }
@@ -240,8 +248,8 @@ impl Process {
                 self.go_on(stopped)?;
                 Ok(None)
             }
-            Event::Exec(stopped, _) if stopped.tid() == self.pid => self.executed(stopped).map(Some),
-            Event::Exec(stopped, _) => {
+            Event::Exec(stopped) if stopped.tid() == self.pid => self.executed(stopped).map(Some),
+            Event::Exec(stopped) => {
                 self.companions.resume(stopped, 0);
                 Ok(None)
             }
@@ -298,7 +306,8 @@ impl Process {
     }
 
     fn is_thread(&self, tid: Tid) -> bool {
-        !self.companions.expects(tid) && std::path::Path::new(&format!("/proc/{}/task/{}", self.pid.0, tid.0)).exists()
+        !self.companions.expects(tid)
+            && std::path::Path::new(&format!("/proc/{}/task/{}", self.pid.0, tid.0)).exists()
     }
 
     fn adopt(&mut self, stopped: Stopped) -> Result<(), TraceError> {
@@ -343,7 +352,8 @@ impl Process {
             // The end of a step over a system call is told as TRAP_BRKPT; an int3 is SI_KERNEL.
             libc::TRAP_HWBKPT | libc::TRAP_TRACE | libc::TRAP_BRKPT => {
                 // A step can end with the access that is watched.
-                let hits = if self.debug_registers.is_empty() { Vec::new() } else { DebugRegisters::hits(stopped)? };
+                let hits =
+                    if self.debug_registers.is_empty() { Vec::new() } else { DebugRegisters::hits(stopped)? };
                 if !hits.is_empty() {
                     return Ok(Halt::Watch(tid, hits));
                 }
@@ -410,7 +420,7 @@ impl Process {
                 Ok(())
             }
             Event::Stop(stopped, _) if self.is_thread(stopped.tid()) => self.adopt(stopped),
-            Event::Clone(stopped, _) | Event::Other(stopped) if self.tasks.contains_key(&stopped.tid()) => {
+            Event::Clone(stopped) | Event::Other(stopped) if self.tasks.contains_key(&stopped.tid()) => {
                 self.put(stopped, None);
                 Ok(())
             }
@@ -443,7 +453,7 @@ impl Process {
             Event::Signal(stopped, _) | Event::Stop(stopped, _) | Event::Other(stopped) => {
                 sys::kill(stopped.tid());
             }
-            Event::Clone(..) | Event::VforkDone(_) | Event::Exec(..) => {}
+            Event::Clone(_) | Event::VforkDone(_) | Event::Exec(_) => {}
         }
     }
 }

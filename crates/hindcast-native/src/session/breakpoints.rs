@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use hindcast_core::debug::{
-    Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, DebugError, ExceptionBreakpoint, Location,
-    Place, RuntimeAddr, Trigger,
+    Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, DebugError, ExceptionBreakpoint,
+    Location, Place, RuntimeAddr, Trigger,
 };
 use hindcast_symbols::{
     FunctionPattern, Symbols,
@@ -66,7 +66,9 @@ impl Breakpoints {
     /// Those with a breakpoint instruction at `address`.
     pub(super) fn at(&self, address: u64) -> Vec<BreakpointId> {
         self.iter()
-            .filter(|(_, entry)| entry.inserted && entry.targets.iter().any(|target| target.address.0 == address))
+            .filter(|(_, entry)| {
+                entry.inserted && entry.targets.iter().any(|target| target.address.0 == address)
+            })
             .map(|(id, _)| id)
             .collect()
     }
@@ -140,10 +142,10 @@ impl Entry {
     }
 
     fn describe(&self, id: BreakpointId) -> Breakpoint {
-        let needs_place = match (&self.trigger, &self.exception) {
-            (Trigger::Exception(_), Some(ExceptionKind::Signal(_))) | (Trigger::Watch(_), _) => false,
-            _ => true,
-        };
+        let needs_place = !matches!(
+            (&self.trigger, &self.exception),
+            (Trigger::Exception(_), Some(ExceptionKind::Signal(_))) | (Trigger::Watch(_), _)
+        );
         let binding = if needs_place && self.targets.is_empty() {
             Binding::Pending { reason: self.note.clone().unwrap_or_default() }
         } else {
@@ -172,7 +174,8 @@ impl Session {
             }
             Trigger::Watch(watch) => {
                 let watching = self.watch(&watch.clone())?;
-                entry.targets = vec![Location { address: RuntimeAddr(watching.address), ..Location::default() }];
+                entry.targets =
+                    vec![Location { address: RuntimeAddr(watching.address), ..Location::default() }];
                 entry.watching = Some(watching);
             }
             _ => {}
@@ -258,7 +261,11 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn changed(&mut self, id: BreakpointId, change: BreakpointChange) -> Result<Breakpoint, DebugError> {
+    pub(super) fn changed(
+        &mut self,
+        id: BreakpointId,
+        change: BreakpointChange,
+    ) -> Result<Breakpoint, DebugError> {
         let before = self.breakpoints.get(id)?.trigger.clone();
         let mut trigger = before.clone();
         let unless_empty = |text: String| (!text.trim().is_empty()).then_some(text);
@@ -360,7 +367,10 @@ impl Session {
             )),
             (None, nearest) => {
                 let lines: Vec<_> = nearest.iter().map(u32::to_string).collect();
-                Some(format!("line {line} of `{file}` has no code; the nearest lines that have: {}", lines.join(", ")))
+                Some(format!(
+                    "line {line} of `{file}` has no code; the nearest lines that have: {}",
+                    lines.join(", ")
+                ))
             }
         };
         Resolved { targets, note }
@@ -384,8 +394,14 @@ impl Session {
         targets.dedup_by_key(|target| target.address);
         let note = targets.is_empty().then(|| {
             let similar = self.symbols.complete_function(name.rsplit("::").next().unwrap_or(name), 3);
-            let hint = if similar.is_empty() { String::new() } else { format!(" (there is `{}`)", similar.join("`, `")) };
-            format!("no loaded symbols name a function `{name}`{hint}; it binds when a library with it is loaded")
+            let hint = if similar.is_empty() {
+                String::new()
+            } else {
+                format!(" (there is `{}`)", similar.join("`, `"))
+            };
+            format!(
+                "no loaded symbols name a function `{name}`{hint}; it binds when a library with it is loaded"
+            )
         });
         Resolved { targets, note }
     }

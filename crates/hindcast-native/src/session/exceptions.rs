@@ -110,12 +110,13 @@ impl Session {
     }
 
     fn has_base(&self, type_info: u64, wanted: &str, depth: u32) -> bool {
-        depth > 0 && self.bases(type_info).is_some_and(|bases| {
-            bases.into_iter().any(|base| {
-                self.type_name(base).is_some_and(|name| same_type(&name, wanted))
-                    || self.has_base(base, wanted, depth - 1)
+        depth > 0
+            && self.bases(type_info).is_some_and(|bases| {
+                bases.into_iter().any(|base| {
+                    self.type_name(base).is_some_and(|name| same_type(&name, wanted))
+                        || self.has_base(base, wanted, depth - 1)
+                })
             })
-        })
     }
 
     /// The base classes, by what kind of `type_info` it is: the C++ ABI has one for single and one

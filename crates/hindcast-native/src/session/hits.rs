@@ -1,6 +1,8 @@
 //! What happens when a thread gets to one of the user's breakpoints.
 
-use hindcast_core::debug::{BreakpointId, CodeBreakpoint, DebugError, OutputStream, Place, Stop, StopReason, Trigger, ValueLimits};
+use hindcast_core::debug::{
+    BreakpointId, CodeBreakpoint, DebugError, OutputStream, Place, Stop, StopReason, Trigger, ValueLimits,
+};
 
 use super::{Session, movement::Verdict, system};
 use crate::{look::FrameScope, sys::Tid};
@@ -69,7 +71,9 @@ impl Session {
     /// for a line sees that line.
     fn hidden_behind(&self, tid: Tid, stopping: &[BreakpointId]) -> Result<usize, DebugError> {
         for &id in stopping {
-            if let Trigger::Code(CodeBreakpoint { place: Place::Function(name), .. }) = &self.breakpoints.get(id)?.trigger {
+            if let Trigger::Code(CodeBreakpoint { place: Place::Function(name), .. }) =
+                &self.breakpoints.get(id)?.trigger
+            {
                 let last = |name: &str| name.rsplit("::").next().unwrap_or(name).to_owned();
                 let pc = self.process.registers(tid).map_err(system)?.pc();
                 let frames = self.symbols.frames_at(pc);
@@ -128,7 +132,8 @@ impl Session {
 
     fn log_hit(&mut self, tid: Tid, id: BreakpointId) -> Result<(), DebugError> {
         let Some(template) = &self.breakpoints.get(id)?.template else { return Ok(()) };
-        let mut text = self.with_scope(tid, 0, |scope: &FrameScope<'_>| template.render(scope, ValueLimits::default()))?;
+        let mut text =
+            self.with_scope(tid, 0, |scope: &FrameScope<'_>| template.render(scope, ValueLimits::default()))?;
         text.push('\n');
         self.log.push(OutputStream::Log, text.as_bytes());
         self.breakpoints.get_mut(id)?.notifications_sent += 1;

@@ -12,7 +12,9 @@ use std::{
     sync::Arc,
 };
 
-use hindcast_core::debug::{AttachRequest, DebugError, HowBegun, LaunchRequest, Stdin, StopAtEntry, StopReason, Target};
+use hindcast_core::debug::{
+    AttachRequest, DebugError, HowBegun, LaunchRequest, Stdin, StopAtEntry, StopReason, Target,
+};
 use jiff::Timestamp;
 
 use super::{
@@ -31,7 +33,9 @@ use crate::{
 impl Session {
     pub(crate) fn launch(request: &LaunchRequest) -> Result<Self, DebugError> {
         let program = find_program(&request.program, request.cwd.as_deref())?;
-        let io = |error: std::io::Error| DebugError::System(format!("cannot open a terminal for the program: {error}"));
+        let io = |error: std::io::Error| {
+            DebugError::System(format!("cannot open a terminal for the program: {error}"))
+        };
         let stdout = Terminal::open().map_err(io)?;
         let stderr = Terminal::open().map_err(io)?;
         let stdin = input(&request.stdin, &stdout)?;
@@ -47,7 +51,8 @@ impl Session {
             stdout: stdout.slave,
             stderr: stderr.slave,
         };
-        let leader = sys::spawn(&plan).map_err(|error| not_started(error, &program, request.cwd.as_deref()))?;
+        let leader =
+            sys::spawn(&plan).map_err(|error| not_started(error, &program, request.cwd.as_deref()))?;
         // Ours is the last hold on the terminals' other ends: they close when the program is gone.
         drop(plan);
         let process = Process::launched(leader).map_err(system)?;
@@ -144,8 +149,11 @@ impl Session {
             return Ok(());
         }
         let executable = sys::executable(self.process.pid()).unwrap_or_default();
-        self.main =
-            self.image.iter().find(|loaded| Path::new(&loaded.path) == executable).map(|loaded| loaded.module);
+        self.main = self
+            .image
+            .iter()
+            .find(|loaded| Path::new(&loaded.path) == executable)
+            .map(|loaded| loaded.module);
         self.rebind()
     }
 
@@ -163,7 +171,8 @@ impl Session {
         self.library_event = None;
         self.forget_insertions();
         self.image.clear(&mut self.symbols);
-        let executable = sys::executable(self.process.pid()).unwrap_or_default().to_string_lossy().into_owned();
+        let executable =
+            sys::executable(self.process.pid()).unwrap_or_default().to_string_lossy().into_owned();
         self.target.name = file_name(&executable);
         self.target.executable = executable;
         self.update_image()?;
@@ -182,7 +191,9 @@ fn find_program(program: &Path, folder: Option<&Path>) -> Result<PathBuf, DebugE
         // Beside where it is to run first: a program that was just built there is what is meant.
         let here = folder.map_or_else(|| program.to_owned(), |folder| folder.join(program));
         let in_path = std::env::var_os("PATH").and_then(|path| {
-            std::env::split_paths(&path).map(|folder| folder.join(program)).find(|candidate| is_executable(candidate))
+            std::env::split_paths(&path)
+                .map(|folder| folder.join(program))
+                .find(|candidate| is_executable(candidate))
         });
         if here.is_file() { here } else { in_path.unwrap_or(here) }
     } else if program.is_relative() {
@@ -191,7 +202,8 @@ fn find_program(program: &Path, folder: Option<&Path>) -> Result<PathBuf, DebugE
     } else {
         program.to_owned()
     };
-    let path = std::path::absolute(&given).map_err(|error| failed(&error.to_string(), "give an absolute path"))?;
+    let path =
+        std::path::absolute(&given).map_err(|error| failed(&error.to_string(), "give an absolute path"))?;
     match path.metadata() {
         Err(_) => Err(failed("there is no such file", "build it first, or give its absolute path")),
         Ok(data) if data.is_dir() => Err(failed("it is a folder", "give the path of the executable in it")),
@@ -207,7 +219,8 @@ fn is_executable(path: &Path) -> bool {
 }
 
 fn input(stdin: &Stdin, terminal: &Terminal) -> Result<OwnedFd, DebugError> {
-    let failed = |error: std::io::Error| DebugError::LaunchFailed(format!("cannot prepare its input: {error}"));
+    let failed =
+        |error: std::io::Error| DebugError::LaunchFailed(format!("cannot prepare its input: {error}"));
     match stdin {
         Stdin::Terminal => terminal.slave.try_clone().map_err(failed),
         Stdin::File(path) => File::open(path).map(OwnedFd::from).map_err(|error| {
@@ -215,8 +228,8 @@ fn input(stdin: &Stdin, terminal: &Terminal) -> Result<OwnedFd, DebugError> {
         }),
         Stdin::Text(text) => {
             let name = c"debuggee input";
-            let descriptor =
-                nix::sys::memfd::memfd_create(name, nix::sys::memfd::MFdFlags::MFD_CLOEXEC).map_err(|error| failed(error.into()))?;
+            let descriptor = nix::sys::memfd::memfd_create(name, nix::sys::memfd::MFdFlags::MFD_CLOEXEC)
+                .map_err(|error| failed(error.into()))?;
             let mut file = File::from(descriptor);
             file.write_all(text.as_bytes()).and_then(|()| file.seek(SeekFrom::Start(0))).map_err(failed)?;
             Ok(file.into())
@@ -237,8 +250,9 @@ fn environment(request: &LaunchRequest) -> Result<Vec<CString>, DebugError> {
 }
 
 fn c_text(text: &OsStr) -> Result<CString, DebugError> {
-    CString::new(text.as_bytes())
-        .map_err(|_| DebugError::LaunchFailed("program, arguments and environment cannot contain a zero byte".into()))
+    CString::new(text.as_bytes()).map_err(|_| {
+        DebugError::LaunchFailed("program, arguments and environment cannot contain a zero byte".into())
+    })
 }
 
 fn not_started(error: SpawnError, program: &Path, folder: Option<&Path>) -> DebugError {
@@ -246,12 +260,18 @@ fn not_started(error: SpawnError, program: &Path, folder: Option<&Path>) -> Debu
     DebugError::LaunchFailed(match error {
         SpawnError::Folder(error) => {
             let folder = folder.unwrap_or(Path::new(".")).display();
-            format!("cannot start `{program}` in `{folder}`: {error} · hint: `cwd` must be an existing folder")
+            format!(
+                "cannot start `{program}` in `{folder}`: {error} · hint: `cwd` must be an existing folder"
+            )
         }
         SpawnError::Program(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
-            format!("cannot start `{program}`: it is not an executable for this machine · hint: a script is debugged through its interpreter")
+            format!(
+                "cannot start `{program}`: it is not an executable for this machine · hint: a script is debugged through its interpreter"
+            )
         }
-        SpawnError::Trace(TraceError::System { source, .. }) if source.raw_os_error() == Some(libc::EPERM) => {
+        SpawnError::Trace(TraceError::System { source, .. })
+            if source.raw_os_error() == Some(libc::EPERM) =>
+        {
             format!("cannot trace `{program}`: the system forbids it · hint: `hindcast doctor` says why")
         }
         error => format!("cannot start `{program}`: {error}"),
@@ -264,7 +284,9 @@ fn not_attached(error: TraceError, pid: u32) -> DebugError {
         TraceError::System { source, .. } if source.raw_os_error() == Some(libc::EPERM) => {
             let tracer = std::fs::read_to_string(format!("/proc/{pid}/status"))
                 .ok()
-                .and_then(|status| status.lines().find_map(|line| line.strip_prefix("TracerPid:\t").map(str::to_owned)))
+                .and_then(|status| {
+                    status.lines().find_map(|line| line.strip_prefix("TracerPid:\t").map(str::to_owned))
+                })
                 .filter(|tracer| tracer != "0");
             DebugError::PermissionDenied(match tracer {
                 Some(tracer) => format!("cannot attach to {pid}: process {tracer} is tracing it already"),

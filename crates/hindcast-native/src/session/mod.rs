@@ -12,10 +12,10 @@ mod watch;
 use std::{cell::RefCell, collections::HashMap, path::PathBuf, sync::Arc};
 
 use hindcast_core::debug::{
-    Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DebugBackend, DebugError, Disassembly, Ending,
-    Evaluation, FrameRef, Instruction, Interrupt, MemoryBlock, Module, Movement, Outcome, OutputLog, Place,
-    RawMemory, Region, Register, RegisterSet, RuntimeAddr, Stack, Stop, StopAtEntry, StopReason, Target, Thread,
-    ThreadId, ThreadState, Trigger, Variable, VariablePage, VariableQuery,
+    Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DebugBackend, DebugError, Disassembly,
+    Ending, Evaluation, FrameRef, Instruction, Interrupt, MemoryBlock, Module, Movement, Outcome, OutputLog,
+    Place, RawMemory, Region, Register, RegisterSet, RuntimeAddr, Stack, Stop, StopAtEntry, StopReason,
+    Target, Thread, ThreadId, ThreadState, Trigger, Variable, VariablePage, VariableQuery,
 };
 use hindcast_symbols::{
     Symbols,
@@ -101,7 +101,8 @@ impl Session {
 
     fn walk(&self, tid: Tid, frames: u32) -> Result<Walk, DebugError> {
         let registers = self.process.registers(tid).map_err(system)?;
-        Ok(self.with_scene(|scene| look::walk(scene, &registers, self.hidden_of(tid), frames.max(1) as usize)))
+        Ok(self
+            .with_scene(|scene| look::walk(scene, &registers, self.hidden_of(tid), frames.max(1) as usize)))
     }
 
     /// How many inlined calls the user has not stepped into, though their code begins right here.
@@ -115,8 +116,8 @@ impl Session {
 
     fn thread(&self, tid: Tid) -> Thread {
         let registers = self.process.registers(tid).ok();
-        let location = registers
-            .and_then(|registers| self.with_scene(|scene| look::known_location(scene, &registers)));
+        let location =
+            registers.and_then(|registers| self.with_scene(|scene| look::known_location(scene, &registers)));
         Thread {
             id: movement::thread_id(tid),
             name: sys::name(self.process.pid(), tid).unwrap_or_default(),
@@ -204,7 +205,11 @@ impl DebugBackend for Session {
         self.added(trigger)
     }
 
-    fn change_breakpoint(&mut self, id: BreakpointId, change: BreakpointChange) -> Result<Breakpoint, DebugError> {
+    fn change_breakpoint(
+        &mut self,
+        id: BreakpointId,
+        change: BreakpointChange,
+    ) -> Result<Breakpoint, DebugError> {
         self.changed(id, change)
     }
 
@@ -237,7 +242,8 @@ impl DebugBackend for Session {
 
     fn evaluate(&mut self, evaluation: &Evaluation) -> Result<Variable, DebugError> {
         let tid = self.known_thread(evaluation.frame.thread)?;
-        let evaluated = self.with_scope(tid, evaluation.frame.index, |scope| look::evaluate(scope, evaluation))??;
+        let evaluated =
+            self.with_scope(tid, evaluation.frame.index, |scope| look::evaluate(scope, evaluation))??;
         if let Some(write) = evaluated.write {
             self.write(tid, &write)?;
         }
@@ -297,7 +303,12 @@ impl RawMemory for Session {
 }
 
 impl Disassembly for Session {
-    fn disassemble(&mut self, place: &Place, before: usize, count: usize) -> Result<Vec<Instruction>, DebugError> {
+    fn disassemble(
+        &mut self,
+        place: &Place,
+        before: usize,
+        count: usize,
+    ) -> Result<Vec<Instruction>, DebugError> {
         if self.process.ended().is_some() {
             return Err(DebugError::Ended);
         }

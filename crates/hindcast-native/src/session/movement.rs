@@ -211,7 +211,8 @@ impl Session {
             Ended::Killed(number) => {
                 let name = signals::name(number);
                 stop.detail = Some(format!("killed by {name}"));
-                let signal = hindcast_core::debug::RaisedSignal { name, number, cause: None, fault_address: None };
+                let signal =
+                    hindcast_core::debug::RaisedSignal { name, number, cause: None, fault_address: None };
                 stop.signal = Some(signal);
             }
         }

@@ -6,15 +6,8 @@ use libc::c_int;
 use crate::sys::{self, SignalDetails, Tid};
 
 /// Signals that tell of a fault; they always stop.
-const FAULTS: [c_int; 7] = [
-    libc::SIGSEGV,
-    libc::SIGBUS,
-    libc::SIGFPE,
-    libc::SIGILL,
-    libc::SIGABRT,
-    libc::SIGSYS,
-    libc::SIGTRAP,
-];
+const FAULTS: [c_int; 7] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGSYS, libc::SIGTRAP];
 
 /// Signals that do nothing unless they are caught.
 const HARMLESS: [c_int; 4] = [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGCONT];
@@ -67,7 +60,9 @@ fn cause(details: SignalDetails) -> Option<String> {
     let known = match (details.signal, details.code) {
         (libc::SIGSEGV, 1) => "address not mapped",
         (libc::SIGSEGV, 2) => "no permission for this access",
-        (libc::SIGSEGV, libc::SI_KERNEL) => "general protection fault (non-canonical address or privileged instruction)",
+        (libc::SIGSEGV, libc::SI_KERNEL) => {
+            "general protection fault (non-canonical address or privileged instruction)"
+        }
         (libc::SIGBUS, 1) => "invalid address alignment",
         (libc::SIGBUS, 2) => "the mapped file ends before this address",
         (libc::SIGFPE, 1) => "integer division by zero",

@@ -91,7 +91,9 @@ impl StepPlan {
     /// Whether a breakpoint instruction that `tid` reached ends the run to it.
     fn arrives(&self, tid: Tid, address: u64, stack: u64) -> Option<bool> {
         match &self.stage {
-            Stage::Running(to) if tid == self.thread && address == to.address && stack >= to.stack => Some(to.ends),
+            Stage::Running(to) if tid == self.thread && address == to.address && stack >= to.stack => {
+                Some(to.ends)
+            }
             _ => None,
         }
     }
@@ -148,7 +150,12 @@ impl Session {
     }
 
     /// A breakpoint instruction was reached that is none of the user's.
-    pub(super) fn reached_in_step(&mut self, plan: &mut StepPlan, tid: Tid, address: u64) -> Result<(), DebugError> {
+    pub(super) fn reached_in_step(
+        &mut self,
+        plan: &mut StepPlan,
+        tid: Tid,
+        address: u64,
+    ) -> Result<(), DebugError> {
         let stack = self.process.registers(tid).map_err(system)?.sp();
         let Some(ends) = plan.arrives(tid, address, stack) else { return Ok(()) };
         self.process.remove_breakpoint(address);
@@ -203,7 +210,13 @@ impl Session {
     }
 
     /// After a call: into it, or over it.
-    fn enter(&mut self, plan: &mut StepPlan, pc: u64, return_address: u64, stack: u64) -> Result<(), DebugError> {
+    fn enter(
+        &mut self,
+        plan: &mut StepPlan,
+        pc: u64,
+        return_address: u64,
+        stack: u64,
+    ) -> Result<(), DebugError> {
         let into = plan.granularity == Granularity::Line;
         let target = if into { self.code_with_lines(pc) } else { None };
         match target {
@@ -269,7 +282,8 @@ impl Session {
         let deeper = here.inlined.len() > origin.inlined.len() && here.inlined.starts_with(&origin.inlined);
         let same_depth = !returned && here.inlined == origin.inlined;
         if plan.granularity == Granularity::Out {
-            let shallower = here.inlined.len() < origin.inlined.len() && origin.inlined.starts_with(&here.inlined);
+            let shallower =
+                here.inlined.len() < origin.inlined.len() && origin.inlined.starts_with(&here.inlined);
             if returned || shallower {
                 self.step_done(plan);
             }
@@ -355,8 +369,11 @@ impl Session {
         let pc = registers.pc();
         let row = self.visible_line(pc);
         let memory = self.process.memory();
-        let unwound =
-            self.symbols.unwind(&hindcast_symbols::Registers::all(registers.dwarf()), &memory, false).ok().flatten();
+        let unwound = self
+            .symbols
+            .unwind(&hindcast_symbols::Registers::all(registers.dwarf()), &memory, false)
+            .ok()
+            .flatten();
         let mut frames = self.symbols.frames_at(pc);
         frames.drain(..self.hidden.min(frames.len().saturating_sub(1)));
         let begins = row.as_ref().is_some_and(|row| row.begins);

@@ -49,7 +49,9 @@ impl Session {
             }
         };
         if size == 0 {
-            return Err(DebugError::BreakpointFailed(format!("`{name}` has no size, so it cannot be watched")));
+            return Err(DebugError::BreakpointFailed(format!(
+                "`{name}` has no size, so it cannot be watched"
+            )));
         }
         let mut last = vec![0; usize::try_from(size.min(32)).unwrap_or(32)];
         self.process
@@ -110,7 +112,8 @@ impl Session {
         let detail = if changed {
             format!("{}: {} → {}", watching.name, number(&watching.last), number(&now))
         } else {
-            let what = if watching.access == Access::Write { "written with the same value" } else { "accessed" };
+            let what =
+                if watching.access == Access::Write { "written with the same value" } else { "accessed" };
             format!("{} {what}: {}", watching.name, number(&now))
         };
         self.remember(id, now)?;

@@ -34,9 +34,9 @@ impl DebugRegisters {
         let mut at = address;
         while at < end {
             // A slot covers 1, 2, 4 or 8 bytes, at a multiple of its size.
-            let piece = [8u8, 4, 2, 1].into_iter().find(|&piece| {
-                at.is_multiple_of(u64::from(piece)) && at + u64::from(piece) <= end
-            })?;
+            let piece = [8u8, 4, 2, 1]
+                .into_iter()
+                .find(|&piece| at.is_multiple_of(u64::from(piece)) && at + u64::from(piece) <= end)?;
             let free = next.slots.iter().position(Option::is_none)?;
             next.slots[free] = Some(Slot { address: at, size: piece, kind });
             taken.push(free);

@@ -42,7 +42,13 @@ impl Interrupt for ProcessInterrupt {
         // A process that is gone needs no interruption.
         // SAFETY: `info` lives for the call.
         unsafe {
-            libc::syscall(libc::SYS_pidfd_send_signal, self.process.as_raw_fd(), libc::SIGSTOP, &raw const info, 0)
+            libc::syscall(
+                libc::SYS_pidfd_send_signal,
+                self.process.as_raw_fd(),
+                libc::SIGSTOP,
+                &raw const info,
+                0,
+            )
         };
     }
 }

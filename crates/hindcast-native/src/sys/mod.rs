@@ -21,5 +21,6 @@ pub(crate) use registers::{GeneralRegisters, VectorRegisters};
 pub(crate) use spawn::{SpawnError, SpawnPlan, spawn};
 pub(crate) use terminal::Terminal;
 pub(crate) use tracee::{
-    Event, Resume, Running, SignalDetails, Stopped, Tid, TraceError, attach_thread, detach_running, forget_stop_signal, kill, wait_for_any,
+    Event, Resume, Running, SignalDetails, Stopped, Tid, TraceError, attach_thread, detach_running,
+    forget_stop_signal, kill, wait_for_any,
 };

@@ -4,12 +4,6 @@
 #[derive(Clone, Copy)]
 pub(crate) struct GeneralRegisters(pub(super) libc::user_regs_struct);
 
-/// Names in the order of their DWARF numbers; 16 is the return address, which is `rip`.
-pub(crate) const DWARF_NAMES: [&str; 17] = [
-    "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
-    "rip",
-];
-
 impl GeneralRegisters {
     /// What a core file or a recording keeps.
     pub(crate) fn from_words(words: [u64; 27]) -> Self {
@@ -25,10 +19,6 @@ impl GeneralRegisters {
         self.0.rsp
     }
 
-    pub(crate) fn flags(&self) -> u64 {
-        self.0.eflags
-    }
-
     /// Where thread-local storage is found.
     pub(crate) fn fs_base(&self) -> u64 {
         self.0.fs_base
@@ -38,8 +28,8 @@ impl GeneralRegisters {
     pub(crate) fn dwarf(&self) -> [u64; 17] {
         let r = &self.0;
         [
-            r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14,
-            r.r15, r.rip,
+            r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
+            r.r14, r.r15, r.rip,
         ]
     }
 

@@ -114,10 +114,14 @@ fn traced_from_the_start(process: Tid, mut go: io::PipeWriter) -> Result<Stopped
     go.write_all(&[1]).map_err(SpawnError::System)?;
     loop {
         match wait_for_any()? {
-            Event::Exec(stopped, _) if stopped.tid() == process => return Ok(stopped),
+            Event::Exec(stopped) if stopped.tid() == process => return Ok(stopped),
             Event::Exited(tid, _) | Event::Killed(tid, _) if tid == process => return Err(SpawnError::Died),
-            Event::Signal(stopped, signal) => drop(stopped.resume(Resume::Continue, signal)?),
-            Event::Stop(stopped, _) | Event::Other(stopped) => drop(stopped.resume(Resume::Continue, 0)?),
+            Event::Signal(stopped, signal) => {
+                stopped.resume(Resume::Continue, signal)?;
+            }
+            Event::Stop(stopped, _) | Event::Other(stopped) => {
+                stopped.resume(Resume::Continue, 0)?;
+            }
             _ => {}
         }
     }

@@ -55,15 +55,15 @@ pub(crate) enum Event {
     /// being stopped by the given signal.
     Stop(Stopped, c_int),
     /// It made a thread.
-    Clone(Stopped, Tid),
+    Clone(Stopped),
     /// It made a process.
     Fork(Stopped, Tid),
     /// It made a process that uses its memory until it calls exec.
     Vfork(Stopped, Tid),
     /// The process of a [`Event::Vfork`] no longer uses its memory.
     VforkDone(Stopped),
-    /// It runs another program now; all its other threads are gone. It had this number before.
-    Exec(Stopped, Tid),
+    /// It runs another program now; all its other threads are gone.
+    Exec(Stopped),
     /// It has ended by itself.
     Exited(Tid, c_int),
     /// A signal ended it.
@@ -109,17 +109,14 @@ fn wait() -> Result<Option<Event>, TraceError> {
     // __WNOTHREAD: sessions have a thread each, and must not take each other's events.
     // SAFETY: `status` lives for the call.
     let pid = unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::__WNOTHREAD) };
-    match pid {
-        -1 => {
-            let error = io::Error::last_os_error();
-            return match error.raw_os_error() {
-                Some(libc::EINTR) => Ok(None),
-                // Nothing left to wait for.
-                Some(libc::ECHILD) => Err(TraceError::Gone),
-                _ => Err(TraceError::System { what: "cannot wait", source: error }),
-            };
-        }
-        _ => {}
+    if pid == -1 {
+        let error = io::Error::last_os_error();
+        return match error.raw_os_error() {
+            Some(libc::EINTR) => Ok(None),
+            // Nothing left to wait for.
+            Some(libc::ECHILD) => Err(TraceError::Gone),
+            _ => Err(TraceError::System { what: "cannot wait", source: error }),
+        };
     }
     let tid = Tid(pid);
     if libc::WIFEXITED(status) {
@@ -133,11 +130,11 @@ fn wait() -> Result<Option<Event>, TraceError> {
     Ok(Some(match status >> 16 {
         0 => Event::Signal(stopped, signal),
         libc::PTRACE_EVENT_STOP => Event::Stop(stopped, signal),
-        libc::PTRACE_EVENT_CLONE => with_message(stopped, Event::Clone),
+        libc::PTRACE_EVENT_CLONE => Event::Clone(stopped),
         libc::PTRACE_EVENT_FORK => with_message(stopped, Event::Fork),
         libc::PTRACE_EVENT_VFORK => with_message(stopped, Event::Vfork),
         libc::PTRACE_EVENT_VFORK_DONE => Event::VforkDone(stopped),
-        libc::PTRACE_EVENT_EXEC => with_message(stopped, Event::Exec),
+        libc::PTRACE_EVENT_EXEC => Event::Exec(stopped),
         _ => Event::Other(stopped),
     }))
 }
@@ -153,10 +150,6 @@ fn with_message(stopped: Stopped, event: fn(Stopped, Tid) -> Event) -> Event {
 }
 
 impl Running {
-    pub(crate) fn tid(&self) -> Tid {
-        self.0
-    }
-
     /// Asks it to stop; an [`Event::Stop`] follows, unless something else stops it first.
     pub(crate) fn interrupt(&self) -> Result<(), TraceError> {
         request(libc::PTRACE_INTERRUPT, self.0, 0, std::ptr::null_mut(), "cannot interrupt").map(drop)
@@ -217,8 +210,7 @@ impl Stopped {
     fn regset(&self, kind: u32, area: &mut [u8], what: &'static str) -> Result<usize, TraceError> {
         let mut vector = libc::iovec { iov_base: area.as_mut_ptr().cast(), iov_len: area.len() };
         // SAFETY: the kernel touches at most `iov_len` bytes of `area`, which outlives the call.
-        let result =
-            unsafe { libc::ptrace(kind as _, self.0.0, NT_X86_XSTATE, &raw mut vector) };
+        let result = unsafe { libc::ptrace(kind as _, self.0.0, NT_X86_XSTATE, &raw mut vector) };
         if result == -1 { Err(TraceError::last(what)) } else { Ok(vector.iov_len) }
     }
 
@@ -276,7 +268,13 @@ pub(crate) struct SignalDetails {
     pub(crate) value: Option<u64>,
 }
 
-fn request(kind: u32, tid: Tid, address: usize, data: *mut c_void, what: &'static str) -> Result<c_long, TraceError> {
+fn request(
+    kind: u32,
+    tid: Tid,
+    address: usize,
+    data: *mut c_void,
+    what: &'static str,
+) -> Result<c_long, TraceError> {
     // SAFETY: callers pass a number, or a pointer to a value of the size that `kind` reads or writes.
     let result = unsafe { libc::ptrace(kind as _, tid.0, address, data) };
     if result == -1 { Err(TraceError::last(what)) } else { Ok(result) }

@@ -1,8 +1,8 @@
 //! Breakpoints, tracepoints, watchpoints, exceptions.
 
 use hindcast_core::debug::{
-    Access, Binding, CodeBreakpoint, ExceptionBreakpoint, FrameRef, OutputStream, Place, StopReason, Trigger, Watched,
-    Watchpoint,
+    Access, Binding, CodeBreakpoint, ExceptionBreakpoint, FrameRef, OutputStream, Place, StopReason, Trigger,
+    Watched, Watchpoint,
 };
 use hindcast_fixtures::Fixture;
 
@@ -34,7 +34,10 @@ fn a_condition_is_true_only_where_it_is() {
     let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
     let (file, line) = (debuggee.built.source_text(), debuggee.built.line("square_return"));
     let place = Place::Line { file, line };
-    debuggee.add(CodeBreakpoint { condition: Some("result > 5 && number != 3".into()), ..CodeBreakpoint::at(place) });
+    debuggee.add(CodeBreakpoint {
+        condition: Some("result > 5 && number != 3".into()),
+        ..CodeBreakpoint::at(place)
+    });
     debuggee.go();
     assert_eq!(debuggee.value_of("number"), "4");
     debuggee.expect_exit(0);
@@ -75,7 +78,8 @@ fn a_tracepoint_writes_and_does_not_stop() {
     let logged = debuggee.output.read(0, 10_000, Some(OutputStream::Log));
     let text: Vec<u8> = logged.pieces.into_iter().flat_map(|(_, bytes)| bytes).collect();
     assert_eq!(String::from_utf8(text).unwrap(), "square of 0 is 0\nsquare of 1 is 1\nsquare of 2 is 4\n");
-    let breakpoint = debuggee.backend().breakpoints().into_iter().find(|found| found.id == breakpoint.id).unwrap();
+    let breakpoint =
+        debuggee.backend().breakpoints().into_iter().find(|found| found.id == breakpoint.id).unwrap();
     assert_eq!((breakpoint.hit_count, breakpoint.notifications_sent), (5, 3));
 }
 
@@ -88,8 +92,8 @@ fn a_breakpoint_on_a_line_without_code_moves_or_says_where_code_is() {
     assert!(reason.contains("nearest"), "{reason}");
     let unknown = debuggee.add(CodeBreakpoint::at(Place::Line { file: "nosuch.c".into(), line: 1 }));
     assert!(matches!(unknown.binding, Binding::Pending { .. }), "{unknown:?}");
-    let by_text =
-        debuggee.add(CodeBreakpoint::at(Place::Statement { file, text: "int  product =factorial( 5 )".into() }));
+    let by_text = debuggee
+        .add(CodeBreakpoint::at(Place::Statement { file, text: "int  product =factorial( 5 )".into() }));
     let Binding::Bound { locations, .. } = by_text.binding else { panic!("{by_text:?}") };
     assert_eq!(locations[0].line, Some(debuggee.built.line("before_factorial")));
 }
@@ -105,13 +109,16 @@ fn a_watchpoint_tells_every_write_with_old_and_new_value() {
     while debuggee.go().reason == StopReason::Watchpoint {
         changes.push(debuggee.stop.detail.clone().unwrap());
     }
-    assert_eq!(changes, [
-        "total written with the same value: 0 (0x0)",
-        "total: 0 (0x0) → 1 (0x1)",
-        "total: 1 (0x1) → 3 (0x3)",
-        "total: 3 (0x3) → 6 (0x6)",
-        "total: 6 (0x6) → 10 (0xa)",
-    ]);
+    assert_eq!(
+        changes,
+        [
+            "total written with the same value: 0 (0x0)",
+            "total: 0 (0x0) → 1 (0x1)",
+            "total: 1 (0x1) → 3 (0x3)",
+            "total: 3 (0x3) → 6 (0x6)",
+            "total: 6 (0x6) → 10 (0xa)",
+        ]
+    );
     assert_eq!(debuggee.stop.exit_code, Some(0));
 }
 
@@ -123,7 +130,7 @@ fn exception(debuggee: &mut Debuggee, exception_type: &str) {
         include_subtypes: true,
         enabled: true,
     };
-    debuggee.backend().add_breakpoint(Trigger::Exception(exception)).unwrap();
+    debuggee.backend().add_breakpoint(Trigger::Exception(exception)).expect("the breakpoint can be set");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use hindcast_core::debug::{
     Breakpoint, CodeBreakpoint, DebugBackend, DebugEngine as _, Evaluation, Frame, FrameRef, Granularity,
-    LaunchRequest, Movement, NumberFormat, Outcome, OutputLog, Place, Stdin, Stop, StopAtEntry, StopReason, ThreadId,
-    Trigger, ValueLimits, Variable, VariableQuery, VariableScope,
+    LaunchRequest, Movement, NumberFormat, Outcome, OutputLog, Place, Stdin, Stop, StopAtEntry, StopReason,
+    ThreadId, Trigger, ValueLimits, Variable, VariableQuery, VariableScope,
 };
 use hindcast_fixtures::{Built, Fixture};
 use hindcast_native::NativeEngine;
@@ -141,7 +141,12 @@ impl Debuggee {
 
     pub(crate) fn expect_exit(&mut self, code: i32) {
         self.go();
-        assert_eq!((self.stop.reason, self.stop.exit_code), (StopReason::Exit, Some(code)), "{:?}", self.stop);
+        assert_eq!(
+            (self.stop.reason, self.stop.exit_code),
+            (StopReason::Exit, Some(code)),
+            "{:?}",
+            self.stop
+        );
     }
 }
 

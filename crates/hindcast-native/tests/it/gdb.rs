@@ -7,7 +7,14 @@ pub(crate) fn script(program: &Path, args: &[&str], python: &str) -> Vec<String>
     let folder = tempfile::tempdir().expect("a scratch folder");
     let file = folder.path().join("judge.py");
     let mut text = String::from("import gdb\n");
-    for setting in ["pagination off", "confirm off", "disable-randomization on", "debuginfod enabled off", "width 0", "debug-file-directory /nonexistent"] {
+    for setting in [
+        "pagination off",
+        "confirm off",
+        "disable-randomization on",
+        "debuginfod enabled off",
+        "width 0",
+        "debug-file-directory /nonexistent",
+    ] {
         // Not every gdb knows every setting.
         let _ = writeln!(text, "try:\n    gdb.execute('set {setting}')\nexcept gdb.error:\n    pass");
     }
@@ -22,7 +29,8 @@ pub(crate) fn script(program: &Path, args: &[&str], python: &str) -> Vec<String>
         .output()
         .expect("gdb can be run; `cargo xtask ci` installs it");
     let printed = String::from_utf8_lossy(&output.stdout);
-    let lines: Vec<_> = printed.lines().filter_map(|line| line.strip_prefix("@ ").map(str::to_owned)).collect();
+    let lines: Vec<_> =
+        printed.lines().filter_map(|line| line.strip_prefix("@ ").map(str::to_owned)).collect();
     assert!(output.status.success(), "gdb failed:\n{printed}\n{}", String::from_utf8_lossy(&output.stderr));
     lines
 }

@@ -51,8 +51,12 @@ fn memory_registers_and_code_can_be_seen() {
     assert_eq!(rip.value.as_deref().unwrap().parse::<RuntimeAddr>().unwrap(), pc);
     assert!(registers.iter().any(|register| register.name == "ymm15" && register.value.is_some()));
     let code = raw.read(pc, 16).unwrap().bytes;
-    let listing =
-        debuggee.backend().disassembly().unwrap().disassemble(&Place::Function("square".into()), 0, 8).unwrap();
+    let listing = debuggee
+        .backend()
+        .disassembly()
+        .unwrap()
+        .disassemble(&Place::Function("square".into()), 0, 8)
+        .unwrap();
     let current = listing.iter().find(|instruction| instruction.current).unwrap();
     assert_eq!(current.address, pc);
     let bytes: String = code.iter().map(|byte| format!("{byte:02x}")).collect();

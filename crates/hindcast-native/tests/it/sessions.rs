@@ -7,8 +7,8 @@ use std::{
 };
 
 use hindcast_core::debug::{
-    AttachRequest, Binding, CodeBreakpoint, CoreRequest, DebugEngine as _, DebugError, Ending, Movement, Outcome,
-    OutputLog, Place, StopReason, ThreadId, ThreadState,
+    AttachRequest, Binding, CodeBreakpoint, CoreRequest, DebugEngine as _, DebugError, Ending, Movement,
+    Outcome, OutputLog, Place, StopReason, ThreadId, ThreadState,
 };
 use hindcast_fixtures::Fixture;
 use hindcast_native::NativeEngine;
@@ -42,7 +42,8 @@ fn sixty_four_threads_are_listed_each_where_it_is() {
 #[test]
 fn a_breakpoint_in_a_library_binds_when_it_is_loaded() {
     let plugin = Fixture::c("plugin").library().build();
-    let mut debuggee = Debuggee::launch(&Fixture::c("loader").flags(["-ldl"]), &[plugin.path.to_str().unwrap()]);
+    let mut debuggee =
+        Debuggee::launch(&Fixture::c("loader").flags(["-ldl"]), &[plugin.path.to_str().unwrap()]);
     let breakpoint = debuggee.add(CodeBreakpoint::at(Place::Function("plugin_answer".into())));
     assert!(matches!(breakpoint.binding, Binding::Pending { .. }), "{breakpoint:?}");
     assert_eq!(debuggee.go().breakpoints, [breakpoint.id]);

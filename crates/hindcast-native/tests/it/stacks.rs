@@ -10,7 +10,7 @@ use crate::{debuggee::Debuggee, gdb};
 fn same_as_gdb(fixture: &Fixture, args: &[&str], marks: &[&str]) -> usize {
     const MOST: usize = 60;
     let built = fixture.build();
-    let name = built.source.file_name().unwrap().to_string_lossy().into_owned();
+    let name = built.source.file_name().expect("it has a name").to_string_lossy().into_owned();
     let places: Vec<_> = marks.iter().map(|mark| format!("{name}:{}", built.line(mark))).collect();
     let judged = gdb::stacks(&built.path, args, &places, MOST);
     // Not in `main`: breakpoints there would count as seen.
@@ -27,7 +27,9 @@ fn same_as_gdb(fixture: &Fixture, args: &[&str], marks: &[&str]) -> usize {
         let shown = |frame: hindcast_core::debug::Frame| {
             let file = frame.location.file?;
             let name = file.rsplit('/').next()?.to_owned();
-            std::path::Path::new(&file).exists().then(|| format!("{name} {}", frame.location.line.unwrap_or(0)))
+            std::path::Path::new(&file)
+                .exists()
+                .then(|| format!("{name} {}", frame.location.line.unwrap_or(0)))
         };
         let ours: Vec<_> = debuggee.frames().into_iter().filter_map(shown).collect();
         assert_eq!(ours.join(" < "), *wanted, "{fixture:?} at stop {index}");

@@ -30,13 +30,24 @@ fn same_as_gdb_from(fixture: &Fixture, main: &str, ways: &[(Granularity, &str)])
     for &(granularity, command) in ways {
         let mut judged = gdb::steps(&fixture.build().path, main, command);
         // gdb also stops in code that there is no source of, such as what called `main`.
-        judged.retain(|place| place.rsplit_once(' ').is_some_and(|(file, _)| std::path::Path::new(file).exists()));
+        judged.retain(|place| {
+            place.rsplit_once(' ').is_some_and(|(file, _)| std::path::Path::new(file).exists())
+        });
         let ours = our_steps(fixture, granularity);
         // Everything at once would be thousands of lines.
         let differs = ours.iter().zip(&judged).position(|(ours, judged)| ours != judged);
         let at = differs.unwrap_or(ours.len().min(judged.len()));
-        let around = |places: &[String]| places[at.saturating_sub(3)..places.len().min(at + 3)].join("\n    ").replace(env!("CARGO_MANIFEST_DIR"), "");
-        assert!(ours == judged, "{fixture:?} by {command}:\n  ours {}\n  gdb's {}", around(&ours), around(&judged));
+        let around = |places: &[String]| {
+            places[at.saturating_sub(3)..places.len().min(at + 3)]
+                .join("\n    ")
+                .replace(env!("CARGO_MANIFEST_DIR"), "")
+        };
+        assert!(
+            ours == judged,
+            "{fixture:?} by {command}:\n  ours {}\n  gdb's {}",
+            around(&ours),
+            around(&judged)
+        );
     }
 }
 

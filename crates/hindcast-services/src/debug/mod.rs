@@ -47,7 +47,7 @@ pub use policy::TargetPolicy;
 pub use secrets::{MASKED, Mask};
 pub use session::{OutputPage, Patience, Session, Until};
 pub use source::SourceLine;
-pub use viewport::{FrameView, LocalView, OutputView, Scene, State, Viewport};
+pub use viewport::{FrameView, LocalView, OutputView, Scene, State, Viewport, is_own_code};
 pub use worker::{CapturedThreads, Standing};
 
 use worker::{Announcer, Bell, Core, Origin};

@@ -292,29 +292,30 @@ async fn subscribers_hear_of_stops_breakpoints_and_sessions() {
     let stage = counter();
     let me = Caller::local();
     let mut ears = stage.events.listen();
-    let mut heard = || {
-        let mut changes = Vec::new();
-        while let Ok(event) = ears.try_recv() {
+    // A stop is published first and announced then, so what is expected is waited for.
+    let mut hears = async |expected: &[&str]| {
+        let mut heard = Vec::new();
+        while !expected.iter().all(|one| heard.iter().any(|heard| heard == one)) {
+            let event = tokio::time::timeout(Duration::from_secs(5), ears.recv()).await;
+            let event = event.unwrap_or_else(|_| panic!("only {heard:?} of {expected:?}")).unwrap();
             assert!(event.audience.includes(&me.principal));
-            let change = match event.change {
+            heard.push(match event.change {
                 Change::Resource(uri) => uri.to_string(),
                 Change::ResourceList => "list".into(),
-            };
-            if !changes.contains(&change) {
-                changes.push(change);
-            }
+            });
         }
-        changes.sort();
-        changes
+        let unexpected = heard.iter().find(|heard| !expected.contains(&heard.as_str()));
+        assert_eq!(unexpected, None, "beyond {expected:?}");
     };
     let (session, _) = stage.launch(&me).await;
-    assert_eq!(heard(), [SESSION_URI, THREADS_URI, "list"]);
+    hears(&[SESSION_URI, THREADS_URI, "list"]).await;
     session.add_breakpoint(at_function("report")).await.unwrap();
-    assert_eq!(heard(), [BREAKPOINTS_URI]);
+    hears(&[BREAKPOINTS_URI]).await;
     session.travel(Movement::Continue, &patience(5000)).await.unwrap();
-    assert_eq!(heard(), [BREAKPOINTS_URI, SESSION_URI, THREADS_URI], "its hits were counted");
+    // Its hits were counted.
+    hears(&[BREAKPOINTS_URI, SESSION_URI, THREADS_URI]).await;
     stage.service.disconnect(&me, None, None).await.unwrap();
-    assert_eq!(heard(), [BREAKPOINTS_URI, SESSION_URI, THREADS_URI, "list"]);
+    hears(&[BREAKPOINTS_URI, SESSION_URI, THREADS_URI, "list"]).await;
     stage.finish().await;
 }
 

@@ -147,6 +147,8 @@ impl LocalView {
     /// A variable of a frame, masked already. Its value says so where it is not really there.
     pub(super) fn of(variable: Variable) -> Self {
         let value = match variable.state {
+            // Engines may say it in the value themselves.
+            _ if variable.value.starts_with('<') => variable.value,
             ValueState::Available => variable.value,
             ValueState::OptimisedOut => "<optimised out>".into(),
             ValueState::NotYetInitialised => format!("<not yet initialised> {}", variable.value),
@@ -233,7 +235,7 @@ impl Memory {
 }
 
 /// Whether this file is the caller's own rather than a library's.
-pub(super) fn is_own_code(file: &str) -> bool {
+pub fn is_own_code(file: &str) -> bool {
     const OTHERS: [&str; 7] =
         ["/rustc/", "/usr/", "/build/", "/.cargo/registry/", "/lib/rustlib/", "../sysdeps/", "./"];
     !OTHERS.iter().any(|other| {

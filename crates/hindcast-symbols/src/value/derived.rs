@@ -9,6 +9,9 @@ use crate::types::{
     AliasFlavour, Encoding, Language, ModuleId, PointerFlavour, Type, TypeKind, TypeRef, Types,
 };
 
+/// How many parameters of a function type are named.
+const MOST_PARAMETERS: usize = 12;
+
 /// No module has this number.
 const DERIVED: ModuleId = ModuleId(u32::MAX);
 
@@ -190,8 +193,16 @@ impl<'a> DerivedTypes<'a> {
                 self.declare(Some(*element), &format!("{inner}{counts}"), deeper)
             }
             TypeKind::Function { returns, parameters } => {
-                let taken: Vec<_> =
-                    parameters.iter().map(|parameter| self.declare(Some(*parameter), "", deeper)).collect();
+                // A function that takes itself several times doubles with every level.
+                let deeper = level + 8;
+                let mut taken: Vec<_> = parameters
+                    .iter()
+                    .take(MOST_PARAMETERS)
+                    .map(|parameter| self.declare(Some(*parameter), "", deeper))
+                    .collect();
+                if parameters.len() > MOST_PARAMETERS {
+                    taken.push("…".to_owned());
+                }
                 self.declare(*returns, &format!("{inner}({})", taken.join(", ")), deeper)
             }
             TypeKind::Struct(_) => spaced("{anonymous}", inner),

@@ -262,7 +262,7 @@ const FIELDS: [&str; 52] = [
 #[test]
 fn random_types_neither_panic_nor_hang() {
     let started = Instant::now();
-    for seed in 0..1000 {
+    for seed in 0..3000 {
         let mut random = Random(seed);
         let types = (0..COUNT).map(|_| {
             let language = [Language::C, Language::Cpp, Language::Rust][random.below(3) as usize];

@@ -328,6 +328,9 @@ impl SessionStatus {
                 if let Some(code) = scene.stop.exit_code {
                     let _ = write!(stop, " with code {code}");
                 }
+                if let Some(signal) = &scene.stop.signal {
+                    let _ = write!(stop, " by {}", signal.name);
+                }
                 Some(stop)
             }
             (None, None) => None,

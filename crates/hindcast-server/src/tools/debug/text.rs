@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, path::Path};
 
 use hindcast_core::debug::{Frame, Location, StopReason, Variable};
-use hindcast_services::debug::{OutputView, State, Viewport};
+use hindcast_services::debug::{FrameView, OutputView, State, Viewport, is_own_code};
 
 /// Values longer than this are cut in the text; the data has them whole.
 const LONGEST_VALUE: usize = 200;
@@ -16,7 +16,10 @@ pub(super) fn viewport(view: &Viewport) -> String {
     {
         let _ = write!(text, "\nin {}", place(location));
     }
-    for frame in view.frames.iter().skip(1).take(4) {
+    // What called `main` says nothing; the data has it.
+    let own = |frame: &FrameView| frame.file.as_deref().is_some_and(is_own_code);
+    let outermost = view.frames.iter().rposition(own).map_or(view.frames.len(), |own| own + 1);
+    for frame in view.frames.iter().take(outermost).skip(1) {
         let _ = write!(text, "\n#{} {}", frame.index, frame.function);
         if let (Some(file), Some(line)) = (&frame.file, frame.line) {
             let _ = write!(text, " at {}:{line}", file_name(file));
@@ -86,10 +89,11 @@ fn sentence(view: &Viewport) -> String {
 }
 
 fn with_detail(text: String, view: &Viewport) -> String {
-    match &view.detail {
-        Some(detail) => format!("{text}: {detail}"),
-        None => text,
-    }
+    let Some(detail) = &view.detail else { return text };
+    // The signal's name is in the sentence already.
+    let named = view.signal.as_deref().and_then(|signal| detail.strip_prefix(signal));
+    let detail = named.map_or(detail.as_str(), |rest| rest.trim_start_matches([':', ' ']));
+    if detail.is_empty() { text } else { format!("{text}: {detail}") }
 }
 
 /// `main at /src/a.c:4`, as far as it is known.
@@ -128,6 +132,7 @@ fn file_name(file: &str) -> &str {
 pub(super) fn variable(text: &mut String, variable: &Variable, indent: usize) {
     use hindcast_core::debug::ValueState;
     let value = match variable.state {
+        _ if variable.value.starts_with('<') => cut(&variable.value),
         ValueState::Available => cut(&variable.value),
         ValueState::OptimisedOut => "<optimised out>".into(),
         ValueState::NotYetInitialised => format!("<not yet initialised> {}", cut(&variable.value)),
