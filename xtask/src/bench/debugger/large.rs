@@ -1,4 +1,4 @@
-//! A large program, our own debug build: how long it takes to the first stop, and how much memory.
+//! A large program, ourselves with full debug information: how long it takes to the first stop, and how much memory.
 
 use std::path::Path;
 use std::time::Instant;

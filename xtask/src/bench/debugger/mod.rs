@@ -59,7 +59,7 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     }
     let lldb_is_missing = install::ensure_program("lldb", "lldb").is_err();
     peers::prepare_debuggers(workspace)?;
-    let debuggee = workspace.build_hindcast(Profile::Dev)?;
+    let debuggee = workspace.build_hindcast(Profile::Debuggee)?;
     let binary = match options.peers_only {
         true => None,
         false => Some(workspace.build_hindcast(Profile::Release)?),
@@ -97,6 +97,7 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         versions: report::versions()?,
         small: small::measure(&on_small, rounds)?,
         large: large::measure(workspace, &debuggee, &on_large, rounds)?,
+        large_bytes: std::fs::metadata(&debuggee)?.len(),
         lldb_is_missing,
     };
     let section = results.section();
