@@ -15,7 +15,7 @@ use crate::{command, install};
 pub(crate) fn prepare(workspace: &Workspace) -> Result<()> {
     install::ensure_program("curl", "curl")?;
     prepare_python(workspace)?;
-    prepare_node(workspace)
+    prepare_packages(&workspace.root.join("peers/package.json"), &node_folder(workspace))
 }
 
 /// The Python that has the official SDK and FastMCP.
@@ -30,7 +30,21 @@ pub(crate) fn node_folder(workspace: &Workspace) -> PathBuf {
 
 /// A Node that is new enough for the conformance suite, whatever the machine has.
 pub(crate) fn node(workspace: &Workspace) -> PathBuf {
-    node_folder(workspace).join("node_modules/node/bin/node")
+    node_in(&node_folder(workspace))
+}
+
+fn node_in(folder: &Path) -> PathBuf {
+    folder.join("node_modules/node/bin/node")
+}
+
+/// Installs the debugger that `cargo xtask bench debugger` measures: too large for everyone who runs the tests.
+pub(crate) fn prepare_debuggers(workspace: &Workspace) -> Result<()> {
+    prepare_packages(&workspace.root.join("peers/debuggers/package.json"), &debuggers_folder(workspace))
+}
+
+/// The folder in which its `node_modules` is, with a Node of its own.
+pub(crate) fn debuggers_folder(workspace: &Workspace) -> PathBuf {
+    workspace.peers().join("debuggers")
 }
 
 fn prepare_python(workspace: &Workspace) -> Result<()> {
@@ -56,19 +70,20 @@ fn make_venv(folder: &Path) -> Result<()> {
     command::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(folder))
 }
 
-fn prepare_node(workspace: &Workspace) -> Result<()> {
-    let folder = node_folder(workspace);
-    let stamp = Stamp::new(&workspace.root.join("peers/package.json"), &folder)?;
-    if stamp.is_current() && command::succeeds(Command::new(node(workspace)).arg("--version")) {
-        println!("node peers are up to date");
+/// Installs what a manifest names; a Node must be among it.
+fn prepare_packages(manifest: &Path, folder: &Path) -> Result<()> {
+    let node = node_in(folder);
+    let stamp = Stamp::new(manifest, folder)?;
+    if stamp.is_current() && command::succeeds(Command::new(&node).arg("--version")) {
+        println!("{} is up to date", folder.display());
         return Ok(());
     }
     install::ensure_program("node", "nodejs")?;
     install::ensure_program("npm", "npm")?;
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     std::fs::copy(&stamp.manifest, folder.join("package.json")).context("cannot copy package.json")?;
     let mut npm = Command::new("npm");
-    npm.current_dir(&folder).args([
+    npm.current_dir(folder).args([
         "install",
         "--no-package-lock",
         "--no-audit",
@@ -77,7 +92,7 @@ fn prepare_node(workspace: &Workspace) -> Result<()> {
         "error",
     ]);
     command::run(&mut npm)?;
-    let version = command::capture(Command::new(node(workspace)).arg("--version"))?;
+    let version = command::capture(Command::new(&node).arg("--version"))?;
     if !version.starts_with("v22.") {
         bail!("expected Node 22 in {}, found {}", folder.display(), version.trim());
     }

@@ -48,6 +48,9 @@ impl Workspace {
         let (folder, arguments) = match profile {
             // With the features of the whole workspace, so that what the tests built is used again.
             Profile::Dev => ("debug", ["--workspace", "--bin=hindcast"].as_slice()),
+            Profile::Debuggee => {
+                ("debuggee", ["--package=hindcast", "--bin=hindcast", "--profile=debuggee"].as_slice())
+            }
             Profile::Release => ("release", ["--package=hindcast", "--bin=hindcast", "--release"].as_slice()),
         };
         command::run(self.cargo(&["build"]).args(arguments))?;
@@ -60,6 +63,8 @@ impl Workspace {
 pub(crate) enum Profile {
     /// What tests drive.
     Dev,
+    /// What is debugged, with full debug information.
+    Debuggee,
     /// What is measured.
     Release,
 }

@@ -2,6 +2,8 @@
 
 use anyhow::{Context, Result};
 
+use super::process_tree;
+
 /// Resident memory of a process.
 #[derive(Clone, Copy)]
 pub(super) struct Memory {
@@ -59,13 +61,31 @@ impl NeighbourWatch {
     }
 }
 
+/// Watches how much of the processor goes to neither us nor anything below us that is still alive: for whoever starts
+/// more than one process.
+pub(super) struct TreeWatch {
+    begin: Ticks,
+}
+
+impl TreeWatch {
+    /// Starts watching.
+    pub(super) fn start() -> Result<Self> {
+        Ok(Self { begin: Ticks::read_tree()? })
+    }
+
+    /// The neighbours' share since the start, from 0 to 1.
+    pub(super) fn share(&self) -> Result<f64> {
+        Ok(Ticks::read_tree()?.neighbours_share_since(&self.begin))
+    }
+}
+
 /// Time in the kernel's ticks.
 struct Ticks {
     /// Of all processors, whatever they did.
     total: u64,
     /// Of all processors, doing something or being taken away by the host.
     busy: u64,
-    /// Of the server, of this process and of its children that have ended.
+    /// Of what is measured, of this process and of its children that have ended.
     ours: u64,
 }
 
@@ -77,15 +97,19 @@ impl Ticks {
         Self::parse(&stat, &server, &own).context("the kernel's times have an unknown form")
     }
 
+    fn read_tree() -> Result<Self> {
+        let stat = std::fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
+        let (total, busy) = machine_times(&stat).context("the kernel's times have an unknown form")?;
+        // Whoever ends meanwhile is counted by its parent, or not at all.
+        let times = process_tree::members(std::process::id())?
+            .into_iter()
+            .filter_map(|process| std::fs::read_to_string(format!("/proc/{process}/stat")).ok())
+            .filter_map(|stat| process_times(&stat));
+        Ok(Self { total, busy, ours: times.flatten().sum() })
+    }
+
     fn parse(stat: &str, server: &str, own: &str) -> Option<Self> {
-        let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-        let ticks: Vec<u64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
-        let [user, nice, system, idle, waiting, interrupts, soft_interrupts, stolen, ..] = ticks[..] else {
-            return None;
-        };
-        // Interrupts are the loopback network's, and so belong to the load. Guests are already in `user`.
-        let busy = user + nice + system + stolen;
-        let total = busy + idle + waiting + interrupts + soft_interrupts;
+        let (total, busy) = machine_times(stat)?;
         let [server_user, server_system, ..] = process_times(server)?;
         let ours = process_times(own)?.iter().sum::<u64>() + server_user + server_system;
         Some(Self { total, busy, ours })
@@ -97,6 +121,18 @@ impl Ticks {
         let ours = self.ours.saturating_sub(begin.ours);
         busy.saturating_sub(ours) as f64 / total as f64
     }
+}
+
+/// All time of all processors, then the part in which they did something, from `/proc/stat`.
+fn machine_times(stat: &str) -> Option<(u64, u64)> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let ticks: Vec<u64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+    let [user, nice, system, idle, waiting, interrupts, soft_interrupts, stolen, ..] = ticks[..] else {
+        return None;
+    };
+    // Interrupts are the loopback network's, and so belong to the load. Guests are already in `user`.
+    let busy = user + nice + system + stolen;
+    Some((busy + idle + waiting + interrupts + soft_interrupts, busy))
 }
 
 /// User and system time of a process, then those of its children that have ended, from `/proc/<process>/stat`.

@@ -1,8 +1,11 @@
 //! `cargo xtask bench`: measurements against peers, all in one run, written into docs/benchmarks.md.
 
 mod contender;
+mod debugger;
+mod document;
 mod load;
 mod machine;
+mod process_tree;
 mod report;
 mod server;
 mod start;
@@ -17,11 +20,14 @@ use crate::workspace::Workspace;
 pub(crate) enum Subject {
     /// Requests a second, latency, memory and start of the server, against FastMCP and the TypeScript SDK
     Server(server::Options),
+    /// Start, first stop, steps, variables, sizes of answers and memory of debuggers, against mcp-debugger, gdb and lldb
+    Debugger(debugger::Options),
 }
 
 /// Measures `subject`.
 pub(crate) fn run(workspace: &Workspace, subject: &Subject) -> Result<()> {
     match subject {
         Subject::Server(options) => server::run(workspace, options),
+        Subject::Debugger(options) => debugger::run(workspace, options),
     }
 }

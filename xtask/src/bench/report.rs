@@ -3,15 +3,13 @@
 use std::time::Duration;
 
 use super::contender::{CONNECTIONS, Measured};
+use super::document::{self, goal, megabytes};
 use super::start::Started;
 
 const PLAIN_GOAL: f64 = 20.0;
 const TLS_GOAL: f64 = 10.0;
 const START_GOAL: Duration = Duration::from_millis(50);
 const IDLE_MEMORY_GOAL: u64 = 20_000;
-
-/// Neighbours may take this share of the processor before the figures are called into question.
-const BUSY: f64 = 0.1;
 
 /// Everything one run measured.
 pub(super) struct Results {
@@ -57,17 +55,7 @@ impl Results {
     }
 
     fn warning(&self) -> Vec<String> {
-        let share = self.all().map(|measured| measured.neighbours_share).fold(0.0, f64::max);
-        if share < BUSY {
-            return Vec::new();
-        }
-        let percent = share * 100.0;
-        vec![
-            format!(
-                "**The machine was busy**: other programs took up to {percent:.0} % of the processor meanwhile."
-            ),
-            String::new(),
-        ]
+        document::busy_warning(self.all().map(|measured| measured.neighbours_share).fold(0.0, f64::max))
     }
 
     fn all(&self) -> impl Iterator<Item = &Measured> {
@@ -163,46 +151,4 @@ impl Results {
 /// How many times as many requests a second, at one of [`CONNECTIONS`].
 fn ratio(ours: &Measured, peer: &Measured, index: usize) -> f64 {
     ours.loads[index].requests_per_second() / peer.loads[index].requests_per_second()
-}
-
-fn goal(holds: bool, text: &str) -> String {
-    format!("- {}: {text}", if holds { "holds" } else { "**does not hold**" })
-}
-
-fn megabytes(kilobytes: u64) -> f64 {
-    kilobytes as f64 / 1e3
-}
-
-/// Puts the section between its markers; a document without the markers gets them at its end.
-pub(super) fn replace_section(document: &str, name: &str, section: &str) -> String {
-    let (begin, end) = (format!("<!-- bench:{name}:begin -->"), format!("<!-- bench:{name}:end -->"));
-    let block = format!("{begin}\n{section}\n{end}");
-    match (document.find(&begin), document.find(&end)) {
-        (Some(start), Some(stop)) if start < stop => {
-            format!("{}{block}{}", &document[..start], &document[stop + end.len()..])
-        }
-        _ => format!("{}\n\n{block}\n", document.trim_end()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_section_is_replaced_and_the_rest_kept() {
-        let document = "# Benchmarks\n\n<!-- bench:a:begin -->\nold\n<!-- bench:a:end -->\n\nafter\n";
-        assert_eq!(
-            replace_section(document, "a", "new"),
-            "# Benchmarks\n\n<!-- bench:a:begin -->\nnew\n<!-- bench:a:end -->\n\nafter\n"
-        );
-    }
-
-    #[test]
-    fn a_new_section_goes_to_the_end() {
-        assert_eq!(
-            replace_section("# Benchmarks\n", "a", "new"),
-            "# Benchmarks\n\n<!-- bench:a:begin -->\nnew\n<!-- bench:a:end -->\n"
-        );
-    }
 }

@@ -1,18 +1,16 @@
 //! `cargo xtask bench server`: hindcast with everything on against the two official ways to write a server.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 
 use super::contender::{Contender, Measured};
 use super::load::Wrk;
-use super::report::{self, Results};
-use super::{machine, start};
+use super::report::Results;
+use super::{document, machine, start};
 use crate::hindcast_process::{Transport, create_key};
 use crate::scratch::ScratchFolder;
 use crate::workspace::{Profile, Workspace};
 use crate::{install, peers};
-
-const DOCUMENT: &str = "docs/benchmarks.md";
 
 /// How to measure.
 #[derive(Args)]
@@ -62,14 +60,5 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     if options.print {
         return Ok(());
     }
-    let path = workspace.root.join(DOCUMENT);
-    let document = match std::fs::read_to_string(&path) {
-        Ok(document) => document,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "# Benchmarks\n".to_owned(),
-        Err(error) => return Err(error).with_context(|| format!("cannot read {DOCUMENT}")),
-    };
-    std::fs::write(&path, report::replace_section(&document, "server", &section))
-        .with_context(|| format!("cannot write {DOCUMENT}"))?;
-    println!("written to {DOCUMENT}");
-    Ok(())
+    document::write_section(workspace, "server", &section)
 }

@@ -26,7 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("hindcast-dotnet", &["hindcast-core"]),
     ("hindcast-stores", &["hindcast-core"]),
     ("hindcast-fixtures", &[]),
-    ("xtask", &[]),
+    ("xtask", &["hindcast-fixtures"]),
 ];
 
 /// What tests may use beyond the arrows: services and the wire are also tested over the real stores.
