@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use super::{Function, Symbols};
+use super::Symbols;
 use crate::{
     dwarf::lines::{LineTable, Row},
     module::{FunctionDie, LoadedModule},
@@ -50,35 +50,6 @@ impl Symbols {
             let range = module.to_runtime(before.address)..module.to_runtime(next);
             Some(LineRow { begins: false, ..describe(table, *before, range) })
         })
-    }
-
-    /// The lines of a function, by address; neighbours of the same line are one. Code of no line
-    /// has line 0.
-    pub fn lines_of_function(&self, function: &Function) -> Vec<LineRow> {
-        let Some(module) = self.module(function.module) else { return Vec::new() };
-        let unit = module.debug().and_then(|debug| debug.unit_at(module.to_file(function.start)));
-        let Some(table) = unit.and_then(|unit| module.debug()?.lines(unit)) else { return Vec::new() };
-        let mut lines: Vec<LineRow> = Vec::new();
-        for range in &function.ranges {
-            let range = module.to_file(range.start)..module.to_file(range.end);
-            for (row, end) in table.within(range.clone()) {
-                let end = end.min(range.end);
-                let same = |last: &LineRow| {
-                    last.line == row.line
-                        && last.range.end == row.address
-                        && last.file.as_ref() == table.file(row.file)
-                };
-                match lines.last_mut() {
-                    Some(last) if same(last) => last.range.end = end,
-                    _ if row.address < end => lines.push(describe(table, row, row.address..end)),
-                    _ => {}
-                }
-            }
-        }
-        for line in &mut lines {
-            line.range = module.to_runtime(line.range.start)..module.to_runtime(line.range.end);
-        }
-        lines
     }
 }
 

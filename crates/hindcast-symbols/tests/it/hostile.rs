@@ -90,7 +90,7 @@ fn ask_everything(symbols: &Symbols, addresses: &[u64]) {
         let _ = symbols.line_at(address);
         let _ = symbols.symbol_at(address);
         if let Some(function) = symbols.function_at(address) {
-            let _ = symbols.lines_of_function(&function);
+            let _ = symbols.line_of_step(function.after_prologue);
         }
         for frame in symbols.frames_at(address) {
             for variable in symbols.variables(&frame).into_iter().take(50) {

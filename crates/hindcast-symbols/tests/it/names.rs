@@ -193,22 +193,3 @@ fn source_files_are_found_by_unique_endings_only() {
     assert!(symbols.source_files("shapes", 10).iter().any(|file| **file == *path));
     assert!(symbols.source_files("", 3).len() == 3);
 }
-
-#[test]
-fn lines_of_a_function_cover_it_without_gaps() {
-    for built in [Fixture::c("calls").build(), Fixture::cpp("shapes").flags(["-O2"]).build()] {
-        let symbols = loaded(&built.path);
-        let main = symbols.functions_named(&FunctionPattern::Exact("main".to_owned()), 1);
-        let function = symbols.function_at(main[0].address).expect("a function");
-        let lines = symbols.lines_of_function(&function);
-        assert_eq!(lines.first().map(|row| row.range.start), Some(function.start));
-        for (row, next) in lines.iter().zip(&lines[1..]) {
-            assert!(
-                row.range.end <= next.range.start || next.range.start < row.range.start,
-                "{row:?} {next:?}"
-            );
-            let inside = symbols.line_at(row.range.start);
-            assert_eq!(inside.map_or(0, |inside| inside.line), row.line, "{row:?}");
-        }
-    }
-}
