@@ -54,6 +54,7 @@ fn agrees_with_addr2line(built: &Built) {
     let answers = addr2line(&built.path, &addresses);
     let source_lines = std::fs::read_to_string(&built.source).expect("a source").lines().count();
     let (mut compared, mut skipped) = (0, 0);
+    let mut disputed = Vec::new();
     for (&address, expected) in addresses.iter().zip(&answers) {
         let frames = symbols.frames_at(address + bias);
         if expected.iter().any(|(_, place)| place.ends_with(":?") || place.starts_with("??")) {
@@ -78,11 +79,28 @@ fn agrees_with_addr2line(built: &Built) {
             let (file, _) = ours[0].rsplit_once(':').expect("a line");
             theirs[0] = format!("{file}:{line}");
         }
-        assert_eq!(ours, theirs, "{address:#x} in {}", built.path.display());
         compared += 1;
+        if ours == theirs {
+            continue;
+        }
+        // Of several lines at one address each has its own choice; ours is gdb's.
+        assert_eq!(ours[1..], theirs[1..], "{address:#x} in {}", built.path.display());
+        disputed.push((address, ours[0].clone()));
+    }
+    for (address, ours) in disputed {
+        assert_eq!(ours, gdbs_line(&built.path, address), "{address:#x} in {}", built.path.display());
     }
     assert!(skipped * 20 <= compared, "{skipped} of {} have no place", compared + skipped);
     assert!(compared > 20, "only {compared} places of {} were compared", built.path.display());
+}
+
+/// The line that gdb gives an address, as `path:line`.
+fn gdbs_line(path: &Path, address: u64) -> String {
+    let said = crate::support::gdb(path, &[&format!("info line *{address:#x}")]);
+    let line = said.split_once("Line ").and_then(|(_, rest)| rest.split_once(' '));
+    let (line, rest) = line.unwrap_or_else(|| panic!("no line in {said}"));
+    let file = rest.split('"').nth(1).expect("a file");
+    format!("{file}:{line}")
 }
 
 /// `path:line` without `(discriminator n)` and `..`.
