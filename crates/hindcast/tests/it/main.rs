@@ -5,6 +5,7 @@ mod audit_trail;
 mod bad_input;
 mod command_line;
 mod crash;
+mod debugger;
 mod errors;
 mod keys;
 mod limits;

@@ -1,0 +1,244 @@
+//! The debugger as its users meet it: tools and resources of the built binary, on real programs.
+
+use hindcast_fixtures::Fixture;
+use serde_json::{Value, json};
+
+use crate::server::{Local, Server, eventually};
+
+/// A client on standard input, which numbers its requests and skips notifications.
+struct Client {
+    local: Local,
+    last: u64,
+}
+
+impl Client {
+    fn new() -> Self {
+        Self { local: Local::initialized(), last: 0 }
+    }
+
+    fn rpc(&mut self, method: &str, params: &Value) -> Value {
+        self.last += 1;
+        let request = json!({ "jsonrpc": "2.0", "id": self.last, "method": method, "params": params });
+        self.local.send(request.to_string().as_bytes());
+        loop {
+            let answer = self.local.answer().expect("an answer");
+            if answer["id"] == self.last {
+                return answer;
+            }
+        }
+    }
+
+    /// The text of a call that succeeds.
+    fn call(&mut self, tool: &str, arguments: Value) -> String {
+        let answer = self.rpc("tools/call", &json!({ "name": tool, "arguments": arguments }));
+        let text = answer["result"]["content"][0]["text"].as_str();
+        text.unwrap_or_else(|| panic!("{tool}: {answer}")).to_owned()
+    }
+
+    /// The error of a call that fails.
+    fn refused(&mut self, tool: &str, arguments: Value) -> Value {
+        let answer = self.rpc("tools/call", &json!({ "name": tool, "arguments": arguments }));
+        assert!(answer["error"].is_object(), "{tool}: {answer}");
+        answer["error"].clone()
+    }
+
+    fn launch(&mut self, fixture: &Fixture, args: &[&str]) -> String {
+        self.call("debugger/launch", json!({ "program": fixture.build().path, "args": args }))
+    }
+
+    fn status(&mut self) -> Value {
+        self.rpc("tools/call", &json!({ "name": "debugger/status", "arguments": {} }))
+    }
+}
+
+fn is_alive(pid: u64) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
+}
+
+/// The process number in `Launched calls as process 3323`.
+fn pid_in(text: &str) -> u64 {
+    let line = text.lines().next().unwrap();
+    line.rsplit(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("no process in {line}"))
+}
+
+#[test]
+fn an_agent_finds_its_way_from_launch_to_exit() {
+    let mut client = Client::new();
+    let calls = Fixture::c("calls");
+    let built = calls.build();
+    assert!(client.launch(&calls, &["3"]).contains("Stopped at entry"));
+    let set = client.call("debugger/set_breakpoint", json!({ "function": "square" }));
+    assert!(set.starts_with("Breakpoint 1 set at 0x"), "{set}");
+    let stopped = client.call("debugger/continue", json!({}));
+    assert!(stopped.starts_with("Stopped at breakpoint 1 (0x"), "{stopped}");
+    assert!(stopped.contains(&format!("calls.c:{}", built.line("square_body"))), "{stopped}");
+    let stack = client.call("debugger/get_stack_trace", json!({}));
+    assert!(stack.starts_with("Stack trace:\n#0  0x"), "{stack}");
+    assert!(stack.contains(" main+0x"), "{stack}");
+    let locals = client.call("debugger/get_variables", json!({}));
+    assert!(locals.starts_with("Local variables:\n  number: int = 0"), "{locals}");
+    let stepped = client.call("debugger/step_forward", json!({}));
+    assert!(stepped.starts_with("Stepped to 0x"), "{stepped}");
+    assert!(client.call("debugger/evaluate", json!({ "expression": "number + 41" })).ends_with("= 41"));
+    client.call("debugger/remove_breakpoint", json!({ "id": "all" }));
+    let ended = client.call("debugger/continue", json!({}));
+    assert!(ended.contains("sum 30 product 120"), "{ended}");
+    assert!(ended.contains('3'), "{ended}");
+}
+
+#[test]
+fn default_answers_are_small() {
+    let mut client = Client::new();
+    let program = Fixture::c("calls").build().path;
+    let mut sizes = Vec::new();
+    let calls = [
+        ("debugger/launch", json!({ "program": program })),
+        ("debugger/set_breakpoint", json!({ "function": "square" })),
+        ("debugger/continue", json!({})),
+        ("debugger/step_forward", json!({ "granularity": "over" })),
+        ("debugger/get_stack_trace", json!({})),
+        ("debugger/get_variables", json!({})),
+        ("debugger/status", json!({})),
+    ];
+    for (tool, arguments) in calls {
+        let answer = client.rpc("tools/call", &json!({ "name": tool, "arguments": arguments }));
+        sizes.push((tool, answer.to_string().len()));
+    }
+    // The folder of the fixtures is not the answer's fault.
+    let path = program.to_string_lossy().len();
+    assert!(sizes.iter().all(|(_, size)| *size < 2048 + 2 * path), "{sizes:?}");
+    let tools = client.rpc("tools/list", &json!({})).to_string().len();
+    assert!(tools < 20_500, "{tools}");
+}
+
+#[test]
+fn one_call_explains_a_crash() {
+    let mut client = Client::new();
+    let crash = Fixture::c("misbehave");
+    client.launch(&crash, &["null", "7"]);
+    let stopped = client.call("debugger/continue", json!({}));
+    assert!(stopped.starts_with("Stopped by SIGSEGV"), "{stopped}");
+    let autopsy = client.call("debugger/autopsy", json!({}));
+    assert!(autopsy.contains("null pointer"), "{autopsy}");
+    assert!(autopsy.contains("return node->next->value;"), "{autopsy}");
+    assert!(autopsy.contains("number: int = 7"), "{autopsy}");
+    assert!(autopsy.contains("mov eax, [rax]"), "{autopsy}");
+}
+
+#[test]
+fn resources_follow_the_session_and_serve_only_its_source() {
+    let mut client = Client::new();
+    let uris = |client: &mut Client| {
+        let list = client.rpc("resources/list", &json!({}));
+        let all = list["result"]["resources"].as_array().unwrap().clone();
+        all.iter().map(|entry| entry["uri"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert!(!uris(&mut client).iter().any(|uri| uri.starts_with("debugger://")));
+    let calls = Fixture::c("calls");
+    let built = calls.build();
+    client.launch(&calls, &[]);
+    for uri in ["debugger://session", "debugger://breakpoints", "debugger://threads"] {
+        assert!(uris(&mut client).iter().any(|listed| listed == uri), "{uri}");
+    }
+    let read = |client: &mut Client, uri: &str| client.rpc("resources/read", &json!({ "uri": uri }));
+    let session = read(&mut client, "debugger://session");
+    let session: Value =
+        serde_json::from_str(session["result"]["contents"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(
+        (&session["state"], &session["launchMode"]),
+        (&json!("Paused"), &json!("Launch")),
+        "{session}"
+    );
+    assert_eq!(session["currentLocation"]["functionName"], "main");
+    let source = read(&mut client, &format!("debugger://source/{}", built.source_text()));
+    let text = source["result"]["contents"][0]["text"].as_str().unwrap();
+    assert_eq!(text, std::fs::read_to_string(&built.source).unwrap());
+    let folder = built.source.parent().unwrap().display();
+    for path in ["/etc/passwd".to_owned(), format!("{folder}/../c/calls.c"), format!("{folder}/control.c")] {
+        let refused = read(&mut client, &format!("debugger://source/{path}"));
+        assert_eq!(refused["error"]["code"], -1, "{path}: {refused}");
+        let message = format!("File path '{path}' is not referenced in any loaded PDB symbols");
+        assert_eq!(refused["error"]["message"], message);
+    }
+    client.call("debugger/disconnect", json!({}));
+    assert!(!uris(&mut client).iter().any(|uri| uri.starts_with("debugger://")));
+}
+
+#[test]
+fn nothing_survives_the_client_or_the_server() {
+    let hang = Fixture::c("misbehave");
+    let mut client = Client::new();
+    let pid = pid_in(&client.launch(&hang, &["hang"]));
+    client.call("debugger/continue", json!({ "wait": false }));
+    assert!(is_alive(pid));
+    let (_, status) = client.local.close();
+    assert!(status.success(), "{status}");
+    assert!(!is_alive(pid));
+
+    let server = Server::start(&[]);
+    let key = server.unlimited_key();
+    let program = hang.build().path;
+    let launched = server.call(&key, "debugger/launch", json!({ "program": program, "args": ["hang"] }));
+    let pid = pid_in(launched["result"]["content"][0]["text"].as_str().unwrap());
+    server.call(&key, "debugger/continue", json!({ "wait": false }));
+    assert!(is_alive(pid));
+    server.kill();
+    eventually("the debuggee dies with its debugger", || !is_alive(pid));
+}
+
+#[test]
+fn a_running_program_can_be_paused_and_given_breakpoints() {
+    let mut client = Client::new();
+    let hang = Fixture::c("misbehave");
+    let line = hang.build().line("hang");
+    client.launch(&hang, &["hang"]);
+    let running = client.call("debugger/continue", json!({ "timeout_ms": 50 }));
+    assert!(running.to_lowercase().contains("running"), "{running}");
+    let error = client.refused("debugger/get_variables", json!({}));
+    assert!(error.to_string().contains("debugger/pause"), "{error}");
+    let set = client.call("debugger/set_breakpoint", json!({ "file": "misbehave.c", "line": line }));
+    assert!(set.starts_with("Breakpoint 1 set at"), "{set}");
+    let stopped = client.call("debugger/wait", json!({ "until": "stopped", "timeout_ms": 10_000 }));
+    assert!(stopped.contains("breakpoint 1"), "{stopped}");
+    client.call("debugger/remove_breakpoint", json!({ "id": 1 }));
+    client.call("debugger/continue", json!({ "wait": false }));
+    let paused = client.call("debugger/pause", json!({}));
+    assert!(paused.contains("misbehave.c"), "{paused}");
+}
+
+#[test]
+fn a_gigabyte_of_output_and_a_huge_vector_stay_bounded() {
+    let mut client = Client::new();
+    client.launch(&Fixture::c("misbehave"), &["print", "1024"]);
+    let ended = client.call("debugger/continue", json!({ "timeout_ms": 50_000 }));
+    assert!(ended.len() < 4096, "{} bytes", ended.len());
+    let read = client.call("debugger/read_output", json!({}));
+    assert!(read.len() < 64 << 10, "{} bytes", read.len());
+
+    let huge = Fixture::cpp("huge");
+    client.launch(&huge, &[]);
+    let line = huge.build().line("filled");
+    client.call("debugger/run_to", json!({ "file": "huge.cpp", "line": line }));
+    let locals = client.rpc("tools/call", &json!({ "name": "debugger/get_variables", "arguments": {} }));
+    assert!(locals.to_string().len() < 4096, "{} bytes", locals.to_string().len());
+    let last = client.call("debugger/evaluate", json!({ "expression": "numbers[99999999]" }));
+    assert!(last.ends_with("= 7"), "{last}");
+}
+
+#[test]
+fn what_cannot_be_done_is_said_with_the_way_out() {
+    let mut client = Client::new();
+    let missing = client.refused("debugger/launch", json!({ "program": "/no/such/program" }));
+    assert!(missing.to_string().contains("there is no program"), "{missing}");
+    assert_eq!(client.refused("debugger/get_stack_trace", json!({}))["code"], -32005);
+    client.launch(&Fixture::c("calls"), &[]);
+    let data = client.refused("debugger/set_breakpoint", json!({ "address": "0x10" }));
+    assert_eq!(data["code"], -32006, "{data}");
+    let pending = client.call("debugger/set_breakpoint", json!({ "function": "squaer" }));
+    assert!(pending.contains("pending") || pending.contains("binds when"), "{pending}");
+    let unknown = client.refused("debugger/evaluate", json!({ "expression": "agrc" }));
+    assert!(unknown.to_string().contains("argc"), "{unknown}");
+    let status = client.status();
+    assert!(status["result"]["content"][0]["text"].as_str().unwrap().contains("paused"), "{status}");
+}
