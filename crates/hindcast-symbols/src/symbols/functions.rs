@@ -25,6 +25,16 @@ pub enum FunctionPattern {
     Regex(regex_lite::Regex),
 }
 
+impl FunctionPattern {
+    /// A name, or a regular expression between slashes.
+    pub fn read(text: &str) -> Result<Self, regex_lite::Error> {
+        match text.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')) {
+            Some(expression) => regex_lite::Regex::new(expression).map(Self::Regex),
+            None => Ok(Self::Exact(text.to_owned())),
+        }
+    }
+}
+
 /// Where execution reaches a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionTarget {
@@ -386,15 +396,5 @@ mod tests {
         assert_eq!(components("<a::B as c::D>::e"), ["<a::B as c::D>", "e"]);
         assert_eq!(components("ns::operator<"), ["ns", "operator<"]);
         assert_eq!(components("main"), ["main"]);
-    }
-}
-
-impl FunctionPattern {
-    /// A name, or a regular expression between slashes.
-    pub fn read(text: &str) -> Result<Self, regex_lite::Error> {
-        match text.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')) {
-            Some(expression) => regex_lite::Regex::new(expression).map(Self::Regex),
-            None => Ok(Self::Exact(text.to_owned())),
-        }
     }
 }
