@@ -335,18 +335,25 @@ impl Process {
         let halt = self.read_signal(&stopped, signal);
         let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
         task.handle = Handle::Stopped(stopped);
-        halt.map(Some)
+        match halt? {
+            Some(halt) => Ok(Some(halt)),
+            None => {
+                let how = task.how;
+                resume_living(task, how)?;
+                Ok(None)
+            }
+        }
     }
 
-    /// What a signal stop means.
-    fn read_signal(&self, stopped: &Stopped, signal: c_int) -> Result<Halt, TraceError> {
+    /// What a signal stop means; nothing where it is the echo of a breakpoint that was removed.
+    fn read_signal(&self, stopped: &Stopped, signal: c_int) -> Result<Option<Halt>, TraceError> {
         let tid = stopped.tid();
         let details = stopped.signal_details()?;
         if signal == libc::SIGSTOP && details.value == Some(INTERRUPT_MARK) {
-            return Ok(Halt::Interrupted(tid));
+            return Ok(Some(Halt::Interrupted(tid)));
         }
         if signal != libc::SIGTRAP {
-            return Ok(Halt::Signal(tid, details));
+            return Ok(Some(Halt::Signal(tid, details)));
         }
         match details.code {
             // The end of a step over a system call is told as TRAP_BRKPT; an int3 is SI_KERNEL.
@@ -354,23 +361,29 @@ impl Process {
                 // A step can end with the access that is watched.
                 let hits =
                     if self.debug_registers.is_empty() { Vec::new() } else { DebugRegisters::hits(stopped)? };
-                if !hits.is_empty() {
-                    return Ok(Halt::Watch(tid, hits));
-                }
-                Ok(Halt::Stepped(tid))
+                let watched = !hits.is_empty();
+                Ok(Some(if watched { Halt::Watch(tid, hits) } else { Halt::Stepped(tid) }))
             }
-            libc::SI_KERNEL => {
-                let mut registers = stopped.registers()?;
-                let site = registers.pc().wrapping_sub(1);
-                if !self.overlay.contains(site) {
-                    return Ok(Halt::Signal(tid, details));
-                }
-                registers.set("rip", site);
-                stopped.set_registers(&registers)?;
-                Ok(Halt::Breakpoint(tid, site))
-            }
-            _ => Ok(Halt::Signal(tid, details)),
+            libc::SI_KERNEL => self.read_breakpoint(stopped, details),
+            _ => Ok(Some(Halt::Signal(tid, details))),
         }
+    }
+
+    fn read_breakpoint(&self, stopped: &Stopped, details: SignalDetails) -> Result<Option<Halt>, TraceError> {
+        let tid = stopped.tid();
+        let mut registers = stopped.registers()?;
+        let site = registers.pc().wrapping_sub(1);
+        let is_ours = self.overlay.contains(site);
+        // A thread can have executed our instruction when all were stopped, and tell so only after
+        // that was taken out. An int3 of the program's own is still there.
+        let mut there = [0];
+        let is_own = self.memory.read_some(site, &mut there) == 1 && there[0] == 0xcc;
+        if !is_ours && is_own {
+            return Ok(Some(Halt::Signal(tid, details)));
+        }
+        registers.set("rip", site);
+        stopped.set_registers(&registers)?;
+        Ok(is_ours.then_some(Halt::Breakpoint(tid, site)))
     }
 
     /// Stops every thread that runs. What happens to one meanwhile is told later.
@@ -405,8 +418,8 @@ impl Process {
         match event {
             Event::Signal(stopped, signal) if self.tasks.contains_key(&stopped.tid()) => {
                 let pending = match self.read_signal(&stopped, signal)? {
-                    Halt::Signal(_, details) => Some(Pending::Signal(details)),
-                    Halt::Watch(_, slots) => Some(Pending::Watch(slots)),
+                    Some(Halt::Signal(_, details)) => Some(Pending::Signal(details)),
+                    Some(Halt::Watch(_, slots)) => Some(Pending::Watch(slots)),
                     // It stands before the breakpoint again, and hits it when it goes on, unless
                     // that was removed by then. A step or an interruption needs no telling now.
                     _ => None,
