@@ -1,7 +1,7 @@
 //! Registers of a frame, by name.
 
 use hindcast_core::debug::{Register, RegisterSet};
-use hindcast_symbols::expression::{self, RegisterKind};
+use hindcast_symbols::expression::{self, RegisterKind, register_part};
 
 use super::{FrameScope, code::symbol, scope::GENERAL};
 
@@ -78,10 +78,10 @@ pub(super) fn named(scope: &FrameScope<'_>, name: &str) -> Option<expression::Re
     if let Some(value) = scope.innermost(name) {
         return told(&value.to_le_bytes(), RegisterKind::Whole);
     }
-    if let Some((whole, offset, size)) = part(name) {
-        let bytes = general(&whole)?[offset..offset + size].to_vec();
-        let kind = RegisterKind::Whole;
-        return Some(expression::Register { name: whole.into(), offset: offset as u64, bytes, kind });
+    if let Some((number, offset, Some(size))) = register_part(name) {
+        let bytes = scope.general(number)?.to_le_bytes()[offset..offset + size].to_vec();
+        let (name, kind) = (GENERAL[usize::from(number)].into(), RegisterKind::Whole);
+        return Some(expression::Register { name, offset: offset as u64, bytes, kind });
     }
     let vectors = scope.vectors()?;
     let number = |family: &str| name.strip_prefix(family).and_then(|digits| digits.parse().ok());
@@ -92,30 +92,4 @@ pub(super) fn named(scope: &FrameScope<'_>, name: &str) -> Option<expression::Re
         return told(&vectors.ymm(number)?, RegisterKind::Vector);
     }
     told(&vectors.x87(number("st")?)?, RegisterKind::Float)
-}
-
-/// The register that `eax`, `ax`, `al`, `ah`, `r8d`, `sil` and their like are part of: which, from
-/// which byte on, how many.
-fn part(name: &str) -> Option<(String, usize, usize)> {
-    if let Some(rest) = name.strip_prefix('r')
-        && rest.starts_with(|first: char| first.is_ascii_digit())
-    {
-        let (digits, size) = match rest.as_bytes().last()? {
-            b'd' => (&rest[..rest.len() - 1], 4),
-            b'w' => (&rest[..rest.len() - 1], 2),
-            b'b' => (&rest[..rest.len() - 1], 1),
-            _ => return None,
-        };
-        return Some((format!("r{digits}"), 0, size));
-    }
-    if let Some(rest) = name.strip_prefix('e') {
-        return Some((format!("r{rest}"), 0, 4));
-    }
-    match name {
-        "ax" | "bx" | "cx" | "dx" | "si" | "di" | "bp" => Some((format!("r{name}"), 0, 2)),
-        "al" | "bl" | "cl" | "dl" => Some((format!("r{}x", &name[..1]), 0, 1)),
-        "ah" | "bh" | "ch" | "dh" => Some((format!("r{}x", &name[..1]), 1, 1)),
-        "sil" | "dil" | "bpl" | "spl" => Some((format!("r{}", &name[..2]), 0, 1)),
-        _ => None,
-    }
 }

@@ -130,11 +130,9 @@ impl FrameContext for FrameScope<'_> {
 
 impl Scope for FrameScope<'_> {
     fn variable(&self, name: &str) -> Option<Placed> {
-        let locals = self.locals();
-        // The innermost that is alive; one that is not yet, only where there is no other.
-        let named = || locals.iter().filter(|variable| variable.name == name);
-        if let Some(variable) = named().find(|variable| !variable.declared_later).or_else(|| named().next()) {
-            return Some(self.place(variable));
+        if let Some(source) = &self.source {
+            let named = expression::FrameScope::new(self.scene.symbols, &self.types, source, self);
+            return named.variable(name);
         }
         let global = self.scene.symbols.find_global(name, self.physical.code_address())?;
         Some(self.place(&global))

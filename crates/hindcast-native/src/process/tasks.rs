@@ -427,8 +427,7 @@ impl Process {
                 self.put(stopped, pending);
                 Ok(())
             }
-            Event::Stop(stopped, signal) if self.tasks.contains_key(&stopped.tid()) => {
-                let _ = signal;
+            Event::Stop(stopped, _) if self.tasks.contains_key(&stopped.tid()) => {
                 self.put(stopped, None);
                 Ok(())
             }

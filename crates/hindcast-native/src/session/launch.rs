@@ -101,7 +101,6 @@ impl Session {
             library_event: None,
             breakpoints: super::breakpoints::Breakpoints::default(),
             plan: None,
-            last_stop: None,
             pump,
             log,
             entry,

@@ -45,7 +45,6 @@ pub(crate) struct Session {
     breakpoints: Breakpoints,
     /// The movement that an interruption cut short.
     plan: Option<Plan>,
-    last_stop: Option<Stop>,
     /// The thread that the last stop was about.
     current: Tid,
     /// How many inlined calls begin right where that thread stands, without having been stepped into.
@@ -177,9 +176,7 @@ impl DebugBackend for Session {
             return Err(DebugError::Ended);
         }
         let current = if self.process.has_thread(self.current) { self.current } else { self.process.pid() };
-        let stop = self.stop_at(current, StopReason::Pause);
-        self.last_stop = Some(stop.clone());
-        Ok(stop)
+        Ok(self.stop_at(current, StopReason::Pause))
     }
 
     fn end(&mut self, how: Ending) -> Result<(), DebugError> {

@@ -269,7 +269,6 @@ impl Session {
     /// A stop that the user hears of.
     fn stopped_with(&mut self, stop: Stop) -> Stop {
         self.settle();
-        self.last_stop = Some(stop.clone());
         stop
     }
 

@@ -35,7 +35,8 @@ impl GeneralRegisters {
 
     /// By name, such as `rax`, `eflags` or `fs_base`.
     pub(crate) fn get(&self, name: &str) -> Option<u64> {
-        self.clone_and(|registers| registers.slot(name).copied())
+        let mut copy = *self;
+        copy.slot(name).copied()
     }
 
     /// By name; false where there is no such register.
@@ -47,10 +48,6 @@ impl GeneralRegisters {
             }
             None => false,
         }
-    }
-
-    fn clone_and<T>(&self, look: impl FnOnce(&mut Self) -> T) -> T {
-        look(&mut { *self })
     }
 
     fn slot(&mut self, name: &str) -> Option<&mut u64> {

@@ -77,8 +77,8 @@ impl Scope for FrameScope<'_> {
     }
 }
 
-/// The DWARF number of a register, and which bytes of it: `eax` is the lower half of `rax`.
-fn register_part(name: &str) -> Option<(u16, usize, Option<usize>)> {
+/// The DWARF number of a register, and which bytes of it, unless all: `eax` is the lower half of `rax`.
+pub fn register_part(name: &str) -> Option<(u16, usize, Option<usize>)> {
     let name = match name {
         "pc" | "ip" => "rip",
         "sp" => "rsp",

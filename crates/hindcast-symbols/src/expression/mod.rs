@@ -19,7 +19,7 @@ mod token;
 use std::sync::Arc;
 
 pub use error::ExpressionError;
-pub use frame_scope::FrameScope;
+pub use frame_scope::{FrameScope, register_part};
 use syntax::{Kind, Node};
 pub use template::Template;
 
