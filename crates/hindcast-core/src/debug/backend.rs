@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use super::{
     AttachRequest, Breakpoint, BreakpointChange, BreakpointId, CompletionKind, CoreRequest, DebugError,
     Evaluation, FrameRef, Instruction, LaunchRequest, MemoryBlock, Module, Movement, Outcome, Place, Region,
-    Register, RegisterSet, RuntimeAddr, Stack, Stop, Target, Thread, ThreadId, Trigger, Variable,
+    Register, RegisterSet, RuntimeAddr, Stack, Stop, Target, Thread, ThreadId, TimeTravel, Trigger, Variable,
     VariablePage, VariableQuery,
 };
 
@@ -85,6 +85,11 @@ pub trait DebugBackend {
 
     /// Bytes and registers, where the engine sees them.
     fn raw_memory(&mut self) -> Option<&mut dyn RawMemory> {
+        None
+    }
+
+    /// The past, where the engine records it.
+    fn time_travel(&mut self) -> Option<&mut dyn TimeTravel> {
         None
     }
 

@@ -45,6 +45,9 @@ pub enum DebugError {
     /// Memory that is not there.
     #[error("cannot read memory at {0}")]
     Unreadable(RuntimeAddr),
+    /// One cannot go back there.
+    #[error("{0}")]
+    NoHistory(String),
     /// Something that this kind of session cannot do.
     #[error("{0}")]
     Unsupported(String),

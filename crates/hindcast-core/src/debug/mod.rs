@@ -10,6 +10,7 @@ mod look;
 mod output;
 mod stop;
 mod target;
+mod travel;
 
 pub use address::{NotAnAddress, RuntimeAddr, ThreadId};
 pub use backend::{DebugBackend, DebugEngine, Disassembly, Ending, Interrupt, RawMemory};
@@ -26,3 +27,7 @@ pub use look::{
 pub use output::{OutputChunk, OutputLog, OutputStream};
 pub use stop::{Granularity, Movement, Outcome, RaisedException, RaisedSignal, Stop, StopReason};
 pub use target::{AttachRequest, CoreRequest, HowBegun, LaunchRequest, Stdin, StopAtEntry, Target};
+pub use travel::{
+    Capability, Destination, Happening, HappeningKind, MemoryWrite, Moment, Recording, TimeTravel,
+    TimelinePage, TimelineQuery, TraceFormat, TraceRequest, When, Writer,
+};

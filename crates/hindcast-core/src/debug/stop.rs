@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{BreakpointId, Place, RuntimeAddr, ThreadId};
+use super::{BreakpointId, Destination, Place, RuntimeAddr, ThreadId};
 
 /// How to go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,19 @@ pub enum Movement {
     },
     /// Until some thread gets there.
     RunTo(Place),
+    /// Back in time by steps of one thread.
+    StepBack {
+        /// Whose.
+        thread: ThreadId,
+        /// Of which size.
+        granularity: Granularity,
+        /// How many.
+        count: u32,
+    },
+    /// Back in time until something would have stopped it, or to the start of the recording.
+    ReverseContinue,
+    /// To a moment of the recording.
+    Goto(Destination),
     /// On with what [`Outcome::Interrupted`] cut short.
     Resume,
 }

@@ -23,6 +23,8 @@ pub struct LaunchRequest {
     pub stop_at_entry: StopAtEntry,
     /// What it reads.
     pub stdin: Stdin,
+    /// Whether to record it, so that one can go back.
+    pub record: bool,
     /// Where what it prints goes.
     pub output: Arc<OutputLog>,
 }
@@ -56,6 +58,8 @@ pub enum Stdin {
 pub struct AttachRequest {
     /// Its number.
     pub pid: u32,
+    /// Whether to record it from now on, so that one can go back.
+    pub record: bool,
     /// Where log messages go; its own output stays where it was.
     pub output: Arc<OutputLog>,
 }

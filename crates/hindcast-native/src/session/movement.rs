@@ -59,6 +59,9 @@ impl Session {
                 self.current = tid;
                 self.fresh(Plan::Step(plan))
             }
+            Movement::StepBack { .. } | Movement::ReverseContinue | Movement::Goto(_) => {
+                return Err(DebugError::NoHistory("nothing was recorded".into()));
+            }
             Movement::Resume => self.plan.take().unwrap_or(Plan::Run),
         };
         self.drive(plan)

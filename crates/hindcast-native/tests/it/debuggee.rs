@@ -35,6 +35,7 @@ impl Debuggee {
             env: BTreeMap::new(),
             stop_at_entry: entry,
             stdin,
+            record: false,
             output: output.clone(),
         };
         let mut backend = NativeEngine.launch(&request).expect("the fixture starts");

@@ -82,7 +82,7 @@ impl Drop for Hanging {
 fn a_running_process_is_attached_to_and_let_go() {
     let mut child = Hanging::start();
     let output = Arc::new(OutputLog::new(1000));
-    let request = AttachRequest { pid: child.0.id(), output };
+    let request = AttachRequest { pid: child.0.id(), record: false, output };
     let mut backend = NativeEngine.attach(&request).unwrap();
     let Outcome::Stopped(stop) = backend.run(Movement::Begin).unwrap() else { panic!("nobody interrupted") };
     assert_eq!(stop.thread, ThreadId(child.0.id()));

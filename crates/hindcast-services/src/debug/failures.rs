@@ -19,6 +19,7 @@ impl From<DebugError> for Failure {
             | DebugError::Expression(_)
             | DebugError::Unreadable(_)
             | DebugError::Unsupported(_) => FailureKind::InvalidInput,
+            DebugError::NoHistory(_) => FailureKind::HistoryUnavailable,
             DebugError::System(_) => FailureKind::Internal,
         };
         let text = error.to_string();

@@ -144,6 +144,7 @@ impl DebugService {
             env: options.env,
             stop_at_entry: options.stop_at_entry,
             stdin: stdin_file.map_or(options.stdin, Stdin::File),
+            record: false,
             output: output.clone(),
         });
         self.begin(caller, origin, output, mask, patience).await
@@ -166,7 +167,7 @@ impl DebugService {
             self.policy.check(pid, &target)?;
         }
         let output = Arc::new(OutputLog::new(OUTPUT_KEPT));
-        let origin = Origin::Attach(AttachRequest { pid, output: output.clone() });
+        let origin = Origin::Attach(AttachRequest { pid, record: false, output: output.clone() });
         self.begin(caller, origin, output, mask, patience).await
     }
 

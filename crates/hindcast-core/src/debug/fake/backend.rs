@@ -246,6 +246,9 @@ impl FakeBackend {
                 let at = self.place(place)?;
                 Ok(self.go(StopReason::Step, |fake| fake.at == at))
             }
+            Movement::StepBack { .. } | Movement::ReverseContinue | Movement::Goto(_) => {
+                Err(DebugError::NoHistory("the fake records nothing".into()))
+            }
             Movement::Resume => Err(DebugError::System("nothing was interrupted".into())),
         }
     }
