@@ -104,6 +104,20 @@ impl DebugInfo {
         Some(view)
     }
 
+    /// Says that all of a unit was read, on the way through many: see [`ElfFile::passed`].
+    pub(crate) fn passed(&self, view: &View<'_>) {
+        if let Some(file) = self.file(view.file) {
+            file.sections().passed(view.unit.header.length_including_self());
+        }
+    }
+
+    /// As [`Self::passed`], where only the root of a unit and the header of its lines were read.
+    pub(crate) fn passed_root(&self, view: &View<'_>) {
+        // The system maps a few pages around each that is looked at.
+        const AROUND: usize = 1 << 16;
+        self.own.sections().passed(2 * AROUND.min(view.unit.header.length_including_self()));
+    }
+
     /// The unit that an entry is in.
     pub(crate) fn view_of(&self, die: DieRef) -> Option<View<'_>> {
         let index = self.file(die.file)?.unit_of(&self.own, die)?;

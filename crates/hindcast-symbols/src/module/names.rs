@@ -1,20 +1,35 @@
-//! Where names are: an index over all units, made when a name is first looked for.
+//! Where names are: which units have which, found out when a name is first looked for.
 
-use std::thread;
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
 
 use crate::dwarf::{DebugInfo, DieRef, Entry, View};
 
-/// Entries by the hash of their name. Names themselves stay in the file: candidates are looked at again.
+/// Units by the hashes of the names in them.
+///
+/// Entries themselves are found by reading the few units again that have the name: remembering all of
+/// them would take as much memory as the debug information.
 #[derive(Default)]
 pub(crate) struct NameIndex {
-    by_hash: Vec<Named>,
+    /// Sorted by hash, then by chapter.
+    mentions: Vec<Mention>,
+}
+
+/// That a chapter has a name: its hash, the chapter, and which kinds of entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Mention {
+    hash: u32,
+    /// Its number, and below that a bit for each kind.
+    chapter_and_kinds: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Named {
     pub(crate) die: DieRef,
-    hash: u32,
     pub(crate) kind: NameKind,
+    hash: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,27 +44,54 @@ pub(crate) enum NameKind {
     Variable,
 }
 
+/// What is looked for together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NameClass {
+    Code,
+    Types,
+    Variables,
+}
+
+impl NameClass {
+    const BITS: u32 = 3;
+
+    fn bit(self) -> u32 {
+        1 << self as u32
+    }
+}
+
+impl NameKind {
+    fn class(self) -> NameClass {
+        match self {
+            Self::Function | Self::Inlined => NameClass::Code,
+            Self::Type => NameClass::Types,
+            Self::Variable => NameClass::Variables,
+        }
+    }
+}
+
 impl NameIndex {
     /// Reads every entry of every unit once, on as many threads as help.
     pub(crate) fn new(debug: &DebugInfo) -> Self {
-        let units = debug.units();
-        let whole = units.last().map_or(0, |unit| unit.end);
         // Below this, starting a thread costs more than it saves.
         const WORTH_A_THREAD: usize = 1 << 20;
+        let whole = debug.units().last().map_or(0, |unit| unit.end);
         let threads =
             thread::available_parallelism().map_or(1, usize::from).min(whole / WORTH_A_THREAD + 1).min(8);
-        let next = std::sync::atomic::AtomicUsize::new(0);
+        let next = AtomicUsize::new(0);
+        // Which types a package has is known only when all units were looked at.
+        let units = debug.units().len();
         let work = || {
-            let mut found = Vec::new();
+            let mut mentions = Vec::new();
             loop {
-                let unit = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                if unit >= units.len() {
-                    return found;
+                let unit = next.fetch_add(1, Ordering::Relaxed);
+                if unit >= units {
+                    return mentions;
                 }
-                add_unit(debug, unit, &mut found);
+                add_mentions(debug, unit, &mut mentions);
             }
         };
-        let mut by_hash = if threads < 2 {
+        let mut mentions = if threads < 2 {
             work()
         } else {
             thread::scope(|scope| {
@@ -57,24 +99,77 @@ impl NameIndex {
                 workers.into_iter().flat_map(|worker| worker.join().unwrap_or_default()).collect()
             })
         };
-        for file in debug.package_type_files() {
-            add_file(debug, file, &mut by_hash);
+        for chapter in units..chapters(debug) {
+            add_mentions(debug, chapter, &mut mentions);
         }
-        by_hash.sort_unstable_by_key(|named: &Named| (named.hash, named.die));
-        by_hash.shrink_to_fit();
-        Self { by_hash }
+        mentions.sort_unstable();
+        mentions.shrink_to_fit();
+        Self { mentions }
     }
 
     /// What may be called `name`, which is without namespaces and generic arguments.
-    pub(crate) fn candidates(&self, name: &str) -> &[Named] {
+    pub(crate) fn candidates<'a>(
+        &'a self,
+        debug: &'a DebugInfo,
+        name: &str,
+        class: NameClass,
+    ) -> impl Iterator<Item = Named> + use<'a> {
         let hash = hash(name.as_bytes());
-        let first = self.by_hash.partition_point(|named| named.hash < hash);
-        let last = self.by_hash.partition_point(|named| named.hash <= hash);
-        &self.by_hash[first..last]
+        let first = self.mentions.partition_point(|mention| mention.hash < hash);
+        let last = self.mentions.partition_point(|mention| mention.hash <= hash);
+        let fitting = move |mention: &&Mention| mention.chapter_and_kinds & class.bit() != 0;
+        let chapters = self.mentions[first..last].iter().filter(fitting);
+        chapters.flat_map(move |mention| {
+            let mut found = Vec::new();
+            add_chapter(debug, (mention.chapter_and_kinds >> NameClass::BITS) as usize, &mut found);
+            found.retain(|named| named.hash == hash && named.kind.class() == class);
+            found
+        })
     }
+}
 
-    pub(crate) fn all(&self) -> &[Named] {
-        &self.by_hash
+/// Everything with a name. Reads all there is.
+pub(crate) fn all_named(debug: &DebugInfo) -> impl Iterator<Item = Named> + '_ {
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        // Asked for again each time: packages come to light while units are read.
+        let mut found = Vec::new();
+        while next < chapters(debug) && found.is_empty() {
+            add_chapter(debug, next, &mut found);
+            next += 1;
+        }
+        (!found.is_empty()).then_some(found)
+    })
+    .flatten()
+}
+
+/// A module's own units are its first chapters, each with the split file that completes it; the
+/// types of its package follow.
+fn chapters(debug: &DebugInfo) -> usize {
+    debug.units().len() + debug.package_type_files().len()
+}
+
+fn add_mentions(debug: &DebugInfo, chapter: usize, mentions: &mut Vec<Mention>) {
+    let mut found = Vec::new();
+    add_chapter(debug, chapter, &mut found);
+    let Ok(number) = u32::try_from(chapter) else { return };
+    let chapter = number << NameClass::BITS;
+    found.sort_unstable_by_key(|named| named.hash);
+    mentions.extend(found.chunk_by(|one, other| one.hash == other.hash).map(|same| Mention {
+        hash: same[0].hash,
+        chapter_and_kinds: same.iter().fold(chapter, |bits, named| bits | named.kind.class().bit()),
+    }));
+}
+
+fn add_chapter(debug: &DebugInfo, chapter: usize, found: &mut Vec<Named>) {
+    let units = debug.units().len();
+    match chapter.checked_sub(units) {
+        None => add_unit(debug, chapter, found),
+        Some(behind) => {
+            if let Some(file) = debug.package_type_files().nth(behind) {
+                add_file(debug, file, found);
+            }
+        }
     }
 }
 
@@ -83,6 +178,7 @@ fn add_unit(debug: &DebugInfo, unit: usize, found: &mut Vec<Named>) {
     if file == 0 {
         if let Some(view) = debug.view(0, index) {
             let _ = add_entries(&view, found);
+            debug.passed(&view);
         }
         return;
     }
@@ -113,7 +209,7 @@ fn add_entries(view: &View<'_>, found: &mut Vec<Named>) -> gimli::Result<()> {
         entry.tag = tag;
         let Some(kind) = kind(&entry) else { continue };
         if let Some(name) = name_of(view, &entry) {
-            found.push(Named { die: view.die_ref(offset), hash: hash(base_bytes(name)), kind });
+            found.push(Named { die: view.die_ref(offset), kind, hash: hash(base_bytes(name)) });
         }
     }
     Ok(())
