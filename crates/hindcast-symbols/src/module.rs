@@ -2,6 +2,7 @@
 
 mod debug_file;
 mod functions;
+mod name_key;
 mod names;
 mod scopes;
 
@@ -13,7 +14,8 @@ use std::{
 };
 
 pub(crate) use functions::{FunctionDie, unit_language};
-pub(crate) use names::{NameClass, NameIndex, NameKind, Named, all_named, base_name, is_static};
+pub(crate) use name_key::base_name;
+pub(crate) use names::{NameClass, NameIndex, NameKind, Named, all_named, is_static};
 pub(crate) use scopes::CallPlace;
 
 use crate::{

@@ -90,10 +90,12 @@ impl DebugFile {
             let mut headers = dwarf.units();
             while let Ok(Some(header)) = headers.next() {
                 units.push(UnitEntry::new(&header));
+                self.sections.passed_start(header.length_including_self());
             }
             let mut headers = dwarf.type_units();
             while let Ok(Some(header)) = headers.next() {
                 units.push(UnitEntry::new(&header));
+                self.sections.passed_start(header.length_including_self());
             }
             units
         })

@@ -113,9 +113,7 @@ impl DebugInfo {
 
     /// As [`Self::passed`], where only the root of a unit and the header of its lines were read.
     pub(crate) fn passed_root(&self, view: &View<'_>) {
-        // The system maps a few pages around each that is looked at.
-        const AROUND: usize = 1 << 16;
-        self.own.sections().passed(2 * AROUND.min(view.unit.header.length_including_self()));
+        self.own.sections().passed_start(2 * view.unit.header.length_including_self());
     }
 
     /// The unit that an entry is in.
@@ -221,6 +219,7 @@ impl DebugInfo {
         let Some(view) = self.view(0, unit) else { return };
         let Ok(root) = view.unit.entry(view.unit.header.root_offset()) else { return };
         map.extend(view.ranges(&root).into_iter().map(|range| (range, unit as u32)));
+        self.passed_root(&view);
     }
 
     /// The split file that completes a skeleton unit.

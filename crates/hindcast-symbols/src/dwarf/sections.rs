@@ -36,6 +36,13 @@ impl Sections {
         self.elf.passed(length);
     }
 
+    /// As [`Self::passed`], of something of which only the start was read.
+    pub(crate) fn passed_start(&self, length: usize) {
+        // The system maps a few pages around each that is looked at.
+        const AROUND: usize = 1 << 16;
+        self.elf.passed(length.min(AROUND));
+    }
+
     pub(crate) fn slice(&self, id: SectionId) -> Slice<'_> {
         Slice::new(self.bytes(id), LittleEndian)
     }

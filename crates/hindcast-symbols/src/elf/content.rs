@@ -16,7 +16,7 @@ use hindcast_mapping::MappedFile;
 use super::ElfFile;
 
 /// What of a file may stay in memory behind whoever reads all of it.
-const WINDOW: usize = 4 << 20;
+const WINDOW: usize = 8 << 20;
 
 /// Where the bytes of an ELF file are.
 pub(super) enum Source {

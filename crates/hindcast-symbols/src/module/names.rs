@@ -1,26 +1,27 @@
 //! Where names are: which units have which, found out when a name is first looked for.
 
 use std::{
+    collections::{BTreeSet, HashSet},
     sync::atomic::{AtomicUsize, Ordering},
     thread,
 };
 
+use super::name_key::NameKey;
 use crate::dwarf::{DebugInfo, DieRef, Entry, View};
 
-/// Units by the hashes of the names in them.
+/// Units by the names in them.
 ///
 /// Entries themselves are found by reading the few units again that have the name: remembering all of
 /// them would take as much memory as the debug information.
-#[derive(Default)]
 pub(crate) struct NameIndex {
-    /// Sorted by hash, then by chapter.
+    /// Sorted by name, then by chapter.
     mentions: Vec<Mention>,
 }
 
-/// That a chapter has a name: its hash, the chapter, and which kinds of entries.
+/// That a chapter has a name, and for which kinds of entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Mention {
-    hash: u32,
+    name: NameKey,
     /// Its number, and below that a bit for each kind.
     chapter_and_kinds: u32,
 }
@@ -29,7 +30,7 @@ struct Mention {
 pub(crate) struct Named {
     pub(crate) die: DieRef,
     pub(crate) kind: NameKind,
-    hash: u32,
+    name: NameKey,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,15 +115,19 @@ impl NameIndex {
         name: &str,
         class: NameClass,
     ) -> impl Iterator<Item = Named> + use<'a> {
-        let hash = hash(name.as_bytes());
-        let first = self.mentions.partition_point(|mention| mention.hash < hash);
-        let last = self.mentions.partition_point(|mention| mention.hash <= hash);
-        let fitting = move |mention: &&Mention| mention.chapter_and_kinds & class.bit() != 0;
-        let chapters = self.mentions[first..last].iter().filter(fitting);
-        chapters.flat_map(move |mention| {
+        let (mut chapters, mut names) = (BTreeSet::new(), HashSet::new());
+        NameKey::each_of(debug, name, |key| {
+            let first = self.mentions.partition_point(|mention| mention.name < key);
+            let mentions = self.mentions[first..].iter().take_while(|mention| mention.name == key);
+            for mention in mentions.filter(|mention| mention.chapter_and_kinds & class.bit() != 0) {
+                names.insert(key);
+                chapters.insert((mention.chapter_and_kinds >> NameClass::BITS) as usize);
+            }
+        });
+        chapters.into_iter().flat_map(move |chapter| {
             let mut found = Vec::new();
-            add_chapter(debug, (mention.chapter_and_kinds >> NameClass::BITS) as usize, &mut found);
-            found.retain(|named| named.hash == hash && named.kind.class() == class);
+            add_chapter(debug, chapter, &mut found);
+            found.retain(|named| named.kind.class() == class && names.contains(&named.name));
             found
         })
     }
@@ -154,9 +159,9 @@ fn add_mentions(debug: &DebugInfo, chapter: usize, mentions: &mut Vec<Mention>) 
     add_chapter(debug, chapter, &mut found);
     let Ok(number) = u32::try_from(chapter) else { return };
     let chapter = number << NameClass::BITS;
-    found.sort_unstable_by_key(|named| named.hash);
-    mentions.extend(found.chunk_by(|one, other| one.hash == other.hash).map(|same| Mention {
-        hash: same[0].hash,
+    found.sort_unstable_by_key(|named| named.name);
+    mentions.extend(found.chunk_by(|one, other| one.name == other.name).map(|same| Mention {
+        name: same[0].name,
         chapter_and_kinds: same.iter().fold(chapter, |bits, named| bits | named.kind.class().bit()),
     }));
 }
@@ -209,7 +214,7 @@ fn add_entries(view: &View<'_>, found: &mut Vec<Named>) -> gimli::Result<()> {
         entry.tag = tag;
         let Some(kind) = kind(&entry) else { continue };
         if let Some(name) = name_of(view, &entry) {
-            found.push(Named { die: view.die_ref(offset), kind, hash: hash(base_bytes(name)) });
+            found.push(Named { die: view.die_ref(offset), kind, name });
         }
     }
     Ok(())
@@ -286,11 +291,8 @@ pub(crate) fn is_static(entry: &Entry<'_>) -> bool {
 }
 
 /// The entry's name, or that of what it is an instance or definition of, in the same unit.
-fn name_of<'a>(view: &View<'a>, entry: &Entry<'a>) -> Option<&'a [u8]> {
-    let name = |entry: &Entry<'a>| {
-        let value = entry.attr_value(gimli::DW_AT_name)?;
-        view.dwarf.attr_string(&view.unit, value).ok().map(|name| name.slice())
-    };
+fn name_of<'a>(view: &View<'a>, entry: &Entry<'a>) -> Option<NameKey> {
+    let name = |entry: &Entry<'a>| NameKey::of(view, entry.attr_value(gimli::DW_AT_name)?);
     if let Some(name) = name(entry) {
         return Some(name);
     }
@@ -308,20 +310,4 @@ fn name_of<'a>(view: &View<'a>, entry: &Entry<'a>) -> Option<&'a [u8]> {
 
 fn origin<'a>(entry: &Entry<'a>) -> Option<crate::dwarf::Value<'a>> {
     entry.attr_value(gimli::DW_AT_specification).or_else(|| entry.attr_value(gimli::DW_AT_abstract_origin))
-}
-
-/// A name without its generic arguments: `f` of `f<int>`.
-pub(crate) fn base_name(name: &str) -> &str {
-    &name[..base_bytes(name.as_bytes()).len()]
-}
-
-fn base_bytes(name: &[u8]) -> &[u8] {
-    match memchr::memchr(b'<', name) {
-        Some(at) if at > 0 && !name.starts_with(b"operator") => &name[..at],
-        _ => name,
-    }
-}
-
-fn hash(name: &[u8]) -> u32 {
-    name.iter().fold(0x811c_9dc5, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
