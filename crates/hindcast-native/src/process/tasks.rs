@@ -183,6 +183,23 @@ impl Process {
         self.wait()
     }
 
+    /// Lets one thread execute one instruction, for whoever runs by steps: unlike a step, it is a hit
+    /// where the thread stands at a breakpoint that was not told of.
+    pub(crate) fn creep(&mut self, tid: Tid) -> Result<Halt, TraceError> {
+        if let Some(halt) = self.pending_halt() {
+            return Ok(halt);
+        }
+        let here = self.registers(tid)?.pc();
+        if self.overlay.contains(here) && self.task(tid)?.passed != Some(here) {
+            return Ok(Halt::Breakpoint(tid, here));
+        }
+        if self.is_recording() || self.tasks.len() > 1 {
+            self.step_with_others(tid)
+        } else {
+            self.step_alone(tid)
+        }
+    }
+
     pub(super) fn step_alone(&mut self, tid: Tid) -> Result<Halt, TraceError> {
         let here = self.registers(tid)?.pc();
         let lifted = self.overlay.contains(here);

@@ -78,7 +78,7 @@ pub struct AutopsyFrame {
     /// The arguments, as in `n=4, name="x"`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub arguments: String,
-    /// Locals, for the innermost frames of one's own code.
+    /// Locals that are no arguments, for the innermost frames of one's own code.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub locals: Vec<LocalView>,
 }
@@ -127,7 +127,7 @@ fn examine(
         .and_then(|signal| explain_access(backend, signal, here, &registers, &disassembly, &stack.frames));
     let mut with_locals = 0;
     let mut frames = Vec::new();
-    for frame in stack.frames.iter().take(max_frames as usize) {
+    for frame in viewport::up_to_main(stack.frames).iter().take(max_frames as usize) {
         let own = frame.location.file.as_deref().is_some_and(viewport::is_own_code);
         let locals = own && with_locals < FRAMES_WITH_LOCALS;
         with_locals += usize::from(locals);
@@ -215,11 +215,13 @@ fn examine_frame(
         let page = backend.variables(&query).map(|page| page.variables).unwrap_or_default();
         page.into_iter().map(|variable| viewport::masked(variable, mask)).collect::<Vec<_>>()
     };
-    let arguments: Vec<_> = variables(VariableScope::Arguments, 8)
-        .into_iter()
-        .map(|argument| format!("{}={}", argument.name, argument.value))
-        .collect();
-    let locals = if with_locals { variables(VariableScope::Local, LOCALS_OF_A_FRAME) } else { Vec::new() };
+    let arguments = variables(VariableScope::Arguments, 8);
+    let mut locals =
+        if with_locals { variables(VariableScope::Local, LOCALS_OF_A_FRAME) } else { Vec::new() };
+    // Said already, unless another of the name hides it.
+    locals.retain(|local| !arguments.contains(local));
+    let arguments: Vec<_> =
+        arguments.into_iter().map(|argument| format!("{}={}", argument.name, argument.value)).collect();
     let file = frame.location.file.clone();
     let on_disk = file.as_deref().and_then(|file| backend.source_file(file));
     let text = on_disk.zip(frame.location.line).and_then(|(path, line)| {

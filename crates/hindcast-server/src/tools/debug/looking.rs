@@ -473,6 +473,11 @@ pub(super) struct AutopsyInput {
     session_id: Option<String>,
 }
 
+/// The same in every program; the data has them.
+fn is_segment(register: &str) -> bool {
+    register.ends_with("_base") || matches!(register, "cs" | "ds" | "es" | "fs" | "gs" | "ss")
+}
+
 fn ten() -> u32 {
     10
 }
@@ -518,8 +523,14 @@ impl Tool for Autopsy {
         }
         if !autopsy.registers.is_empty() {
             said.push_str("\nRegisters:");
-            for register in &autopsy.registers {
-                let _ = write!(said, " {}={}", register.name, register.value.as_deref().unwrap_or("?"));
+            for register in autopsy.registers.iter().filter(|register| !is_segment(&register.name)) {
+                let value = register.value.as_deref().unwrap_or("?");
+                // Leading zeros tell nothing.
+                let short = value.strip_prefix("0x").map(|digits| digits.trim_start_matches('0'));
+                let _ = match short {
+                    Some(digits) => write!(said, " {}=0x{digits:0>1}", register.name),
+                    None => write!(said, " {}={value}", register.name),
+                };
             }
         }
         text::notes(&mut said, &autopsy.notes);
