@@ -2,6 +2,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod core_file;
+mod debuggee;
 mod image;
 mod look;
 mod output;

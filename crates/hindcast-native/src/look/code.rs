@@ -155,3 +155,25 @@ pub(super) fn symbol(symbols: &Symbols, address: u64) -> Option<String> {
     let (name, offset) = symbols.symbol_at(address)?;
     Some(if offset == 0 { name } else { format!("{name}+{offset:#x}") })
 }
+
+/// As an assembler would write it.
+pub(crate) fn instruction_text(instruction: &iced_x86::Instruction) -> String {
+    let mut text = String::new();
+    IntelFormatter::new().format(instruction, &mut text);
+    text
+}
+
+/// The value of a register, as instructions name it.
+pub(crate) fn register_value(
+    registers: &crate::sys::GeneralRegisters,
+    register: iced_x86::Register,
+) -> Option<u64> {
+    use iced_x86::Register;
+    match register {
+        // Their base is zero in this mode.
+        Register::ES | Register::CS | Register::SS | Register::DS => Some(0),
+        Register::FS => registers.get("fs_base"),
+        Register::GS => registers.get("gs_base"),
+        register => registers.get(&format!("{:?}", register.full_register()).to_ascii_lowercase()),
+    }
+}

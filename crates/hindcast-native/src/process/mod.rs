@@ -64,6 +64,8 @@ pub(crate) enum Halt {
     Interrupted(Tid),
     /// It is another program now.
     Exec(Tid),
+    /// Time travel: what is looked at is the live process again.
+    Present(Tid),
     /// It is no more.
     Ended(Ended),
 }
@@ -90,10 +92,9 @@ impl Process {
                 break;
             }
             for tid in new {
-                match sys::attach_thread(tid, false) {
-                    Ok(running) => drop(process.tasks.insert(tid, Task::running(running))),
-                    // It ended, or the one that made it handed it to us.
-                    Err(TraceError::Gone | TraceError::System { .. }) => {}
+                // Or it ended, or the one that made it handed it to us.
+                if let Ok(running) = sys::attach_thread(tid, false) {
+                    process.tasks.insert(tid, Task::running(running));
                 }
             }
             process.stop_all()?;
@@ -138,6 +139,27 @@ impl Process {
 
     pub(crate) fn has_thread(&self, tid: Tid) -> bool {
         self.tasks.contains_key(&tid)
+    }
+
+    pub(crate) fn overlay(&self) -> &Overlay {
+        &self.overlay
+    }
+
+    pub(crate) fn debug_registers(&self) -> DebugRegisters {
+        self.debug_registers
+    }
+
+    /// Takes over breakpoints and watched memory from a replica.
+    pub(crate) fn take_over(&mut self, overlay: &Overlay, debug_registers: DebugRegisters) {
+        if self.ended.is_some() {
+            return;
+        }
+        self.overlay.adopt(&self.memory, overlay);
+        if self.debug_registers != debug_registers {
+            self.debug_registers = debug_registers;
+            // A thread that is gone tells so by itself.
+            let _ = self.apply_debug_registers();
+        }
     }
 
     /// The memory without our breakpoints.

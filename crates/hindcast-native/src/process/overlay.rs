@@ -63,6 +63,10 @@ impl Overlay {
         self.sites.get(&address).map_or(0, |site| site.users)
     }
 
+    pub(crate) fn addresses(&self) -> Vec<u64> {
+        self.sites.keys().copied().collect()
+    }
+
     pub(crate) fn any_in(&self, range: Range<u64>) -> bool {
         self.sites.range(range).next().is_some()
     }

@@ -27,7 +27,11 @@ impl Process {
         self.recorder.as_deref_mut()
     }
 
-    /// Gives the recording away, after the process has ended or when nobody wants it any more.
+    /// Nobody wants the recording any more.
+    pub(crate) fn forget_recording(&mut self) {
+        self.recorder = None;
+    }
+
     pub(crate) fn is_recording(&self) -> bool {
         self.recorder.as_ref().is_some_and(|recorder| recorder.is_active())
     }

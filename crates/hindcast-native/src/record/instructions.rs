@@ -44,7 +44,9 @@ fn features(leaf: u32, part: u32) -> [u32; 4] {
 
 /// The registers after the instruction.
 pub(crate) fn apply(event: &Event, mut registers: GeneralRegisters) -> GeneralRegisters {
-    let mut set = |name: &str, value: u64| drop(registers.set(name, value));
+    let mut set = |name: &str, value: u64| {
+        registers.set(name, value);
+    };
     match *event {
         Event::Counter { pc, length, value, processor } => {
             set("rax", value & 0xffff_ffff);

@@ -2,6 +2,8 @@
 //! time to time, so that any moment of its past can be made again.
 
 mod calls;
+mod capabilities;
+mod export;
 mod instructions;
 mod log;
 mod metronome;
@@ -10,6 +12,8 @@ mod recorder;
 use hindcast_symbols::Memory as _;
 
 pub(crate) use self::{
+    capabilities::capabilities,
+    export::export,
     instructions::apply,
     log::{Call, Event, Log, Replay, after_call},
     recorder::{Recorder, visible},

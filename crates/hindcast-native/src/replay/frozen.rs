@@ -97,10 +97,6 @@ impl Frozen {
         self.tid
     }
 
-    pub(crate) fn gate(&self) -> u64 {
-        self.gate
-    }
-
     pub(crate) fn thread(&self) -> Result<&Stopped, TraceError> {
         self.thread.as_ref().ok_or(TraceError::Gone)
     }

@@ -97,6 +97,11 @@ impl Landmark {
         Ok(Some(Self::Jump { site, page, original, trampoline: built, passes }))
     }
 
+    /// Whether it compares by itself, and stops only where all is the same.
+    fn compares(&self) -> bool {
+        matches!(self, Self::Jump { .. })
+    }
+
     /// Whether a breakpoint instruction at `address` is that of this landmark.
     pub(super) fn stops_at(&self, address: u64) -> bool {
         match self {
@@ -391,7 +396,9 @@ fn search(
                         landmark.remove(replica)?;
                         return Ok(Pause::Event);
                     }
-                    Likeness::Word(address, word) if pattern.words.len() < MOST_WORDS => {
+                    Likeness::Word(address, word)
+                        if landmark.compares() && pattern.words.len() < MOST_WORDS =>
+                    {
                         // Next time this word decides.
                         pattern.words.push((address, word));
                         *counted += landmark.passes(replica);

@@ -15,7 +15,7 @@ mod trampoline;
 pub(crate) use self::state::digest;
 pub(crate) use self::{
     frozen::{Frozen, copy_live, restarts},
-    history::{Arrival, Bound, Context, Past, Visit},
+    history::{Arrival, Bound, Context, Past},
     landmark::Functions,
     replica::{Advance, Pause, ReplayError, Replica},
     search::Window,

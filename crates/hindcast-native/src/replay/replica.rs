@@ -113,6 +113,18 @@ impl Replica {
         Ok(copy)
     }
 
+    pub(crate) fn debug_registers(&self) -> DebugRegisters {
+        self.debug_registers
+    }
+
+    pub(crate) fn set_debug_registers(&mut self, debug_registers: DebugRegisters) -> Result<(), TraceError> {
+        if self.debug_registers != debug_registers {
+            self.debug_registers = debug_registers;
+            self.debug_registers.apply(self.frozen.thread()?)?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn watch(
         &mut self,
         address: u64,

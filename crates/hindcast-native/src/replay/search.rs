@@ -129,7 +129,7 @@ impl Context<'_> {
             _ => return Err(ReplayError::Diverged("there is no such event".into())),
         };
         let mut replica = self.replica_at(&previous)?;
-        self.to_event(&mut replica, event)?;
+        self.run_events(&mut replica, event)?;
         if replica.pc()? != address {
             replica.overlay.insert(&replica.memory, address).map_err(|error| {
                 ReplayError::Diverged(format!("no code where an event came from: {error}"))
@@ -149,7 +149,7 @@ impl Context<'_> {
         Ok(Position { anchor, steps: 0 })
     }
 
-    fn to_event(&mut self, replica: &mut Replica, event: u64) -> Result<(), ReplayError> {
+    fn run_events(&self, replica: &mut Replica, event: u64) -> Result<(), ReplayError> {
         while replica.event() < event {
             self.check()?;
             if replica.advance(self.log, Advance::Run, event)? == Pause::Boundary {
@@ -171,9 +171,6 @@ impl Context<'_> {
         let mut near = self.anchor_at_event(previous, event)?;
         let mut time = Duration::MAX;
         for _ in 0..ROUNDS {
-            if let Some(steps) = self.walked_before(&near, &state, window)? {
-                return Ok(Position { anchor: near, steps });
-            }
             let sites = match self.walk_to(&near, &state, window)? {
                 Walked::Met(steps) => return Ok(Position { anchor: near, steps }),
                 Walked::Not(sites) => sites,
@@ -216,21 +213,9 @@ impl Context<'_> {
             return Ok(previous);
         }
         let mut replica = self.replica_at(&previous)?;
-        self.to_event(&mut replica, event)?;
+        self.run_events(&mut replica, event)?;
         let copy = replica.fork()?;
         Ok(self.timeline.insert_after(&previous, copy, event, true))
-    }
-
-    /// The same walk again is not needed.
-    fn walked_before(
-        &self,
-        near: &Label,
-        state: &State,
-        window: &Option<Window>,
-    ) -> Result<Option<u32>, ReplayError> {
-        let Some(window) = window.as_ref().filter(|window| window.base == *near) else { return Ok(None) };
-        let last = window.trail.len().saturating_sub(1);
-        Ok(window.trail.last().filter(|last| state.has_registers(last)).map(|_| last as u32))
     }
 
     fn walk_to(
@@ -362,6 +347,40 @@ impl Context<'_> {
             time /= 2;
         }
         Err(ReplayError::Diverged("two moments could not be told apart".into()))
+    }
+
+    /// The moment right behind an event.
+    pub(crate) fn after_event(&mut self, previous: Label, event: u64) -> Result<Position, ReplayError> {
+        let anchor = self.anchor_at_event(previous, event + 1)?;
+        Ok(Position { anchor, steps: 0 })
+    }
+
+    /// An anchor between two others, if one can be made.
+    pub(crate) fn middle(
+        &mut self,
+        from: &Label,
+        to: &Label,
+        time: Duration,
+    ) -> Result<Option<Label>, ReplayError> {
+        let (start, end) = (self.event_of(from)?, self.event_of(to)?);
+        if start < end {
+            // By events first.
+            let event = start + (end - start).div_ceil(2);
+            if event < end || !self.timeline.get(to).is_some_and(|anchor| anchor.aligned) {
+                return self.anchor_at_event(from.clone(), event).map(Some);
+            }
+            return Ok(None);
+        }
+        let state = self.state_of(to)?;
+        match self.split(from, &state, time / 2) {
+            Ok(middle) => Ok(Some(middle)),
+            Err(ReplayError::Diverged(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn event_of(&self, label: &Label) -> Result<u64, ReplayError> {
+        Ok(self.timeline.get(label).ok_or_else(|| gone(label))?.event)
     }
 
     /// Runs from an anchor through the stretch that ends at `bound`.

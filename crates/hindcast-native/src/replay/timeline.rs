@@ -20,13 +20,25 @@ pub(crate) struct Anchor {
     pub(crate) number: u64,
 }
 
-/// The name of an anchor; names sort in the order of time. A later one between two others gets a
-/// fraction.
+/// The name of an anchor; names sort in the order of time. One that is not right behind an event has
+/// a fraction, so that there is always room for another.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Label {
-    major: u32,
+    event: u64,
     /// Digits to the base of 36.
     fraction: String,
+}
+
+impl Label {
+    /// Right behind so many events.
+    pub(crate) fn after_events(event: u64) -> Self {
+        Self { event, fraction: String::new() }
+    }
+
+    /// How many events have happened, if it is right behind the last of them.
+    pub(crate) fn aligned_event(&self) -> Option<u64> {
+        self.fraction.is_empty().then_some(self.event)
+    }
 }
 
 /// A moment: so many steps after an anchor.
@@ -40,7 +52,6 @@ pub(crate) struct Position {
 #[derive(Default)]
 pub(crate) struct Timeline {
     anchors: BTreeMap<Label, Anchor>,
-    next: u32,
     numbers: u64,
     /// Where the live process stands, while that is known.
     frontier: Option<Position>,
@@ -54,13 +65,18 @@ const RECENT: usize = 32;
 impl Timeline {
     /// The live process was copied where it stands.
     pub(crate) fn push(&mut self, frozen: Frozen, event: u64, aligned: bool) {
-        let label = Label { major: self.next, fraction: String::new() };
-        self.next += 1;
-        self.add(label.clone(), frozen, event, aligned);
+        let label = match self.last().cloned() {
+            Some(last) => self.insert_after(&last, frozen, event, aligned),
+            None => {
+                let label = Label::after_events(event);
+                self.add(label.clone(), frozen, event, true);
+                label
+            }
+        };
         self.frontier = Some(Position { anchor: label, steps: 0 });
     }
 
-    /// A replica was copied between this anchor and the next.
+    /// A process was copied between this anchor and the next.
     pub(crate) fn insert_after(
         &mut self,
         before: &Label,
@@ -68,10 +84,15 @@ impl Timeline {
         event: u64,
         aligned: bool,
     ) -> Label {
-        let next = self.after(before).filter(|next| next.major == before.major);
-        let fraction = between(&before.fraction, next.map(|next| next.fraction.as_str()));
-        let label = Label { major: before.major, fraction };
-        self.add(label.clone(), frozen, event, aligned);
+        let mut label = Label::after_events(event);
+        if !aligned {
+            let low = if before.event == event { before.fraction.as_str() } else { "" };
+            let next = self.after(before).filter(|next| next.event == event && next.fraction.as_str() > low);
+            label.fraction = between(low, next.map(|next| next.fraction.as_str()));
+        }
+        if !self.anchors.contains_key(&label) {
+            self.add(label.clone(), frozen, event, aligned);
+        }
         label
     }
 
@@ -211,7 +232,7 @@ fn between(low: &str, high: Option<&str>) -> String {
 
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:06}", self.anchor.major)?;
+        write!(f, "{:08}", self.anchor.event)?;
         if !self.anchor.fraction.is_empty() {
             write!(f, ".{}", self.anchor.fraction)?;
         }
@@ -229,11 +250,11 @@ impl FromStr for Position {
 
     fn from_str(text: &str) -> Result<Self, NotAPosition> {
         let (label, steps) = text.split_once('+').ok_or(NotAPosition)?;
-        let (major, fraction) = label.split_once('.').unwrap_or((label, ""));
+        let (event, fraction) = label.split_once('.').unwrap_or((label, ""));
         let valid = fraction.chars().all(|digit| digit.is_ascii_digit() || digit.is_ascii_lowercase());
-        match (major.parse(), steps.parse()) {
-            (Ok(major), Ok(steps)) if valid => {
-                Ok(Self { anchor: Label { major, fraction: fraction.to_owned() }, steps })
+        match (event.parse(), steps.parse()) {
+            (Ok(event), Ok(steps)) if valid => {
+                Ok(Self { anchor: Label { event, fraction: fraction.to_owned() }, steps })
             }
             _ => Err(NotAPosition),
         }
@@ -262,8 +283,8 @@ mod tests {
 
     #[test]
     fn texts_sort_in_the_order_of_time() {
-        let position = |major, fraction: &str, steps| Position {
-            anchor: Label { major, fraction: fraction.into() },
+        let position = |event, fraction: &str, steps| Position {
+            anchor: Label { event, fraction: fraction.into() },
             steps,
         };
         let ordered = [

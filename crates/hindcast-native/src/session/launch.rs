@@ -24,6 +24,7 @@ use super::{
     system,
 };
 use crate::{
+    debuggee::Debuggee,
     look::file_name,
     output::Pump,
     process::Process,
@@ -55,10 +56,16 @@ impl Session {
             sys::spawn(&plan).map_err(|error| not_started(error, &program, request.cwd.as_deref()))?;
         // Ours is the last hold on the terminals' other ends: they close when the program is gone.
         drop(plan);
-        let process = Process::launched(leader).map_err(system)?;
+        let mut process = Process::launched(leader).map_err(system)?;
+        let refused = if request.record { process.record().err() } else { None };
         let pump = Pump::start(stdout.master, stderr.master, request.output.clone()).map_err(io)?;
         let mut session =
             Self::new(process, HowBegun::Launch, request.output.clone(), Some(pump), request.stop_at_entry)?;
+        session.unrecorded = match (request.record, refused) {
+            (true, None) => None,
+            (true, Some(error)) => Some(format!("this program cannot be recorded here: {error}")),
+            (false, _) => Some("it was launched with `record: false`".into()),
+        };
         session.target.args.clone_from(&request.args);
         session.target.executable = program.to_string_lossy().into_owned();
         Ok(session)
@@ -78,6 +85,7 @@ impl Session {
         entry: StopAtEntry,
     ) -> Result<Self, DebugError> {
         let pid = process.pid();
+        let process = Debuggee::new(process);
         let executable = sys::executable(pid).unwrap_or_default().to_string_lossy().into_owned();
         let target = Target {
             pid: pid.0.unsigned_abs(),
@@ -106,6 +114,8 @@ impl Session {
             entry,
             source_exists: std::cell::RefCell::default(),
             named_sources: std::collections::HashMap::new(),
+            unrecorded: Some("recording begins with a launch".into()),
+            happenings: Vec::new(),
             landings: None,
         };
         session.update_image()?;
@@ -137,20 +147,20 @@ impl Session {
 
     /// Where the program itself begins, after the dynamic linker.
     fn first_instruction(&self) -> Option<u64> {
-        let auxiliary = sys::auxiliary_vector(self.process.pid()).ok()?;
+        let auxiliary = sys::auxiliary_vector(self.process.system_pid()).ok()?;
         auxiliary.into_iter().find_map(|(kind, value)| (kind == libc::AT_ENTRY).then_some(value))
     }
 
     /// Looks at what is mapped now; breakpoints bind anew when that changed.
     pub(super) fn update_image(&mut self) -> Result<(), DebugError> {
-        self.mappings = sys::mappings(self.process.pid()).unwrap_or_default();
+        self.mappings = sys::mappings(self.process.system_pid()).unwrap_or_default();
         let memory = self.process.memory();
         let changed = self.image.update(&self.mappings, &memory, &mut self.symbols);
         if !changed {
             return Ok(());
         }
         self.named_sources.clear();
-        let executable = sys::executable(self.process.pid()).unwrap_or_default();
+        let executable = sys::executable(self.process.system_pid()).unwrap_or_default();
         self.main = self
             .image
             .iter()
@@ -161,7 +171,7 @@ impl Session {
 
     /// The dynamic linker calls a function of its own whenever something was loaded or unloaded.
     fn watch_libraries(&mut self) {
-        let auxiliary = sys::auxiliary_vector(self.process.pid()).unwrap_or_default();
+        let auxiliary = sys::auxiliary_vector(self.process.system_pid()).unwrap_or_default();
         let linker = auxiliary.into_iter().find_map(|(kind, value)| (kind == libc::AT_BASE).then_some(value));
         let module = linker.and_then(|base| self.image.at(base)).map(|loaded| loaded.module);
         let Some(address) = module.and_then(|module| self.symbols.symbol_address(module, "_dl_debug_state"))
@@ -180,7 +190,7 @@ impl Session {
         self.forget_insertions();
         self.image.clear(&mut self.symbols);
         let executable =
-            sys::executable(self.process.pid()).unwrap_or_default().to_string_lossy().into_owned();
+            sys::executable(self.process.system_pid()).unwrap_or_default().to_string_lossy().into_owned();
         self.target.name = file_name(&executable);
         self.target.executable = executable;
         self.update_image()?;

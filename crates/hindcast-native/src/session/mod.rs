@@ -8,34 +8,36 @@ mod launch;
 mod movement;
 pub(crate) mod signals;
 mod step;
+mod travel;
 mod watch;
 
 use std::{cell::RefCell, collections::HashMap, path::PathBuf, sync::Arc};
 
 use hindcast_core::debug::{
     Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DebugBackend, DebugError, Disassembly,
-    Ending, Evaluation, FrameRef, Instruction, Interrupt, MemoryBlock, Module, Movement, Outcome, OutputLog,
-    Place, RawMemory, Region, Register, RegisterSet, RuntimeAddr, Stack, Stop, StopAtEntry, StopReason,
-    Target, Thread, ThreadId, ThreadState, Trigger, Variable, VariablePage, VariableQuery,
+    Ending, Evaluation, FrameRef, Happening, Instruction, Interrupt, MemoryBlock, Module, Movement, Outcome,
+    OutputLog, Place, RawMemory, Region, Register, RegisterSet, RuntimeAddr, Stack, Stop, StopAtEntry,
+    StopReason, Target, Thread, ThreadId, ThreadState, TimeTravel, Trigger, Variable, VariablePage,
+    VariableQuery,
 };
 use hindcast_symbols::{
     Symbols,
     types::{ModuleId, TypeRef, Types},
 };
 
-use self::{breakpoints::Breakpoints, movement::Plan};
+use self::{breakpoints::Breakpoints, movement::Plan, travel::function_around};
 use crate::{
+    debuggee::Debuggee,
     image::Image,
     look::{self, FrameScope, Scene, ThreadScene, Walk, Write},
     output::Pump,
-    process::Process,
     sys::{self, Mapping, Tid, TraceError},
 };
 
 /// A live session.
 pub(crate) struct Session {
     target: Target,
-    process: Process,
+    process: Debuggee,
     symbols: Symbols,
     image: Image,
     mappings: Vec<Mapping>,
@@ -57,6 +59,10 @@ pub(crate) struct Session {
     source_exists: RefCell<HashMap<Arc<str>, bool>>,
     /// Which paths the symbols name, as far as that was asked: the same few are asked at every stop.
     named_sources: HashMap<String, Option<PathBuf>>,
+    /// Why there is no history.
+    unrecorded: Option<String>,
+    /// What was seen to happen, as far as it has a moment.
+    happenings: Vec<Happening>,
     /// Where unwinders tell where exceptions land, once that was asked.
     landings: Option<Vec<u64>>,
 }
@@ -65,6 +71,9 @@ pub(crate) struct Session {
 pub(super) fn system(error: TraceError) -> DebugError {
     match error {
         TraceError::Gone => DebugError::Ended,
+        TraceError::Diverged(_) => DebugError::NoHistory(format!(
+            "{error}; nothing is shown that is not sure · hint: `debugger/goto` with `present`"
+        )),
         error => DebugError::System(error.to_string()),
     }
 }
@@ -132,10 +141,14 @@ impl Session {
 
     /// Carries out an assignment.
     fn write(&mut self, tid: Tid, write: &Write) -> Result<(), DebugError> {
+        if self.process.is_in_past() {
+            return Err(DebugError::NoHistory(
+                "the past cannot be changed · hint: go to the present first, with `debugger/goto`".into(),
+            ));
+        }
         match write {
             Write::Memory { address, bytes } => self
                 .process
-                .memory()
                 .write(*address, bytes)
                 .map_err(|_| DebugError::Expression(format!("cannot write memory at {address:#x}"))),
             Write::Register { name, offset, bytes } => self.write_register(tid, name, *offset, bytes),
@@ -227,7 +240,7 @@ impl DebugBackend for Session {
         if self.process.ended().is_some() {
             return Err(DebugError::Ended);
         }
-        Ok(self.process.threads().map(|tid| self.thread(tid)).collect())
+        Ok(self.process.threads().into_iter().map(|tid| self.thread(tid)).collect())
     }
 
     fn stack(&mut self, thread: ThreadId, max_frames: u32) -> Result<Stack, DebugError> {
@@ -276,6 +289,10 @@ impl DebugBackend for Session {
         Some(self)
     }
 
+    fn time_travel(&mut self) -> Option<&mut dyn TimeTravel> {
+        Some(self)
+    }
+
     fn disassembly(&mut self) -> Option<&mut dyn Disassembly> {
         Some(self)
     }
@@ -297,7 +314,7 @@ impl RawMemory for Session {
 
     fn regions_around(&mut self, address: RuntimeAddr) -> Result<Vec<Region>, DebugError> {
         // The heap and the stacks grow without any event.
-        self.mappings = sys::mappings(self.process.pid()).map_err(|_| DebugError::Ended)?;
+        self.mappings = sys::mappings(self.process.system_pid()).map_err(|_| DebugError::Ended)?;
         Ok(look::regions_around(&self.mappings, address.0))
     }
 

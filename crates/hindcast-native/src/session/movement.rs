@@ -17,6 +17,8 @@ pub(super) enum Plan {
     RunTo { addresses: Vec<u64>, reason: StopReason },
     /// By steps.
     Step(StepPlan),
+    /// In time. It begins anew when it was interrupted, with what it has found out.
+    Travel(Movement),
 }
 
 /// What a halt means for the movement.
@@ -36,7 +38,10 @@ pub(super) enum Verdict {
 
 impl Session {
     pub(super) fn moved(&mut self, movement: Movement) -> Result<Outcome, DebugError> {
-        if self.process.ended().is_some() && !matches!(movement, Movement::Begin) {
+        let travels =
+            matches!(movement, Movement::StepBack { .. } | Movement::ReverseContinue | Movement::Goto(_))
+                || matches!((&movement, &self.plan), (Movement::Resume, Some(Plan::Travel(_))));
+        if self.process.ended().is_some() && !matches!(movement, Movement::Begin) && !travels {
             return Err(DebugError::Ended);
         }
         let plan = match movement {
@@ -60,7 +65,8 @@ impl Session {
                 self.fresh(Plan::Step(plan))
             }
             Movement::StepBack { .. } | Movement::ReverseContinue | Movement::Goto(_) => {
-                return Err(DebugError::NoHistory("nothing was recorded".into()));
+                self.abandon();
+                return self.travelled(movement);
             }
             Movement::Resume => self.plan.take().unwrap_or(Plan::Run),
         };
@@ -75,6 +81,9 @@ impl Session {
     }
 
     fn drive(&mut self, mut plan: Plan) -> Result<Outcome, DebugError> {
+        if let Plan::Travel(movement) = plan {
+            return self.travelled(movement);
+        }
         let result = self.follow(&mut plan);
         match result {
             Ok(None) => {
@@ -97,7 +106,7 @@ impl Session {
     fn follow(&mut self, plan: &mut Plan) -> Result<Option<Stop>, DebugError> {
         loop {
             let halt = match plan {
-                Plan::Run | Plan::RunTo { .. } => self.run_watching().map_err(system)?,
+                Plan::Run | Plan::RunTo { .. } | Plan::Travel(_) => self.run_watching().map_err(system)?,
                 Plan::Step(step) => match self.next_of_step(step)? {
                     Some(halt) => halt,
                     None => {
@@ -160,6 +169,15 @@ impl Session {
                 self.executed(tid)?;
                 Ok(Verdict::GoOn)
             }
+            Halt::Present(tid) => {
+                self.after_travel()?;
+                if let Some(ended) = self.process.ended() {
+                    return Ok(Verdict::Stop(Box::new(self.end_stop(ended))));
+                }
+                let mut stop = self.stop_at(tid, StopReason::Present);
+                stop.detail = Some("this is where the program really is".into());
+                Ok(Verdict::Stop(Box::new(stop)))
+            }
             Halt::Ended(ended) => Ok(Verdict::Stop(Box::new(self.end_stop(ended)))),
         }
     }
@@ -210,7 +228,7 @@ impl Session {
         frames.iter().take_while(|frame| frame.inlined && frame.start == registers.pc()).count()
     }
 
-    fn end_stop(&mut self, ended: Ended) -> Stop {
+    pub(super) fn end_stop(&mut self, ended: Ended) -> Stop {
         let mut stop = self.stop_at(self.process.pid(), StopReason::Exit);
         match ended {
             Ended::Exited(code) => stop.exit_code = Some(code),
@@ -258,7 +276,7 @@ impl Session {
 
     fn clean_up(&mut self, plan: &Plan) {
         match plan {
-            Plan::Run => {}
+            Plan::Run | Plan::Travel(_) => {}
             Plan::RunTo { addresses, .. } => {
                 for &address in addresses {
                     self.process.remove_breakpoint(address);
@@ -273,7 +291,8 @@ impl Session {
     }
 
     /// A stop that the user hears of.
-    fn stopped_with(&mut self, stop: Stop) -> Stop {
+    pub(super) fn stopped_with(&mut self, stop: Stop) -> Stop {
+        self.note_stop(&stop);
         self.settle();
         stop
     }

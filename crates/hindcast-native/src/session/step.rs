@@ -381,7 +381,7 @@ impl Session {
 
     /// The line at an address, if there is a file to show it in: libraries whose source is elsewhere
     /// are stepped over, whatever symbols they have.
-    pub(super) fn visible_line(&self, address: u64) -> Option<LineRow> {
+    pub(in crate::session) fn visible_line(&self, address: u64) -> Option<LineRow> {
         let row = self.symbols.line_of_step(address)?;
         self.is_visible(row.file.clone()?).then_some(row)
     }

@@ -71,6 +71,42 @@ impl Watching {
 }
 
 impl Session {
+    /// What is watched has other values after a travel, which nobody wrote.
+    pub(super) fn look_again(&mut self) -> Result<(), DebugError> {
+        let ids: Vec<_> = self.breakpoints.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            let Some(watching) = self.breakpoints.get(id)?.watching.clone() else { continue };
+            let mut now = vec![0; watching.last.len()];
+            if self.process.memory().read(watching.address, &mut now).is_ok() {
+                self.remember(id, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where something that is to be looked for is in memory.
+    pub(super) fn place_of(&mut self, watched: &Watched) -> Result<(u64, u64), DebugError> {
+        let (address, size, name) = match watched {
+            Watched::Memory { address, size } => (address.0, *size, format!("{size} bytes at {address}")),
+            Watched::Expression { text, frame } => {
+                let tid = self.known_thread(frame.thread)?;
+                let placed = self
+                    .with_scope(tid, frame.index, |scope: &FrameScope<'_>| scope.place_of(text))?
+                    .map_err(|error| DebugError::Expression(error.to_string()))?;
+                let Storage::Memory(address) = placed.storage else {
+                    return Err(DebugError::Expression(format!(
+                        "`{text}` is not in memory here · hint: ask for what it was computed from"
+                    )));
+                };
+                (address, self.size_of(placed.type_ref).unwrap_or(0), text.clone())
+            }
+        };
+        match size {
+            0 => Err(DebugError::Expression(format!("`{name}` has no size"))),
+            size => Ok((address, size)),
+        }
+    }
+
     /// Begins to watch.
     pub(super) fn watch(&mut self, wanted: &Watchpoint) -> Result<Watching, DebugError> {
         let (address, size, name, frame) = match &wanted.watched {
@@ -185,7 +221,8 @@ impl Session {
             entry.watching.as_ref().is_some_and(|watching| watching.means == Means::Steps)
         };
         if !self.breakpoints.iter().any(watches) {
-            return self.process.run();
+            let symbols = &self.symbols;
+            return self.process.run(&|address| super::function_around(symbols, address));
         }
         let known = self.process.has_thread(self.current);
         self.process.creep(if known { self.current } else { self.process.pid() })
@@ -294,7 +331,7 @@ fn told_change(name: &str, before: &[u8], now: &[u8]) -> String {
 }
 
 /// Up to eight bytes as a number, more as bytes.
-fn number(bytes: &[u8]) -> String {
+pub(super) fn number(bytes: &[u8]) -> String {
     match bytes.len() {
         1 | 2 | 4 | 8 => {
             let mut wide = [0; 8];

@@ -16,7 +16,7 @@ mod tracee;
 pub(crate) use debug_registers::{DebugRegisters, WatchKind};
 pub(crate) use interrupt::{ALARM_MARK, CHECKPOINT_MARK, INTERRUPT_MARK, ProcessInterrupt};
 pub(crate) use memory::{ProcessMemory, clean_pushed_flags, pushes_flags};
-pub(crate) use processor::{cpu_time, processor_features, time_stamp_counter};
+pub(crate) use processor::{Trial, cpu_time, dies_of, processor_features, time_stamp_counter};
 pub(crate) use procfs::{
     Mapping, auxiliary_vector, command_line, current_folder, executable, is_caught, is_handled, mappings,
     name, protection, threads,

@@ -31,3 +31,43 @@ pub(crate) fn cpu_time(process: Tid) -> io::Result<Duration> {
         Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
     }
 }
+
+/// Something that a child of ours tries, which must end it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Trial {
+    TimeStampCounter,
+    ProcessorFeatures,
+}
+
+/// Whether a child that is forbidden something dies of doing it: some systems accept the
+/// prohibition and do not keep it.
+pub(crate) fn dies_of(trial: Trial) -> bool {
+    const ARCH_CPUID_SET: libc::c_long = 0x1012;
+    // SAFETY: the child only makes calls that are allowed after a fork, and exits.
+    unsafe {
+        match libc::fork() {
+            -1 => false,
+            0 => {
+                let forbidden = match trial {
+                    Trial::TimeStampCounter => libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) == 0,
+                    Trial::ProcessorFeatures => libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_SET, 0) == 0,
+                };
+                // Whatever the parent does with the signal is not the child's business.
+                libc::signal(libc::SIGSEGV, libc::SIG_DFL);
+                if forbidden {
+                    match trial {
+                        Trial::TimeStampCounter => drop(std::hint::black_box(time_stamp_counter())),
+                        Trial::ProcessorFeatures => drop(std::hint::black_box(processor_features(0, 0))),
+                    }
+                }
+                libc::_exit(0)
+            }
+            child => {
+                let mut status = 0;
+                libc::waitpid(child, &raw mut status, 0) == child
+                    && libc::WIFSIGNALED(status)
+                    && libc::WTERMSIG(status) == libc::SIGSEGV
+            }
+        }
+    }
+}

@@ -16,6 +16,8 @@ pub(crate) struct Tid(pub(crate) pid_t);
 pub(crate) enum TraceError {
     #[error("the thread is gone")]
     Gone,
+    #[error("the replay differs from the recording: {0}")]
+    Diverged(String),
     #[error("{what}: {source}")]
     System { what: &'static str, source: io::Error },
 }

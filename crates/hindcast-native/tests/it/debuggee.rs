@@ -26,6 +26,15 @@ impl Debuggee {
     }
 
     pub(crate) fn launch_with(fixture: &Fixture, args: &[&str], entry: StopAtEntry, stdin: Stdin) -> Self {
+        Self::begin(fixture, args, entry, stdin, false)
+    }
+
+    /// Standing in `main`, and recorded.
+    pub(crate) fn record(fixture: &Fixture, args: &[&str]) -> Self {
+        Self::begin(fixture, args, StopAtEntry::Main, Stdin::Terminal, true)
+    }
+
+    fn begin(fixture: &Fixture, args: &[&str], entry: StopAtEntry, stdin: Stdin, record: bool) -> Self {
         let built = fixture.build();
         let output = Arc::new(OutputLog::new(1 << 20));
         let request = LaunchRequest {
@@ -35,7 +44,7 @@ impl Debuggee {
             env: BTreeMap::new(),
             stop_at_entry: entry,
             stdin,
-            record: false,
+            record,
             output: output.clone(),
         };
         let mut backend = NativeEngine.launch(&request).expect("the fixture starts");

@@ -9,3 +9,4 @@ mod looking;
 mod sessions;
 mod stacks;
 mod stepping;
+mod time_travel;

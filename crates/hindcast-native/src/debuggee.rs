@@ -1,0 +1,226 @@
+//! What a session looks at and moves: the live process, or a replica of its past. Both show
+//! themselves under the number of the live one.
+
+mod travel;
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+use hindcast_core::debug::Interrupt;
+use hindcast_symbols::Unreadable;
+use libc::c_int;
+
+use crate::{
+    process::{CleanMemory, Ended, Halt, Process},
+    record::Recorder,
+    replay::{Functions, Past, Window},
+    sys::{GeneralRegisters, ProcessInterrupt, Tid, TraceError, VectorRegisters, WatchKind},
+};
+
+pub(crate) use self::travel::{Found, Quarry};
+
+/// The program, now or then.
+pub(crate) struct Debuggee {
+    live: Process,
+    past: Option<Past>,
+    window: Option<Window>,
+    interrupt: Arc<Bell>,
+}
+
+/// Ends a movement of the live process, or a replay.
+pub(crate) struct Bell {
+    live: Arc<ProcessInterrupt>,
+    replica: Mutex<Option<ProcessInterrupt>>,
+    travelling: AtomicBool,
+    asked: AtomicBool,
+}
+
+impl Interrupt for Bell {
+    fn interrupt(&self) {
+        if !self.travelling.load(Ordering::SeqCst) {
+            self.live.interrupt();
+            return;
+        }
+        self.asked.store(true, Ordering::SeqCst);
+        if let Some(replica) = &*self.replica.lock().unwrap_or_else(PoisonError::into_inner) {
+            replica.interrupt();
+        }
+    }
+}
+
+impl Debuggee {
+    pub(crate) fn new(live: Process) -> Self {
+        let interrupt = Arc::new(Bell {
+            live: live.interrupt(),
+            replica: Mutex::new(None),
+            travelling: AtomicBool::new(false),
+            asked: AtomicBool::new(false),
+        });
+        Self { live, past: None, window: None, interrupt }
+    }
+
+    /// Its number, whichever of the two is looked at.
+    pub(crate) fn pid(&self) -> Tid {
+        self.live.pid()
+    }
+
+    /// The process that the system knows under this number is the one that is looked at.
+    pub(crate) fn system_pid(&self) -> Tid {
+        match &self.past {
+            Some(past) => past.replica.frozen.tid(),
+            None => self.live.pid(),
+        }
+    }
+
+    pub(crate) fn interrupt(&self) -> Arc<Bell> {
+        self.interrupt.clone()
+    }
+
+    pub(crate) fn recorder(&self) -> Option<&Recorder> {
+        self.live.recorder()
+    }
+
+    pub(crate) fn is_in_past(&self) -> bool {
+        self.past.is_some()
+    }
+
+    /// Whether what is looked at has ended.
+    pub(crate) fn ended(&self) -> Option<Ended> {
+        if self.past.is_some() { None } else { self.live.ended() }
+    }
+
+    pub(crate) fn threads(&self) -> Vec<Tid> {
+        if self.past.is_some() { vec![self.pid()] } else { self.live.threads().collect() }
+    }
+
+    pub(crate) fn has_thread(&self, tid: Tid) -> bool {
+        if self.past.is_some() { tid == self.pid() } else { self.live.has_thread(tid) }
+    }
+
+    /// The memory without our breakpoints.
+    pub(crate) fn memory(&self) -> CleanMemory<'_> {
+        match &self.past {
+            Some(Past { replica, .. }) => CleanMemory { memory: &replica.memory, overlay: &replica.overlay },
+            None => self.live.memory(),
+        }
+    }
+
+    pub(crate) fn registers(&self, tid: Tid) -> Result<GeneralRegisters, TraceError> {
+        match &self.past {
+            Some(past) => past.replica.registers(),
+            None => self.live.registers(tid),
+        }
+    }
+
+    pub(crate) fn vector_registers(&self, tid: Tid) -> Result<VectorRegisters, TraceError> {
+        match &self.past {
+            Some(past) => past.replica.frozen.thread()?.vector_registers(),
+            None => self.live.vector_registers(tid),
+        }
+    }
+
+    pub(crate) fn set_registers(&mut self, tid: Tid, registers: &GeneralRegisters) -> Result<(), TraceError> {
+        self.live.set_registers(tid, registers)?;
+        self.live.edited()
+    }
+
+    pub(crate) fn set_vector_registers(
+        &mut self,
+        tid: Tid,
+        registers: &VectorRegisters,
+    ) -> Result<(), TraceError> {
+        self.live.set_vector_registers(tid, registers)?;
+        self.live.edited()
+    }
+
+    pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Unreadable> {
+        self.live.memory().write(address, bytes)?;
+        self.live.edited().map_err(|_| Unreadable(address))
+    }
+
+    pub(crate) fn insert_breakpoint(&mut self, address: u64) -> Result<(), Unreadable> {
+        match &mut self.past {
+            Some(Past { replica, .. }) => replica.overlay.insert(&replica.memory, address),
+            None => self.live.insert_breakpoint(address),
+        }
+    }
+
+    pub(crate) fn remove_breakpoint(&mut self, address: u64) {
+        match &mut self.past {
+            Some(Past { replica, .. }) => replica.overlay.remove(&replica.memory, address),
+            None => self.live.remove_breakpoint(address),
+        }
+    }
+
+    /// Says that the user knows of the breakpoint that `tid` stands at.
+    pub(crate) fn pass_breakpoint(&mut self, tid: Tid) {
+        if self.past.is_none() {
+            self.live.pass_breakpoint(tid);
+        }
+    }
+
+    pub(crate) fn deliver(&mut self, tid: Tid, signal: c_int) {
+        if self.past.is_none() {
+            self.live.deliver(tid, signal);
+        }
+    }
+
+    pub(crate) fn watch(
+        &mut self,
+        address: u64,
+        size: u64,
+        kind: WatchKind,
+    ) -> Result<Option<Vec<usize>>, TraceError> {
+        match &mut self.past {
+            Some(past) => past.replica.watch(address, size, kind),
+            None => self.live.watch(address, size, kind),
+        }
+    }
+
+    pub(crate) fn unwatch(&mut self, slots: &[usize]) -> Result<(), TraceError> {
+        match &mut self.past {
+            Some(past) => past.replica.unwatch(slots),
+            None => self.live.unwatch(slots),
+        }
+    }
+
+    /// Lets everything go on until something is to be told.
+    pub(crate) fn run(&mut self, functions: Functions<'_>) -> Result<Halt, TraceError> {
+        if self.past.is_some() { self.replay(functions) } else { self.live.run() }
+    }
+
+    /// Lets one thread execute one instruction.
+    pub(crate) fn step(&mut self, tid: Tid) -> Result<Halt, TraceError> {
+        if self.past.is_some() { self.replay_step() } else { self.live.step(tid) }
+    }
+
+    /// As [`step`](Self::step), with the other threads running meanwhile.
+    pub(crate) fn step_with_others(&mut self, tid: Tid) -> Result<Halt, TraceError> {
+        if self.past.is_some() { self.replay_step() } else { self.live.step_with_others(tid) }
+    }
+
+    /// As [`step`](Self::step), but it is a hit where the thread stands at a breakpoint that was not
+    /// told of.
+    pub(crate) fn creep(&mut self, tid: Tid) -> Result<Halt, TraceError> {
+        if self.past.is_some() { self.replay_step() } else { self.live.creep(tid) }
+    }
+
+    pub(crate) fn detach(&mut self) {
+        self.forget_past();
+        self.live.forget_recording();
+        self.live.detach();
+    }
+
+    pub(crate) fn terminate(&mut self) {
+        self.forget_past();
+        self.live.forget_recording();
+        self.live.terminate();
+    }
+
+    fn forget_past(&mut self) {
+        self.past = None;
+        self.window = None;
+    }
+}

@@ -1,0 +1,177 @@
+//! Going back in time, as a user does.
+
+use hindcast_core::debug::{
+    CodeBreakpoint, DebugError, Destination, FrameRef, Granularity, Moment, Movement, Outcome, Place, Stop,
+    StopReason, Watched, Writer,
+};
+use hindcast_fixtures::Fixture;
+
+use crate::debuggee::Debuggee;
+
+fn back(debuggee: &mut Debuggee, granularity: Granularity) -> Stop {
+    let thread = debuggee.thread();
+    debuggee.movement(Movement::StepBack { thread, granularity, count: 1 }).clone()
+}
+
+fn now(debuggee: &mut Debuggee) -> (Moment, bool) {
+    let when = debuggee.backend().time_travel().expect("it travels").now().expect("there is a moment");
+    (when.moment, when.in_past)
+}
+
+fn registers(debuggee: &mut Debuggee) -> Vec<(String, Option<String>)> {
+    let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+    let set = hindcast_core::debug::RegisterSet::General;
+    let registers = debuggee
+        .backend()
+        .raw_memory()
+        .expect("it sees registers")
+        .registers(frame, set)
+        .expect("they can be read");
+    registers.into_iter().map(|register| (register.name, register.value)).collect()
+}
+
+#[test]
+fn the_write_that_destroyed_a_pointer_is_found_after_the_crash() {
+    let mut debuggee = Debuggee::record(&Fixture::c("corruption"), &[]);
+    let stop = debuggee.go().clone();
+    assert_eq!(stop.signal.unwrap().name, "SIGSEGV");
+    assert_eq!(debuggee.line(), Some(debuggee.built.line("crash")));
+    let (crash, in_past) = now(&mut debuggee);
+    assert!(!in_past);
+    let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+    let watched = Watched::Expression { text: "accounts[1].balance".into(), frame };
+    let writes = debuggee.backend().time_travel().unwrap().last_write(&watched, 1).unwrap();
+    let write = &writes[0];
+    assert_eq!(write.location.line, Some(debuggee.built.line("guilty")), "{write:?}");
+    assert_eq!(write.by, Writer::Program);
+    assert_ne!(write.old, write.new);
+    assert!(write.moment < crash, "{} {crash}", write.moment);
+    assert_eq!(write.stack.frames[1].location.line, Some(debuggee.built.line("overflow")));
+    // Looking did not move.
+    assert_eq!(now(&mut debuggee), (crash.clone(), false));
+    // There, the local variables of the guilty are to be seen.
+    let stop = debuggee.movement(Movement::Goto(Destination::Moment(write.moment.clone()))).clone();
+    assert_eq!(stop.reason, StopReason::Goto);
+    assert!(now(&mut debuggee).1);
+    assert_eq!(debuggee.function(), "set_owner");
+    assert_eq!(debuggee.value_of("i"), "21");
+    // And back to the crash.
+    let stop = debuggee.movement(Movement::Goto(Destination::Present)).clone();
+    assert_eq!(stop.reason, StopReason::Present);
+    assert_eq!(now(&mut debuggee), (crash, false));
+}
+
+#[test]
+fn steps_back_undo_steps_forward() {
+    let mut debuggee = Debuggee::record(&Fixture::c("calls"), &[]);
+    let mut seen = vec![registers(&mut debuggee)];
+    let mut moments = vec![now(&mut debuggee).0];
+    for _ in 0..300 {
+        debuggee.step(Granularity::Instruction);
+        seen.push(registers(&mut debuggee));
+        moments.push(now(&mut debuggee).0);
+    }
+    assert!(moments.is_sorted(), "{moments:?}");
+    for (wanted, moment) in seen.iter().zip(&moments).rev().skip(1) {
+        back(&mut debuggee, Granularity::Instruction);
+        assert_eq!(registers(&mut debuggee), *wanted, "{moment:?} {:?}", now(&mut debuggee));
+    }
+    // Forwards again, through the past to the present and beyond.
+    for wanted in &seen[1..] {
+        debuggee.step(Granularity::Instruction);
+        assert_eq!(registers(&mut debuggee), *wanted);
+    }
+    assert!(!now(&mut debuggee).1);
+    debuggee.expect_exit(0);
+    assert!(debuggee.printed().contains("sum 30 product 120"), "{}", debuggee.printed());
+}
+
+#[test]
+fn lines_are_visited_in_reverse() {
+    let mut debuggee = Debuggee::record(&Fixture::c("calls"), &[]);
+    let mut lines = vec![debuggee.line()];
+    for _ in 0..12 {
+        debuggee.step(Granularity::Over);
+        lines.push(debuggee.line());
+    }
+    let mut reversed = vec![debuggee.line()];
+    for _ in 0..12 {
+        back(&mut debuggee, Granularity::Over);
+        reversed.push(debuggee.line());
+    }
+    reversed.reverse();
+    assert_eq!(lines, reversed);
+}
+
+#[test]
+fn reverse_continue_stops_at_the_earlier_breakpoint_and_at_the_start() {
+    let mut debuggee = Debuggee::record(&Fixture::c("calls"), &[]);
+    let breakpoint = debuggee.break_at("square_return");
+    let mut results = Vec::new();
+    for _ in 0..5 {
+        debuggee.go();
+        results.push(debuggee.value_of("result"));
+    }
+    assert_eq!(results, ["0", "1", "4", "9", "16"]);
+    for expected in results.iter().rev().skip(1) {
+        let stop = debuggee.movement(Movement::ReverseContinue).clone();
+        assert_eq!((stop.reason, &stop.breakpoints[..]), (StopReason::Breakpoint, &[breakpoint.id][..]));
+        assert_eq!(debuggee.value_of("result"), *expected);
+    }
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::HistoryStart);
+    let start = now(&mut debuggee).0;
+    // Forwards the same breakpoint is hit again, in the past.
+    for expected in &results[..4] {
+        assert_eq!(debuggee.go().reason, StopReason::Breakpoint);
+        assert_eq!(debuggee.value_of("result"), *expected);
+    }
+    // The last of them is the present.
+    assert_eq!(debuggee.go().reason, StopReason::Present);
+    assert_eq!(debuggee.value_of("result"), results[4]);
+    debuggee.backend().remove_breakpoint(breakpoint.id).unwrap();
+    while debuggee.stop.reason != StopReason::Exit {
+        debuggee.go();
+    }
+    assert_eq!(debuggee.stop.exit_code, Some(0));
+    // After the end the past is still there.
+    let stop = back(&mut debuggee, Granularity::Instruction);
+    assert_eq!(stop.reason, StopReason::Step);
+    assert!(now(&mut debuggee).1);
+    debuggee.movement(Movement::Goto(Destination::Start));
+    assert_eq!(now(&mut debuggee).0, start);
+}
+
+#[test]
+fn a_condition_holds_in_the_past_too() {
+    let mut debuggee = Debuggee::record(&Fixture::c("calls"), &[]);
+    debuggee.run_to("print");
+    let (file, line) = (debuggee.built.source_text(), debuggee.built.line("square_return"));
+    let mut breakpoint = CodeBreakpoint::at(Place::Line { file, line });
+    breakpoint.condition = Some("number == 2".into());
+    debuggee.add(breakpoint);
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::Breakpoint);
+    assert_eq!(debuggee.value_of("number"), "2");
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::HistoryStart);
+}
+
+#[test]
+fn one_steps_back_out_of_a_function_to_its_call() {
+    let mut debuggee = Debuggee::record(&Fixture::c("calls"), &[]);
+    debuggee.run_to("square_return");
+    back(&mut debuggee, Granularity::Out);
+    assert_eq!(debuggee.line(), Some(debuggee.built.line("loop_body")));
+    assert_eq!(debuggee.function(), "main");
+}
+
+#[test]
+fn without_a_recording_the_reason_is_told() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
+    let thread = debuggee.thread();
+    let movement = Movement::StepBack { thread, granularity: Granularity::Line, count: 1 };
+    match debuggee.backend().run(movement) {
+        Err(DebugError::NoHistory(reason)) => assert!(reason.contains("record: false"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    let Ok(Outcome::Stopped(stop)) = debuggee.backend().run(Movement::Continue) else { panic!("it goes on") };
+    assert_eq!(stop.reason, StopReason::Exit);
+}
