@@ -174,8 +174,9 @@ fn examine(
         frames.push(examine_frame(backend, stop.thread, frame, locals, depth, mask));
     }
     let summary = summarise(scene, access.as_ref(), &frames);
+    let crashed = stop.signal.is_some() || stop.exception.is_some();
     let has_history = backend.time_travel().is_some_and(|past| past.now().is_some());
-    let next = if has_history { looking_back(access.as_ref(), &frames) } else { Vec::new() };
+    let next = if crashed && has_history { looking_back(access.as_ref(), &frames) } else { Vec::new() };
     Ok(Autopsy {
         summary,
         reason: stop.reason,
@@ -283,15 +284,11 @@ fn examine_frame(
         .map(|argument| format!("{}={}", argument.name, argument.value))
         .collect();
     let locals = if with_locals { variables(VariableScope::Local, LOCALS_OF_A_FRAME) } else { Vec::new() };
-    let file = frame.location.file.clone();
-    let on_disk = file.as_deref().and_then(|file| backend.source_file(file));
-    let text = on_disk.zip(frame.location.line).and_then(|(path, line)| {
-        source::lines_around(&path, line, 0).pop().map(|line| mask.text(line.text.trim()).into_owned())
-    });
+    let text = source::line_of(backend, &frame.location, mask);
     AutopsyFrame {
         index: frame.index,
         function: frame.location.function.clone().unwrap_or_else(|| "??".into()),
-        file,
+        file: frame.location.file.clone(),
         line: frame.location.line,
         address: frame.location.address,
         text,

@@ -48,7 +48,7 @@ pub use policy::TargetPolicy;
 pub use secrets::{MASKED, Mask};
 pub use session::{OutputPage, Patience, Session, Until};
 pub use source::SourceLine;
-pub use travel::{ExportTo, Exported, Timeline};
+pub use travel::{ExportTo, Exported, FoundWrite, Timeline};
 pub use viewport::{FrameView, LocalView, OutputView, Scene, State, Viewport, is_own_code};
 pub use worker::{CapturedThreads, Standing};
 
@@ -413,6 +413,7 @@ async fn start(
         threads: None,
         breakpoints: Arc::default(),
         recording: None,
+        is_to_be_recorded: origin.is_to_be_recorded(),
         problem: None,
         fault: None,
     });

@@ -9,21 +9,49 @@ use std::{
 
 use hindcast_core::{
     debug::{
-        Granularity, MemoryWrite, Movement, Recording, ThreadId, TimelinePage, TimelineQuery, TraceFormat,
-        TraceRequest, Variable, Watched, When,
+        Granularity, Location, Moment, Movement, Recording, ThreadId, TimelinePage, TimelineQuery,
+        TraceFormat, TraceRequest, Variable, Watched, When, Writer,
     },
     progress::Progress,
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
     failures,
     secrets::Mask,
     session::{ANSWER_WITHIN, Patience, RING_AGAIN, Session},
-    viewport::{State, Viewport},
+    source,
+    viewport::{self, FrameView, State, Viewport},
     worker::{Command, Core, Need},
 };
 use crate::{Failure, FailureKind};
+
+/// A write to memory, found in the past.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct FoundWrite {
+    /// Right after it; go there with `debugger/goto`.
+    pub moment: Moment,
+    /// Who.
+    pub thread_id: ThreadId,
+    /// The instruction, or the system call, that wrote.
+    pub location: Location,
+    /// Its source line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// What was there before.
+    pub old: String,
+    /// What was there after.
+    pub new: String,
+    /// Who called it, innermost first.
+    pub stack: Vec<FrameView>,
+    /// The program itself, or the system on its behalf.
+    pub by: Writer,
+    /// What the value was computed from: what the next write is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+}
 
 /// What happened, and where in it the session stands.
 #[derive(Debug, Clone)]
@@ -79,21 +107,34 @@ impl Session {
         watched: Watched,
         depth: u32,
         patience: &Patience,
-    ) -> Result<Vec<MemoryWrite>, Failure> {
+    ) -> Result<Vec<FoundWrite>, Failure> {
         self.ask_for_long(Need::Standstill, patience, move |core| {
             let mask = core.mask;
-            let mut writes = core.history()?.last_write(&watched, depth)?;
+            let writes = core.history()?.last_write(&watched, depth)?;
             let mut name = match watched {
                 Watched::Expression { text, .. } => text,
                 Watched::Memory { .. } => String::new(),
             };
-            for write in &mut writes {
-                mask_value(mask, &name, &mut write.old);
-                mask_value(mask, &name, &mut write.new);
+            let mut found = Vec::with_capacity(writes.len());
+            for write in writes {
+                let text = source::line_of(core.backend()?, &write.location, mask);
+                let old = masked_value(mask, &name, write.old);
+                let new = masked_value(mask, &name, write.new);
                 // What it came from is what the next one is about.
                 name = write.from.clone().unwrap_or_default();
+                found.push(FoundWrite {
+                    moment: write.moment,
+                    thread_id: write.thread,
+                    location: write.location,
+                    text,
+                    old,
+                    new,
+                    stack: viewport::up_to_main(write.stack.frames).iter().map(FrameView::from).collect(),
+                    by: write.by,
+                    from: write.from,
+                });
             }
-            Ok(writes)
+            Ok(found)
         })
         .await
     }
@@ -161,11 +202,10 @@ impl Session {
 }
 
 /// A value is masked by what it is called, too.
-fn mask_value(mask: Mask, name: &str, value: &mut String) {
-    let mut variable =
-        Variable { name: name.to_owned(), value: std::mem::take(value), ..Variable::default() };
+fn masked_value(mask: Mask, name: &str, value: String) -> String {
+    let mut variable = Variable { name: name.to_owned(), value, ..Variable::default() };
     mask.variable(&mut variable);
-    *value = variable.value;
+    variable.value
 }
 
 /// The caller's progress, which ends when the caller's patience does.

@@ -384,7 +384,7 @@ pub(super) fn masked(mut variable: Variable, mask: Mask) -> LocalView {
 }
 
 /// Without the start-up code behind `main`, which is the same for every program.
-fn up_to_main(mut frames: Vec<Frame>) -> Vec<Frame> {
+pub(super) fn up_to_main(mut frames: Vec<Frame>) -> Vec<Frame> {
     let is_main = |frame: &Frame| {
         let function = frame.location.function.as_deref().unwrap_or_default();
         function.rsplit("::").next() == Some("main") && frame.location.file.is_some()

@@ -47,7 +47,7 @@ impl Origin {
     }
 
     /// Whether somebody wanted a history.
-    fn is_to_be_recorded(&self) -> bool {
+    pub(super) fn is_to_be_recorded(&self) -> bool {
         match self {
             Self::Launch(request) => request.record,
             Self::Attach(request) => request.record,
@@ -73,6 +73,8 @@ pub struct Standing {
     pub breakpoints: Arc<Vec<Breakpoint>>,
     /// What is recorded, as of the last stop; none where the engine never records.
     pub recording: Option<Arc<Recording>>,
+    /// Whether somebody asked for a recording.
+    pub is_to_be_recorded: bool,
     /// Why that movement could not be made.
     pub problem: Option<(u64, Failure)>,
     /// Why the session ended, where it was not the program that ended.

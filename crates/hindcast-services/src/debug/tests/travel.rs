@@ -169,10 +169,7 @@ async fn a_crash_leads_to_the_write_that_caused_it() {
     let [write] = &*writes else { panic!("{writes:?}") };
     assert_eq!((write.location.function.as_deref(), write.location.line), (Some("rename_owner"), Some(20)));
     assert_eq!((write.old.as_str(), write.new.as_str()), ("0x500000 \"EUR\"", "0x42424242"));
-    assert_eq!(
-        (write.by, write.stack.frames.len(), write.from.as_deref()),
-        (Writer::Program, 2, Some("name"))
-    );
+    assert_eq!((write.by, write.stack.len(), write.from.as_deref()), (Writer::Program, 2, Some("name")));
     assert_eq!(stands(&session.viewport()).0, Some(30), "asking does not move");
     let there = go(&session, moment(&write.moment.0)).await;
     assert_eq!(stands(&there), (Some(12), Some(true), Some(StopReason::Goto)));
