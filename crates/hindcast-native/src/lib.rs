@@ -6,6 +6,8 @@ mod image;
 mod look;
 mod output;
 mod process;
+mod record;
+mod replay;
 mod session;
 mod sys;
 

@@ -1,11 +1,15 @@
 //! ELF files: headers when opened, everything else when asked for.
 
+mod content;
 mod symbol_table;
 
-use std::{fs::File, os::unix::fs::FileExt, path::Path};
+use std::{borrow::Cow, fs::File, ops::Range, path::Path, sync::Arc};
 
 use object::read::{CompressedData, CompressionFormat};
 
+use content::{Content, Source};
+
+pub(crate) use content::SectionData;
 pub(crate) use symbol_table::{ElfSymbol, SymbolTable, SymbolType};
 
 use crate::error::SymbolError;
@@ -23,17 +27,12 @@ const LARGEST_SECTION: u64 = 4 << 30;
 /// No compression in use packs debug information tighter than this.
 const BEST_COMPRESSION: u64 = 1100;
 
-/// An ELF file, of which only the headers are in memory.
+/// An ELF file, of which only the headers are kept in memory.
 pub(crate) struct ElfFile {
     source: Source,
     size: u64,
     pub(crate) sections: Vec<SectionHeader>,
     pub(crate) segments: Vec<Segment>,
-}
-
-enum Source {
-    File(File),
-    Bytes(Vec<u8>),
 }
 
 pub(crate) struct SectionHeader {
@@ -73,7 +72,7 @@ impl ElfFile {
         if !metadata.is_file() {
             return Err(SymbolError::NotElf { name: path.display().to_string() });
         }
-        Self::parse(Source::File(file), metadata.len(), &path.display().to_string())
+        Self::parse(Source::new(file), metadata.len(), &path.display().to_string())
     }
 
     pub(crate) fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<Self, SymbolError> {
@@ -82,7 +81,7 @@ impl ElfFile {
     }
 
     fn parse(source: Source, size: u64, name: &str) -> Result<Self, SymbolError> {
-        let mut elf = Self { source, size, sections: Vec::new(), segments: Vec::new() };
+        let elf = Self { source, size, sections: Vec::new(), segments: Vec::new() };
         let not_elf = || SymbolError::NotElf { name: name.to_owned() };
         let damaged = |what| SymbolError::Damaged { name: name.to_owned(), what };
         let header = elf.read(0, 64).ok_or_else(not_elf)?;
@@ -93,10 +92,10 @@ impl ElfFile {
         let segments = elf
             .read(u64_at(&header, 32), u64::from(u16_at(&header, 56)) * 56)
             .ok_or_else(|| damaged("its program headers lie beyond its end"))?;
-        elf.segments = segments.chunks_exact(56).map(Segment::parse).collect();
-        elf.sections =
+        let segments = segments.chunks_exact(56).map(Segment::parse).collect();
+        let sections =
             elf.section_headers(&header).ok_or_else(|| damaged("its sections lie beyond its end"))?;
-        Ok(elf)
+        Ok(Self { segments, sections, ..elf })
     }
 
     fn section_headers(&self, header: &[u8]) -> Option<Vec<SectionHeader>> {
@@ -123,22 +122,23 @@ impl ElfFile {
     }
 
     /// Bytes of the file; `None` where it does not reach that far.
-    pub(crate) fn read(&self, offset: u64, length: u64) -> Option<Vec<u8>> {
+    pub(crate) fn read(&self, offset: u64, length: u64) -> Option<Cow<'_, [u8]>> {
+        self.source.read(self.range(offset, length)?)
+    }
+
+    fn range(&self, offset: u64, length: u64) -> Option<Range<usize>> {
         let end = offset.checked_add(length).filter(|&end| end <= self.size)?;
-        match &self.source {
-            Source::Bytes(bytes) => {
-                Some(bytes[usize::try_from(offset).ok()?..usize::try_from(end).ok()?].to_vec())
-            }
-            Source::File(file) => {
-                let mut buffer = vec![0; usize::try_from(length).ok()?];
-                file.read_exact_at(&mut buffer, offset).ok()?;
-                Some(buffer)
-            }
-        }
+        Some(usize::try_from(offset).ok()?..usize::try_from(end).ok()?)
+    }
+
+    /// Says that so many bytes of debug information were read and will hardly be read again soon.
+    /// Whoever reads all of a large file says so, and it does not stay in memory.
+    pub(crate) fn passed(&self, length: usize) {
+        self.source.passed(length);
     }
 
     /// Bytes of the program as it is loaded from the file; `None` outside of what it holds.
-    pub(crate) fn read_loaded(&self, address: u64, length: u64) -> Option<Vec<u8>> {
+    pub(crate) fn read_loaded(&self, address: u64, length: u64) -> Option<Cow<'_, [u8]>> {
         let segment = self.segments.iter().find(|segment| {
             segment.is_load() && address >= segment.address && address - segment.address < segment.file_size
         })?;
@@ -151,27 +151,30 @@ impl ElfFile {
     }
 
     /// A section's bytes, unpacked; also where it is called `.zdebug_…`.
-    pub(crate) fn section_bytes(&self, name: &str) -> Option<Vec<u8>> {
+    pub(crate) fn section_data(self: &Arc<Self>, name: &str) -> Option<SectionData> {
+        Some(SectionData::new(self, self.content(name)?))
+    }
+
+    fn content(&self, name: &str) -> Option<Content> {
         if let Some(section) = self.section(name) {
-            return self.contents(section);
+            return self.content_of(section);
         }
-        let packed = self.section(&format!(".z{}", name.strip_prefix('.')?))?;
-        let bytes = self.contents(packed)?;
+        let packed = self.content_of(self.section(&format!(".z{}", name.strip_prefix('.')?))?)?;
         // `ZLIB`, the size big-endian, the data.
-        let (header, data) = bytes.split_at_checked(12)?;
+        let (header, data) = packed.bytes(&self.source).split_at_checked(12)?;
         let size = u64::from_be_bytes(header[4..].try_into().ok()?);
         (header[..4] == *b"ZLIB").then(|| unpack(CompressionFormat::Zlib, data, size))?
     }
 
-    fn contents(&self, section: &SectionHeader) -> Option<Vec<u8>> {
+    fn content_of(&self, section: &SectionHeader) -> Option<Content> {
         if section.kind == SHT_NOBITS || section.size > LARGEST_SECTION {
             return None;
         }
-        let bytes = self.read(section.offset, section.size)?;
+        let content = Content::of(&self.source, self.range(section.offset, section.size)?)?;
         if section.flags & SHF_COMPRESSED == 0 {
-            return Some(bytes);
+            return Some(content);
         }
-        let (header, data) = bytes.split_at_checked(24)?;
+        let (header, data) = content.bytes(&self.source).split_at_checked(24)?;
         let format = match u32_at(header, 0) {
             1 => CompressionFormat::Zlib,
             2 => CompressionFormat::Zstandard,
@@ -191,15 +194,16 @@ impl ElfFile {
     pub(crate) fn build_id(&self) -> Option<Vec<u8>> {
         let notes =
             self.segments.iter().filter(|segment| segment.kind == PT_NOTE && segment.file_size < 1 << 20);
-        notes
+        let in_segments = notes
             .filter_map(|segment| self.read(segment.offset, segment.file_size))
-            .chain(self.section_bytes(".note.gnu.build-id"))
-            .find_map(|notes| build_id_in(&notes))
+            .find_map(|notes| build_id_in(&notes));
+        in_segments.or_else(|| build_id_in(self.content(".note.gnu.build-id")?.bytes(&self.source)))
     }
 
     /// The file that debug information was moved to, and its checksum.
     pub(crate) fn debug_link(&self) -> Option<(String, u32)> {
-        let bytes = self.section_bytes(".gnu_debuglink")?;
+        let section = self.content(".gnu_debuglink")?;
+        let bytes = section.bytes(&self.source);
         let end = bytes.iter().position(|&byte| byte == 0)?;
         let name = std::str::from_utf8(&bytes[..end]).ok()?;
         let checksum = bytes.get((end + 4) & !3..)?.get(..4)?;
@@ -214,21 +218,23 @@ impl ElfFile {
         let mut offset = 0;
         while offset < self.size {
             let length = (self.size - offset).min(1 << 20);
-            for byte in self.read(offset, length)? {
+            for byte in &*self.read(offset, length)? {
                 state = (state >> 8) ^ CHECKSUMS[usize::from(state as u8 ^ byte)];
             }
             offset += length;
+            self.passed(1 << 20);
         }
         Some(!state)
     }
 
     /// The symbol table, and `.dynsym` where there is no other.
-    pub(crate) fn symbol_table(&self) -> Option<SymbolTable> {
+    pub(crate) fn symbol_table(self: &Arc<Self>) -> Option<SymbolTable> {
         let section =
             self.section(".symtab").filter(|section| section.kind != SHT_NOBITS && section.size > 0);
         let section = section.or_else(|| self.section(".dynsym"))?;
-        let names = self.contents(self.sections.get(section.link as usize)?)?;
-        Some(SymbolTable::parse(&self.contents(section)?, names))
+        let names = self.content_of(self.sections.get(section.link as usize)?)?;
+        let entries = self.content_of(section)?;
+        Some(SymbolTable::parse(entries.bytes(&self.source), SectionData::new(self, names)))
     }
 }
 
@@ -278,13 +284,13 @@ const CHECKSUMS: [u32; 256] = {
     table
 };
 
-fn unpack(format: CompressionFormat, data: &[u8], uncompressed_size: u64) -> Option<Vec<u8>> {
+fn unpack(format: CompressionFormat, data: &[u8], uncompressed_size: u64) -> Option<Content> {
     let most = (data.len() as u64 + 64).saturating_mul(BEST_COMPRESSION).min(LARGEST_SECTION);
     if uncompressed_size > most {
         return None;
     }
     let compressed = CompressedData { format, data, uncompressed_size };
-    compressed.decompress().ok().map(std::borrow::Cow::into_owned)
+    compressed.decompress().ok().map(|bytes| Content::Apart(bytes.into_owned()))
 }
 
 fn build_id_in(notes: &[u8]) -> Option<Vec<u8>> {

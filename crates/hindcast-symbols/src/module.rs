@@ -2,6 +2,7 @@
 
 mod debug_file;
 mod functions;
+mod name_key;
 mod names;
 mod scopes;
 
@@ -13,7 +14,8 @@ use std::{
 };
 
 pub(crate) use functions::{FunctionDie, unit_language};
-pub(crate) use names::{NameIndex, NameKind, base_name, is_static};
+pub(crate) use name_key::base_name;
+pub(crate) use names::{NameClass, NameIndex, NameKind, Named, all_named, is_static};
 pub(crate) use scopes::CallPlace;
 
 use crate::{
@@ -147,8 +149,12 @@ impl LoadedModule {
         separate.as_ref()
     }
 
-    pub(crate) fn names(&self) -> &NameIndex {
-        self.names.get_or_init(|| self.debug().map(NameIndex::new).unwrap_or_default())
+    /// What debug information may call `name`, which is without namespaces and generic arguments.
+    pub(crate) fn named<'a>(&'a self, name: &str, class: NameClass) -> impl Iterator<Item = Named> + use<'a> {
+        let candidates = self
+            .debug()
+            .map(|debug| self.names.get_or_init(|| NameIndex::new(debug)).candidates(debug, name, class));
+        candidates.into_iter().flatten()
     }
 
     /// Whether a symbol begins at a file address.

@@ -10,7 +10,7 @@ use gimli::{
 use crate::{
     Memory, Symbols,
     dwarf::Slice,
-    elf::{ElfFile, u32_at},
+    elf::{ElfFile, SectionData, u32_at},
     error::UnwindError,
     module::LoadedModule,
 };
@@ -78,9 +78,9 @@ pub struct Unwound {
 
 /// The sections that tell how to unwind, as read from a module's files.
 pub(crate) struct UnwindSections {
-    frame_header: (Vec<u8>, u64),
-    frame: (Vec<u8>, u64),
-    debug_frame: Vec<u8>,
+    frame_header: (Option<SectionData>, u64),
+    frame: (Option<SectionData>, u64),
+    debug_frame: Option<SectionData>,
     text: u64,
 }
 
@@ -88,14 +88,14 @@ impl UnwindSections {
     fn read(module: &LoadedModule) -> Self {
         let of = |elf: &Arc<ElfFile>, name: &str| {
             let address = elf.section(name).map_or(0, |section| section.address);
-            (elf.section_bytes(name).unwrap_or_default(), address)
+            (elf.section_data(name), address)
         };
-        let debug_frame = of(&module.elf, ".debug_frame").0;
-        let separate = module.separate().map(|(_, elf)| of(elf, ".debug_frame").0);
+        let debug_frame = of(&module.elf, ".debug_frame").0.filter(|section| !section.is_empty());
+        let separate = || of(&module.separate()?.1, ".debug_frame").0;
         Self {
             frame_header: of(&module.elf, ".eh_frame_hdr"),
             frame: of(&module.elf, ".eh_frame"),
-            debug_frame: if debug_frame.is_empty() { separate.unwrap_or_default() } else { debug_frame },
+            debug_frame: debug_frame.or_else(separate),
             text: module.elf.section(".text").map_or(0, |section| section.address),
         }
     }
@@ -106,7 +106,7 @@ impl UnwindSections {
     fn entry_in_header(&self, address: u64) -> Option<usize> {
         // Version 1, pointers relative to the place and of 32 bits, sorted by address.
         const USUAL: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
-        let (bytes, base) = (&self.frame_header.0, self.frame_header.1);
+        let (bytes, base) = (self.frame_header.0.as_deref()?, self.frame_header.1);
         if bytes.get(..4)? != USUAL {
             return None;
         }
@@ -159,12 +159,13 @@ impl Frame<'_> {
             .set_eh_frame_hdr(sections.frame_header.1)
             .set_eh_frame(sections.frame.1)
             .set_text(sections.text);
-        let mut eh_frame = EhFrame::new(&sections.frame.0, LittleEndian);
+        let mut eh_frame = EhFrame::new(sections.frame.0.as_deref().unwrap_or_default(), LittleEndian);
         eh_frame.set_address_size(8);
         if let Some(entry) = find_eh_frame(module, sections, &eh_frame, &bases, address) {
             return Some(self.by_entry(module, &eh_frame, &bases, &entry, address));
         }
-        let mut debug_frame = DebugFrame::new(&sections.debug_frame, LittleEndian);
+        let mut debug_frame =
+            DebugFrame::new(sections.debug_frame.as_deref().unwrap_or_default(), LittleEndian);
         debug_frame.set_address_size(8);
         let entry = debug_frame.fde_for_address(&bases, address, UnwindSection::cie_from_offset).ok()?;
         Some(self.by_entry(module, &debug_frame, &bases, &entry, address))

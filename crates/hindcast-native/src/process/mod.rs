@@ -5,6 +5,7 @@
 
 mod companions;
 mod overlay;
+mod recording;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -14,12 +15,12 @@ use std::{collections::BTreeMap, sync::Arc};
 use hindcast_symbols::Unreadable;
 use libc::c_int;
 
-pub(crate) use self::overlay::CleanMemory;
+pub(crate) use self::overlay::{CleanMemory, Overlay};
 use self::{
     companions::Companions,
-    overlay::Overlay,
     tasks::{Pending, Task},
 };
+use crate::record::Recorder;
 use crate::sys::{
     self, DebugRegisters, GeneralRegisters, ProcessInterrupt, ProcessMemory, SignalDetails, Stopped, Tid,
     TraceError, VectorRegisters, WatchKind,
@@ -38,6 +39,7 @@ pub(crate) struct Process {
     owned: bool,
     /// How it ended, once it has.
     ended: Option<Ended>,
+    recorder: Option<Box<Recorder>>,
 }
 
 /// How a process ended.
@@ -113,6 +115,7 @@ impl Process {
             interrupt: Arc::new(ProcessInterrupt::new(pid)?),
             owned,
             ended: None,
+            recorder: None,
         })
     }
 

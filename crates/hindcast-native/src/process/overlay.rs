@@ -1,7 +1,7 @@
 //! Breakpoint instructions, as an overlay over the program's own code: whoever reads the program's
 //! memory through [`CleanMemory`] never sees them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use hindcast_symbols::{Memory, Unreadable};
 
@@ -58,6 +58,32 @@ impl Overlay {
         self.sites.contains_key(&address)
     }
 
+    /// How many want a breakpoint at `address`.
+    pub(crate) fn users(&self, address: u64) -> u32 {
+        self.sites.get(&address).map_or(0, |site| site.users)
+    }
+
+    pub(crate) fn any_in(&self, range: Range<u64>) -> bool {
+        self.sites.range(range).next().is_some()
+    }
+
+    /// Takes over what another process's memory has, as far as there is such code here.
+    pub(crate) fn adopt(&mut self, memory: &ProcessMemory, other: &Self) {
+        let gone: Vec<_> = self.sites.keys().copied().filter(|at| !other.contains(*at)).collect();
+        for address in gone {
+            if let Some(site) = self.sites.remove(&address) {
+                let _ = memory.write(address, &[site.original]);
+            }
+        }
+        for (&address, site) in &other.sites {
+            if self.insert(memory, address).is_ok()
+                && let Some(own) = self.sites.get_mut(&address)
+            {
+                own.users = site.users;
+            }
+        }
+    }
+
     /// Forgets everything: the memory is gone, as after an exec.
     pub(crate) fn clear(&mut self) {
         self.sites.clear();
@@ -98,7 +124,8 @@ impl Overlay {
         }
     }
 
-    fn clean(&self, address: u64, bytes: &mut [u8]) {
+    /// Puts the program's own bytes in their places, in bytes that were read at `address`.
+    pub(crate) fn clean(&self, address: u64, bytes: &mut [u8]) {
         let end = address.saturating_add(bytes.len() as u64);
         for (&at, site) in self.sites.range(address..end) {
             bytes[(at - address) as usize] = site.original;

@@ -4,8 +4,8 @@ use libc::c_int;
 
 use super::{Ended, Halt, Process};
 use crate::sys::{
-    self, DebugRegisters, Event, GeneralRegisters, INTERRUPT_MARK, Resume, Running, SignalDetails, Stopped,
-    Tid, TraceError,
+    self, DebugRegisters, Event, GeneralRegisters, INTERRUPT_MARK, Resume, Running, SignalDetails,
+    SignalInfo, Stopped, Tid, TraceError,
 };
 
 /// A thread of the process.
@@ -15,8 +15,12 @@ pub(super) struct Task {
     pub(super) pending: Option<Pending>,
     /// What it is to receive when it goes on.
     pub(super) signal: c_int,
+    /// All that is known of the last signal that was told of.
+    pub(super) info: Option<SignalInfo>,
+    /// Whether it makes a step that is a system call.
+    pub(super) in_call_step: bool,
     /// How it was last resumed: after an event that nobody needs to hear of it goes on so.
-    how: Resume,
+    pub(super) how: Resume,
     /// The breakpoint at this address was told of: it is not hit again before the thread moved.
     pub(super) passed: Option<u64>,
 }
@@ -41,6 +45,8 @@ impl Task {
             handle: Handle::Stopped(handle),
             pending: None,
             signal: 0,
+            info: None,
+            in_call_step: false,
             how: Resume::Continue,
             passed: None,
         }
@@ -51,6 +57,8 @@ impl Task {
             handle: Handle::Running(handle),
             pending: None,
             signal: 0,
+            info: None,
+            in_call_step: false,
             how: Resume::Continue,
             passed: None,
         }
@@ -82,10 +90,29 @@ impl Task {
         matches!(self.handle, Handle::Running(_))
     }
 
-    fn resume(&mut self, how: Resume) -> Result<(), TraceError> {
+    /// Takes the thread, to have it do something for us; [`Self::put`] gives it back.
+    pub(super) fn take(&mut self) -> Result<Stopped, TraceError> {
+        match std::mem::replace(&mut self.handle, Handle::Gone) {
+            Handle::Stopped(stopped) => Ok(stopped),
+            other => {
+                self.handle = other;
+                Err(TraceError::Gone)
+            }
+        }
+    }
+
+    pub(super) fn put(&mut self, stopped: Stopped) {
+        self.handle = Handle::Stopped(stopped);
+    }
+
+    pub(super) fn resume(&mut self, how: Resume) -> Result<(), TraceError> {
         match std::mem::replace(&mut self.handle, Handle::Gone) {
             Handle::Stopped(stopped) => {
                 let signal = std::mem::take(&mut self.signal);
+                if let Some(info) = self.info.take().filter(|info| info.number() == signal) {
+                    // It may have done something for us since it stopped for the signal.
+                    stopped.set_signal(&info)?;
+                }
                 self.how = how;
                 self.passed = None;
                 self.handle = Handle::Running(stopped.resume(how, signal)?);
@@ -118,8 +145,12 @@ impl Process {
                 halt => return Ok(halt),
             }
         }
+        if let Some(halt) = self.deliver_recorded()? {
+            return Ok(halt);
+        }
+        let pace = self.pace();
         for task in self.tasks.values_mut() {
-            resume_living(task, Resume::Continue)?;
+            resume_living(task, pace)?;
         }
         self.wait()
     }
@@ -130,11 +161,17 @@ impl Process {
         if let Some(halt) = self.pending_halt() {
             return Ok(halt);
         }
+        if self.is_recording() {
+            return self.step_recorded(tid);
+        }
         if self.is_at_system_call(tid)? { self.step_with_others(tid) } else { self.step_alone(tid) }
     }
 
     /// As [`step`](Self::step), with the other threads running meanwhile.
     pub(crate) fn step_with_others(&mut self, tid: Tid) -> Result<Halt, TraceError> {
+        if self.is_recording() {
+            return self.step_recorded(tid);
+        }
         let here = self.registers(tid)?.pc();
         if self.overlay.contains(here) {
             // Out of the memory for a moment: nobody else may run past it meanwhile.
@@ -146,7 +183,24 @@ impl Process {
         self.wait()
     }
 
-    fn step_alone(&mut self, tid: Tid) -> Result<Halt, TraceError> {
+    /// Lets one thread execute one instruction, for whoever runs by steps: unlike a step, it is a hit
+    /// where the thread stands at a breakpoint that was not told of.
+    pub(crate) fn creep(&mut self, tid: Tid) -> Result<Halt, TraceError> {
+        if let Some(halt) = self.pending_halt() {
+            return Ok(halt);
+        }
+        let here = self.registers(tid)?.pc();
+        if self.overlay.contains(here) && self.task(tid)?.passed != Some(here) {
+            return Ok(Halt::Breakpoint(tid, here));
+        }
+        if self.is_recording() || self.tasks.len() > 1 {
+            self.step_with_others(tid)
+        } else {
+            self.step_alone(tid)
+        }
+    }
+
+    pub(super) fn step_alone(&mut self, tid: Tid) -> Result<Halt, TraceError> {
         let here = self.registers(tid)?.pc();
         let lifted = self.overlay.contains(here);
         if lifted {
@@ -161,7 +215,7 @@ impl Process {
         halt
     }
 
-    fn is_at_system_call(&self, tid: Tid) -> Result<bool, TraceError> {
+    pub(super) fn is_at_system_call(&self, tid: Tid) -> Result<bool, TraceError> {
         const SYSCALL: [u8; 2] = [0x0f, 0x05];
         let mut code = [0; 2];
         let count = self.memory().read_some(self.registers(tid)?.pc(), &mut code);
@@ -172,6 +226,9 @@ impl Process {
         if let Some(ended) = self.ended {
             return Some(Halt::Ended(ended));
         }
+        if let Some(halt) = self.held_halt() {
+            return Some(halt);
+        }
         self.tasks.iter_mut().find_map(|(&tid, task)| {
             Some(match task.pending.take()? {
                 Pending::Signal(details) => Halt::Signal(tid, details),
@@ -181,7 +238,14 @@ impl Process {
     }
 
     /// Waits for something to tell, and then stops all threads.
-    fn wait(&mut self) -> Result<Halt, TraceError> {
+    pub(super) fn wait(&mut self) -> Result<Halt, TraceError> {
+        self.set_running(true);
+        let halt = self.wait_running();
+        self.set_running(false);
+        halt
+    }
+
+    fn wait_running(&mut self) -> Result<Halt, TraceError> {
         loop {
             let event = match sys::wait_for_any() {
                 Ok(event) => event,
@@ -201,7 +265,8 @@ impl Process {
         }
     }
 
-    fn over(&mut self, ended: Ended) -> Halt {
+    pub(super) fn over(&mut self, ended: Ended) -> Halt {
+        self.leave_frontier();
         let ended = *self.ended.get_or_insert(ended);
         self.tasks.clear();
         Halt::Ended(ended)
@@ -223,7 +288,8 @@ impl Process {
                 self.new_or_stopped(stopped, signal)?;
                 Ok(None)
             }
-            Event::Clone(stopped) | Event::Other(stopped) => {
+            Event::Call(stopped) if self.is_recorded(stopped.tid()) => self.called(stopped),
+            Event::Call(stopped) | Event::Clone(stopped) | Event::Other(stopped) => {
                 self.go_on(stopped)?;
                 Ok(None)
             }
@@ -301,6 +367,7 @@ impl Process {
             let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
             return resume_living(task, Resume::Continue);
         }
+        let stopped = self.release_companion(stopped)?;
         self.companions.begin(stopped, signal, &self.overlay, self.owned);
         Ok(())
     }
@@ -325,6 +392,7 @@ impl Process {
         self.debug_registers = DebugRegisters::default();
         self.memory = sys::ProcessMemory::open(self.pid)
             .map_err(|source| TraceError::System { what: "cannot open the memory of the process", source })?;
+        let stopped = self.recorded_exec(stopped)?;
         let tid = stopped.tid();
         self.tasks.insert(tid, Task::stopped(stopped));
         Ok(Halt::Exec(tid))
@@ -332,9 +400,15 @@ impl Process {
 
     fn signalled(&mut self, stopped: Stopped, signal: c_int) -> Result<Option<Halt>, TraceError> {
         let tid = stopped.tid();
+        let stopped = match self.recorded_signal(stopped, signal)? {
+            Err(halt) => return Ok(halt),
+            Ok(stopped) => stopped,
+        };
         let halt = self.read_signal(&stopped, signal);
+        let info = stopped.signal().ok();
         let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
         task.handle = Handle::Stopped(stopped);
+        task.info = info;
         match halt? {
             Some(halt) => Ok(Some(halt)),
             None => {
@@ -465,13 +539,13 @@ impl Process {
             Event::Signal(stopped, _) | Event::Stop(stopped, _) | Event::Other(stopped) => {
                 sys::kill(stopped.tid());
             }
-            Event::Clone(_) | Event::VforkDone(_) | Event::Exec(_) => {}
+            Event::Call(_) | Event::Clone(_) | Event::VforkDone(_) | Event::Exec(_) => {}
         }
     }
 }
 
 /// Resumes a thread; one that was killed meanwhile tells so by its own event.
-fn resume_living(task: &mut Task, how: Resume) -> Result<(), TraceError> {
+pub(super) fn resume_living(task: &mut Task, how: Resume) -> Result<(), TraceError> {
     match task.resume(how) {
         Ok(()) | Err(TraceError::Gone) => Ok(()),
         Err(error) => Err(error),

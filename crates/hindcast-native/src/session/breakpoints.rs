@@ -176,6 +176,7 @@ impl Session {
                 let watching = self.watch(&watch.clone())?;
                 entry.targets =
                     vec![Location { address: RuntimeAddr(watching.address), ..Location::default() }];
+                entry.note = watching.note();
                 entry.watching = Some(watching);
             }
             _ => {}
@@ -326,6 +327,7 @@ impl Session {
 
     /// Libraries came or went: breakpoints may bind now, or elsewhere.
     pub(super) fn rebind(&mut self) -> Result<(), DebugError> {
+        self.landings = None;
         let ids: Vec<_> = self.breakpoints.iter().map(|(id, _)| id).collect();
         for id in ids {
             self.bind(id)?;

@@ -151,16 +151,26 @@ impl Session {
         Ok(())
     }
 
+    /// Debug registers told of an access.
     pub(super) fn judge_watch(&mut self, tid: Tid, slots: &[usize]) -> Result<Verdict, DebugError> {
-        let mut stopping = Vec::new();
-        let mut details = Vec::new();
-        let watching: Vec<_> = self
+        // An exception or a jump may have left the frame without returning.
+        if let Some(stop) = self.left_frames(tid, None)? {
+            return Ok(Verdict::Stop(stop));
+        }
+        let hit: Vec<_> = self
             .breakpoints
             .iter()
             .filter(|(_, entry)| entry.watching.as_ref().is_some_and(|watching| watching.is_hit_by(slots)))
             .map(|(id, _)| id)
             .collect();
-        for id in watching {
+        self.judge_watched(tid, hit)
+    }
+
+    /// Whether what happened to watched memory is to be told.
+    pub(super) fn judge_watched(&mut self, tid: Tid, hit: Vec<BreakpointId>) -> Result<Verdict, DebugError> {
+        let mut stopping = Vec::new();
+        let mut details = Vec::new();
+        for id in hit {
             if let Some(detail) = self.watch_hit(tid, id)? {
                 stopping.push(id);
                 details.push(detail);

@@ -106,6 +106,7 @@ impl Session {
             entry,
             source_exists: std::cell::RefCell::default(),
             named_sources: std::collections::HashMap::new(),
+            landings: None,
         };
         session.update_image()?;
         session.watch_libraries();

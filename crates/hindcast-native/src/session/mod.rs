@@ -3,6 +3,7 @@
 mod breakpoints;
 mod exceptions;
 mod hits;
+mod landing;
 mod launch;
 mod movement;
 pub(crate) mod signals;
@@ -56,6 +57,8 @@ pub(crate) struct Session {
     source_exists: RefCell<HashMap<Arc<str>, bool>>,
     /// Which paths the symbols name, as far as that was asked: the same few are asked at every stop.
     named_sources: HashMap<String, Option<PathBuf>>,
+    /// Where unwinders tell where exceptions land, once that was asked.
+    landings: Option<Vec<u64>>,
 }
 
 /// The system failed, or the program died under our hands.

@@ -97,7 +97,7 @@ impl Session {
     fn follow(&mut self, plan: &mut Plan) -> Result<Option<Stop>, DebugError> {
         loop {
             let halt = match plan {
-                Plan::Run | Plan::RunTo { .. } => self.process.run().map_err(system)?,
+                Plan::Run | Plan::RunTo { .. } => self.run_watching().map_err(system)?,
                 Plan::Step(step) => match self.next_of_step(step)? {
                     Some(halt) => halt,
                     None => {
@@ -133,7 +133,7 @@ impl Session {
     fn judge(&mut self, halt: Halt) -> Result<Verdict, DebugError> {
         match halt {
             Halt::Breakpoint(tid, address) => self.judge_breakpoint(tid, address),
-            Halt::Stepped(tid) => Ok(Verdict::Stepped(tid)),
+            Halt::Stepped(tid) => self.judge_step(tid),
             Halt::Watch(tid, slots) => self.judge_watch(tid, &slots),
             Halt::Signal(tid, details) => {
                 let asked = self.breakpoints.signal(details.signal);
@@ -169,6 +169,9 @@ impl Session {
             self.update_image()?;
             self.process.pass_breakpoint(tid);
             return Ok(Verdict::GoOn);
+        }
+        if let Some(stop) = self.left_frames(tid, Some(address))? {
+            return Ok(Verdict::Stop(stop));
         }
         match self.hits_at(tid, address)? {
             Hit::Stop(stop) => Ok(Verdict::Stop(stop)),
@@ -262,7 +265,7 @@ impl Session {
                 }
             }
             Plan::Step(step) => {
-                if let Some(address) = step.target() {
+                for address in step.targets() {
                     self.process.remove_breakpoint(address);
                 }
             }

@@ -9,7 +9,7 @@ use std::{ops::Range, sync::Arc};
 use hindcast_core::debug::{DebugError, Granularity, Stop};
 use hindcast_symbols::{LineRow, Memory};
 
-use super::{Session, hits::Hit, system};
+use super::{Session, hits::Hit, landing::Landings, system};
 use crate::{
     look::{Scene, walk},
     process::Halt,
@@ -44,6 +44,13 @@ struct RunningTo {
     stack: u64,
     /// Whether the step is done there, or goes on instruction by instruction.
     ends: bool,
+    landings: Landings,
+}
+
+impl RunningTo {
+    fn new(address: u64, stack: u64, ends: bool) -> Self {
+        Self { address, stack, ends, landings: Landings::default() }
+    }
 }
 
 /// The line that a step leaves.
@@ -80,11 +87,20 @@ impl StepPlan {
         self.thread
     }
 
-    /// Where its breakpoint instruction is.
-    pub(super) fn target(&self) -> Option<u64> {
+    /// Where its breakpoint instructions are.
+    pub(super) fn targets(&self) -> Vec<u64> {
         match &self.stage {
+            Stage::Single { .. } => Vec::new(),
+            Stage::Running(to) => std::iter::once(to.address).chain(to.landings.addresses()).collect(),
+        }
+    }
+
+    /// While it runs to a breakpoint instruction: where exceptions land, and how short the stack must
+    /// be there.
+    pub(super) fn landings(&mut self) -> Option<(&mut Landings, u64)> {
+        match &mut self.stage {
             Stage::Single { .. } => None,
-            Stage::Running(to) => Some(to.address),
+            Stage::Running(to) => Some((&mut to.landings, to.stack)),
         }
     }
 
@@ -116,7 +132,7 @@ impl Session {
             }
         }
         let halt = match &mut plan.stage {
-            Stage::Running(_) => self.process.run(),
+            Stage::Running(_) => self.run_watching(),
             Stage::Single { from, stack } => {
                 let registers = self.process.registers(plan.thread).map_err(system)?;
                 (*from, *stack) = (registers.pc(), registers.sp());
@@ -157,9 +173,11 @@ impl Session {
         address: u64,
     ) -> Result<(), DebugError> {
         let stack = self.process.registers(tid).map_err(system)?.sp();
+        if self.caught_in_step(plan, tid, address)? {
+            return Ok(());
+        }
         let Some(ends) = plan.arrives(tid, address, stack) else { return Ok(()) };
-        self.process.remove_breakpoint(address);
-        plan.stage = Stage::Single { from: 0, stack: 0 };
+        self.end_run_of_step(plan);
         if ends {
             self.step_done(plan);
         } else if let Some(origin) = &plan.origin
@@ -224,8 +242,8 @@ impl Session {
                 self.step_done(plan);
                 Ok(())
             }
-            Some(address) => self.run_to_in_step(plan, RunningTo { address, stack: 0, ends: true }),
-            None => self.run_to_in_step(plan, RunningTo { address: return_address, stack, ends: false }),
+            Some(address) => self.run_to_in_step(plan, RunningTo::new(address, 0, true)),
+            None => self.run_to_in_step(plan, RunningTo::new(return_address, stack, false)),
         }
     }
 
@@ -257,13 +275,22 @@ impl Session {
         None
     }
 
-    fn run_to_in_step(&mut self, plan: &mut StepPlan, to: RunningTo) -> Result<(), DebugError> {
+    fn run_to_in_step(&mut self, plan: &mut StepPlan, mut to: RunningTo) -> Result<(), DebugError> {
         self.insert_all(&[to.address])?;
+        to.landings = self.expect_landings();
         plan.stage = Stage::Running(to);
         Ok(())
     }
 
-    fn step_done(&mut self, plan: &mut StepPlan) {
+    /// The run is over: what is left of the step is made instruction by instruction.
+    pub(super) fn end_run_of_step(&mut self, plan: &mut StepPlan) {
+        for address in plan.targets() {
+            self.process.remove_breakpoint(address);
+        }
+        plan.stage = Stage::Single { from: 0, stack: 0 };
+    }
+
+    pub(super) fn step_done(&mut self, plan: &mut StepPlan) {
         plan.remaining -= 1;
         plan.origin = None;
     }
@@ -315,7 +342,7 @@ impl Session {
     }
 
     /// Out of code without source, to whoever called it from code with source.
-    fn run_to_known_code(&mut self, plan: &mut StepPlan) -> Result<(), DebugError> {
+    pub(super) fn run_to_known_code(&mut self, plan: &mut StepPlan) -> Result<(), DebugError> {
         let registers = self.process.registers(plan.thread).map_err(system)?;
         let memory = self.process.memory();
         let scene = Scene { symbols: &self.symbols, image: &self.image, memory: &memory, main: self.main };
@@ -325,10 +352,10 @@ impl Session {
             self.visible_line(outer.code_address()).and(inner.cfa).map(|cfa| (outer.pc, cfa))
         });
         match known {
-            Some((address, stack)) => self.run_to_in_step(plan, RunningTo { address, stack, ends: false }),
+            Some((address, stack)) => self.run_to_in_step(plan, RunningTo::new(address, stack, false)),
             None => {
                 // Nobody left who could be stepped in: on to the end, or to what stops it before.
-                plan.stage = Stage::Running(RunningTo { address: u64::MAX, stack: u64::MAX, ends: false });
+                plan.stage = Stage::Running(RunningTo::new(u64::MAX, u64::MAX, false));
                 Ok(())
             }
         }
@@ -348,13 +375,13 @@ impl Session {
             let reason = stack.broken.unwrap_or_else(|| "this is the outermost frame".into());
             return Err(DebugError::Unsupported(format!("cannot step out: {reason}")));
         };
-        let to = RunningTo { address: outer.pc, stack: cfa, ends: true };
+        let to = RunningTo::new(outer.pc, cfa, true);
         self.run_to_in_step(plan, to)
     }
 
     /// The line at an address, if there is a file to show it in: libraries whose source is elsewhere
     /// are stepped over, whatever symbols they have.
-    fn visible_line(&self, address: u64) -> Option<LineRow> {
+    pub(super) fn visible_line(&self, address: u64) -> Option<LineRow> {
         let row = self.symbols.line_of_step(address)?;
         self.is_visible(row.file.clone()?).then_some(row)
     }

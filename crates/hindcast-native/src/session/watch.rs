@@ -1,13 +1,23 @@
-//! Watchpoints, by the processor's debug registers.
+//! Watchpoints: by the processor's debug registers, or by looking after every instruction.
+//!
+//! Memory on the stack is watched until its function returns: afterwards it is something else.
 
-use hindcast_core::debug::{Access, BreakpointId, DebugError, Watched, Watchpoint};
+use hindcast_core::debug::{Access, BreakpointId, DebugError, Stop, StopReason, Watched, Watchpoint};
 use hindcast_symbols::{Memory, value::Storage};
 
-use super::{Session, system};
+use super::{Session, movement::Verdict, system};
 use crate::{
     look::FrameScope,
-    sys::{Tid, WatchKind},
+    process::Halt,
+    sys::{Tid, TraceError, WatchKind},
 };
+
+/// What is compared after every instruction must be small.
+const LARGEST_BY_STEPS: u64 = 4096;
+/// More than that is told as what changed.
+const TOLD_WHOLE: usize = 32;
+/// Functions that call nothing may use so much below their stack pointer.
+const RED_ZONE: u64 = 128;
 
 /// Memory that is being watched.
 #[derive(Debug, Clone)]
@@ -15,25 +25,58 @@ pub(super) struct Watching {
     pub(super) address: u64,
     size: u64,
     access: Access,
-    /// Debug registers; empty while it is disabled.
-    slots: Vec<usize>,
+    means: Means,
     /// As it was when last looked at.
     last: Vec<u8>,
     /// What the user calls it.
     name: String,
+    frame: Option<WatchedFrame>,
+}
+
+/// How it is watched.
+#[derive(Debug, Clone, PartialEq)]
+enum Means {
+    /// It is disabled.
+    None,
+    /// By these debug registers.
+    Registers(Vec<usize>),
+    /// By looking after every instruction.
+    Steps,
+}
+
+/// The frame that watched memory is part of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct WatchedFrame {
+    thread: Tid,
+    /// Where its function returns to: a breakpoint instruction is there while it is watched.
+    returns_to: u64,
+    /// What the stack pointer is then, at least.
+    end: u64,
 }
 
 impl Watching {
     pub(super) fn is_hit_by(&self, slots: &[usize]) -> bool {
-        self.slots.iter().any(|slot| slots.contains(slot))
+        matches!(&self.means, Means::Registers(own) if own.iter().any(|slot| slots.contains(slot)))
+    }
+
+    /// What is to be said when it is set.
+    pub(super) fn note(&self) -> Option<String> {
+        (self.means == Means::Steps).then(|| {
+            format!(
+                "`{}` ({} bytes) does not fit into the processor's free debug registers: it is watched by single steps of one thread, thousands of times slower · hint: watch a part of it, or remove another watchpoint",
+                self.name, self.size
+            )
+        })
     }
 }
 
 impl Session {
     /// Begins to watch.
     pub(super) fn watch(&mut self, wanted: &Watchpoint) -> Result<Watching, DebugError> {
-        let (address, size, name) = match &wanted.watched {
-            Watched::Memory { address, size } => (address.0, *size, format!("{size} bytes at {address}")),
+        let (address, size, name, frame) = match &wanted.watched {
+            Watched::Memory { address, size } => {
+                (address.0, *size, format!("{size} bytes at {address}"), None)
+            }
             Watched::Expression { text, frame } => {
                 let tid = self.known_thread(frame.thread)?;
                 let placed = self
@@ -45,7 +88,7 @@ impl Session {
                     )));
                 };
                 let size = self.size_of(placed.type_ref).unwrap_or(0);
-                (address, size, text.clone())
+                (address, size, text.clone(), self.frame_of_memory(tid, address)?)
             }
         };
         if size == 0 {
@@ -53,14 +96,33 @@ impl Session {
                 "`{name}` has no size, so it cannot be watched"
             )));
         }
-        let mut last = vec![0; usize::try_from(size.min(32)).unwrap_or(32)];
+        let mut last = vec![0; usize::try_from(size.min(LARGEST_BY_STEPS)).unwrap_or(TOLD_WHOLE)];
         self.process
             .memory()
             .read(address, &mut last)
             .map_err(|error| DebugError::BreakpointFailed(format!("`{name}` cannot be watched: {error}")))?;
-        let mut watching = Watching { address, size, access: wanted.access, slots: Vec::new(), last, name };
+        let means = Means::None;
+        let mut watching = Watching { address, size, access: wanted.access, means, last, name, frame };
         self.arm(&mut watching)?;
         Ok(watching)
+    }
+
+    /// The frame of `tid` that `address` is part of, if it is on its stack.
+    fn frame_of_memory(&self, tid: Tid, address: u64) -> Result<Option<WatchedFrame>, DebugError> {
+        let walk = self.walk(tid, 64)?;
+        let mut below = RED_ZONE;
+        for pair in walk.physical.windows(2) {
+            let (start, end) = (pair[0].registers.sp(), pair[0].cfa);
+            if let (Some(start), Some(end)) = (start, end)
+                && (start.saturating_sub(below)..end).contains(&address)
+            {
+                // A signal's frame does not return, but is undone by the system.
+                let returns = !pair[0].signal;
+                return Ok(returns.then_some(WatchedFrame { thread: tid, returns_to: pair[1].pc, end }));
+            }
+            below = 0;
+        }
+        Ok(None)
     }
 
     fn arm(&mut self, watching: &mut Watching) -> Result<(), DebugError> {
@@ -69,18 +131,32 @@ impl Session {
             Access::Read | Access::ReadWrite => WatchKind::ReadWrite,
         };
         let slots = self.process.watch(watching.address, watching.size, kind).map_err(system)?;
-        watching.slots = slots.ok_or_else(|| {
-            DebugError::BreakpointFailed(format!(
-                "`{}` ({} bytes) needs more than the processor's free debug registers (four of up to 8 aligned bytes) · hint: watch a part of it, or remove another watchpoint",
-                watching.name, watching.size
-            ))
-        })?;
+        watching.means = match slots {
+            Some(slots) => Means::Registers(slots),
+            None if watching.access == Access::Write && watching.size <= LARGEST_BY_STEPS => Means::Steps,
+            None => {
+                let limit = match watching.access {
+                    Access::Write => format!("and more than {LARGEST_BY_STEPS} bytes cannot be watched"),
+                    _ => "and only writes can be watched without them".to_owned(),
+                };
+                return Err(DebugError::BreakpointFailed(format!(
+                    "`{}` ({} bytes) needs more than the processor's free debug registers (four of up to 8 aligned bytes), {limit} · hint: watch a part of it, or remove another watchpoint",
+                    watching.name, watching.size
+                )));
+            }
+        };
+        // Where the return cannot be seen, it is watched for longer than it should be.
+        if let Some(frame) = watching.frame
+            && self.process.insert_breakpoint(frame.returns_to).is_err()
+        {
+            watching.frame = None;
+        }
         Ok(())
     }
 
     pub(super) fn resume_watching(&mut self, id: BreakpointId) -> Result<(), DebugError> {
         let Some(mut watching) = self.breakpoints.get(id)?.watching.clone() else { return Ok(()) };
-        if watching.slots.is_empty() {
+        if watching.means == Means::None {
             self.arm(&mut watching)?;
             self.breakpoints.get_mut(id)?.watching = Some(watching);
         }
@@ -89,11 +165,85 @@ impl Session {
 
     pub(super) fn suspend_watching(&mut self, id: BreakpointId) -> Result<(), DebugError> {
         let Some(watching) = &mut self.breakpoints.get_mut(id)?.watching else { return Ok(()) };
-        let slots = std::mem::take(&mut watching.slots);
-        if self.process.ended().is_none() {
-            self.process.unwatch(&slots).map_err(system)?;
+        let means = std::mem::replace(&mut watching.means, Means::None);
+        if means == Means::None || self.process.ended().is_some() {
+            return Ok(());
         }
-        Ok(())
+        if let Some(frame) = watching.frame {
+            self.process.remove_breakpoint(frame.returns_to);
+        }
+        match means {
+            Means::Registers(slots) => self.process.unwatch(&slots).map_err(system),
+            Means::Steps | Means::None => Ok(()),
+        }
+    }
+
+    /// Lets the program go on: at once, or by one instruction where something is to be looked at after
+    /// each.
+    pub(super) fn run_watching(&mut self) -> Result<Halt, TraceError> {
+        let watches = |(_, entry): (_, &super::breakpoints::Entry)| {
+            entry.watching.as_ref().is_some_and(|watching| watching.means == Means::Steps)
+        };
+        if !self.breakpoints.iter().any(watches) {
+            return self.process.run();
+        }
+        let known = self.process.has_thread(self.current);
+        self.process.creep(if known { self.current } else { self.process.pid() })
+    }
+
+    /// After an instruction: whether it left a frame, or changed something, that is watched.
+    pub(super) fn judge_step(&mut self, tid: Tid) -> Result<Verdict, DebugError> {
+        if self.breakpoints.iter().all(|(_, entry)| entry.watching.is_none()) {
+            return Ok(Verdict::Stepped(tid));
+        }
+        let pc = self.process.registers(tid).map_err(system)?.pc();
+        if let Some(stop) = self.left_frames(tid, Some(pc))? {
+            return Ok(Verdict::Stop(stop));
+        }
+        let changed: Vec<_> = self
+            .breakpoints
+            .iter()
+            .filter(|(_, entry)| entry.watching.as_ref().is_some_and(|watching| self.is_changed(watching)))
+            .map(|(id, _)| id)
+            .collect();
+        self.judge_watched(tid, changed)
+    }
+
+    fn is_changed(&self, watching: &Watching) -> bool {
+        let mut now = vec![0; watching.last.len()];
+        watching.means == Means::Steps
+            && self.process.memory().read(watching.address, &mut now).is_ok()
+            && now != watching.last
+    }
+
+    /// Ends the watchpoints on frames of `tid` that are gone: those that return to `at`, or all.
+    pub(super) fn left_frames(&mut self, tid: Tid, at: Option<u64>) -> Result<Option<Box<Stop>>, DebugError> {
+        let stack = self.process.registers(tid).map_err(system)?.sp();
+        let is_left = |frame: &WatchedFrame| {
+            frame.thread == tid && stack >= frame.end && at.is_none_or(|at| frame.returns_to == at)
+        };
+        let left: Vec<_> = self
+            .breakpoints
+            .iter()
+            .filter_map(|(id, entry)| entry.watching.as_ref().map(|watching| (id, watching)))
+            .filter(|(_, watching)| watching.means != Means::None)
+            .filter(|(_, watching)| watching.frame.as_ref().is_some_and(is_left))
+            .map(|(id, watching)| (id, watching.name.clone()))
+            .collect();
+        if left.is_empty() {
+            return Ok(None);
+        }
+        self.process.pass_breakpoint(tid);
+        let mut stop = self.stop_at(tid, StopReason::Watchpoint);
+        let said = left.iter().map(|(id, name)| {
+            format!("`{name}` is gone: the function it belonged to has returned; watchpoint {id} is removed")
+        });
+        stop.detail = Some(said.collect::<Vec<_>>().join("; "));
+        for (id, _) in left {
+            self.removed(id)?;
+            stop.breakpoints.push(id);
+        }
+        Ok(Some(Box::new(stop)))
     }
 
     /// What is to be said where it stops.
@@ -110,11 +260,11 @@ impl Session {
             return Ok(None);
         }
         let detail = if changed {
-            format!("{}: {} → {}", watching.name, number(&watching.last), number(&now))
+            told_change(&watching.name, &watching.last, &now)
         } else {
             let what =
                 if watching.access == Access::Write { "written with the same value" } else { "accessed" };
-            format!("{} {what}: {}", watching.name, number(&now))
+            format!("{} {what}: {}", watching.name, number(&now[..now.len().min(TOLD_WHOLE)]))
         };
         self.remember(id, now)?;
         if !self.condition_holds(tid, id)? {
@@ -132,6 +282,17 @@ impl Session {
     }
 }
 
+/// What it was and what it is; of much only where it differs first.
+fn told_change(name: &str, before: &[u8], now: &[u8]) -> String {
+    if before.len() <= TOLD_WHOLE {
+        return format!("{name}: {} → {}", number(before), number(now));
+    }
+    let first = before.iter().zip(now).position(|(before, now)| before != now).unwrap_or(0);
+    let part = first..before.len().min(first + 8);
+    let (before, now) = (bytes_of(&before[part.clone()]), bytes_of(&now[part]));
+    format!("{name} from byte {first} on: {before} → {now}")
+}
+
 /// Up to eight bytes as a number, more as bytes.
 fn number(bytes: &[u8]) -> String {
     match bytes.len() {
@@ -141,9 +302,11 @@ fn number(bytes: &[u8]) -> String {
             let value = u64::from_le_bytes(wide);
             format!("{value} ({value:#x})")
         }
-        _ => {
-            let digits: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            digits.join(" ")
-        }
+        _ => bytes_of(bytes),
     }
+}
+
+fn bytes_of(bytes: &[u8]) -> String {
+    let digits: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    digits.join(" ")
 }

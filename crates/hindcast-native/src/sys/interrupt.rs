@@ -1,6 +1,9 @@
 //! Stopping a process from another thread than the one that traces it.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::{
+    io,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+};
 
 use hindcast_core::debug::Interrupt;
 
@@ -8,6 +11,11 @@ use super::{Tid, TraceError};
 
 /// Sent along with the signal, so that it is not taken for one of somebody else.
 pub(crate) const INTERRUPT_MARK: u64 = 0x6869_6e64_6361_7374;
+
+/// The same, for the making of a checkpoint.
+pub(crate) const CHECKPOINT_MARK: u64 = INTERRUPT_MARK + 1;
+/// The same, at the end of a time that a replica was given.
+pub(crate) const ALARM_MARK: u64 = INTERRUPT_MARK + 2;
 
 /// Sends a marked `SIGSTOP`: it cannot be blocked, and the tracing thread sees it before the process
 /// does, and keeps it.
@@ -27,10 +35,17 @@ impl ProcessInterrupt {
         // SAFETY: the system gave it to us just now.
         Ok(Self { process: unsafe { OwnedFd::from_raw_fd(descriptor as i32) } })
     }
-}
 
-impl Interrupt for ProcessInterrupt {
-    fn interrupt(&self) {
+    /// The same, for another thread.
+    pub(crate) fn try_clone(&self) -> Result<Self, TraceError> {
+        let process = self.process.try_clone();
+        process
+            .map(|process| Self { process })
+            .map_err(|source: io::Error| TraceError::System { what: "cannot open the process", source })
+    }
+
+    /// Stops the process, with this mark.
+    pub(crate) fn send(&self, mark: u64) {
         // SAFETY: all zeroes is a valid siginfo.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         info.si_signo = libc::SIGSTOP;
@@ -38,7 +53,7 @@ impl Interrupt for ProcessInterrupt {
         // The layout of a signal with a value: number, errno, code, padding, pid, uid, value.
         let words: *mut u64 = (&raw mut info).cast();
         // SAFETY: a siginfo is 128 bytes, aligned to 8; the value is its fourth word.
-        unsafe { *words.add(3) = INTERRUPT_MARK };
+        unsafe { *words.add(3) = mark };
         // A process that is gone needs no interruption.
         // SAFETY: `info` lives for the call.
         unsafe {
@@ -50,5 +65,11 @@ impl Interrupt for ProcessInterrupt {
                 0,
             )
         };
+    }
+}
+
+impl Interrupt for ProcessInterrupt {
+    fn interrupt(&self) {
+        self.send(INTERRUPT_MARK);
     }
 }

@@ -5,22 +5,27 @@
 mod debug_registers;
 mod interrupt;
 mod memory;
+mod processor;
 mod procfs;
 mod registers;
+mod remote;
 mod spawn;
 mod terminal;
 mod tracee;
 
 pub(crate) use debug_registers::{DebugRegisters, WatchKind};
-pub(crate) use interrupt::{INTERRUPT_MARK, ProcessInterrupt};
-pub(crate) use memory::ProcessMemory;
+pub(crate) use interrupt::{ALARM_MARK, CHECKPOINT_MARK, INTERRUPT_MARK, ProcessInterrupt};
+pub(crate) use memory::{ProcessMemory, clean_pushed_flags, pushes_flags};
+pub(crate) use processor::{cpu_time, processor_features, time_stamp_counter};
 pub(crate) use procfs::{
-    Mapping, auxiliary_vector, command_line, current_folder, executable, is_handled, mappings, name, threads,
+    Mapping, auxiliary_vector, command_line, current_folder, executable, is_caught, is_handled, mappings,
+    name, protection, threads,
 };
 pub(crate) use registers::{GeneralRegisters, VectorRegisters};
+pub(crate) use remote::{Remote, remote_call};
 pub(crate) use spawn::{SpawnError, SpawnPlan, spawn};
 pub(crate) use terminal::Terminal;
 pub(crate) use tracee::{
-    Event, Resume, Running, SignalDetails, Stopped, Tid, TraceError, attach_thread, detach_running,
-    forget_stop_signal, kill, wait_for_any,
+    Call, Event, Resume, Running, SignalDetails, SignalInfo, Stopped, Tid, TraceError, attach_thread,
+    detach_running, forget_stop_signal, kill, reap, wait_for, wait_for_any,
 };

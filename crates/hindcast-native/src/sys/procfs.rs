@@ -39,6 +39,12 @@ fn mapping(line: &str) -> Option<Mapping> {
     })
 }
 
+/// What a mapping's permissions are to `mmap`.
+pub(crate) fn protection(permissions: &str) -> u64 {
+    let bits = [('r', libc::PROT_READ), ('w', libc::PROT_WRITE), ('x', libc::PROT_EXEC)];
+    bits.iter().filter(|(letter, _)| permissions.contains(*letter)).map(|&(_, bit)| bit as u64).sum()
+}
+
 /// The threads of a process, in the order of their numbers.
 pub(crate) fn threads(process: Tid) -> io::Result<Vec<Tid>> {
     let mut threads: Vec<_> = fs::read_dir(format!("/proc/{}/task", process.0))?
@@ -86,6 +92,11 @@ pub(super) fn has_pending(process: Tid, signal: i32) -> bool {
 /// Whether a signal would be caught or ignored.
 pub(crate) fn is_handled(process: Tid, signal: i32) -> bool {
     is_in(process, signal, ["SigCgt:", "SigIgn:"])
+}
+
+/// Whether the program has a handler for a signal.
+pub(crate) fn is_caught(process: Tid, signal: i32) -> bool {
+    is_in(process, signal, ["SigCgt:", "SigCgt:"])
 }
 
 fn is_in(process: Tid, signal: i32, sets: [&str; 2]) -> bool {

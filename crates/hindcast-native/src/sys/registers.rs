@@ -11,6 +11,12 @@ impl GeneralRegisters {
         Self(unsafe { std::mem::transmute::<[u64; 27], libc::user_regs_struct>(words) })
     }
 
+    /// As [`Self::from_words`] takes them.
+    pub(crate) fn words(&self) -> [u64; 27] {
+        // SAFETY: both are 27 words of plain numbers.
+        unsafe { std::mem::transmute::<libc::user_regs_struct, [u64; 27]>(self.0) }
+    }
+
     pub(crate) fn pc(&self) -> u64 {
         self.0.rip
     }
@@ -109,6 +115,10 @@ impl VectorRegisters {
 
     pub(super) fn area(&self) -> &[u8] {
         &self.area
+    }
+
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.area
     }
 
     pub(crate) fn xmm(&self, number: usize) -> Option<[u8; 16]> {

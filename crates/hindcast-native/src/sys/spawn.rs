@@ -7,7 +7,7 @@ use std::{
     ptr,
 };
 
-use super::{Event, Resume, Stopped, Tid, TraceError, attach_thread, kill, wait_for_any};
+use super::{Event, Resume, Stopped, Tid, TraceError, attach_thread, kill, reap, wait_for_any};
 
 /// All that a program is started with.
 #[derive(Debug)]
@@ -119,17 +119,12 @@ fn traced_from_the_start(process: Tid, mut go: io::PipeWriter) -> Result<Stopped
             Event::Signal(stopped, signal) => {
                 stopped.resume(Resume::Continue, signal)?;
             }
-            Event::Stop(stopped, _) | Event::Other(stopped) => {
+            Event::Stop(stopped, _) | Event::Call(stopped) | Event::Other(stopped) => {
                 stopped.resume(Resume::Continue, 0)?;
             }
             _ => {}
         }
     }
-}
-
-fn reap(process: Tid) {
-    // SAFETY: waitpid may be given no place for the status.
-    unsafe { libc::waitpid(process.0, ptr::null_mut(), libc::__WALL) };
 }
 
 fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {

@@ -44,6 +44,12 @@ pub(crate) enum Resume {
     Continue,
     /// One instruction.
     Step,
+    /// To the next end of a system call, which is told.
+    Call,
+    /// To the next system call, which is told and not made.
+    Emulate,
+    /// One instruction; a system call is told and not made.
+    EmulateStep,
 }
 
 /// What a wait found.
@@ -54,6 +60,8 @@ pub(crate) enum Event {
     /// It stopped because we interrupted it, or is new and has not run yet; or its whole process is
     /// being stopped by the given signal.
     Stop(Stopped, c_int),
+    /// It is about to make a system call, or has made it.
+    Call(Stopped),
     /// It made a thread.
     Clone(Stopped),
     /// It made a process.
@@ -75,8 +83,13 @@ pub(crate) enum Event {
 /// The set of registers that XSAVE saves; the libc crate does not name it.
 const NT_X86_XSTATE: usize = 0x202;
 
+/// Requests that the libc crate does not name.
+const PTRACE_SYSEMU: u32 = 31;
+const PTRACE_SYSEMU_SINGLESTEP: u32 = 32;
+
 /// What is told to us about our tracees.
-const OPTIONS: c_int = libc::PTRACE_O_TRACECLONE
+const OPTIONS: c_int = libc::PTRACE_O_TRACESYSGOOD
+    | libc::PTRACE_O_TRACECLONE
     | libc::PTRACE_O_TRACEFORK
     | libc::PTRACE_O_TRACEVFORK
     | libc::PTRACE_O_TRACEVFORKDONE
@@ -95,20 +108,35 @@ pub(crate) fn kill(process: Tid) {
     unsafe { libc::kill(process.0, libc::SIGKILL) };
 }
 
+/// Takes note of the end of a process that was killed.
+pub(crate) fn reap(process: Tid) {
+    // SAFETY: waitpid may be given no place for the status.
+    unsafe { libc::waitpid(process.0, std::ptr::null_mut(), libc::__WALL) };
+}
+
 /// Waits until one of this thread's tracees has something to tell.
 pub(crate) fn wait_for_any() -> Result<Event, TraceError> {
     loop {
-        if let Some(event) = wait()? {
+        if let Some(event) = wait(-1)? {
             return Ok(event);
         }
     }
 }
 
-fn wait() -> Result<Option<Event>, TraceError> {
+/// Waits until this one has something to tell, whatever the others do.
+pub(crate) fn wait_for(tid: Tid) -> Result<Event, TraceError> {
+    loop {
+        if let Some(event) = wait(tid.0)? {
+            return Ok(event);
+        }
+    }
+}
+
+fn wait(whom: pid_t) -> Result<Option<Event>, TraceError> {
     let mut status = 0;
     // __WNOTHREAD: sessions have a thread each, and must not take each other's events.
     // SAFETY: `status` lives for the call.
-    let pid = unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::__WNOTHREAD) };
+    let pid = unsafe { libc::waitpid(whom, &mut status, libc::__WALL | libc::__WNOTHREAD) };
     if pid == -1 {
         let error = io::Error::last_os_error();
         return match error.raw_os_error() {
@@ -128,6 +156,7 @@ fn wait() -> Result<Option<Event>, TraceError> {
     let signal = libc::WSTOPSIG(status);
     let stopped = Stopped(tid);
     Ok(Some(match status >> 16 {
+        0 if signal == libc::SIGTRAP | 0x80 => Event::Call(stopped),
         0 => Event::Signal(stopped, signal),
         libc::PTRACE_EVENT_STOP => Event::Stop(stopped, signal),
         libc::PTRACE_EVENT_CLONE => Event::Clone(stopped),
@@ -166,6 +195,9 @@ impl Stopped {
         let kind = match how {
             Resume::Continue => libc::PTRACE_CONT,
             Resume::Step => libc::PTRACE_SINGLESTEP,
+            Resume::Call => libc::PTRACE_SYSCALL,
+            Resume::Emulate => PTRACE_SYSEMU,
+            Resume::EmulateStep => PTRACE_SYSEMU_SINGLESTEP,
         };
         request(kind, self.0, 0, signal as usize as *mut c_void, "cannot resume")?;
         Ok(Running(self.0))
@@ -231,11 +263,78 @@ impl Stopped {
         request(libc::PTRACE_POKEUSER, self.0, offset, word, "cannot write debug registers").map(drop)
     }
 
-    /// What is known of the signal it stopped for.
-    pub(crate) fn signal_details(&self) -> Result<SignalDetails, TraceError> {
+    /// Which system call it is at the beginning or at the end of.
+    pub(crate) fn call(&self) -> Result<Call, TraceError> {
+        // SAFETY: all zeroes is a valid value of plain numbers.
+        let mut info: libc::ptrace_syscall_info = unsafe { std::mem::zeroed() };
+        let (size, target) = (size_of_val(&info), (&raw mut info).cast());
+        request(libc::PTRACE_GET_SYSCALL_INFO, self.0, size, target, "cannot ask for the system call")?;
+        // SAFETY: `op` says which part of the union the kernel filled.
+        Ok(match info.op {
+            libc::PTRACE_SYSCALL_INFO_ENTRY => {
+                let entry = unsafe { info.u.entry };
+                Call::Entry { number: entry.nr, arguments: entry.args, pc: info.instruction_pointer }
+            }
+            libc::PTRACE_SYSCALL_INFO_EXIT => Call::Exit { result: unsafe { info.u.exit }.sval },
+            _ => Call::None,
+        })
+    }
+
+    /// The process that a [`Event::Clone`] is about.
+    pub(super) fn made(&self) -> Result<Tid, TraceError> {
+        let mut message: libc::c_ulong = 0;
+        let target = (&raw mut message).cast();
+        request(libc::PTRACE_GETEVENTMSG, self.0, 0, target, "cannot ask for an event")?;
+        Ok(Tid(message as pid_t))
+    }
+
+    /// The signal it stopped for, to be given back by [`Self::set_signal`].
+    pub(crate) fn signal(&self) -> Result<SignalInfo, TraceError> {
         // SAFETY: all zeroes is a valid siginfo.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         request(libc::PTRACE_GETSIGINFO, self.0, 0, (&raw mut info).cast(), "cannot ask for the signal")?;
+        Ok(SignalInfo(info))
+    }
+
+    /// Makes it so that the signal it gets when it is resumed comes with this.
+    pub(crate) fn set_signal(&self, info: &SignalInfo) -> Result<(), TraceError> {
+        let source = (&raw const info.0).cast_mut().cast();
+        request(libc::PTRACE_SETSIGINFO, self.0, 0, source, "cannot set the signal").map(drop)
+    }
+
+    /// What is known of the signal it stopped for.
+    pub(crate) fn signal_details(&self) -> Result<SignalDetails, TraceError> {
+        Ok(self.signal()?.details())
+    }
+}
+
+/// A system call, as it is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// `pc` is behind the instruction.
+    Entry {
+        number: u64,
+        arguments: [u64; 6],
+        pc: u64,
+    },
+    Exit {
+        result: i64,
+    },
+    None,
+}
+
+/// All that the system knows of a signal.
+#[derive(Clone, Copy)]
+pub(crate) struct SignalInfo(libc::siginfo_t);
+
+impl SignalInfo {
+    pub(crate) fn number(&self) -> c_int {
+        self.0.si_signo
+    }
+
+    /// What of it can be told.
+    pub(crate) fn details(&self) -> SignalDetails {
+        let info = &self.0;
         let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
         // A positive code comes from the kernel; then these signals carry an address.
         let carries_address = info.si_code > 0 && info.si_code != libc::SI_KERNEL;
@@ -245,13 +344,13 @@ impl Stopped {
         // SAFETY: as above; only looked at for signals that a process sent.
         let (sender, value) = unsafe { (info.si_pid(), info.si_value().sival_ptr as u64) };
         let sent = info.si_code <= 0;
-        Ok(SignalDetails {
+        SignalDetails {
             signal: info.si_signo,
             code: info.si_code,
             address,
             sender: sent.then_some(sender),
             value: (info.si_code == libc::SI_QUEUE).then_some(value),
-        })
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Breakpoints, tracepoints, watchpoints, exceptions.
 
 use hindcast_core::debug::{
-    Access, Binding, CodeBreakpoint, ExceptionBreakpoint, FrameRef, OutputStream, Place, StopReason, Trigger,
-    Watched, Watchpoint,
+    Access, Binding, Breakpoint, CodeBreakpoint, ExceptionBreakpoint, FrameRef, Granularity, OutputStream,
+    Place, Stop, StopReason, Trigger, Watched, Watchpoint,
 };
 use hindcast_fixtures::Fixture;
 
@@ -120,6 +120,73 @@ fn a_watchpoint_tells_every_write_with_old_and_new_value() {
         ]
     );
     assert_eq!(debuggee.stop.exit_code, Some(0));
+}
+
+fn watch(debuggee: &mut Debuggee, text: &str) -> Breakpoint {
+    let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+    let watched = Watched::Expression { text: text.into(), frame };
+    let watch = Watchpoint { watched, access: Access::Write, condition: None, enabled: true };
+    debuggee.backend().add_breakpoint(Trigger::Watch(watch)).expect("it can be watched")
+}
+
+#[test]
+fn a_watchpoint_on_a_local_ends_with_its_function() {
+    for granularity in [None, Some(Granularity::Instruction)] {
+        let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
+        debuggee.run_to("square_return");
+        let set = watch(&mut debuggee, "result");
+        match granularity {
+            None => drop(debuggee.go()),
+            Some(granularity) => {
+                while debuggee.stop.reason != StopReason::Watchpoint {
+                    debuggee.step(granularity);
+                }
+            }
+        }
+        let Stop { reason, detail, breakpoints, .. } = debuggee.stop.clone();
+        assert_eq!((reason, breakpoints), (StopReason::Watchpoint, vec![set.id]));
+        assert!(detail.as_deref().is_some_and(|detail| detail.starts_with("`result` is gone")), "{detail:?}");
+        assert_eq!(debuggee.function(), "main");
+        assert_eq!(debuggee.backend().breakpoints(), []);
+        debuggee.expect_exit(0);
+    }
+}
+
+#[test]
+fn a_watchpoint_in_a_recursion_ends_with_its_own_call() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
+    debuggee.run_to("factorial_recursion");
+    watch(&mut debuggee, "n");
+    assert_eq!(debuggee.go().reason, StopReason::Watchpoint);
+    assert_eq!(debuggee.function(), "main", "the inner calls of the function returned to the same place");
+}
+
+#[test]
+fn what_debug_registers_cannot_hold_is_watched_by_steps() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
+    for _ in 0..4 {
+        watch(&mut debuggee, "argv");
+    }
+    let fifth = watch(&mut debuggee, "total");
+    let Binding::Bound { note: Some(note), .. } = fifth.binding else { panic!("{fifth:?}") };
+    assert!(note.contains("single steps"), "{note}");
+    let breakpoint = debuggee.break_at("square_return");
+    let (mut changes, mut hits) = (Vec::new(), 0);
+    while debuggee.go().reason != StopReason::Exit && changes.len() < 4 {
+        if debuggee.stop.breakpoints == [breakpoint.id] {
+            hits += 1;
+        } else {
+            changes.push(debuggee.stop.detail.clone().unwrap());
+        }
+    }
+    let expected = [
+        "total: 0 (0x0) → 1 (0x1)",
+        "total: 1 (0x1) → 3 (0x3)",
+        "total: 3 (0x3) → 6 (0x6)",
+        "total: 6 (0x6) → 10 (0xa)",
+    ];
+    assert_eq!(changes, expected);
+    assert_eq!(hits, 5, "breakpoints are hit as well");
 }
 
 fn exception(debuggee: &mut Debuggee, exception_type: &str) {

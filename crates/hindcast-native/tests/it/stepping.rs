@@ -61,8 +61,34 @@ fn c_at_every_optimisation_level_is_stepped_as_gdb_does() {
 }
 
 #[test]
-fn cpp_is_stepped_as_gdb_does() {
-    same_as_gdb(&Fixture::cpp("throws"));
+fn cpp_is_stepped_as_gdb_does_and_into_handlers() {
+    for fixture in [Fixture::cpp("throws"), Fixture::cpp("throws").flags(["-static"])] {
+        let built = fixture.build();
+        let ours = our_steps(&fixture, Granularity::Over);
+        // gdb runs over handlers where it has no symbols of libgcc; all else is as it has it.
+        let mut rest = ours.iter();
+        let mut judged = gdb::steps(&built.path, "main", "next");
+        judged.retain(|place| place.starts_with(&built.source_text()));
+        assert!(
+            judged.iter().all(|place| rest.any(|ours| ours == place)),
+            "{ours:?} has not all of {judged:?}"
+        );
+        for mark in ["call_fail", "caught", "caught_number"] {
+            let place = format!("{} {}", built.source_text(), built.line(mark));
+            assert!(ours.contains(&place), "{ours:?} does not visit `{mark}`");
+        }
+    }
+}
+
+#[test]
+fn a_step_out_of_a_function_that_throws_ends_where_it_is_caught() {
+    let mut debuggee = Debuggee::launch(&Fixture::cpp("throws"), &[]);
+    debuggee.run_to("throw_problem");
+    assert_eq!(debuggee.step(Granularity::Out).reason, StopReason::Step);
+    assert_eq!(debuggee.function(), "main");
+    debuggee.step(Granularity::Over);
+    assert_eq!(debuggee.line(), Some(debuggee.built.line("caught")));
+    debuggee.expect_exit(0);
 }
 
 #[test]

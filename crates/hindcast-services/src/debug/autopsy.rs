@@ -83,7 +83,7 @@ pub struct AutopsyFrame {
     /// The arguments, as in `n=4, name="x"`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub arguments: String,
-    /// Locals, for the innermost frames of one's own code.
+    /// Locals that are no arguments, for the innermost frames of one's own code.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub locals: Vec<LocalView>,
 }
@@ -114,13 +114,23 @@ impl fmt::Display for Autopsy {
         }
         if !self.registers.is_empty() {
             f.write_str("\nRegisters:")?;
-            for register in &self.registers {
-                write!(f, " {}={}", register.name, register.value.as_deref().unwrap_or("?"))?;
+            for register in self.registers.iter().filter(|register| !is_segment(&register.name)) {
+                let value = register.value.as_deref().unwrap_or("?");
+                // Leading zeros tell nothing.
+                match value.strip_prefix("0x").map(|digits| digits.trim_start_matches('0')) {
+                    Some(digits) => write!(f, " {}=0x{digits:0>1}", register.name)?,
+                    None => write!(f, " {}={value}", register.name)?,
+                }
             }
         }
         self.notes.iter().try_for_each(|note| write!(f, "\nnote: {note}"))?;
         self.next.iter().try_for_each(|next| write!(f, "\nnext: {next}"))
     }
+}
+
+/// Registers that tell nothing about a crash.
+fn is_segment(register: &str) -> bool {
+    register.ends_with("_base") || matches!(register, "cs" | "ds" | "es" | "fs" | "gs" | "ss")
 }
 
 impl Session {
@@ -167,7 +177,7 @@ fn examine(
         .and_then(|signal| explain_access(backend, signal, here, &registers, &disassembly, &stack.frames));
     let mut with_locals = 0;
     let mut frames = Vec::new();
-    for frame in stack.frames.iter().take(max_frames as usize) {
+    for frame in viewport::up_to_main(stack.frames).iter().take(max_frames as usize) {
         let own = frame.location.file.as_deref().is_some_and(viewport::is_own_code);
         let locals = own && with_locals < FRAMES_WITH_LOCALS;
         with_locals += usize::from(locals);
@@ -279,11 +289,13 @@ fn examine_frame(
         let page = backend.variables(&query).map(|page| page.variables).unwrap_or_default();
         page.into_iter().map(|variable| viewport::masked(variable, mask)).collect::<Vec<_>>()
     };
-    let arguments: Vec<_> = variables(VariableScope::Arguments, 8)
-        .into_iter()
-        .map(|argument| format!("{}={}", argument.name, argument.value))
-        .collect();
-    let locals = if with_locals { variables(VariableScope::Local, LOCALS_OF_A_FRAME) } else { Vec::new() };
+    let arguments = variables(VariableScope::Arguments, 8);
+    let mut locals =
+        if with_locals { variables(VariableScope::Local, LOCALS_OF_A_FRAME) } else { Vec::new() };
+    // Said already, unless another of the name hides it.
+    locals.retain(|local| !arguments.contains(local));
+    let arguments: Vec<_> =
+        arguments.into_iter().map(|argument| format!("{}={}", argument.name, argument.value)).collect();
     let text = source::line_of(backend, &frame.location, mask);
     AutopsyFrame {
         index: frame.index,

@@ -22,7 +22,7 @@ const FRAMES: usize = 5;
 /// How far out the caller's own code is looked for when the program died in a library.
 const FRAMES_TO_OWN_CODE: u32 = 30;
 const LOCALS: u32 = 20;
-const LINES_AROUND: u32 = 3;
+const LINES_AROUND: u32 = 2;
 /// Of frames that are no longer on the stack, too: functions are left and entered again.
 const REMEMBERED_FRAMES: usize = 32;
 

@@ -11,6 +11,9 @@ use gimli::{
 
 use super::{DieRef, Sections, Slice, index::UnitIndex, lines::LineTable, root::UnitRoot};
 
+/// Tables of abbreviations that are kept: as many as the units that a question is usually about.
+const MOST_ABBREVIATIONS: usize = 128;
+
 /// Units of a file, and what was found out about them.
 pub(crate) struct DebugFile {
     sections: Arc<Sections>,
@@ -87,10 +90,12 @@ impl DebugFile {
             let mut headers = dwarf.units();
             while let Ok(Some(header)) = headers.next() {
                 units.push(UnitEntry::new(&header));
+                self.sections.passed_start(header.length_including_self());
             }
             let mut headers = dwarf.type_units();
             while let Ok(Some(header)) = headers.next() {
                 units.push(UnitEntry::new(&header));
+                self.sections.passed_start(header.length_including_self());
             }
             units
         })
@@ -140,7 +145,12 @@ impl DebugFile {
             return Some(Arc::clone(known));
         }
         let parsed = Arc::new(header.abbreviations(&dwarf.debug_abbrev).ok()?);
-        lock().insert(offset, Arc::clone(&parsed));
+        let mut known = lock();
+        // Those of all units together are several times as large as their section.
+        if known.len() >= MOST_ABBREVIATIONS {
+            known.clear();
+        }
+        known.insert(offset, Arc::clone(&parsed));
         Some(parsed)
     }
 

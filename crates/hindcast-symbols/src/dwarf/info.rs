@@ -104,6 +104,18 @@ impl DebugInfo {
         Some(view)
     }
 
+    /// Says that all of a unit was read, on the way through many: see [`ElfFile::passed`].
+    pub(crate) fn passed(&self, view: &View<'_>) {
+        if let Some(file) = self.file(view.file) {
+            file.sections().passed(view.unit.header.length_including_self());
+        }
+    }
+
+    /// As [`Self::passed`], where only the root of a unit and the header of its lines were read.
+    pub(crate) fn passed_root(&self, view: &View<'_>) {
+        self.own.sections().passed_start(2 * view.unit.header.length_including_self());
+    }
+
     /// The unit that an entry is in.
     pub(crate) fn view_of(&self, die: DieRef) -> Option<View<'_>> {
         let index = self.file(die.file)?.unit_of(&self.own, die)?;
@@ -207,6 +219,7 @@ impl DebugInfo {
         let Some(view) = self.view(0, unit) else { return };
         let Ok(root) = view.unit.entry(view.unit.header.root_offset()) else { return };
         map.extend(view.ranges(&root).into_iter().map(|range| (range, unit as u32)));
+        self.passed_root(&view);
     }
 
     /// The split file that completes a skeleton unit.

@@ -5,16 +5,16 @@ use std::sync::{Arc, OnceLock};
 use gimli::{Dwarf, DwarfPackage, LittleEndian, SectionId};
 
 use super::Slice;
-use crate::elf::ElfFile;
+use crate::elf::{ElfFile, SectionData};
 
 const SECTIONS: usize = 32;
 
-/// The debug sections of one file. Each is read when first needed and kept.
+/// The debug sections of one file. Each is found, and unpacked, when first needed.
 pub(crate) struct Sections {
     elf: Arc<ElfFile>,
     /// Whether sections are named `.dwo`.
     split: bool,
-    loaded: [OnceLock<Vec<u8>>; SECTIONS],
+    loaded: [OnceLock<Option<SectionData>>; SECTIONS],
 }
 
 impl Sections {
@@ -24,10 +24,23 @@ impl Sections {
 
     pub(crate) fn bytes(&self, id: SectionId) -> &[u8] {
         let Some(slot) = self.loaded.get(id as usize) else { return &[] };
-        slot.get_or_init(|| {
+        let section = slot.get_or_init(|| {
             let name = if self.split { id.dwo_name() } else { Some(id.name()) };
-            name.and_then(|name| self.elf.section_bytes(name)).unwrap_or_default()
-        })
+            self.elf.section_data(name?)
+        });
+        section.as_deref().unwrap_or_default()
+    }
+
+    /// As [`ElfFile::passed`].
+    pub(crate) fn passed(&self, length: usize) {
+        self.elf.passed(length);
+    }
+
+    /// As [`Self::passed`], of something of which only the start was read.
+    pub(crate) fn passed_start(&self, length: usize) {
+        // The system maps a few pages around each that is looked at.
+        const AROUND: usize = 1 << 16;
+        self.elf.passed(length.min(AROUND));
     }
 
     pub(crate) fn slice(&self, id: SectionId) -> Slice<'_> {

@@ -1,10 +1,10 @@
 //! The symbols that linkers keep: names and addresses, without types.
 
-use super::{u32_at, u64_at};
+use super::{SectionData, u32_at, u64_at};
 
 /// Symbols in the order of their addresses. Names stay as bytes of the string table until asked for.
 pub(crate) struct SymbolTable {
-    names: Vec<u8>,
+    names: SectionData,
     symbols: Vec<ElfSymbol>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum SymbolType {
 }
 
 impl SymbolTable {
-    pub(super) fn parse(entries: &[u8], names: Vec<u8>) -> Self {
+    pub(super) fn parse(entries: &[u8], names: SectionData) -> Self {
         let mut symbols: Vec<_> = entries.chunks_exact(24).filter_map(ElfSymbol::parse).collect();
         symbols.retain(|symbol| names.get(symbol.name as usize).is_some_and(|&first| first != 0));
         symbols.sort_by_key(|symbol| symbol.address);

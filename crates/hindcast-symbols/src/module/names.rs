@@ -1,20 +1,36 @@
-//! Where names are: an index over all units, made when a name is first looked for.
+//! Where names are: which units have which, found out when a name is first looked for.
 
-use std::thread;
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
 
+use super::name_key::NameKey;
 use crate::dwarf::{DebugInfo, DieRef, Entry, View};
 
-/// Entries by the hash of their name. Names themselves stay in the file: candidates are looked at again.
-#[derive(Default)]
+/// Units by the names in them.
+///
+/// Entries themselves are found by reading the few units again that have the name: remembering all of
+/// them would take as much memory as the debug information.
 pub(crate) struct NameIndex {
-    by_hash: Vec<Named>,
+    /// Sorted by name, then by chapter.
+    mentions: Vec<Mention>,
+}
+
+/// That a chapter has a name, and for which kinds of entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Mention {
+    name: NameKey,
+    /// Its number, and below that a bit for each kind.
+    chapter_and_kinds: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Named {
     pub(crate) die: DieRef,
-    hash: u32,
     pub(crate) kind: NameKind,
+    name: NameKey,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,27 +45,54 @@ pub(crate) enum NameKind {
     Variable,
 }
 
+/// What is looked for together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NameClass {
+    Code,
+    Types,
+    Variables,
+}
+
+impl NameClass {
+    const BITS: u32 = 3;
+
+    fn bit(self) -> u32 {
+        1 << self as u32
+    }
+}
+
+impl NameKind {
+    fn class(self) -> NameClass {
+        match self {
+            Self::Function | Self::Inlined => NameClass::Code,
+            Self::Type => NameClass::Types,
+            Self::Variable => NameClass::Variables,
+        }
+    }
+}
+
 impl NameIndex {
     /// Reads every entry of every unit once, on as many threads as help.
     pub(crate) fn new(debug: &DebugInfo) -> Self {
-        let units = debug.units();
-        let whole = units.last().map_or(0, |unit| unit.end);
         // Below this, starting a thread costs more than it saves.
         const WORTH_A_THREAD: usize = 1 << 20;
+        let whole = debug.units().last().map_or(0, |unit| unit.end);
         let threads =
             thread::available_parallelism().map_or(1, usize::from).min(whole / WORTH_A_THREAD + 1).min(8);
-        let next = std::sync::atomic::AtomicUsize::new(0);
+        let next = AtomicUsize::new(0);
+        // Which types a package has is known only when all units were looked at.
+        let units = debug.units().len();
         let work = || {
-            let mut found = Vec::new();
+            let mut mentions = Vec::new();
             loop {
-                let unit = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                if unit >= units.len() {
-                    return found;
+                let unit = next.fetch_add(1, Ordering::Relaxed);
+                if unit >= units {
+                    return mentions;
                 }
-                add_unit(debug, unit, &mut found);
+                add_mentions(debug, unit, &mut mentions);
             }
         };
-        let mut by_hash = if threads < 2 {
+        let mut mentions = if threads < 2 {
             work()
         } else {
             thread::scope(|scope| {
@@ -57,24 +100,81 @@ impl NameIndex {
                 workers.into_iter().flat_map(|worker| worker.join().unwrap_or_default()).collect()
             })
         };
-        for file in debug.package_type_files() {
-            add_file(debug, file, &mut by_hash);
+        for chapter in units..chapters(debug) {
+            add_mentions(debug, chapter, &mut mentions);
         }
-        by_hash.sort_unstable_by_key(|named: &Named| (named.hash, named.die));
-        by_hash.shrink_to_fit();
-        Self { by_hash }
+        mentions.sort_unstable();
+        mentions.shrink_to_fit();
+        Self { mentions }
     }
 
     /// What may be called `name`, which is without namespaces and generic arguments.
-    pub(crate) fn candidates(&self, name: &str) -> &[Named] {
-        let hash = hash(name.as_bytes());
-        let first = self.by_hash.partition_point(|named| named.hash < hash);
-        let last = self.by_hash.partition_point(|named| named.hash <= hash);
-        &self.by_hash[first..last]
+    pub(crate) fn candidates<'a>(
+        &'a self,
+        debug: &'a DebugInfo,
+        name: &str,
+        class: NameClass,
+    ) -> impl Iterator<Item = Named> + use<'a> {
+        let (mut chapters, mut names) = (BTreeSet::new(), HashSet::new());
+        NameKey::each_of(debug, name, |key| {
+            let first = self.mentions.partition_point(|mention| mention.name < key);
+            let mentions = self.mentions[first..].iter().take_while(|mention| mention.name == key);
+            for mention in mentions.filter(|mention| mention.chapter_and_kinds & class.bit() != 0) {
+                names.insert(key);
+                chapters.insert((mention.chapter_and_kinds >> NameClass::BITS) as usize);
+            }
+        });
+        chapters.into_iter().flat_map(move |chapter| {
+            let mut found = Vec::new();
+            add_chapter(debug, chapter, &mut found);
+            found.retain(|named| named.kind.class() == class && names.contains(&named.name));
+            found
+        })
     }
+}
 
-    pub(crate) fn all(&self) -> &[Named] {
-        &self.by_hash
+/// Everything with a name. Reads all there is.
+pub(crate) fn all_named(debug: &DebugInfo) -> impl Iterator<Item = Named> + '_ {
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        // Asked for again each time: packages come to light while units are read.
+        let mut found = Vec::new();
+        while next < chapters(debug) && found.is_empty() {
+            add_chapter(debug, next, &mut found);
+            next += 1;
+        }
+        (!found.is_empty()).then_some(found)
+    })
+    .flatten()
+}
+
+/// A module's own units are its first chapters, each with the split file that completes it; the
+/// types of its package follow.
+fn chapters(debug: &DebugInfo) -> usize {
+    debug.units().len() + debug.package_type_files().len()
+}
+
+fn add_mentions(debug: &DebugInfo, chapter: usize, mentions: &mut Vec<Mention>) {
+    let mut found = Vec::new();
+    add_chapter(debug, chapter, &mut found);
+    let Ok(number) = u32::try_from(chapter) else { return };
+    let chapter = number << NameClass::BITS;
+    found.sort_unstable_by_key(|named| named.name);
+    mentions.extend(found.chunk_by(|one, other| one.name == other.name).map(|same| Mention {
+        name: same[0].name,
+        chapter_and_kinds: same.iter().fold(chapter, |bits, named| bits | named.kind.class().bit()),
+    }));
+}
+
+fn add_chapter(debug: &DebugInfo, chapter: usize, found: &mut Vec<Named>) {
+    let units = debug.units().len();
+    match chapter.checked_sub(units) {
+        None => add_unit(debug, chapter, found),
+        Some(behind) => {
+            if let Some(file) = debug.package_type_files().nth(behind) {
+                add_file(debug, file, found);
+            }
+        }
     }
 }
 
@@ -83,6 +183,7 @@ fn add_unit(debug: &DebugInfo, unit: usize, found: &mut Vec<Named>) {
     if file == 0 {
         if let Some(view) = debug.view(0, index) {
             let _ = add_entries(&view, found);
+            debug.passed(&view);
         }
         return;
     }
@@ -113,7 +214,7 @@ fn add_entries(view: &View<'_>, found: &mut Vec<Named>) -> gimli::Result<()> {
         entry.tag = tag;
         let Some(kind) = kind(&entry) else { continue };
         if let Some(name) = name_of(view, &entry) {
-            found.push(Named { die: view.die_ref(offset), hash: hash(base_bytes(name)), kind });
+            found.push(Named { die: view.die_ref(offset), kind, name });
         }
     }
     Ok(())
@@ -190,11 +291,8 @@ pub(crate) fn is_static(entry: &Entry<'_>) -> bool {
 }
 
 /// The entry's name, or that of what it is an instance or definition of, in the same unit.
-fn name_of<'a>(view: &View<'a>, entry: &Entry<'a>) -> Option<&'a [u8]> {
-    let name = |entry: &Entry<'a>| {
-        let value = entry.attr_value(gimli::DW_AT_name)?;
-        view.dwarf.attr_string(&view.unit, value).ok().map(|name| name.slice())
-    };
+fn name_of<'a>(view: &View<'a>, entry: &Entry<'a>) -> Option<NameKey> {
+    let name = |entry: &Entry<'a>| NameKey::of(view, entry.attr_value(gimli::DW_AT_name)?);
     if let Some(name) = name(entry) {
         return Some(name);
     }
@@ -212,20 +310,4 @@ fn name_of<'a>(view: &View<'a>, entry: &Entry<'a>) -> Option<&'a [u8]> {
 
 fn origin<'a>(entry: &Entry<'a>) -> Option<crate::dwarf::Value<'a>> {
     entry.attr_value(gimli::DW_AT_specification).or_else(|| entry.attr_value(gimli::DW_AT_abstract_origin))
-}
-
-/// A name without its generic arguments: `f` of `f<int>`.
-pub(crate) fn base_name(name: &str) -> &str {
-    &name[..base_bytes(name.as_bytes()).len()]
-}
-
-fn base_bytes(name: &[u8]) -> &[u8] {
-    match memchr::memchr(b'<', name) {
-        Some(at) if at > 0 && !name.starts_with(b"operator") => &name[..at],
-        _ => name,
-    }
-}
-
-fn hash(name: &[u8]) -> u32 {
-    name.iter().fold(0x811c_9dc5, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

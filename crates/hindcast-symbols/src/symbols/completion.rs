@@ -122,6 +122,7 @@ impl LoadedModule {
                     seen.insert(path);
                 }
             }
+            debug.passed_root(&view);
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     demangle,
     dwarf::{DieRef, Entry},
     elf::SymbolType,
-    module::{FunctionDie, LoadedModule, NameKind, base_name},
+    module::{FunctionDie, LoadedModule, NameClass, NameKind, Named, all_named, base_name},
 };
 
 /// Which functions are meant.
@@ -122,13 +122,10 @@ fn from_symbol_table(module: &LoadedModule, matcher: &Matcher<'_>, limit: usize,
 }
 
 fn from_debug_information(module: &LoadedModule, matcher: &Matcher<'_>, limit: usize, found: &mut Found) {
-    if module.debug().is_none() || found.len() >= limit {
-        return;
-    }
-    let names = module.names();
-    let candidates = match matcher {
-        Matcher::Name(pattern) => names.candidates(base_name(pattern.last())),
-        Matcher::Regex(_) => names.all(),
+    let Some(debug) = module.debug().filter(|_| found.len() < limit) else { return };
+    let candidates: Box<dyn Iterator<Item = Named>> = match matcher {
+        Matcher::Name(pattern) => Box::new(module.named(base_name(pattern.last()), NameClass::Code)),
+        Matcher::Regex(_) => Box::new(all_named(debug)),
     };
     let (mut inlined, mut verdicts) = (HashMap::new(), HashMap::new());
     for named in candidates {

@@ -127,6 +127,7 @@ impl Lines {
             if !files.is_empty() {
                 self.run(at, module, &view, &files);
             }
+            debug.passed_root(&view);
         }
     }
 

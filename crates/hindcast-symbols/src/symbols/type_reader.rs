@@ -12,7 +12,7 @@ pub(super) use layout::size_of;
 use super::Symbols;
 use crate::{
     dwarf::{DieRef, Entry, View, die::flag},
-    module::{LoadedModule, NameKind, base_name, unit_language},
+    module::{LoadedModule, NameClass, base_name, unit_language},
     types::{AliasFlavour, Encoding, Language, PointerFlavour, Type, TypeKind, TypeRef, Types},
 };
 
@@ -50,8 +50,7 @@ impl Symbols {
         let others = self.loaded().iter().filter(|other| other.id != module.id);
         for candidate in std::iter::once(module).chain(others) {
             let plain = base_name(last_component(&declared.name));
-            let named = candidate.names().candidates(plain).iter();
-            let definition = named.filter(|named| named.kind == NameKind::Type).find_map(|named| {
+            let definition = candidate.named(plain, NameClass::Types).find_map(|named| {
                 let found = TypeReader { module: candidate, die: named.die }.read()?;
                 let fits = found.name == declared.name && !matches!(found.kind, TypeKind::Alias { .. });
                 fits.then_some(found)

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::{InlineFrame, Symbols, code::Scope, functions::NamePattern, type_reader::children_of};
 use crate::{
     dwarf::{DieRef, Entry, View, die::contains, die::flag},
-    module::{LoadedModule, NameKind, base_name, is_static, unit_language},
+    module::{LoadedModule, NameClass, base_name, is_static, unit_language},
     types::{Language, ModuleId, TypeRef},
 };
 
@@ -93,9 +93,9 @@ fn global_in(module: &LoadedModule, pattern: &NamePattern, here: Option<u64>) ->
     let debug = module.debug()?;
     let function = here.and_then(|here| module.function_die_at(here));
     let unit = here.and_then(|here| debug.unit_at(here));
-    let candidates = module.names().candidates(base_name(pattern.last())).iter();
+    let candidates = module.named(base_name(pattern.last()), NameClass::Variables);
     let mut best: Option<(u32, VariableInfo)> = None;
-    for named in candidates.filter(|named| named.kind == NameKind::Variable).take(MOST) {
+    for named in candidates.take(MOST) {
         let Some(view) = debug.view_of(named.die) else { continue };
         let Some(entry) = view.entry(named.die) else { continue };
         let Some(variable) = global(module, &view, &entry) else { continue };

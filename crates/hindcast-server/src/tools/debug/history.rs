@@ -5,8 +5,8 @@ use std::{fmt::Write as _, path::PathBuf};
 use async_trait::async_trait;
 use hindcast_core::{
     debug::{
-        Happening, HappeningKind, Moment, Recording, TimelineQuery, TraceFormat, TraceRequest, Watched,
-        Writer, happening_in_a_line,
+        Capability, Happening, HappeningKind, Moment, Recording, TimelineQuery, TraceFormat, TraceRequest,
+        Watched, Writer, happening_in_a_line,
     },
     identity::Scope,
 };
@@ -179,7 +179,46 @@ pub(super) struct TimelineView {
     /// Whether the program really is further on
     in_past: bool,
     /// What is recorded
-    recording: Recording,
+    recording: Recorded,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Recorded {
+    /// Whether what happens now is recorded, too
+    active: bool,
+    /// Why not, or why no longer
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// The first moment
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start: Option<Moment>,
+    /// The last moment
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end: Option<Moment>,
+    /// System calls, signals and other input
+    events: u64,
+    /// From which the past is restored
+    snapshots: u64,
+    /// What the log takes in memory
+    bytes: u64,
+    /// What this machine does not allow, and what is different for that
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    missing: Vec<Capability>,
+}
+
+impl From<Recording> for Recorded {
+    fn from(recording: Recording) -> Self {
+        Self {
+            active: recording.active,
+            reason: recording.reason,
+            start: recording.start,
+            end: recording.end,
+            events: recording.events,
+            snapshots: recording.checkpoints,
+            bytes: recording.bytes,
+            missing: recording.capabilities.into_iter().filter(|capability| !capability.works).collect(),
+        }
+    }
 }
 
 #[async_trait]
@@ -220,7 +259,7 @@ impl Tool for Timeline {
             next_cursor,
             in_past: timeline.when.as_ref().is_some_and(|when| when.in_past),
             moment: timeline.when.map(|when| when.moment),
-            recording,
+            recording: recording.into(),
         };
         Ok(Answer { text: say_timeline(&view), content: view })
     }
@@ -231,7 +270,7 @@ fn say_timeline(view: &TimelineView) -> String {
     if let (Some(start), Some(end)) = (&view.recording.start, &view.recording.end) {
         let _ = write!(said, " from moment {start} to {end}");
     }
-    let _ = write!(said, ", {} events, {} snapshots", view.recording.events, view.recording.checkpoints);
+    let _ = write!(said, ", {} events, {} snapshots", view.recording.events, view.recording.snapshots);
     match &view.moment {
         Some(moment) if view.in_past => drop(write!(said, "; in the past, at {moment}")),
         Some(_) => said.push_str("; in the present"),
@@ -242,6 +281,10 @@ fn say_timeline(view: &TimelineView) -> String {
     }
     if let Some(reason) = &view.recording.reason {
         let _ = write!(said, "\nnote: not recorded any more: {reason}");
+    }
+    for Capability { name, note, .. } in &view.recording.missing {
+        let note = note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
+        let _ = write!(said, "\nnote: this machine lacks `{name}`{note}");
     }
     if let Some(cursor) = &view.next_cursor {
         let _ = write!(said, "\n… {} in all, more: cursor {cursor}", view.total);

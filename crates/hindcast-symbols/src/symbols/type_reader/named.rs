@@ -2,7 +2,7 @@
 
 use crate::{
     dwarf::DieRef,
-    module::{LoadedModule, NameKind, base_name},
+    module::{LoadedModule, NameClass, base_name},
     symbols::{Symbols, functions::NamePattern},
     types::TypeRef,
 };
@@ -35,8 +35,7 @@ impl Symbols {
 }
 
 fn in_module(module: &LoadedModule, pattern: &NamePattern, name: &str, exact: bool) -> Option<DieRef> {
-    let candidates = module.names().candidates(base_name(pattern.last())).iter();
-    let mut types = candidates.filter(|named| named.kind == NameKind::Type);
+    let mut types = module.named(base_name(pattern.last()), NameClass::Types);
     let found = types.find(|named| {
         let Some(debug) = module.debug() else { return false };
         let full = debug.view_of(named.die).and_then(|view| {

@@ -1,0 +1,282 @@
+//! What is different while a process is being recorded.
+
+use super::{Ended, Halt, Process, tasks::resume_living};
+use crate::{
+    record::{self, Recorder},
+    sys::{
+        self, CHECKPOINT_MARK, Event, INTERRUPT_MARK, Resume, SignalInfo, Stopped, Tid, TraceError, wait_for,
+    },
+};
+
+impl Process {
+    /// Begins to record a process that has just been started.
+    pub(crate) fn record(&mut self) -> Result<(), TraceError> {
+        let task = self.tasks.get_mut(&self.pid).ok_or(TraceError::Gone)?;
+        let leader = end_of_exec(task.take()?)?;
+        let (recorder, leader) = Recorder::start(leader, &self.overlay)?;
+        task.put(leader);
+        self.recorder = Some(Box::new(recorder));
+        Ok(())
+    }
+
+    pub(crate) fn recorder(&self) -> Option<&Recorder> {
+        self.recorder.as_deref()
+    }
+
+    pub(crate) fn recorder_mut(&mut self) -> Option<&mut Recorder> {
+        self.recorder.as_deref_mut()
+    }
+
+    /// Gives the recording away, after the process has ended or when nobody wants it any more.
+    pub(crate) fn is_recording(&self) -> bool {
+        self.recorder.as_ref().is_some_and(|recorder| recorder.is_active())
+    }
+
+    pub(super) fn is_recorded(&self, tid: Tid) -> bool {
+        self.recorder.is_some() && self.tasks.contains_key(&tid)
+    }
+
+    /// How a thread is let go on.
+    pub(super) fn pace(&mut self) -> Resume {
+        self.leave_frontier();
+        if self.is_recording() { Resume::Call } else { Resume::Continue }
+    }
+
+    pub(super) fn leave_frontier(&mut self) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.timeline.leave_frontier();
+        }
+    }
+
+    pub(super) fn set_running(&self, running: bool) {
+        if let Some(recorder) = &self.recorder {
+            recorder.metronome().set_running(running && recorder.is_active());
+        }
+    }
+
+    /// Makes sure that where the process stands has a name in the recording.
+    pub(crate) fn anchor(&mut self) -> Result<(), TraceError> {
+        if self.ended.is_some() {
+            return Ok(());
+        }
+        let (Some(recorder), Some(task)) = (&mut self.recorder, self.tasks.get_mut(&self.pid)) else {
+            return Ok(());
+        };
+        let thread = recorder.anchor(task.take()?, &self.overlay)?;
+        task.put(thread);
+        Ok(())
+    }
+
+    /// A number for all that the program can see.
+    #[cfg(test)]
+    pub(crate) fn digest(&self) -> u64 {
+        crate::replay::digest(self.tasks[&self.pid].handle().unwrap(), &self.overlay).unwrap()
+    }
+
+    /// The user changed the process: what came before cannot be replayed up to here.
+    pub(crate) fn edited(&mut self) -> Result<(), TraceError> {
+        let (Some(recorder), Some(task)) = (&mut self.recorder, self.tasks.get_mut(&self.pid)) else {
+            return Ok(());
+        };
+        if recorder.is_active() {
+            recorder.edited();
+            let thread = recorder.checkpoint(task.take()?, &self.overlay, false)?;
+            task.put(thread);
+        }
+        Ok(())
+    }
+
+    /// A system call begins or ends.
+    pub(super) fn called(&mut self, stopped: Stopped) -> Result<Option<Halt>, TraceError> {
+        let tid = stopped.tid();
+        let recorder = self.recorder.as_mut().ok_or(TraceError::Gone)?;
+        let (stopped, over) = recorder.called(stopped, &self.memory, &self.overlay)?;
+        let active = recorder.is_active();
+        let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
+        task.put(stopped);
+        if over && std::mem::take(&mut task.in_call_step) {
+            return Ok(Some(Halt::Stepped(tid)));
+        }
+        if let Some(halt) = self.held_halt() {
+            return Ok(Some(halt));
+        }
+        let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
+        let how = if active || task.in_call_step { task.how } else { Resume::Continue };
+        resume_living(task, how)?;
+        Ok(None)
+    }
+
+    /// A signal that came while the process did something for us.
+    pub(super) fn held_halt(&mut self) -> Option<Halt> {
+        let held = self.recorder.as_mut()?.take_held();
+        let (first, rest) = held.split_first()?;
+        // The others wait their turn.
+        self.recorder.as_mut()?.hold(rest);
+        let task = self.tasks.get_mut(&self.pid)?;
+        let details = first.details();
+        match (details.signal, details.value) {
+            (libc::SIGSTOP, Some(INTERRUPT_MARK)) => Some(Halt::Interrupted(self.pid)),
+            (libc::SIGSTOP, Some(CHECKPOINT_MARK)) => None,
+            _ => {
+                task.info = Some(*first);
+                Some(Halt::Signal(self.pid, details))
+            }
+        }
+    }
+
+    /// Deals with signals that are the recorder's business; gives the others back.
+    pub(super) fn recorded_signal(
+        &mut self,
+        stopped: Stopped,
+        signal: i32,
+    ) -> Result<Result<Stopped, Option<Halt>>, TraceError> {
+        let tid = stopped.tid();
+        let Some(recorder) = &mut self.recorder else { return Ok(Ok(stopped)) };
+        let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
+        if signal == libc::SIGSEGV && recorder.answered(&stopped, &self.memory)? {
+            task.put(stopped);
+            if task.how == Resume::Step {
+                return Ok(Err(Some(Halt::Stepped(tid))));
+            }
+        } else if signal == libc::SIGSTOP && stopped.signal_details()?.value == Some(CHECKPOINT_MARK) {
+            let due = recorder.is_active() && recorder.metronome().is_due() && task.how == Resume::Call;
+            let stopped = if due { recorder.checkpoint(stopped, &self.overlay, true)? } else { stopped };
+            task.put(stopped);
+        } else {
+            return Ok(Ok(stopped));
+        }
+        if let Some(halt) = self.held_halt() {
+            return Ok(Err(Some(halt)));
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.timeline.leave_frontier();
+        }
+        let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
+        let how = task.how;
+        resume_living(task, how)?;
+        Ok(Err(None))
+    }
+
+    /// Delivers a signal that the program handles, and copies the process in its handler: from the
+    /// outside comes more than a log could hold.
+    pub(super) fn deliver_recorded(&mut self) -> Result<Option<Halt>, TraceError> {
+        let (Some(recorder), Some(task)) = (&mut self.recorder, self.tasks.get_mut(&self.pid)) else {
+            return Ok(None);
+        };
+        if task.signal == 0 || !recorder.is_active() {
+            return Ok(None);
+        }
+        let (signal, info) = (task.signal, task.info);
+        let thread = recorder.anchor(task.take()?, &self.overlay)?;
+        if !sys::is_caught(self.pid, signal) {
+            task.put(thread);
+            return Ok(None);
+        }
+        task.signal = 0;
+        task.info = None;
+        if let Some(info) = info.filter(|info| info.number() == signal) {
+            thread.set_signal(&info)?;
+        }
+        // Stops at the first instruction of the handler.
+        thread.resume(Resume::Step, signal)?;
+        let thread = match wait_for(self.pid)? {
+            Event::Signal(thread, libc::SIGTRAP) => thread,
+            Event::Signal(thread, _) => {
+                recorder.hold(&[thread.signal()?]);
+                thread
+            }
+            Event::Exited(_, code) => return Ok(Some(self.over(Ended::Exited(code)))),
+            Event::Killed(_, signal) => return Ok(Some(self.over(Ended::Killed(signal)))),
+            Event::Stop(thread, _) | Event::Other(thread) | Event::Call(thread) => thread,
+            _ => return Err(TraceError::Gone),
+        };
+        recorder.signalled(signal);
+        let thread = recorder.checkpoint(thread, &self.overlay, false)?;
+        task.put(thread);
+        Ok(self.held_halt())
+    }
+
+    /// One instruction of a process that is recorded; it has only one thread.
+    pub(super) fn step_recorded(&mut self, tid: Tid) -> Result<Halt, TraceError> {
+        let delivers = self.tasks.get(&tid).is_some_and(|task| task.signal != 0);
+        if delivers {
+            if let Some(halt) = self.deliver_recorded()? {
+                return Ok(halt);
+            }
+            if self.tasks.get(&tid).is_some_and(|task| task.signal == 0) {
+                return Ok(Halt::Stepped(tid));
+            }
+        }
+        if !self.is_at_system_call(tid)? {
+            let before = self.recorder.as_ref().map(|recorder| recorder.log.len());
+            let pushes = sys::pushes_flags(&self.memory, self.registers(tid)?.pc());
+            let halt = self.step_alone(tid)?;
+            if pushes && matches!(halt, Halt::Stepped(_)) {
+                sys::clean_pushed_flags(&self.memory, self.registers(tid)?.sp());
+            }
+            if let Some(recorder) = &mut self.recorder
+                && matches!(halt, Halt::Stepped(_) | Halt::Watch(..))
+                && before == Some(recorder.log.len())
+            {
+                recorder.timeline.step_frontier();
+            } else {
+                self.leave_frontier();
+            }
+            return Ok(halt);
+        }
+        self.leave_frontier();
+        let here = self.registers(tid)?.pc();
+        let lifted = self.overlay.contains(here);
+        if lifted {
+            self.overlay.lift(&self.memory, here);
+        }
+        let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
+        task.in_call_step = true;
+        let halt = resume_living(task, Resume::Call).and_then(|()| self.wait());
+        if let Some(task) = self.tasks.get_mut(&tid) {
+            task.in_call_step = false;
+        }
+        if lifted && self.ended.is_none() {
+            self.overlay.lower(&self.memory, here);
+        }
+        halt
+    }
+
+    /// The process has become another program.
+    pub(super) fn recorded_exec(&mut self, stopped: Stopped) -> Result<Stopped, TraceError> {
+        let Some(recorder) = &mut self.recorder else { return Ok(stopped) };
+        if !recorder.is_active() {
+            return Ok(stopped);
+        }
+        let stopped = end_of_exec(stopped)?;
+        recorder.executed(stopped, &self.overlay)
+    }
+
+    /// A process that the debuggee made has from it that some instructions trap, which nobody would
+    /// answer there.
+    pub(super) fn release_companion(&self, stopped: Stopped) -> Result<Stopped, TraceError> {
+        match &self.recorder {
+            Some(recorder) if self.companions.expects(stopped.tid()) => {
+                record::trap_instructions(stopped, recorder.gate(), false)
+            }
+            _ => Ok(stopped),
+        }
+    }
+}
+
+/// A program is told of while it still is in the call that began it.
+fn end_of_exec(stopped: Stopped) -> Result<Stopped, TraceError> {
+    let tid = stopped.tid();
+    stopped.resume(Resume::Call, 0)?;
+    match wait_for(tid)? {
+        Event::Call(stopped) => Ok(stopped),
+        _ => Err(TraceError::Gone),
+    }
+}
+
+/// What came up while the process did something for us.
+impl Recorder {
+    pub(super) fn hold(&mut self, signals: &[SignalInfo]) {
+        self.held_mut().extend_from_slice(signals);
+    }
+}

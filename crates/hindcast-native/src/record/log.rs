@@ -1,0 +1,133 @@
+//! The log: everything that a program was told from outside, in order.
+
+use std::{collections::VecDeque, fs::File, rc::Rc};
+
+use crate::sys::GeneralRegisters;
+
+/// One piece of input.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A system call that can be replayed.
+    Call(Call),
+    /// A system call that cannot: a checkpoint right after it is where history goes on.
+    Barrier { number: i64, arguments: [u64; 6], pc: u64, result: i64 },
+    /// A signal was delivered; history goes on at a checkpoint in its handler.
+    Signal { number: i32 },
+    /// The user changed memory or registers; history goes on at a checkpoint.
+    Edit,
+    /// The time stamp counter was read, by an instruction of so many bytes.
+    Counter { pc: u64, length: u8, value: u64, processor: Option<u32> },
+    /// The processor was asked what it can do.
+    Features { pc: u64, answer: [u32; 4] },
+}
+
+/// A system call, with what it did.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) number: i64,
+    pub(crate) arguments: [u64; 6],
+    /// Behind the instruction.
+    pub(crate) pc: u64,
+    pub(crate) result: i64,
+    pub(crate) replay: Replay,
+}
+
+/// How a call is made again.
+#[derive(Debug)]
+pub(crate) enum Replay {
+    /// Not at all: what it wrote is written.
+    Emulate(Box<[Write]>),
+    /// In the replica itself.
+    Real,
+    /// A file is mapped again.
+    Map(Option<Rc<File>>),
+}
+
+/// Bytes that the system wrote.
+#[derive(Debug)]
+pub(crate) struct Write {
+    pub(crate) address: u64,
+    pub(crate) bytes: Box<[u8]>,
+}
+
+/// Events in order. The first ones may have been forgotten, to keep to a budget.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    events: VecDeque<Event>,
+    /// How many were forgotten.
+    forgotten: u64,
+    bytes: u64,
+}
+
+impl Log {
+    pub(crate) fn push(&mut self, event: Event) {
+        self.bytes += size(&event);
+        self.events.push_back(event);
+    }
+
+    /// How many there have been; the number of the next one.
+    pub(crate) fn len(&self) -> u64 {
+        self.forgotten + self.events.len() as u64
+    }
+
+    pub(crate) fn get(&self, index: u64) -> Option<&Event> {
+        self.events.get(usize::try_from(index.checked_sub(self.forgotten)?).ok()?)
+    }
+
+    /// Those from `start` to before `end`, with their numbers.
+    pub(crate) fn range(&self, start: u64, end: u64) -> impl DoubleEndedIterator<Item = (u64, &Event)> {
+        let from = start.saturating_sub(self.forgotten).min(self.events.len() as u64) as usize;
+        let to = end.saturating_sub(self.forgotten).min(self.events.len() as u64) as usize;
+        let first = self.forgotten + from as u64;
+        self.events
+            .range(from..to.max(from))
+            .enumerate()
+            .map(move |(offset, event)| (first + offset as u64, event))
+    }
+
+    /// What it takes in memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Forgets what was before `index`.
+    pub(crate) fn forget_before(&mut self, index: u64) {
+        while self.forgotten < index
+            && let Some(event) = self.events.pop_front()
+        {
+            self.bytes -= size(&event);
+            self.forgotten += 1;
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn tamper(&mut self, index: u64, change: impl FnOnce(&mut Event)) {
+        let index = (index - self.forgotten) as usize;
+        change(&mut self.events[index]);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn drop_event(&mut self, index: u64) {
+        let index = (index - self.forgotten) as usize;
+        self.events.remove(index);
+    }
+}
+
+fn size(event: &Event) -> u64 {
+    let beside = match event {
+        Event::Call(Call { replay: Replay::Emulate(writes), .. }) => {
+            writes.iter().map(|write| (size_of::<Write>() + write.bytes.len()) as u64).sum()
+        }
+        _ => 0,
+    };
+    size_of::<Event>() as u64 + beside
+}
+
+/// The registers with which a program goes on after a call was emulated.
+pub(crate) fn after_call(mut registers: GeneralRegisters, result: i64) -> GeneralRegisters {
+    // Single steps show in the flags that a system call leaves there.
+    const SINGLE_STEP: u64 = 1 << 8;
+    registers.set("rax", result as u64);
+    registers.set("r11", registers.get("r11").unwrap_or(0) & !SINGLE_STEP);
+    registers
+}

@@ -1,0 +1,118 @@
+//! Says when a running process is due for another checkpoint.
+
+use std::{
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use crate::sys::{CHECKPOINT_MARK, ProcessInterrupt, Tid, TraceError, cpu_time};
+
+/// How often a busy process is copied.
+const BEAT: Duration = Duration::from_millis(50);
+
+/// Stops a process that computes for long without making a system call, so that it can be copied.
+/// One that waits is left alone.
+pub(crate) struct Metronome {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    phase: Mutex<Phase>,
+    changed: Condvar,
+    begun: Instant,
+    /// Since `begun`, in microseconds.
+    last: AtomicU64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Resting,
+    Running,
+    Over,
+}
+
+impl Metronome {
+    pub(crate) fn start(process: Tid) -> Result<Self, TraceError> {
+        let interrupt = ProcessInterrupt::new(process)?;
+        let shared = Arc::new(Shared {
+            phase: Mutex::new(Phase::Resting),
+            changed: Condvar::new(),
+            begun: Instant::now(),
+            last: AtomicU64::new(0),
+        });
+        let beating = shared.clone();
+        let thread = std::thread::Builder::new()
+            .name("metronome".into())
+            .spawn(move || beat(&beating, &interrupt, process))
+            .map_err(|source| TraceError::System { what: "cannot start a thread", source })?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// The process runs from now on, or stands still.
+    pub(crate) fn set_running(&self, running: bool) {
+        self.shared.set(if running { Phase::Running } else { Phase::Resting });
+    }
+
+    /// A checkpoint was made.
+    pub(crate) fn restart(&self) {
+        self.shared.last.store(self.shared.now(), Ordering::Relaxed);
+    }
+
+    /// Whether it is time for another checkpoint.
+    pub(crate) fn is_due(&self) -> bool {
+        self.shared.elapsed() >= BEAT
+    }
+}
+
+impl Drop for Metronome {
+    fn drop(&mut self) {
+        self.shared.set(Phase::Over);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn set(&self, phase: Phase) {
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = phase;
+        self.changed.notify_all();
+    }
+
+    fn now(&self) -> u64 {
+        self.begun.elapsed().as_micros() as u64
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_micros(self.now().saturating_sub(self.last.load(Ordering::Relaxed)))
+    }
+}
+
+fn beat(shared: &Shared, interrupt: &ProcessInterrupt, process: Tid) {
+    let mut used = Duration::ZERO;
+    let mut phase = shared.phase.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        phase = match *phase {
+            Phase::Over => return,
+            Phase::Resting => shared.changed.wait(phase).unwrap_or_else(PoisonError::into_inner),
+            Phase::Running => {
+                let waited = shared.changed.wait_timeout(phase, BEAT);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        if *phase != Phase::Running || shared.elapsed() < BEAT {
+            continue;
+        }
+        // Only one that computes: a call that waits would have to be made again.
+        let now = cpu_time(process).unwrap_or(used);
+        if now.saturating_sub(used) >= BEAT / 2 {
+            interrupt.send(CHECKPOINT_MARK);
+        }
+        used = now;
+    }
+}

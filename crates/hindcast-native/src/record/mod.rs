@@ -1,0 +1,80 @@
+//! Recording: what a program is told from outside is written down, and the program is copied from
+//! time to time, so that any moment of its past can be made again.
+
+mod calls;
+mod instructions;
+mod log;
+mod metronome;
+mod recorder;
+
+use hindcast_symbols::Memory as _;
+
+pub(crate) use self::{
+    instructions::apply,
+    log::{Call, Event, Log, Replay, after_call},
+    recorder::{Recorder, visible},
+};
+use crate::sys::{self, ProcessMemory, Stopped, Tid, TraceError, remote_call};
+
+/// Where a process has a system call instruction that nobody else uses.
+fn gate(process: Tid) -> Result<u64, TraceError> {
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    let missing = || TraceError::System {
+        what: "cannot find a place to make system calls from",
+        source: std::io::ErrorKind::NotFound.into(),
+    };
+    let mappings = sys::mappings(process).map_err(|_| TraceError::Gone)?;
+    let kernel = mappings.iter().find(|mapping| mapping.name == "[vdso]").ok_or_else(missing)?;
+    let memory = ProcessMemory::open(process).map_err(|_| TraceError::Gone)?;
+    let mut code = vec![0; (kernel.end - kernel.start) as usize];
+    memory.read(kernel.start, &mut code).map_err(|_| missing())?;
+    let offset = code.windows(2).position(|pair| pair == SYSCALL).ok_or_else(missing)?;
+    Ok(kernel.start + offset as u64)
+}
+
+/// Takes away from a program at its first instruction what would not be the same in a second run:
+/// system calls that are not seen, the time stamp counter, what the processor says of itself.
+fn tame(leader: Stopped, gate: u64) -> Result<Stopped, TraceError> {
+    hide_kernel_functions(&leader)?;
+    trap_instructions(leader, gate, true)
+}
+
+/// Whether instructions that are never the same twice trap; a new process has it from its parent.
+pub(crate) fn trap_instructions(thread: Stopped, gate: u64, trap: bool) -> Result<Stopped, TraceError> {
+    const ARCH_CPUID_SET: u64 = 0x1012;
+    let counter = if trap { libc::PR_TSC_SIGSEGV } else { libc::PR_TSC_ENABLE };
+    let calls = [
+        (libc::SYS_prctl, [libc::PR_SET_TSC as u64, counter as u64, 0, 0, 0, 0]),
+        // Refused where the processor cannot do that; then it is not hidden.
+        (libc::SYS_arch_prctl, [ARCH_CPUID_SET, u64::from(!trap), 0, 0, 0, 0]),
+    ];
+    let mut thread = thread;
+    for (number, arguments) in calls {
+        thread = remote_call(thread, gate, number, arguments)?.thread;
+    }
+    Ok(thread)
+}
+
+/// The program is not told of the functions that the kernel maps into it, so that it asks for the
+/// time by system calls, which are seen.
+fn hide_kernel_functions(leader: &Stopped) -> Result<(), TraceError> {
+    let memory = ProcessMemory::open(leader.tid()).map_err(|_| TraceError::Gone)?;
+    let word = |address: u64| memory.read_pointer(address).map_err(|_| TraceError::Gone);
+    let stack = leader.registers()?.sp();
+    // The number of arguments, they themselves, a zero, the environment, a zero, then pairs.
+    let mut at = stack + 8 * (word(stack)? + 2);
+    while word(at)? != 0 {
+        at += 8;
+    }
+    at += 8;
+    loop {
+        let kind = word(at)?;
+        if kind == libc::AT_NULL {
+            return Ok(());
+        }
+        if kind == libc::AT_SYSINFO_EHDR {
+            let _ = memory.write(at, &libc::AT_IGNORE.to_le_bytes());
+        }
+        at += 16;
+    }
+}

@@ -1,0 +1,222 @@
+//! The past as it is being looked at: a replica between two anchors, which moves forwards.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{
+    Advance, Functions, Pause, Position, ReplayError, Replica, Timeline,
+    landmark::run_to_state,
+    state::{Likeness, State},
+    timeline::Label,
+};
+use crate::record::Log;
+
+/// A replica, and where in the recording it is.
+pub(crate) struct Past {
+    pub(crate) replica: Replica,
+    /// The last anchor that it passed, or stands at.
+    pub(crate) anchor: Label,
+    /// How many steps ago, while that is known.
+    pub(crate) steps: Option<u32>,
+}
+
+/// What a replay works with.
+pub(crate) struct Context<'a> {
+    pub(crate) log: &'a Log,
+    pub(crate) timeline: &'a mut Timeline,
+    pub(crate) functions: Functions<'a>,
+    /// Set by who wants the replay to end.
+    pub(crate) asked: &'a AtomicBool,
+}
+
+/// How far a replica may go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// To this anchor.
+    Anchor(Label),
+    /// So many steps.
+    Steps(u32),
+    /// To what cannot be replayed.
+    Boundary,
+}
+
+/// How a bounded run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    AtBound,
+    /// `visit` wanted it.
+    Stopped(Pause),
+}
+
+/// Says whether to stop for what a replica met on its way.
+pub(crate) type Visit<'a> = &'a mut dyn FnMut(&mut Replica, &Pause) -> Result<bool, ReplayError>;
+
+impl Context<'_> {
+    /// Ends the replay if somebody asked for that.
+    pub(crate) fn check(&self) -> Result<(), ReplayError> {
+        if self.asked.load(Ordering::Relaxed) { Err(ReplayError::Interrupted) } else { Ok(()) }
+    }
+
+    /// A replica at an anchor.
+    pub(crate) fn replica_at(&mut self, label: &Label) -> Result<Replica, ReplayError> {
+        self.check()?;
+        let anchor = self.timeline.get_mut(label).ok_or_else(|| gone(label))?;
+        Ok(Replica::new(anchor.frozen.fork()?, anchor.event)?)
+    }
+
+    /// How far one can go from `label` without leaving the stretch to the next anchor.
+    pub(crate) fn bound_after(&self, label: &Label) -> Bound {
+        match self.timeline.after(label) {
+            Some(next) if self.timeline.follows_barrier(next, self.log) => Bound::Boundary,
+            Some(next) => Bound::Anchor(next.clone()),
+            None => Bound::Boundary,
+        }
+    }
+
+    /// Lets a replica run to a bound.
+    pub(crate) fn run(
+        &mut self,
+        replica: &mut Replica,
+        bound: &Bound,
+        visit: Visit<'_>,
+    ) -> Result<Arrival, ReplayError> {
+        match bound {
+            Bound::Steps(count) => self.walk(replica, *count, visit),
+            Bound::Boundary => self.run_to_event(replica, u64::MAX, visit),
+            Bound::Anchor(label) => {
+                let anchor = self.timeline.get(label).ok_or_else(|| gone(label))?;
+                let (event, aligned) = (anchor.event, anchor.aligned);
+                let state = if aligned { None } else { Some(self.state_of(label)?) };
+                let arrival = self.run_to_event(replica, event, visit)?;
+                match state {
+                    Some(state) if arrival == Arrival::AtBound => self.run_to_state(replica, &state, visit),
+                    _ => Ok(arrival),
+                }
+            }
+        }
+    }
+
+    /// Until so many events have happened, or something cannot be replayed.
+    fn run_to_event(
+        &self,
+        replica: &mut Replica,
+        event: u64,
+        visit: Visit<'_>,
+    ) -> Result<Arrival, ReplayError> {
+        while replica.event() < event {
+            self.check()?;
+            match replica.advance(self.log, Advance::Run, event)? {
+                Pause::Event | Pause::Stepped | Pause::Alarm => {}
+                Pause::Boundary if event == u64::MAX => return Ok(Arrival::AtBound),
+                Pause::Boundary => {
+                    return Err(ReplayError::Diverged("the recording ends too early".into()));
+                }
+                Pause::Interrupted => return Err(ReplayError::Interrupted),
+                pause @ (Pause::Breakpoint(_) | Pause::Watch(_)) => {
+                    if visit(replica, &pause)? {
+                        return Ok(Arrival::Stopped(pause));
+                    }
+                }
+            }
+        }
+        Ok(Arrival::AtBound)
+    }
+
+    pub(super) fn run_to_state(
+        &self,
+        replica: &mut Replica,
+        state: &State,
+        visit: Visit<'_>,
+    ) -> Result<Arrival, ReplayError> {
+        match run_to_state(replica, self.log, self.functions, state, None, visit)? {
+            Pause::Event => Ok(Arrival::AtBound),
+            Pause::Interrupted => Err(ReplayError::Interrupted),
+            pause => Ok(Arrival::Stopped(pause)),
+        }
+    }
+
+    /// So many steps. What stops it at the last of them is not told: that is the bound itself.
+    fn walk(&self, replica: &mut Replica, count: u32, visit: Visit<'_>) -> Result<Arrival, ReplayError> {
+        for step in 1..=count {
+            self.check()?;
+            let mut pause = replica.advance(self.log, Advance::Step, u64::MAX)?;
+            if pause == Pause::Boundary {
+                return Err(ReplayError::Diverged("a moment lies behind what can be replayed".into()));
+            }
+            let pc = replica.pc()?;
+            if pause == Pause::Stepped && replica.overlay.contains(pc) {
+                pause = Pause::Breakpoint(pc);
+            }
+            let at_end = step == count && !matches!(pause, Pause::Watch(_));
+            if matches!(pause, Pause::Breakpoint(_) | Pause::Watch(_)) && !at_end && visit(replica, &pause)? {
+                return Ok(Arrival::Stopped(pause));
+            }
+        }
+        Ok(Arrival::AtBound)
+    }
+
+    /// Makes sure that where a replica stands has a name.
+    pub(crate) fn name(&mut self, past: &mut Past) -> Result<Position, ReplayError> {
+        if let Some(steps) = past.steps {
+            self.told(&past.anchor, steps);
+            return Ok(Position { anchor: past.anchor.clone(), steps });
+        }
+        let copy = past.replica.fork()?;
+        let walked = self.timeline.get(&past.anchor).map_or(0, |anchor| anchor.walked);
+        let steps = match walked {
+            0 => None,
+            walked => self.steps_to(&past.anchor, &State::of(&copy)?, walked)?,
+        };
+        match steps {
+            Some(steps) => past.steps = Some(steps),
+            None => {
+                let event = past.replica.event();
+                past.anchor = self.timeline.insert_after(&past.anchor, copy, event, false);
+                past.steps = Some(0);
+            }
+        }
+        self.name(past)
+    }
+
+    /// Somebody knows of this moment: its anchor must stay.
+    pub(crate) fn told(&mut self, label: &Label, steps: u32) {
+        if let Some(anchor) = self.timeline.get_mut(label) {
+            anchor.pinned = true;
+            anchor.walked = anchor.walked.max(steps);
+        }
+    }
+
+    /// How many steps from an anchor a state is, if not more than `most`.
+    fn steps_to(&mut self, label: &Label, state: &State, most: u32) -> Result<Option<u32>, ReplayError> {
+        let mut replica = self.replica_at(label)?;
+        for steps in 0..=most {
+            if state.has_registers(&replica.registers()?) && state.compare(&replica)? == Likeness::Same {
+                return Ok(Some(steps));
+            }
+            if replica.advance(self.log, Advance::Step, u64::MAX)? == Pause::Boundary {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// After a step of a replica: whether it stands at the next anchor now.
+    pub(crate) fn passed(&mut self, past: &mut Past) -> Result<(), ReplayError> {
+        let Some(next) = self.timeline.after(&past.anchor).cloned() else { return Ok(()) };
+        let Some(anchor) = self.timeline.get(&next) else { return Ok(()) };
+        if anchor.event != past.replica.event()
+            || self.timeline.follows_barrier(&next, self.log)
+            || anchor.frozen.registers()?.pc() != past.replica.pc()?
+        {
+            return Ok(());
+        }
+        if State::of(&anchor.frozen)?.compare(&past.replica)? == Likeness::Same {
+            past.anchor = next;
+            past.steps = Some(0);
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn gone(label: &Label) -> ReplayError {
+    ReplayError::Diverged(format!("the checkpoint of {label:?} is no longer kept"))
+}

@@ -1,0 +1,454 @@
+//! An address in a replica at which passes are counted, and states are recognised.
+
+use std::{ops::Range, time::Duration};
+
+use super::{
+    ReplayError, Replica,
+    history::Visit,
+    replica::{Advance, Pause},
+    state::{Likeness, State},
+    trampoline::{self, PAGE, Pattern, Site, Trampoline},
+};
+use crate::{
+    record::Log,
+    sys::{self, TraceError},
+};
+
+/// The code of the function around an address, where that is known.
+pub(crate) type Functions<'a> = &'a dyn Fn(u64) -> Option<Range<u64>>;
+
+/// A landmark in place. It must be taken out again before anybody looks.
+pub(super) enum Landmark {
+    Jump {
+        site: Site,
+        page: u64,
+        original: Vec<u8>,
+        trampoline: Trampoline,
+        passes: u64,
+    },
+    /// Where there is no room for a jump.
+    Break {
+        address: u64,
+        passes: u64,
+    },
+}
+
+/// More words than this do not fit beside the code.
+const MOST_WORDS: usize = 32;
+/// A landmark that has to stop at each pass is given up after so many.
+const MOST_STOPS: u64 = 200_000;
+/// From a pass of an address to the state after it.
+const MOST_STEPS: u32 = 50_000;
+const LARGEST_FUNCTION: u64 = 1 << 20;
+
+impl Landmark {
+    /// Counts passes at `address`, and stops at pass number `passes` or where the pattern is met.
+    pub(super) fn place(
+        replica: &mut Replica,
+        functions: Functions<'_>,
+        address: u64,
+        passes: u64,
+        pattern: Option<&Pattern>,
+    ) -> Result<Self, ReplayError> {
+        if let Some(jump) = Self::jump(replica, functions, address, passes, pattern)? {
+            return Ok(jump);
+        }
+        replica
+            .overlay
+            .insert(&replica.memory, address)
+            .map_err(|error| ReplayError::Diverged(format!("no code at a landmark: {error}")))?;
+        Ok(Self::Break { address, passes: 0 })
+    }
+
+    fn jump(
+        replica: &mut Replica,
+        functions: Functions<'_>,
+        address: u64,
+        passes: u64,
+        pattern: Option<&Pattern>,
+    ) -> Result<Option<Self>, ReplayError> {
+        let Some(function) = functions(address).filter(|range| range.end - range.start < LARGEST_FUNCTION)
+        else {
+            return Ok(None);
+        };
+        let mut code = vec![0; (function.end - function.start) as usize];
+        let count = replica.memory.read_some(function.start, &mut code);
+        replica.overlay.clean(function.start, &mut code[..count]);
+        let Some(site) = trampoline::site(address, &code[..count], function.start) else { return Ok(None) };
+        let covered = address + 1..address + site.length as u64;
+        // It may not go on in the middle of the jump either.
+        if replica.overlay.any_in(address..covered.end) || covered.contains(&replica.pc()?) {
+            return Ok(None);
+        }
+        let Some(page) = free_page(replica, address)? else { return Ok(None) };
+        let Some(built) = trampoline::build(&site, page, passes, pattern) else { return Ok(None) };
+        let protection = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) as u64;
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
+        let mapped = replica.frozen.call(libc::SYS_mmap, [page, PAGE, protection, flags, u64::MAX, 0])?;
+        if mapped != page as i64 {
+            return Ok(None);
+        }
+        let lost = |_| ReplayError::Trace(TraceError::Gone);
+        replica.memory.write(page, &built.bytes).map_err(lost)?;
+        let mut original = vec![0; site.length];
+        replica.memory.read_some(address, &mut original);
+        replica.memory.write(address, &trampoline::jump(&site, page)).map_err(lost)?;
+        replica.traps.push(built.stop);
+        Ok(Some(Self::Jump { site, page, original, trampoline: built, passes }))
+    }
+
+    /// Whether a breakpoint instruction at `address` is that of this landmark.
+    pub(super) fn stops_at(&self, address: u64) -> bool {
+        match self {
+            Self::Jump { trampoline, .. } => trampoline.stop == address,
+            Self::Break { address: site, .. } => *site == address,
+        }
+    }
+
+    /// A replica stopped here: it stands at the site again, as if there were nothing.
+    pub(super) fn arrive(&mut self, replica: &Replica) -> Result<(), TraceError> {
+        match self {
+            Self::Jump { site, .. } => {
+                let mut registers = replica.registers()?;
+                registers.set("rip", site.address);
+                replica.frozen.set_registers(&registers)
+            }
+            Self::Break { passes, .. } => {
+                *passes += 1;
+                if *passes > MOST_STOPS { Err(TraceError::Gone) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Goes on behind the site.
+    pub(super) fn leave(&self, replica: &Replica) -> Result<(), TraceError> {
+        if let Self::Jump { trampoline, .. } = self {
+            let mut registers = replica.registers()?;
+            registers.set("rip", trampoline.resume);
+            replica.frozen.set_registers(&registers)?;
+        }
+        Ok(())
+    }
+
+    /// How often the site was passed, or is about to be.
+    pub(super) fn passes(&self, replica: &Replica) -> u64 {
+        match self {
+            Self::Jump { trampoline, passes, .. } => {
+                let mut left = [0; 8];
+                replica.memory.read_some(trampoline.counter, &mut left);
+                passes.wrapping_sub(u64::from_le_bytes(left))
+            }
+            Self::Break { passes, .. } => *passes,
+        }
+    }
+
+    /// Takes it out.
+    pub(super) fn remove(self, replica: &mut Replica) -> Result<(), ReplayError> {
+        match self {
+            Self::Jump { site, page, original, trampoline, .. } => {
+                replica.traps.retain(|&trap| trap != trampoline.stop);
+                replica
+                    .memory
+                    .write(site.address, &original)
+                    .map_err(|_| ReplayError::Trace(TraceError::Gone))?;
+                replica.frozen.call(libc::SYS_munmap, [page, PAGE, 0, 0, 0, 0])?;
+            }
+            Self::Break { address, .. } => replica.overlay.remove(&replica.memory, address),
+        }
+        Ok(())
+    }
+
+    /// A replica that was stopped anywhere is taken out of our code, by single steps.
+    pub(super) fn step_out(&self, replica: &mut Replica, log: &Log) -> Result<(), ReplayError> {
+        let Self::Jump { page, trampoline, .. } = self else { return Ok(()) };
+        for _ in 0..256 {
+            let pc = replica.pc()?;
+            if !trampoline::covers(*page).contains(&pc) {
+                return Ok(());
+            }
+            if pc == trampoline.stop {
+                self.leave(replica)?;
+                continue;
+            }
+            replica.advance(log, Advance::Step, u64::MAX)?;
+        }
+        Err(ReplayError::Diverged("a replica did not come out of a landmark".into()))
+    }
+}
+
+/// Where a page is free near `address`.
+fn free_page(replica: &Replica, address: u64) -> Result<Option<u64>, ReplayError> {
+    let mappings = sys::mappings(replica.frozen.tid()).map_err(|_| TraceError::Gone)?;
+    // Some room to the neighbours: a heap or a stack may grow.
+    const ROOM: u64 = 16 * PAGE;
+    let below = mappings.windows(2).rev().find_map(|pair| {
+        let free = pair[1].start.checked_sub(pair[0].end)?;
+        let page = pair[1].start - ROOM;
+        (free > 2 * ROOM && pair[1].start <= address && trampoline::reaches(address, page)).then_some(page)
+    });
+    let above = || {
+        mappings.windows(2).find_map(|pair| {
+            let free = pair[1].start.checked_sub(pair[0].end)?;
+            let page = pair[0].end + ROOM;
+            (free > 2 * ROOM && pair[0].end > address && trampoline::reaches(address, page)).then_some(page)
+        })
+    };
+    let lowest = || {
+        let page = mappings.first()?.start.checked_sub(ROOM)?;
+        (page > 0x10000 && trampoline::reaches(address, page)).then_some(page)
+    };
+    Ok(below.or_else(above).or_else(lowest))
+}
+
+/// Lets a replica run, in a stretch without input, until it is in this state. What else stops it on
+/// the way goes to `visit`, which says whether to end there.
+pub(super) fn run_to_state(
+    replica: &mut Replica,
+    log: &Log,
+    functions: Functions<'_>,
+    state: &State,
+    passes: Option<&mut u64>,
+    visit: Visit<'_>,
+) -> Result<Pause, ReplayError> {
+    let mut counted = 0;
+    let pause = match state.lead() {
+        None => search(replica, log, functions, state, None, &mut counted, visit)?,
+        Some(lead) => {
+            // Which pass it is, is found out by another replica: this one must not go too far.
+            let mut scout = Replica::new(replica.fork()?, replica.event())?;
+            let found =
+                search(&mut scout, log, functions, &lead.state, None, &mut counted, &mut |_, _| Ok(false))?;
+            match found {
+                Pause::Event => run_to_lead(replica, log, functions, state, counted, visit)?,
+                other => other,
+            }
+        }
+    };
+    if let Some(passes) = passes {
+        *passes = counted;
+    }
+    Ok(pause)
+}
+
+/// Goes to the last pass of the lead's address before the lead, and from there step by step.
+fn run_to_lead(
+    replica: &mut Replica,
+    log: &Log,
+    functions: Functions<'_>,
+    state: &State,
+    passes: u64,
+    visit: Visit<'_>,
+) -> Result<Pause, ReplayError> {
+    let (address, steps) = state.mark();
+    let pass = passes.saturating_sub(u64::from(steps));
+    if pass > 0 {
+        let pause = run_to_pass(replica, log, functions, address, pass, visit)?;
+        if pause != Pause::Event {
+            return Ok(pause);
+        }
+    }
+    for _ in 0..MOST_STEPS {
+        if state.has_registers(&replica.registers()?) && state.compare(replica)? == Likeness::Same {
+            return Ok(Pause::Event);
+        }
+        let mut pause = replica.advance(log, Advance::Step, u64::MAX)?;
+        let pc = replica.pc()?;
+        if pause == Pause::Stepped && replica.overlay.contains(pc) {
+            pause = Pause::Breakpoint(pc);
+        }
+        match pause {
+            Pause::Stepped => {}
+            Pause::Breakpoint(_) | Pause::Watch(_) => {
+                let arrived = state.compare(replica)? == Likeness::Same;
+                let told = !arrived || matches!(pause, Pause::Watch(_));
+                if told && visit(replica, &pause)? && !arrived {
+                    return Ok(pause);
+                }
+            }
+            Pause::Interrupted => return Ok(pause),
+            _ => break,
+        }
+    }
+    Err(ReplayError::Diverged("a recorded state was not met again".into()))
+}
+
+/// Runs to a pass of an address, in a stretch without input.
+pub(super) fn run_to_pass(
+    replica: &mut Replica,
+    log: &Log,
+    functions: Functions<'_>,
+    address: u64,
+    pass: u64,
+    visit: Visit<'_>,
+) -> Result<Pause, ReplayError> {
+    let event = replica.event();
+    step_clear(replica, log, functions, address, None)?;
+    let mut landmark = Landmark::place(replica, functions, address, pass, None)?;
+    loop {
+        match replica.advance(log, Advance::Run, event + 1)? {
+            Pause::Breakpoint(at) if landmark.stops_at(at) => {
+                landmark.arrive(replica)?;
+                if landmark.passes(replica) >= pass {
+                    landmark.remove(replica)?;
+                    return Ok(Pause::Event);
+                }
+                if is_users(replica, &landmark, at) && visit(replica, &Pause::Breakpoint(at))? {
+                    landmark.remove(replica)?;
+                    return Ok(Pause::Breakpoint(at));
+                }
+            }
+            pause @ (Pause::Breakpoint(_) | Pause::Watch(_)) => {
+                if visit(replica, &pause)? {
+                    landmark.step_out(replica, log)?;
+                    landmark.remove(replica)?;
+                    return Ok(pause);
+                }
+            }
+            Pause::Interrupted => {
+                landmark.step_out(replica, log)?;
+                landmark.remove(replica)?;
+                return Ok(Pause::Interrupted);
+            }
+            pause => return Err(ReplayError::Diverged(format!("a landmark was not met again ({pause:?})"))),
+        }
+    }
+}
+
+/// How many bytes a jump would take the place of at an address, if it fits there.
+pub(super) fn fits(memory: &sys::ProcessMemory, functions: Functions<'_>, address: u64) -> Option<u64> {
+    let function = functions(address).filter(|range| range.end - range.start < LARGEST_FUNCTION)?;
+    let mut code = vec![0; (function.end - function.start) as usize];
+    let count = memory.read_some(function.start, &mut code);
+    trampoline::site(address, &code[..count], function.start).map(|site| site.length as u64)
+}
+
+/// Steps out of the way of a jump, which would take the place of what a replica stands in; says
+/// whether it met the state meanwhile.
+fn step_clear(
+    replica: &mut Replica,
+    log: &Log,
+    functions: Functions<'_>,
+    address: u64,
+    state: Option<&State>,
+) -> Result<bool, ReplayError> {
+    let Some(length) = fits(&replica.memory, functions, address) else { return Ok(false) };
+    let covered = address + 1..address + length;
+    let event = replica.event();
+    while covered.contains(&replica.pc()?) && replica.event() == event {
+        replica.advance(log, Advance::Step, event + 1)?;
+        if let Some(state) = state
+            && state.has_registers(&replica.registers()?)
+            && state.compare(replica)? == Likeness::Same
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The same, for about this long.
+pub(super) fn run_for(
+    replica: &mut Replica,
+    log: &Log,
+    functions: Functions<'_>,
+    state: &State,
+    time: Duration,
+) -> Result<Pause, ReplayError> {
+    let state = state.lead().map_or(state, |lead| &lead.state);
+    search(replica, log, functions, state, Some(time), &mut 0, &mut |_, _| Ok(false))
+}
+
+fn search(
+    replica: &mut Replica,
+    log: &Log,
+    functions: Functions<'_>,
+    state: &State,
+    time: Option<Duration>,
+    counted: &mut u64,
+    visit: Visit<'_>,
+) -> Result<Pause, ReplayError> {
+    let mut pattern = Pattern { registers: Some(state.encoded()), words: Vec::new() };
+    if state.compare(replica)? == Likeness::Same {
+        return Ok(Pause::Event);
+    }
+    let until = replica.event() + 1;
+    if step_clear(replica, log, functions, state.pc(), Some(state))? {
+        *counted = 1;
+        return Ok(Pause::Event);
+    }
+    let mut landmark = Landmark::place(replica, functions, state.pc(), u64::MAX, Some(&pattern))?;
+    loop {
+        let pause = match time {
+            Some(time) => replica.run_for(log, time, until)?,
+            None => replica.advance(log, Advance::Run, until)?,
+        };
+        match pause {
+            Pause::Breakpoint(address) if landmark.stops_at(address) => {
+                landmark.arrive(replica)?;
+                match state.compare(replica)? {
+                    Likeness::Same => {
+                        *counted += landmark.passes(replica);
+                        landmark.remove(replica)?;
+                        return Ok(Pause::Event);
+                    }
+                    Likeness::Word(address, word) if pattern.words.len() < MOST_WORDS => {
+                        // Next time this word decides.
+                        pattern.words.push((address, word));
+                        *counted += landmark.passes(replica);
+                        landmark.remove(replica)?;
+                        landmark = replaced(replica, log, functions, state, &pattern)?;
+                        continue;
+                    }
+                    _ => {}
+                }
+                if !is_users(replica, &landmark, address) {
+                    landmark.leave(replica)?;
+                    continue;
+                }
+                if visit(replica, &Pause::Breakpoint(address))? {
+                    landmark.remove(replica)?;
+                    return Ok(Pause::Breakpoint(address));
+                }
+            }
+            Pause::Breakpoint(_) | Pause::Watch(_) => {
+                if matches!(pause, Pause::Watch(_)) && state.compare(replica)? == Likeness::Same {
+                    visit(replica, &pause)?;
+                    landmark.remove(replica)?;
+                    return Ok(Pause::Event);
+                }
+                if visit(replica, &pause)? {
+                    landmark.step_out(replica, log)?;
+                    landmark.remove(replica)?;
+                    return Ok(pause);
+                }
+            }
+            Pause::Event | Pause::Boundary => {
+                return Err(ReplayError::Diverged("a recorded state was not met again".into()));
+            }
+            Pause::Interrupted | Pause::Alarm => {
+                landmark.step_out(replica, log)?;
+                landmark.remove(replica)?;
+                return Ok(pause);
+            }
+            Pause::Stepped => {}
+        }
+    }
+}
+
+/// Whether the user has a breakpoint where a landmark had to be one too.
+fn is_users(replica: &Replica, landmark: &Landmark, address: u64) -> bool {
+    matches!(landmark, Landmark::Break { .. }) && replica.overlay.users(address) > 1
+}
+
+/// A landmark with a new pattern, behind the state that looked like the right one.
+fn replaced(
+    replica: &mut Replica,
+    log: &Log,
+    functions: Functions<'_>,
+    state: &State,
+    pattern: &Pattern,
+) -> Result<Landmark, ReplayError> {
+    // It stands at the site itself, where there is no landmark now: past it first.
+    replica.advance(log, Advance::Step, u64::MAX)?;
+    Landmark::place(replica, functions, state.pc(), u64::MAX, Some(pattern))
+}

@@ -1,0 +1,23 @@
+//! Replay: any moment of a recording is made again, from a copy of the process and the log.
+
+mod frozen;
+mod history;
+mod landmark;
+mod replica;
+mod search;
+mod state;
+#[cfg(test)]
+mod tests;
+mod timeline;
+mod trampoline;
+
+#[cfg(test)]
+pub(crate) use self::state::digest;
+pub(crate) use self::{
+    frozen::{Frozen, copy_live, restarts},
+    history::{Arrival, Bound, Context, Past, Visit},
+    landmark::Functions,
+    replica::{Advance, Pause, ReplayError, Replica},
+    search::Window,
+    timeline::{Label, Position, Timeline},
+};

@@ -1,0 +1,434 @@
+//! A copy of a past state that is let run again: what came from outside comes from the log.
+
+use std::time::Duration;
+
+use hindcast_symbols::Memory as _;
+
+use super::Frozen;
+use crate::{
+    process::Overlay,
+    record::{self, Call, Event, Log, Replay},
+    sys::{
+        self, ALARM_MARK, DebugRegisters, INTERRUPT_MARK, ProcessInterrupt, ProcessMemory, Resume, Stopped,
+        TraceError, WatchKind,
+    },
+};
+
+/// A process that lives through the past again.
+pub(crate) struct Replica {
+    pub(crate) frozen: Frozen,
+    pub(crate) memory: ProcessMemory,
+    pub(crate) overlay: Overlay,
+    debug_registers: DebugRegisters,
+    /// Where the code of landmarks stops it.
+    pub(super) traps: Vec<u64>,
+    /// How many events have happened to it.
+    event: u64,
+    /// Whether it stands in a call that was emulated, whose end is yet to come.
+    in_call: bool,
+    interrupt: ProcessInterrupt,
+}
+
+/// Why a replica stands still.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Pause {
+    /// The event that was asked for has happened.
+    Event,
+    /// It made one step.
+    Stepped,
+    /// It stands before a breakpoint instruction.
+    Breakpoint(u64),
+    /// These debug registers tell of an access.
+    Watch(Vec<usize>),
+    /// What comes next cannot be replayed: a barrier, or the end of the log.
+    Boundary,
+    /// Somebody asked.
+    Interrupted,
+    /// The time that was given is over.
+    Alarm,
+}
+
+/// Why a replay failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReplayError {
+    /// It did something else than the first time. Nothing that it shows is the past.
+    #[error("the replay differs from the recording: {0}")]
+    Diverged(String),
+    /// Somebody asked.
+    #[error("interrupted")]
+    Interrupted,
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+}
+
+/// How a replica is to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Advance {
+    Run,
+    Step,
+}
+
+/// The mapping calls of a replica find the file here, for the moment of the call.
+const PATH_ROOM: u64 = 512;
+
+impl Replica {
+    pub(crate) fn new(frozen: Frozen, event: u64) -> Result<Self, TraceError> {
+        let memory = ProcessMemory::open(frozen.tid())
+            .map_err(|source| TraceError::System { what: "cannot open the memory of a replica", source })?;
+        let interrupt = ProcessInterrupt::new(frozen.tid())?;
+        Ok(Self {
+            frozen,
+            memory,
+            overlay: Overlay::default(),
+            debug_registers: DebugRegisters::default(),
+            traps: Vec::new(),
+            event,
+            in_call: false,
+            interrupt,
+        })
+    }
+
+    pub(crate) fn event(&self) -> u64 {
+        self.event
+    }
+
+    pub(crate) fn registers(&self) -> Result<sys::GeneralRegisters, TraceError> {
+        self.frozen.registers()
+    }
+
+    pub(crate) fn pc(&self) -> Result<u64, TraceError> {
+        Ok(self.registers()?.pc())
+    }
+
+    pub(crate) fn interrupt(&self) -> &ProcessInterrupt {
+        &self.interrupt
+    }
+
+    /// Another one that stands where this one does, without its breakpoints.
+    pub(crate) fn fork(&mut self) -> Result<Frozen, TraceError> {
+        let copy = self.frozen.fork()?;
+        if let Ok(memory) = ProcessMemory::open(copy.tid()) {
+            self.overlay.write_originals(&memory);
+        }
+        Ok(copy)
+    }
+
+    pub(crate) fn watch(
+        &mut self,
+        address: u64,
+        size: u64,
+        kind: WatchKind,
+    ) -> Result<Option<Vec<usize>>, TraceError> {
+        let slots = self.debug_registers.watch(address, size, kind);
+        self.debug_registers.apply(self.frozen.thread()?)?;
+        Ok(slots)
+    }
+
+    pub(crate) fn unwatch(&mut self, slots: &[usize]) -> Result<(), TraceError> {
+        self.debug_registers.release(slots);
+        self.debug_registers.apply(self.frozen.thread()?)
+    }
+
+    /// Goes on until something is to be told, at the latest when `until` events have happened.
+    /// A breakpoint that it stands at is passed.
+    pub(crate) fn advance(&mut self, log: &Log, how: Advance, until: u64) -> Result<Pause, ReplayError> {
+        let here = self.pc()?;
+        if !self.overlay.contains(here) {
+            return self.resume(log, how, until);
+        }
+        self.overlay.lift(&self.memory, here);
+        let pause = self.resume(log, Advance::Step, until);
+        self.overlay.lower(&self.memory, here);
+        match pause? {
+            Pause::Stepped if how == Advance::Run => {
+                // Its next instruction can have a breakpoint too, but not be executed yet.
+                self.resume(log, Advance::Run, until)
+            }
+            pause => Ok(pause),
+        }
+    }
+
+    /// Runs for about this long.
+    pub(crate) fn run_for(&mut self, log: &Log, time: Duration, until: u64) -> Result<Pause, ReplayError> {
+        let alarm = self.interrupt.try_clone()?;
+        let (cancel, cancelled) = std::sync::mpsc::channel::<()>();
+        let timer = std::thread::spawn(move || {
+            if cancelled.recv_timeout(time) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                alarm.send(ALARM_MARK);
+                return true;
+            }
+            false
+        });
+        let pause = self.resume(log, Advance::Run, until);
+        drop(cancel);
+        let rang = timer.join().unwrap_or(false);
+        if rang && !matches!(pause, Ok(Pause::Alarm)) {
+            // It comes when nobody waits for it any more.
+            sys::forget_stop_signal(self.frozen.tid());
+        }
+        pause
+    }
+
+    fn resume(&mut self, log: &Log, how: Advance, until: u64) -> Result<Pause, ReplayError> {
+        if how == Advance::Run {
+            return self.go(log, how, until);
+        }
+        self.settle()?;
+        let pushes = sys::pushes_flags(&self.memory, self.pc()?);
+        let pause = self.go(log, how, until)?;
+        if pushes {
+            sys::clean_pushed_flags(&self.memory, self.registers()?.sp());
+        }
+        Ok(pause)
+    }
+
+    fn go(&mut self, log: &Log, how: Advance, until: u64) -> Result<Pause, ReplayError> {
+        loop {
+            let kind = match how {
+                Advance::Run => Resume::Emulate,
+                Advance::Step => Resume::EmulateStep,
+            };
+            self.frozen.take()?.resume(kind, 0)?;
+            self.in_call = false;
+            let pause = match sys::wait_for(self.frozen.tid())? {
+                sys::Event::Call(thread) => {
+                    self.frozen.put(thread);
+                    self.called(log)?
+                }
+                sys::Event::Signal(thread, signal) => {
+                    let pause = self.signalled(&thread, signal, log);
+                    self.frozen.put(thread);
+                    pause?
+                }
+                sys::Event::Exited(..) | sys::Event::Killed(..) => return Err(TraceError::Gone.into()),
+                sys::Event::Stop(thread, _)
+                | sys::Event::Clone(thread)
+                | sys::Event::Fork(thread, _)
+                | sys::Event::Vfork(thread, _)
+                | sys::Event::VforkDone(thread)
+                | sys::Event::Exec(thread)
+                | sys::Event::Other(thread) => {
+                    self.frozen.put(thread);
+                    None
+                }
+            };
+            match pause {
+                Some(Pause::Event) if how == Advance::Step => {
+                    self.settle()?;
+                    return Ok(Pause::Stepped);
+                }
+                Some(Pause::Event) if self.event >= until => {
+                    self.settle()?;
+                    return Ok(Pause::Event);
+                }
+                Some(Pause::Event) | None => {}
+                Some(pause) => return Ok(pause),
+            }
+        }
+    }
+
+    /// Ends an emulated call, so that the next step is one of the program.
+    fn settle(&mut self) -> Result<(), ReplayError> {
+        if !std::mem::take(&mut self.in_call) {
+            return Ok(());
+        }
+        let before = self.registers()?;
+        self.frozen.take()?.resume(Resume::Step, 0)?;
+        match sys::wait_for(self.frozen.tid())? {
+            sys::Event::Signal(thread, libc::SIGTRAP) => self.frozen.put(thread),
+            sys::Event::Signal(thread, _) | sys::Event::Stop(thread, _) => {
+                // Somebody's interruption; the call has ended all the same.
+                self.frozen.put(thread);
+            }
+            _ => return Err(TraceError::Gone.into()),
+        }
+        if self.pc()? != before.pc() {
+            return Err(ReplayError::Diverged("an emulated call did not end where it began".into()));
+        }
+        Ok(())
+    }
+
+    /// A system call is about to be made.
+    fn called(&mut self, log: &Log) -> Result<Option<Pause>, ReplayError> {
+        self.in_call = true;
+        let sys::Call::Entry { number, arguments, pc } = self.frozen.thread()?.call()? else {
+            return Ok(None);
+        };
+        let number = number as i64;
+        let what = |expected: &str| {
+            ReplayError::Diverged(format!(
+                "event {}: system call {number} at {pc:#x}, where {expected} was recorded",
+                self.event
+            ))
+        };
+        let call = match log.get(self.event) {
+            None | Some(Event::Signal { .. }) => return Ok(Some(Pause::Boundary)),
+            Some(Event::Barrier { number: expected, pc: at, .. }) if (*expected, *at) == (number, pc) => {
+                return Ok(Some(Pause::Boundary));
+            }
+            Some(Event::Call(call)) => call,
+            Some(_) => return Err(what("something else")),
+        };
+        if call.number != number || call.pc != pc {
+            return Err(what(&format!("{} at {:#x}", call.number, call.pc)));
+        }
+        if call.arguments != arguments {
+            return Err(what(&format!("it with other arguments ({:x?})", call.arguments)));
+        }
+        self.replay(call)?;
+        self.event += 1;
+        Ok(Some(Pause::Event))
+    }
+
+    fn replay(&mut self, call: &Call) -> Result<(), ReplayError> {
+        match &call.replay {
+            Replay::Emulate(writes) => {
+                for write in writes {
+                    self.memory.write(write.address, &write.bytes).map_err(|error| {
+                        ReplayError::Diverged(format!("what a system call wrote cannot be written: {error}"))
+                    })?;
+                }
+            }
+            Replay::Real if call.number == libc::SYS_rt_sigreturn => return self.return_from_signal(call.pc),
+            Replay::Real if call.number == libc::SYS_arch_prctl => {
+                const ARCH_SET_GS: u64 = 0x1001;
+                let [what, base, ..] = call.arguments;
+                let mut registers = self.registers()?;
+                registers.set(if what == ARCH_SET_GS { "gs_base" } else { "fs_base" }, base);
+                self.frozen.set_registers(&registers)?;
+            }
+            Replay::Real => {
+                let mut arguments = call.arguments;
+                if call.number == libc::SYS_mremap {
+                    arguments[3] |= (libc::MREMAP_FIXED | libc::MREMAP_MAYMOVE) as u64;
+                    arguments[4] = call.result as u64;
+                    if arguments[0] == arguments[4] {
+                        arguments[3] = call.arguments[3] & !(libc::MREMAP_MAYMOVE as u64);
+                    }
+                }
+                if call.number == libc::SYS_madvise && arguments[2] as i32 == libc::MADV_FREE {
+                    arguments[2] = libc::MADV_DONTNEED as u64;
+                }
+                self.make(call, call.number, arguments)?;
+            }
+            Replay::Map(file) => self.map(call, file.as_deref())?,
+        }
+        let registers = record::after_call(self.registers()?, call.result);
+        self.frozen.set_registers(&registers)?;
+        Ok(())
+    }
+
+    /// Makes a call in the replica and holds its result against the first one.
+    fn make(&mut self, call: &Call, number: i64, arguments: [u64; 6]) -> Result<(), ReplayError> {
+        let result = self.frozen.call(number, arguments)?;
+        self.in_call = false;
+        if result == call.result {
+            return Ok(());
+        }
+        Err(ReplayError::Diverged(format!(
+            "system call {number} came to {result:#x}, and to {:#x} the first time",
+            call.result
+        )))
+    }
+
+    fn map(&mut self, call: &Call, file: Option<&std::fs::File>) -> Result<(), ReplayError> {
+        use std::os::fd::AsRawFd;
+        let mut arguments = call.arguments;
+        arguments[0] = call.result as u64;
+        let kept = arguments[3] as i32 & !(libc::MAP_TYPE | libc::MAP_FIXED_NOREPLACE);
+        arguments[3] = (kept | libc::MAP_FIXED | libc::MAP_PRIVATE) as u64;
+        let Some(file) = file else { return self.make(call, libc::SYS_mmap, arguments) };
+        let path = format!("/proc/{}/fd/{}\0", std::process::id(), file.as_raw_fd());
+        let room = self.registers()?.sp().wrapping_sub(PATH_ROOM);
+        let mut before = vec![0; path.len()];
+        let unwritable =
+            |error| ReplayError::Diverged(format!("there is no room to map a file again: {error}"));
+        self.memory.read(room, &mut before).map_err(unwritable)?;
+        self.memory.write(room, path.as_bytes()).map_err(unwritable)?;
+        let descriptor = self.frozen.call(libc::SYS_open, [room, libc::O_RDONLY as u64, 0, 0, 0, 0])?;
+        self.memory.write(room, &before).map_err(unwritable)?;
+        if descriptor < 0 {
+            return Err(ReplayError::Diverged("a mapped file cannot be opened again".into()));
+        }
+        arguments[4] = descriptor as u64;
+        let made = self.make(call, libc::SYS_mmap, arguments);
+        self.frozen.call(libc::SYS_close, [descriptor as u64, 0, 0, 0, 0, 0])?;
+        made
+    }
+
+    /// The system takes the registers from the stack, so that the call is made where it stands.
+    fn return_from_signal(&mut self, pc: u64) -> Result<(), ReplayError> {
+        const SYSCALL_LENGTH: u64 = 2;
+        let mut registers = self.registers()?;
+        registers.set("rip", pc - SYSCALL_LENGTH);
+        registers.set("rax", libc::SYS_rt_sigreturn as u64);
+        registers.set("orig_rax", u64::MAX);
+        self.frozen.set_registers(&registers)?;
+        self.in_call = false;
+        // The first step only ends the emulated call.
+        for _ in 0..4 {
+            self.frozen.take()?.resume(Resume::Step, 0)?;
+            let sys::Event::Signal(thread, _) = sys::wait_for(self.frozen.tid())? else {
+                return Err(TraceError::Gone.into());
+            };
+            self.frozen.put(thread);
+            if self.pc()? != pc - SYSCALL_LENGTH {
+                return Ok(());
+            }
+        }
+        Err(ReplayError::Diverged("a signal handler did not return".into()))
+    }
+
+    fn signalled(&mut self, thread: &Stopped, signal: i32, log: &Log) -> Result<Option<Pause>, ReplayError> {
+        let details = thread.signal_details()?;
+        match signal {
+            libc::SIGSTOP if details.value == Some(INTERRUPT_MARK) => Ok(Some(Pause::Interrupted)),
+            libc::SIGSTOP if details.value == Some(ALARM_MARK) => Ok(Some(Pause::Alarm)),
+            libc::SIGSTOP => Ok(None),
+            libc::SIGTRAP if details.code == libc::SI_KERNEL => self.trapped(thread, log),
+            libc::SIGTRAP => {
+                let hits = match self.debug_registers.is_empty() {
+                    true => Vec::new(),
+                    false => DebugRegisters::hits(thread)?,
+                };
+                Ok(Some(if hits.is_empty() { Pause::Stepped } else { Pause::Watch(hits) }))
+            }
+            signal => self.faulted(thread, signal, log),
+        }
+    }
+
+    fn trapped(&mut self, thread: &Stopped, log: &Log) -> Result<Option<Pause>, ReplayError> {
+        let mut registers = thread.registers()?;
+        let site = registers.pc().wrapping_sub(1);
+        if self.overlay.contains(site) {
+            registers.set("rip", site);
+            thread.set_registers(&registers)?;
+            return Ok(Some(Pause::Breakpoint(site)));
+        }
+        if self.traps.contains(&site) {
+            return Ok(Some(Pause::Breakpoint(site)));
+        }
+        // The program's own, which is a signal like others.
+        self.faulted(thread, libc::SIGTRAP, log)
+    }
+
+    fn faulted(&mut self, thread: &Stopped, signal: i32, log: &Log) -> Result<Option<Pause>, ReplayError> {
+        let registers = thread.registers()?;
+        match log.get(self.event) {
+            Some(event @ (Event::Counter { pc, .. } | Event::Features { pc, .. }))
+                if *pc == registers.pc() && signal == libc::SIGSEGV =>
+            {
+                thread.set_registers(&record::apply(event, registers))?;
+                self.event += 1;
+                Ok(Some(Pause::Event))
+            }
+            None => Ok(Some(Pause::Boundary)),
+            Some(Event::Signal { number }) if *number == signal => Ok(Some(Pause::Boundary)),
+            Some(_) => Err(ReplayError::Diverged(format!(
+                "event {}: signal {signal} at {:#x}, which was not recorded",
+                self.event,
+                registers.pc()
+            ))),
+        }
+    }
+}

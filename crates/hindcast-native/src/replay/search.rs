@@ -1,0 +1,380 @@
+//! Going back: which moment came right before another, and where something last happened.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Advance, Frozen, Pause, Position, ReplayError, Replica,
+    history::{Bound, Context, Visit, gone},
+    landmark::{Landmark, fits, run_to_pass, run_to_state},
+    state::{Likeness, State},
+    timeline::Label,
+};
+use crate::{record::Event, sys::GeneralRegisters};
+
+/// The steps from an anchor to a moment that was looked for, with copies on the way: going back
+/// among them costs next to nothing.
+pub(crate) struct Window {
+    base: Label,
+    /// Where it stood after each step, from the anchor itself on.
+    trail: Vec<GeneralRegisters>,
+    copies: Vec<(u32, Frozen)>,
+}
+
+/// So many steps are made one by one; what is further away is found by landmarks first.
+const WALK: u32 = 1500;
+/// A copy is kept after so many.
+const COPY_EVERY: u32 = 48;
+/// Tries to come nearer, each of which at least halves the distance in most programs.
+const ROUNDS: usize = 40;
+/// Two jumps nearer to each other than this would overlap.
+const APART: u64 = 16;
+
+/// What a walk found.
+enum Walked {
+    /// The state, after so many steps.
+    Met(u32),
+    /// Addresses by how often they were passed, most often first.
+    Not(Vec<u64>),
+}
+
+impl Context<'_> {
+    /// A replica at a moment.
+    pub(crate) fn replica_of(
+        &mut self,
+        position: &Position,
+        window: &mut Option<Window>,
+    ) -> Result<Replica, ReplayError> {
+        let mut from = 0;
+        let mut replica = None;
+        if let Some(window) = window.as_mut().filter(|window| window.base == position.anchor)
+            && let Some((steps, copy)) =
+                window.copies.iter_mut().rev().find(|(steps, _)| *steps <= position.steps)
+        {
+            from = *steps;
+            let events = self.timeline.get(&position.anchor).ok_or_else(|| gone(&position.anchor))?.event;
+            replica = Some(Replica::new(copy.fork()?, events)?);
+        }
+        let mut replica = match replica {
+            // Events on the way were not counted by the copy.
+            Some(replica) if !self.has_events(&position.anchor) => replica,
+            _ => {
+                from = 0;
+                self.replica_at(&position.anchor)?
+            }
+        };
+        self.run(&mut replica, &Bound::Steps(position.steps - from), &mut |_, _| Ok(false))?;
+        Ok(replica)
+    }
+
+    /// Whether something happens between an anchor and the next.
+    fn has_events(&self, label: &Label) -> bool {
+        let event = |label: &Label| self.timeline.get(label).map(|anchor| anchor.event);
+        let next = self.timeline.after(label).and_then(event).unwrap_or(self.log.len());
+        event(label) != Some(next)
+    }
+
+    /// The registers at a moment.
+    pub(crate) fn registers_at(
+        &mut self,
+        position: &Position,
+        window: &mut Option<Window>,
+    ) -> Result<GeneralRegisters, ReplayError> {
+        if let Some(window) = window.as_ref().filter(|window| window.base == position.anchor)
+            && let Some(registers) = window.trail.get(position.steps as usize)
+        {
+            return Ok(*registers);
+        }
+        if position.steps == 0 {
+            let anchor = self.timeline.get(&position.anchor).ok_or_else(|| gone(&position.anchor))?;
+            return Ok(anchor.frozen.registers()?);
+        }
+        Ok(self.replica_of(position, window)?.registers()?)
+    }
+
+    /// The moment one step before; `None` at the start of the recording.
+    pub(crate) fn before(
+        &mut self,
+        position: &Position,
+        window: &mut Option<Window>,
+    ) -> Result<Option<Position>, ReplayError> {
+        if position.steps > 0 {
+            return Ok(Some(Position { steps: position.steps - 1, ..position.clone() }));
+        }
+        let Some(previous) = self.timeline.before(&position.anchor).cloned() else { return Ok(None) };
+        let anchor = self.timeline.get(&position.anchor).ok_or_else(|| gone(&position.anchor))?;
+        if !anchor.aligned {
+            let near = self.approach(previous, &position.anchor, window)?;
+            // At zero steps both are the same moment.
+            return self.before(&near, window);
+        }
+        let last = anchor.event - 1;
+        match self.log.get(last) {
+            // The moment of a signal has an anchor of its own.
+            Some(Event::Signal { .. } | Event::Edit) => Ok(Some(Position { anchor: previous, steps: 0 })),
+            Some(_) => self.before_event(previous, last).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Where the program stood right before an event: at the instruction that made it.
+    pub(crate) fn before_event(&mut self, previous: Label, event: u64) -> Result<Position, ReplayError> {
+        const SYSCALL_LENGTH: u64 = 2;
+        let address = match self.log.get(event) {
+            Some(Event::Call(call)) => call.pc - SYSCALL_LENGTH,
+            Some(Event::Barrier { pc, .. }) => pc - SYSCALL_LENGTH,
+            Some(Event::Counter { pc, .. } | Event::Features { pc, .. }) => *pc,
+            _ => return Err(ReplayError::Diverged("there is no such event".into())),
+        };
+        let mut replica = self.replica_at(&previous)?;
+        self.to_event(&mut replica, event)?;
+        if replica.pc()? != address {
+            replica.overlay.insert(&replica.memory, address).map_err(|error| {
+                ReplayError::Diverged(format!("no code where an event came from: {error}"))
+            })?;
+            let pause = replica.advance(self.log, Advance::Run, event + 1)?;
+            if pause != Pause::Breakpoint(address) {
+                return Err(ReplayError::Diverged(format!("event {event} came from elsewhere ({pause:?})")));
+            }
+            replica.overlay.remove(&replica.memory, address);
+        } else if replica.event() == self.timeline.get(&previous).map_or(0, |anchor| anchor.event)
+            && self.timeline.get(&previous).is_some_and(|anchor| anchor.aligned)
+        {
+            return Ok(Position { anchor: previous, steps: 0 });
+        }
+        let copy = replica.fork()?;
+        let anchor = self.timeline.insert_after(&previous, copy, event, false);
+        Ok(Position { anchor, steps: 0 })
+    }
+
+    fn to_event(&mut self, replica: &mut Replica, event: u64) -> Result<(), ReplayError> {
+        while replica.event() < event {
+            self.check()?;
+            if replica.advance(self.log, Advance::Run, event)? == Pause::Boundary {
+                return Err(ReplayError::Diverged("the recording ends too early".into()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds an anchor from which a later one is only a few steps away, and how many.
+    fn approach(
+        &mut self,
+        previous: Label,
+        anchor: &Label,
+        window: &mut Option<Window>,
+    ) -> Result<Position, ReplayError> {
+        let state = self.state_of(anchor)?;
+        let event = self.timeline.get(anchor).ok_or_else(|| gone(anchor))?.event;
+        let mut near = self.anchor_at_event(previous, event)?;
+        let mut time = Duration::MAX;
+        for _ in 0..ROUNDS {
+            if let Some(steps) = self.walked_before(&near, &state, window)? {
+                return Ok(Position { anchor: near, steps });
+            }
+            let sites = match self.walk_to(&near, &state, window)? {
+                Walked::Met(steps) => return Ok(Position { anchor: near, steps }),
+                Walked::Not(sites) => sites,
+            };
+            near = match self.nearer(&near, &state, &sites, &mut time)? {
+                Some(nearer) => nearer,
+                None => self.split(&near, &state, time / 2)?,
+            };
+        }
+        Err(ReplayError::Diverged("the moment before could not be found".into()))
+    }
+
+    /// The state of an anchor, so that it can be recognised.
+    pub(super) fn state_of(&mut self, label: &Label) -> Result<State, ReplayError> {
+        const MOST: u32 = 24;
+        let anchor = self.timeline.get_mut(label).ok_or_else(|| gone(label))?;
+        let state = State::of(&anchor.frozen)?;
+        let mut scout = Replica::new(anchor.frozen.fork()?, anchor.event)?;
+        let (log, functions) = (self.log, self.functions);
+        for steps in 0..=MOST {
+            if fits(&scout.memory, functions, scout.pc()?).is_some() {
+                return match steps {
+                    0 => Ok(state),
+                    steps => Ok(state.with_lead(steps, scout.fork()?)?),
+                };
+            }
+            let event = scout.event();
+            match scout.advance(log, Advance::Step, u64::MAX) {
+                Ok(Pause::Stepped) if scout.event() == event => {}
+                // What comes next is input: there it is recognised as it is.
+                _ => break,
+            }
+        }
+        Ok(state)
+    }
+
+    /// An anchor right behind the last event before a moment.
+    fn anchor_at_event(&mut self, previous: Label, event: u64) -> Result<Label, ReplayError> {
+        if self.timeline.get(&previous).is_some_and(|anchor| anchor.event == event) {
+            return Ok(previous);
+        }
+        let mut replica = self.replica_at(&previous)?;
+        self.to_event(&mut replica, event)?;
+        let copy = replica.fork()?;
+        Ok(self.timeline.insert_after(&previous, copy, event, true))
+    }
+
+    /// The same walk again is not needed.
+    fn walked_before(
+        &self,
+        near: &Label,
+        state: &State,
+        window: &Option<Window>,
+    ) -> Result<Option<u32>, ReplayError> {
+        let Some(window) = window.as_ref().filter(|window| window.base == *near) else { return Ok(None) };
+        let last = window.trail.len().saturating_sub(1);
+        Ok(window.trail.last().filter(|last| state.has_registers(last)).map(|_| last as u32))
+    }
+
+    fn walk_to(
+        &mut self,
+        near: &Label,
+        state: &State,
+        window: &mut Option<Window>,
+    ) -> Result<Walked, ReplayError> {
+        let mut replica = self.replica_at(near)?;
+        let mut trail = vec![replica.registers()?];
+        let mut copies = Vec::new();
+        let mut passes: HashMap<u64, u32> = HashMap::new();
+        for steps in 0..=WALK {
+            let registers = replica.registers()?;
+            if state.has_registers(&registers) && state.compare(&replica)? == Likeness::Same {
+                *window = Some(Window { base: near.clone(), trail, copies });
+                return Ok(Walked::Met(steps));
+            }
+            *passes.entry(registers.pc()).or_default() += 1;
+            if steps % COPY_EVERY == 0 {
+                self.check()?;
+                copies.push((steps, replica.fork()?));
+            }
+            match replica.advance(self.log, Advance::Step, u64::MAX)? {
+                Pause::Stepped => {}
+                Pause::Interrupted => return Err(ReplayError::Interrupted),
+                pause => return Err(ReplayError::Diverged(format!("a walk ended early ({pause:?})"))),
+            }
+            trail.push(replica.registers()?);
+        }
+        let mut sites: Vec<_> = passes.into_iter().collect();
+        sites.sort_unstable_by_key(|&(address, count)| (std::cmp::Reverse(count), address));
+        Ok(Walked::Not(sites.into_iter().map(|(address, _)| address).collect()))
+    }
+
+    /// The last pass of one of these addresses before the state.
+    fn nearer(
+        &mut self,
+        near: &Label,
+        state: &State,
+        sites: &[u64],
+        time: &mut Duration,
+    ) -> Result<Option<Label>, ReplayError> {
+        let here = self.registers_of(near)?.pc();
+        let apart = |left: u64, right: u64| left.abs_diff(right) >= APART;
+        let (mark, late) = state.mark();
+        let candidates = sites
+            .iter()
+            .copied()
+            .filter(|&site| apart(site, mark) && (site == here || apart(site, here)))
+            .take(2);
+        for site in std::iter::once(mark).chain(candidates) {
+            let begun = Instant::now();
+            let passes = self.count(near, state, site)?;
+            *time = begun.elapsed();
+            // The last pass of the state's own address is the state itself, or even later.
+            let beyond = u64::from(late) + u64::from(site == mark);
+            let wanted = passes.saturating_sub(beyond);
+            if wanted > u64::from(site == here) {
+                return self.at_pass(near, site, wanted).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    fn registers_of(&self, label: &Label) -> Result<GeneralRegisters, ReplayError> {
+        let anchor = self.timeline.get(label).ok_or_else(|| gone(label))?;
+        Ok(anchor.frozen.registers()?)
+    }
+
+    /// How often an address is passed on the way to a state, which itself counts.
+    fn count(&mut self, near: &Label, state: &State, site: u64) -> Result<u64, ReplayError> {
+        let mut replica = self.replica_at(near)?;
+        let mut counter = match site == state.mark().0 {
+            true => None,
+            false => Some(Landmark::place(&mut replica, self.functions, site, u64::MAX, None)?),
+        };
+        let mut own = 0;
+        let mark = state.lead().map_or(state, |lead| &lead.state);
+        let pause = run_to_state(
+            &mut replica,
+            self.log,
+            self.functions,
+            mark,
+            Some(&mut own),
+            &mut |replica, pause| {
+                if let (Some(counter), Pause::Breakpoint(address)) = (&mut counter, pause)
+                    && counter.stops_at(*address)
+                {
+                    counter.arrive(replica)?;
+                }
+                Ok(false)
+            },
+        )?;
+        if pause == Pause::Interrupted {
+            return Err(ReplayError::Interrupted);
+        }
+        Ok(counter.map_or(own, |counter| counter.passes(&replica)))
+    }
+
+    /// An anchor at a pass of an address.
+    fn at_pass(&mut self, near: &Label, site: u64, pass: u64) -> Result<Label, ReplayError> {
+        let mut replica = self.replica_at(near)?;
+        let event = replica.event();
+        let pause = run_to_pass(&mut replica, self.log, self.functions, site, pass, &mut |_, _| Ok(false))?;
+        if pause == Pause::Interrupted {
+            return Err(ReplayError::Interrupted);
+        }
+        let copy = replica.fork()?;
+        Ok(self.timeline.insert_after(near, copy, event, false))
+    }
+
+    /// An anchor somewhere between, by the clock.
+    pub(crate) fn split(
+        &mut self,
+        near: &Label,
+        state: &State,
+        time: Duration,
+    ) -> Result<Label, ReplayError> {
+        let mut time = time.min(Duration::from_millis(50));
+        for _ in 0..20 {
+            let mut replica = self.replica_at(near)?;
+            let pause = super::landmark::run_for(&mut replica, self.log, self.functions, state, time)?;
+            if pause == Pause::Alarm {
+                let event = replica.event();
+                let copy = replica.fork()?;
+                return Ok(self.timeline.insert_after(near, copy, event, false));
+            }
+            time /= 2;
+        }
+        Err(ReplayError::Diverged("two moments could not be told apart".into()))
+    }
+
+    /// Runs from an anchor through the stretch that ends at `bound`.
+    pub(crate) fn scan(
+        &mut self,
+        label: &Label,
+        bound: &Bound,
+        arm: &dyn Fn(&mut Replica) -> Result<(), ReplayError>,
+        visit: Visit<'_>,
+    ) -> Result<Replica, ReplayError> {
+        let mut replica = self.replica_at(label)?;
+        arm(&mut replica)?;
+        self.run(&mut replica, bound, visit)?;
+        Ok(replica)
+    }
+}

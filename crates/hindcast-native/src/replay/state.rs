@@ -1,0 +1,178 @@
+//! When two processes are in the same state.
+
+use super::{Frozen, Replica};
+use crate::{
+    record::visible,
+    sys::{self, GeneralRegisters, ProcessMemory, Stopped, Tid, TraceError},
+};
+
+/// A state of the program that a replica is to meet again.
+pub(crate) struct State {
+    registers: [u64; 27],
+    general: GeneralRegisters,
+    vectors: Vec<u8>,
+    /// Whether it stands at a system call. What that overwrites anyway does not count: the copy of a
+    /// process in a call that is made again has it overwritten already.
+    at_call: bool,
+    process: Tid,
+    memory: ProcessMemory,
+    lead: Option<Box<Lead>>,
+}
+
+/// Where no jump fits, a state is recognised by one a few steps later.
+pub(crate) struct Lead {
+    pub(super) steps: u32,
+    pub(super) state: State,
+    /// The later state belongs to it.
+    _copy: Frozen,
+}
+
+/// How a replica compares with a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Likeness {
+    Same,
+    /// The registers differ.
+    Registers,
+    /// The registers are the same, but memory is not: here is a word, as it should be.
+    Word(u64, u64),
+}
+
+/// Pieces in which memory is compared.
+const PIECE: usize = 256 << 10;
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
+/// Bits of the flags that the processor uses for itself: single steps, and resuming after a fault.
+const OWN_FLAGS: u64 = 1 << 8 | 1 << 16;
+
+impl State {
+    pub(crate) fn of(frozen: &Frozen) -> Result<Self, TraceError> {
+        let general = frozen.registers()?;
+        let memory = ProcessMemory::open(frozen.tid()).map_err(|_| TraceError::Gone)?;
+        let mut code = [0; 2];
+        let at_call = memory.read_some(general.pc(), &mut code) == 2 && code == SYSCALL;
+        Ok(Self {
+            registers: comparable(&general, at_call),
+            general,
+            at_call,
+            vectors: vectors(frozen.thread()?)?,
+            process: frozen.tid(),
+            memory,
+            lead: None,
+        })
+    }
+
+    /// The same, to be recognised by a state so many steps later.
+    pub(super) fn with_lead(mut self, steps: u32, copy: Frozen) -> Result<Self, TraceError> {
+        self.lead = Some(Box::new(Lead { steps, state: Self::of(&copy)?, _copy: copy }));
+        Ok(self)
+    }
+
+    pub(super) fn lead(&self) -> Option<&Lead> {
+        self.lead.as_deref()
+    }
+
+    /// The address at which it is recognised, and how many steps later that is.
+    pub(super) fn mark(&self) -> (u64, u32) {
+        self.lead().map_or((self.pc(), 0), |lead| (lead.state.pc(), lead.steps))
+    }
+
+    pub(crate) fn pc(&self) -> u64 {
+        self.general.pc()
+    }
+
+    /// General registers, in the order of their encoding.
+    pub(super) fn encoded(&self) -> [u64; 16] {
+        const NAMES: [&str; 16] = [
+            "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13",
+            "r14", "r15",
+        ];
+        NAMES.map(|name| self.general.get(name).unwrap_or(0))
+    }
+
+    /// Whether the registers alone are the same; enough to rule most states out.
+    pub(crate) fn has_registers(&self, registers: &GeneralRegisters) -> bool {
+        comparable(registers, self.at_call) == self.registers
+    }
+
+    /// Compares everything that the program can see.
+    pub(crate) fn compare(&self, replica: &Replica) -> Result<Likeness, TraceError> {
+        if !self.has_registers(&replica.registers()?) || vectors(replica.frozen.thread()?)? != self.vectors {
+            return Ok(Likeness::Registers);
+        }
+        let mut mappings = sys::mappings(self.process).map_err(|_| TraceError::Gone)?;
+        mappings.retain(|mapping| mapping.permissions.starts_with("rw"));
+        // What differs mostly differs on the stack.
+        let stack = self.general.sp();
+        mappings.sort_by_key(|mapping| !(mapping.start..mapping.end).contains(&stack));
+        for mapping in &mappings {
+            if let Some((address, word)) = self.differs(replica, mapping.start, mapping.end) {
+                return Ok(Likeness::Word(address, word));
+            }
+        }
+        Ok(Likeness::Same)
+    }
+
+    fn differs(&self, replica: &Replica, start: u64, end: u64) -> Option<(u64, u64)> {
+        let (mut ours, mut theirs) = (vec![0; PIECE], vec![0; PIECE]);
+        // From the top of the stack on, which is the end of the mapping that is in use.
+        let mut at = start;
+        while at < end {
+            let length = (end - at).min(PIECE as u64) as usize;
+            let count = self.memory.read_some(at, &mut ours[..length]);
+            let other = replica.memory.read_some(at, &mut theirs[..length]);
+            replica.overlay.clean(at, &mut theirs[..other]);
+            if count != other || ours[..count] != theirs[..count] {
+                let (wanted, there) = (ours.as_chunks::<8>().0, theirs.as_chunks::<8>().0);
+                let index = wanted.iter().zip(there).position(|(wanted, there)| wanted != there)?;
+                return Some((at + 8 * index as u64, u64::from_le_bytes(wanted[index])));
+            }
+            at += length as u64;
+        }
+        None
+    }
+}
+
+fn comparable(registers: &GeneralRegisters, at_call: bool) -> [u64; 27] {
+    let mut registers = *registers;
+    if at_call {
+        registers.set("rcx", 0);
+        registers.set("r11", 0);
+    }
+    registers.set("eflags", registers.get("eflags").unwrap_or(0) & !OWN_FLAGS);
+    visible(&registers)
+}
+
+/// Floating point and vector registers, without what only says which of them are in use.
+pub(super) fn vectors(thread: &Stopped) -> Result<Vec<u8>, TraceError> {
+    const CONTROL: std::ops::Range<usize> = 416..576;
+    let mut area = thread.vector_registers()?.into_bytes();
+    if area.len() >= CONTROL.end {
+        area[CONTROL].fill(0);
+    }
+    Ok(area)
+}
+
+/// A number for everything that the program can see, to hold one run against another.
+#[cfg(test)]
+pub(crate) fn digest(thread: &Stopped, overlay: &crate::process::Overlay) -> Result<u64, TraceError> {
+    use std::hash::Hasher;
+    let mut hasher = std::hash::DefaultHasher::new();
+    let registers = thread.registers()?;
+    for word in comparable(&registers, false) {
+        hasher.write_u64(word);
+    }
+    hasher.write(&vectors(thread)?);
+    let memory = ProcessMemory::open(thread.tid()).map_err(|_| TraceError::Gone)?;
+    for mapping in sys::mappings(thread.tid()).map_err(|_| TraceError::Gone)? {
+        if mapping.permissions.starts_with("rw") {
+            let mut bytes = vec![0; (mapping.end - mapping.start) as usize];
+            let count = memory.read_some(mapping.start, &mut bytes);
+            overlay.clean(mapping.start, &mut bytes[..count]);
+            // By page: the system may join mappings that touch in one process and not in the other.
+            for (index, page) in bytes[..count].chunks(4096).enumerate() {
+                hasher.write_u64(mapping.start + 4096 * index as u64);
+                hasher.write(page);
+            }
+        }
+    }
+    Ok(hasher.finish())
+}

@@ -1,0 +1,285 @@
+//! Moments of a recording that can be named, in the order of time.
+
+use std::{collections::BTreeMap, fmt, str::FromStr};
+
+use super::Frozen;
+use crate::record::{Event, Log};
+
+/// A copy of the process, by which moments are named.
+pub(crate) struct Anchor {
+    pub(crate) frozen: Frozen,
+    /// How many events had happened.
+    pub(crate) event: u64,
+    /// Whether it stands right behind the last of them.
+    pub(crate) aligned: bool,
+    /// How many steps behind it are moments that somebody was told of.
+    pub(crate) walked: u32,
+    /// Whether somebody was told of it, so that it must stay.
+    pub(crate) pinned: bool,
+    /// As the user sees it.
+    pub(crate) number: u64,
+}
+
+/// The name of an anchor; names sort in the order of time. A later one between two others gets a
+/// fraction.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Label {
+    major: u32,
+    /// Digits to the base of 36.
+    fraction: String,
+}
+
+/// A moment: so many steps after an anchor.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Position {
+    pub(crate) anchor: Label,
+    pub(crate) steps: u32,
+}
+
+/// All anchors.
+#[derive(Default)]
+pub(crate) struct Timeline {
+    anchors: BTreeMap<Label, Anchor>,
+    next: u32,
+    numbers: u64,
+    /// Where the live process stands, while that is known.
+    frontier: Option<Position>,
+}
+
+/// More are thinned out, the older the more.
+const MOST: usize = 128;
+/// So many of the last stay.
+const RECENT: usize = 32;
+
+impl Timeline {
+    /// The live process was copied where it stands.
+    pub(crate) fn push(&mut self, frozen: Frozen, event: u64, aligned: bool) {
+        let label = Label { major: self.next, fraction: String::new() };
+        self.next += 1;
+        self.add(label.clone(), frozen, event, aligned);
+        self.frontier = Some(Position { anchor: label, steps: 0 });
+    }
+
+    /// A replica was copied between this anchor and the next.
+    pub(crate) fn insert_after(
+        &mut self,
+        before: &Label,
+        frozen: Frozen,
+        event: u64,
+        aligned: bool,
+    ) -> Label {
+        let next = self.after(before).filter(|next| next.major == before.major);
+        let fraction = between(&before.fraction, next.map(|next| next.fraction.as_str()));
+        let label = Label { major: before.major, fraction };
+        self.add(label.clone(), frozen, event, aligned);
+        label
+    }
+
+    fn add(&mut self, label: Label, frozen: Frozen, event: u64, aligned: bool) {
+        let number = self.numbers;
+        self.numbers += 1;
+        self.anchors.insert(label, Anchor { frozen, event, aligned, walked: 0, pinned: false, number });
+    }
+
+    /// Where the live process stands, if it has a name.
+    pub(crate) fn frontier(&self) -> Option<&Position> {
+        self.frontier.as_ref()
+    }
+
+    /// The live process made one step.
+    pub(crate) fn step_frontier(&mut self) {
+        if let Some(position) = &mut self.frontier {
+            position.steps += 1;
+        }
+    }
+
+    /// The live process went on, nobody knows how far.
+    pub(crate) fn leave_frontier(&mut self) {
+        self.frontier = None;
+    }
+
+    pub(crate) fn get(&self, label: &Label) -> Option<&Anchor> {
+        self.anchors.get(label)
+    }
+
+    pub(crate) fn get_mut(&mut self, label: &Label) -> Option<&mut Anchor> {
+        self.anchors.get_mut(label)
+    }
+
+    pub(crate) fn first(&self) -> Option<&Label> {
+        self.anchors.keys().next()
+    }
+
+    pub(crate) fn last(&self) -> Option<&Label> {
+        self.anchors.keys().next_back()
+    }
+
+    pub(crate) fn before(&self, label: &Label) -> Option<&Label> {
+        self.anchors.range(..label.clone()).next_back().map(|(label, _)| label)
+    }
+
+    pub(crate) fn after(&self, label: &Label) -> Option<&Label> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        self.anchors.range((Excluded(label.clone()), Unbounded)).next().map(|(label, _)| label)
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&Label, &Anchor)> {
+        self.anchors.iter()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.anchors.len()
+    }
+
+    /// The last anchor at which no more than `event` events had happened.
+    pub(crate) fn at_event(&self, event: u64) -> Option<&Label> {
+        self.anchors.iter().rev().find(|(_, anchor)| anchor.event <= event).map(|(label, _)| label)
+    }
+
+    /// Whether the history before this anchor cannot be replayed up to it.
+    pub(crate) fn follows_barrier(&self, label: &Label, log: &Log) -> bool {
+        self.get(label).is_some_and(|anchor| {
+            anchor.aligned
+                && anchor.event.checked_sub(1).and_then(|last| log.get(last)).is_some_and(|event| {
+                    matches!(event, Event::Barrier { .. } | Event::Signal { .. } | Event::Edit)
+                })
+        })
+    }
+
+    /// Drops an anchor where there are too many: the one that is missed least.
+    pub(crate) fn thin(&mut self, log: &Log) {
+        if self.anchors.len() <= MOST {
+            return;
+        }
+        let labels: Vec<_> = self.anchors.keys().cloned().collect();
+        let newest = self.numbers as f64;
+        let number = |label: &Label| self.anchors[label].number as f64;
+        let candidate = labels[..labels.len() - RECENT]
+            .windows(3)
+            .filter(|window| {
+                let anchor = &self.anchors[&window[1]];
+                !anchor.pinned && anchor.walked == 0 && !self.follows_barrier(&window[1], log)
+            })
+            .min_by(|left, right| {
+                // The gap that it would leave, measured by how long ago that is.
+                let loss = |window: &[Label]| {
+                    (number(&window[2]) - number(&window[0])).abs() / (newest - number(&window[1]) + 1.0)
+                };
+                loss(left).total_cmp(&loss(right))
+            })
+            .map(|window| window[1].clone());
+        if let Some(label) = candidate {
+            self.anchors.remove(&label);
+        }
+    }
+
+    /// Drops the oldest anchor, unless it is the only one; returns the events before the next.
+    pub(crate) fn forget_first(&mut self) -> Option<u64> {
+        if self.anchors.len() < 2 {
+            return None;
+        }
+        self.anchors.pop_first();
+        self.anchors.values().next().map(|anchor| anchor.event)
+    }
+}
+
+/// Digits between two fractions; nearer to the second, because one mostly goes backwards.
+fn between(low: &str, high: Option<&str>) -> String {
+    const BASE: u32 = 36;
+    let digit = |text: &str, index: usize| {
+        text.as_bytes().get(index).map_or(0, |&byte| char::from(byte).to_digit(BASE).unwrap_or(0))
+    };
+    let mut result = String::new();
+    let mut bounded = high;
+    for index in 0.. {
+        let from = digit(low, index);
+        let to = bounded.map_or(BASE, |high| digit(high, index));
+        let text = |value: u32| char::from_digit(value, BASE).unwrap_or('0');
+        if to > from + 1 {
+            let chosen = from + ((to - from) * 7 / 8).clamp(1, to - from - 1);
+            result.push(text(chosen));
+            break;
+        }
+        result.push(text(from));
+        if to == from + 1 {
+            // Whatever follows is below the upper one.
+            bounded = None;
+        }
+    }
+    result
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:06}", self.anchor.major)?;
+        if !self.anchor.fraction.is_empty() {
+            write!(f, ".{}", self.anchor.fraction)?;
+        }
+        // A plus sorts before the point of a fraction, and before all digits.
+        write!(f, "+{:06}", self.steps)
+    }
+}
+
+/// Not a moment of this recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NotAPosition;
+
+impl FromStr for Position {
+    type Err = NotAPosition;
+
+    fn from_str(text: &str) -> Result<Self, NotAPosition> {
+        let (label, steps) = text.split_once('+').ok_or(NotAPosition)?;
+        let (major, fraction) = label.split_once('.').unwrap_or((label, ""));
+        let valid = fraction.chars().all(|digit| digit.is_ascii_digit() || digit.is_ascii_lowercase());
+        match (major.parse(), steps.parse()) {
+            (Ok(major), Ok(steps)) if valid => {
+                Ok(Self { anchor: Label { major, fraction: fraction.to_owned() }, steps })
+            }
+            _ => Err(NotAPosition),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fraction_can_always_be_found_between_two_others() {
+        let mut high: Option<String> = None;
+        for _ in 0..200 {
+            let middle = between("", high.as_deref());
+            assert!(middle.as_str() > "" && high.as_deref().is_none_or(|high| middle.as_str() < high));
+            high = Some(middle);
+        }
+        let mut low = String::new();
+        for _ in 0..200 {
+            let middle = between(&low, Some("z"));
+            assert!(middle.as_str() > low.as_str() && middle.as_str() < "z", "{low} {middle}");
+            low = middle;
+        }
+    }
+
+    #[test]
+    fn texts_sort_in_the_order_of_time() {
+        let position = |major, fraction: &str, steps| Position {
+            anchor: Label { major, fraction: fraction.into() },
+            steps,
+        };
+        let ordered = [
+            position(1, "", 0),
+            position(1, "", 7),
+            position(1, "", 12),
+            position(1, "a", 0),
+            position(1, "a", 3),
+            position(1, "ab", 0),
+            position(2, "", 0),
+        ];
+        for pair in ordered.windows(2) {
+            assert!(pair[0] < pair[1] && pair[0].to_string() < pair[1].to_string(), "{pair:?}");
+        }
+        for position in ordered {
+            assert_eq!(position.to_string().parse(), Ok(position));
+        }
+    }
+}

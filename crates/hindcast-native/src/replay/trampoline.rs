@@ -1,0 +1,250 @@
+//! Counting how often an address is passed, without stopping: the instructions there give way to a
+//! jump to code of ours, which counts, compares, executes them and jumps back.
+//!
+//! That code must not change anything that the program can see. It uses only `mov`, `lea`, `jrcxz`
+//! and `jmp`, which leave the flags alone, and keeps the two registers that it needs beside itself,
+//! not on the program's stack.
+
+use std::ops::Range;
+
+use iced_x86::{
+    BlockEncoder, BlockEncoderOptions, Decoder, DecoderOptions, FlowControl, Instruction, InstructionBlock,
+    Mnemonic, OpKind,
+};
+
+/// Instructions that can give way to a jump.
+#[derive(Debug, Clone)]
+pub(super) struct Site {
+    pub(super) address: u64,
+    /// The bytes that the jump takes the place of.
+    pub(super) length: usize,
+    instructions: Vec<Instruction>,
+}
+
+/// What the code compares with the present state, at each pass.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Pattern {
+    /// General registers, in the order of their encoding.
+    pub(super) registers: Option<[u64; 16]>,
+    /// Words in memory.
+    pub(super) words: Vec<(u64, u64)>,
+}
+
+/// The code and its data, for one page.
+#[derive(Debug)]
+pub(super) struct Trampoline {
+    pub(super) bytes: Vec<u8>,
+    /// Where it stops; everything is as it was at the site.
+    pub(super) stop: u64,
+    /// Where it goes on from there.
+    pub(super) resume: u64,
+    /// Where the number of passes that are left is kept.
+    pub(super) counter: u64,
+}
+
+pub(super) const PAGE: u64 = 4096;
+const JUMP_LENGTH: usize = 5;
+const RCX: u8 = 1;
+const RDX: u8 = 2;
+
+/// Whether a jump fits at `address`, in code of which `code` from `start` on is one function.
+pub(super) fn site(address: u64, code: &[u8], start: u64) -> Option<Site> {
+    let offset = usize::try_from(address.checked_sub(start)?).ok()?;
+    let mut instructions = Vec::new();
+    let mut length = 0;
+    let mut decoder = Decoder::with_ip(64, code.get(offset..)?, address, DecoderOptions::NONE);
+    while length < JUMP_LENGTH {
+        let instruction = decoder.decode();
+        if instruction.is_invalid() || !can_move(&instruction) {
+            return None;
+        }
+        length += instruction.len();
+        let leaves = instruction.flow_control() == FlowControl::UnconditionalBranch
+            || instruction.flow_control() == FlowControl::Return;
+        instructions.push(instruction);
+        if leaves && length < JUMP_LENGTH {
+            return None;
+        }
+    }
+    let covered = address + 1..address + length as u64;
+    let whole = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
+    let entered = whole.into_iter().any(|instruction| {
+        instruction.op0_kind() == OpKind::NearBranch64 && covered.contains(&instruction.near_branch_target())
+    });
+    (!entered).then_some(Site { address, length, instructions })
+}
+
+fn can_move(instruction: &Instruction) -> bool {
+    let flow = instruction.flow_control();
+    let stays = matches!(
+        flow,
+        FlowControl::Next
+            | FlowControl::ConditionalBranch
+            | FlowControl::UnconditionalBranch
+            | FlowControl::IndirectBranch
+            | FlowControl::Return
+    );
+    // Its own address or ours would be seen, or it traps.
+    let special = matches!(
+        instruction.mnemonic(),
+        Mnemonic::Syscall | Mnemonic::Int3 | Mnemonic::Rdtsc | Mnemonic::Rdtscp | Mnemonic::Cpuid
+    );
+    stays && !special && !instruction.is_loopcc() && !instruction.is_jcx_short()
+}
+
+/// The jump that takes the place of the site's instructions.
+pub(super) fn jump(site: &Site, page: u64) -> Vec<u8> {
+    let mut bytes = vec![0xe9];
+    bytes.extend(relative(site.address + JUMP_LENGTH as u64, page));
+    bytes.resize(site.length, 0x90);
+    bytes
+}
+
+/// Whether a page at `page` is near enough.
+pub(super) fn reaches(site: u64, page: u64) -> bool {
+    site.abs_diff(page) < 0x7000_0000
+}
+
+/// The code for a page at `page`. It stops at the pass number `passes`, and where all of the
+/// pattern is met.
+pub(super) fn build(site: &Site, page: u64, passes: u64, pattern: Option<&Pattern>) -> Option<Trampoline> {
+    // Data first: two registers, the counter.
+    let (saved_rcx, saved_rdx, counter) = (page + PAGE - 8, page + PAGE - 16, page + PAGE - 24);
+    let mut code = Code { bytes: Vec::new(), page };
+    code.store(RCX, saved_rcx);
+    code.store(RDX, saved_rdx);
+    code.load(RCX, counter);
+    // lea rcx, [rcx - 1]
+    code.push(&[0x48, 0x8d, 0x49, 0xff]);
+    code.store(RCX, counter);
+    let mut stops = vec![code.jump_if_zero()];
+    let mut leaves = Vec::new();
+    if let Some(pattern) = pattern {
+        for (register, &value) in pattern.registers.iter().flatten().enumerate() {
+            match register as u8 {
+                RCX => code.load(RCX, saved_rcx),
+                RDX => code.load(RCX, saved_rdx),
+                register => code.move_to_rcx(register),
+            }
+            leaves.push(code.jump_unless(value));
+        }
+        for &(address, value) in &pattern.words {
+            code.constant(RDX, address);
+            // mov rcx, [rdx]
+            code.push(&[0x48, 0x8b, 0x0a]);
+            leaves.push(code.jump_unless(value));
+        }
+        stops.push(code.jump_placeholder());
+    }
+    let out = code.here();
+    for place in leaves {
+        code.patch(place, out);
+    }
+    code.load(RCX, saved_rcx);
+    code.load(RDX, saved_rdx);
+    let resume = code.here();
+    let moved = BlockEncoder::encode(
+        64,
+        InstructionBlock::new(&site.instructions, resume),
+        BlockEncoderOptions::NONE,
+    )
+    .ok()?;
+    code.push(&moved.code_buffer);
+    let back = code.jump_placeholder();
+    code.patch(back, site.address + site.length as u64);
+    let stop_block = code.here();
+    for place in stops {
+        code.patch(place, stop_block);
+    }
+    code.load(RCX, saved_rcx);
+    code.load(RDX, saved_rdx);
+    let stop = code.here();
+    code.push(&[0xcc]);
+    let mut bytes = code.bytes;
+    if bytes.len() as u64 > PAGE - 24 {
+        return None;
+    }
+    bytes.resize(PAGE as usize, 0xcc);
+    bytes[(counter - page) as usize..][..8].copy_from_slice(&passes.to_le_bytes());
+    Some(Trampoline { bytes, stop, resume, counter })
+}
+
+/// Code being written.
+struct Code {
+    bytes: Vec<u8>,
+    page: u64,
+}
+
+impl Code {
+    fn here(&self) -> u64 {
+        self.page + self.bytes.len() as u64
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// mov [address], register
+    fn store(&mut self, register: u8, address: u64) {
+        self.relative_memory(0x89, register, address);
+    }
+
+    /// mov register, [address]
+    fn load(&mut self, register: u8, address: u64) {
+        self.relative_memory(0x8b, register, address);
+    }
+
+    fn relative_memory(&mut self, opcode: u8, register: u8, address: u64) {
+        self.push(&[0x48, opcode, 0x05 | register << 3]);
+        let offset = relative(self.here() + 4, address);
+        self.push(&offset);
+    }
+
+    /// mov register, value
+    fn constant(&mut self, register: u8, value: u64) {
+        self.push(&[0x48, 0xb8 | register]);
+        self.push(&value.to_le_bytes());
+    }
+
+    /// mov rcx, register
+    fn move_to_rcx(&mut self, register: u8) {
+        let extended = u8::from(register >= 8) << 2;
+        self.push(&[0x48 | extended, 0x89, 0xc1 | (register & 7) << 3]);
+    }
+
+    /// A jump that is not taken where rcx is `value`.
+    fn jump_unless(&mut self, value: u64) -> usize {
+        self.constant(RDX, value.wrapping_neg());
+        // lea rcx, [rcx + rdx]
+        self.push(&[0x48, 0x8d, 0x0c, 0x11]);
+        // jrcxz over the jump
+        self.push(&[0xe3, JUMP_LENGTH as u8]);
+        self.jump_placeholder()
+    }
+
+    /// A jump that is taken where rcx is zero.
+    fn jump_if_zero(&mut self) -> usize {
+        // jrcxz to the jump; a short jump over it
+        self.push(&[0xe3, 0x02, 0xeb, JUMP_LENGTH as u8]);
+        self.jump_placeholder()
+    }
+
+    fn jump_placeholder(&mut self) -> usize {
+        self.push(&[0xe9, 0, 0, 0, 0]);
+        self.bytes.len() - 4
+    }
+
+    fn patch(&mut self, place: usize, target: u64) {
+        let after = self.page + place as u64 + 4;
+        self.bytes[place..place + 4].copy_from_slice(&relative(after, target));
+    }
+}
+
+fn relative(after: u64, target: u64) -> [u8; 4] {
+    (target.wrapping_sub(after) as i64 as i32).to_le_bytes()
+}
+
+/// Addresses of the page, whatever is executed there.
+pub(super) fn covers(page: u64) -> Range<u64> {
+    page..page + PAGE
+}

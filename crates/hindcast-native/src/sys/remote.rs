@@ -1,0 +1,96 @@
+//! System calls that a stopped thread makes for us.
+
+use libc::c_int;
+
+use super::{Event, Resume, SignalInfo, Stopped, Tid, TraceError, tracee};
+
+/// What came of a call.
+pub(crate) struct Remote {
+    pub(crate) thread: Stopped,
+    pub(crate) result: i64,
+    /// The process that the call made.
+    pub(crate) made: Option<Stopped>,
+    /// Signals that came meanwhile, and were not delivered.
+    pub(crate) held: Vec<SignalInfo>,
+}
+
+/// Makes a system call in the thread, by the instruction at `gate`; the registers are then as before.
+pub(crate) fn remote_call(
+    thread: Stopped,
+    gate: u64,
+    number: i64,
+    arguments: [u64; 6],
+) -> Result<Remote, TraceError> {
+    let before = thread.registers()?;
+    let mut registers = before;
+    let [first, second, third, fourth, fifth, sixth] = arguments;
+    for (name, value) in [
+        ("rip", gate),
+        ("rax", number as u64),
+        ("rdi", first),
+        ("rsi", second),
+        ("rdx", third),
+        ("r10", fourth),
+        ("r8", fifth),
+        ("r9", sixth),
+        // Not in a call already: nothing is to be restarted.
+        ("orig_rax", u64::MAX),
+    ] {
+        registers.set(name, value);
+    }
+    thread.set_registers(&registers)?;
+    let mut call = Pending { tid: thread.tid(), gate, held: Vec::new(), made: None };
+    let thread = call.finish(thread)?;
+    let result = thread.registers()?.get("rax").unwrap_or_default() as i64;
+    thread.set_registers(&before)?;
+    Ok(Remote { thread, result, made: call.made, held: call.held })
+}
+
+struct Pending {
+    tid: Tid,
+    gate: u64,
+    held: Vec<SignalInfo>,
+    made: Option<Stopped>,
+}
+
+impl Pending {
+    fn finish(&mut self, thread: Stopped) -> Result<Stopped, TraceError> {
+        thread.resume(Resume::Step, 0)?;
+        loop {
+            match tracee::wait_for(self.tid)? {
+                Event::Signal(thread, signal) if self.is_done(&thread, signal)? => return Ok(thread),
+                Event::Signal(thread, signal) => {
+                    if signal != libc::SIGTRAP {
+                        self.held.push(thread.signal()?);
+                    }
+                    thread.resume(Resume::Step, 0)?;
+                }
+                Event::Clone(thread) | Event::Fork(thread, _) => {
+                    self.made = Some(first_stop(thread.made()?)?);
+                    thread.resume(Resume::Step, 0)?;
+                }
+                Event::Exited(..) | Event::Killed(..) => return Err(TraceError::Gone),
+                Event::Stop(thread, _)
+                | Event::Call(thread)
+                | Event::Vfork(thread, _)
+                | Event::VforkDone(thread)
+                | Event::Exec(thread)
+                | Event::Other(thread) => {
+                    thread.resume(Resume::Step, 0)?;
+                }
+            }
+        }
+    }
+
+    fn is_done(&self, thread: &Stopped, signal: c_int) -> Result<bool, TraceError> {
+        const SYSCALL_LENGTH: u64 = 2;
+        Ok(signal == libc::SIGTRAP && thread.registers()?.pc() == self.gate + SYSCALL_LENGTH)
+    }
+}
+
+fn first_stop(tid: Tid) -> Result<Stopped, TraceError> {
+    match tracee::wait_for(tid)? {
+        Event::Stop(stopped, _) => Ok(stopped),
+        _ => Err(TraceError::Gone),
+    }
+}
