@@ -19,7 +19,7 @@ use crate::{
     finishing::Finishing,
     prompts,
     registry::{
-        Answer, Call, Content, Finished, PromptArgument, RegisteredTool, Registry, ResourceRoom, ToolNames,
+        Call, Content, Finished, PromptArgument, RegisteredTool, Registry, Reply, ResourceRoom, ToolNames,
     },
     resources, tools,
 };
@@ -99,7 +99,7 @@ impl App {
         name: String,
         arguments: Map<String, Value>,
         progress: Arc<dyn Progress>,
-    ) -> Result<Answer<Value>, Failure> {
+    ) -> Result<Reply, Failure> {
         let app = self.clone();
         let work = async move {
             let started = Instant::now();

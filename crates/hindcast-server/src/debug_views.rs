@@ -3,11 +3,11 @@
 use hindcast_core::{
     Timestamp,
     debug::{
-        Access, Binding, Breakpoint, CodeBreakpoint, ExceptionBreakpoint, HowBegun, Location, StopReason,
-        Thread, ThreadState, Trigger, Watched, Watchpoint,
+        Access, Binding, Breakpoint, CodeBreakpoint, ExceptionBreakpoint, Happening, HowBegun, Location,
+        Moment, StopReason, Thread, ThreadState, Trigger, Watched, Watchpoint,
     },
 };
-use hindcast_services::debug::{Standing, State, ThreadsView};
+use hindcast_services::debug::{Standing, State, ThreadsView, Timeline};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -137,6 +137,66 @@ impl ThreadList {
             threads: view.threads.iter().map(thread).collect(),
             stale: view.stale,
             captured_at: moment(view.captured_at),
+        }
+    }
+}
+
+/// `debugger://timeline`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TimelineView {
+    recording: RecordingView,
+    moment: Option<String>,
+    in_past: bool,
+    happenings: Vec<HappeningView>,
+    total: usize,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RecordingView {
+    active: bool,
+    reason: Option<String>,
+    start: Option<String>,
+    end: Option<String>,
+    events: u64,
+    snapshots: u64,
+    bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HappeningView {
+    moment: String,
+    kind: &'static str,
+    what: String,
+    location: Option<PlaceView>,
+}
+
+impl TimelineView {
+    pub(crate) fn of(timeline: &Timeline) -> Self {
+        let Timeline { page, recording, when } = timeline;
+        let text = |moment: &Option<Moment>| moment.as_ref().map(ToString::to_string);
+        let happening = |happening: &Happening| HappeningView {
+            moment: happening.moment.to_string(),
+            kind: happening.kind.name(),
+            what: happening.what.clone(),
+            location: happening.location.as_ref().map(PlaceView::of),
+        };
+        Self {
+            recording: RecordingView {
+                active: recording.active,
+                reason: recording.reason.clone(),
+                start: text(&recording.start),
+                end: text(&recording.end),
+                events: recording.events,
+                snapshots: recording.checkpoints,
+                bytes: recording.bytes,
+            },
+            moment: when.as_ref().map(|when| when.moment.to_string()),
+            in_past: when.as_ref().is_some_and(|when| when.in_past),
+            happenings: page.happenings.iter().map(happening).collect(),
+            total: page.total,
         }
     }
 }

@@ -120,9 +120,12 @@ fn find_crash(arguments: &Map<String, Value>) -> Result<String, Failure> {
          arguments, and the locals of your own frames.\n\
          3. Say which value is wrong in the innermost frame of your own code, and which frame it came from. Follow it \
          outwards with `debugger/evaluate` and `frame`.\n\
-         4. If the wrong value was made earlier, `debugger/restart` with a breakpoint where it is made, with a `condition` \
-         or a `log_message`, and watch it become wrong.\n\
-         5. Report the cause as file, line and value, the evidence for it, and the smallest change that mends it. Then \
+         4. Ask who made it wrong: `debugger/last_write` with that expression (and its `frame`) names the statement, the \
+         values before and after, and the stack; `depth` follows the value to where it came from. `debugger/goto` its \
+         `moment` and `debugger/step_backward` with `granularity` `over` show what led there.\n\
+         5. Without a history (-32007, or a core file): `debugger/restart` with a breakpoint where the value is made, with \
+         a `condition` or a `log_message`, and watch it become wrong.\n\
+         6. Report the cause as file, line and value, the evidence for it, and the smallest change that mends it. Then \
          `debugger/disconnect`."
     ))
 }
@@ -133,14 +136,17 @@ fn find_wrong_value(arguments: &Map<String, Value>) -> Result<String, Failure> {
     let expected = sentence("It should be ", text(arguments, "expected"), ".");
     Ok(format!(
         "Find the statement of `{program}` that gives `{variable}` a wrong value.{function}{expected}\n\n\
-         1. `debugger/launch` it and set a breakpoint where the value is first right: where it is declared, or where its \
-         function is entered.\n\
-         2. `debugger/continue` there, then `debugger/set_watchpoint` with `{variable}` as the expression: each stop shows \
+         1. `debugger/launch` it and `debugger/continue` to where the value is seen to be wrong. `debugger/last_write` with \
+         `{variable}` as the expression names the statement that wrote it, with the values before and after; \
+         `debugger/goto` its `moment` and ask again for the write before. Where that answers, go on with step 4.\n\
+         2. Without a history, or to see every write: set a breakpoint where the value is first right, \
+         `debugger/restart`, `debugger/continue` there, then `debugger/set_watchpoint` with `{variable}` as the expression: each stop shows \
          the statement that wrote it. Where it is written very often, use a tracepoint instead (`set_breakpoint` with \
          `log_message` \"{variable} = {{{variable}}}\") and read the log with `debugger/read_output`.\n\
-         3. At the first write that is wrong, look at what it was computed from (`debugger/evaluate`). If those are wrong \
-         already, go on with them in the same way.\n\
-         4. Report the statement, the values before and after, and why it is wrong."
+         3. Stop at the first write that is wrong.\n\
+         4. Look at what the wrong value was computed from (`debugger/evaluate`). If that is wrong already, go on with it \
+         in the same way (`depth` of `debugger/last_write` does several hops at once).\n\
+         5. Report the statement, the values before and after, and why it is wrong."
     ))
 }
 

@@ -1,6 +1,6 @@
 //! The command line: one definition for parsing, help and completions.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{ffi::OsString, net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 use hindcast_core::{
@@ -41,6 +41,12 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Serve MCP over standard input and output, for one local user
     Mcp(Mcp),
+    /// Run a program and record it, so that one can go back; on a crash, explain it
+    Record(Record),
+    /// Show what is in a recording that was written to a file
+    Replay(Replay),
+    /// See time travel at work: a program corrupts its own memory, and the guilty line is found
+    Demo,
     /// Make, list and end API keys
     #[command(subcommand)]
     Keys(Keys),
@@ -104,6 +110,27 @@ pub(crate) struct Mcp {
 pub(crate) enum McpCommand {
     /// Add hindcast to the configuration of an MCP client
     Install(InstallArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct Record {
+    /// Write the recording to this new file, for `hindcast replay`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// The program with its arguments; the exit code is its own, or 128 and the signal's number
+    #[arg(required = true, last = true, value_names = ["PROGRAM", "ARGS"])]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub(crate) struct Replay {
+    /// What `hindcast record --output` or `debugger/export_trace` with `format` binary wrote
+    pub(crate) file: PathBuf,
+    /// List every system call, signal and other input, too
+    #[arg(long)]
+    pub(crate) events: bool,
+    #[command(flatten)]
+    pub(crate) output: Json,
 }
 
 /// Output for programs.

@@ -60,9 +60,13 @@ pub(crate) fn app(config: &Config, gateway: Arc<Gateway>, events: Events) -> Res
         config::ToolNames::Underscore => ToolNames::Underscore,
     };
     let clock = Arc::new(SystemClock);
-    let policy = target_policy(&config.debug)?;
-    let debug = Arc::new(DebugService::new(policy, debug_engine(), events.clone(), clock.clone()));
+    let debug = Arc::new(debug_service(config, events.clone())?);
     Ok(App::new(AppParts { gateway, debug, events, clock, tool_names }))
+}
+
+/// Debug sessions by what debugs programs here.
+pub(crate) fn debug_service(config: &Config, events: Events) -> Result<DebugService> {
+    Ok(DebugService::new(target_policy(&config.debug)?, debug_engine(), events, Arc::new(SystemClock)))
 }
 
 /// What debugs programs on this machine; elsewhere nothing does.

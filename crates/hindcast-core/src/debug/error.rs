@@ -48,6 +48,9 @@ pub enum DebugError {
     /// One cannot go back there.
     #[error("{0}")]
     NoHistory(String),
+    /// What took long was ended before it was done.
+    #[error("it was given up before it was done · hint: {0}")]
+    GivenUp(String),
     /// Something that this kind of session cannot do.
     #[error("{0}")]
     Unsupported(String),

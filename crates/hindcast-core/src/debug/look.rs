@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{RuntimeAddr, ThreadId};
 
 /// A place in a program, with all that is known of it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Location {
     /// As the debug information spells it, made absolute.
     #[serde(skip_serializing_if = "Option::is_none")]

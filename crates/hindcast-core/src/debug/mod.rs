@@ -10,6 +10,7 @@ mod look;
 mod output;
 mod stop;
 mod target;
+mod trace;
 mod travel;
 
 pub use address::{NotAnAddress, RuntimeAddr, ThreadId};
@@ -27,6 +28,7 @@ pub use look::{
 pub use output::{OutputChunk, OutputLog, OutputStream};
 pub use stop::{Granularity, Movement, Outcome, RaisedException, RaisedSignal, Stop, StopReason};
 pub use target::{AttachRequest, CoreRequest, HowBegun, LaunchRequest, Stdin, StopAtEntry, Target};
+pub use trace::{EngineLog, Trace, TraceError, TraceEvent, TraceHead, TraceWriter, happening_in_a_line};
 pub use travel::{
     Capability, Destination, Happening, HappeningKind, MemoryWrite, Moment, Recording, TimeTravel,
     TimelinePage, TimelineQuery, TraceFormat, TraceRequest, When, Writer,

@@ -40,6 +40,13 @@ pub enum Movement {
     Resume,
 }
 
+impl Movement {
+    /// Whether it needs a recording: it also goes when the program has ended.
+    pub fn is_travel(&self) -> bool {
+        matches!(self, Self::StepBack { .. } | Self::ReverseContinue | Self::Goto(_))
+    }
+}
+
 /// The size of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -86,7 +86,7 @@ pub enum HowBegun {
 }
 
 /// What a session is about.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Target {
     /// The process.
     pub pid: u32,

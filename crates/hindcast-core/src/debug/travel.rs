@@ -54,7 +54,7 @@ pub enum Destination {
 }
 
 /// What a session's recording holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Recording {
     /// Whether what happens now is being recorded.
     pub active: bool,
@@ -78,7 +78,7 @@ pub struct Recording {
 }
 
 /// Something that a recording needs from the machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Capability {
     /// Such as `time stamp counter can be trapped`.
     pub name: String,
@@ -90,7 +90,7 @@ pub struct Capability {
 }
 
 /// Something that happened in a recording.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Happening {
     /// When.
     pub moment: Moment,
@@ -123,6 +123,34 @@ pub enum HappeningKind {
     Fork,
     /// The recording began or ended.
     Recording,
+}
+
+impl HappeningKind {
+    /// Every kind, in the order in which they are listed to people.
+    pub const ALL: [Self; 8] = [
+        Self::Stop,
+        Self::Output,
+        Self::Signal,
+        Self::Breakpoint,
+        Self::Tracepoint,
+        Self::Exec,
+        Self::Fork,
+        Self::Recording,
+    ];
+
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Output => "output",
+            Self::Signal => "signal",
+            Self::Breakpoint => "breakpoint",
+            Self::Tracepoint => "tracepoint",
+            Self::Exec => "exec",
+            Self::Fork => "fork",
+            Self::Recording => "recording",
+        }
+    }
 }
 
 /// Which of the [`Happening`]s.
@@ -206,7 +234,18 @@ pub struct TraceRequest {
 }
 
 /// The optional facet of an engine that records. Movements into the past are
-/// [`Movement`](super::Movement)s like all others.
+/// [`Movement`](super::Movement)s like all others:
+///
+/// - [`StepBack`](super::Movement::StepBack) ends with `Step`,
+///   [`ReverseContinue`](super::Movement::ReverseContinue) with what would have stopped it, both with
+///   `HistoryStart` where there is nothing before; [`Goto`](super::Movement::Goto) with `Goto`.
+/// - In the past all other movements go forward in the recording, with the breakpoints that there are
+///   now, and end at the latest where the program really is: with `Present`, and the signal or exception
+///   it stands at; with `Exit` where it has ended.
+/// - Nothing is printed a second time, and nothing outside of the program is touched.
+/// - A travel that fails leaves the session where it was. One that is interrupted and then paused stands
+///   somewhere in the recording.
+/// - After the program's end all of this goes on working, until the session ends.
 pub trait TimeTravel {
     /// What is recorded.
     fn recording(&self) -> Recording;
@@ -215,13 +254,15 @@ pub trait TimeTravel {
     fn now(&self) -> Option<When>;
 
     /// Who last wrote to memory before now, and where that value came from, `depth` hops back at
-    /// most. Does not move.
+    /// most; nothing where it was not written since the start of the recording. Does not move. An
+    /// [`Interrupt`](super::Interrupt) makes it give up with [`DebugError::GivenUp`].
     fn last_write(&mut self, watched: &Watched, depth: u32) -> Result<Vec<MemoryWrite>, DebugError>;
 
     /// What happened.
     fn timeline(&mut self, query: &TimelineQuery) -> TimelinePage;
 
-    /// Writes the recording out; returns how many events were written.
+    /// Writes the recording out with a [`TraceWriter`](super::TraceWriter); returns how many events
+    /// were written. Gives up with [`DebugError::GivenUp`] when `progress` is cancelled.
     fn export(
         &mut self,
         request: &TraceRequest,

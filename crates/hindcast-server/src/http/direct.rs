@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use hindcast_core::{
     identity::Caller,
     progress::{Progress, Unwatched},
@@ -21,7 +22,7 @@ use crate::{
     app::App,
     catalogue::WireError,
     jsonrpc::{Kind, Message},
-    registry::Answer,
+    registry::{Attachment, Reply},
 };
 
 /// What the client takes for an answer.
@@ -79,7 +80,7 @@ pub(super) async fn call(
         Err(failure) => Err(app.refused_call(&caller, "tools/call", failure).await),
     };
     match result {
-        Ok(Answer { text, content }) => success(message.id(), &text, &content),
+        Ok(reply) => success(message.id(), &reply, client),
         Err(failure) if client.bare => answer::error(&WireError::from(failure), message.id()),
         Err(failure) => answer::error_as(StatusCode::OK, &WireError::from(failure), message.id()),
     }
@@ -121,21 +122,59 @@ struct Success<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ToolResult<'a> {
-    content: [Text<'a>; 1],
+    content: Vec<Part<'a>>,
     structured_content: &'a Value,
     is_error: bool,
 }
 
 #[derive(Serialize)]
-struct Text<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    text: &'a str,
+#[serde(tag = "type", rename_all = "lowercase")]
+enum Part<'a> {
+    Text {
+        text: &'a str,
+    },
+    /// As the contract has it.
+    #[serde(rename_all = "camelCase")]
+    Blob {
+        blob: String,
+        mime_type: &'static str,
+    },
+    /// As the protocol has it.
+    Resource {
+        resource: Embedded<'a>,
+    },
 }
 
-fn success(id: &Value, text: &str, content: &Value) -> Response<Body> {
-    let result =
-        ToolResult { content: [Text { kind: "text", text }], structured_content: content, is_error: false };
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Embedded<'a> {
+    uri: &'a str,
+    mime_type: &'static str,
+    blob: String,
+}
+
+const BYTES: &str = "application/octet-stream";
+
+/// The text and what is beside it. Whoever speaks no protocol gets bytes in the contract's form, first,
+/// where the contract shows them.
+fn parts(reply: &Reply, client: Client) -> Vec<Part<'_>> {
+    let text = Part::Text { text: &reply.text };
+    match &reply.attachment {
+        None => vec![text],
+        Some(Attachment::Text(attached)) => vec![text, Part::Text { text: attached }],
+        Some(Attachment::Blob { bytes, .. }) if client.bare => {
+            vec![Part::Blob { blob: BASE64_STANDARD.encode(bytes), mime_type: BYTES }, text]
+        }
+        Some(Attachment::Blob { uri, bytes }) => {
+            let resource = Embedded { uri, mime_type: BYTES, blob: BASE64_STANDARD.encode(bytes) };
+            vec![text, Part::Resource { resource }]
+        }
+    }
+}
+
+fn success(id: &Value, reply: &Reply, client: Client) -> Response<Body> {
+    let content = parts(reply, client);
+    let result = ToolResult { content, structured_content: &reply.content, is_error: false };
     match serde_json::to_vec(&Success { jsonrpc: "2.0", id, result }) {
         Ok(body) => answer::json(StatusCode::OK, body),
         Err(error) => {
@@ -161,6 +200,21 @@ mod tests {
         }
         let client = Client { bare: false, plain: false };
         assert_eq!(serves(&message, &headers, client), served, "{version:?} {params}");
+    }
+
+    #[test]
+    fn bytes_have_the_contracts_form_for_bare_clients_and_the_protocols_for_others() {
+        let blob = Attachment::Blob { uri: "debugger://trace".into(), bytes: vec![1, 2, 3] };
+        let reply = Reply { text: "done".into(), content: Value::Null, attachment: Some(blob) };
+        let written = |bare| serde_json::to_value(parts(&reply, Client { bare, plain: true })).unwrap();
+        let bytes =
+            serde_json::json!({ "type": "blob", "blob": "AQID", "mimeType": "application/octet-stream" });
+        let text = serde_json::json!({ "type": "text", "text": "done" });
+        assert_eq!(written(true), serde_json::json!([bytes, text]));
+        let resource = serde_json::json!({
+            "uri": "debugger://trace", "mimeType": "application/octet-stream", "blob": "AQID"
+        });
+        assert_eq!(written(false), serde_json::json!([text, { "type": "resource", "resource": resource }]));
     }
 
     #[test]

@@ -34,7 +34,9 @@ const INSTRUCTIONS: &str = "hindcast runs programs under a debugger. Start one w
     answer must be (`debugger/set_breakpoint` by function, or by file and line), `debugger/continue`, then look: every \
     movement answers why it stopped, the source around, locals (marked when changed) and new output, so ask only for \
     what is missing (`debugger/evaluate`, `debugger/get_variables`, `debugger/get_stack_trace`). After a crash or panic \
-    call `debugger/autopsy` first. `running` means it goes on: `debugger/wait` or `debugger/pause`. Tracepoints \
+    call `debugger/autopsy` first. What is launched is recorded, so do not restart to see what came before: \
+    `debugger/last_write` names the statement that gave a value its value, `debugger/step_backward`, \
+    `debugger/reverse_continue` and `debugger/goto` go back, and everything can be looked at there. `running` means it goes on: `debugger/wait` or `debugger/pause`. Tracepoints \
     (`log_message`) show values over time without stopping. `session_id` is only needed with several sessions. \
     Every error carries `data.details` (what happened) and `data.hint` (what to do next): follow the hint.";
 
@@ -183,10 +185,7 @@ impl ServerHandler for Handler {
         if !admitted.plain {
             self.log_call(&context, &name, result.as_ref().err()).await;
         }
-        let answer = result?;
-        let mut result = CallToolResult::success(vec![ContentBlock::text(answer.text)]);
-        result.structured_content = Some(answer.content);
-        Ok(result.into())
+        Ok(render::tool_result(result?).into())
     }
 
     async fn list_resources(

@@ -1,5 +1,6 @@
 //! Our declarations in the protocol's own types.
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use hindcast_services::{Failure, FailureKind};
 use rmcp::{ErrorData, model::*};
 use serde_json::{Map, Value};
@@ -7,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::{
     catalogue::{ErrorKind, WireError},
     excerpt::excerpt,
-    registry::{self, Effects, RegisteredTool, ResourceEntry, TemplateEntry, ToolNames},
+    registry::{self, Attachment, Effects, RegisteredTool, Reply, ResourceEntry, TemplateEntry, ToolNames},
 };
 
 /// Rows of a listing that go out at once.
@@ -49,6 +50,21 @@ pub(super) fn tool(tool: &RegisteredTool, names: ToolNames) -> Tool {
         .with_title(declaration.title)
         .with_raw_output_schema(tool.listed_output_schema.clone())
         .with_annotations(annotations)
+}
+
+/// A tool's answer. Bytes travel as an embedded resource: the protocol has no other form for them.
+pub(super) fn tool_result(reply: Reply) -> CallToolResult {
+    let attached = reply.attachment.map(|attachment| match attachment {
+        Attachment::Text(text) => ContentBlock::text(text),
+        Attachment::Blob { uri, bytes } => {
+            let blob = ResourceContents::blob(BASE64_STANDARD.encode(bytes), uri);
+            ContentBlock::resource(blob.with_mime_type("application/octet-stream"))
+        }
+    });
+    let content = std::iter::once(ContentBlock::text(reply.text)).chain(attached).collect();
+    let mut result = CallToolResult::success(content);
+    result.structured_content = Some(reply.content);
+    result
 }
 
 pub(super) fn resource(entry: ResourceEntry) -> Resource {

@@ -9,7 +9,9 @@ use std::collections::HashMap;
 
 pub(crate) use prompt::{Prompt, PromptArgument};
 pub(crate) use resource::{Content, ResourceEntry, ResourceRoom, TemplateEntry};
-pub(crate) use tool::{Answer, Call, Declaration, Effects, Finished, RegisteredTool, Tool};
+pub(crate) use tool::{
+    Answer, Attachment, Call, Declaration, Effects, Finished, RegisteredTool, Reply, Tool,
+};
 
 /// How tool names are listed. Both spellings are always understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -63,6 +63,23 @@ pub(crate) struct Answer<T> {
     pub(crate) content: T,
 }
 
+/// What goes out beside an answer's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Attachment {
+    /// As it is.
+    Text(String),
+    /// In base64.
+    Blob { uri: String, bytes: Vec<u8> },
+}
+
+/// An answer as it goes out, whatever the tool.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) text: String,
+    pub(crate) content: Value,
+    pub(crate) attachment: Option<Attachment>,
+}
+
 /// A tool.
 #[async_trait]
 pub(crate) trait Tool: Send + Sync + 'static {
@@ -76,6 +93,11 @@ pub(crate) trait Tool: Send + Sync + 'static {
         None
     }
 
+    /// Takes out of the output what is too large to be data, to go beside the text.
+    fn attachment(_output: &mut Self::Output) -> Option<Attachment> {
+        None
+    }
+
     async fn call(&self, call: &Call, input: Self::Input) -> Result<Answer<Self::Output>, Failure>;
 }
 
@@ -83,7 +105,7 @@ pub(crate) trait Tool: Send + Sync + 'static {
 pub(crate) struct Finished {
     pub(crate) target: Option<String>,
     pub(crate) session: Option<String>,
-    pub(crate) result: Result<Answer<Value>, Failure>,
+    pub(crate) result: Result<Reply, Failure>,
 }
 
 impl Finished {
@@ -140,11 +162,12 @@ async fn run<T: Tool>(tool: &T, call: &Call, arguments: Map<String, Value>) -> F
         }
     };
     let target = T::target(&input);
-    let result = tool.call(call, input).await.and_then(|answer| {
+    let result = tool.call(call, input).await.and_then(|mut answer| {
+        let attachment = T::attachment(&mut answer.content);
         let content = serde_json::to_value(answer.content).map_err(|error| {
             Failure::new(FailureKind::Internal, format!("the answer cannot be written: {error}"))
         })?;
-        Ok(Answer { text: answer.text, content })
+        Ok(Reply { text: answer.text, content, attachment })
     });
     let session = call.session.get().map(ToString::to_string);
     Finished { target, session, result }

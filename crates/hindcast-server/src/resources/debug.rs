@@ -4,21 +4,23 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use hindcast_core::{
-    debug::CompletionKind,
+    debug::{CompletionKind, TimelineQuery},
     identity::{Caller, Scope},
 };
 use hindcast_services::{
     Failure, FailureKind,
-    debug::{BREAKPOINTS_URI, DebugService, SESSION_URI, THREADS_URI},
+    debug::{BREAKPOINTS_URI, DebugService, SESSION_URI, THREADS_URI, TIMELINE_URI},
 };
 use serde::Serialize;
 
 use crate::{
-    debug_views::{BreakpointList, SessionView, ThreadList},
+    debug_views::{BreakpointList, SessionView, ThreadList, TimelineView},
     registry::{Content, ResourceEntry, ResourceRoom, TemplateEntry},
 };
 
 const SOURCE: &str = "debugger://source/";
+/// How much of a timeline is in the resource; the tool has the rest.
+const TIMELINE_SHOWN: usize = 200;
 const SOURCE_TEMPLATE: &str = "debugger://source/{+file}";
 
 pub(super) struct DebugRoom {
@@ -35,7 +37,8 @@ impl DebugRoom {
 impl ResourceRoom for DebugRoom {
     fn scope(&self, uri: &str) -> Option<Option<Scope>> {
         // Also without a session, so that one can subscribe before it begins.
-        let ours = [SESSION_URI, BREAKPOINTS_URI, THREADS_URI].contains(&uri) || uri.starts_with(SOURCE);
+        let ours = [SESSION_URI, BREAKPOINTS_URI, THREADS_URI, TIMELINE_URI].contains(&uri)
+            || uri.starts_with(SOURCE);
         ours.then_some(Some(Scope::DebugRead))
     }
 
@@ -50,7 +53,7 @@ impl ResourceRoom for DebugRoom {
             mime_type: "application/json",
             priority: None,
         };
-        Ok(vec![
+        let mut entries = vec![
             entry(
                 SESSION_URI,
                 "Debug Session",
@@ -62,7 +65,15 @@ impl ResourceRoom for DebugRoom {
                 "All active breakpoints, tracepoints, and exception breakpoints",
             ),
             entry(THREADS_URI, "Threads", "Managed threads in the debugged process"),
-        ])
+        ];
+        if self.debug.current(caller).is_some_and(|session| session.standing().has_history()) {
+            entries.push(entry(
+                TIMELINE_URI,
+                "Timeline",
+                "What happened in the recorded process: stops, output, signals, breakpoints, each with its moment",
+            ));
+        }
+        Ok(entries)
     }
 
     fn templates(&self, caller: &Caller) -> Vec<TemplateEntry> {
@@ -81,6 +92,13 @@ impl ResourceRoom for DebugRoom {
             SESSION_URI => json(&SessionView::of(&session.standing())),
             BREAKPOINTS_URI => json(&BreakpointList::of(&session.breakpoints().await)),
             THREADS_URI => json(&ThreadList::of(&session.threads().await?)),
+            TIMELINE_URI => {
+                // The newest: what led here.
+                let counted = session.timeline(TimelineQuery::default()).await?.page.total;
+                let offset = counted.saturating_sub(TIMELINE_SHOWN);
+                let query = TimelineQuery { offset, limit: TIMELINE_SHOWN, ..TimelineQuery::default() };
+                json(&TimelineView::of(&session.timeline(query).await?))
+            }
             _ => {
                 let path = decoded(uri.strip_prefix(SOURCE).unwrap_or_default());
                 Ok(Content { mime_type: "text/plain", text: session.source(&path).await? })

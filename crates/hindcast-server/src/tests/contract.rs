@@ -87,7 +87,8 @@ async fn a_crash_is_explained_in_one_call() {
     stage.launch().await;
     let crashed = stage.call("continue", json!({})).await;
     assert_eq!(first_line(&crashed.text), "Stopped by SIGSEGV (0x401004)");
-    assert_eq!(crashed.content["next"], json!(["debugger/autopsy"]));
+    let next = ["debugger/autopsy", "debugger/last_write", "debugger/step_backward"];
+    assert_eq!(crashed.content["next"], json!(next));
     let autopsy = stage.call("autopsy", json!({})).await;
     assert!(
         autopsy.text.starts_with("SIGSEGV (address not mapped): read of 0x8: a null pointer"),

@@ -4,3 +4,4 @@ mod contract;
 mod resources;
 mod stage;
 mod tools;
+mod travel;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::stage::{Client, Stage};
 
-async fn debugger_resources(client: &mut Client) -> Vec<Value> {
+pub(super) async fn debugger_resources(client: &mut Client) -> Vec<Value> {
     let listed = client.request("resources/list", json!({})).await;
     let all = listed["result"]["resources"].as_array().unwrap().clone();
     all.into_iter().filter(|one| one["uri"].as_str().unwrap().starts_with("debugger://")).collect()
@@ -18,7 +18,7 @@ async fn templates(client: &mut Client) -> Vec<Value> {
 }
 
 /// The content of a resource, whose outside is checked.
-async fn read(client: &mut Client, uri: &str, mime_type: &str) -> String {
+pub(super) async fn read(client: &mut Client, uri: &str, mime_type: &str) -> String {
     let answer = client.request("resources/read", json!({ "uri": uri })).await;
     let text =
         answer["result"]["contents"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned();
@@ -53,6 +53,12 @@ async fn they_are_listed_while_a_session_lives() {
                 "uri": "debugger://threads",
                 "name": "Threads",
                 "description": "Managed threads in the debugged process",
+                "mimeType": "application/json",
+            }),
+            json!({
+                "uri": "debugger://timeline",
+                "name": "Timeline",
+                "description": "What happened in the recorded process: stops, output, signals, breakpoints, each with its moment",
                 "mimeType": "application/json",
             }),
         ]

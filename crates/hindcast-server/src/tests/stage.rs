@@ -20,7 +20,7 @@ use hindcast_stores::SqliteStore;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 
-use crate::{App, AppParts, ToolNames, catalogue::WireError, stdio};
+use crate::{App, AppParts, ToolNames, catalogue::WireError, registry::Attachment, stdio};
 
 pub(super) struct Stage {
     pub(super) app: Arc<App>,
@@ -33,6 +33,7 @@ pub(super) struct Stage {
 pub(super) struct Said {
     pub(super) text: String,
     pub(super) content: Value,
+    pub(super) attachment: Option<Attachment>,
 }
 
 impl Stage {
@@ -86,7 +87,7 @@ impl Stage {
         let arguments: Map<_, _> = arguments;
         let tool = format!("debugger/{tool}");
         match self.app.call_tool(caller, tool, arguments, Arc::new(Unwatched)).await {
-            Ok(answer) => Ok(Said { text: answer.text, content: answer.content }),
+            Ok(reply) => Ok(Said { text: reply.text, content: reply.content, attachment: reply.attachment }),
             Err(failure) => Err(WireError::from(failure).answer(&json!(1))["error"].take()),
         }
     }

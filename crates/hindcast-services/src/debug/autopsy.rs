@@ -1,6 +1,6 @@
 //! One look at a program that crashed: what happened, where, and with which values.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, fmt};
 
 use hindcast_core::debug::{
     DebugBackend, Frame, FrameRef, Instruction, Place, RaisedException, RaisedSignal, Register, RegisterSet,
@@ -25,6 +25,8 @@ const LOCALS_OF_A_FRAME: u32 = 12;
 /// So often on the inner part of a stack, a function calls itself without end.
 const RECURSION: usize = 20;
 const FRAMES_FOR_RECURSION: u32 = 60;
+/// A pointer to an object is at most this far below the member that was accessed.
+const NEAR: u64 = 0x1_0000;
 
 /// What is known about the death of a program.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -55,6 +57,9 @@ pub struct Autopsy {
     /// What could not be found out, or was cut.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Sensible next calls, where there is a past to look into.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub next: Vec<String>,
 }
 
 /// A frame with what it worked on.
@@ -81,6 +86,51 @@ pub struct AutopsyFrame {
     /// Locals that are no arguments, for the innermost frames of one's own code.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub locals: Vec<LocalView>,
+}
+
+impl fmt::Display for Autopsy {
+    /// What happened first, then all that may explain it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.summary)?;
+        f.write_str("\nStack trace:")?;
+        for frame in &self.frames {
+            write!(f, "\n#{:<2} {} {}({})", frame.index, frame.address, frame.function, frame.arguments)?;
+            if let (Some(file), Some(line)) = (&frame.file, frame.line) {
+                write!(f, " at {file}:{line}")?;
+            }
+            if let Some(line) = &frame.text {
+                write!(f, "\n      {line}")?;
+            }
+            for local in &frame.locals {
+                write!(f, "\n      {}: {} = {}", local.name, local.type_name, local.value)?;
+            }
+        }
+        if !self.disassembly.is_empty() {
+            f.write_str("\nCode:")?;
+            for instruction in &self.disassembly {
+                let mark = if instruction.current { '>' } else { ' ' };
+                write!(f, "\n{mark} {} {}", instruction.address, instruction.text)?;
+            }
+        }
+        if !self.registers.is_empty() {
+            f.write_str("\nRegisters:")?;
+            for register in self.registers.iter().filter(|register| !is_segment(&register.name)) {
+                let value = register.value.as_deref().unwrap_or("?");
+                // Leading zeros tell nothing.
+                match value.strip_prefix("0x").map(|digits| digits.trim_start_matches('0')) {
+                    Some(digits) => write!(f, " {}=0x{digits:0>1}", register.name)?,
+                    None => write!(f, " {}={value}", register.name)?,
+                }
+            }
+        }
+        self.notes.iter().try_for_each(|note| write!(f, "\nnote: {note}"))?;
+        self.next.iter().try_for_each(|next| write!(f, "\nnext: {next}"))
+    }
+}
+
+/// Registers that tell nothing about a crash.
+fn is_segment(register: &str) -> bool {
+    register.ends_with("_base") || matches!(register, "cs" | "ds" | "es" | "fs" | "gs" | "ss")
 }
 
 impl Session {
@@ -134,6 +184,9 @@ fn examine(
         frames.push(examine_frame(backend, stop.thread, frame, locals, depth, mask));
     }
     let summary = summarise(scene, access.as_ref(), &frames);
+    let crashed = stop.signal.is_some() || stop.exception.is_some();
+    let has_history = backend.time_travel().is_some_and(|past| past.now().is_some());
+    let next = if crashed && has_history { looking_back(access.as_ref(), &frames) } else { Vec::new() };
     Ok(Autopsy {
         summary,
         reason: stop.reason,
@@ -145,7 +198,28 @@ fn examine(
         registers,
         disassembly,
         notes,
+        next,
     })
+}
+
+/// How the past tells where the trouble came from.
+fn looking_back(access: Option<&FaultyAccess>, frames: &[AutopsyFrame]) -> Vec<String> {
+    let suspect = access.and_then(|access| access.address).and_then(|address| {
+        let points_there = |local: &&LocalView| {
+            let word = local.value.split_whitespace().next().filter(|word| word.starts_with("0x"));
+            let pointer = word.and_then(|word| word.parse::<RuntimeAddr>().ok());
+            pointer.is_some_and(|pointer| (0..NEAR).contains(&address.0.wrapping_sub(pointer.0)))
+        };
+        frames.iter().find_map(|frame| Some((frame.index, &frame.locals.iter().find(points_there)?.name)))
+    });
+    let last_write = match suspect {
+        Some((0, name)) => format!("debugger/last_write with expression `{name}`: who made it point there"),
+        Some((frame, name)) => {
+            format!("debugger/last_write with expression `{name}`, frame {frame}: who made it point there")
+        }
+        None => "debugger/last_write with the expression whose value is wrong: who wrote it".into(),
+    };
+    vec![last_write, "debugger/step_backward with granularity `over`: the line before".into()]
 }
 
 fn code_around(backend: &mut dyn DebugBackend, here: RuntimeAddr) -> Vec<Instruction> {
@@ -222,15 +296,11 @@ fn examine_frame(
     locals.retain(|local| !arguments.contains(local));
     let arguments: Vec<_> =
         arguments.into_iter().map(|argument| format!("{}={}", argument.name, argument.value)).collect();
-    let file = frame.location.file.clone();
-    let on_disk = file.as_deref().and_then(|file| backend.source_file(file));
-    let text = on_disk.zip(frame.location.line).and_then(|(path, line)| {
-        source::lines_around(&path, line, 0).pop().map(|line| mask.text(line.text.trim()).into_owned())
-    });
+    let text = source::line_of(backend, &frame.location, mask);
     AutopsyFrame {
         index: frame.index,
         function: frame.location.function.clone().unwrap_or_else(|| "??".into()),
-        file,
+        file: frame.location.file.clone(),
         line: frame.location.line,
         address: frame.location.address,
         text,

@@ -1,6 +1,6 @@
 //! Engine errors as failures that say what to do next.
 
-use hindcast_core::debug::DebugError;
+use hindcast_core::debug::{DebugError, HowBegun};
 
 use crate::{Failure, FailureKind};
 
@@ -19,7 +19,7 @@ impl From<DebugError> for Failure {
             | DebugError::Expression(_)
             | DebugError::Unreadable(_)
             | DebugError::Unsupported(_) => FailureKind::InvalidInput,
-            DebugError::NoHistory(_) => FailureKind::HistoryUnavailable,
+            DebugError::NoHistory(_) | DebugError::GivenUp(_) => FailureKind::HistoryUnavailable,
             DebugError::System(_) => FailureKind::Internal,
         };
         let text = error.to_string();
@@ -65,4 +65,30 @@ pub(super) fn no_answer() -> Failure {
 pub(super) fn not_seen(what: &str) -> Failure {
     Failure::new(FailureKind::InvalidInput, format!("this kind of session does not show {what}"))
         .hint("use `debugger/get_variables` and `debugger/evaluate`")
+}
+
+/// One cannot go back, for a reason that the engine may know.
+pub(super) fn no_history(how: HowBegun, wanted: bool, reason: Option<String>) -> Failure {
+    let (usual, hint) = match how {
+        HowBegun::Core => (
+            "a core file shows only the end of a program",
+            "record the program itself: `debugger/launch` it and let it come to the same end",
+        ),
+        _ if wanted => (
+            "nothing is recorded here",
+            "`hindcast doctor` tells what this machine allows; breakpoints and `debugger/restart` work without a history",
+        ),
+        HowBegun::Launch => {
+            ("this program was launched with `record` false", "`debugger/launch` it again with `record` true")
+        }
+        HowBegun::Attach => (
+            "nothing was recorded since the attach",
+            "`debugger/disconnect` and `debugger/attach` with `record` true: the history begins then; or `debugger/launch` it",
+        ),
+    };
+    let text = reason.unwrap_or_else(|| usual.into());
+    match text.split_once(" · hint: ") {
+        Some((details, hint)) => Failure::new(FailureKind::HistoryUnavailable, details).hint(hint),
+        None => Failure::new(FailureKind::HistoryUnavailable, text).hint(hint),
+    }
 }

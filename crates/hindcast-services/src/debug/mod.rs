@@ -19,6 +19,7 @@ mod session;
 mod source;
 #[cfg(test)]
 mod tests;
+mod travel;
 mod viewport;
 mod worker;
 
@@ -47,6 +48,7 @@ pub use policy::TargetPolicy;
 pub use secrets::{MASKED, Mask};
 pub use session::{OutputPage, Patience, Session, Until};
 pub use source::SourceLine;
+pub use travel::{ExportTo, Exported, FoundWrite, Timeline};
 pub use viewport::{FrameView, LocalView, OutputView, Scene, State, Viewport, is_own_code};
 pub use worker::{CapturedThreads, Standing};
 
@@ -60,6 +62,8 @@ pub const SESSION_URI: &str = "debugger://session";
 pub const BREAKPOINTS_URI: &str = "debugger://breakpoints";
 /// Its threads.
 pub const THREADS_URI: &str = "debugger://threads";
+/// What happened in it, while it is recorded.
+pub const TIMELINE_URI: &str = "debugger://timeline";
 
 /// How many sessions a principal may have at once.
 const MOST_SESSIONS: usize = 8;
@@ -104,6 +108,8 @@ pub struct LaunchOptions {
     pub stop_at_entry: StopAtEntry,
     /// What it reads.
     pub stdin: Stdin,
+    /// Whether to record it, so that one can go back.
+    pub record: bool,
 }
 
 impl DebugService {
@@ -144,17 +150,18 @@ impl DebugService {
             env: options.env,
             stop_at_entry: options.stop_at_entry,
             stdin: stdin_file.map_or(options.stdin, Stdin::File),
-            record: false,
+            record: options.record,
             output: output.clone(),
         });
         self.begin(caller, origin, output, mask, patience).await
     }
 
-    /// Attaches to a running process.
+    /// Attaches to a running process, and records it from then on if asked to.
     pub async fn attach(
         &self,
         caller: &Caller,
         pid: u32,
+        record: bool,
         mask: Mask,
         patience: &Patience,
     ) -> Result<(Arc<Session>, Viewport), Failure> {
@@ -167,7 +174,7 @@ impl DebugService {
             self.policy.check(pid, &target)?;
         }
         let output = Arc::new(OutputLog::new(OUTPUT_KEPT));
-        let origin = Origin::Attach(AttachRequest { pid, record: false, output: output.clone() });
+        let origin = Origin::Attach(AttachRequest { pid, record, output: output.clone() });
         self.begin(caller, origin, output, mask, patience).await
     }
 
@@ -189,6 +196,15 @@ impl DebugService {
         let output = Arc::new(OutputLog::new(OUTPUT_KEPT));
         let origin = Origin::Core(CoreRequest { core, program });
         self.begin(caller, origin, output, mask, patience).await
+    }
+
+    /// Where a new file may be written to for the caller.
+    pub fn new_file(&self, caller: &Caller, path: &Path) -> Result<PathBuf, Failure> {
+        let file = policy::new_file(path)?;
+        if caller.key.is_some() {
+            self.policy.check_written(&file)?;
+        }
+        Ok(file)
     }
 
     async fn begin(
@@ -237,9 +253,11 @@ impl DebugService {
             if at + 1 != sessions.len() {
                 let session = sessions.remove(at);
                 sessions.push(session);
-                self.events.changed_for(&caller.principal, &Arc::from(SESSION_URI));
-                self.events.changed_for(&caller.principal, &Arc::from(BREAKPOINTS_URI));
-                self.events.changed_for(&caller.principal, &Arc::from(THREADS_URI));
+                for uri in [SESSION_URI, BREAKPOINTS_URI, THREADS_URI, TIMELINE_URI] {
+                    self.events.changed_for(&caller.principal, &Arc::from(uri));
+                }
+                // Not every session has a past to list.
+                self.events.list_changed_for(&caller.principal);
             }
         }
         sessions.last().cloned().ok_or_else(failures::not_attached)
@@ -266,7 +284,7 @@ impl DebugService {
         let ending = terminate.map(|yes| if yes { Ending::Terminate } else { Ending::Detach });
         let ended = session.end(ending).await;
         // Its thread ends in any case; what failed is told, not kept.
-        self.forget(&caller.principal, &session.id);
+        self.forget(&caller.principal, &session);
         ended.map(|()| session)
     }
 
@@ -285,10 +303,15 @@ impl DebugService {
         while ending.join_next().await.is_some() {}
     }
 
+    /// Ends the sessions whose programs have ended; but the last one that can still be looked back on
+    /// is kept, because the next program is often launched to compare.
     async fn put_away_the_ended(&self, principal: &PrincipalId) {
-        let is_over = |session: &Arc<Session>| session.standing.borrow().state == State::Exited;
         let ended: Vec<_> = match self.desks().get_mut(principal) {
             Some(desk) => {
+                let over = |session: &Arc<Session>| session.standing.borrow().state == State::Exited;
+                let past = |session: &&Arc<Session>| over(session) && session.standing.borrow().has_history();
+                let kept = desk.sessions.iter().rfind(past).map(|session| session.id.clone());
+                let is_over = |session: &Arc<Session>| over(session) && kept.as_ref() != Some(&session.id);
                 let (ended, rest) = std::mem::take(&mut desk.sessions).into_iter().partition(is_over);
                 desk.sessions = rest;
                 ended
@@ -300,17 +323,18 @@ impl DebugService {
         }
     }
 
-    fn forget(&self, principal: &PrincipalId, id: &str) {
+    fn forget(&self, principal: &PrincipalId, session: &Session) {
         let mut desks = self.desks();
         if let Some(desk) = desks.get_mut(principal) {
-            desk.sessions.retain(|session| *session.id != *id);
+            desk.sessions.retain(|other| other.id != session.id);
             if desk.sessions.is_empty() && desk.beginning == 0 {
                 desks.remove(principal);
             }
         }
         drop(desks);
         self.events.list_changed_for(principal);
-        for uri in [SESSION_URI, BREAKPOINTS_URI, THREADS_URI] {
+        let timeline = Some(TIMELINE_URI).filter(|_| session.standing.borrow().has_history());
+        for uri in [SESSION_URI, BREAKPOINTS_URI, THREADS_URI].into_iter().chain(timeline) {
             self.events.changed_for(principal, &Arc::from(uri));
         }
     }
@@ -388,6 +412,8 @@ async fn start(
         scene: None,
         threads: None,
         breakpoints: Arc::default(),
+        recording: None,
+        is_to_be_recorded: origin.is_to_be_recorded(),
         problem: None,
         fault: None,
     });

@@ -128,6 +128,16 @@ impl TargetPolicy {
         }
     }
 
+    /// Refuses to write where nothing may be read either; `file` is a real path, without links.
+    pub(super) fn check_written(&self, file: &Path) -> Result<(), Failure> {
+        if !self.restricts() || self.folders.iter().any(|folder| file.starts_with(folder)) {
+            return Ok(());
+        }
+        let details = format!("`{}` is outside the folders that may be used", file.display());
+        Err(Failure::new(FailureKind::PermissionDenied, details)
+            .hint("leave `path` out, or name a file in a folder of `debug.allowed_folders`"))
+    }
+
     fn restricts(&self) -> bool {
         !(self.programs.is_empty() && self.folders.is_empty())
     }
@@ -136,6 +146,26 @@ impl TargetPolicy {
         self.programs.iter().any(|allowed| allowed == program)
             || self.folders.iter().any(|folder| program.starts_with(folder))
     }
+}
+
+/// The real path of a file that is not there yet.
+pub(super) fn new_file(path: &Path) -> Result<PathBuf, Failure> {
+    let shown: String = path.display().to_string().chars().take(200).collect();
+    let refuse =
+        |details: String, hint: &str| Err(Failure::new(FailureKind::InvalidInput, details).hint(hint));
+    let Some((name, folder)) = path.file_name().zip(path.parent()) else {
+        return refuse(format!("`{shown}` names no file"), "give an absolute path with a file name");
+    };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let Some(folder) = folder.canonicalize().ok().filter(|folder| folder.is_dir()) else {
+        return refuse(format!("there is no folder for `{shown}`"), "make the folder first, or name another");
+    };
+    let file = folder.join(name);
+    // A link counts as a file even where it leads nowhere.
+    if file.symlink_metadata().is_ok() {
+        return refuse(format!("there is a file `{shown}` already"), "name another, or remove it first");
+    }
+    Ok(file)
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -183,5 +213,26 @@ mod tests {
         assert!(check(&folders, "/bin/sh", &[], None).unwrap().contains("not among"));
         assert!(check(&folders, "/opt/app/server", &["LD_PRELOAD"], None).unwrap().contains("LD_PRELOAD"));
         assert!(check(&folders, "/opt/app/server", &[], Some("/etc/shadow")).unwrap().contains("outside"));
+    }
+
+    #[test]
+    fn files_are_only_written_where_they_may_and_never_over_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        let file = new_file(&folder.path().join("trace.bin")).unwrap();
+        assert_eq!(file, real.join("trace.bin"));
+        std::fs::write(&file, "").unwrap();
+        assert!(new_file(&file).unwrap_err().details.contains("already"));
+        std::os::unix::fs::symlink("/nowhere", real.join("link")).unwrap();
+        assert!(new_file(&real.join("link")).unwrap_err().details.contains("already"));
+        assert!(new_file(&real.join("no/such/trace.bin")).unwrap_err().details.contains("no folder"));
+        assert!(new_file(Path::new("/")).unwrap_err().details.contains("names no file"));
+
+        let any = TargetPolicy::default();
+        assert!(any.check_written(&file).is_ok());
+        let elsewhere = TargetPolicy { folders: vec!["/opt/app".into()], ..TargetPolicy::default() };
+        assert!(elsewhere.check_written(&file).unwrap_err().details.contains("outside"));
+        let here = TargetPolicy { folders: vec![real], ..TargetPolicy::default() };
+        assert!(here.check_written(&file).is_ok());
     }
 }

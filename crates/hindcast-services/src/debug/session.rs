@@ -10,7 +10,7 @@ use std::{
 };
 
 use hindcast_core::{
-    debug::{Ending, Movement, OutputLog, OutputStream, ThreadId},
+    debug::{Ending, Movement, OutputChunk, OutputLog, OutputStream, ThreadId},
     progress::Progress,
 };
 use tokio::{
@@ -27,10 +27,10 @@ use super::{
 use crate::{Failure, FailureKind};
 
 /// An engine that has not answered after this long will not.
-const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 /// How often a running program is interrupted again: an interrupt that comes while nothing moves yet
 /// has no effect.
-const RING_AGAIN: Duration = Duration::from_millis(20);
+pub(super) const RING_AGAIN: Duration = Duration::from_millis(20);
 /// How often cancelling and output are looked at while waiting.
 const LOOK_AGAIN: Duration = Duration::from_millis(25);
 /// The longest that one call waits: requests may take 60 s.
@@ -41,8 +41,8 @@ const OUTPUT_SHOWN: u64 = 1500;
 /// How long a call waits for the program.
 #[derive(Clone)]
 pub struct Patience {
-    timeout: Duration,
-    progress: Arc<dyn Progress>,
+    pub(super) timeout: Duration,
+    pub(super) progress: Arc<dyn Progress>,
 }
 
 impl Patience {
@@ -99,7 +99,9 @@ impl Session {
 
     /// Starts a movement, and does not wait for its end.
     pub async fn depart(&self, movement: Movement) -> Result<u64, Failure> {
-        self.check(Need::Standstill)?;
+        let ended = self.standing.borrow().state == State::Exited;
+        // The past of a program is there when the program is not.
+        self.check(if ended && movement.is_travel() { Need::Session } else { Need::Standstill })?;
         let (begun, answer) = oneshot::channel();
         self.send(Command::Move { movement, begun })?;
         self.answer(answer).await?
@@ -206,7 +208,13 @@ impl Session {
     }
 
     pub(super) fn check(&self, need: Need) -> Result<(), Failure> {
-        match self.standing.borrow().state {
+        // Not held over the match: whoever publishes would wait for us, and we for them.
+        let (state, faulty) = {
+            let standing = self.standing.borrow();
+            (standing.state, standing.fault.is_some())
+        };
+        match state {
+            State::Exited if need == Need::Session && !faulty => Ok(()),
             State::Exited => Err(self.why_ended()),
             State::Running if need == Need::Standstill => Err(failures::running()),
             State::Running | State::Paused => Ok(()),
@@ -214,7 +222,7 @@ impl Session {
     }
 
     /// Why there is nothing to look at any more.
-    fn why_ended(&self) -> Failure {
+    pub(super) fn why_ended(&self) -> Failure {
         let standing = self.standing.borrow();
         if let Some(fault) = &standing.fault {
             return Failure::new(FailureKind::NotAttached, format!("the session has ended: {fault}"))
@@ -227,10 +235,16 @@ impl Session {
         } else if let Some(signal) = ending.and_then(|stop| stop.signal.as_ref()) {
             failure.details = format!("the program was ended by {}", signal.name);
         }
+        if standing.has_history() {
+            failure = failure.hint(
+                "its past is there: `debugger/reverse_continue` or `debugger/step_backward` go back before its end; \
+                 `debugger/restart` starts it again",
+            );
+        }
         failure
     }
 
-    fn send(&self, command: Command) -> Result<(), Failure> {
+    pub(super) fn send(&self, command: Command) -> Result<(), Failure> {
         self.commands.send(command).map_err(|_| self.why_ended())
     }
 
@@ -252,8 +266,10 @@ impl Session {
     /// How it stands now, and what was printed since the last answer.
     pub fn viewport(&self) -> Viewport {
         let standing = self.standing();
+        let has_history = standing.has_history();
         let scene = standing.scene.filter(|_| standing.state != State::Running);
         let stop = scene.as_ref().map(|scene| &scene.stop);
+        let when = scene.as_ref().and_then(|scene| scene.when.as_ref());
         let mut viewport = Viewport {
             session_id: self.id.to_string(),
             state: standing.state,
@@ -263,6 +279,9 @@ impl Session {
             signal: stop.and_then(|stop| stop.signal.as_ref()).map(|signal| signal.name.clone()),
             exception: stop.and_then(|stop| stop.exception.clone()),
             breakpoint_ids: stop.map(|stop| stop.breakpoints.clone()).unwrap_or_default(),
+            moment: when.map(|when| when.moment.clone()),
+            in_past: when.map(|when| when.in_past),
+            snapshot: when.and_then(|when| when.snapshot),
             thread_id: stop.map(|stop| stop.thread),
             location: scene.as_ref().and_then(|scene| scene.location.clone()),
             instruction: scene
@@ -280,7 +299,7 @@ impl Session {
             viewport.detail = Some(fault.to_string());
         }
         self.add_output(&mut viewport);
-        viewport.next = next_calls(&viewport);
+        viewport.next = next_calls(&viewport, has_history);
         viewport
     }
 
@@ -302,6 +321,11 @@ impl Session {
             ));
         }
         viewport.output = Some(output);
+    }
+
+    /// What was printed since a cursor, as it was printed; for those who show it on a terminal.
+    pub fn raw_output(&self, since: u64, limit: usize) -> OutputChunk {
+        self.output.read(since, limit, None)
     }
 
     /// Up to where output can be read.
@@ -360,13 +384,18 @@ pub struct OutputPage {
     pub more: bool,
 }
 
-fn next_calls(viewport: &Viewport) -> Vec<String> {
+fn next_calls(viewport: &Viewport, has_history: bool) -> Vec<String> {
     use hindcast_core::debug::StopReason;
     let calls: &[&str] = match (viewport.state, viewport.reason) {
         (State::Running, _) => &["debugger/wait", "debugger/pause"],
+        (State::Exited, _) if has_history => &["debugger/reverse_continue", "debugger/restart"],
         (State::Exited, _) => &["debugger/restart"],
+        (State::Paused, Some(StopReason::Signal | StopReason::Exception)) if has_history => {
+            &["debugger/autopsy", "debugger/last_write", "debugger/step_backward"]
+        }
         (State::Paused, Some(StopReason::Signal | StopReason::Exception)) => &["debugger/autopsy"],
         (State::Paused, Some(StopReason::Entry)) => &["debugger/set_breakpoint", "debugger/continue"],
+        (State::Paused, Some(StopReason::HistoryStart)) => &["debugger/continue", "debugger/goto"],
         (State::Paused, _) => &[],
     };
     calls.iter().map(ToString::to_string).collect()

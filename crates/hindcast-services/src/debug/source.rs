@@ -6,8 +6,11 @@ use std::{
     path::Path,
 };
 
+use hindcast_core::debug::{DebugBackend, Location};
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use super::secrets::Mask;
 
 /// Longer files are not read.
 const LARGEST: u64 = 8 << 20;
@@ -60,6 +63,13 @@ pub(super) fn lines_around(path: &Path, line: u32, around: u32) -> Vec<SourceLin
         }
     }
     lines
+}
+
+/// The line of a location, trimmed and without secrets.
+pub(super) fn line_of(backend: &mut dyn DebugBackend, location: &Location, mask: Mask) -> Option<String> {
+    let path = backend.source_file(location.file.as_deref()?)?;
+    let line = lines_around(&path, location.line?, 0).pop()?;
+    Some(mask.text(line.text.trim()).into_owned())
 }
 
 /// The whole file, with what is not UTF-8 replaced. No part of the path may be a link.

@@ -19,6 +19,8 @@ use hindcast_core::{
 
 use super::*;
 
+mod travel;
+
 struct Stage {
     service: DebugService,
     engine: Arc<FakeEngine>,
@@ -407,7 +409,7 @@ async fn without_an_engine_the_error_says_so() {
     let clock = Arc::new(ManualClock::at("2026-02-05T10:30:05Z".parse().unwrap()));
     let service = DebugService::new(TargetPolicy::default(), None, Events::default(), clock);
     let failure =
-        service.attach(&Caller::local(), std::process::id(), Mask::new(true), &patience(1000)).await;
+        service.attach(&Caller::local(), std::process::id(), false, Mask::new(true), &patience(1000)).await;
     assert!(failure.err().unwrap().details.contains("no debug engine"));
 }
 

@@ -6,9 +6,9 @@ use std::{
 };
 
 use hindcast_core::debug::{
-    Breakpoint, BreakpointId, DebugBackend, Frame, FrameRef, Instruction, Location, OutputChunk,
+    Breakpoint, BreakpointId, DebugBackend, Frame, FrameRef, Instruction, Location, Moment, OutputChunk,
     OutputStream, Place, RaisedException, RuntimeAddr, Stop, StopReason, ThreadId, ValueLimits, ValueState,
-    Variable, VariableQuery, VariableScope,
+    Variable, VariableQuery, VariableScope, When,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -63,6 +63,15 @@ pub struct Viewport {
     /// The breakpoints that were hit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub breakpoint_ids: Vec<BreakpointId>,
+    /// When this is, in a recording; sorts in the order of time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moment: Option<Moment>,
+    /// Whether the program really is further on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_past: Option<bool>,
+    /// The snapshot that this was restored from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<u64>,
     /// The thread that stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<ThreadId>,
@@ -201,6 +210,8 @@ impl OutputView {
 pub struct Scene {
     /// Why it stopped.
     pub stop: Stop,
+    /// When, in a recording.
+    pub when: Option<When>,
     /// Where.
     pub location: Option<Location>,
     /// The next instruction, after a step of one.
@@ -258,6 +269,7 @@ pub(super) fn look(
 ) -> Scene {
     let mut scene = Scene {
         stop,
+        when: backend.time_travel().and_then(|past| past.now()),
         location: None,
         instruction: None,
         frames: Vec::new(),

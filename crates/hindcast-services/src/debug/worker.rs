@@ -14,7 +14,8 @@ use hindcast_core::{
     Timestamp,
     debug::{
         AttachRequest, Breakpoint, CoreRequest, DebugBackend, DebugEngine, DebugError, Ending, Granularity,
-        HowBegun, Interrupt, LaunchRequest, Movement, Outcome, Stop, StopReason, Target, Thread,
+        HowBegun, Interrupt, LaunchRequest, Movement, Outcome, Recording, Stop, StopReason, Target, Thread,
+        TimeTravel,
     },
     identity::PrincipalId,
     time::Clock,
@@ -44,6 +45,15 @@ impl Origin {
             Self::Core(_) => HowBegun::Core,
         }
     }
+
+    /// Whether somebody wanted a history.
+    pub(super) fn is_to_be_recorded(&self) -> bool {
+        match self {
+            Self::Launch(request) => request.record,
+            Self::Attach(request) => request.record,
+            Self::Core(_) => false,
+        }
+    }
 }
 
 /// How a session stands, for everybody to see without asking its thread.
@@ -61,10 +71,21 @@ pub struct Standing {
     pub threads: Option<Arc<CapturedThreads>>,
     /// All breakpoints.
     pub breakpoints: Arc<Vec<Breakpoint>>,
+    /// What is recorded, as of the last stop; none where the engine never records.
+    pub recording: Option<Arc<Recording>>,
+    /// Whether somebody asked for a recording.
+    pub is_to_be_recorded: bool,
     /// Why that movement could not be made.
     pub problem: Option<(u64, Failure)>,
     /// Why the session ended, where it was not the program that ended.
     pub fault: Option<Arc<str>>,
+}
+
+impl Standing {
+    /// Whether one can go back.
+    pub fn has_history(&self) -> bool {
+        self.recording.as_ref().is_some_and(|recording| recording.start.is_some())
+    }
 }
 
 /// Threads, and when they were looked at.
@@ -76,11 +97,16 @@ pub struct CapturedThreads {
     pub at: Timestamp,
 }
 
-/// Whether a command can be served while the program runs, by stopping it for a moment.
+/// What a command needs. Those that do not need a standstill are served while the program runs, by
+/// stopping it for a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
+    /// A program that stands still.
     Standstill,
+    /// A program that has not ended.
     Anything,
+    /// A session, whatever became of its program.
+    Session,
 }
 
 pub(super) type Work = Box<dyn FnOnce(Result<&mut Core, Failure>) + Send>;
@@ -129,6 +155,8 @@ pub(super) struct Core {
     pub(super) mask: Mask,
     backend: Option<Box<dyn DebugBackend>>,
     memory: Memory,
+    /// What the program did before the movement that goes on: where that fails, it still does.
+    before: State,
 }
 
 /// Tells subscribers what changed.
@@ -146,6 +174,10 @@ impl Announcer {
     fn breakpoints(&self) {
         self.events.changed_for(&self.principal, &Arc::from(super::BREAKPOINTS_URI));
     }
+
+    fn timeline(&self) {
+        self.events.changed_for(&self.principal, &Arc::from(super::TIMELINE_URI));
+    }
 }
 
 impl Core {
@@ -158,13 +190,25 @@ impl Core {
         clock: Arc<dyn Clock>,
         mask: Mask,
     ) -> Self {
-        let memory = Memory::default();
-        Self { engine, origin, standing, bell, announcer, clock, mask, backend: None, memory }
+        let (memory, before) = (Memory::default(), State::Paused);
+        Self { engine, origin, standing, bell, announcer, clock, mask, backend: None, memory, before }
     }
 
     /// The engine's side of the session; an error when that has ended.
     pub(super) fn backend(&mut self) -> Result<&mut (dyn DebugBackend + 'static), Failure> {
         self.backend.as_deref_mut().ok_or_else(failures::ended)
+    }
+
+    /// The past of the session; an error that says why where there is none.
+    pub(super) fn history(&mut self) -> Result<&mut dyn TimeTravel, Failure> {
+        let (how, wanted) = (self.origin.how(), self.origin.is_to_be_recorded());
+        let past = self.backend()?.time_travel();
+        let past = past.ok_or_else(|| failures::no_history(how, wanted, None))?;
+        let recording = past.recording();
+        if recording.start.is_none() {
+            return Err(failures::no_history(how, wanted, recording.reason));
+        }
+        Ok(past)
     }
 
     /// Serves until the session ends. A panic of the engine ends the session and says so.
@@ -202,7 +246,7 @@ impl Core {
             };
             match command {
                 Ok(Command::Ask { work, .. }) => work(Ok(self)),
-                Ok(Command::Move { movement, begun }) => match self.may_move() {
+                Ok(Command::Move { movement, begun }) => match self.may_move(&movement) {
                     Ok(moves) => {
                         self.depart(moves, &movement);
                         let _ = begun.send(Ok(moves));
@@ -247,12 +291,15 @@ impl Core {
         }
         self.standing.send_modify(|standing| standing.target = Some(Arc::new(target)));
         self.backend = Some(backend);
+        self.publish_recording();
         Ok(())
     }
 
     /// The number of the movement that may now begin.
-    fn may_move(&mut self) -> Result<u64, Failure> {
-        if self.standing.borrow().state == State::Exited || self.backend.is_none() {
+    fn may_move(&mut self, movement: &Movement) -> Result<u64, Failure> {
+        if movement.is_travel() {
+            self.history()?;
+        } else if self.standing.borrow().state == State::Exited || self.backend.is_none() {
             return Err(failures::ended());
         }
         if self.origin.how() == HowBegun::Core {
@@ -267,7 +314,9 @@ impl Core {
         let brief = matches!(
             movement,
             Movement::Step { granularity: Granularity::Instruction | Granularity::Line, .. }
+                | Movement::StepBack { granularity: Granularity::Instruction | Granularity::Line, .. }
         );
+        self.before = self.standing.borrow().state;
         // What will be shown of the threads while the program runs; a short step does not last.
         let threads = if brief { None } else { self.capture_threads().ok() };
         self.standing.send_modify(|standing| {
@@ -295,8 +344,11 @@ impl Core {
     /// Moves until there is a stop, serving commands on the way. Returns the command that ended the
     /// movement and is still to be served.
     fn travel(&mut self, movement: Movement, commands: &Receiver<Command>) -> Option<Command> {
-        let one_instruction =
-            matches!(movement, Movement::Step { granularity: Granularity::Instruction, .. });
+        let one_instruction = matches!(
+            movement,
+            Movement::Step { granularity: Granularity::Instruction, .. }
+                | Movement::StepBack { granularity: Granularity::Instruction, .. }
+        );
         let mut next = movement;
         loop {
             let backend = self.backend.as_deref_mut()?;
@@ -313,8 +365,8 @@ impl Core {
             }
             loop {
                 match commands.try_recv() {
-                    Ok(Command::Ask { need: Need::Anything, work }) => work(Ok(self)),
                     Ok(Command::Ask { need: Need::Standstill, work }) => work(Err(failures::running())),
+                    Ok(Command::Ask { work, .. }) => work(Ok(self)),
                     Ok(Command::Move { begun, .. }) => drop(begun.send(Err(failures::running()))),
                     Ok(Command::Pause { done }) => {
                         self.halt(done);
@@ -341,6 +393,7 @@ impl Core {
         let ended = stop.reason == StopReason::Exit;
         let scene = viewport::look(backend, stop, one_instruction, &breakpoints, &mut self.memory, self.mask);
         self.publish_breakpoints(breakpoints);
+        self.publish_recording();
         self.standing.send_modify(|standing| {
             standing.state = if ended { State::Exited } else { State::Paused };
             standing.scene = Some(Arc::new(scene));
@@ -353,7 +406,7 @@ impl Core {
 
     /// A movement that could not be made leaves the program where it was.
     fn fail(&mut self, error: DebugError) {
-        let ended = error == DebugError::Ended;
+        let ended = error == DebugError::Ended || self.before == State::Exited;
         self.standing.send_modify(|standing| {
             standing.state = if ended { State::Exited } else { State::Paused };
             standing.problem = Some((standing.moves, Failure::from(error)));
@@ -365,6 +418,24 @@ impl Core {
     pub(super) fn refresh_breakpoints(&mut self) {
         if let Some(backend) = &self.backend {
             self.publish_breakpoints(backend.breakpoints());
+        }
+    }
+
+    /// Tells everybody what is recorded now.
+    fn publish_recording(&mut self) {
+        let Some(past) = self.backend.as_deref_mut().and_then(DebugBackend::time_travel) else { return };
+        let recording = past.recording();
+        let had_history = self.standing.borrow().has_history();
+        self.standing.send_if_modified(|standing| {
+            standing.recording = Some(Arc::new(recording));
+            false
+        });
+        let has_history = self.standing.borrow().has_history();
+        if has_history != had_history {
+            self.announcer.events.list_changed_for(&self.announcer.principal);
+        }
+        if has_history {
+            self.announcer.timeline();
         }
     }
 

@@ -1,19 +1,25 @@
 //! One module a command.
 
 mod audit;
+mod demo;
 mod keys;
 mod license;
 mod mcp;
+mod record;
 mod reference;
+mod replay;
 mod serve;
 
 use std::{
     io::{IsTerminal, Write},
     process::ExitCode,
+    sync::Arc,
 };
 
 use anyhow::Result;
 use clap::CommandFactory;
+use hindcast_core::progress::Unwatched;
+use hindcast_services::debug::Patience;
 use tracing_subscriber::EnvFilter;
 
 use crate::{
@@ -34,6 +40,9 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
         Command::Audit(audit) => audit::run(config, audit),
         Command::License(license) => license::run(config, license),
         Command::Config(ConfigCommand::Show(output)) => show_config(&loaded, output),
+        Command::Record(record) => record::run(config, record),
+        Command::Replay(replay) => replay::run(&replay),
+        Command::Demo => demo::run(config),
         Command::Doctor(output) => run_doctor(config, output),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -83,6 +92,21 @@ fn run_doctor(config: &Config, output: Json) -> Result<ExitCode> {
 /// A runtime for commands that ask the store a few things.
 fn small_runtime() -> Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+/// A runtime for commands that debug: what waits for a program must not wait for us.
+fn recorded_runtime() -> Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
+}
+
+/// For whoever watches neither progress nor cancels.
+fn patience(timeout_ms: u64) -> Patience {
+    Patience::new(timeout_ms, Arc::new(Unwatched))
+}
+
+/// Enough for what a person waits for.
+fn usual_patience() -> Patience {
+    patience(50_000)
 }
 
 fn print_json(value: &serde_json::Value) -> Result<()> {

@@ -13,4 +13,5 @@ mod scopes;
 mod sdk;
 mod server;
 mod shutdown;
+mod time_travel;
 mod wire;

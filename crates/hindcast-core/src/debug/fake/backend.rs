@@ -12,13 +12,15 @@ use std::{
 use super::{
     super::{
         Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DebugBackend, DebugError, Disassembly,
-        Ending, Evaluation, Frame, FrameRef, Granularity, HowBegun, Instruction, Interrupt, Location,
-        MemoryBlock, Module, Movement, Outcome, OutputLog, OutputStream, Place, RaisedException, RawMemory,
-        Region, Register, RegisterSet, RuntimeAddr, Stack, Stop, StopAtEntry, StopReason, Target, Thread,
-        ThreadId, ThreadState, Trigger, Variable, VariablePage, VariableQuery, VariableScope,
+        Ending, Evaluation, Frame, FrameRef, Granularity, HappeningKind, HowBegun, Instruction, Interrupt,
+        Location, MemoryBlock, Module, Movement, Outcome, OutputLog, OutputStream, Place, RaisedException,
+        RawMemory, Region, Register, RegisterSet, RuntimeAddr, Stack, Stop, StopAtEntry, StopReason, Target,
+        Thread, ThreadId, ThreadState, TimeTravel, Trigger, Variable, VariablePage, VariableQuery,
+        VariableScope,
     },
     FAKE_CODE, FAKE_HEAP, FAKE_STACK_POINTER, FakeAct, FakeProgram, FakeStep,
-    breakpoints::Breakpoints,
+    breakpoints::{Breakpoints, Hits},
+    past::Recorder,
 };
 
 pub(super) struct Beginning {
@@ -28,6 +30,7 @@ pub(super) struct Beginning {
     pub(super) args: Vec<String>,
     pub(super) cwd: String,
     pub(super) stop_at_entry: StopAtEntry,
+    pub(super) record: bool,
     pub(super) output: Arc<OutputLog>,
 }
 
@@ -40,33 +43,35 @@ impl Beginning {
             args: Vec::new(),
             cwd: "/".into(),
             stop_at_entry: StopAtEntry::Main,
+            record: false,
             output,
         }
     }
 }
 
-const MAIN: ThreadId = ThreadId(1);
+pub(super) const MAIN: ThreadId = ThreadId(1);
 const WORKER: ThreadId = ThreadId(4);
 
 pub(super) struct FakeBackend {
     pub(super) program: Arc<FakeProgram>,
     pub(super) at: usize,
-    target: Target,
+    pub(super) target: Target,
     stop_at_entry: StopAtEntry,
     output: Arc<OutputLog>,
-    bell: Arc<Bell>,
-    breakpoints: Breakpoints,
+    pub(super) bell: Arc<Bell>,
+    pub(super) breakpoints: Breakpoints,
     /// What an interrupt cut short.
     unfinished: Option<Movement>,
     input: Vec<u8>,
-    ended: bool,
+    pub(super) ended: bool,
     /// Whether the signal of the current step was already told.
-    raised: bool,
+    pub(super) raised: bool,
+    pub(super) recorder: Option<Recorder>,
     alive: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
-struct Bell {
+pub(super) struct Bell {
     rung: Mutex<bool>,
     changed: Condvar,
 }
@@ -80,7 +85,7 @@ impl Interrupt for Bell {
 
 impl Bell {
     /// Whether it was rung since the last time it was asked; waits a little for that.
-    fn wait(&self, at_most: Duration) -> bool {
+    pub(super) fn wait(&self, at_most: Duration) -> bool {
         let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut rung, _) = self
             .changed
@@ -116,11 +121,12 @@ impl FakeBackend {
             input: Vec::new(),
             ended: false,
             raised: false,
+            recorder: beginning.record.then(Recorder::default),
             alive,
         }
     }
 
-    fn step(&self) -> &FakeStep {
+    pub(super) fn step(&self) -> &FakeStep {
         &self.program.steps[self.at.min(self.program.steps.len() - 1)]
     }
 
@@ -128,7 +134,7 @@ impl FakeBackend {
         if self.ended { Err(DebugError::Ended) } else { Ok(()) }
     }
 
-    fn stop(reason: StopReason) -> Stop {
+    pub(super) fn stop(reason: StopReason) -> Stop {
         Stop {
             reason,
             detail: None,
@@ -143,8 +149,11 @@ impl FakeBackend {
     /// Executes the current step. `Some` when that is the end of the movement.
     fn execute(&mut self) -> Option<Outcome> {
         match self.step().act.clone() {
-            FakeAct::Nothing => {}
-            FakeAct::Print(stream, text) => self.output.push(stream, text.as_bytes()),
+            FakeAct::Nothing | FakeAct::SlowToReplay => {}
+            FakeAct::Print(stream, text) => {
+                self.output.push(stream, text.as_bytes());
+                self.note(HappeningKind::Output, text.trim_end().to_owned());
+            }
             FakeAct::AwaitInput if self.input.is_empty() => {
                 let rung = self.bell.wait(Duration::from_secs(60));
                 return rung.then_some(Outcome::Interrupted);
@@ -190,6 +199,15 @@ impl FakeBackend {
     /// Executes steps until `arrived` says so or something else stops it.
     fn go(&mut self, reason: StopReason, arrived: impl Fn(&Self) -> bool) -> Outcome {
         loop {
+            if self.is_in_past() {
+                if let Some(stop) = self.see_again() {
+                    return Outcome::Stopped(stop);
+                }
+                if arrived(self) {
+                    return Outcome::Stopped(Self::stop(reason));
+                }
+                continue;
+            }
             let before = self.at;
             if let Some(outcome) = self.execute() {
                 return outcome;
@@ -198,9 +216,13 @@ impl FakeBackend {
                 continue;
             }
             let step = self.step().clone();
-            let hit = self.breakpoints.hit(self.at, &step, &self.output);
-            if !hit.is_empty() {
-                return Outcome::Stopped(Stop { breakpoints: hit, ..Self::stop(StopReason::Breakpoint) });
+            let Hits { stopping, logged } = self.breakpoints.hit(self.at, &step, &self.output);
+            for message in logged {
+                self.note(HappeningKind::Tracepoint, message);
+            }
+            if !stopping.is_empty() {
+                let stop = Stop { breakpoints: stopping, ..Self::stop(StopReason::Breakpoint) };
+                return Outcome::Stopped(stop);
             }
             if arrived(self) {
                 return Outcome::Stopped(Self::stop(reason));
@@ -247,7 +269,7 @@ impl FakeBackend {
                 Ok(self.go(StopReason::Step, |fake| fake.at == at))
             }
             Movement::StepBack { .. } | Movement::ReverseContinue | Movement::Goto(_) => {
-                Err(DebugError::NoHistory("the fake records nothing".into()))
+                self.go_back(movement)
             }
             Movement::Resume => Err(DebugError::System("nothing was interrupted".into())),
         }
@@ -281,6 +303,18 @@ impl FakeBackend {
         }
     }
 
+    pub(super) fn stack_at(&self, at: usize) -> Stack {
+        let inner = (self.location(at), self.offset_in_function(at));
+        let outer = self.program.steps[at].callers.iter().map(|(function, line)| {
+            let at = self.program.steps.iter().position(|step| step.function == *function).unwrap_or(0);
+            (Location { function: Some(function.clone()), line: Some(*line), ..self.location(at) }, 0x20)
+        });
+        let frames = (0..).zip(std::iter::once(inner).chain(outer)).map(|(index, (location, offset))| {
+            Frame { index, location, offset: Some(offset), inlined: false, signal: false }
+        });
+        Stack { thread: MAIN, frames: frames.collect(), more: false, broken: None }
+    }
+
     fn offset_in_function(&self, at: usize) -> u64 {
         let step = &self.program.steps[at];
         let first = self.program.steps.iter().position(|other| other.function == step.function);
@@ -308,17 +342,22 @@ impl DebugBackend for FakeBackend {
     }
 
     fn run(&mut self, movement: Movement) -> Result<Outcome, DebugError> {
-        self.standing()?;
         let movement = match movement {
             Movement::Resume => self.unfinished.take().unwrap_or(Movement::Resume),
             other => other,
         };
+        if !movement.is_travel() {
+            self.standing()?;
+        }
         // What rang while nothing moved has no effect.
         self.bell.wait(Duration::ZERO);
         let outcome = self.carry_out(&movement)?;
         if outcome == Outcome::Interrupted {
             // The script stands inside a step that does not end, so only where it was going counts.
             self.unfinished = Some(if movement == Movement::Begin { Movement::Continue } else { movement });
+        }
+        if let Outcome::Stopped(stop) = &outcome {
+            self.note_stop(stop);
         }
         Ok(outcome)
     }
@@ -386,21 +425,10 @@ impl DebugBackend for FakeBackend {
         if thread != MAIN {
             return Err(DebugError::NoSuchThread(thread));
         }
-        let inner = (self.location(self.at), self.offset_in_function(self.at));
-        let outer = self.step().callers.iter().map(|(function, line)| {
-            let at = self.program.steps.iter().position(|step| step.function == *function).unwrap_or(0);
-            (Location { function: Some(function.clone()), line: Some(*line), ..self.location(at) }, 0x20)
-        });
-        let all: Vec<_> = std::iter::once(inner).chain(outer).collect();
-        let more = all.len() > max_frames as usize;
-        let frames = (0..).zip(all).take(max_frames as usize).map(|(index, (location, offset))| Frame {
-            index,
-            location,
-            offset: Some(offset),
-            inlined: false,
-            signal: false,
-        });
-        Ok(Stack { thread, frames: frames.collect(), more, broken: None })
+        let mut stack = self.stack_at(self.at);
+        stack.more = stack.frames.len() > max_frames as usize;
+        stack.frames.truncate(max_frames as usize);
+        Ok(stack)
     }
 
     fn variables(&mut self, query: &VariableQuery) -> Result<VariablePage, DebugError> {
@@ -425,6 +453,11 @@ impl DebugBackend for FakeBackend {
         };
         if value.is_some() && !evaluation.may_write {
             return Err(DebugError::Expression("this would change the program".into()));
+        }
+        if value.is_some() && self.is_in_past() {
+            return Err(DebugError::Unsupported(
+                "the past cannot be changed · hint: go back to the present with `debugger/goto`".into(),
+            ));
         }
         let program = Arc::make_mut(&mut self.program);
         let variable = program.steps[self.at].locals.iter_mut().find(|one| one.name == name);
@@ -471,6 +504,10 @@ impl DebugBackend for FakeBackend {
 
     fn disassembly(&mut self) -> Option<&mut dyn Disassembly> {
         Some(self)
+    }
+
+    fn time_travel(&mut self) -> Option<&mut dyn TimeTravel> {
+        if self.target.how == HowBegun::Core { None } else { Some(self) }
     }
 }
 

@@ -15,6 +15,12 @@ pub(super) struct Breakpoints {
     last: u32,
 }
 
+/// What getting to a step sets off.
+pub(super) struct Hits {
+    pub(super) stopping: Vec<BreakpointId>,
+    pub(super) logged: Vec<String>,
+}
+
 impl Breakpoints {
     pub(super) fn add(&mut self, trigger: Trigger, binding: Binding) -> Breakpoint {
         self.last += 1;
@@ -60,9 +66,9 @@ impl Breakpoints {
         Ok(found.clone())
     }
 
-    /// Which ones stop at this step.
-    pub(super) fn hit(&mut self, at: usize, step: &FakeStep, output: &OutputLog) -> Vec<BreakpointId> {
-        let mut stopping = Vec::new();
+    /// Which ones stop at this step, and what the others logged.
+    pub(super) fn hit(&mut self, at: usize, step: &FakeStep, output: &OutputLog) -> Hits {
+        let (mut stopping, mut logged) = (Vec::new(), Vec::new());
         for one in &mut self.all {
             let Binding::Bound { locations, .. } = &one.binding else { continue };
             let here = locations.iter().any(|location| location.address == address_of(at));
@@ -77,6 +83,7 @@ impl Breakpoints {
             match &code.log_message {
                 Some(message) => {
                     one.notifications_sent += 1;
+                    logged.push(filled(message, step));
                     output.push(OutputStream::Log, format!("{}\n", filled(message, step)).as_bytes());
                 }
                 None => stopping.push(one.id),
@@ -86,7 +93,22 @@ impl Breakpoints {
             let temporary = matches!(&one.trigger, Trigger::Code(code) if code.temporary);
             !(temporary && stopping.contains(&one.id))
         });
-        stopping
+        Hits { stopping, logged }
+    }
+
+    /// Which ones stop at this step when it is seen again; that counts no hits.
+    pub(super) fn hit_again(&self, at: usize, step: &FakeStep) -> Vec<BreakpointId> {
+        let stops = |one: &&Breakpoint| {
+            let Binding::Bound { locations, .. } = &one.binding else { return false };
+            let here = locations.iter().any(|location| location.address == address_of(at));
+            match &one.trigger {
+                Trigger::Code(code) => {
+                    here && code.enabled && code.log_message.is_none() && holds(code, step)
+                }
+                Trigger::Watch(_) | Trigger::Exception(_) => false,
+            }
+        };
+        self.all.iter().filter(stops).map(|one| one.id).collect()
     }
 }
 

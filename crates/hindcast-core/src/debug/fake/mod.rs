@@ -1,10 +1,12 @@
 //! A fake engine for tests of the layers above: it "debugs" a script, not a process.
 //!
 //! Honest where it matters to a caller: it keeps the seam's promises about interrupts, resuming,
-//! pausing and ending, and counts the sessions that are alive, so that tests can tell leftovers.
+//! pausing, ending and going back, and counts the sessions that are alive, so that tests can tell
+//! leftovers.
 
 mod backend;
 mod breakpoints;
+mod past;
 
 use std::sync::{
     Arc,
@@ -54,6 +56,8 @@ pub struct FakeStep {
     pub locals: Vec<Variable>,
     /// What happens when it is executed.
     pub act: FakeAct,
+    /// The variable that this step computes another one's value from.
+    pub computes_from: Option<String>,
 }
 
 /// What a step does.
@@ -68,6 +72,8 @@ pub enum FakeAct {
     AwaitInput,
     /// Goes on for ever.
     Spin,
+    /// Is done at once, but going back over it goes on for ever.
+    SlowToReplay,
     /// Raises a signal, which ends the program when it goes on.
     Raise(RaisedSignal),
     /// Panics as a Rust program does.
@@ -98,6 +104,13 @@ impl FakeStep {
         self
     }
 
+    /// The same, computing what the next step shows from this variable.
+    #[must_use]
+    pub fn computing_from(mut self, name: &str) -> Self {
+        self.computes_from = Some(name.into());
+        self
+    }
+
     /// The same in another function, called from `main` on `line`.
     #[must_use]
     pub fn within(mut self, function: &str, line: u32) -> Self {
@@ -123,6 +136,33 @@ impl FakeProgram {
             FakeStep::main(8, FakeAct::Exit(0)).local("count", "i32", "3"),
         ];
         Self { file: file.into(), steps, heap: b"hello from the heap".to_vec() }
+    }
+
+    /// Writes beyond an array over a pointer, goes on for a while, and dies of that.
+    pub fn overrun() -> Self {
+        let signal = RaisedSignal {
+            name: "SIGSEGV".into(),
+            number: 11,
+            cause: Some("address not mapped".into()),
+            fault_address: Some(RuntimeAddr(0x4242_4242)),
+        };
+        let good = "0x500000 \"EUR\"";
+        let bad = "0x42424242";
+        let steps = vec![
+            FakeStep::main(10, FakeAct::Nothing).local("currency", "char *", good),
+            FakeStep::main(20, FakeAct::Nothing)
+                .within("rename_owner", 11)
+                .local("currency", "char *", good)
+                .local("name", "char *", "\"BBBBBBBB\"")
+                .computing_from("name"),
+            FakeStep::main(12, FakeAct::Print(OutputStream::Stdout, "renamed\n".into()))
+                .local("currency", "char *", bad),
+            FakeStep::main(13, FakeAct::Nothing).local("currency", "char *", bad),
+            FakeStep::main(30, FakeAct::Raise(signal))
+                .within("print_statement", 14)
+                .local("currency", "char *", bad),
+        ];
+        Self { file: "/src/overrun.c".into(), steps, heap: Vec::new() }
     }
 
     /// Enters `main`, does `act` and ends.
@@ -164,13 +204,17 @@ impl DebugEngine for FakeEngine {
             args: request.args.clone(),
             cwd: request.cwd.as_ref().map_or("/".into(), |cwd| cwd.display().to_string()),
             stop_at_entry: request.stop_at_entry,
+            record: request.record,
             output: request.output.clone(),
         }))
     }
 
     fn attach(&self, request: &AttachRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
-        Ok(self
-            .begin(Beginning { pid: request.pid, ..Beginning::of(HowBegun::Attach, request.output.clone()) }))
+        Ok(self.begin(Beginning {
+            pid: request.pid,
+            record: request.record,
+            ..Beginning::of(HowBegun::Attach, request.output.clone())
+        }))
     }
 
     fn open_core(&self, request: &CoreRequest) -> Result<Box<dyn DebugBackend>, DebugError> {

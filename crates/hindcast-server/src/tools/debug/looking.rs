@@ -473,11 +473,6 @@ pub(super) struct AutopsyInput {
     session_id: Option<String>,
 }
 
-/// The same in every program; the data has them.
-fn is_segment(register: &str) -> bool {
-    register.ends_with("_base") || matches!(register, "cs" | "ds" | "es" | "fs" | "gs" | "ss")
-}
-
 fn ten() -> u32 {
     10
 }
@@ -496,45 +491,7 @@ impl Tool for Autopsy {
     async fn call(&self, call: &Call, input: AutopsyInput) -> Result<Answer<debug::Autopsy>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;
         let autopsy = session.autopsy(input.max_frames.clamp(1, 100), input.depth.min(DEEPEST)).await?;
-        let mut said = autopsy.summary.clone();
-        said.push_str("\nStack trace:");
-        for frame in &autopsy.frames {
-            let _ = write!(
-                said,
-                "\n#{:<2} {} {}({})",
-                frame.index, frame.address, frame.function, frame.arguments
-            );
-            if let (Some(file), Some(line)) = (&frame.file, frame.line) {
-                let _ = write!(said, " at {file}:{line}");
-            }
-            if let Some(line) = &frame.text {
-                let _ = write!(said, "\n      {line}");
-            }
-            for local in &frame.locals {
-                let _ = write!(said, "\n      {}: {} = {}", local.name, local.type_name, local.value);
-            }
-        }
-        if !autopsy.disassembly.is_empty() {
-            said.push_str("\nCode:");
-            for instruction in &autopsy.disassembly {
-                let mark = if instruction.current { '>' } else { ' ' };
-                let _ = write!(said, "\n{mark} {} {}", instruction.address, instruction.text);
-            }
-        }
-        if !autopsy.registers.is_empty() {
-            said.push_str("\nRegisters:");
-            for register in autopsy.registers.iter().filter(|register| !is_segment(&register.name)) {
-                let value = register.value.as_deref().unwrap_or("?");
-                // Leading zeros tell nothing.
-                let short = value.strip_prefix("0x").map(|digits| digits.trim_start_matches('0'));
-                let _ = match short {
-                    Some(digits) => write!(said, " {}=0x{digits:0>1}", register.name),
-                    None => write!(said, " {}={value}", register.name),
-                };
-            }
-        }
-        text::notes(&mut said, &autopsy.notes);
-        Ok(Answer { text: said, content: autopsy })
+        Ok(Answer { text: autopsy.to_string(), content: autopsy })
     }
 }
 

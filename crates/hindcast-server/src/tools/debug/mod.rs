@@ -1,6 +1,7 @@
 //! Tools of the debugger, one file a group.
 
 mod breakpoints;
+mod history;
 mod looking;
 mod machine;
 mod output;
@@ -8,6 +9,7 @@ mod places;
 mod running;
 mod session;
 mod text;
+mod travel;
 
 use std::sync::Arc;
 
@@ -34,6 +36,12 @@ pub(super) fn declare(registry: &mut Registry, debug: &Arc<DebugService>) {
     registry.add_tool(running::Wait(desk()));
     registry.add_tool(running::StepForward(desk()));
     registry.add_tool(running::RunTo(desk()));
+    registry.add_tool(travel::StepBackward(desk()));
+    registry.add_tool(travel::ReverseContinue(desk()));
+    registry.add_tool(travel::Goto(desk()));
+    registry.add_tool(history::LastWrite(desk()));
+    registry.add_tool(history::Timeline(desk()));
+    registry.add_tool(history::ExportTrace(desk()));
     registry.add_tool(breakpoints::SetBreakpoint(desk()));
     registry.add_tool(breakpoints::SetWatchpoint(desk()));
     registry.add_tool(breakpoints::SetExceptionBreakpoint(desk()));
@@ -79,6 +87,11 @@ fn moved(view: Viewport) -> Answer<Viewport> {
     Answer { text: text::viewport(&view), content: view }
 }
 
+/// The answer of a movement back in time.
+fn gone_back(view: Viewport) -> Answer<Viewport> {
+    Answer { text: text::gone_back(&view), content: view }
+}
+
 fn thread(id: Option<u32>) -> Option<ThreadId> {
     id.map(ThreadId)
 }
@@ -95,6 +108,11 @@ const fn looks(name: &'static str, title: &'static str, description: &'static st
 /// A tool that moves or changes the program in a way that others go on from.
 const fn moves(name: &'static str, title: &'static str, description: &'static str) -> Declaration {
     declaration(name, title, description, Scope::DebugWrite, Effects::Additive { idempotent: false })
+}
+
+/// The same for a tool that is about the past.
+const fn of_time_travel(declaration: Declaration) -> Declaration {
+    Declaration { feature: Some(Feature::TimeTravel), ..declaration }
 }
 
 const fn declaration(

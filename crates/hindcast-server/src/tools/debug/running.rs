@@ -122,17 +122,28 @@ pub(super) struct StepForward(pub(super) Desk);
 pub(super) struct StepInput {
     #[serde(default = "one")]
     #[schemars(range(min = 1))]
-    count: u32,
+    pub(super) count: u32,
     /// line steps into calls, over does not, out leaves the function
     #[serde(default)]
-    granularity: Granularity,
+    pub(super) granularity: Granularity,
     #[serde(default)]
-    thread_id: Option<u32>,
+    pub(super) thread_id: Option<u32>,
     #[serde(default = "usual_wait")]
     #[schemars(skip)]
-    timeout_ms: u64,
+    pub(super) timeout_ms: u64,
     #[serde(default)]
-    session_id: Option<String>,
+    pub(super) session_id: Option<String>,
+}
+
+impl StepInput {
+    /// Refuses counts that nobody should wait for.
+    pub(super) fn check(&self, instead: &str) -> Result<(), Failure> {
+        if (1..=MOST_STEPS).contains(&self.count) {
+            return Ok(());
+        }
+        let details = format!("`count` is {}, not between 1 and {MOST_STEPS}", self.count);
+        Err(invalid(details).hint(format!("set a breakpoint and use `{instead}`")))
+    }
 }
 
 #[async_trait]
@@ -144,10 +155,7 @@ impl Tool for StepForward {
         moves("debugger/step_forward", "Step forward", "Step by instructions (default) or source lines");
 
     async fn call(&self, call: &Call, input: StepInput) -> Result<Answer<Viewport>, Failure> {
-        if !(1..=MOST_STEPS).contains(&input.count) {
-            let details = format!("`count` is {}, not between 1 and {MOST_STEPS}", input.count);
-            return Err(invalid(details).hint("set a breakpoint and use `debugger/continue`"));
-        }
+        input.check("debugger/continue")?;
         let session = self.0.session(call, input.session_id.as_deref())?;
         let thread = session.frame(input.thread_id.map(ThreadId), 0)?.thread;
         let movement = Movement::Step { thread, granularity: input.granularity, count: input.count };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
 
 use async_trait::async_trait;
-use hindcast_core::debug::{HowBegun, Stdin, StopAtEntry};
+use hindcast_core::debug::{HowBegun, Moment, Stdin, StopAtEntry};
 use hindcast_services::{
     Failure,
     debug::{LaunchOptions, Mask, Session, State, Viewport},
@@ -19,8 +19,6 @@ use crate::{
     excerpt::excerpt,
     registry::{Answer, Call, Declaration, Effects, Tool},
 };
-
-const NO_HISTORY: &str = "history is not part of this version: `record` has no effect";
 
 pub(super) struct Launch(pub(super) Desk);
 
@@ -51,9 +49,9 @@ pub(super) struct LaunchInput {
     /// Hide passwords, keys and tokens
     #[serde(default = "yes")]
     mask_secrets: bool,
-    /// Not in this version
-    #[serde(default)]
-    record: Option<bool>,
+    /// So that one can go back
+    #[serde(default = "yes")]
+    record: bool,
     #[serde(default)]
     #[schemars(skip)]
     #[allow(dead_code, reason = "there is one engine, which finds the language by itself")]
@@ -106,8 +104,8 @@ impl LaunchInput {
             Some(Input::Text(text)) => Stdin::Text(text),
             Some(Input::File { file }) => Stdin::File(file),
         };
-        let Self { args, cwd, env, .. } = self;
-        Ok(LaunchOptions { program, args, cwd, env, stop_at_entry, stdin })
+        let Self { args, cwd, env, record, .. } = self;
+        Ok(LaunchOptions { program, args, cwd, env, stop_at_entry, stdin, record })
     }
 }
 
@@ -131,8 +129,7 @@ impl Tool for Launch {
         let Desk(debug) = &self.0;
         let patience = patience(call, input.timeout_ms);
         let mask = Mask::new(input.mask_secrets);
-        let recorded = input.record == Some(true);
-        let (session, mut view) = match (input.core.clone(), input.program.clone()) {
+        let (session, view) = match (input.core.clone(), input.program.clone()) {
             (Some(core), program) => debug.open_core(&call.caller, core, program, mask, &patience).await?,
             (None, Some(program)) => {
                 let options = input.options(program)?;
@@ -143,16 +140,19 @@ impl Tool for Launch {
             }
         };
         noted(call, &session);
-        if recorded {
-            view.notes.push(NO_HISTORY.into());
-        }
         Ok(begun(&session, view))
     }
 }
 
 /// What a session that has just begun says.
-fn begun(session: &Session, view: Viewport) -> Answer<Viewport> {
+fn begun(session: &Session, mut view: Viewport) -> Answer<Viewport> {
     let standing = session.standing();
+    // Whoever relies on going back should know at once; that nobody asked for it is no news.
+    let not_recorded = standing.recording.as_ref().filter(|_| standing.is_to_be_recorded);
+    if let Some(reason) = not_recorded.and_then(|recording| recording.reason.as_deref()) {
+        let reason = reason.split(" · hint: ").next().unwrap_or_default();
+        view.notes.push(format!("it is not recorded, so one cannot go back: {reason}"));
+    }
     let sentence = standing.target.map(|target| match target.how {
         HowBegun::Launch => format!("Launched {} as process {}", target.name, target.pid),
         HowBegun::Attach => format!("Successfully attached to process {}", target.pid),
@@ -173,7 +173,7 @@ pub(super) struct AttachInput {
     /// Process ID to attach to
     #[schemars(range(min = 1))]
     pid: u32,
-    /// Not in this version
+    /// From now on, so that one can go back
     #[serde(default)]
     record: bool,
     /// As in launch
@@ -201,11 +201,8 @@ impl Tool for Attach {
         let Desk(debug) = &self.0;
         let mask = Mask::new(input.mask_secrets);
         let patience = patience(call, USUAL_WAIT);
-        let (session, mut view) = debug.attach(&call.caller, input.pid, mask, &patience).await?;
+        let (session, view) = debug.attach(&call.caller, input.pid, input.record, mask, &patience).await?;
         noted(call, &session);
-        if input.record {
-            view.notes.push(NO_HISTORY.into());
-        }
         Ok(begun(&session, view))
     }
 }
@@ -311,12 +308,38 @@ struct SessionStatus {
     stop: Option<String>,
     /// Up to where `read_output` can read
     output_end: u64,
+    /// What is recorded, where one can go back
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recording: Option<Recorded>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Recorded {
+    /// The first moment
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start: Option<Moment>,
+    /// The last moment
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end: Option<Moment>,
+    /// Where it stands
+    #[serde(skip_serializing_if = "Option::is_none")]
+    moment: Option<Moment>,
+    /// Whether the program really is further on
+    in_past: bool,
 }
 
 impl SessionStatus {
     fn of(session: &Session) -> Self {
         let standing = session.standing();
+        let history = standing.recording.clone().filter(|_| standing.has_history());
         let scene = standing.scene.filter(|_| standing.state != State::Running);
+        let when = scene.as_ref().and_then(|scene| scene.when.clone());
+        let recording = history.map(|recording| Recorded {
+            start: recording.start.clone(),
+            end: recording.end.clone(),
+            in_past: when.as_ref().is_some_and(|when| when.in_past),
+            moment: when.map(|when| when.moment),
+        });
         let stop = match (&standing.fault, scene) {
             (Some(fault), _) => Some(fault.to_string()),
             (None, Some(scene)) => {
@@ -342,6 +365,7 @@ impl SessionStatus {
             program: standing.target.map(|target| target.executable.clone()),
             stop,
             output_end: session.output_end(),
+            recording,
         }
     }
 }
@@ -379,6 +403,13 @@ impl Tool for Status {
                 writeln!(text, "session {}: {state}, {program} ({})", one.session_id, one.pid.unwrap_or(0));
             if let Some(stop) = &one.stop {
                 let _ = writeln!(text, "  {stop}");
+            }
+            if let Some(Recorded { start: Some(start), end: Some(end), in_past, moment }) = &one.recording {
+                let _ = write!(text, "  recorded from moment {start} to {end}");
+                match moment {
+                    Some(moment) if *in_past => drop(writeln!(text, "; in the past, at {moment}")),
+                    _ => text.push('\n'),
+                }
             }
         }
         for breakpoint in all.iter() {

@@ -10,7 +10,29 @@ const LONGEST_VALUE: usize = 200;
 
 /// What a stop looks like: the sentence, source, locals, output, notes.
 pub(super) fn viewport(view: &Viewport) -> String {
-    let mut text = sentence(view);
+    with_surroundings(sentence(view), view)
+}
+
+/// The same after going back in time.
+pub(super) fn gone_back(view: &Viewport) -> String {
+    let mut text = match (view.reason, &view.location) {
+        (Some(StopReason::Step), Some(location)) => {
+            let instruction = view.instruction.as_ref();
+            let instruction = instruction.map(|code| format!("\n  {code}")).unwrap_or_default();
+            format!("Stepped back to {}{instruction}", location.address)
+        }
+        _ => sentence(view),
+    };
+    if let Some(snapshot) = view.snapshot {
+        let _ = write!(text, "\nRestored from snapshot {snapshot}");
+    }
+    with_surroundings(text, view)
+}
+
+fn with_surroundings(mut text: String, view: &Viewport) -> String {
+    if let (Some(moment), Some(true)) = (&view.moment, view.in_past) {
+        let _ = write!(text, "\nIn the past, at moment {moment}");
+    }
     if view.state == State::Paused
         && let Some(location) = &view.location
     {
@@ -20,10 +42,7 @@ pub(super) fn viewport(view: &Viewport) -> String {
     let own = |frame: &FrameView| frame.file.as_deref().is_some_and(is_own_code);
     let outermost = view.frames.iter().rposition(own).map_or(view.frames.len(), |own| own + 1);
     for frame in view.frames.iter().take(outermost).skip(1) {
-        let _ = write!(text, "\n#{} {}", frame.index, frame.function);
-        if let (Some(file), Some(line)) = (&frame.file, frame.line) {
-            let _ = write!(text, " at {}:{line}", file_name(file));
-        }
+        short_frame(&mut text, frame);
     }
     for line in &view.source {
         let mark = if line.current { '>' } else { ' ' };
@@ -82,8 +101,13 @@ fn sentence(view: &Viewport) -> String {
             (None, Some(signal)) => format!("Ended by {signal}"),
             (None, None) => with_detail("Exited".into(), view),
         },
-        StopReason::Goto | StopReason::HistoryStart | StopReason::Present => {
-            with_detail(format!("Stopped ({address})"), view)
+        StopReason::Goto => with_detail(format!("Went to {address}"), view),
+        StopReason::HistoryStart => {
+            with_detail(format!("Stopped at the start of the recording ({address})"), view)
+        }
+        StopReason::Present => {
+            let signal = view.signal.as_ref().map(|signal| format!(", stopped by {signal}"));
+            with_detail(format!("Back in the present ({address}){}", signal.unwrap_or_default()), view)
         }
     }
 }
@@ -121,6 +145,14 @@ pub(super) fn frame(text: &mut String, frame: &Frame) {
     }
     if frame.signal {
         text.push_str(" (signal handler called)");
+    }
+}
+
+/// `#1 main at a.c:4`.
+pub(super) fn short_frame(text: &mut String, frame: &FrameView) {
+    let _ = write!(text, "\n#{} {}", frame.index, frame.function);
+    if let (Some(file), Some(line)) = (&frame.file, frame.line) {
+        let _ = write!(text, " at {}:{line}", file_name(file));
     }
 }
 

@@ -1,0 +1,141 @@
+#![allow(clippy::unwrap_used, reason = "these are tests")]
+
+use super::{
+    super::{Happening, HappeningKind, HowBegun, Location, Moment, Recording, RuntimeAddr, TraceFormat},
+    *,
+};
+
+fn moment(number: u64) -> Moment {
+    Moment(format!("{number:04}"))
+}
+
+fn head() -> TraceHead {
+    TraceHead {
+        made_by: "test 1".into(),
+        made_at: "2026-02-05T10:30:00Z".parse().unwrap(),
+        machine: "Linux 6.1, some processor".into(),
+        target: Target {
+            pid: 7,
+            name: "prog".into(),
+            executable: "/bin/prog".into(),
+            args: vec!["-v".into()],
+            cwd: "/".into(),
+            how: HowBegun::Launch,
+            since: "2026-02-05T10:29:00Z".parse().unwrap(),
+            runtime: None,
+        },
+        recording: Recording {
+            active: true,
+            reason: None,
+            start: Some(moment(0)),
+            end: Some(moment(9)),
+            events: 2,
+            checkpoints: 1,
+            bytes: 100,
+            capabilities: Vec::new(),
+        },
+        start_snapshot: None,
+        end_snapshot: None,
+    }
+}
+
+fn happening() -> Happening {
+    let location = Location {
+        file: Some("/src/a.c".into()),
+        line: Some(4),
+        function: Some("main".into()),
+        address: RuntimeAddr(0x1000),
+        ..Location::default()
+    };
+    Happening {
+        moment: moment(3),
+        kind: HappeningKind::Breakpoint,
+        what: "breakpoint 1".into(),
+        location: Some(location),
+    }
+}
+
+fn event(number: u64) -> TraceEvent {
+    let what = format!("read(0) = {number}");
+    TraceEvent { moment: moment(number), thread: ThreadId(7), kind: "syscall".into(), what }
+}
+
+fn written(format: TraceFormat, events: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut writer = TraceWriter::begin(format, &mut bytes, &head(), &[happening()]).unwrap();
+    for number in 0..events {
+        writer.event(&event(number)).unwrap();
+    }
+    writer.engine_log("test", b"only the engine knows").unwrap();
+    assert_eq!(writer.finish().unwrap(), events);
+    bytes
+}
+
+#[test]
+fn a_binary_trace_is_read_as_it_was_written() {
+    // More than fit into one chunk.
+    let bytes = written(TraceFormat::Binary, 5000);
+    let trace = Trace::read(&*bytes).unwrap();
+    assert_eq!(trace.head, head());
+    assert_eq!(trace.happenings, [happening()]);
+    assert_eq!(trace.events, (0..5000).map(event).collect::<Vec<_>>());
+    assert_eq!(trace.engine_logs, [EngineLog { engine: "test".into(), bytes: 21 }]);
+}
+
+#[test]
+fn every_damaged_byte_and_every_missing_one_is_noticed() {
+    let whole = written(TraceFormat::Binary, 2);
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x20;
+        assert!(Trace::read(&*bytes).is_err(), "byte {at} was changed");
+        assert!(Trace::read(&whole[..at]).is_err(), "cut off at {at}");
+    }
+    assert!(matches!(Trace::read(&whole[..whole.len() - 1]), Err(TraceError::CutOff)));
+    assert!(matches!(Trace::read(&b"{\"head\":1}"[..]), Err(TraceError::NotATrace)));
+    let mut newer = whole.clone();
+    newer[8] = 9;
+    let error = Trace::read(&*newer).unwrap_err();
+    assert!(matches!(error, TraceError::Newer(9)), "{error}");
+}
+
+#[test]
+fn chunks_of_a_later_day_are_skipped() {
+    let mut bytes = Vec::new();
+    let mut writer = TraceWriter::begin(TraceFormat::Binary, &mut bytes, &head(), &[]).unwrap();
+    writer.chunk(*b"LATE", b"whatever that is").unwrap();
+    writer.event(&event(1)).unwrap();
+    writer.finish().unwrap();
+    assert_eq!(Trace::read(&*bytes).unwrap().events, [event(1)]);
+}
+
+#[test]
+fn a_trace_in_json_is_one_value_and_has_a_line_for_each_event() {
+    for events in [0, 3] {
+        let text = String::from_utf8(written(TraceFormat::Json, events)).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["events"].as_array().unwrap().len() as u64, events);
+        assert_eq!(value["head"]["target"]["name"], "prog");
+        assert_eq!(value["happenings"][0]["kind"], "breakpoint");
+        let lines = text.lines().filter(|line| line.contains("syscall")).count();
+        assert_eq!(lines as u64, events);
+    }
+}
+
+#[test]
+fn a_trace_in_text_says_what_happened_when() {
+    let text = String::from_utf8(written(TraceFormat::Text, 2)).unwrap();
+    assert_eq!(
+        text,
+        "Recording of prog (process 7): /bin/prog -v\n\
+         From moment 0000 to 0009, 2 events, 1 snapshots\n\
+         Written 2026-02-05 10:30:00 UTC by test 1 on Linux 6.1, some processor\n\
+         \n\
+         Timeline:\n\
+         0003  breakpoint breakpoint 1 in main at /src/a.c:4\n\
+         \n\
+         Events:\n\
+         0000  [7] syscall: read(0) = 0\n\
+         0001  [7] syscall: read(0) = 1\n"
+    );
+}

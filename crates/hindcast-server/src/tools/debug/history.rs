@@ -1,0 +1,415 @@
+//! Asking about the past: `last_write`, `timeline`, `export_trace`.
+
+use std::{fmt::Write as _, path::PathBuf};
+
+use async_trait::async_trait;
+use hindcast_core::{
+    debug::{
+        Capability, Happening, HappeningKind, Moment, Recording, TimelineQuery, TraceFormat, TraceRequest,
+        Watched, Writer, happening_in_a_line,
+    },
+    identity::Scope,
+};
+use hindcast_services::{
+    Failure, FailureKind,
+    debug::{ExportTo, FoundWrite},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Desk, declaration, invalid, looks, of_time_travel, one, patience, places::parse_address, text, usual_wait,
+};
+use crate::{
+    excerpt::excerpt,
+    registry::{Answer, Attachment, Call, Declaration, Effects, Tool},
+};
+
+/// Each hop is a search of its own.
+const MOST_HOPS: u32 = 20;
+const MOST_HAPPENINGS: usize = 1000;
+/// What a model may have to read.
+const LONGEST_TEXT: usize = 256 << 10;
+/// What a client may have to decode.
+const LONGEST_BLOB: usize = 8 << 20;
+
+pub(super) struct LastWrite(pub(super) Desk);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LastWriteInput {
+    /// Variable or expression in `frame`
+    #[serde(default)]
+    expression: Option<String>,
+    #[serde(default)]
+    address: Option<String>,
+    /// Bytes at `address` (8)
+    #[serde(default)]
+    size: Option<u64>,
+    /// Hops: also who wrote what that was computed from
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 20))]
+    depth: u32,
+    #[serde(default)]
+    frame: u32,
+    #[serde(default = "usual_wait")]
+    #[schemars(skip)]
+    timeout_ms: u64,
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct LastWrites {
+    /// The last one first; each further one is about what the one before was computed from
+    writes: Vec<FoundWrite>,
+    /// Sensible next calls
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    next: Vec<String>,
+}
+
+#[async_trait]
+impl Tool for LastWrite {
+    type Input = LastWriteInput;
+    type Output = LastWrites;
+
+    const DECLARATION: Declaration = of_time_travel(looks(
+        "debugger/last_write",
+        "Last write",
+        "Who gave a value its value: the last write before now, with line, stack, old and new value. Does not move",
+    ));
+
+    async fn call(&self, call: &Call, input: LastWriteInput) -> Result<Answer<LastWrites>, Failure> {
+        let session = self.0.session(call, input.session_id.as_deref())?;
+        let (watched, name) = match (input.expression, input.address) {
+            (Some(text), None) => {
+                let frame = session.frame(None, input.frame)?;
+                (Watched::Expression { text: text.clone(), frame }, text)
+            }
+            (None, Some(address)) => {
+                let size = input.size.unwrap_or(8);
+                (Watched::Memory { address: parse_address(&address)?, size }, address)
+            }
+            _ => {
+                return Err(invalid("not one value is named")
+                    .hint("give either `expression`, or `address` and `size`"));
+            }
+        };
+        let patience = patience(call, input.timeout_ms);
+        let writes = session.last_write(watched, input.depth.clamp(1, MOST_HOPS), &patience).await?;
+        let name = excerpt(&name, 100);
+        let next = writes.first().map(|write| {
+            format!("debugger/goto with moment \"{}\": look around right after the write", write.moment)
+        });
+        let said = say_writes(&name, &writes);
+        Ok(Answer { text: said, content: LastWrites { writes, next: next.into_iter().collect() } })
+    }
+}
+
+fn say_writes(name: &str, writes: &[FoundWrite]) -> String {
+    if writes.is_empty() {
+        return format!("`{name}` was not written since the start of the recording");
+    }
+    let mut said = String::new();
+    let mut name = name;
+    for (hop, write) in writes.iter().enumerate() {
+        let separator = if hop == 0 { "" } else { "\n" };
+        let by = match write.by {
+            Writer::Program => "",
+            Writer::Kernel => ", by the system",
+        };
+        let _ = write!(said, "{separator}Last write to `{name}`: {}{by}", text::place(&write.location));
+        if let Some(line) = &write.text {
+            let _ = write!(said, "\n      {line}");
+        }
+        let _ = write!(said, "\n  from {} to {}", write.old, write.new);
+        let _ = write!(said, "\n  at moment {}, thread {}", write.moment, write.thread_id);
+        for frame in write.stack.iter().skip(1) {
+            text::short_frame(&mut said, frame);
+        }
+        match &write.from {
+            Some(from) if hop + 1 < writes.len() => name = from,
+            Some(from) => drop(write!(said, "\n  computed from `{from}`: a larger `depth` follows it")),
+            None => {}
+        }
+    }
+    said
+}
+
+pub(super) struct Timeline(pub(super) Desk);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TimelineInput {
+    /// Moment
+    #[serde(default)]
+    since: Option<String>,
+    /// Moment
+    #[serde(default)]
+    until: Option<String>,
+    /// All where absent
+    #[serde(default)]
+    kinds: Vec<HappeningKind>,
+    #[serde(default = "fifty")]
+    #[schemars(range(min = 1, max = 1000))]
+    limit: usize,
+    /// `next_cursor` of the page before
+    #[serde(default)]
+    cursor: Option<String>,
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+fn fifty() -> usize {
+    50
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct TimelineView {
+    /// In the order of time
+    happenings: Vec<Happening>,
+    /// How many there are in all
+    total: usize,
+    /// Pass it as `cursor` to get the next ones
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+    /// Where the session stands
+    #[serde(skip_serializing_if = "Option::is_none")]
+    moment: Option<Moment>,
+    /// Whether the program really is further on
+    in_past: bool,
+    /// What is recorded
+    recording: Recorded,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Recorded {
+    /// Whether what happens now is recorded, too
+    active: bool,
+    /// Why not, or why no longer
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// The first moment
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start: Option<Moment>,
+    /// The last moment
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end: Option<Moment>,
+    /// System calls, signals and other input
+    events: u64,
+    /// From which the past is restored
+    snapshots: u64,
+    /// What the log takes in memory
+    bytes: u64,
+    /// What this machine does not allow, and what is different for that
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    missing: Vec<Capability>,
+}
+
+impl From<Recording> for Recorded {
+    fn from(recording: Recording) -> Self {
+        Self {
+            active: recording.active,
+            reason: recording.reason,
+            start: recording.start,
+            end: recording.end,
+            events: recording.events,
+            snapshots: recording.checkpoints,
+            bytes: recording.bytes,
+            missing: recording.capabilities.into_iter().filter(|capability| !capability.works).collect(),
+        }
+    }
+}
+
+#[async_trait]
+impl Tool for Timeline {
+    type Input = TimelineInput;
+    type Output = TimelineView;
+
+    const DECLARATION: Declaration = of_time_travel(looks(
+        "debugger/timeline",
+        "Timeline",
+        "List what happened in the recording: stops, output, signals, breakpoint and tracepoint hits, each with its moment",
+    ));
+
+    async fn call(&self, call: &Call, input: TimelineInput) -> Result<Answer<TimelineView>, Failure> {
+        let offset = match input.cursor.as_deref().map(str::parse) {
+            None => 0,
+            Some(Ok(offset)) => offset,
+            Some(Err(_)) => {
+                return Err(invalid("`cursor` is not one that this tool gave")
+                    .hint("pass `next_cursor` of the page before unchanged"));
+            }
+        };
+        let session = self.0.session(call, input.session_id.as_deref())?;
+        let query = TimelineQuery {
+            since: input.since.map(Moment),
+            until: input.until.map(Moment),
+            kinds: input.kinds,
+            offset,
+            limit: input.limit.clamp(1, MOST_HAPPENINGS),
+        };
+        let timeline = session.timeline(query).await?;
+        let (page, recording) = (timeline.page, timeline.recording);
+        let shown = offset + page.happenings.len();
+        let next_cursor = (shown < page.total && !page.happenings.is_empty()).then(|| shown.to_string());
+        let view = TimelineView {
+            happenings: page.happenings,
+            total: page.total,
+            next_cursor,
+            in_past: timeline.when.as_ref().is_some_and(|when| when.in_past),
+            moment: timeline.when.map(|when| when.moment),
+            recording: recording.into(),
+        };
+        Ok(Answer { text: say_timeline(&view), content: view })
+    }
+}
+
+fn say_timeline(view: &TimelineView) -> String {
+    let mut said = "Recorded".to_owned();
+    if let (Some(start), Some(end)) = (&view.recording.start, &view.recording.end) {
+        let _ = write!(said, " from moment {start} to {end}");
+    }
+    let _ = write!(said, ", {} events, {} snapshots", view.recording.events, view.recording.snapshots);
+    match &view.moment {
+        Some(moment) if view.in_past => drop(write!(said, "; in the past, at {moment}")),
+        Some(_) => said.push_str("; in the present"),
+        None => {}
+    }
+    for happening in &view.happenings {
+        let _ = write!(said, "\n{}", excerpt(&happening_in_a_line(happening), 200));
+    }
+    if let Some(reason) = &view.recording.reason {
+        let _ = write!(said, "\nnote: not recorded any more: {reason}");
+    }
+    for Capability { name, note, .. } in &view.recording.missing {
+        let note = note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
+        let _ = write!(said, "\nnote: this machine lacks `{name}`{note}");
+    }
+    if let Some(cursor) = &view.next_cursor {
+        let _ = write!(said, "\n… {} in all, more: cursor {cursor}", view.total);
+    }
+    said
+}
+
+pub(super) struct ExportTrace(pub(super) Desk);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExportInput {
+    /// binary: for `hindcast replay`
+    #[serde(default)]
+    format: TraceFormat,
+    #[serde(default)]
+    start_snapshot: Option<u64>,
+    #[serde(default)]
+    end_snapshot: Option<u64>,
+    /// New file to write; default: into the answer
+    #[serde(default)]
+    path: Option<PathBuf>,
+    #[serde(default = "longest_wait")]
+    #[schemars(skip)]
+    timeout_ms: u64,
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+fn longest_wait() -> u64 {
+    55_000
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ExportedView {
+    /// As asked for
+    format: TraceFormat,
+    /// How many events it has
+    events: u64,
+    /// How long it is
+    bytes: u64,
+    /// Where it is; absent: beside this, as the second part of the content
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    #[serde(skip)]
+    attachment: Option<Attachment>,
+}
+
+#[async_trait]
+impl Tool for ExportTrace {
+    type Input = ExportInput;
+    type Output = ExportedView;
+
+    const DECLARATION: Declaration = of_time_travel(declaration(
+        "debugger/export_trace",
+        "Export the recording",
+        "Write the recording out, whole or between two snapshots; a `path` needs `debug:write`",
+        Scope::DebugRead,
+        Effects::Additive { idempotent: false },
+    ));
+
+    fn target(input: &ExportInput) -> Option<String> {
+        input.path.as_ref().map(|path| excerpt(&path.display().to_string(), 200))
+    }
+
+    fn attachment(output: &mut ExportedView) -> Option<Attachment> {
+        output.attachment.take()
+    }
+
+    async fn call(&self, call: &Call, input: ExportInput) -> Result<Answer<ExportedView>, Failure> {
+        if input.path.is_some() && !call.caller.may(Some(Scope::DebugWrite)) {
+            let scope = Scope::DebugWrite;
+            let details = format!("`path` in `debugger/export_trace` needs the scope `{scope}`");
+            return Err(Failure::new(FailureKind::PermissionDenied, details)
+                .hint(format!("leave it out, or use a key that has `{scope}`"))
+                .fact("required_scope", scope.name()));
+        }
+        if matches!((input.start_snapshot, input.end_snapshot), (Some(start), Some(end)) if start > end) {
+            return Err(invalid("`start_snapshot` comes after `end_snapshot`").hint("swap them"));
+        }
+        let session = self.0.session(call, input.session_id.as_deref())?;
+        let Desk(debug) = &self.0;
+        let file = input.path.map(|path| debug.new_file(&call.caller, &path)).transpose()?;
+        let limit = if input.format == TraceFormat::Binary { LONGEST_BLOB } else { LONGEST_TEXT };
+        let to = file.clone().map_or(ExportTo::Memory { limit }, ExportTo::File);
+        let request = TraceRequest {
+            format: input.format,
+            start_snapshot: input.start_snapshot,
+            end_snapshot: input.end_snapshot,
+        };
+        let exported = session.export(request, to, &patience(call, input.timeout_ms)).await?;
+        let attachment = exported.content.map(|bytes| match input.format {
+            TraceFormat::Binary => {
+                Attachment::Blob { uri: format!("debugger://trace/{}", session.id()), bytes }
+            }
+            TraceFormat::Json | TraceFormat::Text => {
+                Attachment::Text(String::from_utf8_lossy(&bytes).into_owned())
+            }
+        });
+        let view = ExportedView {
+            format: input.format,
+            events: exported.events,
+            bytes: exported.bytes,
+            path: file.map(|file| file.display().to_string()),
+            attachment,
+        };
+        Ok(Answer { text: say_export(&view), content: view })
+    }
+}
+
+fn say_export(view: &ExportedView) -> String {
+    let format = match view.format {
+        TraceFormat::Json => "json",
+        TraceFormat::Binary => "binary",
+        TraceFormat::Text => "text",
+    };
+    let mut said = format!("Exported {} events as {format} ({} bytes)", view.events, view.bytes);
+    if let Some(path) = &view.path {
+        let _ = write!(said, " to {path}");
+    }
+    if view.format == TraceFormat::Binary {
+        said.push_str("\nnote: it holds what the program read as it was, secrets included");
+        if let Some(path) = &view.path {
+            let _ = write!(said, "\nnote: `hindcast replay {path}` opens it");
+        }
+    }
+    said
+}

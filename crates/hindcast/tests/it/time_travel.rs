@@ -1,0 +1,256 @@
+//! Going back in time with the built binary, on real programs.
+
+use std::{
+    io::Write,
+    process::{Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use hindcast_fixtures::Fixture;
+use serde_json::{Value, json};
+
+use crate::{
+    debugger::Client,
+    server::{Server, command},
+};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The data of a call that succeeds.
+fn data(client: &mut Client, tool: &str, arguments: Value) -> Value {
+    let answer = client.rpc("tools/call", &json!({ "name": tool, "arguments": arguments }));
+    assert!(answer["result"].is_object(), "{tool}: {answer}");
+    answer["result"]["structuredContent"].clone()
+}
+
+/// A client whose program has just crashed.
+fn crashed() -> Client {
+    let mut client = Client::new();
+    client.launch(&Fixture::c("overrun"), &[]);
+    let stopped = client.call("debugger/continue", json!({}));
+    assert!(stopped.starts_with("Stopped by SIGSEGV"), "{stopped}");
+    client
+}
+
+/// Runs `hindcast record` with this as the program's input.
+fn record(arguments: &[&str], input: &str) -> Output {
+    let mut process = command()
+        .arg("record")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    process.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    process.wait_with_output().unwrap()
+}
+
+#[test]
+#[ignore = "needs the recorder"]
+fn a_crash_is_followed_to_the_guilty_line() {
+    let line = Fixture::c("overrun").build().line("guilty");
+    let mut client = crashed();
+    let autopsy = client.call("debugger/autopsy", json!({}));
+    assert!(autopsy.contains("next: debugger/last_write"), "{autopsy}");
+    let found = client.call("debugger/last_write", json!({ "expression": "account->currency" }));
+    assert!(found.starts_with("Last write to `account->currency`: settle at "), "{found}");
+    assert!(found.contains(&format!("overrun.c:{line}\n")), "{found}");
+    assert!(found.contains("account->balances[day] = balance;"), "{found}");
+    assert!(found.contains("\"EUR\""), "the value before: {found}");
+
+    let writes = data(&mut client, "debugger/last_write", json!({ "expression": "account->currency" }));
+    let moment = writes["writes"][0]["moment"].clone();
+    let there = data(&mut client, "debugger/goto", json!({ "moment": moment }));
+    assert_eq!((&there["in_past"], &there["reason"]), (&json!(true), &json!("goto")), "{there}");
+    let day = client.call("debugger/evaluate", json!({ "expression": "day" }));
+    assert!(day.ends_with("= 7"), "{day}");
+    let before = client.call("debugger/last_write", json!({ "expression": "account->balances[6]" }));
+    assert!(before.contains(&format!("overrun.c:{line}")), "{before}");
+}
+
+#[test]
+#[ignore = "needs the recorder"]
+fn steps_go_back_and_forward_again() {
+    let mut client = Client::new();
+    let overrun = Fixture::c("overrun");
+    client.launch(&overrun, &[]);
+    let line = overrun.build().line("averaged");
+    client.call("debugger/run_to", json!({ "file": "overrun.c", "line": line }));
+    let here = data(&mut client, "debugger/status", json!({}));
+    let stepped = client.call("debugger/step_forward", json!({}));
+    assert!(stepped.starts_with("Stepped to 0x"), "{stepped}");
+    let back = client.call("debugger/step_backward", json!({}));
+    assert!(back.starts_with("Stepped back to 0x"), "{back}");
+    assert!(back.contains("\nRestored from snapshot "), "{back}");
+    assert_eq!(
+        data(&mut client, "debugger/status", json!({}))["sessions"][0]["recording"]["moment"],
+        here["sessions"][0]["recording"]["moment"]
+    );
+    let over = data(&mut client, "debugger/step_backward", json!({ "granularity": "over" }));
+    assert!(over["location"]["line"].as_u64().unwrap() < u64::from(line), "{over}");
+    let out = data(&mut client, "debugger/step_backward", json!({ "granularity": "out" }));
+    assert_eq!(out["location"]["function"], "main", "{out}");
+    let present = client.call("debugger/continue", json!({}));
+    assert!(present.starts_with("Back in the present"), "{present}");
+    assert!(!present.contains("the account is open"), "nothing is printed twice: {present}");
+}
+
+#[test]
+#[ignore = "needs the recorder"]
+fn breakpoints_stop_backwards_also_after_the_exit() {
+    let mut client = Client::new();
+    client.launch(&Fixture::c("calls"), &["3"]);
+    client.call("debugger/set_breakpoint", json!({ "function": "square" }));
+    let first = data(&mut client, "debugger/continue", json!({}));
+    let second = data(&mut client, "debugger/continue", json!({}));
+    assert_eq!(second["reason"], "breakpoint");
+    let back = data(&mut client, "debugger/reverse_continue", json!({}));
+    assert_eq!((&back["moment"], &back["reason"]), (&first["moment"], &json!("breakpoint")), "{back}");
+    let start = data(&mut client, "debugger/reverse_continue", json!({}));
+    assert_eq!(start["reason"], "history_start", "{start}");
+    client.call("debugger/remove_breakpoint", json!({ "id": "all" }));
+    client.call("debugger/goto", json!({ "moment": "present" }));
+    let ended = data(&mut client, "debugger/continue", json!({}));
+    assert_eq!(ended["state"], "exited", "{ended}");
+    client.call("debugger/set_breakpoint", json!({ "function": "square" }));
+    let back = data(&mut client, "debugger/reverse_continue", json!({}));
+    assert_eq!((&back["state"], &back["in_past"]), (&json!("paused"), &json!(true)), "{back}");
+    assert!(client.call("debugger/get_variables", json!({})).contains("number: int"), "values are there");
+    let half = data(&mut client, "debugger/goto", json!({ "percent": 50 }));
+    assert_eq!(half["in_past"], true, "{half}");
+}
+
+#[test]
+#[ignore = "needs the recorder"]
+fn the_timeline_and_the_exports_tell_the_same() {
+    let mut client = crashed();
+    let timeline = data(&mut client, "debugger/timeline", json!({ "kinds": ["output", "signal"] }));
+    let what: Vec<_> = timeline["happenings"].as_array().unwrap().iter().map(|one| &one["what"]).collect();
+    assert!(what.iter().any(|what| what.to_string().contains("the account is open")), "{timeline}");
+    assert!(what.iter().any(|what| what.to_string().contains("SIGSEGV")), "{timeline}");
+    let read = client.rpc("resources/read", &json!({ "uri": "debugger://timeline" }));
+    assert!(read["result"]["contents"][0]["text"].as_str().unwrap().contains("SIGSEGV"), "{read}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.bin");
+    let exported = data(&mut client, "debugger/export_trace", json!({ "format": "binary", "path": file }));
+    let replayed = command().arg("replay").arg(&file).arg("--json").output().unwrap();
+    let replayed: Value = serde_json::from_slice(&replayed.stdout).unwrap();
+    assert_eq!(replayed["event_count"], exported["events"]);
+    assert!(replayed["happenings"].to_string().contains("SIGSEGV"), "{replayed}");
+    for format in ["json", "text"] {
+        let call = json!({ "name": "debugger/export_trace", "arguments": { "format": format } });
+        let answer = client.rpc("tools/call", &call);
+        let trace = answer["result"]["content"][1]["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
+        assert!(trace.contains("SIGSEGV"), "{trace}");
+        assert!(format == "text" || serde_json::from_str::<Value>(trace).is_ok(), "{trace}");
+    }
+}
+
+#[test]
+#[ignore = "needs the recorder"]
+fn a_bare_client_gets_a_binary_trace_in_the_contracts_form() {
+    let server = Server::start(&[]);
+    let key = server.unlimited_key();
+    server.call(&key, "debugger/launch", json!({ "program": Fixture::c("overrun").build().path }));
+    server.call(&key, "debugger/continue", json!({}));
+    let answer = server.call(&key, "debugger/export_trace", json!({ "format": "binary" }));
+    let part = &answer["result"]["content"][0];
+    assert_eq!((&part["type"], &part["mimeType"]), (&json!("blob"), &json!("application/octet-stream")));
+    // The first bytes of every trace.
+    assert!(part["blob"].as_str().unwrap().starts_with("aGluZGNhc3"), "{part}");
+}
+
+#[test]
+#[ignore = "needs the recorder"]
+fn a_newcomer_sees_the_guilty_line_within_a_minute() {
+    let started = Instant::now();
+    let demo = command().arg("demo").output().unwrap();
+    let story = text(&demo.stdout);
+    assert!(demo.status.success(), "{story}\n{}", text(&demo.stderr));
+    assert!(started.elapsed() < Duration::from_secs(60));
+    assert!(story.contains("It crashed: SIGSEGV"), "{story}");
+    let found = story.split("Who wrote it?").nth(1).unwrap_or_default();
+    assert!(found.contains("| account->balances[day] = balance;"), "{story}");
+    assert!(story.contains("`settle`, on line"), "{story}");
+    assert!(story.contains("debugger/last_write"), "{story}");
+}
+
+#[test]
+#[ignore = "needs the recorder"]
+fn a_recorded_crash_leaves_a_trace_that_can_be_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.bin");
+    let program = Fixture::c("overrun").build().path;
+    let recorded = record(&["--output", file.to_str().unwrap(), "--", program.to_str().unwrap()], "");
+    let said = text(&recorded.stderr);
+    assert_eq!(recorded.status.code(), Some(139), "{said}");
+    assert!(said.contains("was stopped by SIGSEGV") && said.contains("next: debugger/last_write"), "{said}");
+    let replayed = command().arg("replay").arg(&file).output().unwrap();
+    let timeline = text(&replayed.stdout);
+    assert!(
+        timeline.starts_with("Recording of overrun (process ") && timeline.contains("SIGSEGV"),
+        "{timeline}"
+    );
+}
+
+#[test]
+fn without_a_recording_going_back_is_refused_with_the_remedy() {
+    let mut client = Client::new();
+    let program = Fixture::c("calls").build().path;
+    client.call("debugger/launch", json!({ "program": program, "record": false }));
+    for (tool, arguments) in [
+        ("debugger/step_backward", json!({})),
+        ("debugger/reverse_continue", json!({})),
+        ("debugger/goto", json!({ "moment": "start" })),
+        ("debugger/last_write", json!({ "expression": "argc" })),
+        ("debugger/timeline", json!({})),
+        ("debugger/export_trace", json!({ "format": "binary" })),
+    ] {
+        let error = client.refused(tool, arguments);
+        assert_eq!(
+            (&error["code"], &error["message"]),
+            (&json!(-32007), &json!("History unavailable")),
+            "{tool}"
+        );
+        assert!(error["data"]["hint"].as_str().unwrap().contains("`record` true"), "{tool}: {error}");
+    }
+    let stack = client.call("debugger/get_stack_trace", json!({}));
+    assert!(stack.contains(" main+0x"), "the session goes on: {stack}");
+}
+
+#[test]
+fn a_recorded_program_runs_as_if_alone() {
+    let recorded =
+        record(&["--", "sh", "-c", "read word; echo \"got $word\"; echo oops >&2; exit 7"], "this\n");
+    let said = text(&recorded.stderr);
+    assert_eq!((recorded.status.code(), text(&recorded.stdout)), (Some(7), "got this\n".into()), "{said}");
+    assert!(said.starts_with("oops\n"), "{said}");
+    assert!(said.contains("hindcast: sh exited with code 7 after"), "{said}");
+    let crashed = record(&["--", Fixture::c("misbehave").build().path.to_str().unwrap(), "null", "7"], "");
+    let said = text(&crashed.stderr);
+    assert_eq!(crashed.status.code(), Some(139), "{said}");
+    assert!(said.contains("null pointer") && said.contains("Stack trace:"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_recorded_or_replayed_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("not a trace");
+    std::fs::write(&file, "hello").unwrap();
+    let check = |arguments: &[&str], code: i32, part: &str| {
+        let output = command().args(arguments).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains(part), "{arguments:?}: {said}");
+    };
+    let path = file.to_str().unwrap();
+    check(&["replay", path], 1, "not a trace of hindcast · hint: `debugger/export_trace`");
+    check(&["replay", "/no/such/file"], 1, "cannot open `/no/such/file`");
+    check(&["record", "--", "no-such-program-anywhere"], 1, "there is no program");
+    check(&["record", "--output", path, "--", "true"], 1, "already");
+    check(&["record"], 2, "PROGRAM");
+}
