@@ -65,6 +65,11 @@ impl App {
         })
     }
 
+    /// Ends the debug sessions that nobody has asked for since `idle`.
+    pub async fn end_idle_debug_sessions(&self, idle: std::time::Duration) {
+        self.debug.end_idle(idle).await;
+    }
+
     /// Ends every debug session, and what was launched in them; for when the server ends.
     pub async fn end_debug_sessions(&self) {
         self.debug.end_all().await;

@@ -1,8 +1,10 @@
 //! A frame from the inside: the names it sees, its registers, its memory.
 
+use std::cell::OnceCell;
+
 use hindcast_core::debug::DebugError;
 use hindcast_symbols::{
-    FrameContext, InlineFrame, Memory, VariableInfo,
+    FrameContext, InlineFrame, Memory, Registers, VariableInfo,
     expression::{self, Evaluated, Expression, ExpressionError, Scope},
     types::ModuleId,
     value::{DerivedTypes, Placed},
@@ -18,6 +20,8 @@ pub(crate) struct FrameScope<'a> {
     physical: PhysicalFrame,
     source: Option<InlineFrame>,
     pub(crate) types: DerivedTypes<'a>,
+    /// The physical frame that called this one, once somebody asked.
+    caller: OnceCell<Option<Box<FrameScope<'a>>>>,
 }
 
 /// In the order of their DWARF numbers.
@@ -41,7 +45,32 @@ impl<'a> FrameScope<'a> {
         let logical = walk.logical.get(index as usize).ok_or(DebugError::NoSuchFrame { index, frames })?;
         let physical = walk.physical[logical.physical].clone();
         let source = logical.source.clone();
-        Ok(Self { scene, thread, physical, source, types: DerivedTypes::new(scene.symbols) })
+        Ok(Self::new(scene, thread, physical, source))
+    }
+
+    fn new(
+        scene: &'a Scene<'a>,
+        thread: &'a ThreadScene,
+        physical: PhysicalFrame,
+        source: Option<InlineFrame>,
+    ) -> Self {
+        let types = DerivedTypes::new(scene.symbols);
+        Self { scene, thread, physical, source, types, caller: OnceCell::new() }
+    }
+
+    fn unwound(&self) -> Option<Box<Self>> {
+        let unwind = |registers: &Registers, is_return| {
+            self.scene.symbols.unwind(registers, self.scene.memory, is_return).ok().flatten()
+        };
+        let caller = unwind(&self.physical.registers, self.physical.is_return)?;
+        // What a signal interrupted passed nothing.
+        if caller.signal_frame {
+            return None;
+        }
+        let cfa = unwind(&caller.registers, true).map(|unwound| unwound.cfa);
+        let pc = caller.registers.pc()?;
+        let physical = PhysicalFrame { registers: caller.registers, pc, is_return: true, cfa, signal: false };
+        Some(Box::new(Self::new(self.scene, self.thread, physical, None)))
     }
 
     fn is_innermost(&self) -> bool {
@@ -125,6 +154,11 @@ impl FrameContext for FrameScope<'_> {
 
     fn pc(&self) -> u64 {
         self.physical.code_address()
+    }
+
+    fn caller(&self) -> Option<&dyn FrameContext> {
+        let caller = self.caller.get_or_init(|| self.unwound());
+        caller.as_deref().map(|caller| caller as &dyn FrameContext)
     }
 }
 

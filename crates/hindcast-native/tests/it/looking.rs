@@ -1,6 +1,6 @@
 //! Variables, expressions, memory, registers, code.
 
-use hindcast_core::debug::{Place, RegisterSet, RuntimeAddr, ValueState};
+use hindcast_core::debug::{CodeBreakpoint, Place, RegisterSet, RuntimeAddr, ValueState};
 use hindcast_fixtures::Fixture;
 
 use crate::debuggee::Debuggee;
@@ -10,7 +10,7 @@ fn locals_have_names_types_and_values() {
     let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
     debuggee.run_to("loop_add");
     let where_ = debuggee.local("where");
-    assert_eq!((where_.type_name.as_str(), where_.value.as_str()), ("point", "{x = 3, y = 4}"));
+    assert_eq!((where_.type_name.as_str(), where_.value.as_str()), ("struct point", "{x = 3, y = 4}"));
     assert_eq!(debuggee.local("sum").value, "0");
     assert_eq!(debuggee.local("i").type_name, "int");
 }
@@ -62,4 +62,14 @@ fn memory_registers_and_code_can_be_seen() {
     let bytes: String = code.iter().map(|byte| format!("{byte:02x}")).collect();
     assert!(bytes.starts_with(&current.bytes), "{bytes} {}", current.bytes);
     assert!(listing[0].symbol.as_deref() == Some("square"), "{listing:?}");
+}
+
+#[test]
+fn a_parameter_that_is_gone_is_told_from_its_call() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("entry").flags(["-O2"]), &[]);
+    debuggee.add(CodeBreakpoint::at(Place::Function("reached".into())));
+    debuggee.go();
+    assert_eq!(debuggee.frames()[1].location.function.as_deref(), Some("doubled"));
+    let amount = debuggee.locals(1).into_iter().find(|local| local.name == "amount").expect("a parameter");
+    assert_eq!((amount.value.as_str(), amount.state), ("42", ValueState::Available));
 }

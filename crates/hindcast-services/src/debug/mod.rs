@@ -28,7 +28,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
         mpsc,
     },
     time::Duration,
@@ -222,7 +222,8 @@ impl DebugService {
         let place = Place::take(self, &caller.principal)?;
         self.put_away_the_ended(&caller.principal).await;
         let announcer = Announcer { events: self.events.clone(), principal: caller.principal.clone() };
-        let session = start(engine, origin, output, mask, announcer, self.clock.clone()).await?;
+        let mut session = start(engine, origin, output, mask, announcer, self.clock.clone()).await?;
+        session.asked_for = AtomicI64::new(self.clock.now().as_millisecond());
         let session = Arc::new(session);
         if !place.fill(session.clone()) {
             let _ = session.end(None).await;
@@ -260,7 +261,9 @@ impl DebugService {
                 self.events.list_changed_for(&caller.principal);
             }
         }
-        sessions.last().cloned().ok_or_else(failures::not_attached)
+        let session = sessions.last().cloned().ok_or_else(failures::not_attached)?;
+        session.asked_for.store(self.clock.now().as_millisecond(), Ordering::Relaxed);
+        Ok(session)
     }
 
     /// All sessions of the caller; the current one last.
@@ -286,6 +289,25 @@ impl DebugService {
         // Its thread ends in any case; what failed is told, not kept.
         self.forget(&caller.principal, &session);
         ended.map(|()| session)
+    }
+
+    /// Ends the sessions that nobody has asked for since `idle`, also those whose program runs.
+    pub async fn end_idle(&self, idle: Duration) {
+        let idle = i64::try_from(idle.as_millis()).unwrap_or(i64::MAX);
+        let since = self.clock.now().as_millisecond().saturating_sub(idle);
+        let is_idle = |session: &&Arc<Session>| session.asked_for.load(Ordering::Relaxed) <= since;
+        let idle: Vec<_> = self
+            .desks()
+            .iter()
+            .flat_map(|(principal, desk)| {
+                desk.sessions.iter().filter(is_idle).map(|session| (principal.clone(), session.clone()))
+            })
+            .collect();
+        for (principal, session) in idle {
+            tracing::info!(session = &*session.id, "ending a debug session that nobody asks for");
+            let _ = session.end(None).await;
+            self.forget(&principal, &session.id);
+        }
     }
 
     /// Ends all sessions of everybody; for when the server ends.
@@ -428,8 +450,16 @@ async fn start(
             Core::new(engine, origin, standing, its_bell, announcer, clock, mask).serve(&queue, begun);
         })
         .map_err(|error| Failure::new(FailureKind::Internal, format!("cannot start a thread: {error}")))?;
-    let session =
-        Session { id: new_id()?, commands, bell, standing: published, output, seen: AtomicU64::new(0), mask };
+    let session = Session {
+        id: new_id()?,
+        commands,
+        bell,
+        standing: published,
+        output,
+        seen: AtomicU64::new(0),
+        mask,
+        asked_for: AtomicI64::new(0),
+    };
     match tokio::time::timeout(BEGIN_WITHIN, answer).await {
         Ok(Ok(Ok(()))) => Ok(session),
         Ok(Ok(Err(failure))) => Err(failure),

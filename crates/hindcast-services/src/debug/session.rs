@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicI64, AtomicU64, Ordering},
         mpsc::Sender,
     },
     time::Duration,
@@ -73,6 +73,8 @@ pub struct Session {
     /// Up to where output was shown.
     pub(super) seen: AtomicU64,
     pub(super) mask: Mask,
+    /// When somebody last asked for it, in milliseconds since 1970.
+    pub(super) asked_for: AtomicI64,
 }
 
 impl Session {

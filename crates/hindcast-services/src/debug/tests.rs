@@ -25,6 +25,7 @@ struct Stage {
     service: DebugService,
     engine: Arc<FakeEngine>,
     events: Events,
+    clock: Arc<ManualClock>,
     folder: tempfile::TempDir,
 }
 
@@ -32,8 +33,9 @@ fn stage(program: FakeProgram) -> Stage {
     let engine = Arc::new(FakeEngine::new(program));
     let events = Events::default();
     let clock = Arc::new(ManualClock::at("2026-02-05T10:30:05Z".parse().unwrap()));
-    let service = DebugService::new(TargetPolicy::default(), Some(engine.clone()), events.clone(), clock);
-    Stage { service, engine, events, folder: tempfile::tempdir().unwrap() }
+    let service =
+        DebugService::new(TargetPolicy::default(), Some(engine.clone()), events.clone(), clock.clone());
+    Stage { service, engine, events, clock, folder: tempfile::tempdir().unwrap() }
 }
 
 /// A stage whose program has its source on disk.
@@ -106,7 +108,7 @@ async fn a_program_is_launched_stopped_stepped_and_ends() {
     let (session, viewport) = stage.launch(&me).await;
     assert_eq!((viewport.state, viewport.reason), (State::Paused, Some(StopReason::Entry)));
     let lines: Vec<_> = viewport.source.iter().map(|line| (line.line, line.current)).collect();
-    assert_eq!(lines, (1..=7).map(|line| (line, line == 4)).collect::<Vec<_>>());
+    assert_eq!(lines, (2..=6).map(|line| (line, line == 4)).collect::<Vec<_>>());
 
     session.add_breakpoint(at_function("report")).await.unwrap();
     let viewport = session.travel(Movement::Continue, &patience(5000)).await.unwrap();
@@ -135,6 +137,24 @@ async fn a_program_is_launched_stopped_stepped_and_ends() {
     let viewport = session.restart(&patience(5000)).await.unwrap();
     assert_eq!((viewport.state, viewport.reason), (State::Paused, Some(StopReason::Entry)));
     assert_eq!(session.breakpoints().await.len(), 1, "breakpoints outlive a restart");
+    stage.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_that_nobody_asks_for_end() {
+    const IDLE: Duration = Duration::from_secs(3600);
+    let stage = counter();
+    let (me, other) = (key_holder("me"), key_holder("other"));
+    stage.launch(&me).await;
+    stage.launch(&other).await;
+    stage.clock.advance(IDLE / 2);
+    stage.service.end_idle(IDLE).await;
+    stage.service.session(&me, None).expect("it is still there, and asked for again");
+    stage.clock.advance(IDLE / 2);
+    stage.service.end_idle(IDLE).await;
+    assert_eq!(stage.engine.alive(), 1);
+    assert!(stage.service.session(&me, None).is_ok());
+    assert_eq!(stage.service.session(&other, None).err().unwrap().kind, FailureKind::NotAttached);
     stage.finish().await;
 }
 

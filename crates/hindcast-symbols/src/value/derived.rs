@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::types::{
-    AliasFlavour, Encoding, Language, ModuleId, PointerFlavour, Type, TypeKind, TypeRef, Types,
+    AliasFlavour, Encoding, Language, ModuleId, PointerFlavour, StructFlavour, Type, TypeKind, TypeRef, Types,
 };
 
 /// How many parameters of a function type are named.
@@ -143,7 +143,10 @@ impl<'a> DerivedTypes<'a> {
         let Some(type_ref) = type_ref else { return spaced("void", inner) };
         let Some(found) = self.get(type_ref) else { return spaced("?", inner) };
         if !found.name.is_empty() {
-            return spaced(&found.name, inner);
+            return match c_keyword(&found) {
+                Some(keyword) => spaced(&format!("{keyword} {}", found.name), inner),
+                None => spaced(&found.name, inner),
+            };
         }
         if level > 32 {
             return spaced("…", inner);
@@ -242,6 +245,18 @@ impl Types for DerivedTypes<'_> {
 
     fn symbol_at(&self, address: u64) -> Option<(String, u64)> {
         self.real.symbol_at(address)
+    }
+}
+
+/// The word without which C does not know the name.
+fn c_keyword(found: &Type) -> Option<&'static str> {
+    match &found.kind {
+        _ if found.language != Language::C => None,
+        TypeKind::Struct(of) if of.flavour == StructFlavour::Union => Some("union"),
+        // Nobody declares a union or an enum alone.
+        TypeKind::Struct(_) | TypeKind::Declaration => Some("struct"),
+        TypeKind::Enum { .. } => Some("enum"),
+        _ => None,
     }
 }
 

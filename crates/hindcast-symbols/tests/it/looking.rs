@@ -122,11 +122,11 @@ fn limits(depth: u32, children: u32, offset: u64) -> ValueLimits {
 fn parts_have_names_types_and_addresses() {
     c().with(Vec::new(), |globals, _| {
         let named = globals.parts("named", limits(2, 20, 0));
-        assert_eq!(named.type_name, "named");
+        assert_eq!(named.type_name, "struct named");
         assert_eq!(names(&named), ["name", "at", "weight"]);
         assert_eq!(named.child_count, Some(3));
         let types: Vec<&str> = named.children.iter().map(|child| child.type_name.as_str()).collect();
-        assert_eq!(types, ["const char *", "point", "double"]);
+        assert_eq!(types, ["const char *", "struct point", "double"]);
         assert_eq!(names(&named.children[1]), ["x", "y"]);
         let own = named.address.expect("it is in memory").0;
         assert_eq!(named.children[1].address.expect("it is in memory").0, own + 8);

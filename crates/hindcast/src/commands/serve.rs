@@ -1,10 +1,13 @@
 //! `hindcast serve`.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use hindcast_core::identity::{Environment, ScopeSet, Tier};
-use hindcast_server::http::{Certificate, Front, Listener, serve};
+use hindcast_server::{
+    App,
+    http::{Certificate, Front, Listener, serve},
+};
 use hindcast_services::{
     Events,
     gateway::{Gateway, KeyRequest},
@@ -33,7 +36,9 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
         // From here on a stop is waited for, so whoever reads the lines below may send one.
         let stop = stop_signal()?;
         print_text(&greeting(config, certificate.as_ref(), port, first_key(&gateway, config).await?))?;
+        let idle = tokio::spawn(end_idle_sessions(app.clone(), config.debug.idle_minutes));
         let served = serve(listener, front, stop).await;
+        idle.abort();
         app.end_debug_sessions().await;
         served?;
         tracing::info!("stopped");
@@ -44,6 +49,19 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
     drop(gateway);
     drop(lock);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Looks after debug sessions that nobody asks for any more, for as long as the server runs.
+async fn end_idle_sessions(app: Arc<App>, minutes: u32) {
+    const LOOK_AGAIN: Duration = Duration::from_secs(30);
+    if minutes == 0 {
+        return;
+    }
+    let idle = Duration::from_secs(u64::from(minutes) * 60);
+    loop {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        app.end_idle_debug_sessions(idle).await;
+    }
 }
 
 /// Every connection takes a descriptor, and the usual soft limit is lower than the connections we allow.

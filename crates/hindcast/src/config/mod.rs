@@ -130,7 +130,7 @@ pub(crate) struct License {
 }
 
 /// What `debugger/launch` and `debugger/attach` may touch over HTTP.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Debug {
     /// Programs that may be launched or attached to over HTTP, besides those in
@@ -144,6 +144,21 @@ pub(crate) struct Debug {
     /// Names or numbers of the users whose processes may be attached to over HTTP. Empty: only the
     /// user that the server runs as.
     pub(crate) allowed_users: Vec<String>,
+    /// After so many minutes in which nobody asked for it, a debug session over HTTP is ended, and
+    /// what was launched in it. 0: never.
+    #[schemars(range(min = 0, max = 525_600))]
+    pub(crate) idle_minutes: u32,
+}
+
+impl Default for Debug {
+    fn default() -> Self {
+        Self {
+            allowed_programs: Vec::new(),
+            allowed_folders: Vec::new(),
+            allowed_users: Vec::new(),
+            idle_minutes: 60,
+        }
+    }
 }
 
 /// What is written to the log, which goes to standard error.
