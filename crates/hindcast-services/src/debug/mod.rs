@@ -306,7 +306,7 @@ impl DebugService {
         for (principal, session) in idle {
             tracing::info!(session = &*session.id, "ending a debug session that nobody asks for");
             let _ = session.end(None).await;
-            self.forget(&principal, &session.id);
+            self.forget(&principal, &session);
         }
     }
 
