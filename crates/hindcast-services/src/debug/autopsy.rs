@@ -86,6 +86,9 @@ pub struct AutopsyFrame {
     /// Locals that are no arguments, for the innermost frames of one's own code.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub locals: Vec<LocalView>,
+    /// Arguments and locals, to look for suspects among.
+    #[serde(skip)]
+    suspects: Vec<LocalView>,
 }
 
 impl fmt::Display for Autopsy {
@@ -210,7 +213,7 @@ fn looking_back(access: Option<&FaultyAccess>, frames: &[AutopsyFrame]) -> Vec<S
             let pointer = word.and_then(|word| word.parse::<RuntimeAddr>().ok());
             pointer.is_some_and(|pointer| (0..NEAR).contains(&address.0.wrapping_sub(pointer.0)))
         };
-        frames.iter().find_map(|frame| Some((frame.index, &frame.locals.iter().find(points_there)?.name)))
+        frames.iter().find_map(|frame| Some((frame.index, &frame.suspects.iter().find(points_there)?.name)))
     });
     let last_write = match suspect {
         Some((0, name)) => format!("debugger/last_write with expression `{name}`: who made it point there"),
@@ -294,6 +297,7 @@ fn examine_frame(
         if with_locals { variables(VariableScope::Local, LOCALS_OF_A_FRAME) } else { Vec::new() };
     // Said already, unless another of the name hides it.
     locals.retain(|local| !arguments.contains(local));
+    let suspects = arguments.iter().chain(&locals).cloned().collect();
     let arguments: Vec<_> =
         arguments.into_iter().map(|argument| format!("{}={}", argument.name, argument.value)).collect();
     let text = source::line_of(backend, &frame.location, mask);
@@ -306,6 +310,7 @@ fn examine_frame(
         text,
         arguments: arguments.join(", "),
         locals,
+        suspects,
     }
 }
 

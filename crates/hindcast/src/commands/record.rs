@@ -114,7 +114,7 @@ async fn record(service: &DebugService, options: Record, screen: &mut Screen<'_>
         screen
             .say(&format!("hindcast: wrote {shown} ({bytes} bytes); `hindcast replay {shown}` opens it"))?;
     }
-    Ok(exit_code(&view))
+    Ok(exit_code(&session))
 }
 
 /// What the program reads: a file as it is, what comes through a pipe as a whole, a terminal line by line.
@@ -239,15 +239,11 @@ fn how_to_go_back(session: &Session, program: &str, args: &[String]) -> String {
     )
 }
 
-fn exit_code(view: &Viewport) -> u8 {
-    let numbers =
-        [("SIGILL", 4), ("SIGTRAP", 5), ("SIGABRT", 6), ("SIGBUS", 7), ("SIGFPE", 8), ("SIGKILL", 9)];
-    let others = [("SIGSEGV", 11), ("SIGPIPE", 13), ("SIGALRM", 14), ("SIGTERM", 15), ("SIGSYS", 31)];
-    let signal = view.signal.as_deref().map(|signal| {
-        let known = numbers.iter().chain(&others).find(|(name, _)| *name == signal);
-        SIGNALLED + known.map_or(0, |(_, number)| *number)
-    });
-    let code = view.exit_code.or(signal).unwrap_or(1);
+fn exit_code(session: &Session) -> u8 {
+    let scene = session.standing().scene;
+    let stop = scene.as_ref().map(|scene| &scene.stop);
+    let signalled = stop.and_then(|stop| stop.signal.as_ref()).map(|signal| SIGNALLED + signal.number);
+    let code = stop.and_then(|stop| stop.exit_code).or(signalled).unwrap_or(1);
     u8::try_from(code & 0xff).unwrap_or(1)
 }
 
