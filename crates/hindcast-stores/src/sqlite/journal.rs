@@ -90,6 +90,8 @@ pub(super) struct Journal {
     open: Option<Open>,
     /// How many files it has been.
     generation: u64,
+    /// Where the chain ended when it was last looked at. Rows up to there do not vanish by themselves.
+    seen: ChainEnd,
 }
 
 struct Open {
@@ -101,7 +103,7 @@ struct Open {
 impl Journal {
     /// The journal at `path`, where there may be none.
     pub(super) fn new(path: PathBuf, key: Arc<AuditKey>) -> Self {
-        Self { path, key, open: None, generation: 0 }
+        Self { path, key, open: None, generation: 0, seen: ChainEnd::GENESIS }
     }
 
     /// Takes the lock and makes the file where it is missing. None when another process has the lock.
@@ -189,7 +191,8 @@ impl Held<'_> {
             open.known = None;
             open.file.write_all(&line)?;
             self.length += line.len() as u64;
-            open.known = Some((self.length, (&entry.row).into()));
+            self.journal.seen = (&entry.row).into();
+            open.known = Some((self.length, self.journal.seen));
             Ok(self.length)
         });
         written.map_err(|error| self.unavailable(&error))
@@ -215,6 +218,11 @@ impl Held<'_> {
                 end = (&row).into();
             }
         }
+        let seen = self.journal.seen;
+        if end.seq < seen.seq || (end.seq == seen.seq && end != seen) {
+            return Err(vanished(end, seen));
+        }
+        self.journal.seen = end;
         if let Some(open) = &mut self.journal.open {
             open.known = Some((self.length, end));
         }
@@ -293,6 +301,13 @@ impl Drop for Held<'_> {
             let _ = open.file.unlock();
         }
     }
+}
+
+fn vanished(end: ChainEnd, seen: ChainEnd) -> StoreError {
+    StoreError::Corrupt(format!(
+        "the audit trail ends with row {}, and row {} was written · hint: restore the data folder from a backup and start again",
+        end.seq, seen.seq
+    ))
 }
 
 /// A row that is not the next one.

@@ -88,12 +88,11 @@ impl Ledger {
             }
         };
         if length >= LONG && !self.0.settling.swap(true, Ordering::Relaxed) {
-            let shared = self.0.clone();
+            let settling = Settling(self.0.clone());
             tokio::task::spawn_blocking(move || {
-                if let Err(error) = shared.settle() {
+                if let Err(error) = settling.0.settle() {
                     tracing::error!(%error, "the journal was not taken over");
                 }
-                shared.settling.store(false, Ordering::Relaxed);
             });
         }
         Ok(())
@@ -134,6 +133,15 @@ impl Ledger {
         tokio::task::spawn_blocking(move || job(&shared))
             .await
             .map_err(|error| StoreError::Unavailable(error.to_string()))?
+    }
+}
+
+/// One taking over in the background, however it ends.
+struct Settling(Arc<Shared>);
+
+impl Drop for Settling {
+    fn drop(&mut self) {
+        self.0.settling.store(false, Ordering::Relaxed);
     }
 }
 

@@ -92,6 +92,9 @@ pub(super) fn migrate(connection: &Connection) -> Result<(), StoreError> {
             MIGRATIONS.len()
         ))
     })?;
+    if pending.is_empty() {
+        return Ok(());
+    }
     for migration in pending {
         transaction.execute_batch(migration).map_err(unavailable)?;
     }

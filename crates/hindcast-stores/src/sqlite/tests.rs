@@ -270,6 +270,31 @@ async fn a_journal_that_was_tampered_with_is_not_gone_on_from() {
     }
 }
 
+#[tokio::test]
+async fn lines_that_vanish_under_a_running_server_are_missed() {
+    type Tampering = fn(&std::path::Path);
+    let tamperings: [Tampering; 3] = [
+        |journal| std::fs::remove_file(journal).unwrap(),
+        |journal| std::fs::write(journal, "").unwrap(),
+        |journal| {
+            let text = std::fs::read_to_string(journal).unwrap();
+            let end = text.trim_end().rfind('\n').unwrap();
+            std::fs::write(journal, &text[..=end]).unwrap();
+        },
+    ];
+    for tamper in tamperings {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let store = SqliteStore::open(&path, audit_key(), Timestamp::UNIX_EPOCH).unwrap();
+        for number in 0..5 {
+            store.append_audit(record(number)).await.unwrap();
+        }
+        tamper(&path.with_extension("journal"));
+        let refused = store.append_audit(record(5)).await.unwrap_err().to_string();
+        assert!(refused.contains("row 6 was written"), "{refused}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_keep_their_order_while_several_processes_append_and_take_over() {
     let folder = tempfile::tempdir().unwrap();
