@@ -1,5 +1,7 @@
 //! The seam to whatever keeps the truth. Its verbs are whole transactions, not table access.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 
@@ -33,7 +35,7 @@ pub trait MetadataStore: Send + Sync {
     async fn insert_key(&self, key: KeyRecord) -> Result<(), StoreError>;
 
     /// The key with this id, whatever its state.
-    async fn find_key(&self, id: &KeyId) -> Result<Option<KeyRecord>, StoreError>;
+    async fn find_key(&self, id: &KeyId) -> Result<Option<Arc<KeyRecord>>, StoreError>;
 
     /// Every key, oldest first.
     async fn list_keys(&self) -> Result<Vec<KeyRecord>, StoreError>;
@@ -45,7 +47,7 @@ pub trait MetadataStore: Send + Sync {
     async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<(), StoreError>;
 
     /// Counts one request against both limits, or none. Exact under concurrency; durable at the latest
-    /// when an audit row that is appended afterwards is.
+    /// when an audit row of the key that is appended afterwards is.
     async fn reserve_quota(
         &self,
         id: &KeyId,
@@ -56,8 +58,13 @@ pub trait MetadataStore: Send + Sync {
     /// Where the key stands, without counting.
     async fn usage(&self, id: &KeyId, limits: Limits, now: Timestamp) -> Result<Usage, StoreError>;
 
-    /// Appends to the chain and vouches for its new head.
+    /// Appends to the chain and vouches for its new end. The row may wait to be read until
+    /// [`settle_audit`](Self::settle_audit).
     async fn append_audit(&self, record: AuditRecord) -> Result<(), StoreError>;
+
+    /// Makes all rows that were appended so far readable, whichever process appended them. Fails with
+    /// [`StoreError::Corrupt`] where the next row cannot stand in the chain; those before it are readable then.
+    async fn settle_audit(&self) -> Result<(), StoreError>;
 
     /// The end of the chain, signed if the store still vouches for it; none while it is empty.
     async fn audit_head(&self) -> Result<Option<SignedHead>, StoreError>;

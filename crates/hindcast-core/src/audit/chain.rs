@@ -78,6 +78,37 @@ impl TryFrom<String> for ChainHash {
     }
 }
 
+/// Where a chain ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainEnd {
+    /// The last row's place; 0 for a chain without rows.
+    pub seq: u64,
+    /// The last row's hash.
+    pub hash: ChainHash,
+}
+
+impl ChainEnd {
+    /// The end of a chain without rows.
+    pub const GENESIS: Self = Self { seq: 0, hash: ChainHash::GENESIS };
+
+    /// The row that `record` becomes behind this end.
+    pub fn followed_by(self, record: AuditRecord) -> AuditRow {
+        let seq = self.seq + 1;
+        AuditRow { seq, hash: ChainHash::of(self.hash, seq, &record), record }
+    }
+
+    /// Whether `row`, as it is, can stand behind this end.
+    pub fn precedes(self, row: &AuditRow) -> bool {
+        row.seq == self.seq + 1 && row.hash == ChainHash::of(self.hash, row.seq, &row.record)
+    }
+}
+
+impl From<&AuditRow> for ChainEnd {
+    fn from(row: &AuditRow) -> Self {
+        Self { seq: row.seq, hash: row.hash }
+    }
+}
+
 /// The end of the chain, vouched for by the server's audit key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SignedHead {

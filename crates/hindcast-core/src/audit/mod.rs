@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use chain::{BadRow, ChainHash, ChainVerifier, Problem, SignedHead};
+pub use chain::{BadRow, ChainEnd, ChainHash, ChainVerifier, Problem, SignedHead};
 pub use file::{ExportFooter, ExportHeader, FileVerifier};
 pub use seal::{AuditKey, SealedHead};
 

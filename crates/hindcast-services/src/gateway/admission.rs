@@ -1,6 +1,6 @@
 //! Letting requests in: who is it, and is there quota left.
 
-use std::{net::IpAddr, sync::Arc};
+use std::net::IpAddr;
 
 use hindcast_core::{
     identity::{Caller, KeyId, KeyRecord},
@@ -108,7 +108,7 @@ impl Gateway {
         Ok(Caller {
             principal: record.owner.clone(),
             scopes: record.scopes,
-            key: Some(Arc::new(record)),
+            key: Some(record),
             address: Some(address),
         })
     }

@@ -71,12 +71,27 @@ impl AuditTrail {
 
     /// One page of what matches.
     pub async fn search(&self, filter: AuditFilter) -> Result<AuditPage, Failure> {
+        self.settle().await?;
         Ok(self.store.search_audit(filter).await?)
     }
 
     /// The signed end of the trail.
     pub async fn head(&self) -> Result<Option<SignedHead>, Failure> {
+        self.settle().await?;
         Ok(self.store.audit_head().await?)
+    }
+
+    /// Makes what was appended readable. Where that ends before the end, gives why: the rows up to there
+    /// are worth looking at.
+    async fn settle(&self) -> Result<Option<String>, Failure> {
+        match self.store.settle_audit().await {
+            Ok(()) => Ok(None),
+            Err(StoreError::Corrupt(reason)) => {
+                tracing::warn!(reason, "not all of the audit trail can be read");
+                Ok(Some(reason))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// One page of what matches, together with a check of the whole chain.
@@ -89,8 +104,7 @@ impl AuditTrail {
     /// Checks every row from the first to the signed head.
     pub async fn verify(&self, progress: &dyn Progress) -> Result<ChainVerdict, Failure> {
         let mut verifier = ChainVerifier::default();
-        let total = self.store.audit_head().await.ok().flatten().map(|head| head.seq);
-        match self.walk(&mut verifier, total, progress, |_| Ok(())).await {
+        match self.walk(&mut verifier, progress, |_| Ok(())).await {
             Ok(Some(_)) => Ok(ChainVerdict::Verified { rows: verifier.rows() }),
             Ok(None) => Ok(ChainVerdict::Unfinished { rows: verifier.rows() }),
             Err(WalkError::Broken(bad)) => Ok(ChainVerdict::Broken(bad)),
@@ -107,8 +121,7 @@ impl AuditTrail {
     ) -> Result<u64, Failure> {
         let mut verifier = ChainVerifier::default();
         write_line(sink, &ExportHeader::new(&self.public_key))?;
-        let total = self.store.audit_head().await.ok().flatten().map(|head| head.seq);
-        match self.walk(&mut verifier, total, progress, |row| write_line(sink, row)).await {
+        match self.walk(&mut verifier, progress, |row| write_line(sink, row)).await {
             Ok(Some(head)) => {
                 write_line(sink, &ExportFooter { head })?;
                 Ok(verifier.rows())
@@ -127,10 +140,11 @@ impl AuditTrail {
     async fn walk(
         &self,
         verifier: &mut ChainVerifier,
-        total: Option<u64>,
         progress: &dyn Progress,
         mut visit: impl FnMut(&AuditRow) -> Result<(), Failure> + Send,
     ) -> Result<Option<SignedHead>, WalkError> {
+        let unreadable = self.settle().await.map_err(WalkError::Failed)?;
+        let total = self.store.audit_head().await.ok().flatten().map(|head| head.seq);
         let mut ended_at = None;
         let mut chunk = CHUNK;
         loop {
@@ -166,8 +180,13 @@ impl AuditTrail {
                 ended_at = Some(verifier.rows());
                 continue;
             }
-            verifier.finish(head.as_ref(), &self.public_key).map_err(WalkError::Broken)?;
-            return Ok(head);
+            let rows = verifier.finish(head.as_ref(), &self.public_key).map_err(WalkError::Broken)?;
+            return match unreadable {
+                None => Ok(head),
+                Some(reason) => {
+                    Err(WalkError::Broken(BadRow { row: rows + 1, problem: Problem::Unreadable(reason) }))
+                }
+            };
         }
     }
 }

@@ -93,11 +93,11 @@ impl Gateway {
         let text = key_text(record.environment, &id.0)?;
         let secret = hash(&text);
         self.store.replace_secret(id, secret.clone(), now).await?;
-        Ok(NewKey { record: KeyRecord { secret, rotated_at: Some(now), ..record }, text })
+        Ok(NewKey { record: KeyRecord { secret, rotated_at: Some(now), ..KeyRecord::clone(&record) }, text })
     }
 
     /// Ends the key at once.
-    pub async fn revoke_key(&self, id: &KeyId) -> Result<KeyRecord, Failure> {
+    pub async fn revoke_key(&self, id: &KeyId) -> Result<Arc<KeyRecord>, Failure> {
         self.key(id).await?;
         self.store.revoke_key(id, self.clock.now()).await?;
         self.key(id).await
@@ -109,7 +109,7 @@ impl Gateway {
     }
 
     /// One key.
-    pub async fn key(&self, id: &KeyId) -> Result<KeyRecord, Failure> {
+    pub async fn key(&self, id: &KeyId) -> Result<Arc<KeyRecord>, Failure> {
         self.store.find_key(id).await?.ok_or_else(|| {
             Failure::new(FailureKind::InvalidInput, format!("there is no key `{id}`"))
                 .hint("`hindcast keys list` shows them")

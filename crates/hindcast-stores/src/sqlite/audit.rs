@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use hindcast_core::{
     Timestamp,
-    audit::{AuditFilter, AuditKey, AuditPage, AuditRecord, AuditRow, ChainHash, SealedHead},
+    audit::{AuditFilter, AuditKey, AuditPage, AuditRecord, AuditRow, ChainEnd, ChainHash, SealedHead},
     identity::{KeyId, PrincipalId},
     store::StoreError,
 };
@@ -17,40 +17,42 @@ const COLUMNS: &str =
 
 /// Adds rows behind the last one.
 pub(super) struct Appender {
-    seq: u64,
-    hash: ChainHash,
+    end: ChainEnd,
 }
 
 impl Appender {
     /// Reads the end inside the transaction: another process may have moved it. An end that was moved
     /// without the key is not gone on from: the next seal would vouch for it.
-    pub(super) fn at_end(transaction: &Transaction<'_>, key: &AuditKey) -> Result<Self, StoreError> {
-        match head(transaction).map_err(unavailable)? {
-            Some(head) if head.holds(key) => Ok(Self { seq: head.seq, hash: head.hash }),
+    pub(super) fn at_end(connection: &Connection, key: &AuditKey) -> Result<Self, StoreError> {
+        match head(connection).map_err(unavailable)? {
+            Some(head) if head.holds(key) => {
+                Ok(Self { end: ChainEnd { seq: head.seq, hash: head.hash } })
+            },
             Some(_) => Err(StoreError::Corrupt(
                 "the audit trail was not sealed with this data folder's audit.key · hint: restore that file, or start with a new data folder".into(),
             )),
-            None if !rows(transaction, 0, 1).map_err(unavailable)?.is_empty() => Err(StoreError::Corrupt(
+            None if !rows(connection, 0, 1).map_err(unavailable)?.is_empty() => Err(StoreError::Corrupt(
                 "the audit trail has lost its sealed head · hint: restore the data folder from a backup".into(),
             )),
-            None => Ok(Self { seq: 0, hash: ChainHash::GENESIS }),
+            None => Ok(Self { end: ChainEnd::GENESIS }),
         }
     }
 
-    pub(super) fn append(
-        &mut self,
-        transaction: &Transaction<'_>,
-        record: &AuditRecord,
-    ) -> rusqlite::Result<()> {
-        let seq = self.seq + 1;
-        let hash = ChainHash::of(self.hash, seq, record);
+    /// The end that it stands at.
+    pub(super) fn end(&self) -> ChainEnd {
+        self.end
+    }
+
+    /// Adds a row that follows the last one; others must not come here.
+    pub(super) fn append(&mut self, transaction: &Transaction<'_>, row: &AuditRow) -> rusqlite::Result<()> {
+        let record = &row.record;
         transaction
             .prepare_cached(
                 "INSERT INTO audit (seq, time, principal, key_id, ip, method, tool, target, session_id, outcome, duration_us, hash)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
             )?
             .execute(params![
-                seq,
+                row.seq,
                 nanoseconds(record.time),
                 record.principal.as_ref().map(|principal| &*principal.0),
                 record.key_id.as_ref().map(|key| &*key.0),
@@ -61,14 +63,14 @@ impl Appender {
                 record.session_id,
                 record.outcome,
                 record.duration_us,
-                hash.0,
+                row.hash.0,
             ])?;
-        (self.seq, self.hash) = (seq, hash);
+        self.end = ChainEnd { seq: row.seq, hash: row.hash };
         Ok(())
     }
 
     pub(super) fn seal(self, transaction: &Transaction<'_>, key: &AuditKey) -> rusqlite::Result<()> {
-        let head = SealedHead::new(self.seq, self.hash, key);
+        let head = SealedHead::new(self.end.seq, self.end.hash, key);
         let sealed = params![head.seq, head.hash.0, head.seal];
         // There is a head to be moved, except the first time.
         let moved = transaction
@@ -89,7 +91,7 @@ impl Appender {
 pub(super) fn open_trail(connection: &Connection, key: &AuditKey, now: Timestamp) -> Result<(), StoreError> {
     let transaction = Transaction::begin(connection).map_err(unavailable)?;
     let mut appender = Appender::at_end(&transaction, key)?;
-    if appender.seq > 0 {
+    if appender.end.seq > 0 {
         return Ok(());
     }
     let opening = AuditRecord {
@@ -104,7 +106,8 @@ pub(super) fn open_trail(connection: &Connection, key: &AuditKey, now: Timestamp
         outcome: "ok".into(),
         duration_us: 0,
     };
-    appender.append(&transaction, &opening).map_err(unavailable)?;
+    let first = appender.end().followed_by(opening);
+    appender.append(&transaction, &first).map_err(unavailable)?;
     appender.seal(&transaction, key).map_err(unavailable)?;
     transaction.commit().map_err(unavailable)
 }

@@ -1,14 +1,13 @@
-//! The embedded store: one SQLite file is the truth.
-//!
-//! Whatever waits to be written is put into one transaction, so that the cost of a commit is shared by
-//! all requests in flight and every answer still waits for its own.
+//! The embedded store: one SQLite file is the truth, behind a journal of what is on its way there.
 
 mod audit;
+mod journal;
 mod keys;
+mod ledger;
+mod lookups;
 mod quota;
 mod schema;
 mod transaction;
-mod writer;
 
 use std::{
     path::Path,
@@ -26,17 +25,18 @@ use hindcast_core::{
 };
 use rusqlite::Connection;
 
-use quota::Counters;
-use writer::{Unit, Writer};
+use journal::Journal;
+use ledger::Ledger;
+use lookups::Lookups;
+use quota::{Counter, Counters};
 
-/// Keys, usage and audit trail in one SQLite file. Several processes may hold the same file.
+/// Keys, usage and audit trail in one SQLite file and its journal. Several processes may hold the same file.
 pub struct SqliteStore {
     audit_key: Arc<AuditKey>,
     counters: Arc<Counters>,
-    /// None for a store that is only looked at.
-    writer: Option<Writer>,
-    /// For look-ups of some microseconds on the request path, while the writer writes.
-    lookups: Mutex<Connection>,
+    ledger: Ledger,
+    /// For what takes some microseconds on the way of a request.
+    lookups: Arc<Mutex<Lookups>>,
     /// For long reads, which must not hold up a look-up.
     scans: Arc<Mutex<Connection>>,
 }
@@ -49,47 +49,31 @@ impl SqliteStore {
         let connection = schema::open(path)?;
         schema::migrate(&connection)?;
         audit::open_trail(&connection, &audit_key, now)?;
-        let counters = Arc::<Counters>::default();
-        Ok(Self {
-            writer: Some(Writer::new(connection, audit_key.clone(), counters.clone())),
-            audit_key,
-            counters,
-            lookups: Mutex::new(schema::open(path)?),
-            scans: Arc::new(Mutex::new(schema::open(path)?)),
-        })
+        let store = Self::over(path, connection, audit_key)?;
+        store.ledger.settle_here()?;
+        Ok(store)
     }
 
-    /// Opens the file only to look at it, in whatever state it is. `audit_key` is what its head should
-    /// be sealed with.
+    /// Opens the file to look at it, in whatever state it is. `audit_key` is what its head should be
+    /// sealed with.
     pub fn inspect(path: &Path, audit_key: SigningKey) -> Result<Self, StoreError> {
         if !path.exists() {
             return Err(StoreError::Missing(format!("store at `{}`", path.display())));
         }
-        Ok(Self {
-            writer: None,
-            audit_key: Arc::new(AuditKey::new(audit_key)),
-            counters: Arc::default(),
-            lookups: Mutex::new(schema::open(path)?),
-            scans: Arc::new(Mutex::new(schema::open(path)?)),
-        })
+        Self::over(path, schema::open(path)?, Arc::new(AuditKey::new(audit_key)))
     }
 
-    async fn write<T: Send + 'static>(
-        &self,
-        job: impl FnOnce(&mut Unit<'_>) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        match &self.writer {
-            Some(writer) => writer.run(job).await,
-            None => Err(StoreError::Unavailable("it is open for looking only".into())),
-        }
+    fn over(path: &Path, tables: Connection, audit_key: Arc<AuditKey>) -> Result<Self, StoreError> {
+        let counters = Arc::<Counters>::default();
+        let lookups = Arc::new(Mutex::new(Lookups::open(path)?));
+        let journal = Journal::new(path.with_extension("journal"), audit_key.clone());
+        let ledger = Ledger::new(journal, tables, lookups.clone(), counters.clone(), audit_key.clone());
+        let scans = Arc::new(Mutex::new(schema::open(path)?));
+        Ok(Self { audit_key, counters, ledger, lookups, scans })
     }
 
-    fn look_up<T>(&self, read: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        // The writer does not wait for other processes; what fails there for that is tried again here.
-        match self.writer.as_ref().and_then(|writer| writer.read_if_idle(&read)) {
-            Some(Ok(found)) => Ok(found),
-            _ => read(&lock(&self.lookups)).map_err(unavailable),
-        }
+    fn stored_counter(&self, id: &KeyId) -> rusqlite::Result<Counter> {
+        Counter::read(&lock(&self.lookups).connection, id)
     }
 
     async fn scan<T: Send + 'static>(
@@ -105,14 +89,14 @@ impl SqliteStore {
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
-        if let Some(writer) = &self.writer {
-            writer.finish();
+        if let Err(error) = self.ledger.finish() {
+            tracing::error!(%error, "the journal was not taken over; the next start tries again");
         }
     }
 }
 
 /// A reader that panicked left nothing half done: statements are reset when they are dropped.
-fn lock(connection: &Mutex<Connection>) -> std::sync::MutexGuard<'_, Connection> {
+fn lock<T>(connection: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     connection.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
@@ -129,11 +113,11 @@ fn unavailable(error: rusqlite::Error) -> StoreError {
 #[async_trait]
 impl MetadataStore for SqliteStore {
     async fn insert_key(&self, key: KeyRecord) -> Result<(), StoreError> {
-        self.write(move |unit| keys::insert(unit.transaction(), &key)).await
+        self.ledger.write(move |transaction| keys::insert(transaction, &key)).await
     }
 
-    async fn find_key(&self, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
-        self.look_up(|connection| keys::find(connection, id))
+    async fn find_key(&self, id: &KeyId) -> Result<Option<Arc<KeyRecord>>, StoreError> {
+        lock(&self.lookups).find(id).map_err(unavailable)
     }
 
     async fn list_keys(&self) -> Result<Vec<KeyRecord>, StoreError> {
@@ -142,12 +126,12 @@ impl MetadataStore for SqliteStore {
 
     async fn replace_secret(&self, id: &KeyId, secret: SecretHash, now: Timestamp) -> Result<(), StoreError> {
         let id = id.clone();
-        self.write(move |unit| keys::replace_secret(unit.transaction(), &id, &secret, now)).await
+        self.ledger.write(move |transaction| keys::replace_secret(transaction, &id, &secret, now)).await
     }
 
     async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<(), StoreError> {
         let id = id.clone();
-        self.write(move |unit| keys::revoke(unit.transaction(), &id, now)).await
+        self.ledger.write(move |transaction| keys::revoke(transaction, &id, now)).await
     }
 
     async fn reserve_quota(
@@ -156,19 +140,24 @@ impl MetadataStore for SqliteStore {
         limits: Limits,
         now: Timestamp,
     ) -> Result<Reservation, StoreError> {
-        self.look_up(|connection| self.counters.reserve(connection, id, limits, now))
+        self.counters.reserve(id, limits, now, || self.stored_counter(id)).map_err(unavailable)
     }
 
     async fn usage(&self, id: &KeyId, limits: Limits, now: Timestamp) -> Result<Usage, StoreError> {
-        self.look_up(|connection| self.counters.usage(connection, id, limits, now))
+        self.counters.usage(id, limits, now, || self.stored_counter(id)).map_err(unavailable)
     }
 
     async fn append_audit(&self, record: AuditRecord) -> Result<(), StoreError> {
-        self.write(move |unit| unit.append(&record)).await
+        self.ledger.append(record).await
+    }
+
+    async fn settle_audit(&self) -> Result<(), StoreError> {
+        self.ledger.settle().await
     }
 
     async fn audit_head(&self) -> Result<Option<SignedHead>, StoreError> {
-        Ok(self.look_up(audit::head)?.map(|head| head.signed(&self.audit_key)))
+        let head = audit::head(&lock(&self.lookups).connection).map_err(unavailable)?;
+        Ok(head.map(|head| head.signed(&self.audit_key)))
     }
 
     async fn audit_rows(&self, after: u64, limit: usize) -> Result<Vec<AuditRow>, StoreError> {

@@ -1,7 +1,7 @@
-//! Usage counters: counted in memory, written with the next batch.
+//! Usage counters: counted in memory, written down with the audit row of what was counted.
 //!
 //! Only the server that holds the data folder counts, so memory is the truth while it runs. Every counted
-//! request leaves an audit row before it is answered, and the batch that holds the row also holds the
+//! request leaves an audit row before it is answered, and the row's line in the journal also holds the
 //! count: a crash can lose the count of what was not answered, never of what was.
 
 use std::{
@@ -15,11 +15,12 @@ use hindcast_core::{
     quota::{Limits, Reservation, Usage, Windows},
 };
 use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
 
 use super::{keys::nanoseconds, transaction::Transaction};
 
 /// How often a key was used in the windows it was last used in.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Counter {
     month: i64,
     month_used: u64,
@@ -29,7 +30,7 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    fn read(connection: &Connection, id: &KeyId) -> rusqlite::Result<Self> {
+    pub(super) fn read(connection: &Connection, id: &KeyId) -> rusqlite::Result<Self> {
         let stored = connection
             .prepare_cached(
                 "SELECT month, month_used, minute, minute_used, last_used_at FROM usage WHERE key_id = ?1",
@@ -47,7 +48,7 @@ impl Counter {
         Ok(stored.unwrap_or_default())
     }
 
-    fn write(&self, transaction: &Transaction<'_>, id: &KeyId) -> rusqlite::Result<()> {
+    pub(super) fn write(&self, transaction: &Transaction<'_>, id: &KeyId) -> rusqlite::Result<()> {
         let counted =
             params![&*id.0, self.month, self.month_used, self.minute, self.minute_used, self.last_used_at];
         // Nearly always there is a row; to replace it is to delete it, insert it and look for its key.
@@ -82,42 +83,33 @@ impl Counter {
 
 /// The counters of the keys that were used since the start.
 #[derive(Default)]
-pub(super) struct Counters(Mutex<HashMap<KeyId, Kept>>);
-
-struct Kept {
-    counter: Counter,
-    /// What is in the file.
-    written: Counter,
-}
+pub(super) struct Counters(Mutex<HashMap<KeyId, Counter>>);
 
 impl Counters {
-    fn kept(&self) -> MutexGuard<'_, HashMap<KeyId, Kept>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<KeyId, Counter>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts one request, or none.
+    /// Counts one request, or none. `stored` reads a counter that is not kept here yet.
     pub(super) fn reserve(
         &self,
-        connection: &Connection,
         id: &KeyId,
         limits: Limits,
         now: Timestamp,
+        stored: impl FnOnce() -> rusqlite::Result<Counter>,
     ) -> rusqlite::Result<Reservation> {
         let windows = Windows::at(now);
-        let mut all = self.kept();
-        let kept = match all.entry(id.clone()) {
+        let mut all = self.all();
+        let counter = match all.entry(id.clone()) {
             Entry::Occupied(kept) => kept.into_mut(),
-            Entry::Vacant(place) => {
-                let counter = Counter::read(connection, id)?;
-                place.insert(Kept { counter, written: counter })
-            }
+            Entry::Vacant(place) => place.insert(stored()?),
         };
-        let before = kept.counter.usage(limits, &windows);
+        let before = counter.usage(limits, &windows);
         if let Some(period) = before.exhausted() {
             return Ok(Reservation::Refused(before, period));
         }
         let after = Usage { month: before.month + 1, minute: before.minute + 1, ..before };
-        kept.counter = Counter {
+        *counter = Counter {
             month: windows.month,
             month_used: after.month,
             minute: windows.minute,
@@ -130,37 +122,27 @@ impl Counters {
     /// Where a key stands.
     pub(super) fn usage(
         &self,
-        connection: &Connection,
         id: &KeyId,
         limits: Limits,
         now: Timestamp,
+        stored: impl FnOnce() -> rusqlite::Result<Counter>,
     ) -> rusqlite::Result<Usage> {
-        let kept = self.kept().get(id).map(|kept| kept.counter);
-        let counter = kept.map_or_else(|| Counter::read(connection, id), Ok)?;
+        let counter = self.of(id).map_or_else(stored, Ok)?;
         Ok(counter.usage(limits, &Windows::at(now)))
     }
 
-    /// Writes what changed; gives it back for [`Counters::written`] once it is committed.
-    pub(super) fn write(&self, transaction: &Transaction<'_>) -> rusqlite::Result<Vec<(KeyId, Counter)>> {
-        let changed: Vec<_> = self
-            .kept()
-            .iter()
-            .filter(|(_, kept)| kept.counter != kept.written)
-            .map(|(id, kept)| (id.clone(), kept.counter))
-            .collect();
-        for (id, counter) in &changed {
-            counter.write(transaction, id)?;
-        }
-        Ok(changed)
+    /// What was counted here for a key.
+    pub(super) fn of(&self, id: &KeyId) -> Option<Counter> {
+        self.all().get(id).copied()
     }
 
-    /// These are in the file now.
-    pub(super) fn written(&self, committed: Vec<(KeyId, Counter)>) {
-        let mut all = self.kept();
-        for (id, counter) in committed {
-            if let Some(kept) = all.get_mut(&id) {
-                kept.written = counter;
-            }
-        }
+    /// Writes all that was counted here.
+    pub(super) fn write(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+        self.all().iter().try_for_each(|(id, counter)| counter.write(transaction, id))
+    }
+
+    /// Whether nothing was counted here.
+    pub(super) fn is_empty(&self) -> bool {
+        self.all().is_empty()
     }
 }

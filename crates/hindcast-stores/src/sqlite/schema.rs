@@ -8,7 +8,7 @@ use rusqlite::{Connection, config::DbConfig};
 use super::{transaction::Transaction, unavailable};
 
 /// Each entry takes the file from the version of its index to the next. Entries are only ever added.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     "
     CREATE TABLE keys (
         id           TEXT PRIMARY KEY,
@@ -61,6 +61,8 @@ const MIGRATIONS: [&str; 2] = [
 ",
     "-- audit_head.signature holds a seal from here on, which a program that knows only version 1 takes
      -- for a forgery. A signature of version 1 is good until the next row.",
+    "-- From here on rows may wait in a journal beside this file, where a program that knows only version 2 does
+     -- not look for the end of the chain.",
 ];
 
 /// How long another process may keep the file to itself before we give up.
@@ -72,10 +74,9 @@ pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
     connection.busy_timeout(BUSY_TIMEOUT).map_err(unavailable)?;
     // Otherwise every bound value makes SQLite plan the statement anew, at several times its cost.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(unavailable)?;
-    // NORMAL in WAL mode keeps every commit when the process is killed; only a power failure can
-    // lose the last ones, and never half of one.
+    // A commit is on the disk when it is done: then the journal forgets what it holds.
     connection
-        .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;")
+        .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;")
         .map_err(unavailable)?;
     Ok(connection)
 }
@@ -91,6 +92,9 @@ pub(super) fn migrate(connection: &Connection) -> Result<(), StoreError> {
             MIGRATIONS.len()
         ))
     })?;
+    if pending.is_empty() {
+        return Ok(());
+    }
     for migration in pending {
         transaction.execute_batch(migration).map_err(unavailable)?;
     }

@@ -414,8 +414,9 @@ fn a_trail_that_was_tampered_with_is_not_exported_and_the_tool_says_so() {
     for _ in 0..10 {
         server.call(&key, "debugger/license_info", json!({}));
     }
+    assert!(hindcast(&server.data, &["audit", "verify"]).starts_with("verified "));
     let database = Database::open(server.data.join("hindcast.db")).unwrap();
-    database.execute("UPDATE audit SET outcome = 'forged' WHERE seq = 5", []).unwrap();
+    assert_eq!(database.execute("UPDATE audit SET outcome = 'forged' WHERE seq = 5", []), Ok(1));
     let answer = server.call(&key, "debugger/get_comprehensive_audit", json!({}));
     let chain = &answer["result"]["structuredContent"]["chain"];
     assert_eq!((&chain["verified"], &chain["first_bad_row"]), (&json!(false), &json!(5)), "{answer}");

@@ -52,7 +52,7 @@ fn processes_of(data: &Path) -> Vec<String> {
 fn check_gone(server: &Server) {
     assert!(TcpStream::connect(server.address).is_err(), "the port is still open");
     assert_eq!(processes_of(&server.data), Vec::<String>::new());
-    for left in ["hindcast.db-wal", "hindcast.db-shm"] {
+    for left in ["hindcast.db-wal", "hindcast.db-shm", "hindcast.journal"] {
         assert!(!server.data.join(left).exists(), "{left} is left behind");
     }
     assert!(hindcast(&server.data, &["audit", "verify"]).starts_with("verified "));
