@@ -7,7 +7,7 @@ use std::{
 };
 
 /// What xmllint's shell says to each query, white space collapsed.
-pub fn ask(document: &Path, namespaces: &[(&str, &str)], queries: &[String]) -> Vec<String> {
+pub(crate) fn ask(document: &Path, namespaces: &[(&str, &str)], queries: &[String]) -> Vec<String> {
     let mut script = String::new();
     for (prefix, namespace) in namespaces {
         script += &format!("setns {prefix}={namespace}\n");
@@ -55,7 +55,7 @@ fn unescaped(text: &str) -> String {
 }
 
 /// Whether xmllint finds that the document conforms; none when it cannot read the schema.
-pub fn conforms(document: &Path, schema: &Path) -> Option<bool> {
+pub(crate) fn conforms(document: &Path, schema: &Path) -> Option<bool> {
     let status = Command::new("xmllint")
         .args(["--noout", "--nonet", "--schema"])
         .arg(schema)

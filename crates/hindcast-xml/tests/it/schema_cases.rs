@@ -1,14 +1,14 @@
 //! Schemas, each with a document that conforms and one that does not.
 
 /// A schema, further files, and documents.
-pub struct Case {
-    pub name: &'static str,
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
     /// What stands inside `<xs:schema>`, or a whole document when it begins with `<?xml`.
-    pub schema: &'static str,
+    pub(crate) schema: &'static str,
     /// Further files of the schema.
-    pub files: &'static [(&'static str, &'static str)],
-    pub valid: &'static [&'static str],
-    pub invalid: &'static [&'static str],
+    pub(crate) files: &'static [(&'static str, &'static str)],
+    pub(crate) valid: &'static [&'static str],
+    pub(crate) invalid: &'static [&'static str],
 }
 
 const fn case(
@@ -21,7 +21,7 @@ const fn case(
 }
 
 /// Where xmllint 2.9 is wrong: the case, which document, the clause of the standard.
-pub const XMLLINT_IS_WRONG: &[(&str, &str, &str)] = &[
+pub(crate) const XMLLINT_IS_WRONG: &[(&str, &str, &str)] = &[
     ("floats", "<r>1e</r>", "Datatypes 3.2.5.1: an exponent follows the E"),
     ("id and idref", "<r><i to='z'/></r>", "Structures, cvc-id.1: an IDREF must have an ID in the document"),
     (
@@ -32,10 +32,10 @@ pub const XMLLINT_IS_WRONG: &[(&str, &str, &str)] = &[
 ];
 
 /// Cases of XML Schema 1.1, which xmllint does not know.
-pub const NEWER: &[&str] = &["assertion", "alternative", "open content", "all with repetition"];
+pub(crate) const NEWER: &[&str] = &["assertion", "alternative", "open content", "all with repetition"];
 
 #[rustfmt::skip]
-pub const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     case("sequence",
         "<xs:element name='r'><xs:complexType><xs:sequence><xs:element name='a'/><xs:element name='b'/></xs:sequence></xs:complexType></xs:element>",
         &["<r><a/><b/></r>"], &["<r><b/><a/></r>", "<r><a/></r>", "<r><a/><b/><b/></r>", "<r/>"]),

@@ -7,7 +7,7 @@ use hindcast_xml::{
 
 use crate::{oracle, xpath_cases};
 
-pub fn document(text: &str) -> Document {
+pub(crate) fn document(text: &str) -> Document {
     hindcast_xml::read(text.to_owned(), &Limits::default()).unwrap()
 }
 

@@ -1,6 +1,6 @@
 //! Three documents, and what is asked of them.
 
-pub const SHOP: &str = r#"<?xml version="1.0"?>
+pub(crate) const SHOP: &str = r#"<?xml version="1.0"?>
 <shop xml:lang="en">
   <!-- stock -->
   <item id="a1" qty="3"><name>Anvil</name><price>12.50</price></item>
@@ -12,7 +12,7 @@ pub const SHOP: &str = r#"<?xml version="1.0"?>
 </shop>
 "#;
 
-pub const SHOP_QUERIES: &[&str] = &[
+pub(crate) const SHOP_QUERIES: &[&str] = &[
     "/",
     "/shop",
     "//item",
@@ -112,9 +112,10 @@ pub const SHOP_QUERIES: &[&str] = &[
     "count(//item[price][1])",
 ];
 
-pub const FEED_NAMESPACES: &[(&str, &str)] = &[("f", "urn:feed"), ("m", "urn:media"), ("other", "urn:none")];
+pub(crate) const FEED_NAMESPACES: &[(&str, &str)] =
+    &[("f", "urn:feed"), ("m", "urn:media"), ("other", "urn:none")];
 
-pub const FEED: &str = r#"<?xml version="1.0"?>
+pub(crate) const FEED: &str = r#"<?xml version="1.0"?>
 <feed xmlns="urn:feed" xmlns:med="urn:media">
   <entry med:rank="1" rank="9"><title>One</title><med:thumb w="10"/></entry>
   <entry><title xmlns="">Two</title><med:thumb w="20"><med:alt>x</med:alt></med:thumb></entry>
@@ -122,7 +123,7 @@ pub const FEED: &str = r#"<?xml version="1.0"?>
 </feed>
 "#;
 
-pub const FEED_QUERIES: &[&str] = &[
+pub(crate) const FEED_QUERIES: &[&str] = &[
     "//f:entry",
     "//entry",
     "//title",
@@ -149,7 +150,7 @@ pub const FEED_QUERIES: &[&str] = &[
     "//f:feed/*[last()]/f:title",
 ];
 
-pub const PROSE: &str = r#"<!DOCTYPE book [
+pub(crate) const PROSE: &str = r#"<!DOCTYPE book [
   <!ENTITY who "Grace <b>Hopper</b>">
   <!ATTLIST chapter kind CDATA "plain" key ID #IMPLIED>
 ]>
@@ -157,7 +158,7 @@ pub const PROSE: &str = r#"<!DOCTYPE book [
 another<!-- note --> day.</p></chapter><chapter key="two" kind="end"><p><![CDATA[a < b]]></p></chapter></book>
 "#;
 
-pub const PROSE_QUERIES: &[&str] = &[
+pub(crate) const PROSE_QUERIES: &[&str] = &[
     "//p",
     "//p[1]",
     "//b",
@@ -181,7 +182,7 @@ pub const PROSE_QUERIES: &[&str] = &[
 ];
 
 /// Where libxml2 2.9 leaves the standard: the query, our answer, its answer, the clause.
-pub const DIFFERENT: &[(&str, &str, &str, &str)] = &[
+pub(crate) const DIFFERENT: &[(&str, &str, &str, &str)] = &[
     (
         "1 div 3",
         "0.3333333333333333",
