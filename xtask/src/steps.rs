@@ -69,9 +69,15 @@ pub(crate) fn clippy(workspace: &Workspace) -> Result<()> {
     command::run(&mut workspace.cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
 }
 
-/// What compiles debuggees, and what judges how they are debugged.
-fn ensure_debugging_tools() -> Result<()> {
-    for (program, package) in [("gcc", "gcc"), ("g++", "g++"), ("objcopy", "binutils"), ("gdb", "gdb")] {
+/// What compiles debuggees, and what judges how they are debugged and how documents are read.
+fn ensure_tools() -> Result<()> {
+    for (program, package) in [
+        ("gcc", "gcc"),
+        ("g++", "g++"),
+        ("objcopy", "binutils"),
+        ("gdb", "gdb"),
+        ("xmllint", "libxml2-utils"),
+    ] {
         install::ensure_program(program, package)?;
     }
     Ok(())
@@ -79,7 +85,7 @@ fn ensure_debugging_tools() -> Result<()> {
 
 /// Builds and runs all tests, with the peers where `cargo xtask peers` put them.
 pub(crate) fn test(workspace: &Workspace, runner_arguments: &[String]) -> Result<()> {
-    ensure_debugging_tools()?;
+    ensure_tools()?;
     let mut tests = test_runner(workspace);
     tests.arg("--workspace").args(runner_arguments);
     let peers = workspace.peers();
@@ -97,7 +103,7 @@ pub(crate) fn test(workspace: &Workspace, runner_arguments: &[String]) -> Result
 
 /// Runs only the tests beside the code.
 pub(crate) fn unit_test(workspace: &Workspace) -> Result<()> {
-    ensure_debugging_tools()?;
+    ensure_tools()?;
     command::run(test_runner(workspace).args(["--workspace", "--lib", "--bins"]))
 }
 

@@ -10,7 +10,9 @@ use hindcast_core::{
     progress::Progress,
     time::Clock,
 };
-use hindcast_services::{Events, Failure, FailureKind, debug::DebugService, gateway::Gateway};
+use hindcast_services::{
+    Events, Failure, FailureKind, debug::DebugService, documents::DocumentService, gateway::Gateway,
+};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -30,6 +32,8 @@ pub struct AppParts {
     pub gateway: Arc<Gateway>,
     /// Debug sessions.
     pub debug: Arc<DebugService>,
+    /// XML documents.
+    pub documents: Arc<DocumentService>,
     /// Where services announce changes.
     pub events: Events,
     /// The time.

@@ -3,10 +3,11 @@
 use std::fmt;
 
 use hindcast_core::store::StoreError;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// What kind of failure it is. The transport gives each its code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FailureKind {
     /// What was asked makes no sense.
     InvalidInput,
@@ -39,7 +40,7 @@ pub enum FailureKind {
 }
 
 /// A failure: its kind, what happened, what helps.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
     /// What kind it is.
     pub kind: FailureKind,

@@ -1,6 +1,7 @@
 //! What hindcast does, without knowing over which wire it is asked.
 
 pub mod debug;
+pub mod documents;
 pub mod events;
 pub mod failure;
 pub mod gateway;

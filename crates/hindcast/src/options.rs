@@ -56,6 +56,9 @@ pub(crate) enum Command {
     /// Show, install and issue licenses
     #[command(subcommand)]
     License(License),
+    /// Query and validate XML documents
+    #[command(subcommand)]
+    Xml(Xml),
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -72,6 +75,70 @@ pub(crate) enum Command {
         /// Folder to write to
         folder: PathBuf,
     },
+    /// Do work for a server that may have to be killed
+    #[command(hide = true, subcommand)]
+    Worker(WorkerKind),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum WorkerKind {
+    /// Hold XML documents against schemas
+    Xml,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Xml {
+    /// Ask a document with XPath 1.0
+    Query(XmlQuery),
+    /// Hold a document against an XML Schema; exit code 1 when it does not conform
+    Validate(XmlValidate),
+    /// Read documents and show what they take
+    Preload {
+        /// XML files
+        #[arg(required = true)]
+        documents: Vec<String>,
+        #[command(flatten)]
+        output: Json,
+    },
+    /// Show what a cache of these documents would hold, with the configured bounds
+    Stats {
+        /// XML files
+        documents: Vec<String>,
+        #[command(flatten)]
+        output: Json,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct XmlQuery {
+    /// XML file
+    pub(crate) document: String,
+    /// XPath 1.0, such as `//item[price > 10]/@id`
+    pub(crate) query: String,
+    /// A prefix and its namespace; `=URI` gives unprefixed names of elements a namespace
+    #[arg(long = "namespace", value_name = "PREFIX=URI")]
+    pub(crate) namespaces: Vec<String>,
+    /// How many nodes at most
+    #[arg(long, default_value_t = 100)]
+    pub(crate) limit: usize,
+    /// How many nodes to pass over
+    #[arg(long, default_value_t = 0)]
+    pub(crate) offset: usize,
+    #[command(flatten)]
+    pub(crate) output: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct XmlValidate {
+    /// XML file
+    pub(crate) document: String,
+    /// XML Schema; what it includes and imports is read relative to it
+    pub(crate) schema: String,
+    /// How many violations at most
+    #[arg(long, default_value_t = 100)]
+    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) output: Json,
 }
 
 #[derive(Args)]

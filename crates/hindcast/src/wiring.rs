@@ -1,6 +1,6 @@
 //! The only place that names concrete engines and stores.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use hindcast_core::{
@@ -15,6 +15,7 @@ use hindcast_server::{App, AppParts, ToolNames, http::HttpPolicy};
 use hindcast_services::{
     Events,
     debug::{DebugService, TargetPolicy},
+    documents::{DocumentPolicy, DocumentService, FilePolicy, WorkerCommand},
     gateway::{AuditTrail, Gateway, GatewayPolicy, TierLimits},
 };
 use hindcast_stores::SqliteStore;
@@ -53,15 +54,41 @@ pub(crate) fn audit_trail_as_found(folder: &DataFolder) -> Result<AuditTrail> {
     Ok(AuditTrail::new(store, public_key, Events::default()))
 }
 
-/// The server behind its transports.
-pub(crate) fn app(config: &Config, gateway: Arc<Gateway>, events: Events) -> Result<Arc<App>> {
+/// The server behind its transports. Where no folders for documents are configured, `folders` are taken.
+pub(crate) fn app(
+    config: &Config,
+    gateway: Arc<Gateway>,
+    events: Events,
+    folders: Vec<PathBuf>,
+) -> Result<Arc<App>> {
     let tool_names = match config.server.tool_names {
         config::ToolNames::Slash => ToolNames::Slash,
         config::ToolNames::Underscore => ToolNames::Underscore,
     };
     let clock = Arc::new(SystemClock);
     let debug = Arc::new(debug_service(config, events.clone())?);
-    Ok(App::new(AppParts { gateway, debug, events, clock, tool_names }))
+    let configured = config.documents.allowed_folders.clone();
+    let folders = if configured.is_empty() { folders } else { configured };
+    let documents = Arc::new(documents(&config.documents, folders)?);
+    Ok(App::new(AppParts { gateway, debug, documents, events, clock, tool_names }))
+}
+
+/// XML documents below `folders`; schemas run in workers, which are this program again.
+pub(crate) fn documents(documents: &config::Documents, folders: Vec<PathBuf>) -> Result<DocumentService> {
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let program = std::env::current_exe().context("cannot find this program to start workers from")?;
+    let policy = DocumentPolicy {
+        files: FilePolicy { folders, max_bytes: documents.max_document_bytes },
+        cache_bytes: size(documents.cache_bytes),
+        query_time: Duration::from_millis(documents.query_timeout_ms),
+        worker: WorkerCommand {
+            program,
+            arguments: vec!["worker".into(), "xml".into()],
+            time: Duration::from_millis(documents.validation_timeout_ms),
+            memory: documents.validation_memory_bytes,
+        },
+    };
+    Ok(DocumentService::new(policy, Arc::new(SystemClock)))
 }
 
 /// Debug sessions by what debugs programs here.

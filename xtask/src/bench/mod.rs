@@ -9,6 +9,7 @@ mod process_tree;
 mod report;
 mod server;
 mod start;
+mod xml;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -22,6 +23,8 @@ pub(crate) enum Subject {
     Server(server::Options),
     /// Start, first stop, steps, variables, sizes of answers and memory of debuggers, against mcp-debugger, gdb and lldb
     Debugger(debugger::Options),
+    /// Processor time and memory for reading, querying and validating a large document, against xmllint
+    Xml(xml::Options),
 }
 
 /// Measures `subject`.
@@ -29,5 +32,6 @@ pub(crate) fn run(workspace: &Workspace, subject: &Subject) -> Result<()> {
     match subject {
         Subject::Server(options) => server::run(workspace, options),
         Subject::Debugger(options) => debugger::run(workspace, options),
+        Subject::Xml(options) => xml::run(workspace, options),
     }
 }

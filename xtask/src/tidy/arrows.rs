@@ -18,7 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("hindcast-server", &["hindcast-core", "hindcast-services"]),
-    ("hindcast-services", &["hindcast-core"]),
+    ("hindcast-services", &["hindcast-core", "hindcast-xml"]),
     ("hindcast-core", &[]),
     ("hindcast-native", &["hindcast-core", "hindcast-symbols"]),
     ("hindcast-symbols", &["hindcast-core", "hindcast-mapping"]),
@@ -26,6 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("hindcast-dap", &["hindcast-core"]),
     ("hindcast-dotnet", &["hindcast-core"]),
     ("hindcast-stores", &["hindcast-core"]),
+    ("hindcast-xml", &[]),
     ("hindcast-fixtures", &[]),
     ("xtask", &["hindcast-fixtures"]),
 ];

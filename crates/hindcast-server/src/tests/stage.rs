@@ -14,6 +14,7 @@ use hindcast_core::{
 use hindcast_services::{
     Events,
     debug::{DebugService, TargetPolicy},
+    documents::{DocumentPolicy, DocumentService, FilePolicy, WorkerCommand},
     gateway::{AuditTrail, Gateway, GatewayPolicy, TierLimits},
 };
 use hindcast_stores::SqliteStore;
@@ -73,7 +74,9 @@ impl Stage {
             events.clone(),
             clock.clone(),
         ));
-        let app = App::new(AppParts { gateway, debug, events, clock, tool_names: ToolNames::Slash });
+        let documents = Arc::new(DocumentService::new(documents_in(&folder), clock.clone()));
+        let parts = AppParts { gateway, debug, documents, events, clock, tool_names: ToolNames::Slash };
+        let app = App::new(parts);
         Self { app, engine, folder, _kept: kept }
     }
 
@@ -143,6 +146,21 @@ impl Stage {
     pub(super) async fn finish(&self) {
         self.app.end_debug_sessions().await;
         assert_eq!(self.engine.alive(), 0, "a session was left behind");
+    }
+}
+
+/// Documents of a folder; nothing here runs schemas, which needs the built program.
+fn documents_in(folder: &std::path::Path) -> DocumentPolicy {
+    DocumentPolicy {
+        files: FilePolicy { folders: vec![folder.to_owned()], max_bytes: 1 << 20 },
+        cache_bytes: 1 << 20,
+        query_time: Duration::from_secs(2),
+        worker: WorkerCommand {
+            program: "false".into(),
+            arguments: Vec::new(),
+            time: Duration::from_secs(1),
+            memory: 1 << 30,
+        },
     }
 }
 

@@ -27,7 +27,8 @@ pub(super) fn run(config: &Config, mcp: Mcp) -> Result<ExitCode> {
     let folder = DataFolder::open(&config.data_dir)?;
     let events = Events::default();
     let gateway = wiring::gateway(config, &folder, &events)?;
-    let app = wiring::app(config, gateway, events)?;
+    // The folder that the client started us in is the one it works on.
+    let app = wiring::app(config, gateway, events, std::env::current_dir().into_iter().collect())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let served = runtime.block_on(async {
         // An agent's host often ends its servers by a signal; what they debug must not be left half-way.

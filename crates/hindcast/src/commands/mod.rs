@@ -9,6 +9,8 @@ mod record;
 mod reference;
 mod replay;
 mod serve;
+mod worker;
+mod xml;
 
 use std::{
     io::{IsTerminal, Write},
@@ -25,11 +27,15 @@ use tracing_subscriber::EnvFilter;
 use crate::{
     config::{self, Config, Loaded, Sources},
     doctor,
-    options::{Command, ConfigCommand, Json, Options},
+    options::{Command, ConfigCommand, Json, Options, WorkerKind},
 };
 
 /// Does what was asked.
 pub(crate) fn run(options: Options) -> Result<ExitCode> {
+    // A worker is told everything by the server that started it, whatever the configuration says by now.
+    if let Command::Worker(WorkerKind::Xml) = options.command {
+        return worker::run();
+    }
     let loaded = Config::load(&Sources::from_process(options.everywhere.config.clone(), options.flags()))?;
     start_logging(&loaded.config.log)?;
     let config = &loaded.config;
@@ -43,6 +49,7 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
         Command::Record(record) => record::run(config, record),
         Command::Replay(replay) => replay::run(&replay),
         Command::Demo => demo::run(config),
+        Command::Xml(xml) => xml::run(config, xml),
         Command::Doctor(output) => run_doctor(config, output),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -51,6 +58,7 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Reference { folder } => reference::run(&folder),
+        Command::Worker(_) => Ok(ExitCode::SUCCESS),
     }
 }
 

@@ -29,7 +29,7 @@ fn pages() -> Result<Vec<(&'static str, String)>> {
     let events = Events::default();
     let config = Config::default();
     let made = wiring::gateway(&config, &folder, &events)
-        .and_then(|gateway| wiring::app(&config, gateway, events))
+        .and_then(|gateway| wiring::app(&config, gateway, events, Vec::new()))
         .map(|app| hindcast_server::reference_pages(&app));
     std::fs::remove_dir_all(&passing)?;
     let mut pages = made?;

@@ -31,7 +31,7 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
         let certificate = certificate(config, &folder)?;
         let listener = Listener::bind(config.server.listen, certificate.as_ref()).await?;
         let port = listener.address()?.port();
-        let app = wiring::app(config, gateway.clone(), events)?;
+        let app = wiring::app(config, gateway.clone(), events, Vec::new())?;
         let front = Front::new(app.clone(), wiring::http_policy(&config.server));
         // From here on a stop is waited for, so whoever reads the lines below may send one.
         let stop = stop_signal()?;

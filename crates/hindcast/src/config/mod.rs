@@ -47,6 +47,8 @@ pub(crate) struct Config {
     pub(crate) license: License,
     /// What `debugger/launch` and `debugger/attach` may touch over HTTP.
     pub(crate) debug: Debug,
+    /// Which XML documents are read, and what they may cost.
+    pub(crate) documents: Documents,
     /// What is written to the log, which goes to standard error.
     pub(crate) log: Log,
 }
@@ -161,6 +163,32 @@ impl Default for Debug {
     }
 }
 
+/// Which XML documents are read, and what they may cost.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Documents {
+    /// Folders below which documents and schemas are read. Empty: none for `serve`, the working
+    /// folder for `mcp`.
+    #[schemars(extend("format" = "path"))]
+    pub(crate) allowed_folders: Vec<PathBuf>,
+    /// Largest document or schema file in bytes.
+    #[schemars(range(min = 1024, max = 1_073_741_824))]
+    pub(crate) max_document_bytes: u64,
+    /// Memory in bytes that documents which have been read may take.
+    #[schemars(range(min = 0, max = 1_099_511_627_776_u64))]
+    pub(crate) cache_bytes: u64,
+    /// Milliseconds after which a query is given up.
+    #[schemars(range(min = 1, max = LONGEST_TIMEOUT_MS))]
+    pub(crate) query_timeout_ms: u64,
+    /// Milliseconds of processor time after which a validation is given up, once for every 4 MiB of
+    /// the document.
+    #[schemars(range(min = 1, max = LONGEST_TIMEOUT_MS))]
+    pub(crate) validation_timeout_ms: u64,
+    /// Memory in bytes that a validation may take; it runs in a process of its own.
+    #[schemars(range(min = 67_108_864, max = 1_099_511_627_776_u64))]
+    pub(crate) validation_memory_bytes: u64,
+}
+
 /// What is written to the log, which goes to standard error.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -256,6 +284,7 @@ impl Default for Config {
             tiers: Tiers::default(),
             license: License::default(),
             debug: Debug::default(),
+            documents: Documents::default(),
             log: Log::default(),
         }
     }
@@ -276,6 +305,19 @@ impl Default for Server {
             connection_timeout_ms: 10_000,
             request_timeout_ms: 60_000,
             drain_timeout_ms: 10_000,
+        }
+    }
+}
+
+impl Default for Documents {
+    fn default() -> Self {
+        Self {
+            allowed_folders: Vec::new(),
+            max_document_bytes: 64 << 20,
+            cache_bytes: 256 << 20,
+            query_timeout_ms: 2_000,
+            validation_timeout_ms: 2_000,
+            validation_memory_bytes: 300 << 20,
         }
     }
 }

@@ -6,6 +6,7 @@ mod bad_input;
 mod command_line;
 mod crash;
 mod debugger;
+mod documents;
 mod errors;
 mod keys;
 mod limits;

@@ -1,0 +1,383 @@
+//! XML documents over the wire and on the command line, on real files.
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::server::{Server, command, eventually, helpful_error};
+
+const ORDER: &str = "<order xmlns='urn:shop'>\n  <item id='a'>7</item>\n  <item id='b'>9</item>\n</order>\n";
+
+const SCHEMA: &str = "<xs:schema xmlns:xs='http://www.w3.org/2001/XMLSchema' targetNamespace='urn:shop' elementFormDefault='qualified'>\
+    <xs:include schemaLocation='types.xsd'/><xs:element name='order'><xs:complexType><xs:sequence>\
+    <xs:element name='item' maxOccurs='unbounded'><xs:complexType><xs:simpleContent><xs:extension base='xs:int'>\
+    <xs:attribute name='id'/></xs:extension></xs:simpleContent></xs:complexType></xs:element>\
+    </xs:sequence></xs:complexType></xs:element></xs:schema>";
+
+const TYPES: &str = "<xs:schema xmlns:xs='http://www.w3.org/2001/XMLSchema'/>";
+
+/// A server and a folder of documents that it may read.
+struct Shelf {
+    server: Server,
+    key: String,
+    folder: PathBuf,
+    kept: tempfile::TempDir,
+}
+
+impl Shelf {
+    fn open() -> Self {
+        Self::open_with(&[])
+    }
+
+    fn open_with(environment: &[(&str, &str)]) -> Self {
+        let kept = tempfile::tempdir().unwrap();
+        let folder = kept.path().canonicalize().unwrap().join("shelf");
+        std::fs::create_dir(&folder).unwrap();
+        for (name, text) in [("order.xml", ORDER), ("order.xsd", SCHEMA), ("types.xsd", TYPES)] {
+            std::fs::write(folder.join(name), text).unwrap();
+        }
+        let allowed = [("HINDCAST_DOCUMENTS_ALLOWED_FOLDERS", folder.to_str().unwrap())];
+        let server = Server::start_with(&[&allowed, environment].concat());
+        let key = server.unlimited_key();
+        Self { server, key, folder, kept }
+    }
+
+    fn call(&self, tool: &str, arguments: Value) -> Value {
+        self.server.call(&self.key, tool, arguments)
+    }
+
+    fn answer(&self, tool: &str, arguments: Value) -> (String, Value) {
+        let answer = self.call(tool, arguments);
+        let result = &answer["result"];
+        let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
+        (text.to_owned(), result["structuredContent"].clone())
+    }
+
+    fn refused(&self, tool: &str, arguments: Value) -> Value {
+        helpful_error(&self.call(tool, arguments))
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.folder.join(name), text).unwrap();
+    }
+
+    /// The server's worker processes.
+    fn workers(&self) -> Vec<u32> {
+        children_of(self.server.pid())
+    }
+}
+
+fn children_of(parent: u32) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    processes.filter(|process| parent_of(*process) == Some(parent)).collect()
+}
+
+fn parent_of(process: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    let state = fields.next()?;
+    let parent = fields.next()?.parse().ok()?;
+    (state != "Z").then_some(parent)
+}
+
+#[test]
+fn a_query_gives_nodes_with_path_line_and_column() {
+    let shelf = Shelf::open();
+    let namespaces = json!({ "s": "urn:shop" });
+    let (text, content) = shelf.answer(
+        "xpath_query",
+        json!({ "document": "order.xml", "query": "//s:item", "namespaces": namespaces }),
+    );
+    assert!(text.starts_with("Query returned 2 nodes:\n2:3 /order[1]/item[1]\n"), "{text}");
+    let node = &content["nodes"][1];
+    assert_eq!(
+        (&node["line"], &node["column"], &node["path"]),
+        (&json!(3), &json!(3), &json!("/order[1]/item[2]"))
+    );
+    assert_eq!(node["xml"], "<item xmlns=\"urn:shop\" id=\"b\">9</item>");
+    for (query, kind, value) in [
+        ("sum(//s:item)", "number", "16"),
+        ("//s:item = 9", "boolean", "true"),
+        ("string(//@id)", "string", "a"),
+    ] {
+        let asked = json!({ "document": "order.xml", "query": query, "namespaces": namespaces });
+        let content = shelf.answer("xpath_query", asked).1;
+        assert_eq!((&content["type"], &content["value"]), (&json!(kind), &json!(value)), "{query}");
+    }
+}
+
+#[test]
+fn nodes_past_the_limit_come_page_by_page() {
+    let shelf = Shelf::open();
+    shelf.write("many.xml", &format!("<a>{}</a>", "<b/>".repeat(25)));
+    let mut offset = json!(0);
+    let mut seen = 0;
+    while !offset.is_null() {
+        let asked = json!({ "document": "many.xml", "query": "//b", "limit": 10, "offset": offset });
+        let content = shelf.answer("xpath_query", asked).1;
+        assert_eq!(content["total"], 25);
+        seen += content["nodes"].as_array().unwrap().len();
+        offset = content["next_offset"].clone();
+    }
+    assert_eq!(seen, 25);
+}
+
+#[test]
+fn a_query_that_misses_the_default_namespace_is_told_so() {
+    let shelf = Shelf::open();
+    let (text, content) = shelf.answer("xpath_query", json!({ "document": "order.xml", "query": "//item" }));
+    assert_eq!(content["total"], 0);
+    assert!(text.contains("default namespace `urn:shop`"), "{text}");
+    let asked = json!({ "document": "order.xml", "query": "//item", "namespaces": { "": "urn:shop" } });
+    let content = shelf.answer("xpath_query", asked).1;
+    assert_eq!((&content["total"], content.get("hint")), (&json!(2), None));
+}
+
+#[test]
+fn a_document_conforms_or_every_violation_is_told() {
+    let shelf = Shelf::open();
+    let judged = json!({ "document": "order.xml", "schema": "order.xsd" });
+    let (text, content) = shelf.answer("validate_schema", judged.clone());
+    assert_eq!(text, "Validation result: VALID\nDocument conforms to schema.");
+    assert_eq!((&content["valid"], &content["cached"]), (&json!(true), &json!(false)));
+    assert_eq!(shelf.answer("validate_schema", judged.clone()).1["cached"], true, "nothing has changed");
+    shelf.write("order.xml", "<order xmlns='urn:shop'>\n  <item>x</item>\n  <thing/>\n</order>");
+    let error = shelf.refused("validate_schema", judged.clone());
+    assert_eq!((&error["code"], &error["message"]), (&json!(-32009), &json!("Schema validation failed")));
+    let data = &error["data"];
+    assert_eq!(data["total"], data["violations"].as_array().unwrap().len(), "{data}");
+    let last = data["violations"].as_array().unwrap().last().unwrap();
+    assert_eq!(
+        (&last["line"], &last["column"], &last["found"]),
+        (&json!(3), &json!(3), &json!("<thing>")),
+        "{data}"
+    );
+    assert_eq!(last["expected"], json!(["{urn:shop}item"]), "{data}");
+    // The schema is wrong, not the document.
+    shelf.write(
+        "types.xsd",
+        "<xs:schema xmlns:xs='http://www.w3.org/2001/XMLSchema'><xs:element/></xs:schema>",
+    );
+    let error = shelf.refused("validate_schema", judged);
+    assert_eq!(error["code"], -32602, "{error}");
+    assert!(error["data"]["details"].as_str().unwrap().contains("the schema is not valid"), "{error}");
+}
+
+#[test]
+fn what_is_not_below_an_allowed_folder_is_refused() {
+    let shelf = Shelf::open();
+    let outside = shelf.kept.path().join("secret.xml");
+    std::fs::write(&outside, "<secret/>").unwrap();
+    std::os::unix::fs::symlink(&outside, shelf.folder.join("link.xml")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", shelf.folder.join("zero.xml")).unwrap();
+    assert!(
+        std::process::Command::new("mkfifo").arg(shelf.folder.join("pipe.xml")).status().unwrap().success()
+    );
+    let absolute = outside.to_str().unwrap();
+    for document in [
+        absolute,
+        "../secret.xml",
+        "link.xml",
+        "zero.xml",
+        "pipe.xml",
+        "/dev/zero",
+        "/etc/passwd",
+        "../missing.xml",
+        "http://127.0.0.1:9/a.xml",
+        "file:///etc/passwd",
+        ".",
+    ] {
+        let error = shelf.refused("xpath_query", json!({ "document": document, "query": "/" }));
+        assert_eq!(error["code"], -32003, "{document}: {error}");
+        let error = shelf.refused("validate_schema", json!({ "document": "order.xml", "schema": document }));
+        assert_eq!(error["code"], -32003, "{document}: {error}");
+    }
+    for document in ["missing.xml", "order.xml/x", "doc-99"] {
+        let error = shelf.refused("xpath_query", json!({ "document": document, "query": "/" }));
+        assert_eq!(
+            (&error["code"], &error["message"]),
+            (&json!(-32008), &json!("Document not found")),
+            "{document}"
+        );
+    }
+    // What the schema names is held to the same.
+    shelf.write("order.xsd", &SCHEMA.replace("types.xsd", "../secret.xml"));
+    let error = shelf.refused("validate_schema", json!({ "document": "order.xml", "schema": "order.xsd" }));
+    assert!(error["data"]["details"].as_str().unwrap().contains("is not read"), "{error}");
+}
+
+#[test]
+fn a_server_reads_nothing_until_a_folder_is_set() {
+    let server = Server::start(&[]);
+    let key = server.unlimited_key();
+    let error =
+        helpful_error(&server.call(&key, "xpath_query", json!({ "document": "/etc/passwd", "query": "/" })));
+    assert_eq!(error["code"], -32003);
+    assert!(error["data"]["hint"].as_str().unwrap().contains("documents.allowed_folders"), "{error}");
+}
+
+#[test]
+fn the_cache_is_bounded_counts_and_notices_changes() {
+    // Each document takes about 0.6 MB: one fits beside the small ones, two do not.
+    let shelf = Shelf::open_with(&[("HINDCAST_DOCUMENTS_CACHE_BYTES", "1000000")]);
+    for name in ["one.xml", "two.xml"] {
+        shelf.write(name, &format!("<a>{}</a>", "<b/>".repeat(18_000)));
+    }
+    let count = |document: &str| {
+        shelf.answer("xpath_query", json!({ "document": document, "query": "count(//*)" })).1
+    };
+    let (text, loaded) =
+        shelf.answer("preload_documents", json!({ "documents": ["order.xml", "nothing.xml"] }));
+    assert!(text.starts_with("Loaded 1 of 2 documents:"), "{text}");
+    let id = loaded["documents"][0]["id"].as_str().unwrap();
+    assert_eq!(count(id)["cached"], true, "an id stands for the path");
+    shelf.write("order.xml", "<a><b/><b/><b/></a>");
+    let changed = count("order.xml");
+    assert_eq!((&changed["value"], &changed["cached"]), (&json!("4"), &json!(false)));
+    for name in ["one.xml", "one.xml", "two.xml"] {
+        count(name);
+    }
+    let stats = shelf.answer("cache_stats", json!({})).1;
+    assert_eq!((&stats["hits"], &stats["reloads"]), (&json!(2), &json!(1)), "{stats}");
+    assert!(
+        stats["evictions"].as_u64().unwrap() > 0 && stats["bytes"].as_u64().unwrap() <= 1_000_000,
+        "{stats}"
+    );
+    assert_eq!(stats["documents"][0]["path"], shelf.folder.join("two.xml").to_str().unwrap(), "{stats}");
+}
+
+#[test]
+fn concurrent_readers_share_one_parse() {
+    let shelf = Shelf::open();
+    shelf.write("big.xml", &format!("<a>{}</a>", "<b>text</b>".repeat(200_000)));
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                shelf.answer("xpath_query", json!({ "document": "big.xml", "query": "count(//b)" }))
+            });
+        }
+    });
+    let stats = shelf.answer("cache_stats", json!({})).1;
+    assert_eq!((&stats["misses"], &stats["hits"]), (&json!(1), &json!(5)), "{stats}");
+}
+
+/// A pattern that backtracks for ever, as far as the engine lets it.
+const BOMB: &str = "<xs:schema xmlns:xs='http://www.w3.org/2001/XMLSchema'><xs:element name='r'><xs:simpleType>\
+    <xs:restriction base='xs:string'><xs:pattern value='((a*)*)*((a*)*)*(([a-z])+.)+[A-Z]([a-z])+(x|xx|xxx|x*)*y'/>\
+    </xs:restriction></xs:simpleType></xs:element></xs:schema>";
+
+/// A content model that becomes enormous.
+const BLOAT: &str = "<xs:schema xmlns:xs='http://www.w3.org/2001/XMLSchema'><xs:element name='r'><xs:complexType>\
+    <xs:sequence maxOccurs='99999'><xs:sequence maxOccurs='99999'><xs:choice maxOccurs='99999'><xs:element name='a' maxOccurs='99999'/>\
+    <xs:element name='b' minOccurs='77777' maxOccurs='99999'/></xs:choice></xs:sequence></xs:sequence></xs:complexType></xs:element></xs:schema>";
+
+#[test]
+fn hostile_work_is_given_up_while_others_are_answered() {
+    let shelf = Shelf::open();
+    shelf.write("bomb.xsd", BOMB);
+    shelf.write("bomb.xml", &format!("<r>{}!</r>", "ax".repeat(5_000)));
+    shelf.write("bloat.xsd", BLOAT);
+    shelf.write("bloat.xml", &format!("<r>{}<c/></r>", "<a/>".repeat(2_000)));
+    shelf.write("runaway.xml", &format!("<a>{}</a>", "<b><c/></b>".repeat(30_000)));
+    shelf.write("laughs.xml", "<!DOCTYPE a [<!ENTITY x 'aaaaaaaaaa'><!ENTITY y '&x;&x;&x;&x;&x;&x;&x;&x;&x;&x;'><!ENTITY z '&y;&y;&y;&y;&y;&y;&y;&y;&y;&y;'>]><a>&z;</a>");
+    std::fs::File::create(shelf.folder.join("huge.xml")).unwrap().set_len(500 << 20).unwrap();
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        let hostile = [
+            ("validate_schema", json!({ "document": "bomb.xml", "schema": "bomb.xsd" })),
+            ("validate_schema", json!({ "document": "bloat.xml", "schema": "bloat.xsd" })),
+            (
+                "xpath_query",
+                json!({ "document": "runaway.xml", "query": "count(//*[count(//*[count(//*) > 1]) > 1])" }),
+            ),
+            ("xpath_query", json!({ "document": "huge.xml", "query": "/" })),
+        ];
+        let running: Vec<_> = hostile
+            .into_iter()
+            .map(|(tool, arguments)| scope.spawn(|| shelf.call(tool, arguments)))
+            .collect();
+        // Others are served meanwhile.
+        for _ in 0..20 {
+            shelf.answer("cache_stats", json!({}));
+            shelf.answer("xpath_query", json!({ "document": "order.xml", "query": "count(//*)" }));
+        }
+        for answer in running {
+            let answer = answer.join().unwrap();
+            let code = answer["error"]["code"].as_i64().unwrap_or(0);
+            assert!([-32602, -32009].contains(&code), "it is not answered: {answer}");
+        }
+    });
+    assert!(started.elapsed() < Duration::from_secs(25), "{:?}", started.elapsed());
+    assert!(shelf.server.resident_bytes() < 300 << 20, "{}", shelf.server.resident_bytes());
+    let content =
+        shelf.answer("xpath_query", json!({ "document": "laughs.xml", "query": "string-length(/)" })).1;
+    assert_eq!(content["value"], "1000", "few laughs are fine");
+    let judged = json!({ "document": "order.xml", "schema": "order.xsd" });
+    assert_eq!(shelf.answer("validate_schema", judged).1["valid"], true, "a new worker does the next task");
+}
+
+#[test]
+fn no_worker_outlives_the_server() {
+    let shelf = Shelf::open();
+    assert!(shelf.workers().is_empty(), "no worker runs before there is work");
+    shelf.answer("validate_schema", json!({ "document": "order.xml", "schema": "order.xsd" }));
+    let workers = shelf.workers();
+    assert_eq!(workers.len(), 1);
+    let stats = shelf.answer("cache_stats", json!({})).1;
+    assert_eq!(stats["schemas"][0]["path"], shelf.folder.join("order.xsd").to_str().unwrap(), "{stats}");
+    let Shelf { server, kept, .. } = shelf;
+    server.kill();
+    eventually("the worker is gone", || !Path::new(&format!("/proc/{}/exe", workers[0])).exists());
+    drop(kept);
+}
+
+fn xml(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = command().current_dir(folder).arg("xml").args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn the_command_line_does_the_same() {
+    let kept = tempfile::tempdir().unwrap();
+    let folder = kept.path();
+    for (name, text) in [
+        ("order.xml", ORDER),
+        ("order.xsd", SCHEMA),
+        ("types.xsd", TYPES),
+        ("bad.xml", "<order xmlns='urn:shop'/>"),
+    ] {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    std::fs::write(folder.join("latin.xml"), b"<?xml version='1.0' encoding='ISO-8859-1'?><a>\xE9</a>")
+        .unwrap();
+    let counted = xml(folder, &["query", "order.xml", "count(//s:item)", "--namespace", "s=urn:shop"]);
+    assert_eq!(counted, (Some(0), "2\n".into(), String::new()));
+    assert_eq!(xml(folder, &["query", "latin.xml", "string(/a)"]).1, "é\n");
+    let (code, json, _) = xml(folder, &["query", "order.xml", "//@id", "--json"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (code, &json["total"], &json["nodes"][0]["path"]),
+        (Some(0), &json!(2), &json!("/order[1]/item[1]/@id"))
+    );
+    assert_eq!(xml(folder, &["validate", "order.xml", "order.xsd"]).0, Some(0));
+    let (code, text, _) = xml(folder, &["validate", "bad.xml", "order.xsd"]);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("INVALID") && text.contains("expected {urn:shop}item"), "{text}");
+    let (code, json, _) = xml(folder, &["validate", "bad.xml", "order.xsd", "--json"]);
+    assert_eq!(
+        (code, serde_json::from_str::<Value>(&json).unwrap()["valid"].clone()),
+        (Some(1), json!(false))
+    );
+    let (code, _, error) = xml(folder, &["query", "missing.xml", "/"]);
+    assert!(code == Some(1) && error.contains("there is no document") && error.contains("hint:"), "{error}");
+    assert_eq!(xml(folder, &["query", "order.xml", "//["]).0, Some(1));
+    assert_eq!(xml(folder, &["query"]).0, Some(2));
+    assert_eq!(xml(folder, &["preload", "order.xml", "missing.xml"]).0, Some(1));
+    assert!(xml(folder, &["stats", "order.xml"]).1.starts_with("1 documents take "));
+}
