@@ -106,7 +106,7 @@ async fn a_program_is_launched_stopped_stepped_and_ends() {
     let (session, viewport) = stage.launch(&me).await;
     assert_eq!((viewport.state, viewport.reason), (State::Paused, Some(StopReason::Entry)));
     let lines: Vec<_> = viewport.source.iter().map(|line| (line.line, line.current)).collect();
-    assert_eq!(lines, (1..=7).map(|line| (line, line == 4)).collect::<Vec<_>>());
+    assert_eq!(lines, (2..=6).map(|line| (line, line == 4)).collect::<Vec<_>>());
 
     session.add_breakpoint(at_function("report")).await.unwrap();
     let viewport = session.travel(Movement::Continue, &patience(5000)).await.unwrap();
