@@ -116,6 +116,7 @@ impl Session {
             named_sources: std::collections::HashMap::new(),
             unrecorded: Some("recording begins with a launch".into()),
             happenings: Vec::new(),
+            live_stop: None,
             landings: None,
         };
         session.update_image()?;

@@ -63,6 +63,8 @@ pub(crate) struct Session {
     unrecorded: Option<String>,
     /// What was seen to happen, as far as it has a moment.
     happenings: Vec<Happening>,
+    /// Why the live program last stopped.
+    live_stop: Option<Stop>,
     /// Where unwinders tell where exceptions land, once that was asked.
     landings: Option<Vec<u64>>,
 }

@@ -5,8 +5,8 @@ use std::{io, ops::Range};
 use hindcast_core::{
     debug::{
         DebugError, Destination, Granularity, Happening, HappeningKind, MemoryWrite, Moment, Movement,
-        Outcome, Recording, Stop, StopReason, ThreadId, TimeTravel, TimelinePage, TimelineQuery,
-        TraceRequest, Watched, When, Writer,
+        Outcome, Recording, Stop, StopReason, ThreadId, TimeTravel, TimelinePage, TimelineQuery, TraceHead,
+        TraceRequest, TraceWriter, Watched, When, Writer,
     },
     progress::Progress,
 };
@@ -26,6 +26,8 @@ pub(super) fn function_around(symbols: &Symbols, address: u64) -> Option<Range<u
     function.ranges.into_iter().find(|range| range.contains(&address))
 }
 
+/// Progress of an export is told so often, in events.
+const TELL_EVERY: u64 = 4096;
 /// So many instructions back a line is looked for.
 const FARTHEST: usize = 200_000;
 
@@ -322,7 +324,7 @@ impl Session {
                 self.after_travel()?;
                 return Ok(match self.process.ended() {
                     Some(ended) => self.end_stop(ended),
-                    None => self.stop_at(self.process.pid(), StopReason::Present),
+                    None => self.present(),
                 });
             }
             Destination::Start => self.first()?,
@@ -343,6 +345,17 @@ impl Session {
         Ok(self.stop_at(self.process.pid(), StopReason::Goto))
     }
 
+    /// Back where the program really is, with what it stopped for there.
+    pub(super) fn present(&mut self) -> Stop {
+        let mut stop = self.stop_at(self.process.pid(), StopReason::Present);
+        if let Some(live) = &self.live_stop {
+            stop.detail.clone_from(&live.detail);
+            stop.signal.clone_from(&live.signal);
+            stop.exception.clone_from(&live.exception);
+        }
+        stop
+    }
+
     fn parse(&self, moment: &Moment) -> Result<Position, DebugError> {
         moment.0.trim().parse().map_err(|_| {
             DebugError::NoHistory(format!(
@@ -358,9 +371,10 @@ impl Session {
         }
         let was_in_past = self.process.is_in_past();
         let Ok(Some(position)) = self.process.position() else { return };
-        if was_in_past {
+        if was_in_past || stop.reason == StopReason::Present {
             return;
         }
+        self.live_stop = Some(stop.clone());
         let location =
             self.process.registers(self.process.pid()).ok().map(|registers| self.location(registers.pc()));
         let kind = match stop.reason {
@@ -582,7 +596,9 @@ impl TimeTravel for Session {
         }
         self.process.arrive();
         result.map_err(|halted| match halted {
-            Halted::Interrupted => DebugError::Unsupported("the search was interrupted".into()),
+            Halted::Interrupted => {
+                DebugError::GivenUp("go back by `debugger/reverse_continue` first, then ask again".into())
+            }
             Halted::Failed(error) => error,
         })
     }
@@ -615,9 +631,40 @@ impl TimeTravel for Session {
         progress: &dyn Progress,
     ) -> Result<u64, DebugError> {
         self.history()?;
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::Interrupted => {
+                DebugError::GivenUp("ask for a part of it, by `start_snapshot` and `end_snapshot`".into())
+            }
+            _ => DebugError::System(format!("cannot write the trace: {error}")),
+        };
+        let all = TimelineQuery { limit: usize::MAX, ..TimelineQuery::default() };
+        let happenings = self.timeline(&all).happenings;
+        let head = TraceHead {
+            made_by: concat!("hindcast-native ", env!("CARGO_PKG_VERSION")).into(),
+            made_at: jiff::Timestamp::now(),
+            machine: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+            target: self.target.clone(),
+            recording: self.recording(),
+            start_snapshot: request.start_snapshot,
+            end_snapshot: request.end_snapshot,
+        };
+        let mut writer = TraceWriter::begin(request.format, sink, &head, &happenings).map_err(failed)?;
         let recorder = self.process.recorder().ok_or(DebugError::Ended)?;
-        crate::record::export(recorder, &self.happenings, request, sink, progress)
-            .map_err(|error| DebugError::System(format!("cannot write the trace: {error}")))
+        let thread = super::movement::thread_id(self.process.pid());
+        let mut written = 0;
+        let part = (request.start_snapshot, request.end_snapshot);
+        crate::record::export(recorder, thread, part, &mut |event, total| {
+            if progress.cancelled() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            if written % TELL_EVERY == 0 {
+                progress.report(written, Some(total), "events written");
+            }
+            written += 1;
+            writer.event(&event)
+        })
+        .map_err(failed)?;
+        writer.finish().map_err(failed)
     }
 }
 
