@@ -6,6 +6,7 @@ mod hits;
 mod landing;
 mod launch;
 mod movement;
+mod recording;
 pub(crate) mod signals;
 mod step;
 mod travel;
