@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     debuggee::{Found, Quarry},
-    record::Event,
+    record::{Event, Replay},
     replay::{Label, Position},
 };
 
@@ -60,10 +60,24 @@ impl Session {
         Some(text)
     }
 
+    /// The text that a pointer points to, if it does.
+    fn text_behind(&self, bytes: &[u8]) -> Option<String> {
+        const LONGEST: usize = 40;
+        let address = u64::from_le_bytes(bytes.try_into().ok()?);
+        let mut text = [0; LONGEST];
+        let count = self.process.memory().read_some(address, &mut text);
+        let end = text[..count].iter().position(|&byte| byte == 0).unwrap_or(count);
+        let text = std::str::from_utf8(&text[..end]).ok()?;
+        (!text.is_empty() && text.chars().all(|letter| !letter.is_control())).then(|| text.to_owned())
+    }
+
     fn bytes_text(&self, address: u64, size: u64) -> String {
         let mut bytes = vec![0; size.min(64) as usize];
         match self.process.memory().read(address, &mut bytes) {
-            Ok(()) => super::watch::number(&bytes),
+            Ok(()) => match self.text_behind(&bytes) {
+                Some(text) => format!("{} {text:?}", super::watch::number(&bytes)),
+                None => super::watch::number(&bytes),
+            },
             Err(_) => "not mapped".into(),
         }
     }
@@ -276,7 +290,12 @@ fn happening(event: &Event) -> Option<(HappeningKind, String)> {
     match event {
         Event::Call(call) if call.number == libc::SYS_write && matches!(call.arguments[0], 1 | 2) => {
             let stream = if call.arguments[0] == 1 { "stdout" } else { "stderr" };
-            Some((HappeningKind::Output, format!("{} bytes to {stream}", call.result)))
+            let text = match &call.replay {
+                Replay::Emulate(writes) => writes.first().map(|write| String::from_utf8_lossy(&write.bytes)),
+                Replay::Real | Replay::Map(_) => None,
+            };
+            let text = text.unwrap_or_default();
+            Some((HappeningKind::Output, format!("{stream}: {}", text.trim_end())))
         }
         Event::Signal { number } => Some((HappeningKind::Signal, super::signals::name(*number))),
         Event::Barrier { number, .. } if *number == libc::SYS_execve || *number == libc::SYS_execveat => {

@@ -112,6 +112,7 @@ fn breakpoints_stop_backwards_also_after_the_exit() {
     client.call("debugger/goto", json!({ "moment": "present" }));
     let ended = data(&mut client, "debugger/continue", json!({}));
     assert_eq!(ended["state"], "exited", "{ended}");
+    client.call("debugger/step_backward", json!({}));
     client.call("debugger/set_breakpoint", json!({ "function": "square" }));
     let back = data(&mut client, "debugger/reverse_continue", json!({}));
     assert_eq!((&back["state"], &back["in_past"]), (&json!("paused"), &json!(true)), "{back}");
