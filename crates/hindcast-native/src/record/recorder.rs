@@ -295,6 +295,7 @@ impl Recorder {
         self.timeline.push(copied.copy, self.log.len(), !asynchronous);
         self.metronome.restart();
         self.timeline.thin(&self.log);
+        self.keep_to_budget();
         Ok(copied.original)
     }
 
@@ -340,7 +341,7 @@ impl Recorder {
     }
 
     fn keep_to_budget(&mut self) {
-        while self.log.bytes() > self.budget
+        while (self.log.bytes() > self.budget || self.timeline.is_full())
             && let Some(event) = self.timeline.forget_first()
         {
             self.log.forget_before(event);

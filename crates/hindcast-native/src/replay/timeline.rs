@@ -59,6 +59,8 @@ pub(crate) struct Timeline {
 
 /// More are thinned out, the older the more.
 const MOST: usize = 128;
+/// Beyond this the history begins later: what cannot be replayed needs a copy each.
+const LIMIT: usize = 4 * MOST;
 /// So many of the last stay.
 const RECENT: usize = 32;
 
@@ -173,13 +175,15 @@ impl Timeline {
             return;
         }
         let labels: Vec<_> = self.anchors.keys().cloned().collect();
+        // Moments that somebody was told of stay, as long as there is room.
+        let crowded = self.anchors.len() > 2 * MOST;
         let newest = self.numbers as f64;
         let number = |label: &Label| self.anchors[label].number as f64;
         let candidate = labels[..labels.len() - RECENT]
             .windows(3)
             .filter(|window| {
                 let anchor = &self.anchors[&window[1]];
-                !anchor.pinned && anchor.walked == 0 && !self.follows_barrier(&window[1], log)
+                (crowded || !anchor.pinned && anchor.walked == 0) && !self.follows_barrier(&window[1], log)
             })
             .min_by(|left, right| {
                 // The gap that it would leave, measured by how long ago that is.
@@ -192,6 +196,11 @@ impl Timeline {
         if let Some(label) = candidate {
             self.anchors.remove(&label);
         }
+    }
+
+    /// Whether there are more than can be kept.
+    pub(crate) fn is_full(&self) -> bool {
+        self.anchors.len() > LIMIT
     }
 
     /// Drops the oldest anchor, unless it is the only one; returns the events before the next.
