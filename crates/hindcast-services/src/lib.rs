@@ -4,6 +4,7 @@ pub mod debug;
 pub mod events;
 pub mod failure;
 pub mod gateway;
+pub mod knowledge;
 
 pub use events::Events;
 pub use failure::{Failure, FailureKind};

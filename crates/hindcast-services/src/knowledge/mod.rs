@@ -1,0 +1,3 @@
+//! What the product does with knowledge.
+
+pub mod fusion;
