@@ -1,3 +1,4 @@
 //! What the product does with knowledge.
 
 pub mod fusion;
+pub mod quality;
