@@ -2,4 +2,4 @@
 
 mod sqlite;
 
-pub use sqlite::SqliteStore;
+pub use sqlite::{SqliteKnowledge, SqliteStore};
