@@ -194,12 +194,16 @@ impl Catalogue for SqliteKnowledge {
 
     async fn watch_path(&self, watched: WatchedPath) -> Result<(), StoreError> {
         self.write(move |transaction| {
-            collection_by_key(transaction, watched.collection)?;
+            let collection = collection_by_key(transaction, watched.collection)?;
+            let Collection { ownership, id, .. } = &collection;
+            let change = Change { ownership, collection: id, document: None, is_membership: false };
             transaction
                 .execute(
                     "INSERT OR IGNORE INTO watched VALUES (?1, ?2)",
                     params![watched.collection.0, watched.path],
                 )
+                // Those who watch folders must hear of it.
+                .and_then(|_| next_generation(transaction, &change))
                 .map(drop)
                 .map_err(unavailable)
         })
