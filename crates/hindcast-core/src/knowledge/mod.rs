@@ -6,6 +6,8 @@
 
 mod chat;
 mod embedding;
+#[cfg(feature = "test-support")]
+mod fake;
 mod lexical;
 mod record;
 mod store;
@@ -15,6 +17,8 @@ mod vectors;
 pub use chat::{ChatError, ChatModel, InstalledModel, Message, OnText, Reply, Speaker};
 
 pub use embedding::{EmbedError, Embedder};
+#[cfg(feature = "test-support")]
+pub use fake::WordEmbedder;
 pub use lexical::{LexicalEntry, LexicalRead, LexicalWrite};
 pub use record::{
     Collection, Document, DocumentKey, FoundChunk, NewChunk, NewDocument, NewVector, Ownership, Place,
