@@ -91,6 +91,12 @@ impl Format {
         }
     }
 
+    /// Its name: the end of most of its files' names.
+    pub fn name(self) -> &'static str {
+        let row = FORMATS.iter().find(|(format, ..)| *format == self);
+        row.and_then(|(_, extensions, _)| extensions.first()).copied().unwrap_or("txt")
+    }
+
     /// Whether it is source code.
     pub fn is_code(self) -> bool {
         matches!(self, Self::Code(_))

@@ -50,7 +50,8 @@ fn a_class_that_does_not_fit_is_cut_between_its_methods_and_names_itself() {
     let found = chunks(Format::Code(Language::Python), &text);
     let last = found.last().unwrap();
     assert_eq!(last.headings, ["Archive"]);
-    assert!(text[last.range.clone()].starts_with("def method_5"), "{:?}", &text[last.range.clone()]);
+    let last = &text[last.range.clone()];
+    assert!(last.starts_with("def method_") && last.contains("def method_5"), "{last:?}");
 }
 
 #[test]

@@ -11,6 +11,27 @@ pub struct Evidence {
     pub code_share: f32,
 }
 
+impl Evidence {
+    /// From whether each candidate is source code.
+    pub fn from_candidates(is_code: impl Iterator<Item = bool>) -> Self {
+        let (code, all) = is_code.fold((0, 0), |(code, all), is_code| (code + u32::from(is_code), all + 1));
+        Self { code_share: if all == 0 { 0.0 } else { code as f32 / all as f32 } }
+    }
+}
+
+/// Whether a text of unknown kind is source code, by how its lines end and what stands in them.
+pub fn looks_like_code(text: &str) -> bool {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let telling = |line: &&&str| {
+        line.ends_with(['{', '}', ';', ':', ')', ',', '\\', ']'])
+            || ["def ", "class ", "return", "import ", "from ", "if ", "for ", "#", "//", "@", "\"\"\""]
+                .iter()
+                .any(|beginning| line.starts_with(beginning))
+            || [" = ", "->", "=>", "==", "()", "::", "+="].iter().any(|part| line.contains(part))
+    };
+    lines.len() >= 2 && lines.iter().filter(telling).count() * 2 > lines.len()
+}
+
 /// How much meaning counts against words in prose and in code: questions are asked in prose, so the words of code say less.
 const DENSE_WEIGHT_PROSE: f32 = 0.6;
 const DENSE_WEIGHT_CODE: f32 = 0.9;
