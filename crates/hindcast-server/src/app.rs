@@ -10,7 +10,12 @@ use hindcast_core::{
     progress::Progress,
     time::Clock,
 };
-use hindcast_services::{Events, Failure, FailureKind, debug::DebugService, gateway::Gateway};
+use hindcast_services::{
+    Events, Failure, FailureKind,
+    debug::DebugService,
+    gateway::Gateway,
+    knowledge::{KnowledgeService, ResourceName},
+};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -30,6 +35,8 @@ pub struct AppParts {
     pub gateway: Arc<Gateway>,
     /// Debug sessions.
     pub debug: Arc<DebugService>,
+    /// Collections, documents, search.
+    pub knowledge: Arc<KnowledgeService>,
     /// Where services announce changes.
     pub events: Events,
     /// The time.
@@ -181,9 +188,17 @@ impl App {
                 return Ok(&**room);
             }
         }
+        if !uri.starts_with("hindcast://") && !uri.starts_with("debugger://") {
+            ResourceName::parse(uri)?;
+        }
         let uri = excerpt(uri, 200);
         Err(Failure::new(FailureKind::ResourceNotFound, format!("there is no resource `{uri}`"))
             .fact("uri", uri))
+    }
+
+    /// Whether there is something at `uri` that the caller may watch.
+    pub(crate) async fn check_resource(&self, caller: &Caller, uri: &str) -> Result<(), Failure> {
+        self.room(caller, uri)?.check(caller, uri).await
     }
 
     fn record(&self, caller: &Caller, method: &'static str) -> AuditRecord {

@@ -2,10 +2,12 @@
 
 mod embed;
 mod lexical;
+mod ollama;
 mod sqlite;
 mod vectors;
 
 pub use embed::{MINI_LM, MiniLm, ModelSource, PullError, pull_model};
 pub use lexical::LexicalIndex;
-pub use sqlite::SqliteStore;
+pub use ollama::Ollama;
+pub use sqlite::{SqliteKnowledge, SqliteStore};
 pub use vectors::VectorIndex;

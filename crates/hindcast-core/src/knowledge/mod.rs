@@ -4,12 +4,30 @@
 //! index says which [`Generation`] of the truth it has seen and which chunks it holds, and whoever keeps the truth
 //! catches it up.
 
+mod chat;
 mod embedding;
+#[cfg(feature = "test-support")]
+mod fake;
 mod lexical;
+mod record;
+mod store;
+mod usage;
 mod vectors;
 
+pub use chat::{ChatError, ChatModel, InstalledModel, Message, OnText, Reply, Speaker};
+
 pub use embedding::{EmbedError, Embedder};
+#[cfg(feature = "test-support")]
+pub use fake::WordEmbedder;
 pub use lexical::{LexicalEntry, LexicalRead, LexicalWrite};
+pub use record::{
+    Collection, Document, DocumentKey, FoundChunk, NewChunk, NewDocument, NewVector, Ownership, Place,
+    SourceFile, TextHash, WatchedPath,
+};
+pub use store::{
+    Catalogue, ChangeRecord, ChunkChanges, ChunkSource, IndexedChunk, KnowledgeStore, Storage, UsageLog,
+};
+pub use usage::{AnswerFigures, AnswerRecord, ModelFigures, QueryFigures, QueryRecord, Turn};
 pub use vectors::{VectorEntry, VectorRead, VectorWrite};
 
 /// A chunk, by its row in the truth. Never given to another chunk, also when this one is gone.

@@ -35,7 +35,8 @@ const INSTRUCTIONS: &str = "hindcast runs programs under a debugger. Start one w
     movement answers why it stopped, the source around, locals (marked when changed) and new output, so ask only for \
     what is missing (`debugger/evaluate`, `debugger/get_variables`, `debugger/get_stack_trace`). After a crash or panic \
     call `debugger/autopsy` first. `running` means it goes on: `debugger/wait` or `debugger/pause`. Tracepoints \
-    (`log_message`) show values over time without stopping. `session_id` is only needed with several sessions. \
+    (`log_message`) show values over time without stopping. What is known is found with `knowledge/search` and taken in with \
+    `knowledge/add`; whole documents are resources. `session_id` is only needed with several sessions. \
     Every error carries `data.details` (what happened) and `data.hint` (what to do next): follow the hint.";
 
 /// How long the other side's state lives.
@@ -240,8 +241,9 @@ impl ServerHandler for Handler {
     ) -> Result<(), ErrorData> {
         let admitted = self.admitted(&context.extensions)?;
         self.app
-            .room(&admitted.caller, &request.uri)
-            .and_then(|_| self.watch(&context, &admitted.caller))
+            .check_resource(&admitted.caller, &request.uri)
+            .await
+            .and_then(|()| self.watch(&context, &admitted.caller))
             .map(|watcher| watcher.add(request.uri))
             .map_err(refuse)
     }

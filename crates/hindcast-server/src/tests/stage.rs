@@ -1,11 +1,16 @@
 //! A server with a fake engine, and a client that speaks to it line by line.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use ed25519_dalek::SigningKey;
 use hindcast_core::{
     debug::fake::{FakeEngine, FakeProgram},
     identity::{Caller, Environment, ScopeSet},
+    knowledge::{Embedder, WordEmbedder},
     license::License,
     progress::Unwatched,
     quota::Limits,
@@ -15,8 +20,9 @@ use hindcast_services::{
     Events,
     debug::{DebugService, TargetPolicy},
     gateway::{AuditTrail, Gateway, GatewayPolicy, TierLimits},
+    knowledge::{Extractor, KnowledgeParts, KnowledgePolicy, KnowledgeService, ReadPolicy},
 };
-use hindcast_stores::SqliteStore;
+use hindcast_stores::{LexicalIndex, SqliteKnowledge, SqliteStore, VectorIndex};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 
@@ -72,7 +78,9 @@ impl Stage {
             events.clone(),
             clock.clone(),
         ));
-        let app = App::new(AppParts { gateway, debug, events, clock, tool_names: ToolNames::Slash });
+        let knowledge = knowledge(&folder, &events, clock.clone());
+        let app =
+            App::new(AppParts { gateway, debug, knowledge, events, clock, tool_names: ToolNames::Slash });
         Self { app, engine, folder, _kept: kept }
     }
 
@@ -143,6 +151,28 @@ impl Stage {
         self.app.end_debug_sessions().await;
         assert_eq!(self.engine.alive(), 0, "a session was left behind");
     }
+}
+
+/// A knowledge base over real stores, with a model that only knows words.
+fn knowledge(folder: &Path, events: &Events, clock: Arc<dyn Clock>) -> Arc<KnowledgeService> {
+    let embedder = Arc::new(WordEmbedder);
+    let vectors = VectorIndex::open(&folder.join("vectors"), embedder.model(), embedder.dimension()).unwrap();
+    KnowledgeService::new(KnowledgeParts {
+        store: Arc::new(SqliteKnowledge::open(&folder.join("k.db")).unwrap()),
+        lexical: Arc::new(LexicalIndex::open(&folder.join("lexical")).unwrap()),
+        vectors: Arc::new(vectors),
+        embedder,
+        chat: None,
+        events: events.clone(),
+        clock,
+        policy: KnowledgePolicy {
+            max_file_bytes: 1 << 20,
+            reading: ReadPolicy::default(),
+            extractor: Extractor::Here,
+            ollama_is_expected: false,
+            chat_model: None,
+        },
+    })
 }
 
 pub(super) struct Client {

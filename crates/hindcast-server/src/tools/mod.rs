@@ -2,6 +2,7 @@
 
 mod admin;
 mod debug;
+mod knowledge;
 
 pub(crate) use admin::QuotaView;
 use schemars::JsonSchema;
@@ -16,6 +17,7 @@ pub(crate) fn declare(registry: &mut Registry, parts: &AppParts) {
     registry.add_tool(admin::LicenseInfo { gateway: parts.gateway.clone() });
     registry.add_tool(admin::GetComprehensiveAudit { gateway: parts.gateway.clone() });
     debug::declare(registry, &parts.debug);
+    knowledge::declare(registry, &parts.knowledge);
 }
 
 /// The input of tools that need none.

@@ -5,6 +5,7 @@
 
 mod audit;
 mod keys;
+mod knowledge;
 mod quota;
 mod schema;
 mod transaction;
@@ -26,6 +27,7 @@ use hindcast_core::{
 };
 use rusqlite::Connection;
 
+pub use knowledge::SqliteKnowledge;
 use quota::Counters;
 use writer::{Unit, Writer};
 

@@ -1,9 +1,12 @@
 //! One module a command.
 
 mod audit;
+mod extract;
 mod keys;
+mod knowledge;
 mod license;
 mod mcp;
+mod progress_line;
 mod reference;
 mod serve;
 
@@ -33,6 +36,7 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
         Command::Keys(keys) => keys::run(config, keys),
         Command::Audit(audit) => audit::run(config, audit),
         Command::License(license) => license::run(config, license),
+        Command::Knowledge(command) => knowledge::run(config, command),
         Command::Config(ConfigCommand::Show(output)) => show_config(&loaded, output),
         Command::Doctor(output) => run_doctor(config, output),
         Command::Completions { shell } => {
@@ -41,6 +45,7 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
             std::io::stdout().write_all(&script)?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Extract { format } => extract::run(&format),
         Command::Reference { folder } => reference::run(&folder),
     }
 }

@@ -28,13 +28,18 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
         let certificate = certificate(config, &folder)?;
         let listener = Listener::bind(config.server.listen, certificate.as_ref()).await?;
         let port = listener.address()?.port();
-        let app = wiring::app(config, gateway.clone(), events)?;
+        let (knowledge, indexes) = wiring::knowledge(config, &folder, &events)?;
+        let app = wiring::app(config, gateway.clone(), knowledge.clone(), events)?;
+        let keeping_up = tokio::spawn(knowledge.clone().keep_up());
         let front = Front::new(app.clone(), wiring::http_policy(&config.server));
         // From here on a stop is waited for, so whoever reads the lines below may send one.
         let stop = stop_signal()?;
         print_text(&greeting(config, certificate.as_ref(), port, first_key(&gateway, config).await?))?;
         let served = serve(listener, front, stop).await;
         app.end_debug_sessions().await;
+        keeping_up.abort();
+        knowledge.finish().await?;
+        drop(indexes);
         served?;
         tracing::info!("stopped");
         anyhow::Ok(())

@@ -8,6 +8,7 @@ mod crash;
 mod debugger;
 mod errors;
 mod keys;
+mod knowledge;
 mod limits;
 mod scopes;
 mod sdk;
