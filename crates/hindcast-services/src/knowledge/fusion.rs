@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_both_lists_have_comes_first() {
-        let (lexical, dense) = (hits(&[(1, 0.5), (2, 0.45)]), hits(&[(3, 0.5), (2, 0.45)]));
+        let (lexical, dense) = (hits(&[(1, 0.5), (2, 0.45)]), hits(&[(3, 0.5), (2, 0.45), (4, 0.2)]));
         let fused = fuse(&lexical, &dense, Evidence::default());
         assert_eq!(fused[0].chunk, ChunkId(2));
         assert!(fused.iter().all(|hit| (0.0..=1.0).contains(&hit.score)));
