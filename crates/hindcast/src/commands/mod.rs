@@ -2,10 +2,13 @@
 
 mod audit;
 mod demo;
+mod extract;
 mod keys;
+mod knowledge;
 mod license;
 mod mcp;
 mod record;
+mod progress_line;
 mod reference;
 mod replay;
 mod serve;
@@ -45,6 +48,7 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
         Command::Keys(keys) => keys::run(config, keys),
         Command::Audit(audit) => audit::run(config, audit),
         Command::License(license) => license::run(config, license),
+        Command::Knowledge(command) => knowledge::run(config, command),
         Command::Config(ConfigCommand::Show(output)) => show_config(&loaded, output),
         Command::Record(record) => record::run(config, record),
         Command::Replay(replay) => replay::run(&replay),
@@ -57,6 +61,7 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
             std::io::stdout().write_all(&script)?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Extract { format } => extract::run(&format),
         Command::Reference { folder } => reference::run(&folder),
         Command::Worker(_) => Ok(ExitCode::SUCCESS),
     }

@@ -206,9 +206,13 @@ pub(crate) struct Local {
 
 impl Local {
     pub(crate) fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::start_in(tempfile::tempdir().unwrap(), &[])
+    }
+
+    /// The same over data that is already there, with variables of the environment.
+    pub(crate) fn start_in(folder: tempfile::TempDir, environment: &[(&str, &str)]) -> Self {
         let mut command = command();
-        command.args(["mcp", "--data-dir"]).arg(folder.path());
+        command.envs(environment.iter().copied()).args(["mcp", "--data-dir"]).arg(folder.path());
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(process.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
@@ -221,7 +225,12 @@ impl Local {
 
     /// One whose session is open.
     pub(crate) fn initialized() -> Self {
-        let mut local = Self::start();
+        Self::start().initialize()
+    }
+
+    /// Opens the session.
+    pub(crate) fn initialize(self) -> Self {
+        let mut local = self;
         local.send(INITIALIZE.as_bytes());
         assert_eq!(local.answer().unwrap()["id"], 0);
         local.send(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
