@@ -177,3 +177,6 @@ fn give_back_when_idle(seat: Weak<Mutex<Seat>>, limit: Duration) {
 fn lock(seat: &Mutex<Seat>) -> MutexGuard<'_, Seat> {
     seat.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

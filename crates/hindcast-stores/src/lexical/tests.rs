@@ -33,7 +33,7 @@ fn filled(folder: &tempfile::TempDir) -> LexicalIndex {
 fn words_are_found_in_every_form_and_identifiers_by_their_parts() {
     let folder = tempfile::tempdir().unwrap();
     let index = filled(&folder);
-    assert_eq!(found(&index, "connect idling?", None), [3, 1]);
+    assert_eq!(found(&index, "connect idling?", None), [1, 3]);
     for question in ["readUserFile", "read a user's file", "path name", "PATH_NAME"] {
         assert_eq!(found(&index, question, None), [2], "{question}");
     }

@@ -177,7 +177,7 @@ mod tests {
             ("read_file", &["read_fil", "read", "file"][..]),
             ("getUserName", &["getusernam", "get", "user", "name"]),
             ("HTTPServer", &["httpserver", "http", "server"]),
-            ("__init__", &["__init__", "init"]),
+            ("__init__", &["init"]),
             ("utf8", &["utf8"]),
             ("___", &[]),
         ] {

@@ -179,10 +179,9 @@ fn unpack(archive: &Path, folder: &Path) -> Result<(), PullError> {
     let file = File::open(archive).map_err(file_error("open", archive))?;
     let mut zip = zip::ZipArchive::new(file).map_err(|error| none(error.to_string()))?;
     for wanted in [CHECKPOINT, VOCABULARY] {
-        let entries =
-            (0..zip.len()).filter_map(|entry| zip.name_for_index(entry)?.ok().map(|name| name.into_owned()));
-        let name = entries
-            .into_iter()
+        let name = zip
+            .file_names()
+            .filter_map(|name| Some(name.ok()?.into_owned()))
             .find(|name| name.rsplit('/').next() == Some(wanted))
             .ok_or_else(|| none(format!("it has no `{wanted}`")))?;
         let mut entry = zip.by_name(&name).map_err(|error| none(error.to_string()))?;
