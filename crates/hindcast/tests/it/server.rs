@@ -229,12 +229,11 @@ impl Local {
     }
 
     /// Opens the session.
-    pub(crate) fn initialize(self) -> Self {
-        let mut local = self;
-        local.send(INITIALIZE.as_bytes());
-        assert_eq!(local.answer().unwrap()["id"], 0);
-        local.send(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
-        local
+    pub(crate) fn initialize(mut self) -> Self {
+        self.send(INITIALIZE.as_bytes());
+        assert_eq!(self.answer().unwrap()["id"], 0);
+        self.send(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        self
     }
 
     pub(crate) fn send(&mut self, line: &[u8]) {

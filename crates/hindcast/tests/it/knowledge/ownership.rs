@@ -25,8 +25,8 @@ fn principals_see_their_own_and_the_shared_collections_and_no_others() {
         let seen = collections(&server, key);
         seen.iter().map(|one| (one["id"].as_str().unwrap().into(), one["shared"] == true)).collect()
     };
-    assert_eq!(ids(&ada), [("Handbook".into(), true), ("secrets".into(), false)]);
-    assert_eq!(ids(&ben), [("Handbook".into(), true)]);
+    assert_eq!(ids(&ada), [("Handbook".to_owned(), true), ("secrets".to_owned(), false)]);
+    assert_eq!(ids(&ben), [("Handbook".to_owned(), true)]);
     let found = |key: &str| {
         let answer = server.call(key, "knowledge/search", json!({ "query": "heron", "min_relevance": 0.0 }));
         let hits = answer["result"]["structuredContent"]["hits"].as_array().unwrap().clone();
