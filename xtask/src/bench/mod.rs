@@ -3,6 +3,7 @@
 mod contender;
 mod debugger;
 mod document;
+mod knowledge;
 mod load;
 mod machine;
 mod process_tree;
@@ -22,6 +23,8 @@ pub(crate) enum Subject {
     Server(server::Options),
     /// Start, first stop, steps, variables, sizes of answers and memory of debuggers, against mcp-debugger, gdb and lldb
     Debugger(debugger::Options),
+    /// Quality of the search, rate of embedding against onnxruntime, and the indexes up to a million chunks
+    Knowledge(knowledge::Options),
 }
 
 /// Measures `subject`.
@@ -29,5 +32,6 @@ pub(crate) fn run(workspace: &Workspace, subject: &Subject) -> Result<()> {
     match subject {
         Subject::Server(options) => server::run(workspace, options),
         Subject::Debugger(options) => debugger::run(workspace, options),
+        Subject::Knowledge(options) => knowledge::run(workspace, options),
     }
 }

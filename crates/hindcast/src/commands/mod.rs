@@ -1,11 +1,13 @@
 //! One module a command.
 
 mod audit;
+mod eval;
 mod extract;
 mod keys;
 mod knowledge;
 mod license;
 mod mcp;
+mod models;
 mod progress_line;
 mod reference;
 mod serve;
@@ -37,6 +39,7 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
         Command::Audit(audit) => audit::run(config, audit),
         Command::License(license) => license::run(config, license),
         Command::Knowledge(command) => knowledge::run(config, command),
+        Command::Models(models) => models::run(config, models),
         Command::Config(ConfigCommand::Show(output)) => show_config(&loaded, output),
         Command::Doctor(output) => run_doctor(config, output),
         Command::Completions { shell } => {
