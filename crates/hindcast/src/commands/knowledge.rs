@@ -15,7 +15,7 @@ use hindcast_services::{
 };
 use serde_json::{Value, json};
 
-use super::{print_json, print_text, progress_line::ProgressLine, small_runtime};
+use super::{eval, print_json, print_text, progress_line::ProgressLine, small_runtime};
 use crate::{
     config::Config,
     data_folder::DataFolder,
@@ -42,6 +42,7 @@ pub(super) fn run(config: &Config, command: Knowledge) -> Result<ExitCode> {
             Knowledge::Reindex(output) => reindex(&knowledge, output).await?,
             Knowledge::Stats(one) => stats(&knowledge, one).await?,
             Knowledge::Search(search) => self::search(&knowledge, search).await?,
+            Knowledge::Eval(options) => eval::run(config, &options).await?,
         };
         knowledge.finish().await?;
         anyhow::Ok(code)

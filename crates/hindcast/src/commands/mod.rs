@@ -2,12 +2,14 @@
 
 mod audit;
 mod demo;
+mod eval;
 mod extract;
 mod keys;
 mod knowledge;
 mod license;
 mod mcp;
 mod record;
+mod models;
 mod progress_line;
 mod reference;
 mod replay;
@@ -49,6 +51,7 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
         Command::Audit(audit) => audit::run(config, audit),
         Command::License(license) => license::run(config, license),
         Command::Knowledge(command) => knowledge::run(config, command),
+        Command::Models(models) => models::run(config, models),
         Command::Config(ConfigCommand::Show(output)) => show_config(&loaded, output),
         Command::Record(record) => record::run(config, record),
         Command::Replay(replay) => replay::run(&replay),
