@@ -535,7 +535,11 @@ impl Hunt<'_> {
         let wanted = address..address + size;
         let mut events = log.range(start, end).rev();
         events.find_map(|(index, event)| {
+            // What a program prints is kept as if it were written; it is not.
             let Event::Call(call) = event else { return None };
+            if call.number == libc::SYS_write {
+                return None;
+            }
             let Replay::Emulate(writes) = &call.replay else { return None };
             let overlaps = writes.iter().any(|write| {
                 write.address < wanted.end && wanted.start < write.address + write.bytes.len() as u64

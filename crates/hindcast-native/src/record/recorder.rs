@@ -224,6 +224,9 @@ impl Recorder {
         }
         let PendingCall { number, arguments, pc, .. } = call;
         let replay = match call.effect {
+            Effect::Result if number == libc::SYS_write && matches!(arguments[0], 1 | 2) => {
+                Some(Replay::Emulate(printed(memory, &arguments, result)))
+            }
             Effect::Result => Some(Replay::Emulate(Box::default())),
             Effect::Writes(outs) => written(memory, outs, &arguments, result).map(Replay::Emulate),
             Effect::SignalReturn => Some(Replay::Real),
@@ -348,6 +351,14 @@ impl Recorder {
 fn read_word(memory: &ProcessMemory, address: u64) -> Option<u64> {
     let mut word = [0; 8];
     (memory.read_some(address, &mut word) == 8).then(|| u64::from_le_bytes(word))
+}
+
+/// The beginning of what was printed, for the timeline: written back where it is, it changes nothing.
+fn printed(memory: &ProcessMemory, arguments: &[u64; 6], result: i64) -> Box<[Write]> {
+    const SHOWN: u64 = 64;
+    let mut writes = Vec::new();
+    push(&mut writes, memory, arguments[1], u64::try_from(result).unwrap_or(0).min(SHOWN));
+    writes.into()
 }
 
 /// What a call wrote; `None` where that cannot be told.

@@ -114,8 +114,9 @@ impl Session {
             entry,
             source_exists: std::cell::RefCell::default(),
             named_sources: std::collections::HashMap::new(),
-            unrecorded: Some("recording begins with a launch".into()),
+            unrecorded: Some("only programs that are launched here are recorded".into()),
             happenings: Vec::new(),
+            live_stop: None,
             landings: None,
         };
         session.update_image()?;

@@ -6,6 +6,7 @@ mod hits;
 mod landing;
 mod launch;
 mod movement;
+mod recording;
 pub(crate) mod signals;
 mod step;
 mod travel;
@@ -63,6 +64,8 @@ pub(crate) struct Session {
     unrecorded: Option<String>,
     /// What was seen to happen, as far as it has a moment.
     happenings: Vec<Happening>,
+    /// Why the live program last stopped.
+    live_stop: Option<Stop>,
     /// Where unwinders tell where exceptions land, once that was asked.
     landings: Option<Vec<u64>>,
 }

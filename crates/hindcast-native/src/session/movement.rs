@@ -174,9 +174,8 @@ impl Session {
                 if let Some(ended) = self.process.ended() {
                     return Ok(Verdict::Stop(Box::new(self.end_stop(ended))));
                 }
-                let mut stop = self.stop_at(tid, StopReason::Present);
-                stop.detail = Some("this is where the program really is".into());
-                Ok(Verdict::Stop(Box::new(stop)))
+                self.current = tid;
+                Ok(Verdict::Stop(Box::new(self.present())))
             }
             Halt::Ended(ended) => Ok(Verdict::Stop(Box::new(self.end_stop(ended)))),
         }

@@ -1,21 +1,16 @@
 //! Going back in time.
 
-use std::{io, ops::Range};
+use std::ops::Range;
 
-use hindcast_core::{
-    debug::{
-        DebugError, Destination, Granularity, Happening, HappeningKind, MemoryWrite, Moment, Movement,
-        Outcome, Recording, Stop, StopReason, ThreadId, TimeTravel, TimelinePage, TimelineQuery,
-        TraceRequest, Watched, When, Writer,
-    },
-    progress::Progress,
+use hindcast_core::debug::{
+    DebugError, Destination, Granularity, Happening, HappeningKind, Moment, Movement, Outcome, Stop,
+    StopReason, ThreadId,
 };
-use hindcast_symbols::{Memory as _, Symbols};
+use hindcast_symbols::Symbols;
 
 use super::{Session, movement::Plan, system};
 use crate::{
     debuggee::{Found, Quarry},
-    record::Event,
     replay::{Label, Pause, Position, ReplayError},
     sys::TraceError,
 };
@@ -58,7 +53,7 @@ impl Session {
     }
 
     /// Says why there is no history, where there is none.
-    fn history(&self) -> Result<(), DebugError> {
+    pub(super) fn history(&self) -> Result<(), DebugError> {
         match (self.process.recorder(), &self.unrecorded) {
             (Some(_), None) => Ok(()),
             (_, reason) => Err(DebugError::NoHistory(format!(
@@ -69,7 +64,7 @@ impl Session {
     }
 
     /// The moment from which one goes back. Behind the end of the history that is its end.
-    fn departure(&mut self) -> Result<(Position, bool), Halted> {
+    pub(super) fn departure(&mut self) -> Result<(Position, bool), Halted> {
         if let Some(position) = self.process.position()? {
             return Ok((position, false));
         }
@@ -79,7 +74,7 @@ impl Session {
         Ok((end, true))
     }
 
-    fn land(&mut self, position: &Position) -> Result<(), Halted> {
+    pub(super) fn land(&mut self, position: &Position) -> Result<(), Halted> {
         let symbols = &self.symbols;
         self.process.go_to(position, &|address| function_around(symbols, address))?;
         self.after_travel()?;
@@ -139,12 +134,12 @@ impl Session {
         stop
     }
 
-    fn before(&mut self, position: &Position) -> Result<Option<Position>, ReplayError> {
+    pub(super) fn before(&mut self, position: &Position) -> Result<Option<Position>, ReplayError> {
         let symbols = &self.symbols;
         self.process.before(position, &|address| function_around(symbols, address))
     }
 
-    fn find(&mut self, position: &Position, quarry: Quarry) -> Result<Option<Found>, ReplayError> {
+    pub(super) fn find(&mut self, position: &Position, quarry: Quarry) -> Result<Option<Found>, ReplayError> {
         let symbols = &self.symbols;
         self.process.find_before(position, quarry, &|address| function_around(symbols, address))
     }
@@ -322,7 +317,7 @@ impl Session {
                 self.after_travel()?;
                 return Ok(match self.process.ended() {
                     Some(ended) => self.end_stop(ended),
-                    None => self.stop_at(self.process.pid(), StopReason::Present),
+                    None => self.present(),
                 });
             }
             Destination::Start => self.first()?,
@@ -343,6 +338,17 @@ impl Session {
         Ok(self.stop_at(self.process.pid(), StopReason::Goto))
     }
 
+    /// Back where the program really is, with what it stopped for there.
+    pub(super) fn present(&mut self) -> Stop {
+        let mut stop = self.stop_at(self.process.pid(), StopReason::Present);
+        if let Some(live) = &self.live_stop {
+            stop.detail.clone_from(&live.detail);
+            stop.signal.clone_from(&live.signal);
+            stop.exception.clone_from(&live.exception);
+        }
+        stop
+    }
+
     fn parse(&self, moment: &Moment) -> Result<Position, DebugError> {
         moment.0.trim().parse().map_err(|_| {
             DebugError::NoHistory(format!(
@@ -358,9 +364,10 @@ impl Session {
         }
         let was_in_past = self.process.is_in_past();
         let Ok(Some(position)) = self.process.position() else { return };
-        if was_in_past {
+        if was_in_past || stop.reason == StopReason::Present {
             return;
         }
+        self.live_stop = Some(stop.clone());
         let location =
             self.process.registers(self.process.pid()).ok().map(|registers| self.location(registers.pc()));
         let kind = match stop.reason {
@@ -376,135 +383,13 @@ impl Session {
         };
         self.happenings.push(Happening { moment: Moment(position.to_string()), kind, what, location });
     }
-
-    /// What a write that was found looks like.
-    fn describe_write(&mut self, found: &Found, address: u64, size: u64) -> Result<MemoryWrite, Halted> {
-        let after = found.position.clone();
-        let before = self
-            .before(&after)?
-            .ok_or_else(|| DebugError::NoHistory("it was written before the recording began".to_owned()))?;
-        self.land(&after)?;
-        let new = self.bytes_text(address, size);
-        self.land(&before)?;
-        let old = self.bytes_text(address, size);
-        let tid = self.process.pid();
-        let registers = self.process.registers(tid).map_err(system)?;
-        let location = self.location(registers.pc());
-        let stack = hindcast_core::debug::DebugBackend::stack(self, super::movement::thread_id(tid), 8)?;
-        let by = if found.pause.is_some() { Writer::Program } else { Writer::Kernel };
-        let from = self.source_of_write(registers.pc());
-        Ok(MemoryWrite {
-            moment: Moment(after.to_string()),
-            thread: super::movement::thread_id(tid),
-            location,
-            old,
-            new,
-            stack,
-            by,
-            from,
-        })
-    }
-
-    fn source_of_write(&self, pc: u64) -> Option<String> {
-        let instruction = crate::look::decode(&self.process.memory(), pc)?;
-        let text = crate::look::instruction_text(&instruction);
-        Some(text)
-    }
-
-    fn bytes_text(&self, address: u64, size: u64) -> String {
-        let mut bytes = vec![0; size.min(64) as usize];
-        match self.process.memory().read(address, &mut bytes) {
-            Ok(()) => super::watch::number(&bytes),
-            Err(_) => "not mapped".into(),
-        }
-    }
-
-    /// Where the value came from that the instruction at a moment writes: memory, and since when it
-    /// was known. `None` where it was computed, or came from elsewhere.
-    fn memory_source(
-        &mut self,
-        writer: &Position,
-        size: u64,
-    ) -> Result<Option<(Position, u64, u64)>, Halted> {
-        use iced_x86::{Mnemonic, OpKind};
-        const FARTHEST_SOURCE: usize = 64;
-        let mut position = writer.clone();
-        let mut wanted = None;
-        for _ in 0..FARTHEST_SOURCE {
-            let symbols = &self.symbols;
-            let registers =
-                self.process.registers_at(&position, &|address| function_around(symbols, address))?;
-            let Some(instruction) = crate::look::decode(&self.process.memory(), registers.pc()) else {
-                return Ok(None);
-            };
-            let memory = |operand: u32| {
-                let address = instruction.virtual_address(operand, 0, |register, _, _| {
-                    crate::look::register_value(&registers, register)
-                })?;
-                Some((address, (instruction.memory_size().size() as u64).clamp(1, 8).min(size)))
-            };
-            let mnemonic = instruction.mnemonic();
-            let moves =
-                matches!(mnemonic, Mnemonic::Mov | Mnemonic::Movzx | Mnemonic::Movsx | Mnemonic::Movsxd);
-            let copies =
-                matches!(mnemonic, Mnemonic::Movsb | Mnemonic::Movsd | Mnemonic::Movsq | Mnemonic::Movsw);
-            match wanted {
-                None if copies => {
-                    let source = registers.get("rsi").unwrap_or(0);
-                    return Ok(Some((position, source, size.min(8))));
-                }
-                None if instruction.op1_kind() == OpKind::Register && moves => {
-                    wanted = Some(instruction.op1_register().full_register());
-                }
-                None => return Ok(None),
-                Some(register)
-                    if instruction.op0_kind() == OpKind::Register
-                        && instruction.op0_register().full_register() == register =>
-                {
-                    if !moves {
-                        return Ok(None);
-                    }
-                    match instruction.op1_kind() {
-                        OpKind::Memory => {
-                            return Ok(memory(1).map(|(address, size)| (position, address, size)));
-                        }
-                        OpKind::Register => wanted = Some(instruction.op1_register().full_register()),
-                        _ => return Ok(None),
-                    }
-                }
-                Some(_) => {}
-            }
-            let Some(earlier) = self.before(&position)? else { return Ok(None) };
-            position = earlier;
-        }
-        Ok(None)
-    }
-
-    fn writes_before(&mut self, address: u64, size: u64, depth: u32) -> Result<Vec<MemoryWrite>, Halted> {
-        self.history()?;
-        let (mut position, _) = self.departure()?;
-        let (mut address, mut size) = (address, size);
-        let mut writes = Vec::new();
-        for _ in 0..depth.max(1) {
-            let Some(found) = self.find(&position, Quarry::Write { address, size })? else { break };
-            writes.push(self.describe_write(&found, address, size)?);
-            if found.pause.is_none() {
-                break;
-            }
-            // Standing right before the write: where did the value come from?
-            let Some(position_before) = self.process.known_position() else { break };
-            let Some(source) = self.memory_source(&position_before, size)? else { break };
-            (position, address, size) = source;
-        }
-        Ok(writes)
-    }
 }
 
 /// File, line, function.
 type LineKey = (Option<std::sync::Arc<str>>, u32, Option<u64>);
 
 /// Why a travel did not arrive.
-enum Halted {
+pub(super) enum Halted {
     Interrupted,
     Failed(DebugError),
 }
@@ -528,118 +413,5 @@ impl From<ReplayError> for Halted {
             ReplayError::Trace(error) => error.into(),
             ReplayError::Diverged(reason) => system(TraceError::Diverged(reason)).into(),
         }
-    }
-}
-
-impl TimeTravel for Session {
-    fn recording(&self) -> Recording {
-        let reason = self
-            .unrecorded
-            .clone()
-            .or_else(|| self.process.recorder().and_then(|recorder| recorder.why_ended().map(str::to_owned)));
-        let moment = |label: &Label| Moment(Position { anchor: label.clone(), steps: 0 }.to_string());
-        let recorder = self.process.recorder();
-        Recording {
-            active: recorder.is_some_and(|recorder| recorder.is_active()) && reason.is_none(),
-            reason,
-            start: recorder.and_then(|recorder| recorder.timeline.first().map(moment)),
-            end: recorder.and_then(|recorder| match recorder.timeline.frontier() {
-                Some(position) => Some(Moment(position.to_string())),
-                None => recorder.timeline.last().map(moment),
-            }),
-            events: recorder.map_or(0, |recorder| recorder.log.len()),
-            checkpoints: recorder.map_or(0, |recorder| recorder.timeline.len() as u64),
-            bytes: recorder.map_or(0, |recorder| recorder.log.bytes()),
-            capabilities: crate::record::capabilities(),
-        }
-    }
-
-    fn now(&self) -> Option<When> {
-        if self.unrecorded.is_some() {
-            return None;
-        }
-        let position = self.process.known_position()?;
-        let snapshot = self
-            .process
-            .recorder()
-            .and_then(|recorder| recorder.timeline.get(&position.anchor))
-            .map(|a| a.number);
-        Some(When { moment: Moment(position.to_string()), in_past: self.process.is_in_past(), snapshot })
-    }
-
-    fn last_write(&mut self, watched: &Watched, depth: u32) -> Result<Vec<MemoryWrite>, DebugError> {
-        let (address, size) = self.place_of(watched)?;
-        let origin = self.process.position();
-        self.process.depart();
-        let result = self.writes_before(address, size, depth);
-        // Looking does not move.
-        match origin {
-            Ok(Some(origin)) => drop(self.land(&origin)),
-            _ => {
-                self.process.go_live();
-                let _ = self.after_travel();
-            }
-        }
-        self.process.arrive();
-        result.map_err(|halted| match halted {
-            Halted::Interrupted => DebugError::Unsupported("the search was interrupted".into()),
-            Halted::Failed(error) => error,
-        })
-    }
-
-    fn timeline(&mut self, query: &TimelineQuery) -> TimelinePage {
-        let mut all = self.happenings.clone();
-        if let Some(recorder) = self.process.recorder() {
-            for (index, event) in recorder.log.range(0, recorder.log.len()) {
-                if let Some((kind, what)) = happening(event) {
-                    let moment = Position { anchor: Label::after_events(index + 1), steps: 0 };
-                    all.push(Happening { moment: Moment(moment.to_string()), kind, what, location: None });
-                }
-            }
-        }
-        all.sort_by(|left, right| left.moment.cmp(&right.moment));
-        all.retain(|happening| {
-            query.since.as_ref().is_none_or(|since| happening.moment >= *since)
-                && query.until.as_ref().is_none_or(|until| happening.moment <= *until)
-                && (query.kinds.is_empty() || query.kinds.contains(&happening.kind))
-        });
-        let total = all.len();
-        let happenings = all.into_iter().skip(query.offset).take(query.limit).collect();
-        TimelinePage { happenings, total }
-    }
-
-    fn export(
-        &mut self,
-        request: &TraceRequest,
-        sink: &mut dyn io::Write,
-        progress: &dyn Progress,
-    ) -> Result<u64, DebugError> {
-        self.history()?;
-        let recorder = self.process.recorder().ok_or(DebugError::Ended)?;
-        crate::record::export(recorder, &self.happenings, request, sink, progress)
-            .map_err(|error| DebugError::System(format!("cannot write the trace: {error}")))
-    }
-}
-
-/// What an event is to the user, if it is anything.
-fn happening(event: &Event) -> Option<(HappeningKind, String)> {
-    match event {
-        Event::Call(call) if call.number == libc::SYS_write && matches!(call.arguments[0], 1 | 2) => {
-            let stream = if call.arguments[0] == 1 { "stdout" } else { "stderr" };
-            Some((HappeningKind::Output, format!("{} bytes to {stream}", call.result)))
-        }
-        Event::Signal { number } => Some((HappeningKind::Signal, super::signals::name(*number))),
-        Event::Barrier { number, .. } if *number == libc::SYS_execve || *number == libc::SYS_execveat => {
-            Some((HappeningKind::Exec, "another program".into()))
-        }
-        Event::Call(call) if call.result > 0 && matches!(call.number, libc::SYS_clone | libc::SYS_fork) => {
-            Some((HappeningKind::Fork, format!("process {}", call.result)))
-        }
-        Event::Barrier { number: libc::SYS_vfork | libc::SYS_clone3 | libc::SYS_clone, result, .. }
-            if *result > 0 =>
-        {
-            Some((HappeningKind::Fork, format!("process {result}")))
-        }
-        _ => None,
     }
 }

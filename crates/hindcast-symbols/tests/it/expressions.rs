@@ -28,10 +28,10 @@ fn errors_name_the_place_and_what_was_perhaps_meant() {
             &[
                 ("answr", "error: no variable `answr` here, at column 1 · hint: did you mean `answer`?"),
                 ("1 + qqqqqqq", "error: no variable `qqqqqqq` here, at column 5"),
-                ("point.z", "error: `point` has no field `z`, at column 6"),
+                ("point.z", "error: `struct point` has no field `z`, at column 6"),
                 (
                     "named.weigth",
-                    "error: `named` has no field `weigth`, at column 6 · hint: did you mean `weight`?",
+                    "error: `struct named` has no field `weigth`, at column 6 · hint: did you mean `weight`?",
                 ),
                 ("answer / zero", "error: division by zero at column 8"),
                 ("answer % 0", "error: division by zero at column 8"),
@@ -43,7 +43,7 @@ fn errors_name_the_place_and_what_was_perhaps_meant() {
                 ("1 2", "error: expected an operator or the end at column 3, found `2`"),
                 ("\"abc", "error: the quote at column 1 is not closed"),
                 ("12x", "error: `12x` at column 1 is not a number"),
-                ("point + 1", "error: `point` at column 1 is not a number"),
+                ("point + 1", "error: `struct point` at column 1 is not a number"),
                 ("(nosuch *)1", "error: no type `nosuch`, at column 1"),
                 ("$nosuch", "error: no register `$nosuch`, at column 1"),
                 (

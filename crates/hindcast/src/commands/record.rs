@@ -314,7 +314,7 @@ mod tests {
             "SIGSEGV (address not mapped)",
             "Stack trace:",
             "next: debugger/last_write with expression `currency`",
-            "debugger/launch        {\"program\":",
+            "debugger/launch        {\"args\":[\"-v\"],\"program\":",
         ] {
             assert!(recorded.stderr.contains(part), "no `{part}` in:\n{}", recorded.stderr);
         }

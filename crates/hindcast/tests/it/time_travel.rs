@@ -49,7 +49,6 @@ fn record(arguments: &[&str], input: &str) -> Output {
 }
 
 #[test]
-#[ignore = "needs the recorder"]
 fn a_crash_is_followed_to_the_guilty_line() {
     let line = Fixture::c("overrun").build().line("guilty");
     let mut client = crashed();
@@ -72,7 +71,6 @@ fn a_crash_is_followed_to_the_guilty_line() {
 }
 
 #[test]
-#[ignore = "needs the recorder"]
 fn steps_go_back_and_forward_again() {
     let mut client = Client::new();
     let overrun = Fixture::c("overrun");
@@ -99,7 +97,6 @@ fn steps_go_back_and_forward_again() {
 }
 
 #[test]
-#[ignore = "needs the recorder"]
 fn breakpoints_stop_backwards_also_after_the_exit() {
     let mut client = Client::new();
     client.launch(&Fixture::c("calls"), &["3"]);
@@ -115,6 +112,7 @@ fn breakpoints_stop_backwards_also_after_the_exit() {
     client.call("debugger/goto", json!({ "moment": "present" }));
     let ended = data(&mut client, "debugger/continue", json!({}));
     assert_eq!(ended["state"], "exited", "{ended}");
+    client.call("debugger/step_backward", json!({}));
     client.call("debugger/set_breakpoint", json!({ "function": "square" }));
     let back = data(&mut client, "debugger/reverse_continue", json!({}));
     assert_eq!((&back["state"], &back["in_past"]), (&json!("paused"), &json!(true)), "{back}");
@@ -124,7 +122,6 @@ fn breakpoints_stop_backwards_also_after_the_exit() {
 }
 
 #[test]
-#[ignore = "needs the recorder"]
 fn the_timeline_and_the_exports_tell_the_same() {
     let mut client = crashed();
     let timeline = data(&mut client, "debugger/timeline", json!({ "kinds": ["output", "signal"] }));
@@ -151,7 +148,6 @@ fn the_timeline_and_the_exports_tell_the_same() {
 }
 
 #[test]
-#[ignore = "needs the recorder"]
 fn a_bare_client_gets_a_binary_trace_in_the_contracts_form() {
     let server = Server::start(&[]);
     let key = server.unlimited_key();
@@ -165,7 +161,6 @@ fn a_bare_client_gets_a_binary_trace_in_the_contracts_form() {
 }
 
 #[test]
-#[ignore = "needs the recorder"]
 fn a_newcomer_sees_the_guilty_line_within_a_minute() {
     let started = Instant::now();
     let demo = command().arg("demo").output().unwrap();
@@ -180,7 +175,6 @@ fn a_newcomer_sees_the_guilty_line_within_a_minute() {
 }
 
 #[test]
-#[ignore = "needs the recorder"]
 fn a_recorded_crash_leaves_a_trace_that_can_be_opened() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trace.bin");
