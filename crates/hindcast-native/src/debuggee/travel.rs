@@ -125,7 +125,7 @@ impl Debuggee {
             if context.timeline.get(&position.anchor).is_some() {
                 return Ok(position);
             }
-            let unknown = || ReplayError::Diverged("there is no such moment in this recording".into());
+            let unknown = || ReplayError::NoSuchMoment;
             let event = position.anchor.aligned_event().ok_or_else(unknown)?;
             let before = context.timeline.at_event(event).cloned().ok_or_else(unknown)?;
             if event > context.log.len() || event == 0 {
@@ -212,6 +212,7 @@ impl Debuggee {
                 Err(ReplayError::Interrupted) => return Ok(Halt::Interrupted(pid)),
                 Err(ReplayError::Diverged(reason)) => return Err(TraceError::Diverged(reason)),
                 Err(ReplayError::Trace(error)) => return Err(error),
+                Err(error) => return Err(TraceError::Diverged(error.to_string())),
             }
         }
     }
@@ -296,6 +297,7 @@ impl Debuggee {
             Ok(_) => Halt::Stepped(pid),
             Err(ReplayError::Diverged(reason)) => return Err(TraceError::Diverged(reason)),
             Err(ReplayError::Trace(error)) => return Err(error),
+            Err(error) => return Err(TraceError::Diverged(error.to_string())),
         };
         if self.is_present() {
             self.go_live();
@@ -345,14 +347,14 @@ impl Debuggee {
                     let _ = replica.overlay.insert(&replica.memory, address);
                 }
                 Quarry::Write { address, size } => {
-                    if replica.watch(address, size.min(8), WatchKind::Write)?.is_none() {
-                        return Err(ReplayError::Diverged("that much memory cannot be watched".into()));
+                    if replica.watch(address, size, WatchKind::Write)?.is_none() {
+                        return Err(ReplayError::TooLarge(size));
                     }
                 }
             }
             Ok(())
         };
-        self.travel(functions, |context, _, window| {
+        self.travel(functions, |context, _, _| {
             let mut hunt = Hunt { quarry, arm: &arm, origin: position };
             let mut label = position.anchor.clone();
             let mut bound = Bound::Steps(position.steps);
@@ -363,7 +365,7 @@ impl Debuggee {
                 let Some(previous) = context.timeline.before(&label).cloned() else { return Ok(None) };
                 bound = context.bound_after(&previous);
                 if bound == Bound::Boundary
-                    && let Some(found) = hunt.across_barrier(context, &previous, &label, window)?
+                    && let Some(found) = hunt.across_barrier(context, &previous, &label)?
                 {
                     return Ok(Some(found));
                 }
@@ -554,7 +556,6 @@ impl Hunt<'_> {
         context: &mut Context<'_>,
         previous: &Label,
         label: &Label,
-        _window: &mut Option<crate::replay::Window>,
     ) -> Result<Option<Found>, ReplayError> {
         let (address, size) = match self.quarry {
             Quarry::Write { address, size } => (address, size),

@@ -156,13 +156,6 @@ pub(super) fn symbol(symbols: &Symbols, address: u64) -> Option<String> {
     Some(if offset == 0 { name } else { format!("{name}+{offset:#x}") })
 }
 
-/// As an assembler would write it.
-pub(crate) fn instruction_text(instruction: &iced_x86::Instruction) -> String {
-    let mut text = String::new();
-    IntelFormatter::new().format(instruction, &mut text);
-    text
-}
-
 /// The value of a register, as instructions name it.
 pub(crate) fn register_value(
     registers: &crate::sys::GeneralRegisters,

@@ -13,7 +13,7 @@ use hindcast_core::debug::{CompletionKind, DebugError, Location, Module, Place, 
 use hindcast_symbols::{FunctionPattern, Memory, Symbols, types::ModuleId};
 
 pub(crate) use self::{
-    code::{decode, disassemble, instruction_text, register_value},
+    code::{decode, disassemble, register_value},
     frames::{PhysicalFrame, Walk, walk},
     registers::registers,
     scope::FrameScope,

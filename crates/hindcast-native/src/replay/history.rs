@@ -59,7 +59,7 @@ impl Context<'_> {
     /// A replica at an anchor.
     pub(crate) fn replica_at(&mut self, label: &Label) -> Result<Replica, ReplayError> {
         self.check()?;
-        let anchor = self.timeline.get_mut(label).ok_or_else(|| gone(label))?;
+        let anchor = self.timeline.get_mut(label).ok_or(ReplayError::NoSuchMoment)?;
         Ok(Replica::new(anchor.frozen.fork()?, anchor.event)?)
     }
 
@@ -83,7 +83,7 @@ impl Context<'_> {
             Bound::Steps(count) => self.walk(replica, *count, visit),
             Bound::Boundary => self.run_to_event(replica, u64::MAX, visit),
             Bound::Anchor(label) => {
-                let anchor = self.timeline.get(label).ok_or_else(|| gone(label))?;
+                let anchor = self.timeline.get(label).ok_or(ReplayError::NoSuchMoment)?;
                 let (event, aligned) = (anchor.event, anchor.aligned);
                 let state = if aligned { None } else { Some(self.state_of(label)?) };
                 let arrival = self.run_to_event(replica, event, visit)?;
@@ -215,8 +215,4 @@ impl Context<'_> {
         }
         Ok(())
     }
-}
-
-pub(super) fn gone(label: &Label) -> ReplayError {
-    ReplayError::Diverged(format!("the checkpoint of {label:?} is no longer kept"))
 }

@@ -54,6 +54,14 @@ pub(crate) enum ReplayError {
     /// It did something else than the first time. Nothing that it shows is the past.
     #[error("the replay differs from the recording: {0}")]
     Diverged(String),
+    /// It is not in the recording, or its checkpoint had to go.
+    #[error("there is no such moment in this recording any more · hint: `debugger/timeline` lists some")]
+    NoSuchMoment,
+    /// More memory than the processor can watch.
+    #[error(
+        "{0} bytes are more than can be looked for at once (32, aligned) · hint: ask for a field or an element of it"
+    )]
+    TooLarge(u64),
     /// Somebody asked.
     #[error("interrupted")]
     Interrupted,

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     Advance, Frozen, Pause, Position, ReplayError, Replica,
-    history::{Bound, Context, Visit, gone},
+    history::{Bound, Context, Visit},
     landmark::{Landmark, fits, run_to_pass, run_to_state},
     state::{Likeness, State},
     timeline::Label,
@@ -54,7 +54,7 @@ impl Context<'_> {
                 window.copies.iter_mut().rev().find(|(steps, _)| *steps <= position.steps)
         {
             from = *steps;
-            let events = self.timeline.get(&position.anchor).ok_or_else(|| gone(&position.anchor))?.event;
+            let events = self.timeline.get(&position.anchor).ok_or(ReplayError::NoSuchMoment)?.event;
             replica = Some(Replica::new(copy.fork()?, events)?);
         }
         let mut replica = match replica {
@@ -88,7 +88,7 @@ impl Context<'_> {
             return Ok(*registers);
         }
         if position.steps == 0 {
-            let anchor = self.timeline.get(&position.anchor).ok_or_else(|| gone(&position.anchor))?;
+            let anchor = self.timeline.get(&position.anchor).ok_or(ReplayError::NoSuchMoment)?;
             return Ok(anchor.frozen.registers()?);
         }
         Ok(self.replica_of(position, window)?.registers()?)
@@ -104,7 +104,7 @@ impl Context<'_> {
             return Ok(Some(Position { steps: position.steps - 1, ..position.clone() }));
         }
         let Some(previous) = self.timeline.before(&position.anchor).cloned() else { return Ok(None) };
-        let anchor = self.timeline.get(&position.anchor).ok_or_else(|| gone(&position.anchor))?;
+        let anchor = self.timeline.get(&position.anchor).ok_or(ReplayError::NoSuchMoment)?;
         if !anchor.aligned {
             let near = self.approach(previous, &position.anchor, window)?;
             // At zero steps both are the same moment.
@@ -167,7 +167,7 @@ impl Context<'_> {
         window: &mut Option<Window>,
     ) -> Result<Position, ReplayError> {
         let state = self.state_of(anchor)?;
-        let event = self.timeline.get(anchor).ok_or_else(|| gone(anchor))?.event;
+        let event = self.timeline.get(anchor).ok_or(ReplayError::NoSuchMoment)?.event;
         let mut near = self.anchor_at_event(previous, event)?;
         let mut time = Duration::MAX;
         for _ in 0..ROUNDS {
@@ -186,7 +186,7 @@ impl Context<'_> {
     /// The state of an anchor, so that it can be recognised.
     pub(super) fn state_of(&mut self, label: &Label) -> Result<State, ReplayError> {
         const MOST: u32 = 24;
-        let anchor = self.timeline.get_mut(label).ok_or_else(|| gone(label))?;
+        let anchor = self.timeline.get_mut(label).ok_or(ReplayError::NoSuchMoment)?;
         let state = State::of(&anchor.frozen)?;
         let mut scout = Replica::new(anchor.frozen.fork()?, anchor.event)?;
         let (log, functions) = (self.log, self.functions);
@@ -282,7 +282,7 @@ impl Context<'_> {
     }
 
     fn registers_of(&self, label: &Label) -> Result<GeneralRegisters, ReplayError> {
-        let anchor = self.timeline.get(label).ok_or_else(|| gone(label))?;
+        let anchor = self.timeline.get(label).ok_or(ReplayError::NoSuchMoment)?;
         Ok(anchor.frozen.registers()?)
     }
 
@@ -380,7 +380,7 @@ impl Context<'_> {
     }
 
     fn event_of(&self, label: &Label) -> Result<u64, ReplayError> {
-        Ok(self.timeline.get(label).ok_or_else(|| gone(label))?.event)
+        Ok(self.timeline.get(label).ok_or(ReplayError::NoSuchMoment)?.event)
     }
 
     /// Runs from an anchor through the stretch that ends at `bound`.

@@ -41,7 +41,6 @@ impl Session {
         let location = self.location(registers.pc());
         let stack = self.stack(super::movement::thread_id(tid), 8)?;
         let by = if found.pause.is_some() { Writer::Program } else { Writer::Kernel };
-        let from = self.source_of_write(registers.pc());
         Ok(MemoryWrite {
             moment: Moment(after.to_string()),
             thread: super::movement::thread_id(tid),
@@ -50,14 +49,8 @@ impl Session {
             new,
             stack,
             by,
-            from,
+            from: None,
         })
-    }
-
-    fn source_of_write(&self, pc: u64) -> Option<String> {
-        let instruction = crate::look::decode(&self.process.memory(), pc)?;
-        let text = crate::look::instruction_text(&instruction);
-        Some(text)
     }
 
     /// The text that a pointer points to, if it does.
@@ -157,6 +150,9 @@ impl Session {
             let Some(position_before) = self.process.known_position() else { break };
             let Some(source) = self.memory_source(&position_before, size)? else { break };
             (position, address, size) = source;
+            if let Some(write) = writes.last_mut() {
+                write.from = Some(format!("{size} bytes at {address:#x}"));
+            }
         }
         Ok(writes)
     }

@@ -411,6 +411,8 @@ impl From<ReplayError> for Halted {
         match error {
             ReplayError::Interrupted => Self::Interrupted,
             ReplayError::Trace(error) => error.into(),
+            error @ ReplayError::NoSuchMoment => DebugError::NoHistory(error.to_string()).into(),
+            error @ ReplayError::TooLarge(_) => DebugError::Expression(error.to_string()).into(),
             ReplayError::Diverged(reason) => system(TraceError::Diverged(reason)).into(),
         }
     }

@@ -62,6 +62,33 @@ fn the_write_that_destroyed_a_pointer_is_found_after_the_crash() {
 }
 
 #[test]
+fn a_moment_that_is_not_there_and_a_value_too_large_are_refused_with_the_way_out() {
+    let mut debuggee = Debuggee::record(&Fixture::c("corruption"), &[]);
+    debuggee.go();
+    let here = now(&mut debuggee);
+    let movement = Movement::Goto(Destination::Moment(Moment("99999999+000000".into())));
+    match debuggee.backend().run(movement) {
+        Err(DebugError::NoHistory(reason)) => {
+            assert!(reason.contains("hint: `debugger/timeline`"), "{reason}")
+        }
+        other => panic!("{other:?}"),
+    }
+    let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+    let mut last_write = |text: &str| {
+        let watched = Watched::Expression { text: text.into(), frame };
+        debuggee.backend().time_travel().expect("it travels").last_write(&watched, 1)
+    };
+    // All of it is looked at, not only its beginning.
+    let writes = last_write("accounts[1]").expect("24 bytes can be watched");
+    assert!(writes[0].location.function.as_deref() == Some("set_owner"), "{writes:?}");
+    match last_write("accounts") {
+        Err(DebugError::Expression(reason)) => assert!(reason.contains("hint: ask for a field"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(now(&mut debuggee), here);
+}
+
+#[test]
 fn steps_back_undo_steps_forward() {
     let mut debuggee = Debuggee::record(&Fixture::c("calls"), &[]);
     let mut seen = vec![registers(&mut debuggee)];
