@@ -20,6 +20,13 @@ import { AjvJsonSchemaValidator } from "@modelcontextprotocol/sdk/validation/ajv
 const target = JSON.parse(process.argv.at(-1));
 const https = target.transport === "https";
 
+const TEMPLATES = [
+  "resource://knowledge/{collectionId}/documents",
+  "resource://knowledge/{collectionId}/document/{docId}",
+  "resource://knowledge/{collectionId}/stats",
+  "hindcast://errors/{code}",
+];
+
 const TOOLS = [
   "cache_stats",
   "debugger/attach",
@@ -57,6 +64,10 @@ const TOOLS = [
   "debugger/update_breakpoint",
   "debugger/wait",
   "debugger/write_input",
+  "knowledge/add",
+  "knowledge/ask",
+  "knowledge/remove",
+  "knowledge/search",
   "preload_documents",
   "validate_schema",
   "xpath_query",
@@ -269,7 +280,7 @@ const scenarios = {
       const listed = (await client.listResources()).resources.map((resource) => resource.uri);
       for (const name of ["quota", "audit", "license", "errors"]) assert.ok(listed.includes(`hindcast://${name}`), name);
       const { resourceTemplates } = await client.listResourceTemplates();
-      assert.deepEqual(resourceTemplates.map((template) => template.uriTemplate), ["hindcast://errors/{code}"]);
+      assert.deepEqual(resourceTemplates.map((template) => template.uriTemplate), TEMPLATES);
       const [quota] = (await client.readResource({ uri: "hindcast://quota" })).contents;
       assert.deepEqual([quota.uri, quota.mimeType], ["hindcast://quota", "application/json"]);
       const { unlimited, month } = JSON.parse(quota.text);

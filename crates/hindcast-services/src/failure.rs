@@ -13,6 +13,8 @@ pub enum FailureKind {
     InvalidInput,
     /// There is nothing to read at that URI.
     ResourceNotFound,
+    /// What was given as a URI is none that could name a resource.
+    InvalidUri,
     /// A source file that is not shown; the details are the message.
     SourceNotServed,
     /// Nobody's fault but ours.
@@ -35,6 +37,8 @@ pub enum FailureKind {
     DocumentNotFound,
     /// The document breaks its schema.
     SchemaInvalid,
+    /// No language model answers.
+    ModelUnavailable,
     /// The license for this feature has ended.
     LicenseExpired,
 }

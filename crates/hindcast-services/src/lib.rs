@@ -5,6 +5,7 @@ pub mod documents;
 pub mod events;
 pub mod failure;
 pub mod gateway;
+pub mod knowledge;
 
 pub use events::Events;
 pub use failure::{Failure, FailureKind};

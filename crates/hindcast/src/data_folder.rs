@@ -36,6 +36,21 @@ impl DataFolder {
         self.0.join("hindcast.db")
     }
 
+    /// The truth of the knowledge base.
+    pub(crate) fn knowledge(&self) -> PathBuf {
+        self.0.join("knowledge.db")
+    }
+
+    /// What is derived from it.
+    pub(crate) fn indexes(&self) -> PathBuf {
+        self.0.join("indexes")
+    }
+
+    /// Where models are kept.
+    pub(crate) fn models(&self) -> PathBuf {
+        self.0.join("models")
+    }
+
     pub(crate) fn license(&self) -> PathBuf {
         self.0.join("license.json")
     }

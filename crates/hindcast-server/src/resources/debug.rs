@@ -50,7 +50,7 @@ impl ResourceRoom for DebugRoom {
             uri: uri.into(),
             name: name.into(),
             description: description.into(),
-            mime_type: "application/json",
+            mime_type: "application/json".into(),
             priority: None,
         };
         let mut entries = vec![
@@ -101,7 +101,7 @@ impl ResourceRoom for DebugRoom {
             }
             _ => {
                 let path = decoded(uri.strip_prefix(SOURCE).unwrap_or_default());
-                Ok(Content { mime_type: "text/plain", text: session.source(&path).await? })
+                Ok(Content { mime_type: "text/plain".into(), text: session.source(&path).await? })
             }
         }
     }
@@ -126,7 +126,7 @@ impl ResourceRoom for DebugRoom {
 fn json(value: &impl Serialize) -> Result<Content, Failure> {
     let text = serde_json::to_string(value)
         .map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))?;
-    Ok(Content { mime_type: "application/json", text })
+    Ok(Content { mime_type: "application/json".into(), text })
 }
 
 /// `%20` and its like as the bytes they stand for; what is no such escape stays.

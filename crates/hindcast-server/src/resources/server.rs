@@ -39,7 +39,7 @@ impl ResourceRoom for ServerRoom {
             uri: uri.into(),
             name: name.into(),
             description: description.into(),
-            mime_type: "application/json",
+            mime_type: "application/json".into(),
             priority: Some(priority),
         };
         let mut entries = vec![
@@ -70,7 +70,7 @@ impl ResourceRoom for ServerRoom {
             AuditTrail::URI => json!({ "head": to_value(self.gateway.audit().head().await?)? }),
             _ => error_entry(uri).map(error_view).unwrap_or_default(),
         };
-        Ok(Content { mime_type: "application/json", text: value.to_string() })
+        Ok(Content { mime_type: "application/json".into(), text: value.to_string() })
     }
 
     async fn complete(

@@ -1,11 +1,16 @@
 //! A server with a fake engine, and a client that speaks to it line by line.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use ed25519_dalek::SigningKey;
 use hindcast_core::{
     debug::fake::{FakeEngine, FakeProgram},
     identity::{Caller, Environment, ScopeSet},
+    knowledge::{Embedder, WordEmbedder},
     license::License,
     progress::Unwatched,
     quota::Limits,
@@ -16,8 +21,9 @@ use hindcast_services::{
     debug::{DebugService, TargetPolicy},
     documents::{DocumentPolicy, DocumentService, FilePolicy, WorkerCommand},
     gateway::{AuditTrail, Gateway, GatewayPolicy, TierLimits},
+    knowledge::{Extractor, KnowledgeParts, KnowledgePolicy, KnowledgeService, ReadPolicy},
 };
-use hindcast_stores::SqliteStore;
+use hindcast_stores::{LexicalIndex, SqliteKnowledge, SqliteStore, VectorIndex};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 
@@ -75,8 +81,9 @@ impl Stage {
             clock.clone(),
         ));
         let documents = Arc::new(DocumentService::new(documents_in(&folder), clock.clone()));
-        let parts = AppParts { gateway, debug, documents, events, clock, tool_names: ToolNames::Slash };
-        let app = App::new(parts);
+        let knowledge = knowledge(&folder, &events, clock.clone());
+        let tool_names = ToolNames::Slash;
+        let app = App::new(AppParts { gateway, debug, documents, knowledge, events, clock, tool_names });
         Self { app, engine, folder, _kept: kept }
     }
 
@@ -162,6 +169,28 @@ fn documents_in(folder: &std::path::Path) -> DocumentPolicy {
             memory: 1 << 30,
         },
     }
+}
+
+/// A knowledge base over real stores, with a model that only knows words.
+fn knowledge(folder: &Path, events: &Events, clock: Arc<dyn Clock>) -> Arc<KnowledgeService> {
+    let embedder = Arc::new(WordEmbedder);
+    let vectors = VectorIndex::open(&folder.join("vectors"), embedder.model(), embedder.dimension()).unwrap();
+    KnowledgeService::new(KnowledgeParts {
+        store: Arc::new(SqliteKnowledge::open(&folder.join("k.db")).unwrap()),
+        lexical: Arc::new(LexicalIndex::open(&folder.join("lexical")).unwrap()),
+        vectors: Arc::new(vectors),
+        embedder,
+        chat: None,
+        events: events.clone(),
+        clock,
+        policy: KnowledgePolicy {
+            max_file_bytes: 1 << 20,
+            reading: ReadPolicy::default(),
+            extractor: Extractor::Here,
+            ollama_is_expected: false,
+            chat_model: None,
+        },
+    })
 }
 
 pub(super) struct Client {

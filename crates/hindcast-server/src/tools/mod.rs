@@ -3,6 +3,7 @@
 mod admin;
 mod debug;
 mod documents;
+mod knowledge;
 
 pub(crate) use admin::QuotaView;
 use schemars::JsonSchema;
@@ -18,6 +19,7 @@ pub(crate) fn declare(registry: &mut Registry, parts: &AppParts) {
     registry.add_tool(admin::GetComprehensiveAudit { gateway: parts.gateway.clone() });
     debug::declare(registry, &parts.debug);
     documents::declare(registry, parts);
+    knowledge::declare(registry, &parts.knowledge);
 }
 
 /// The input of tools that need none.

@@ -3,6 +3,7 @@
 mod audit;
 mod journal;
 mod keys;
+mod knowledge;
 mod ledger;
 mod lookups;
 mod quota;
@@ -26,6 +27,7 @@ use hindcast_core::{
 use rusqlite::Connection;
 
 use journal::Journal;
+pub use knowledge::SqliteKnowledge;
 use ledger::Ledger;
 use lookups::Lookups;
 use quota::{Counter, Counters};

@@ -27,17 +27,23 @@ pub(super) fn run(config: &Config, mcp: Mcp) -> Result<ExitCode> {
     let folder = DataFolder::open(&config.data_dir)?;
     let events = Events::default();
     let gateway = wiring::gateway(config, &folder, &events)?;
+    let (knowledge, indexes) = wiring::knowledge(config, &folder, &events)?;
     // The folder that the client started us in is the one it works on.
-    let app = wiring::app(config, gateway, events, std::env::current_dir().into_iter().collect())?;
+    let folders = std::env::current_dir().into_iter().collect();
+    let app = wiring::app(config, gateway, knowledge.clone(), events, folders)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let served = runtime.block_on(async {
         // An agent's host often ends its servers by a signal; what they debug must not be left half-way.
         let mut stop = StopSignals::new()?;
+        let keeping_up = tokio::spawn(knowledge.clone().keep_up());
         let served = tokio::select! {
             served = hindcast_server::serve_stdio(app.clone()) => served,
             () = stop.next() => Ok(()),
         };
         app.end_debug_sessions().await;
+        keeping_up.abort();
+        knowledge.finish().await?;
+        drop(indexes);
         anyhow::Ok(served?)
     });
     // A blocked read of standard input must not keep the process.

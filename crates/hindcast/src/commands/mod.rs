@@ -2,9 +2,14 @@
 
 mod audit;
 mod demo;
+mod eval;
+mod extract;
 mod keys;
+mod knowledge;
 mod license;
 mod mcp;
+mod models;
+mod progress_line;
 mod record;
 mod reference;
 mod replay;
@@ -45,6 +50,8 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
         Command::Keys(keys) => keys::run(config, keys),
         Command::Audit(audit) => audit::run(config, audit),
         Command::License(license) => license::run(config, license),
+        Command::Knowledge(command) => knowledge::run(config, command),
+        Command::Models(models) => models::run(config, models),
         Command::Config(ConfigCommand::Show(output)) => show_config(&loaded, output),
         Command::Record(record) => record::run(config, record),
         Command::Replay(replay) => replay::run(&replay),
@@ -57,6 +64,7 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
             std::io::stdout().write_all(&script)?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Extract { format } => extract::run(&format),
         Command::Reference { folder } => reference::run(&folder),
         Command::Worker(_) => Ok(ExitCode::SUCCESS),
     }

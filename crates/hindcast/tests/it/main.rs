@@ -9,6 +9,7 @@ mod debugger;
 mod documents;
 mod errors;
 mod keys;
+mod knowledge;
 mod limits;
 mod scopes;
 mod sdk;

@@ -132,7 +132,7 @@ fn client(name: &str) -> PathBuf {
 }
 
 /// Where the SDKs are; none when these tests are to be skipped.
-fn peers() -> Option<PathBuf> {
+pub(crate) fn peers() -> Option<PathBuf> {
     if let Some(folder) = std::env::var_os("HINDCAST_PEERS") {
         let folder = PathBuf::from(folder);
         assert!(folder.is_absolute(), "HINDCAST_PEERS is {folder:?}, which depends on where the test runs");

@@ -33,6 +33,8 @@ pub(crate) fn command() -> Command {
         command.env_remove(name);
     }
     command.env("XDG_CONFIG_HOME", "/nonexistent").stdin(Stdio::null());
+    // Tests that want the embedding model say where it is.
+    command.env("HINDCAST_KNOWLEDGE_FETCH_MODEL", "false");
     command
 }
 
@@ -206,9 +208,13 @@ pub(crate) struct Local {
 
 impl Local {
     pub(crate) fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::start_in(tempfile::tempdir().unwrap(), &[])
+    }
+
+    /// The same over data that is already there, with variables of the environment.
+    pub(crate) fn start_in(folder: tempfile::TempDir, environment: &[(&str, &str)]) -> Self {
         let mut command = command();
-        command.args(["mcp", "--data-dir"]).arg(folder.path());
+        command.envs(environment.iter().copied()).args(["mcp", "--data-dir"]).arg(folder.path());
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(process.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
@@ -221,11 +227,15 @@ impl Local {
 
     /// One whose session is open.
     pub(crate) fn initialized() -> Self {
-        let mut local = Self::start();
-        local.send(INITIALIZE.as_bytes());
-        assert_eq!(local.answer().unwrap()["id"], 0);
-        local.send(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
-        local
+        Self::start().initialize()
+    }
+
+    /// Opens the session.
+    pub(crate) fn initialize(mut self) -> Self {
+        self.send(INITIALIZE.as_bytes());
+        assert_eq!(self.answer().unwrap()["id"], 0);
+        self.send(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        self
     }
 
     pub(crate) fn send(&mut self, line: &[u8]) {

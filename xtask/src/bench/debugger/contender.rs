@@ -4,18 +4,18 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use super::conversation::Conversation;
+use crate::bench::conversation::{Answer, Conversation};
 
 /// What is debugged.
-pub(super) struct Program {
+pub(in crate::bench) struct Program {
     /// The executable, without links.
-    pub(super) path: PathBuf,
+    pub(in crate::bench) path: PathBuf,
     /// Its arguments.
-    pub(super) arguments: Vec<String>,
+    pub(in crate::bench) arguments: Vec<String>,
 }
 
 /// Where it is to stop.
-pub(super) enum Place {
+pub(in crate::bench) enum Place {
     /// A function by its full name.
     Function(String),
     /// A line, from 1, of a source file as debug information spells it.
@@ -27,16 +27,8 @@ pub(super) enum Place {
     },
 }
 
-/// What came back for one request.
-pub(super) struct Answer {
-    /// What a model reads of it.
-    pub(super) text: String,
-    /// All of it, with its frame.
-    pub(super) bytes: usize,
-}
-
 /// A debugger that can run a program to a breakpoint.
-pub(super) trait Debugger {
+pub(in crate::bench) trait Debugger {
     /// Its process.
     fn conversation(&self) -> &Conversation;
 

@@ -4,18 +4,18 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use super::contender::{Answer, Debugger, Inspector, Place, Program};
-use super::conversation::Conversation;
+use super::contender::{Debugger, Inspector, Place, Program};
+use crate::bench::conversation::{Answer, Conversation};
 
 /// A running gdb.
-pub(super) struct Gdb {
+pub(in crate::bench) struct Gdb {
     conversation: Conversation,
     last_token: u64,
 }
 
 impl Gdb {
     /// Starts it and waits for the answer to a first question.
-    pub(super) fn start() -> Result<Self> {
+    pub(in crate::bench) fn start() -> Result<Self> {
         let mut gdb = Command::new("gdb");
         // Asking the network for symbols would be measured too.
         gdb.args(["--interpreter=mi3", "-nx", "-q"]).env_remove("DEBUGINFOD_URLS");
@@ -25,7 +25,7 @@ impl Gdb {
     }
 
     /// Sends a command and reads up to its result.
-    fn ask(&mut self, command: &str) -> Result<Answer> {
+    pub(in crate::bench) fn ask(&mut self, command: &str) -> Result<Answer> {
         self.last_token += 1;
         let token = self.last_token;
         self.conversation.send(&format!("{token}{command}"))?;
@@ -38,7 +38,7 @@ impl Gdb {
     }
 
     /// Sends a command that moves and reads up to the stop.
-    fn travel(&mut self, command: &str, reasons: &[&str]) -> Result<Answer> {
+    pub(in crate::bench) fn travel(&mut self, command: &str, reasons: &[&str]) -> Result<Answer> {
         let mut text = self.ask(command)?.text;
         let stop = self.read_until(&mut text, |line| line.starts_with("*stopped"))?;
         if !reasons.iter().any(|reason| stop.contains(&format!("reason=\"{reason}\""))) {

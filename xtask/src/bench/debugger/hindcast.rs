@@ -6,9 +6,9 @@ use std::process::Command;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
-use super::contender::{Answer, Debugger, Inspector, Place, Program};
-use super::conversation::Conversation;
-use super::mcp_client::McpClient;
+use super::contender::{Debugger, Inspector, Place, Program};
+use crate::bench::conversation::{Answer, Conversation};
+use crate::bench::mcp_client::McpClient;
 
 /// Where a launched program first stands, before the breakpoint is set.
 #[derive(Clone, Copy)]

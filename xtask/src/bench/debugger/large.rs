@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 
 use super::Contender;
 use super::contender::{Debugger, Place, Program};
-use super::series::Series;
 use crate::bench::machine::TreeWatch;
 use crate::bench::process_tree;
+use crate::bench::series::Series;
 use crate::workspace::Workspace;
 
 const FUNCTION: &str = "hindcast::main";

@@ -4,8 +4,8 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use super::contender::{Answer, Debugger, Place, Program};
-use super::conversation::Conversation;
+use super::contender::{Debugger, Place, Program};
+use crate::bench::conversation::{Answer, Conversation};
 
 /// A running lldb.
 pub(super) struct Lldb(Conversation);

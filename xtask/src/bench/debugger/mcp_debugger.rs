@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use super::contender::{Answer, Debugger, Inspector, Place, Program};
-use super::conversation::Conversation;
-use super::mcp_client::McpClient;
+use super::contender::{Debugger, Inspector, Place, Program};
+use crate::bench::conversation::{Answer, Conversation};
+use crate::bench::mcp_client::McpClient;
 use crate::peers;
 use crate::workspace::Workspace;
 

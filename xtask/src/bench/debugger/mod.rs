@@ -1,22 +1,20 @@
 //! `cargo xtask bench debugger`: hindcast against mcp-debugger, gdb and lldb, doing the same work in one run.
 
 mod contender;
-mod conversation;
 mod gdb;
 mod hindcast;
 mod large;
 mod lldb;
-mod mcp_client;
 mod mcp_debugger;
 mod report;
-mod series;
 mod small;
 
 use anyhow::Result;
 use clap::Args;
 
-use contender::{Debugger, Inspector};
-use gdb::Gdb;
+use contender::Inspector;
+pub(super) use contender::{Debugger, Place, Program};
+pub(super) use gdb::Gdb;
 use hindcast::{Entry, Hindcast};
 use lldb::Lldb;
 use mcp_debugger::McpDebugger;

@@ -4,10 +4,10 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::series::Series;
 use super::small::ANSWERS;
 use super::{GDB, MCP_DEBUGGER, OURSELVES, large, small};
 use crate::bench::document::{self, goal, megabytes};
+use crate::bench::series::Series;
 use crate::command;
 
 const CALL_GOAL: f64 = 10.0;

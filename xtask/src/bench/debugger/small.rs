@@ -6,9 +6,10 @@ use anyhow::{Context, Result, bail};
 use hindcast_fixtures::Fixture;
 
 use super::Contender;
-use super::contender::{Answer, Inspector, Place, Program};
-use super::series::Series;
+use super::contender::{Inspector, Place, Program};
+use crate::bench::conversation::Answer;
 use crate::bench::machine::TreeWatch;
+use crate::bench::series::Series;
 
 /// Steps in one round, each followed by a look at the variables. From the second hit in the loop this many stay within
 /// `main` and before its output.

@@ -32,6 +32,14 @@ impl Series {
         sorted.get(sorted.len() / 2).map_or(f64::NAN, milliseconds)
     }
 
+    /// So many of a hundred are not longer, in milliseconds.
+    pub(super) fn percentile(&self, percent: usize) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        let index = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+        sorted.get(index).map_or(f64::NAN, milliseconds)
+    }
+
     /// The shortest, in milliseconds: what it takes when nobody disturbs.
     pub(super) fn best(&self) -> f64 {
         self.0.iter().min().map_or(f64::NAN, milliseconds)
@@ -56,5 +64,7 @@ mod tests {
         let series = Series([9, 1, 500, 2, 8].map(Duration::from_millis).to_vec());
         assert!((series.median() - 8.0).abs() < 1e-9);
         assert!((series.best() - 1.0).abs() < 1e-9);
+        assert!((series.percentile(95) - 500.0).abs() < 1e-9);
+        assert!((series.percentile(50) - 8.0).abs() < 1e-9);
     }
 }

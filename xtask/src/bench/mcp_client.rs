@@ -5,8 +5,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use super::contender::Answer;
-use super::conversation::Conversation;
+use super::conversation::{Answer, Conversation};
 
 /// A server that has answered `initialize`.
 pub(super) struct McpClient {

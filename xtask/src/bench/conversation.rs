@@ -12,6 +12,14 @@ use crate::bench::process_tree;
 /// How long one process may live; whoever hangs is ended, which ends the reading of its lines.
 const LIMIT: Duration = Duration::from_secs(180);
 
+/// What came back for one request.
+pub(super) struct Answer {
+    /// What a model reads of it.
+    pub(super) text: String,
+    /// All of it, with its frame.
+    pub(super) bytes: usize,
+}
+
 /// A started debugger; it and all it started end with this value.
 pub(super) struct Conversation {
     name: &'static str,

@@ -1,0 +1,71 @@
+//! What the knowledge base is talked about in, and the seams to the engines that search it.
+//!
+//! A store of its own has the truth; what stands behind the index seams is derived from it and can be made again. So an
+//! index says which [`Generation`] of the truth it has seen and which chunks it holds, and whoever keeps the truth
+//! catches it up.
+
+mod chat;
+mod embedding;
+#[cfg(feature = "test-support")]
+mod fake;
+mod lexical;
+mod record;
+mod store;
+mod usage;
+mod vectors;
+
+pub use chat::{ChatError, ChatModel, InstalledModel, Message, OnText, Reply, Speaker};
+
+pub use embedding::{EmbedError, Embedder};
+#[cfg(feature = "test-support")]
+pub use fake::WordEmbedder;
+pub use lexical::{LexicalEntry, LexicalRead, LexicalWrite};
+pub use record::{
+    Collection, Document, DocumentKey, FoundChunk, NewChunk, NewDocument, NewVector, Ownership, Place,
+    SourceFile, TextHash, WatchedPath,
+};
+pub use store::{
+    Catalogue, ChangeRecord, ChunkChanges, ChunkSource, IndexedChunk, KnowledgeStore, Storage, UsageLog,
+};
+pub use usage::{AnswerFigures, AnswerRecord, ModelFigures, QueryFigures, QueryRecord, Turn};
+pub use vectors::{VectorEntry, VectorRead, VectorWrite};
+
+/// A chunk, by its row in the truth. Never given to another chunk, also when this one is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChunkId(pub i64);
+
+/// A collection, by its row in the truth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CollectionKey(pub i64);
+
+/// How often the truth has changed; an index that was committed with it has seen everything up to there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Generation(pub u64);
+
+/// A hit and how good it is. Scores of one list compare with each other; every list is best first.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScoredChunk {
+    /// Which chunk.
+    pub chunk: ChunkId,
+    /// The higher, the better.
+    pub score: f32,
+}
+
+/// Why a derived index cannot do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IndexError {
+    /// What is on disk cannot be read; it must be made again from the truth.
+    #[error("the index is unreadable: {0} · hint: `hindcast knowledge reindex` makes it again")]
+    Corrupt(String),
+    /// The system or the engine failed.
+    #[error("the index is unavailable: {0}")]
+    Unavailable(String),
+    /// A vector of another length than the index's.
+    #[error("a vector of {given} numbers where the index has {expected}")]
+    Dimension {
+        /// What the index holds.
+        expected: usize,
+        /// What was given.
+        given: usize,
+    },
+}

@@ -1,0 +1,179 @@
+//! Collections, documents and chunks, as the truth keeps them.
+
+use jiff::Timestamp;
+
+use super::{ChunkId, CollectionKey};
+use crate::identity::PrincipalId;
+
+/// A document, by its row in the truth. Never given to another document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DocumentKey(pub i64);
+
+/// What one text hashes to; equal texts need one vector.
+pub type TextHash = [u8; 32];
+
+/// Whose a collection is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Ownership {
+    /// Everybody's.
+    Shared,
+    /// Only this principal sees it.
+    Private(PrincipalId),
+}
+
+/// A collection and how much is in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Collection {
+    /// Its row.
+    pub key: CollectionKey,
+    /// Whose it is.
+    pub ownership: Ownership,
+    /// Its name in URIs.
+    pub id: String,
+    /// Its name for people.
+    pub name: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When something in it last changed.
+    pub updated_at: Timestamp,
+    /// When it was last searched or read.
+    pub accessed_at: Option<Timestamp>,
+    /// How many documents it has.
+    pub documents: u64,
+    /// How many chunks they have.
+    pub chunks: u64,
+}
+
+/// The file a document was made from, as it was then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceFile {
+    /// Its absolute path, as text. A path that is not UTF-8 is escaped and so cannot be opened by this.
+    pub path: String,
+    /// When it was last modified, in nanoseconds since the epoch.
+    pub modified: i64,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// A document without its content.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document {
+    /// Its row.
+    pub key: DocumentKey,
+    /// Where it belongs.
+    pub collection: CollectionKey,
+    /// Its name in URIs.
+    pub id: String,
+    /// Its title.
+    pub name: String,
+    /// What it is about, in a sentence.
+    pub description: String,
+    /// What it is served as.
+    pub mime_type: String,
+    /// The size of the original in bytes.
+    pub size: u64,
+    /// How many chunks it has.
+    pub chunks: u64,
+    /// What the original hashes to.
+    pub hash: TextHash,
+    /// When it first came in.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+    /// The file it was made from; none when it was given as text.
+    pub source: Option<SourceFile>,
+}
+
+/// Where in a document something stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// First byte and the byte after the last, in the served text.
+    pub bytes: (u64, u64),
+    /// First and last line, from 1.
+    pub lines: (u64, u64),
+    /// The page, from 1, where there are pages.
+    pub page: Option<u64>,
+}
+
+/// A chunk that is to be kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewChunk {
+    /// Its text.
+    pub text: String,
+    /// What its headings and text hash to.
+    pub hash: TextHash,
+    /// The headings that lead to it, outermost first, joined by ` › `.
+    pub headings: String,
+    /// Where it stands.
+    pub place: Place,
+    /// Whether it is source code.
+    pub is_code: bool,
+    /// Its vector and the model that made it; none when there is no model, or when the chunk was there before.
+    pub vector: Option<NewVector>,
+}
+
+/// A vector that is to be kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewVector {
+    /// The model that made it.
+    pub model: String,
+    /// Its numbers.
+    pub numbers: Vec<f32>,
+}
+
+/// A document that is to be kept, whole.
+#[derive(Debug, Clone)]
+pub struct NewDocument {
+    /// Where it belongs.
+    pub collection: CollectionKey,
+    /// The document whose place it takes; none for a new one.
+    pub replaces: Option<DocumentKey>,
+    /// Its name in URIs; what stays when it takes another's place.
+    pub id: String,
+    /// Its title.
+    pub name: String,
+    /// What it is about, in a sentence.
+    pub description: String,
+    /// What it is served as.
+    pub mime_type: String,
+    /// The bytes as they came.
+    pub original: Vec<u8>,
+    /// The text that is served; none when that is the original itself.
+    pub text: Option<String>,
+    /// What the original hashes to.
+    pub hash: TextHash,
+    /// The file it was made from.
+    pub source: Option<SourceFile>,
+    /// All its chunks, in order.
+    pub chunks: Vec<NewChunk>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// A chunk with all that a hit tells.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundChunk {
+    /// Which chunk.
+    pub chunk: ChunkId,
+    /// Its text.
+    pub text: String,
+    /// The headings that lead to it.
+    pub headings: String,
+    /// Where it stands.
+    pub place: Place,
+    /// Whether it is source code.
+    pub is_code: bool,
+    /// The collection's id.
+    pub collection: String,
+    /// The document it is part of.
+    pub document: Document,
+}
+
+/// A folder whose files are kept up to date.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct WatchedPath {
+    /// Into which collection they go.
+    pub collection: CollectionKey,
+    /// The file or folder.
+    pub path: String,
+}

@@ -1,0 +1,225 @@
+//! The seams to the truth of the knowledge base. Their verbs are whole transactions.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use super::{
+    AnswerFigures, AnswerRecord, ChunkId, Collection, CollectionKey, Document, DocumentKey, FoundChunk,
+    Generation, ModelFigures, NewDocument, NewVector, Ownership, QueryFigures, QueryRecord, TextHash, Turn,
+    WatchedPath,
+};
+use crate::{identity::PrincipalId, store::StoreError};
+
+/// Collections and documents.
+#[async_trait]
+pub trait Catalogue: Send + Sync {
+    /// Makes a collection, or gives the one that has this owner and id already.
+    async fn open_collection(
+        &self,
+        ownership: Ownership,
+        id: String,
+        name: String,
+        now: Timestamp,
+    ) -> Result<Collection, StoreError>;
+
+    /// What `principal` sees: its own and the shared ones, oldest first; everybody's without a principal.
+    async fn collections(&self, principal: Option<PrincipalId>) -> Result<Vec<Collection>, StoreError>;
+
+    /// Gives a collection another id and name.
+    async fn rename_collection(
+        &self,
+        key: CollectionKey,
+        id: String,
+        name: String,
+        now: Timestamp,
+    ) -> Result<(), StoreError>;
+
+    /// Removes a collection with everything in it, and gives its space back to the disk.
+    async fn remove_collection(&self, key: CollectionKey) -> Result<(), StoreError>;
+
+    /// Notes that a collection was looked at.
+    async fn touch_collection(&self, key: CollectionKey, now: Timestamp) -> Result<(), StoreError>;
+
+    /// The documents of a collection, oldest first.
+    async fn documents(&self, collection: CollectionKey) -> Result<Vec<Document>, StoreError>;
+
+    /// One document by its id.
+    async fn find_document(
+        &self,
+        collection: CollectionKey,
+        id: &str,
+    ) -> Result<Option<Document>, StoreError>;
+
+    /// The text of a document as it is served.
+    async fn document_text(&self, document: DocumentKey) -> Result<String, StoreError>;
+
+    /// Keeps a document, whole, in the place of the one it replaces. Chunks that were there keep their ids and vectors. Fails
+    /// with [`StoreError::Missing`] when the collection or the replaced document has gone meanwhile, and with
+    /// [`StoreError::Exists`] when the id is taken.
+    async fn replace_document(&self, document: NewDocument) -> Result<Document, StoreError>;
+
+    /// Notes that a document's file was touched but says the same.
+    async fn refresh_source(&self, document: DocumentKey, modified: i64) -> Result<(), StoreError>;
+
+    /// Removes a document with all its chunks, and gives its space back to the disk.
+    async fn remove_document(&self, document: DocumentKey, now: Timestamp) -> Result<(), StoreError>;
+
+    /// What is watched.
+    async fn watched_paths(&self) -> Result<Vec<WatchedPath>, StoreError>;
+
+    /// Watches a file or folder from now on.
+    async fn watch_path(&self, watched: WatchedPath) -> Result<(), StoreError>;
+
+    /// What the truth takes on disk, in bytes.
+    async fn size(&self) -> Result<u64, StoreError>;
+}
+
+/// One thing that happened to the truth.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeRecord {
+    /// The generation it made.
+    pub generation: Generation,
+    /// Whose collection it was in.
+    pub ownership: Ownership,
+    /// The collection's id.
+    pub collection: String,
+    /// The document's id; none when the collection itself came, went or was renamed.
+    pub document: Option<String>,
+    /// Whether a document or collection came or went: lists differ then.
+    pub is_membership: bool,
+}
+
+/// A chunk as indexes need it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IndexedChunk {
+    /// Which chunk.
+    pub chunk: ChunkId,
+    /// Where it belongs.
+    pub collection: CollectionKey,
+    /// The document's title and the headings that lead to the chunk.
+    pub headings: String,
+    /// Its text.
+    pub text: String,
+    /// Whether it is source code.
+    pub is_code: bool,
+}
+
+/// What an index has to take over.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ChunkChanges {
+    /// Chunks, or their vectors, that came since.
+    pub added: Vec<(CollectionKey, ChunkId)>,
+    /// Chunks that went since; some of them may have come since, too.
+    pub removed: Vec<(CollectionKey, ChunkId)>,
+}
+
+/// Chunks and vectors, as derived indexes follow them.
+#[async_trait]
+pub trait ChunkSource: Send + Sync {
+    /// How often the truth has changed, also by other processes.
+    async fn generation(&self) -> Result<Generation, StoreError>;
+
+    /// What happened after `generation`, oldest first; what is long past is forgotten.
+    async fn changes(&self, after: Generation) -> Result<Vec<ChangeRecord>, StoreError>;
+
+    /// Which chunks came and went after `generation`; none when that is too long ago to tell.
+    async fn chunk_changes(&self, after: Generation) -> Result<Option<ChunkChanges>, StoreError>;
+
+    /// Which vectors of a model came, and which chunks went, after `generation`.
+    async fn vector_changes(
+        &self,
+        model: &str,
+        after: Generation,
+    ) -> Result<Option<ChunkChanges>, StoreError>;
+
+    /// Every collection's key.
+    async fn collection_keys(&self) -> Result<Vec<CollectionKey>, StoreError>;
+
+    /// The chunks of a collection, ascending.
+    async fn chunk_ids(&self, collection: CollectionKey) -> Result<Vec<ChunkId>, StoreError>;
+
+    /// The chunks of a collection that have a vector of this model, ascending.
+    async fn vector_ids(&self, collection: CollectionKey, model: &str) -> Result<Vec<ChunkId>, StoreError>;
+
+    /// These chunks for an index; those that are gone are left out.
+    async fn indexed_chunks(&self, chunks: &[ChunkId]) -> Result<Vec<IndexedChunk>, StoreError>;
+
+    /// The vectors of these chunks; those without are left out.
+    async fn vectors(
+        &self,
+        model: &str,
+        chunks: &[ChunkId],
+    ) -> Result<Vec<(CollectionKey, ChunkId, Vec<f32>)>, StoreError>;
+
+    /// These chunks with all that a hit tells; those that are gone are left out.
+    async fn found_chunks(&self, chunks: &[ChunkId]) -> Result<Vec<FoundChunk>, StoreError>;
+
+    /// The chunks of a document that have a vector of this model already, by what they hash to.
+    async fn embedded_hashes(&self, document: DocumentKey, model: &str) -> Result<Vec<TextHash>, StoreError>;
+
+    /// Up to `limit` chunks that have no vector of this model.
+    async fn without_vector(&self, model: &str, limit: usize) -> Result<Vec<IndexedChunk>, StoreError>;
+
+    /// Keeps vectors that were made later; of chunks that have gone meanwhile, none.
+    async fn keep_vectors(&self, vectors: Vec<(ChunkId, NewVector)>) -> Result<(), StoreError>;
+
+    /// Forgets the vectors of every other model, once this one's are complete.
+    async fn retire_other_models(&self, model: &str) -> Result<(), StoreError>;
+
+    /// What the vectors of a collection take, how many of its chunks have none of this model, and how many bytes its chunks
+    /// and kept documents have.
+    async fn storage(&self, collection: CollectionKey, model: &str) -> Result<Storage, StoreError>;
+}
+
+/// What a collection takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Storage {
+    /// Bytes of its vectors.
+    pub vector_bytes: u64,
+    /// Bytes of its chunks.
+    pub chunk_bytes: u64,
+    /// Bytes of the documents as they came.
+    pub original_bytes: u64,
+    /// Bytes of the documents as they are kept.
+    pub stored_bytes: u64,
+    /// Chunks without a vector of the model.
+    pub missing_vectors: u64,
+}
+
+/// Queries, conversations and models.
+#[async_trait]
+pub trait UsageLog: Send + Sync {
+    /// Keeps a query, and notes that its collections were looked at.
+    async fn record_query(&self, query: QueryRecord) -> Result<(), StoreError>;
+
+    /// The queries that touched a collection; recent means from `since` on.
+    async fn query_figures(
+        &self,
+        collection: CollectionKey,
+        since: Timestamp,
+    ) -> Result<QueryFigures, StoreError>;
+
+    /// How often each collection was queried from `since` on.
+    async fn recent_queries(&self, since: Timestamp) -> Result<Vec<(CollectionKey, u64)>, StoreError>;
+
+    /// Keeps a question to a model and its answer, if any.
+    async fn record_answer(&self, answer: AnswerRecord) -> Result<(), StoreError>;
+
+    /// The answered turns of a conversation, oldest first; none when `owner` has no such conversation.
+    async fn conversation(&self, id: &str, owner: &PrincipalId) -> Result<Option<Vec<Turn>>, StoreError>;
+
+    /// How each model did, ever.
+    async fn model_figures(&self) -> Result<Vec<ModelFigures>, StoreError>;
+
+    /// How answering went from `since` on, with the errors from `errors_since` on.
+    async fn answer_figures(
+        &self,
+        since: Timestamp,
+        errors_since: Timestamp,
+    ) -> Result<AnswerFigures, StoreError>;
+}
+
+/// The whole truth.
+pub trait KnowledgeStore: Catalogue + ChunkSource + UsageLog {}
+
+impl<T: Catalogue + ChunkSource + UsageLog> KnowledgeStore for T {}

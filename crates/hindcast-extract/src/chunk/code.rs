@@ -1,0 +1,120 @@
+//! Code by its syntax tree.
+
+use std::ops::Range;
+
+use tree_sitter::{Node, Parser};
+
+use super::{CODE_BYTES, Piece, split};
+use crate::Language;
+
+/// Larger files are data that happens to be written as code; their trees would take a hundred times their size.
+const LARGEST_TREE: usize = 4 * 1024 * 1024;
+
+/// Deeper than people write. Below it lines are cut.
+const DEEPEST: usize = 40;
+
+/// Functions and types stay whole where they fit, with the comments and attributes before them.
+pub(super) fn pieces(text: &str, language: Language) -> Vec<Piece> {
+    let tree = (text.len() <= LARGEST_TREE).then(|| parse(text, language)).flatten();
+    let Some(tree) = tree else {
+        let lines = split::paragraphs(text, 0..text.len());
+        let ranges = split::pack(text, lines, CODE_BYTES);
+        return ranges.into_iter().map(|range| Piece { range, headings: Vec::new() }).collect();
+    };
+    let mut collector = Collector { text, pieces: Vec::new() };
+    collector.take_children(tree.root_node(), 0..text.len(), &[], 0);
+    collector.pieces
+}
+
+fn parse(text: &str, language: Language) -> Option<tree_sitter::Tree> {
+    let grammar = match language {
+        Language::Rust => tree_sitter_rust::LANGUAGE,
+        Language::C => tree_sitter_c::LANGUAGE,
+        Language::Cpp => tree_sitter_cpp::LANGUAGE,
+        Language::Python => tree_sitter_python::LANGUAGE,
+        Language::Go => tree_sitter_go::LANGUAGE,
+        Language::Java => tree_sitter_java::LANGUAGE,
+        Language::JavaScript => tree_sitter_javascript::LANGUAGE,
+        Language::TypeScript => tree_sitter_typescript::LANGUAGE_TYPESCRIPT,
+        Language::Tsx => tree_sitter_typescript::LANGUAGE_TSX,
+        Language::CSharp => tree_sitter_c_sharp::LANGUAGE,
+    };
+    let mut parser = Parser::new();
+    parser.set_language(&grammar.into()).ok()?;
+    parser.parse(text, None)
+}
+
+struct Collector<'a> {
+    text: &'a str,
+    pieces: Vec<Piece>,
+}
+
+impl Collector<'_> {
+    /// Takes what stands in `range`, which `node` fills, by the node's children.
+    fn take_children(&mut self, node: Node<'_>, range: Range<usize>, path: &[String], depth: usize) {
+        let mut start = range.start;
+        let mut cursor = node.walk();
+        let mut children = node.children(&mut cursor).peekable();
+        while let Some(child) = children.next() {
+            // What stands between two children belongs to the second, and so does what describes it.
+            if children.peek().is_some() && describes_the_next(child) {
+                continue;
+            }
+            let end = if children.peek().is_some() { child.end_byte() } else { range.end };
+            self.take(child, start..end, path, depth);
+            start = end;
+        }
+        if start < range.end {
+            self.push(start..range.end, path);
+        }
+    }
+
+    fn take(&mut self, node: Node<'_>, range: Range<usize>, path: &[String], depth: usize) {
+        if range.len() <= CODE_BYTES {
+            self.push(range, path);
+        } else if node.child_count() == 0 || depth == DEEPEST {
+            for part in split::pack(self.text, vec![range], CODE_BYTES) {
+                self.pieces.push(Piece { range: part, headings: path.to_vec() });
+            }
+        } else {
+            let mut path = path.to_vec();
+            path.extend(name(self.text, node));
+            self.take_children(node, range, &path, depth + 1);
+        }
+    }
+
+    /// Adds a part that fits, to the piece before it if both fit together and are inside of the same.
+    fn push(&mut self, range: Range<usize>, path: &[String]) {
+        if range.len() > CODE_BYTES {
+            for part in split::pack(self.text, vec![range], CODE_BYTES) {
+                self.pieces.push(Piece { range: part, headings: path.to_vec() });
+            }
+            return;
+        }
+        match self.pieces.last_mut() {
+            Some(last)
+                if last.range.end == range.start
+                    && range.end - last.range.start <= CODE_BYTES
+                    && (last.headings == path || last.headings.len() > path.len()) =>
+            {
+                last.range.end = range.end;
+            }
+            _ => self.pieces.push(Piece { range, headings: path.to_vec() }),
+        }
+    }
+}
+
+/// Comments, attributes and decorators say something about what follows.
+fn describes_the_next(node: Node<'_>) -> bool {
+    let kind = node.kind();
+    kind.contains("comment") || kind.contains("attribute") || kind == "decorator"
+}
+
+/// What a type, module or function is called.
+fn name(text: &str, node: Node<'_>) -> Option<String> {
+    let name = node.child_by_field_name("name").or_else(|| {
+        let is_implementation = node.kind() == "impl_item";
+        node.child_by_field_name("type").filter(|_| is_implementation)
+    })?;
+    text.get(name.byte_range()).filter(|name| name.len() <= 80).map(str::to_owned)
+}

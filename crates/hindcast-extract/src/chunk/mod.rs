@@ -1,0 +1,78 @@
+//! The pieces of a text that are found: whole sections, paragraphs and functions where they fit.
+
+mod code;
+mod markdown;
+mod split;
+
+use std::ops::Range;
+
+use crate::{Extracted, Format};
+use split::{LineEnds, pack};
+
+/// About 240 tokens of English prose: what the embedding model reads of a chunk.
+const PROSE_BYTES: usize = 1000;
+
+/// About 250 tokens of code, which has shorter words and more signs.
+const CODE_BYTES: usize = 800;
+
+/// A piece of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    /// Where it stands; it neither begins nor ends with white space.
+    pub range: Range<usize>,
+    /// First and last line, from 1.
+    pub lines: (u64, u64),
+    /// The page, from 1, where there are pages.
+    pub page: Option<u64>,
+    /// The headings that lead to it, outermost first; in code the names of what it is inside of.
+    pub headings: Vec<String>,
+}
+
+/// A piece before it is known on which lines it stands.
+struct Piece {
+    range: Range<usize>,
+    headings: Vec<String>,
+}
+
+/// The chunks of a text, in order. Together they have everything that is not white space.
+pub fn chunk(format: Format, text: &str, extracted: &Extracted) -> Vec<Chunk> {
+    let whole = 0..text.len();
+    let pages = if extracted.pages.is_empty() { std::slice::from_ref(&whole) } else { &extracted.pages };
+    let ends = LineEnds::of(text);
+    let mut chunks = Vec::new();
+    // Headings of a page hold on the next.
+    let mut path = markdown::HeadingPath::default();
+    for (number, page) in (1..).zip(pages) {
+        let pieces = match format {
+            Format::Markdown | Format::Html | Format::Docx => markdown::pieces(text, page.clone(), &mut path),
+            Format::Code(language) => code::pieces(text, language),
+            Format::Json | Format::Yaml | Format::Toml | Format::Xml => plain(text, page, CODE_BYTES),
+            Format::Text | Format::Pdf => plain(text, page, PROSE_BYTES),
+        };
+        let page = (!extracted.pages.is_empty()).then_some(number);
+        chunks.extend(pieces.into_iter().filter_map(|piece| placed(text, piece, page, &ends)));
+    }
+    chunks
+}
+
+fn plain(text: &str, page: &Range<usize>, limit: usize) -> Vec<Piece> {
+    let ranges = pack(text, split::paragraphs(text, page.clone()), limit);
+    ranges.into_iter().map(|range| Piece { range, headings: Vec::new() }).collect()
+}
+
+/// None when there is nothing but white space.
+fn placed(text: &str, piece: Piece, page: Option<u64>, ends: &LineEnds) -> Option<Chunk> {
+    let range = trimmed(text, piece.range)?;
+    let lines = (ends.line_of(range.start), ends.line_of(range.end - 1));
+    Some(Chunk { range, lines, page, headings: piece.headings })
+}
+
+fn trimmed(text: &str, range: Range<usize>) -> Option<Range<usize>> {
+    let piece = &text[range.clone()];
+    let start = range.start + (piece.len() - piece.trim_start().len());
+    let end = start + piece.trim().len();
+    (start < end).then_some(start..end)
+}
+
+#[cfg(test)]
+mod tests;

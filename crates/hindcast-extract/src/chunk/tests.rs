@@ -1,0 +1,111 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::Language;
+
+fn chunks(format: Format, text: &str) -> Vec<Chunk> {
+    chunk(format, text, &Extracted::default())
+}
+
+fn texts(format: Format, text: &str) -> Vec<String> {
+    chunks(format, text).into_iter().map(|chunk| text[chunk.range].to_owned()).collect()
+}
+
+#[test]
+fn markdown_is_cut_at_headings_and_keeps_their_path() {
+    let text = "# Book\n\nIntro.\n\n## Part\n\n### Deep\n\nWords here.\n\n## Other `code`\n\nMore.\n";
+    let found = chunks(Format::Markdown, text);
+    let told: Vec<_> = found
+        .iter()
+        .map(|chunk| (chunk.headings.join(" › "), chunk.lines, &text[chunk.range.clone()]))
+        .collect();
+    let expected = [
+        ("Book".into(), (1, 3), "# Book\n\nIntro."),
+        ("Book › Part › Deep".into(), (7, 9), "### Deep\n\nWords here."),
+        ("Book › Other code".into(), (11, 13), "## Other `code`\n\nMore."),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_function_that_fits_is_never_cut_and_has_its_comment() {
+    let function = |number: usize| {
+        let body = format!("    let value = compute({number}, \"{}\");\n", "x".repeat(40)).repeat(6);
+        format!("/// Says {number}.\n#[inline]\nfn number_{number}() -> u32 {{\n{body}    value\n}}\n\n")
+    };
+    let text: String = (0..8).map(function).collect();
+    let found = texts(Format::Code(Language::Rust), &text);
+    for number in 0..8 {
+        let whole = function(number);
+        assert!(found.iter().any(|chunk| chunk.contains(whole.trim())), "{number} is cut: {found:#?}");
+    }
+}
+
+#[test]
+fn a_class_that_does_not_fit_is_cut_between_its_methods_and_names_itself() {
+    let method = |number: usize| {
+        format!("    def method_{number}(self):\n{}\n", format!("        self.call({number})\n").repeat(15))
+    };
+    let text = format!("import os\n\nclass Archive:\n{}", (0..6).map(method).collect::<String>());
+    let found = chunks(Format::Code(Language::Python), &text);
+    let last = found.last().unwrap();
+    assert_eq!(last.headings, ["Archive"]);
+    let last = &text[last.range.clone()];
+    assert!(last.starts_with("def method_") && last.contains("def method_5"), "{last:?}");
+}
+
+#[test]
+fn every_language_is_cut_by_its_tree() {
+    let languages = [
+        (Language::C, "int f(void) { return 1; }"),
+        (Language::Cpp, "namespace a { class B { int f() { return 1; } }; }"),
+        (Language::Go, "package a\nfunc F() int { return 1 }"),
+        (Language::Java, "class A { int f() { return 1; } }"),
+        (Language::JavaScript, "function f() { return 1; }"),
+        (Language::TypeScript, "function f(a: number): number { return a; }"),
+        (Language::Tsx, "const A = () => <b>x</b>;"),
+        (Language::CSharp, "class A { int F() { return 1; } }"),
+    ];
+    for (language, code) in languages {
+        assert_eq!(texts(Format::Code(language), code), [code], "{language:?}");
+        let many = format!("{code}\n").repeat(200);
+        assert!(texts(Format::Code(language), &many).iter().all(|chunk| chunk.len() <= CODE_BYTES));
+    }
+}
+
+#[test]
+fn pages_are_told_and_not_mixed() {
+    let text = "first page\n\nsecond page";
+    let extracted = Extracted { pages: vec![0..10, 12..23], ..Extracted::default() };
+    let found = chunk(Format::Pdf, text, &extracted);
+    let told: Vec<_> = found.iter().map(|chunk| (chunk.page, &text[chunk.range.clone()])).collect();
+    assert_eq!(told, [(Some(1), "first page"), (Some(2), "second page")]);
+}
+
+#[test]
+fn hostile_nesting_does_not_overflow() {
+    for language in [Language::Rust, Language::Cpp, Language::JavaScript] {
+        let text = format!("fn f() {{ {}1{} }}", "(".repeat(20_000), ")".repeat(20_000));
+        assert!(!chunks(Format::Code(language), &text).is_empty());
+    }
+    chunks(Format::Markdown, &"> ".repeat(20_000));
+}
+
+proptest! {
+    #[test]
+    fn nothing_but_white_space_is_lost_and_nothing_is_too_long(
+        text in "([a-z]{1,30}[ .\n]{1,3}|[#`*>-]{1,3} ?|ä{1,700}|\\PC{0,5}){0,60}",
+        format in prop_oneof![
+            Just(Format::Text), Just(Format::Json), Just(Format::Code(Language::Rust)), Just(Format::Code(Language::Python))
+        ],
+    ) {
+        let found = chunks(format, &text);
+        let mut end = 0;
+        for chunk in &found {
+            prop_assert!(text[end..chunk.range.start].trim().is_empty(), "lost {:?}", &text[end..chunk.range.start]);
+            prop_assert!(chunk.range.len() <= PROSE_BYTES);
+            end = chunk.range.end;
+        }
+        prop_assert!(text[end..].trim().is_empty());
+    }
+}

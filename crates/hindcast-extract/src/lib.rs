@@ -1,0 +1,89 @@
+//! Documents in, text and chunks out.
+//!
+//! ```text
+//! bytes ──Format──▶ extract ──Extracted (text, title, pages)──▶ chunk ──▶ pieces with their place and headings
+//! ```
+//!
+//! Nothing here does IO, and nothing is trusted: what is read may be broken or made to hurt. Sizes are limited; whoever
+//! calls this on files of strangers does so in a process of its own, which is what limits time and memory.
+
+mod chunk;
+mod docx;
+mod format;
+mod html;
+mod pdf;
+mod plain;
+mod summary;
+
+use std::ops::Range;
+
+pub use chunk::{Chunk, chunk};
+pub use format::{Format, Language};
+
+/// Why a document has no text for us.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExtractError {
+    /// There is nothing in it.
+    #[error("it is empty")]
+    Empty,
+    /// It has content but no text.
+    #[error("it has no text · hint: a scanned document needs to go through text recognition first")]
+    NoText,
+    /// Its bytes are not text.
+    #[error(
+        "it is not text in UTF-8: byte {0} cannot be read · hint: convert it, for example with `iconv -t utf-8`"
+    )]
+    NotText(usize),
+    /// It breaks the rules of its format.
+    #[error("it is not a readable {format} file: {reason}")]
+    Broken {
+        /// Which format.
+        format: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Unpacked it would be too large.
+    #[error("unpacked it is larger than {0} bytes, which a document of its size should not be")]
+    TooLarge(u64),
+}
+
+/// What a document says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Extracted {
+    /// The text that is served; none when the bytes themselves are that.
+    pub text: Option<String>,
+    /// What it calls itself.
+    pub title: Option<String>,
+    /// What it is about, in a sentence.
+    pub description: Option<String>,
+    /// Where in the text each page stands, where there are pages.
+    pub pages: Vec<Range<usize>>,
+}
+
+/// The text of a document.
+pub fn extract(format: Format, bytes: &[u8]) -> Result<Extracted, ExtractError> {
+    if bytes.is_empty() {
+        return Err(ExtractError::Empty);
+    }
+    let mut extracted = match format {
+        Format::Pdf => pdf::extract(bytes)?,
+        Format::Docx => docx::extract(bytes)?,
+        Format::Html => html::extract(&plain::decoded(bytes)?)?,
+        _ => plain::extract(bytes)?,
+    };
+    let text = match &extracted.text {
+        Some(text) => text,
+        None => std::str::from_utf8(bytes).map_err(|error| ExtractError::NotText(error.valid_up_to()))?,
+    };
+    if text.trim().is_empty() {
+        return Err(if matches!(format, Format::Pdf | Format::Docx | Format::Html) {
+            ExtractError::NoText
+        } else {
+            ExtractError::Empty
+        });
+    }
+    let summary = summary::of(format, text);
+    extracted.title = extracted.title.or(summary.title);
+    extracted.description = extracted.description.or(summary.description);
+    Ok(extracted)
+}

@@ -1,0 +1,251 @@
+//! Searching and asking.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use async_trait::async_trait;
+use hindcast_core::{Timestamp, identity::Scope, license::Feature};
+use hindcast_services::{
+    Failure, FailureKind,
+    knowledge::{AskRequest, KnowledgeService, SearchMode, SearchRequest},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::HitView;
+use crate::{
+    excerpt::excerpt,
+    registry::{Answer, Call, Declaration, Effects, Tool},
+};
+
+pub(super) struct Search {
+    pub(super) knowledge: Arc<KnowledgeService>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SearchInput {
+    /// Words or a question
+    query: String,
+    /// Only in this collection (id or name)
+    #[serde(default)]
+    collection: Option<String>,
+    /// How many passages at most
+    #[serde(default = "five")]
+    #[schemars(range(min = 1, max = 50))]
+    limit: usize,
+    /// Only passages at least this relevant
+    #[serde(default = "usual_relevance", alias = "minRelevance")]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    min_relevance: f32,
+    /// By words and meaning, or by one of them
+    #[serde(default)]
+    mode: Mode,
+    /// Only documents whose path contains this
+    #[serde(default)]
+    path: Option<String>,
+    /// Only documents of this MIME type
+    #[serde(default, alias = "mimeType")]
+    mime_type: Option<String>,
+    /// Only documents that changed from here on (RFC 3339)
+    #[serde(default)]
+    since: Option<Timestamp>,
+    /// Only documents that last changed before (RFC 3339)
+    #[serde(default)]
+    until: Option<Timestamp>,
+    #[serde(default, rename = "session_id")]
+    #[allow(dead_code, reason = "part of the contract of every tool")]
+    session: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema, Default, Clone, Copy)]
+#[serde(rename_all = "lowercase")]
+enum Mode {
+    #[default]
+    Hybrid,
+    Lexical,
+    Dense,
+}
+
+fn five() -> usize {
+    5
+}
+
+fn usual_relevance() -> f32 {
+    0.3
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct SearchView {
+    /// Best first
+    hits: Vec<HitView>,
+    /// What else to know, such as that no embedding model is installed
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notices: Vec<String>,
+}
+
+#[async_trait]
+impl Tool for Search {
+    type Input = SearchInput;
+    type Output = SearchView;
+
+    const DECLARATION: Declaration = Declaration {
+        name: "knowledge/search",
+        title: "Search the knowledge base",
+        description: "Find passages in the documents of the knowledge base by words and by meaning. Each hit has its text, \
+                      relevance, the document's URI (read it whole with resources/read), headings, lines or page",
+        scope: Some(Scope::KnowledgeRead),
+        feature: Some(Feature::Knowledge),
+        effects: Effects::ReadOnly,
+    };
+
+    fn target(input: &SearchInput) -> Option<String> {
+        input.collection.as_deref().map(|collection| excerpt(collection, 200))
+    }
+
+    async fn call(&self, call: &Call, input: SearchInput) -> Result<Answer<SearchView>, Failure> {
+        if !(1..=50).contains(&input.limit) {
+            let details = format!("`limit` is {}, not between 1 and 50", input.limit);
+            return Err(Failure::new(FailureKind::InvalidInput, details));
+        }
+        if !(0.0..=1.0).contains(&input.min_relevance) {
+            let details = format!("`min_relevance` is {}, not between 0 and 1", input.min_relevance);
+            return Err(Failure::new(FailureKind::InvalidInput, details));
+        }
+        let min_relevance = input.min_relevance;
+        let request = SearchRequest {
+            query: input.query,
+            collection: input.collection,
+            limit: input.limit,
+            min_relevance,
+            mode: match input.mode {
+                Mode::Hybrid => SearchMode::Hybrid,
+                Mode::Lexical => SearchMode::Lexical,
+                Mode::Dense => SearchMode::Dense,
+            },
+            path: input.path,
+            mime_type: input.mime_type,
+            since: input.since,
+            until: input.until,
+        };
+        let found = self.knowledge.search(&call.caller, request).await?;
+        let hits: Vec<HitView> = found.hits.iter().map(HitView::from).collect();
+        let mut text = match hits.len() {
+            0 => format!("Nothing found with a relevance of {min_relevance} or more"),
+            1 => "1 passage".into(),
+            count => format!("{count} passages"),
+        };
+        for (number, hit) in (1..).zip(&hits) {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\n\n[{number}] {:.2} {}\n{}", hit.score, hit.citation(), hit.text);
+        }
+        for notice in &found.notices {
+            let _ = write!(text, "\n\nNotice: {notice}");
+        }
+        Ok(Answer { text, content: SearchView { hits, notices: found.notices } })
+    }
+}
+
+pub(super) struct Ask {
+    pub(super) knowledge: Arc<KnowledgeService>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AskInput {
+    /// The question
+    question: String,
+    /// Answer only from this collection (id or name)
+    #[serde(default)]
+    collection: Option<String>,
+    /// Which Ollama model answers; the one that is used most where absent
+    #[serde(default)]
+    model: Option<String>,
+    /// Go on with this conversation
+    #[serde(default)]
+    conversation_id: Option<String>,
+    #[serde(default, rename = "session_id")]
+    #[allow(dead_code, reason = "part of the contract of every tool")]
+    session: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct AskView {
+    /// What the model said, citing passages as [1]
+    answer: String,
+    /// Which model answered
+    model: String,
+    /// Pass it to go on with the conversation
+    conversation_id: String,
+    /// The passages it was given, in the order of their numbers
+    citations: Vec<CitationView>,
+    /// Tokens in and out, as Ollama counts them
+    tokens: u64,
+    /// What else to know
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notices: Vec<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct CitationView {
+    /// Its number in the answer
+    number: usize,
+    /// Whether the answer names it
+    cited: bool,
+    /// The passage
+    #[serde(flatten)]
+    hit: HitView,
+}
+
+#[async_trait]
+impl Tool for Ask {
+    type Input = AskInput;
+    type Output = AskView;
+
+    const DECLARATION: Declaration = Declaration {
+        name: "knowledge/ask",
+        title: "Ask the knowledge base",
+        description: "Let a local model (Ollama) answer a question from the documents, with citations. The answer so far comes \
+                      as progress. Without Ollama use `knowledge/search` and answer yourself",
+        scope: Some(Scope::KnowledgeRead),
+        feature: Some(Feature::Knowledge),
+        effects: Effects::Additive { idempotent: false },
+    };
+
+    fn target(input: &AskInput) -> Option<String> {
+        input.collection.as_deref().map(|collection| excerpt(collection, 200))
+    }
+
+    async fn call(&self, call: &Call, input: AskInput) -> Result<Answer<AskView>, Failure> {
+        let request = AskRequest {
+            question: input.question,
+            collection: input.collection,
+            model: input.model,
+            conversation: input.conversation_id,
+        };
+        let answer = self.knowledge.ask(&call.caller, request, &*call.progress).await?;
+        let citations: Vec<_> = answer
+            .citations
+            .iter()
+            .map(|citation| CitationView {
+                number: citation.number,
+                cited: citation.is_cited,
+                hit: HitView::from(&citation.hit),
+            })
+            .collect();
+        let mut text = answer.text.clone();
+        for citation in &citations {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\n[{}] {}", citation.number, citation.hit.citation());
+        }
+        let _ = write!(text, "\n({}, conversation {})", answer.model, answer.conversation);
+        let content = AskView {
+            answer: answer.text,
+            model: answer.model,
+            conversation_id: answer.conversation,
+            citations,
+            tokens: answer.tokens,
+            notices: answer.notices,
+        };
+        Ok(Answer { text, content })
+    }
+}

@@ -1,0 +1,89 @@
+//! Getting the text out of files, where those that others made cannot hurt us.
+
+use std::{
+    io::{Read, Write},
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use hindcast_extract::{ExtractError, Extracted, Format};
+use serde::{Deserialize, Serialize};
+
+/// Who reads formats that need a parser of their own.
+#[derive(Debug, Clone, Default)]
+pub enum Extractor {
+    /// This process.
+    #[default]
+    Here,
+    /// A process of this program, started with the hidden command `extract`, which limits its own time and memory.
+    Program(PathBuf),
+}
+
+/// What the other process answers.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    Extracted {
+        text: Option<String>,
+        title: Option<String>,
+        description: Option<String>,
+        pages: Vec<(usize, usize)>,
+    },
+    Refused(String),
+}
+
+impl Extractor {
+    /// The text of a document, or why there is none. Blocks.
+    pub(super) fn extract(&self, format: Format, bytes: &[u8]) -> Result<Extracted, String> {
+        let needs_parser = matches!(format, Format::Pdf | Format::Docx | Format::Html);
+        match self {
+            Self::Program(program) if needs_parser && !bytes.is_empty() => ask(program, format, bytes),
+            _ => hindcast_extract::extract(format, bytes).map_err(|error| error.to_string()),
+        }
+    }
+}
+
+fn ask(program: &PathBuf, format: Format, bytes: &[u8]) -> Result<Extracted, String> {
+    let mut child = Command::new(program)
+        .args(["extract", format.name()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| {
+            format!("the process that reads {} files cannot be started: {error}", format.name())
+        })?;
+    let mut answer = Vec::new();
+    // It reads all before it writes, so one after the other cannot block. A child that died early is told by its status.
+    if let Some(mut input) = child.stdin.take() {
+        let _ = input.write_all(bytes);
+    }
+    if let Some(mut output) = child.stdout.take() {
+        let _ = output.read_to_end(&mut answer);
+    }
+    let status = child.wait().map_err(|error| error.to_string())?;
+    match serde_json::from_slice(&answer) {
+        Ok(Answer::Extracted { text, title, description, pages }) => {
+            let pages = pages.into_iter().map(|(start, end)| start..end).collect();
+            Ok(Extracted { text, title, description, pages })
+        }
+        Ok(Answer::Refused(reason)) => Err(reason),
+        Err(_) => Err(format!(
+            "it is not a readable {} file: reading it took too long, too much memory, or ended badly ({status})",
+            format.name()
+        )),
+    }
+}
+
+/// What the hidden command `extract` does: document in, answer out.
+pub fn answer_extraction(format: Format, bytes: &[u8]) -> Vec<u8> {
+    let refused = |error: ExtractError| Answer::Refused(error.to_string());
+    let answer = match hindcast_extract::extract(format, bytes) {
+        Ok(Extracted { text, title, description, pages }) => {
+            let pages = pages.into_iter().map(|page| (page.start, page.end)).collect();
+            Answer::Extracted { text, title, description, pages }
+        }
+        Err(error) => refused(error),
+    };
+    serde_json::to_vec(&answer).unwrap_or_default()
+}

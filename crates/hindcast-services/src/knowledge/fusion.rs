@@ -1,0 +1,132 @@
+//! One list out of two: what was found by its words and what was found by its meaning.
+
+use std::collections::HashMap;
+
+use hindcast_core::knowledge::{ChunkId, ScoredChunk};
+
+/// What is known about the material besides the scores.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Evidence {
+    /// Which share of the candidates is source code, 0..1.
+    pub code_share: f32,
+}
+
+impl Evidence {
+    /// From whether each candidate is source code.
+    pub fn from_candidates(is_code: impl Iterator<Item = bool>) -> Self {
+        let (code, all) = is_code.fold((0, 0), |(code, all), is_code| (code + u32::from(is_code), all + 1));
+        Self { code_share: if all == 0 { 0.0 } else { code as f32 / all as f32 } }
+    }
+}
+
+/// Whether a text of unknown kind is source code, by how its lines end and what stands in them.
+pub fn looks_like_code(text: &str) -> bool {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let telling = |line: &&&str| {
+        line.ends_with(['{', '}', ';', ':', ')', ',', '\\', ']'])
+            || ["def ", "class ", "return", "import ", "from ", "if ", "for ", "#", "//", "@", "\"\"\""]
+                .iter()
+                .any(|beginning| line.starts_with(beginning))
+            || [" = ", "->", "=>", "==", "()", "::", "+="].iter().any(|part| line.contains(part))
+    };
+    lines.len() >= 2 && lines.iter().filter(telling).count() * 2 > lines.len()
+}
+
+/// How much meaning counts against words in prose and in code: questions are asked in prose, so the words of code say less.
+const DENSE_WEIGHT_PROSE: f32 = 0.55;
+const DENSE_WEIGHT_CODE: f32 = 0.92;
+
+/// A chunk that has every word of a question once has about two thirds of this of the most there could be.
+const ALL_THE_WORDS: f32 = 1.5;
+
+/// Chunks that only one half knows are rarely below this share of the best; scaled by it they still pass a sensible minimum.
+const FULL_AGREEMENT: f32 = 0.75;
+
+/// Joins the two lists, best first, with relevances of 0..1. Either list may be empty: the other then decides alone.
+///
+/// Both kinds of scores mean the same for every question (a cosine, a share of the words), so they are added as they are:
+/// stretching each list to 0..1 first, as is often done, was no better and makes the best of nothing look like a good hit.
+pub fn fuse(lexical: &[ScoredChunk], dense: &[ScoredChunk], evidence: Evidence) -> Vec<ScoredChunk> {
+    let words = |hit: &ScoredChunk| (hit.chunk, (hit.score * ALL_THE_WORDS).clamp(0.0, 1.0));
+    let meaning = |hit: &ScoredChunk| (hit.chunk, hit.score.clamp(0.0, 1.0));
+    let Some(last) = dense.last() else { return best_first(lexical.iter().map(words), 1.0) };
+    if lexical.is_empty() {
+        return best_first(dense.iter().map(meaning), 1.0);
+    }
+    let dense_weight =
+        DENSE_WEIGHT_PROSE + (DENSE_WEIGHT_CODE - DENSE_WEIGHT_PROSE) * evidence.code_share.clamp(0.0, 1.0);
+    // What the list of the near does not have is further away than its last, but not by much.
+    let furthest = dense_weight * meaning(last).1;
+    let mut relevances: HashMap<ChunkId, f32> =
+        dense.iter().map(meaning).map(|(chunk, score)| (chunk, dense_weight * score)).collect();
+    for (chunk, score) in lexical.iter().map(words) {
+        *relevances.entry(chunk).or_insert(furthest) += (1.0 - dense_weight) * score;
+    }
+    best_first(relevances.into_iter(), FULL_AGREEMENT)
+}
+
+/// Sorts, then says how good each is against the best there could be.
+fn best_first(relevances: impl Iterator<Item = (ChunkId, f32)>, best: f32) -> Vec<ScoredChunk> {
+    let mut sorted: Vec<_> = relevances.collect();
+    sorted
+        .sort_by(|(chunk, score), (other, other_score)| other_score.total_cmp(score).then(chunk.cmp(other)));
+    sorted.into_iter().map(|(chunk, score)| ScoredChunk { chunk, score: (score / best).min(1.0) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hits(scores: &[(i64, f32)]) -> Vec<ScoredChunk> {
+        scores.iter().map(|&(chunk, score)| ScoredChunk { chunk: ChunkId(chunk), score }).collect()
+    }
+
+    fn order(fused: &[ScoredChunk]) -> Vec<i64> {
+        fused.iter().map(|hit| hit.chunk.0).collect()
+    }
+
+    #[test]
+    fn one_list_alone_keeps_its_order() {
+        let only = hits(&[(3, 0.9), (1, 0.4), (2, 0.1)]);
+        assert_eq!(order(&fuse(&only, &[], Evidence::default())), [3, 1, 2]);
+        assert_eq!(fuse(&[], &only, Evidence::default()), only);
+        assert!(fuse(&[], &[], Evidence::default()).is_empty());
+    }
+
+    #[test]
+    fn what_both_lists_have_comes_first() {
+        let (lexical, dense) = (hits(&[(1, 0.5), (2, 0.45)]), hits(&[(3, 0.5), (2, 0.45), (4, 0.2)]));
+        let fused = fuse(&lexical, &dense, Evidence::default());
+        assert_eq!(fused[0].chunk, ChunkId(2));
+        assert!(fused.iter().all(|hit| (0.0..=1.0).contains(&hit.score)));
+    }
+
+    #[test]
+    fn in_code_meaning_decides_and_in_prose_both_do() {
+        let (lexical, dense) = (hits(&[(1, 0.5)]), hits(&[(2, 0.6), (3, 0.4)]));
+        assert_eq!(fuse(&lexical, &dense, Evidence { code_share: 1.0 })[0].chunk, ChunkId(2));
+        assert_eq!(fuse(&lexical, &dense, Evidence { code_share: 0.0 })[0].chunk, ChunkId(1));
+    }
+
+    #[test]
+    fn relevances_tell_a_good_hit_from_the_best_of_nothing() {
+        let best = |lexical: f32, dense: f32| {
+            fuse(&hits(&[(1, lexical)]), &hits(&[(1, dense)]), Evidence::default())[0].score
+        };
+        let minimum = 0.3;
+        assert!(best(0.4, 0.6) > 2.0 * minimum);
+        assert!(best(0.0, 0.5) > minimum, "found by its meaning alone");
+        assert!(best(0.05, 0.2) < minimum);
+    }
+
+    #[test]
+    fn code_is_told_from_prose() {
+        assert!(looks_like_code(
+            "def area(radius):\n    \"\"\"The area.\"\"\"\n    return PI * radius ** 2\n"
+        ));
+        assert!(!looks_like_code(
+            "The area of a circle grows with the square\nof its radius, as everybody knows.\n"
+        ));
+        assert!(!looks_like_code("One line; nothing else"));
+    }
+}

@@ -1,0 +1,315 @@
+//! How the parts of the system do: asked, not assumed.
+
+use std::time::{Duration, Instant};
+
+use hindcast_core::{
+    Timestamp,
+    knowledge::{AnswerFigures, CollectionKey, Ownership},
+};
+
+use super::{
+    KnowledgeService, blocking,
+    figures::{hours_before, month_before},
+};
+use crate::Failure;
+
+/// How a part does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum ComponentStatus {
+    Operational,
+    Degraded,
+    Critical,
+    Offline,
+}
+
+impl ComponentStatus {
+    /// Its name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Operational => "Operational",
+            Self::Degraded => "Degraded",
+            Self::Critical => "Critical",
+            Self::Offline => "Offline",
+        }
+    }
+
+    fn points(self) -> f64 {
+        match self {
+            Self::Operational => 100.0,
+            Self::Degraded => 60.0,
+            Self::Critical => 20.0,
+            Self::Offline => 0.0,
+        }
+    }
+}
+
+/// How everything does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum OverallStatus {
+    Healthy,
+    Warning,
+    Critical,
+}
+
+impl OverallStatus {
+    /// Its name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Healthy => "Healthy",
+            Self::Warning => "Warning",
+            Self::Critical => "Critical",
+        }
+    }
+}
+
+/// A part that was asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ComponentHealth {
+    /// How it does.
+    pub status: ComponentStatus,
+    /// How many things it has: collections, models.
+    pub count: u64,
+    /// How long the answer took; none when none came.
+    pub response: Option<Duration>,
+}
+
+/// How everything does, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Health {
+    /// How everything does.
+    pub status: OverallStatus,
+    /// The mean of the parts, 0..100.
+    pub score: f64,
+    /// When it was asked.
+    pub at: Timestamp,
+    /// The truth.
+    pub database: ComponentHealth,
+    /// The vectors.
+    pub vectors: ComponentHealth,
+    /// The model server.
+    pub ollama: ComponentHealth,
+    /// What its models take.
+    pub model_bytes: u64,
+    /// Vector collections without metadata.
+    pub orphaned_collections: Vec<String>,
+    /// Collections whose chunks should have vectors and have none.
+    pub missing_collections: Vec<String>,
+    /// How answering went.
+    pub answers: AnswerFigures,
+    /// What the truth takes on disk.
+    pub database_bytes: u64,
+    /// What to do about it.
+    pub recommendations: Vec<String>,
+}
+
+const DATABASE_SLOW: Duration = Duration::from_secs(1);
+const VECTORS_SLOW: Duration = Duration::from_secs(2);
+const VECTORS_CRITICAL: Duration = Duration::from_secs(5);
+const OLLAMA_SLOW: Duration = Duration::from_secs(5);
+const OLLAMA_CRITICAL: Duration = Duration::from_secs(10);
+/// Who has not answered by then does not.
+const LONGEST_PROBE: Duration = Duration::from_secs(12);
+
+impl KnowledgeService {
+    /// Asks every part, each with a time limit.
+    pub async fn health(&self) -> Result<Health, Failure> {
+        let now = self.clock.now();
+        let (database, vectors, ollama) =
+            tokio::join!(self.probe_database(), self.probe_vectors(), self.probe_ollama());
+        let (ollama, model_bytes) = ollama;
+        let (orphaned_collections, missing_collections) = self.synchronization().await.unwrap_or_default();
+        let answers =
+            self.store.answer_figures(month_before(now), hours_before(now, 24)).await.unwrap_or_default();
+        let database_bytes = self.store.size().await.unwrap_or_default();
+        let mut parts = vec![database.status, vectors.status];
+        // One that nobody named and that is not there is no part.
+        if self.policy.ollama_is_expected || ollama.status != ComponentStatus::Offline {
+            parts.push(ollama.status);
+        }
+        let (status, score) = overall(&parts);
+        let mut health = Health {
+            status,
+            score,
+            at: now,
+            database,
+            vectors,
+            ollama,
+            model_bytes,
+            orphaned_collections,
+            missing_collections,
+            answers,
+            database_bytes,
+            recommendations: Vec::new(),
+        };
+        health.recommendations = recommendations(&health, self.policy.ollama_is_expected);
+        health.recommendations.extend(self.forgotten(now).await.unwrap_or_default());
+        Ok(health)
+    }
+
+    async fn probe_database(&self) -> ComponentHealth {
+        let probe = async { self.store.collections(None).await.map(|found| found.len() as u64).ok() };
+        timed(probe, |response| {
+            if response > DATABASE_SLOW { ComponentStatus::Degraded } else { ComponentStatus::Operational }
+        })
+        .await
+    }
+
+    async fn probe_vectors(&self) -> ComponentHealth {
+        let (vectors, dimension) = (self.indexing.vectors.clone(), self.embedder.dimension());
+        let probe = async {
+            let work = blocking(move || {
+                // A real search, though for nothing in particular.
+                let mut anywhere = vec![0.0; dimension];
+                if let Some(first) = anywhere.first_mut() {
+                    *first = 1.0;
+                }
+                vectors.nearest(&anywhere, None, 1).map(|_| vectors.collections().len() as u64)
+            });
+            work.await.ok().and_then(Result::ok)
+        };
+        timed(probe, |response| match response {
+            _ if response > VECTORS_CRITICAL => ComponentStatus::Critical,
+            _ if response > VECTORS_SLOW => ComponentStatus::Degraded,
+            _ => ComponentStatus::Operational,
+        })
+        .await
+    }
+
+    async fn probe_ollama(&self) -> (ComponentHealth, u64) {
+        let mut bytes = 0;
+        let probe = async {
+            let models = self.chat.as_ref()?.models().await.ok()?;
+            bytes = models.iter().map(|model| model.size).sum();
+            Some(models.len() as u64)
+        };
+        let health = timed(probe, |response| match response {
+            _ if response > OLLAMA_CRITICAL => ComponentStatus::Critical,
+            _ if response > OLLAMA_SLOW => ComponentStatus::Degraded,
+            _ => ComponentStatus::Operational,
+        })
+        .await;
+        (health, bytes)
+    }
+
+    /// Vector collections without metadata, and the reverse.
+    async fn synchronization(&self) -> Result<(Vec<String>, Vec<String>), Failure> {
+        let known = self.store.collections(None).await?;
+        let held: Vec<CollectionKey> = self.indexing.vectors.collections();
+        let orphaned = held.iter().filter(|key| known.iter().all(|collection| collection.key != **key));
+        let mut missing = Vec::new();
+        for collection in &known {
+            if held.contains(&collection.key) {
+                continue;
+            }
+            let vectors = self.store.vector_ids(collection.key, self.embedder.model()).await?;
+            if !vectors.is_empty() {
+                // Who reads this need not know what others call their own.
+                missing.push(match collection.ownership {
+                    Ownership::Shared => collection.id.clone(),
+                    Ownership::Private(_) => collection.key.0.to_string(),
+                });
+            }
+        }
+        Ok((orphaned.map(|key| key.0.to_string()).collect(), missing))
+    }
+
+    /// Collections with documents that nobody has asked for in 90 days.
+    async fn forgotten(&self, now: Timestamp) -> Result<Option<String>, Failure> {
+        let long_ago = hours_before(now, 90 * 24);
+        let forgotten: Vec<_> = self
+            .store
+            .collections(None)
+            .await?
+            .into_iter()
+            .filter(|collection| collection.documents > 0 && collection.created_at < long_ago)
+            .filter(|collection| collection.accessed_at.is_none_or(|accessed| accessed < long_ago))
+            .map(|collection| collection.documents)
+            .collect();
+        let documents: u64 = forgotten.iter().sum();
+        Ok((documents > 0).then(|| format!("Review {documents} documents that were not queried in 90 days")))
+    }
+}
+
+async fn timed(
+    probe: impl Future<Output = Option<u64>>,
+    judge: impl Fn(Duration) -> ComponentStatus,
+) -> ComponentHealth {
+    let started = Instant::now();
+    match tokio::time::timeout(LONGEST_PROBE, probe).await {
+        Ok(Some(count)) => {
+            let response = started.elapsed();
+            ComponentHealth { status: judge(response), count, response: Some(response) }
+        }
+        _ => ComponentHealth { status: ComponentStatus::Offline, count: 0, response: None },
+    }
+}
+
+/// The first two parts are required.
+fn overall(parts: &[ComponentStatus]) -> (OverallStatus, f64) {
+    #[allow(clippy::cast_precision_loss, reason = "three parts")]
+    let mean = parts.iter().map(|part| part.points()).sum::<f64>() / parts.len().max(1) as f64;
+    let score = (mean * 10.0).round() / 10.0;
+    let is_down =
+        |part: &ComponentStatus| matches!(part, ComponentStatus::Critical | ComponentStatus::Offline);
+    let status = if parts.iter().take(2).any(is_down) {
+        OverallStatus::Critical
+    } else if score < 80.0 || parts.iter().any(|part| *part != ComponentStatus::Operational) {
+        OverallStatus::Warning
+    } else {
+        OverallStatus::Healthy
+    };
+    (status, score)
+}
+
+fn recommendations(health: &Health, ollama_is_expected: bool) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let answers = &health.answers;
+    if let Some(mean) = answers.mean_duration_ms.filter(|mean| *mean > 3000.0) {
+        sentences.push(format!(
+            "Consider optimizing queries or scaling resources ({:.1}s avg response time)",
+            mean / 1000.0
+        ));
+    }
+    if answers.asked > 0 && answers.answered * 100 < answers.asked * 95 {
+        sentences.push("Investigate error patterns to improve reliability".into());
+    }
+    if answers.recent_errors > 10 {
+        sentences.push(format!("Look into {} errors in the last 24 hours", answers.recent_errors));
+    }
+    let parts = [
+        ("The database", &health.database, true),
+        ("The vector store", &health.vectors, true),
+        ("Ollama", &health.ollama, ollama_is_expected),
+    ];
+    for (name, part, counts) in parts {
+        if counts && part.status == ComponentStatus::Offline {
+            sentences.push(format!("{name} is offline: start it or correct its address"));
+        }
+    }
+    if health.database_bytes > 1 << 30 {
+        sentences.push("The database is larger than 1 GB: remove collections that are not needed".into());
+    }
+    sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_whole_is_judged_by_its_parts() {
+        use ComponentStatus::{Critical, Degraded, Offline, Operational};
+        let judged = |parts: &[ComponentStatus]| {
+            let (status, score) = overall(parts);
+            (status.name(), score)
+        };
+        assert_eq!(judged(&[Operational, Operational, Operational]), ("Healthy", 100.0));
+        assert_eq!(judged(&[Operational, Operational]), ("Healthy", 100.0));
+        assert_eq!(judged(&[Operational, Operational, Offline]), ("Warning", 66.7));
+        assert_eq!(judged(&[Operational, Degraded, Operational]), ("Warning", 86.7));
+        assert_eq!(judged(&[Operational, Critical, Operational]), ("Critical", 73.3));
+        assert_eq!(judged(&[Offline, Operational]), ("Critical", 50.0));
+    }
+}

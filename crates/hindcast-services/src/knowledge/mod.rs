@@ -1,0 +1,144 @@
+//! What the product does with knowledge.
+//!
+//! ```text
+//! add ─▶ walk ─▶ extraction ─▶ chunks ─▶ vectors ─▶ store (the truth, one transaction a document)
+//!                                                      │ generations
+//!                                   indexing ◀─────────┤
+//!                                   follow ─▶ Events ◀─┘
+//! search ─▶ lexical + vectors ─▶ fusion ─▶ store ─▶ hits          ask ─▶ search ─▶ chat model
+//! ```
+
+mod add;
+mod ask;
+mod collections;
+mod documents;
+mod extraction;
+mod figures;
+mod follow;
+pub mod fusion;
+mod health;
+mod indexing;
+mod installing;
+mod models;
+mod names;
+pub mod quality;
+mod search;
+mod topics;
+mod walk;
+mod watch;
+
+use std::sync::Arc;
+
+use hindcast_core::{
+    knowledge::{ChatModel, Embedder, KnowledgeStore, LexicalWrite, VectorWrite},
+    time::Clock,
+};
+use tokio::sync::Notify;
+
+pub use add::{AddReport, AddRequest, FileOutcome, FileReport, Material};
+pub use ask::{AskAnswer, AskRequest, Citation};
+pub use collections::CollectionView;
+pub use documents::ReadDocument;
+pub use extraction::{Extractor, answer_extraction};
+pub use figures::{Activity, CollectionStats};
+pub use health::{ComponentHealth, ComponentStatus, Health, OverallStatus};
+pub use hindcast_extract::Format;
+pub use models::{ModelReport, ModelRow};
+pub use names::{
+    COLLECTIONS_URI, HEALTH_URI, MODELS_URI, ResourceName, document_uri, documents_uri, stats_uri,
+};
+pub use search::{Hit, SearchAnswer, SearchMode, SearchRequest};
+pub use walk::ReadPolicy;
+
+use crate::{Events, Failure, FailureKind};
+use indexing::Indexing;
+use installing::Installing;
+
+/// What the operator decided about knowledge.
+#[derive(Debug, Clone)]
+pub struct KnowledgePolicy {
+    /// Larger files are refused.
+    pub max_file_bytes: u64,
+    /// Where files may be read from.
+    pub reading: ReadPolicy,
+    /// Who reads formats that need a parser of their own.
+    pub extractor: Extractor,
+    /// Whether an Ollama was named: one that was must be there.
+    pub ollama_is_expected: bool,
+    /// The model that answers when none is named.
+    pub chat_model: Option<String>,
+}
+
+/// What the knowledge base is put together from.
+pub struct KnowledgeParts {
+    /// The truth.
+    pub store: Arc<dyn KnowledgeStore>,
+    /// Finds words.
+    pub lexical: Arc<dyn LexicalWrite>,
+    /// Finds near vectors.
+    pub vectors: Arc<dyn VectorWrite>,
+    /// Makes vectors.
+    pub embedder: Arc<dyn Embedder>,
+    /// Answers; none where that is switched off.
+    pub chat: Option<Arc<dyn ChatModel>>,
+    /// Where changes are announced.
+    pub events: Events,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// What the operator decided.
+    pub policy: KnowledgePolicy,
+}
+
+/// Collections, documents, search, answers and their figures.
+pub struct KnowledgeService {
+    store: Arc<dyn KnowledgeStore>,
+    embedder: Arc<dyn Embedder>,
+    chat: Option<Arc<dyn ChatModel>>,
+    events: Events,
+    clock: Arc<dyn Clock>,
+    policy: KnowledgePolicy,
+    indexing: Indexing,
+    installing: Installing,
+    /// Something was written here: whoever follows need not wait for its next look.
+    wrote: Notify,
+}
+
+impl KnowledgeService {
+    /// Puts the parts together; nothing is read yet.
+    pub fn new(parts: KnowledgeParts) -> Arc<Self> {
+        let indexing =
+            Indexing::new(parts.store.clone(), parts.lexical, parts.vectors, parts.embedder.clone());
+        Arc::new(Self {
+            store: parts.store,
+            embedder: parts.embedder,
+            chat: parts.chat,
+            events: parts.events,
+            clock: parts.clock,
+            policy: parts.policy,
+            indexing,
+            installing: Installing::default(),
+            wrote: Notify::new(),
+        })
+    }
+
+    /// Makes what was indexed durable; for when the program ends.
+    pub async fn finish(&self) -> Result<(), Failure> {
+        self.indexing.catch_up().await?;
+        self.indexing.commit().await
+    }
+}
+
+fn invalid(details: impl Into<String>) -> Failure {
+    Failure::new(FailureKind::InvalidInput, details)
+}
+
+/// Runs something that computes or waits for files where it holds up nobody.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| {
+        Failure::new(FailureKind::Internal, format!("the work ended in a fault: {error}"))
+            .hint("report it with the server's log, which has the place")
+    })
+}
+
+#[cfg(test)]
+mod tests;

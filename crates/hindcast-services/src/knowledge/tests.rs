@@ -1,0 +1,171 @@
+//! The service over real stores, with a model that only knows words.
+
+use hindcast_core::{
+    identity::{Caller, PrincipalId},
+    knowledge::{
+        ChatError, ChatModel, Embedder, InstalledModel, Message, OnText, Ownership, Reply, WordEmbedder,
+    },
+    progress::Unwatched,
+    time::ManualClock,
+};
+use hindcast_stores::{LexicalIndex, SqliteKnowledge, VectorIndex};
+
+use super::*;
+
+struct Stage {
+    service: Arc<KnowledgeService>,
+    folder: tempfile::TempDir,
+}
+
+/// Answers what it is asked with the number of messages, or fails.
+struct Parrot {
+    fails: bool,
+}
+
+#[async_trait::async_trait]
+impl ChatModel for Parrot {
+    fn address(&self) -> &str {
+        "nowhere"
+    }
+
+    async fn models(&self) -> Result<Vec<InstalledModel>, ChatError> {
+        let model = |name: &str, embeds| InstalledModel {
+            name: name.into(),
+            size: 1,
+            embeds,
+            calls_tools: false,
+            dimension: None,
+        };
+        Ok(vec![model("embedder", true), model("parrot", false)])
+    }
+
+    async fn chat(&self, _: &str, messages: &[Message], on_text: OnText<'_>) -> Result<Reply, ChatError> {
+        if self.fails {
+            return Err(ChatError::BrokeOff("half way".into()));
+        }
+        on_text("said ");
+        let text = format!("said {} messages, see [1]", messages.len());
+        Ok(Reply { text, tokens: 7 })
+    }
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self::with(Parrot { fails: false })
+    }
+
+    fn with(parrot: Parrot) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let service = Self::open(folder.path(), parrot);
+        Self { service, folder }
+    }
+
+    fn open(folder: &std::path::Path, parrot: Parrot) -> Arc<KnowledgeService> {
+        let embedder = Arc::new(WordEmbedder);
+        let vectors = VectorIndex::open(&folder.join("v"), embedder.model(), embedder.dimension()).unwrap();
+        KnowledgeService::new(KnowledgeParts {
+            store: Arc::new(SqliteKnowledge::open(&folder.join("k.db")).unwrap()),
+            lexical: Arc::new(LexicalIndex::open(&folder.join("l")).unwrap()),
+            vectors: Arc::new(vectors),
+            embedder,
+            chat: Some(Arc::new(parrot)),
+            events: Events::default(),
+            clock: Arc::new(ManualClock::at("2026-02-05T10:30:05Z".parse().unwrap())),
+            policy: KnowledgePolicy {
+                max_file_bytes: 1 << 20,
+                reading: ReadPolicy::default(),
+                extractor: Extractor::Here,
+                ollama_is_expected: false,
+                chat_model: None,
+            },
+        })
+    }
+
+    async fn add(&self, collection: &str, name: &str, text: &str) -> AddReport {
+        let material = Material::Text { name: name.into(), text: text.into(), mime_type: None };
+        let ownership = Ownership::Private(PrincipalId::local());
+        let request = AddRequest { collection: collection.into(), ownership, material };
+        self.service.add(&Caller::local(), request, &Unwatched).await.unwrap()
+    }
+
+    async fn find(&self, query: &str) -> Vec<String> {
+        let request = SearchRequest { query: query.into(), limit: 5, ..SearchRequest::default() };
+        let found = self.service.search(&Caller::local(), request).await.unwrap();
+        found.hits.into_iter().map(|hit| hit.found.document.id).collect()
+    }
+}
+
+#[tokio::test]
+async fn what_is_added_is_found_and_what_is_removed_is_not() {
+    let stage = Stage::new();
+    stage.add("birds", "heron", "The heron stands in the water.").await;
+    stage.add("birds", "owl", "The owl hunts at night.").await;
+    assert_eq!(stage.find("heron water").await[0], "heron");
+    stage.service.remove_document(&Caller::local(), "birds", "heron").await.unwrap();
+    assert!(!stage.find("heron water").await.contains(&"heron".to_owned()));
+    stage.service.remove_collection(&Caller::local(), "birds").await.unwrap();
+    assert!(stage.find("owl night").await.is_empty());
+}
+
+#[tokio::test]
+async fn an_index_that_is_behind_or_lost_is_caught_up() {
+    let stage = Stage::new();
+    stage.add("birds", "heron", "The heron stands in the water.").await;
+    stage.service.finish().await.unwrap();
+    let Stage { service, folder } = stage;
+    drop(service);
+    for lost in ["l", "v"] {
+        std::fs::remove_dir_all(folder.path().join(lost)).unwrap();
+    }
+    let service = Stage::open(folder.path(), Parrot { fails: false });
+    let stage = Stage { service, folder };
+    assert_eq!(stage.find("heron water").await, ["heron"]);
+    let collection = stage.service.collection(&Caller::local(), "birds").await.unwrap();
+    let stats = stage.service.stats(collection).await.unwrap();
+    assert_eq!((stats.missing_vectors, stats.orphaned_vectors), (0, 0));
+}
+
+#[tokio::test]
+async fn the_same_text_again_changes_nothing() {
+    let stage = Stage::new();
+    stage.add("birds", "heron", "The heron stands in the water.").await;
+    let generation = stage.service.store.generation().await.unwrap();
+    let report = stage.add("birds", "heron", "The heron stands in the water.").await;
+    assert_eq!(report.files[0].outcome, FileOutcome::Unchanged { document: "heron".into() });
+    assert_eq!(stage.service.store.generation().await.unwrap(), generation);
+}
+
+#[tokio::test]
+async fn a_conversation_is_kept_and_gone_on_with() {
+    let stage = Stage::new();
+    stage.add("birds", "heron", "The heron stands in the water.").await;
+    let ask = |conversation| AskRequest {
+        question: "where is the heron?".into(),
+        collection: None,
+        model: None,
+        conversation,
+    };
+    let first = stage.service.ask(&Caller::local(), ask(None), &Unwatched).await.unwrap();
+    assert_eq!((&*first.text, &*first.model), ("said 2 messages, see [1]", "parrot"));
+    assert!(first.citations[0].is_cited && first.citations[0].hit.found.document.id == "heron");
+    let again = ask(Some(first.conversation.clone()));
+    let second = stage.service.ask(&Caller::local(), again.clone(), &Unwatched).await.unwrap();
+    assert_eq!(second.text, "said 4 messages, see [1]", "the first turn is told again");
+    let stranger = Caller { principal: PrincipalId("ben".into()), ..Caller::local() };
+    assert!(stage.service.ask(&stranger, again, &Unwatched).await.is_err());
+    let models = stage.service.models().await.unwrap();
+    assert_eq!(models.most_used.as_deref(), Some("parrot"));
+    let figures = models.models[0].figures.clone().unwrap();
+    assert_eq!((figures.conversations, figures.asked, figures.answered, figures.tokens), (1, 2, 2, 14));
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_counted_as_none() {
+    let stage = Stage::with(Parrot { fails: true });
+    let ask = AskRequest { question: "why?".into(), collection: None, model: None, conversation: None };
+    let failure = stage.service.ask(&Caller::local(), ask, &Unwatched).await.unwrap_err();
+    assert_eq!(failure.kind, FailureKind::ModelUnavailable);
+    let health = stage.service.health().await.unwrap();
+    assert_eq!((health.answers.asked, health.answers.answered, health.answers.recent_errors), (1, 0, 1));
+    assert_eq!(health.recommendations, ["Investigate error patterns to improve reliability"]);
+}

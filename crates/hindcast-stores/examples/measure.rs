@@ -1,0 +1,269 @@
+//! What `cargo xtask bench knowledge` measures of the engines themselves. Prints one JSON object.
+//!
+//! - `measure embed MODELS < texts` (a JSON string a line): how long the second of two passes takes, and the vectors.
+//! - `measure fill FOLDER CHUNKS`: how long it takes to index so many made-up chunks.
+//! - `measure search FOLDER`: opens what was filled and searches it, with processor caches cold to it.
+#![allow(clippy::print_stdout, reason = "it prints its result")]
+
+use std::{
+    io::BufRead,
+    path::Path,
+    sync::LazyLock,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use hindcast_core::knowledge::{
+    ChunkId, CollectionKey, Embedder, Generation, LexicalEntry, LexicalRead, LexicalWrite, VectorEntry,
+    VectorRead, VectorWrite,
+};
+use hindcast_stores::{LexicalIndex, MiniLm, VectorIndex};
+use serde_json::{Value, json};
+
+const DIMENSION: usize = 384;
+const MODEL: &str = "made-up";
+const COLLECTION: CollectionKey = CollectionKey(1);
+/// Chunks that are handed over at once.
+const BATCH: i64 = 5_000;
+const QUESTIONS: i64 = 500;
+/// Questions whose true neighbours are computed.
+const EXACT_QUESTIONS: i64 = 50;
+const NEAREST: usize = 10;
+/// As many candidates as the product asks each index for.
+const CANDIDATES: usize = 100;
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["embed", models] => embed(Path::new(models))?,
+        ["fill", folder, chunks] => fill(Path::new(folder), chunks.parse().context("a number of chunks")?)?,
+        ["search", folder] => search(Path::new(folder))?,
+        _ => bail!("usage: measure embed MODELS | fill FOLDER CHUNKS | search FOLDER"),
+    };
+    println!("{result}");
+    Ok(())
+}
+
+fn embed(models: &Path) -> Result<Value> {
+    let lines = std::io::stdin().lock().lines();
+    let texts = lines.map(|line| Ok(serde_json::from_str(&line?)?)).collect::<Result<Vec<String>>>()?;
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let model = MiniLm::in_folder(models, None);
+    model.embed(&texts)?;
+    let (begin, processor) = (Instant::now(), processor_seconds()?);
+    let vectors = model.embed(&texts)?;
+    let seconds = begin.elapsed().as_secs_f64();
+    Ok(
+        json!({ "seconds": seconds, "processor_seconds": processor_seconds()? - processor, "vectors": vectors }),
+    )
+}
+
+fn fill(folder: &Path, chunks: i64) -> Result<Value> {
+    let lexical = LexicalIndex::open(&folder.join("lexical"))?;
+    let vectors = VectorIndex::open(&folder.join("vectors"), MODEL, DIMENSION)?;
+    let mut spent = [Duration::ZERO; 2];
+    for first in (0..chunks).step_by(BATCH as usize) {
+        let numbers: Vec<i64> = (first..(first + BATCH).min(chunks)).collect();
+        let made: Vec<(String, Vec<f32>)> =
+            numbers.iter().map(|&number| (text(number), vector(number))).collect();
+        let pairs = || numbers.iter().map(|&number| ChunkId(number)).zip(&made);
+        let begin = Instant::now();
+        let entries: Vec<LexicalEntry<'_>> = pairs()
+            .map(|(chunk, (text, _))| LexicalEntry {
+                chunk,
+                collection: COLLECTION,
+                headings: "",
+                text,
+                is_code: false,
+            })
+            .collect();
+        lexical.add(&entries)?;
+        spent[0] += begin.elapsed();
+        let begin = Instant::now();
+        let entries: Vec<VectorEntry<'_>> = pairs()
+            .map(|(chunk, (_, vector))| VectorEntry { chunk, collection: COLLECTION, vector })
+            .collect();
+        vectors.add(&entries)?;
+        spent[1] += begin.elapsed();
+    }
+    let begin = Instant::now();
+    lexical.commit(Generation(chunks as u64))?;
+    spent[0] += begin.elapsed();
+    let begin = Instant::now();
+    vectors.commit(Generation(chunks as u64))?;
+    spent[1] += begin.elapsed();
+    let [lexical, vectors] = spent.map(|spent| chunks as f64 / spent.as_secs_f64());
+    Ok(json!({ "lexical_chunks_per_second": lexical, "vectors_per_second": vectors }))
+}
+
+fn search(folder: &Path) -> Result<Value> {
+    let begin = Instant::now();
+    let lexical = LexicalIndex::open(&folder.join("lexical"))?;
+    let vectors = VectorIndex::open(&folder.join("vectors"), MODEL, DIMENSION)?;
+    let chunks = vectors.len() as i64;
+    vectors.nearest(&question_vector(chunks), None, CANDIDATES)?;
+    let open = begin.elapsed();
+
+    let mut times = Vec::new();
+    for number in 0..QUESTIONS {
+        let (words, vector) = (question_text(number), question_vector(chunks + number));
+        let begin = Instant::now();
+        let by_words = lexical.search(&words, None, CANDIDATES)?;
+        let between = begin.elapsed();
+        let by_meaning = vectors.nearest(&vector, None, CANDIDATES)?;
+        times.push([begin.elapsed(), between, begin.elapsed() - between]);
+        if by_words.is_empty() || by_meaning.len() < CANDIDATES.min(chunks as usize) {
+            bail!("question {number} found too little");
+        }
+    }
+    let memory = resident_kilobytes()?;
+    let of = |part: usize, share: f64| {
+        let mut times: Vec<Duration> = times.iter().map(|time| time[part]).collect();
+        times.sort();
+        times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3
+    };
+    Ok(json!({
+        "chunks": chunks,
+        "open_ms": open.as_secs_f64() * 1e3,
+        "search_ms": { "p50": of(0, 0.5), "p99": of(0, 0.99) },
+        "lexical_ms": { "p50": of(1, 0.5), "p99": of(1, 0.99) },
+        "vectors_ms": { "p50": of(2, 0.5), "p99": of(2, 0.99) },
+        "resident_mb": memory as f64 / 1e3,
+        "recall_at_10": recall(&vectors, chunks)?,
+    }))
+}
+
+/// The share of the true nearest that is found.
+fn recall(vectors: &VectorIndex, chunks: i64) -> Result<f64> {
+    let questions: Vec<Vec<f32>> =
+        (0..EXACT_QUESTIONS).map(|number| question_vector(chunks + number)).collect();
+    let mut exact: Vec<Vec<(f32, i64)>> = vec![Vec::new(); questions.len()];
+    for chunk in 0..chunks {
+        let candidate = vector(chunk);
+        for (question, best) in questions.iter().zip(&mut exact) {
+            let cosine: f32 = question.iter().zip(&candidate).map(|(one, other)| one * other).sum();
+            if best.len() < NEAREST || cosine > best[NEAREST - 1].0 {
+                best.push((cosine, chunk));
+                best.sort_by(|one, other| other.0.total_cmp(&one.0));
+                best.truncate(NEAREST);
+            }
+        }
+    }
+    let mut found = 0;
+    for (question, exact) in questions.iter().zip(&exact) {
+        let hits = vectors.nearest(question, None, CANDIDATES)?;
+        found += hits
+            .iter()
+            .take(NEAREST)
+            .filter(|hit| exact.iter().any(|(_, chunk)| *chunk == hit.chunk.0))
+            .count();
+    }
+    Ok(found as f64 / (EXACT_QUESTIONS as usize * NEAREST.min(chunks as usize)) as f64)
+}
+
+/// Text like that of documents: few frequent words, many rare ones.
+fn text(number: i64) -> String {
+    let mut random = Random::of(number, 1);
+    (0..120).map(|_| word(random.zipf(200_000))).collect::<Vec<_>>().join(" ")
+}
+
+fn question_text(number: i64) -> String {
+    let mut random = Random::of(number, 2);
+    (0..6).map(|_| word(20 + random.zipf(20_000))).collect::<Vec<_>>().join(" ")
+}
+
+fn word(rank: u64) -> String {
+    const SYLLABLES: [&str; 16] = [
+        "ka", "lo", "mi", "ne", "ru", "sa", "te", "vo", "xi", "zu", "bra", "cle", "dro", "fri", "gnu", "pli",
+    ];
+    let mut word = String::new();
+    let mut rest = rank + 16;
+    while rest > 0 {
+        word.push_str(SYLLABLES[(rest % 16) as usize]);
+        rest /= 16;
+    }
+    word
+}
+
+/// Vectors as models make them: they lie in groups, and vary in far fewer directions than they have numbers.
+fn vector(number: i64) -> Vec<f32> {
+    around_some_group(Random::of(number, 3))
+}
+
+/// Questions lie among what is asked about.
+fn question_vector(number: i64) -> Vec<f32> {
+    around_some_group(Random::of(number, 4))
+}
+
+fn around_some_group(mut random: Random) -> Vec<f32> {
+    static CENTRES: LazyLock<Vec<Vec<f32>>> = LazyLock::new(|| normal_vectors(2_000, 5));
+    static DIRECTIONS: LazyLock<Vec<Vec<f32>>> = LazyLock::new(|| normal_vectors(96, 6));
+    let mut vector = CENTRES[random.below(CENTRES.len())].clone();
+    for _ in 0..24 {
+        let (direction, amount) = (&DIRECTIONS[random.below(DIRECTIONS.len())], random.normal() * 0.5);
+        vector.iter_mut().zip(direction).for_each(|(value, along)| *value += amount * along);
+    }
+    vector.iter_mut().for_each(|value| *value += 0.3 * random.normal());
+    let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
+    vector.iter_mut().for_each(|value| *value /= length);
+    vector
+}
+
+fn normal_vectors(count: i64, purpose: u64) -> Vec<Vec<f32>> {
+    let one = |number| {
+        let mut random = Random::of(number, purpose);
+        (0..DIMENSION).map(|_| random.normal()).collect()
+    };
+    (0..count).map(one).collect()
+}
+
+/// Numbers that look random and are the same every time.
+struct Random(u64);
+
+impl Random {
+    fn of(number: i64, purpose: u64) -> Self {
+        let mixed =
+            (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ purpose.wrapping_mul(0xd134_2543_de82_ef95);
+        let mut random = Self(mixed | 1);
+        random.next();
+        random
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
+    }
+
+    fn below(&mut self, count: usize) -> usize {
+        (self.next() % count as u64) as usize
+    }
+
+    fn unit(&mut self) -> f64 {
+        (self.next() & 0xffff_ffff) as f64 / (1_u64 << 32) as f64
+    }
+
+    /// About normal: the sum of three.
+    fn normal(&mut self) -> f32 {
+        ((self.unit() + self.unit() + self.unit()) * 2.0 - 3.0) as f32
+    }
+
+    /// A rank below `most`, the smaller the likelier.
+    fn zipf(&mut self, most: u64) -> u64 {
+        ((most as f64).powf(self.unit()) - 1.0) as u64
+    }
+}
+
+fn processor_seconds() -> Result<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let fields = stat.rsplit_once(") ").context("the kernel's times have an unknown form")?.1;
+    let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<f64>).sum::<Result<f64, _>>()?;
+    Ok(ticks / 100.0)
+}
+
+fn resident_kilobytes() -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    Ok(line.trim().trim_end_matches(" kB").parse()?)
+}

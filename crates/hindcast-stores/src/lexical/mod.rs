@@ -1,0 +1,300 @@
+//! Words by tantivy. One index for all collections, derived from the truth.
+
+mod words;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError, RwLock},
+};
+
+use hindcast_core::knowledge::{
+    ChunkId, CollectionKey, Generation, IndexError, LexicalEntry, LexicalRead, LexicalWrite, ScoredChunk,
+};
+use tantivy::{
+    Index, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDocument, TantivyError, Term,
+    collector::TopDocs,
+    directory::error::LockError,
+    query::{BooleanQuery, ConstScoreQuery, Occur, Query, TermQuery, TermSetQuery},
+    schema::{FAST, Field, INDEXED, IndexRecordOption, Schema, TextFieldIndexing, TextOptions},
+};
+
+/// Name of the analysis in the index's schema. Another way to cut words needs another name, which makes old indexes
+/// differ and be made again.
+const WORDS: &str = "words-1";
+/// Memory for documents that are not written yet.
+const WRITER_MEMORY: usize = 48 << 20;
+/// As in tantivy's BM25: no chunk scores more for a word than its rarity times this.
+const BM25_MOST: f32 = 1.0 + 1.2;
+
+/// The lexical index in a folder.
+pub struct LexicalIndex {
+    index: Index,
+    fields: Fields,
+    reader: IndexReader,
+    /// There only between the first change and the commit: an idle index has no threads and no lock on its files.
+    writer: Mutex<Option<IndexWriter>>,
+    committed: RwLock<Committed>,
+}
+
+#[derive(Clone, Copy)]
+struct Fields {
+    chunk: Field,
+    collection: Field,
+    words: Field,
+}
+
+/// What the last commit left.
+#[derive(Default)]
+struct Committed {
+    generation: Option<Generation>,
+    collections: BTreeSet<CollectionKey>,
+}
+
+impl LexicalIndex {
+    /// Opens the index, making it the first time. One that cannot be read is begun anew, with no generation: the truth is
+    /// elsewhere.
+    pub fn open(folder: &Path) -> Result<Self, IndexError> {
+        fs::create_dir_all(folder).map_err(|error| IndexError::Unavailable(error.to_string()))?;
+        Self::open_as_found(folder).or_else(|error| {
+            tracing::warn!("{error}; it is made again");
+            clear(folder).map_err(|error| IndexError::Unavailable(error.to_string()))?;
+            Self::open_as_found(folder)
+        })
+    }
+
+    fn open_as_found(folder: &Path) -> Result<Self, IndexError> {
+        let (schema, fields) = schema();
+        let directory = tantivy::directory::MmapDirectory::open(folder)
+            .map_err(|error| IndexError::Unavailable(error.to_string()))?;
+        let index = Index::open_or_create(directory, schema).map_err(unreadable)?;
+        index.tokenizers().register(WORDS, words::analyzer());
+        let reader =
+            index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(unreadable)?;
+        let opened = Self { index, fields, reader, writer: Mutex::default(), committed: RwLock::default() };
+        opened.note_commit()?;
+        Ok(opened)
+    }
+
+    /// Reads what the last commit left.
+    fn note_commit(&self) -> Result<(), IndexError> {
+        self.reader.reload().map_err(unreadable)?;
+        let payload = self.index.load_metas().map_err(unreadable)?.payload;
+        let generation = payload.and_then(|payload| payload.parse().ok()).map(Generation);
+        let mut collections = BTreeSet::new();
+        self.each_chunk(|collection, _| {
+            collections.insert(collection);
+        })?;
+        *self.committed.write().unwrap_or_else(PoisonError::into_inner) =
+            Committed { generation, collections };
+        Ok(())
+    }
+
+    /// Visits every committed chunk, in no order.
+    fn each_chunk(&self, mut visit: impl FnMut(CollectionKey, ChunkId)) -> Result<(), IndexError> {
+        for segment in self.reader.searcher().segment_readers() {
+            let columns = segment.fast_fields();
+            let collections = columns.i64("collection").map_err(unreadable)?;
+            let chunks = columns.i64("chunk").map_err(unreadable)?;
+            for document in segment.doc_ids_alive() {
+                if let (Some(collection), Some(chunk)) = (collections.first(document), chunks.first(document))
+                {
+                    visit(CollectionKey(collection), ChunkId(chunk));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Does something with the writer, which is made if there is none.
+    fn write<T>(
+        &self,
+        work: impl FnOnce(&mut IndexWriter) -> Result<T, TantivyError>,
+    ) -> Result<T, IndexError> {
+        let mut writer = self.writer();
+        let writer = match &mut *writer {
+            Some(writer) => writer,
+            none => none.insert(self.index.writer_with_num_threads(1, WRITER_MEMORY).map_err(unavailable)?),
+        };
+        work(writer).map_err(unavailable)
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Option<IndexWriter>> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The query, and the score that no chunk can exceed.
+    fn query(&self, searcher: &Searcher, question: &str) -> Result<(Vec<Term>, f32), IndexError> {
+        let chunks = searcher.num_docs() as f32;
+        let mut analyzer = words::analyzer();
+        let mut terms = Vec::new();
+        for word in words::of_question(question) {
+            analyzer.token_stream(&word).process(&mut |token| {
+                let term = Term::from_field_text(self.fields.words, &token.text);
+                if !terms.contains(&term) {
+                    terms.push(term);
+                }
+            });
+        }
+        let mut most = 0.0;
+        for term in &terms {
+            let having = searcher.doc_freq(term).map_err(unreadable)? as f32;
+            most += BM25_MOST * (1.0 + ((chunks - having).max(0.0) + 0.5) / (having + 0.5)).ln();
+        }
+        Ok((terms, most))
+    }
+
+    /// The filter for these collections; none if that is everything there is.
+    fn filter(&self, within: Option<&[CollectionKey]>) -> Option<Box<dyn Query>> {
+        let within = within?;
+        let committed = self.committed.read().unwrap_or_else(PoisonError::into_inner);
+        if committed.collections.iter().all(|collection| within.contains(collection)) {
+            return None;
+        }
+        let terms = within.iter().map(|key| Term::from_field_i64(self.fields.collection, key.0));
+        Some(Box::new(ConstScoreQuery::new(Box::new(TermSetQuery::new(terms)), 0.0)))
+    }
+}
+
+impl LexicalRead for LexicalIndex {
+    fn search(
+        &self,
+        query: &str,
+        within: Option<&[CollectionKey]>,
+        limit: usize,
+    ) -> Result<Vec<ScoredChunk>, IndexError> {
+        let searcher = self.reader.searcher();
+        let (terms, most) = self.query(&searcher, query)?;
+        if terms.is_empty() || limit == 0 {
+            return Ok(Vec::new());
+        }
+        let words = terms.into_iter().map(|term| {
+            let query: Box<dyn Query> = Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs));
+            (Occur::Should, query)
+        });
+        let words: Box<dyn Query> = Box::new(BooleanQuery::new(words.collect()));
+        let query = match self.filter(within) {
+            Some(filter) => Box::new(BooleanQuery::new(vec![(Occur::Must, filter), (Occur::Must, words)])),
+            None => words,
+        };
+        let best = TopDocs::with_limit(limit).order_by_score();
+        let hits = searcher.search(&query, &best).map_err(unreadable)?;
+        let mut scored = Vec::with_capacity(hits.len());
+        for (score, address) in hits {
+            let columns = searcher.segment_reader(address.segment_ord).fast_fields();
+            let chunk = columns.i64("chunk").map_err(unreadable)?.first(address.doc_id);
+            let chunk = chunk.ok_or_else(|| IndexError::Corrupt("a chunk without its number".into()))?;
+            scored.push(ScoredChunk { chunk: ChunkId(chunk), score: (score / most).clamp(0.0, 1.0) });
+        }
+        Ok(scored)
+    }
+
+    fn len(&self) -> usize {
+        self.reader.searcher().num_docs() as usize
+    }
+}
+
+impl LexicalWrite for LexicalIndex {
+    fn add(&self, entries: &[LexicalEntry<'_>]) -> Result<(), IndexError> {
+        let Fields { chunk, collection, words } = self.fields;
+        self.write(|writer| {
+            for entry in entries {
+                writer.delete_term(Term::from_field_i64(chunk, entry.chunk.0));
+                let mut document = TantivyDocument::default();
+                document.add_i64(chunk, entry.chunk.0);
+                document.add_i64(collection, entry.collection.0);
+                document.add_text(words, entry.headings);
+                document.add_text(words, entry.text);
+                writer.add_document(document)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn remove(&self, chunks: &[ChunkId]) -> Result<(), IndexError> {
+        self.write(|writer| {
+            for chunk in chunks {
+                writer.delete_term(Term::from_field_i64(self.fields.chunk, chunk.0));
+            }
+            Ok(())
+        })
+    }
+
+    fn remove_collection(&self, collection: CollectionKey) -> Result<(), IndexError> {
+        self.write(|writer| {
+            writer.delete_term(Term::from_field_i64(self.fields.collection, collection.0));
+            Ok(())
+        })
+    }
+
+    fn collections(&self) -> Result<Vec<CollectionKey>, IndexError> {
+        let committed = self.committed.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(committed.collections.iter().copied().collect())
+    }
+
+    fn contents(&self, wanted: CollectionKey) -> Result<Vec<ChunkId>, IndexError> {
+        let mut contents = Vec::new();
+        self.each_chunk(|collection, chunk| {
+            if collection == wanted {
+                contents.push(chunk);
+            }
+        })?;
+        contents.sort_unstable();
+        Ok(contents)
+    }
+
+    fn generation(&self) -> Option<Generation> {
+        self.committed.read().unwrap_or_else(PoisonError::into_inner).generation
+    }
+
+    fn commit(&self, generation: Generation) -> Result<(), IndexError> {
+        self.write(|writer| {
+            let mut prepared = writer.prepare_commit()?;
+            prepared.set_payload(&generation.0.to_string());
+            prepared.commit()
+        })?;
+        self.note_commit()?;
+        // Merging what became many small files belongs to the commit; afterwards nothing runs and nothing is locked.
+        match self.writer().take() {
+            Some(writer) => writer.wait_merging_threads().map_err(unavailable)?,
+            None => return Ok(()),
+        }
+        self.reader.reload().map_err(unreadable)
+    }
+}
+
+fn schema() -> (Schema, Fields) {
+    let mut schema = Schema::builder();
+    let words = TextFieldIndexing::default()
+        .set_tokenizer(WORDS)
+        .set_index_option(IndexRecordOption::WithFreqs)
+        .set_fieldnorms(true);
+    let fields = Fields {
+        chunk: schema.add_i64_field("chunk", INDEXED | FAST),
+        collection: schema.add_i64_field("collection", INDEXED | FAST),
+        words: schema.add_text_field("words", TextOptions::default().set_indexing_options(words)),
+    };
+    (schema.build(), fields)
+}
+
+/// Removes what is in the folder.
+fn clear(folder: &Path) -> std::io::Result<()> {
+    let entries: Vec<PathBuf> =
+        fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+    entries.iter().try_for_each(fs::remove_file)
+}
+
+fn unreadable(error: TantivyError) -> IndexError {
+    IndexError::Corrupt(error.to_string())
+}
+
+fn unavailable(error: TantivyError) -> IndexError {
+    IndexError::Unavailable(match error {
+        TantivyError::LockFailure(LockError::LockBusy, _) => "another process writes to it".into(),
+        error => error.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+use super::*;
+
+const ONE: CollectionKey = CollectionKey(1);
+const TWO: CollectionKey = CollectionKey(2);
+
+fn add(index: &LexicalIndex, collection: CollectionKey, chunks: &[(i64, &str)]) {
+    let entries: Vec<LexicalEntry<'_>> = chunks
+        .iter()
+        .map(|&(chunk, text)| LexicalEntry {
+            chunk: ChunkId(chunk),
+            collection,
+            headings: "",
+            text,
+            is_code: false,
+        })
+        .collect();
+    index.add(&entries).unwrap();
+}
+
+fn found(index: &LexicalIndex, query: &str, within: Option<&[CollectionKey]>) -> Vec<i64> {
+    index.search(query, within, 10).unwrap().iter().map(|hit| hit.chunk.0).collect()
+}
+
+fn filled(folder: &tempfile::TempDir) -> LexicalIndex {
+    let index = LexicalIndex::open(folder.path()).unwrap();
+    add(&index, ONE, &[(1, "Connections are dropped when idle"), (2, "def readUserFile(path_name): pass")]);
+    add(&index, TWO, &[(3, "An idle connection is kept for a minute"), (4, "Bread needs flour and water")]);
+    index.commit(Generation(3)).unwrap();
+    index
+}
+
+#[test]
+fn words_are_found_in_every_form_and_identifiers_by_their_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = filled(&folder);
+    assert_eq!(found(&index, "connect idling?", None), [1, 3]);
+    for question in ["readUserFile", "read a user's file", "path name", "PATH_NAME"] {
+        assert_eq!(found(&index, question, None), [2], "{question}");
+    }
+    for nothing in ["", "  ", "+-&&||(", "zebra"] {
+        assert!(found(&index, nothing, None).is_empty(), "{nothing}");
+    }
+}
+
+#[test]
+fn a_search_within_a_collection_sees_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = filled(&folder);
+    assert_eq!(found(&index, "idle connection", Some(&[ONE])), [1]);
+    assert_eq!(found(&index, "idle connection", Some(&[TWO])), [3]);
+    assert_eq!(found(&index, "idle connection", Some(&[ONE, TWO])).len(), 2);
+    assert!(found(&index, "idle connection", Some(&[])).is_empty());
+}
+
+#[test]
+fn scores_compare_between_questions() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = filled(&folder);
+    let best = |question: &str| index.search(question, None, 1).unwrap()[0].score;
+    let (whole, half) = (best("bread flour water"), best("bread flour zebras giraffes"));
+    assert!(whole > 0.3 && whole <= 1.0 && half < whole * 0.7, "{whole} {half}");
+}
+
+#[test]
+fn the_generation_and_the_contents_are_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(filled(&folder));
+    let index = LexicalIndex::open(folder.path()).unwrap();
+    assert_eq!((index.generation(), index.len()), (Some(Generation(3)), 4));
+    assert_eq!(index.collections().unwrap(), [ONE, TWO]);
+    assert_eq!(index.contents(TWO).unwrap(), [ChunkId(3), ChunkId(4)]);
+}
+
+#[test]
+fn chunks_are_replaced_and_removed_at_the_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = filled(&folder);
+    add(&index, ONE, &[(1, "Zebras graze")]);
+    index.remove(&[ChunkId(2), ChunkId(4711)]).unwrap();
+    assert_eq!(found(&index, "dropped", None), [1], "not committed yet");
+    index.commit(Generation(4)).unwrap();
+    assert_eq!((found(&index, "zebra", None), found(&index, "dropped", None)), (vec![1], vec![]));
+    index.remove_collection(TWO).unwrap();
+    index.commit(Generation(5)).unwrap();
+    assert_eq!((index.len(), index.collections().unwrap()), (1, vec![ONE]));
+}
+
+#[test]
+fn what_was_not_committed_is_gone_after_opening_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = filled(&folder);
+    add(&index, ONE, &[(9, "Zebras graze")]);
+    drop(index);
+    let index = LexicalIndex::open(folder.path()).unwrap();
+    assert_eq!((index.generation(), index.len()), (Some(Generation(3)), 4));
+}
+
+#[test]
+fn a_damaged_index_is_begun_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(filled(&folder));
+    std::fs::write(folder.path().join("meta.json"), "{").unwrap();
+    let index = LexicalIndex::open(folder.path()).unwrap();
+    assert_eq!((index.generation(), index.len()), (None, 0));
+}
+
+#[test]
+fn two_may_take_turns_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, other) = (filled(&folder), LexicalIndex::open(folder.path()).unwrap());
+    add(&other, ONE, &[(9, "Zebras graze")]);
+    let refused = one.remove(&[ChunkId(1)]).unwrap_err();
+    assert!(refused.to_string().contains("another process writes to it"), "{refused}");
+    other.commit(Generation(4)).unwrap();
+    one.remove(&[ChunkId(1)]).unwrap();
+    one.commit(Generation(5)).unwrap();
+    assert_eq!((one.len(), found(&one, "zebra", None)), (4, vec![9]));
+}

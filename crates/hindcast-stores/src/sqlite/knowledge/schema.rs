@@ -1,0 +1,159 @@
+//! The tables of the knowledge base, in a file of their own.
+
+use std::path::Path;
+
+use hindcast_core::store::StoreError;
+use rusqlite::{Connection, config::DbConfig};
+
+use super::super::{schema::BUSY_TIMEOUT, transaction::Transaction, unavailable};
+
+/// Each entry takes the file from the version of its index to the next. Entries are only ever added.
+const MIGRATIONS: [&str; 1] = ["
+    -- How often something changed; the derived indexes and the subscribers of every process follow it.
+    CREATE TABLE generation (
+        only   INTEGER PRIMARY KEY CHECK (only = 1),
+        value  INTEGER NOT NULL
+    ) STRICT;
+    INSERT INTO generation VALUES (1, 0);
+
+    CREATE TABLE collections (
+        key          INTEGER PRIMARY KEY AUTOINCREMENT,
+        owner        TEXT,                    -- NULL: shared
+        id           TEXT NOT NULL,
+        name         TEXT NOT NULL,
+        created_at   INTEGER NOT NULL,
+        updated_at   INTEGER NOT NULL,
+        accessed_at  INTEGER
+    ) STRICT;
+    CREATE UNIQUE INDEX collection_id ON collections (id, coalesce(owner, ''));
+
+    CREATE TABLE documents (
+        key          INTEGER PRIMARY KEY AUTOINCREMENT,
+        collection   INTEGER NOT NULL REFERENCES collections (key) ON DELETE CASCADE,
+        id           TEXT NOT NULL,
+        name         TEXT NOT NULL,
+        description  TEXT NOT NULL,
+        mime_type    TEXT NOT NULL,
+        size         INTEGER NOT NULL,
+        chunks       INTEGER NOT NULL,
+        hash         BLOB NOT NULL,
+        created_at   INTEGER NOT NULL,
+        updated_at   INTEGER NOT NULL,
+        path         TEXT,
+        modified     INTEGER,
+        UNIQUE (collection, id)
+    ) STRICT;
+
+    -- Apart from the rows that are listed: these are long.
+    CREATE TABLE contents (
+        document  INTEGER PRIMARY KEY REFERENCES documents (key) ON DELETE CASCADE,
+        original  BLOB NOT NULL,
+        text      TEXT                        -- NULL: the original is served as it is
+    ) STRICT;
+
+    CREATE TABLE chunks (
+        id          INTEGER PRIMARY KEY AUTOINCREMENT,
+        document    INTEGER NOT NULL REFERENCES documents (key) ON DELETE CASCADE,
+        collection  INTEGER NOT NULL REFERENCES collections (key) ON DELETE CASCADE,
+        position    INTEGER NOT NULL,
+        hash        BLOB NOT NULL,
+        headings    TEXT NOT NULL,
+        text        TEXT NOT NULL,
+        first_byte  INTEGER NOT NULL,
+        end_byte    INTEGER NOT NULL,
+        first_line  INTEGER NOT NULL,
+        last_line   INTEGER NOT NULL,
+        page        INTEGER,
+        is_code     INTEGER NOT NULL,
+        generation  INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX chunk_document ON chunks (document);
+    CREATE INDEX chunk_collection ON chunks (collection);
+    CREATE INDEX chunk_generation ON chunks (generation);
+
+    CREATE TABLE vectors (
+        chunk       INTEGER NOT NULL REFERENCES chunks (id) ON DELETE CASCADE,
+        model       TEXT NOT NULL,
+        generation  INTEGER NOT NULL,
+        numbers     BLOB NOT NULL,            -- f32, little-endian
+        UNIQUE (chunk, model)
+    ) STRICT;
+    CREATE INDEX vector_generation ON vectors (generation);
+
+    -- Chunks that went, until every index can be expected to have heard of it.
+    CREATE TABLE removed_chunks (
+        generation  INTEGER NOT NULL,
+        collection  INTEGER NOT NULL,
+        chunk       INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX removed_generation ON removed_chunks (generation);
+
+    CREATE TABLE changes (
+        generation     INTEGER PRIMARY KEY,
+        owner          TEXT,
+        collection     TEXT NOT NULL,
+        document       TEXT,
+        is_membership  INTEGER NOT NULL
+    ) STRICT;
+
+    CREATE TABLE watched (
+        collection  INTEGER NOT NULL REFERENCES collections (key) ON DELETE CASCADE,
+        path        TEXT NOT NULL,
+        PRIMARY KEY (collection, path)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE queries (
+        collection  INTEGER NOT NULL REFERENCES collections (key) ON DELETE CASCADE,
+        at          INTEGER NOT NULL,
+        text        TEXT NOT NULL,
+        latency_us  INTEGER NOT NULL,
+        best_score  REAL
+    ) STRICT;
+    CREATE INDEX query_collection ON queries (collection, at);
+
+    CREATE TABLE answers (
+        conversation  TEXT NOT NULL,
+        owner         TEXT NOT NULL,
+        model         TEXT NOT NULL,
+        at            INTEGER NOT NULL,
+        question      TEXT NOT NULL,
+        answer        TEXT,                   -- NULL: it failed
+        duration_ms   INTEGER NOT NULL,
+        tokens        INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX answer_conversation ON answers (conversation);
+    CREATE INDEX answer_time ON answers (at);
+"];
+
+/// A connection set up as every connection to the file must be.
+pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
+    let connection = Connection::open(path).map_err(unavailable)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(unavailable)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(unavailable)?;
+    // The first has an effect only before the first table: what is removed can then be given back to the disk.
+    connection
+        .execute_batch(
+            "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
+             PRAGMA foreign_keys = ON;",
+        )
+        .map_err(unavailable)?;
+    Ok(connection)
+}
+
+/// Brings the file to the newest version, in one transaction.
+pub(super) fn migrate(connection: &Connection) -> Result<(), StoreError> {
+    let transaction = Transaction::begin(connection).map_err(unavailable)?;
+    let version: usize =
+        transaction.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(unavailable)?;
+    let pending = MIGRATIONS.get(version..).ok_or_else(|| {
+        StoreError::Corrupt(format!(
+            "the knowledge base has version {version}, this program knows {} · hint: use the newer hindcast that made it",
+            MIGRATIONS.len()
+        ))
+    })?;
+    for migration in pending {
+        transaction.execute_batch(migration).map_err(unavailable)?;
+    }
+    transaction.pragma_update(None, "user_version", MIGRATIONS.len()).map_err(unavailable)?;
+    transaction.commit().map_err(unavailable)
+}

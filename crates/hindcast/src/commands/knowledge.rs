@@ -1,0 +1,360 @@
+//! `hindcast knowledge`.
+
+use std::{fmt::Write as _, process::ExitCode, sync::Arc};
+
+use anyhow::Result;
+use hindcast_core::{
+    identity::{Caller, PrincipalId},
+    knowledge::{Collection, Ownership},
+};
+use hindcast_services::{
+    Events,
+    knowledge::{
+        AddReport, AddRequest, FileOutcome, Hit, KnowledgeService, Material, SearchRequest, document_uri,
+    },
+};
+use serde_json::{Value, json};
+
+use super::{eval, print_json, print_text, progress_line::ProgressLine, small_runtime};
+use crate::{
+    config::Config,
+    data_folder::DataFolder,
+    options::{
+        AddKnowledge, Json, Knowledge, OneCollection, RemoveKnowledge, RenameKnowledge, SearchKnowledge,
+        SearchMode, ShowKnowledge, Whose,
+    },
+    wiring,
+};
+
+pub(super) fn run(config: &Config, command: Knowledge) -> Result<ExitCode> {
+    let folder = match command {
+        Knowledge::Add(_) => DataFolder::open(&config.data_dir)?,
+        _ => DataFolder::existing(&config.data_dir)?,
+    };
+    let (knowledge, indexes) = wiring::knowledge(config, &folder, &Events::default())?;
+    let code = small_runtime()?.block_on(async {
+        let code = match command {
+            Knowledge::Add(add) => self::add(&knowledge, add).await?,
+            Knowledge::List(list) => self::list(&knowledge, &list.whose, list.output).await?,
+            Knowledge::Show(show) => self::show(&knowledge, show).await?,
+            Knowledge::Remove(remove) => self::remove(&knowledge, remove).await?,
+            Knowledge::Rename(rename) => self::rename(&knowledge, rename).await?,
+            Knowledge::Reindex(output) => reindex(&knowledge, output).await?,
+            Knowledge::Stats(one) => stats(&knowledge, one).await?,
+            Knowledge::Search(search) => self::search(&knowledge, search).await?,
+            Knowledge::Eval(options) => eval::run(config, &options).await?,
+        };
+        knowledge.finish().await?;
+        anyhow::Ok(code)
+    })?;
+    drop(knowledge);
+    drop(indexes);
+    Ok(code)
+}
+
+/// The person at the command line, or whom they act for.
+fn caller(whose: &Whose) -> Caller {
+    let local = Caller::local();
+    match &whose.owner {
+        Some(owner) => Caller { principal: PrincipalId(owner.as_str().into()), ..local },
+        None => local,
+    }
+}
+
+async fn add(knowledge: &KnowledgeService, add: AddKnowledge) -> Result<ExitCode> {
+    let ownership = match &add.whose.owner {
+        Some(owner) => Ownership::Private(PrincipalId(owner.as_str().into())),
+        None => Ownership::Shared,
+    };
+    let material = Material::Paths { paths: add.paths, watch: add.watch };
+    let request = AddRequest { collection: add.name, ownership, material };
+    let progress = ProgressLine::new("files");
+    let report = knowledge.add(&caller(&add.whose), request, &progress).await?;
+    progress.finish();
+    let succeeded = report.files.iter().any(|file| !matches!(file.outcome, FileOutcome::Failed { .. }));
+    if add.output.json {
+        print_json(&report_value(&report))?;
+    } else {
+        print_text(&report_text(&report, add.watch))?;
+    }
+    Ok(if succeeded || report.files.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn outcome(outcome: &FileOutcome) -> (&'static str, Option<&str>, Option<&str>) {
+    match outcome {
+        FileOutcome::Added { document, .. } => ("added", Some(document), None),
+        FileOutcome::Updated { document, .. } => ("updated", Some(document), None),
+        FileOutcome::Unchanged { document } => ("unchanged", Some(document), None),
+        FileOutcome::Removed { document } => ("removed", Some(document), None),
+        FileOutcome::Failed { reason } => ("failed", None, Some(reason)),
+    }
+}
+
+fn report_value(report: &AddReport) -> Value {
+    let files: Vec<_> = report
+        .files
+        .iter()
+        .map(|file| {
+            let (outcome, document, reason) = outcome(&file.outcome);
+            json!({ "path": file.path, "outcome": outcome, "document": document, "reason": reason })
+        })
+        .collect();
+    json!({ "collection": collection_value(&report.collection), "files": files, "notices": report.notices })
+}
+
+fn report_text(report: &AddReport, watch: bool) -> String {
+    let mut text = String::new();
+    let mut counts = [("added", 0), ("updated", 0), ("unchanged", 0), ("removed", 0), ("failed", 0)];
+    for file in &report.files {
+        let (name, _, reason) = outcome(&file.outcome);
+        if let Some((_, count)) = counts.iter_mut().find(|(known, _)| *known == name) {
+            *count += 1;
+        }
+        if let Some(reason) = reason {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "failed: {}: {reason}", file.path.escape_debug());
+        }
+    }
+    let counts: Vec<_> = counts
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{count} {name}"))
+        .collect();
+    let Collection { id, documents, chunks, .. } = &report.collection;
+    let _ = writeln!(text, "{id}: {}; {documents} documents, {chunks} chunks now", counts.join(", "));
+    for notice in &report.notices {
+        let _ = writeln!(text, "notice: {notice}");
+    }
+    if watch {
+        text.push_str("a running `hindcast serve` or `hindcast mcp` keeps it up to date with these files\n");
+    }
+    text
+}
+
+fn collection_value(collection: &Collection) -> Value {
+    let owner = match &collection.ownership {
+        Ownership::Shared => Value::Null,
+        Ownership::Private(owner) => owner.to_string().into(),
+    };
+    json!({
+        "id": collection.id,
+        "name": collection.name,
+        "owner": owner,
+        "shared": collection.ownership == Ownership::Shared,
+        "documents": collection.documents,
+        "chunks": collection.chunks,
+        "created_at": collection.created_at,
+        "updated_at": collection.updated_at,
+        "accessed_at": collection.accessed_at,
+    })
+}
+
+async fn list(knowledge: &KnowledgeService, whose: &Whose, output: Json) -> Result<ExitCode> {
+    let collections = knowledge.collections(&caller(whose)).await?;
+    if output.json {
+        print_json(&collections.iter().map(collection_value).collect())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if collections.is_empty() {
+        print_text("no collections yet; make one with `hindcast knowledge add NAME PATH…`\n")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = format!("{:<32} {:>9} {:>9} {:<12} updated\n", "id", "documents", "chunks", "owner");
+    for collection in collections {
+        let owner = match &collection.ownership {
+            Ownership::Shared => "(shared)".into(),
+            Ownership::Private(owner) => owner.to_string(),
+        };
+        let Collection { id, documents, chunks, updated_at, .. } = collection;
+        let _ = writeln!(text, "{id:<32} {documents:>9} {chunks:>9} {owner:<12} {updated_at:.0}");
+    }
+    print_text(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn show(knowledge: &KnowledgeService, show: ShowKnowledge) -> Result<ExitCode> {
+    let caller = caller(&show.whose);
+    let collection = knowledge.collection(&caller, &show.name).await?;
+    if let Some(id) = &show.document {
+        let uri = document_uri(&collection.id, id);
+        let read = knowledge.read_document(&caller, &collection.id, id, &uri).await?;
+        if show.output.json {
+            let document = &read.document;
+            print_json(
+                &json!({ "id": document.id, "name": document.name, "mime_type": document.mime_type, "text": read.text }),
+            )?;
+        } else {
+            print_text(&read.text)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let documents = knowledge.documents(&collection).await?;
+    if show.output.json {
+        let rows: Vec<_> = documents
+            .iter()
+            .map(|document| {
+                json!({
+                    "id": document.id,
+                    "name": document.name,
+                    "mime_type": document.mime_type,
+                    "size": document.size,
+                    "chunks": document.chunks,
+                    "path": document.source.as_ref().map(|source| &source.path),
+                    "uri": document_uri(&collection.id, &document.id),
+                })
+            })
+            .collect();
+        let mut value = collection_value(&collection);
+        value["document_list"] = rows.into();
+        print_json(&value)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = format!("{:<32} {:>10} {:>7} {:<18} name\n", "id", "bytes", "chunks", "type");
+    for document in documents {
+        let (id, size, chunks) = (document.id, document.size, document.chunks);
+        let _ =
+            writeln!(text, "{id:<32} {size:>10} {chunks:>7} {:<18} {}", document.mime_type, document.name);
+    }
+    print_text(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn remove(knowledge: &KnowledgeService, remove: RemoveKnowledge) -> Result<ExitCode> {
+    let caller = caller(&remove.whose);
+    let text = match &remove.document {
+        Some(document) => {
+            let collection = knowledge.remove_document(&caller, &remove.name, document).await?;
+            format!("removed {document} from {}\n", collection.id)
+        }
+        None => {
+            let collection = knowledge.remove_collection(&caller, &remove.name).await?;
+            format!("removed {} with its {} documents\n", collection.id, collection.documents)
+        }
+    };
+    if remove.output.json {
+        print_json(&json!({ "collection": remove.name, "document": remove.document }))?;
+    } else {
+        print_text(&text)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn rename(knowledge: &KnowledgeService, rename: RenameKnowledge) -> Result<ExitCode> {
+    let renamed = knowledge.rename_collection(&caller(&rename.whose), &rename.name, &rename.new_name).await?;
+    if rename.output.json {
+        print_json(&collection_value(&renamed))?;
+    } else {
+        print_text(&format!("{} is {} now\n", rename.name, renamed.id))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn reindex(knowledge: &Arc<KnowledgeService>, output: Json) -> Result<ExitCode> {
+    let progress = ProgressLine::new("chunks");
+    let notices = knowledge.reindex(&progress).await?;
+    progress.finish();
+    if output.json {
+        print_json(&json!({ "notices": notices }))?;
+    } else {
+        let notices: String = notices.iter().map(|notice| format!("notice: {notice}\n")).collect();
+        print_text(&format!("{notices}the indexes agree with the store\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn stats(knowledge: &KnowledgeService, one: OneCollection) -> Result<ExitCode> {
+    let collection = knowledge.collection(&caller(&one.whose), &one.name).await?;
+    let stats = knowledge.stats(collection).await?;
+    let value = json!({
+        "collection": collection_value(&stats.collection),
+        "monthly_queries": stats.monthly_queries,
+        "total_queries": stats.total_queries,
+        "average_relevance": stats.average_relevance,
+        "topics": stats.topics,
+        "document_bytes": stats.document_bytes,
+        "chunk_bytes": stats.chunk_bytes,
+        "vector_bytes": stats.vector_bytes,
+        "missing_vectors": stats.missing_vectors,
+        "orphaned_vectors": stats.orphaned_vectors,
+    });
+    if one.output.json {
+        print_json(&value)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = format!("{:<18} {}\n", "collection", stats.collection.id);
+    for (name, value) in value.as_object().into_iter().flatten().filter(|(name, _)| *name != "collection") {
+        let _ = writeln!(text, "{name:<18} {value}");
+    }
+    print_text(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn search(knowledge: &KnowledgeService, search: SearchKnowledge) -> Result<ExitCode> {
+    let request = SearchRequest {
+        query: search.query.join(" "),
+        collection: search.collection,
+        limit: search.limit,
+        min_relevance: search.min_relevance,
+        mode: match search.mode {
+            SearchMode::Lexical => hindcast_services::knowledge::SearchMode::Lexical,
+            SearchMode::Dense => hindcast_services::knowledge::SearchMode::Dense,
+            SearchMode::Hybrid => hindcast_services::knowledge::SearchMode::Hybrid,
+        },
+        path: search.path,
+        mime_type: search.mime_type,
+        ..SearchRequest::default()
+    };
+    let found = knowledge.search(&caller(&search.whose), request).await?;
+    if search.output.json {
+        let hits: Vec<_> = found.hits.iter().map(hit_value).collect();
+        print_json(&json!({ "hits": hits, "notices": found.notices }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = String::new();
+    for (number, hit) in (1..).zip(&found.hits) {
+        let _ = writeln!(text, "[{number}] {:.2} {}\n{}\n", hit.score, place(hit), hit.found.text);
+    }
+    if found.hits.is_empty() {
+        text.push_str("nothing found\n");
+    }
+    for notice in &found.notices {
+        let _ = writeln!(text, "notice: {notice}");
+    }
+    print_text(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn place(hit: &Hit) -> String {
+    let found = &hit.found;
+    let mut text = format!("{}/{}", found.collection, found.document.id);
+    if !found.headings.is_empty() {
+        text += &format!(" › {}", found.headings);
+    }
+    match found.place.page {
+        Some(page) => text += &format!(", page {page}"),
+        None => text += &format!(", lines {}–{}", found.place.lines.0, found.place.lines.1),
+    }
+    if hit.is_stale {
+        text += " (stale: the file has changed since)";
+    }
+    text
+}
+
+fn hit_value(hit: &Hit) -> Value {
+    let found = &hit.found;
+    json!({
+        "score": hit.score,
+        "text": found.text,
+        "collection": found.collection,
+        "document": found.document.id,
+        "name": found.document.name,
+        "uri": document_uri(&found.collection, &found.document.id),
+        "mime_type": found.document.mime_type,
+        "headings": found.headings,
+        "first_line": found.place.lines.0,
+        "last_line": found.place.lines.1,
+        "page": found.place.page,
+        "path": found.document.source.as_ref().map(|source| &source.path),
+        "stale": hit.is_stale,
+    })
+}

@@ -1,0 +1,113 @@
+//! Files that cannot be read, or should not be: told one by one, and nothing else is lost.
+
+use std::io::{Cursor, Write};
+
+use super::{
+    documents::{docx, pdf},
+    knowledge,
+};
+
+#[test]
+fn every_bad_file_is_told_with_its_reason_and_the_good_ones_go_in() {
+    let files = tempfile::tempdir().unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let folder = files.path();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(folder.join(name), bytes).unwrap();
+    write("good one\nof two lines 🦀.md", b"# Good\n\nIt is good.");
+    write("empty.md", b"");
+    write("program.exe", b"MZ");
+    write("latin.txt", b"caf\xe9");
+    write("binary.txt", b"a\0b");
+    write("broken.pdf", b"%PDF-1.7\nbroken");
+    write("scanned.pdf", &pdf(&[""]));
+    write("broken.docx", b"PK\x03\x04broken");
+    write("bomb.docx", &bomb());
+    write("fine.docx", &docx(&["It is fine."]));
+    let large = std::fs::File::create(folder.join("large.txt")).unwrap();
+    large.set_len(100 * 1024 * 1024 + 1).unwrap();
+    #[cfg(unix)]
+    {
+        std::fs::create_dir(folder.join("inner")).unwrap();
+        std::os::unix::fs::symlink(folder, folder.join("inner/loop")).unwrap();
+        std::os::unix::fs::symlink(folder.join("nothing"), folder.join("dangling.md")).unwrap();
+    }
+    let report = knowledge(data.path(), &["add", "mixed", folder.to_str().unwrap()]);
+    let outcome = |name: &str| {
+        let files = report["files"].as_array().unwrap();
+        let found = files.iter().find(|file| file["path"].as_str().unwrap().ends_with(name));
+        let found = found.unwrap_or_else(|| panic!("{name} is not told: {report}"));
+        let reason = found["reason"].as_str().unwrap_or_default();
+        format!("{} {reason}", found["outcome"].as_str().unwrap())
+    };
+    let check = |name: &str, expected: &str| {
+        let told = outcome(name);
+        assert!(told.starts_with(expected), "{name}: {told}");
+    };
+    check("lines 🦀.md", "added");
+    check("fine.docx", "added");
+    check("empty.md", "failed it is empty");
+    check("program.exe", "failed files of this type are not understood · hint: those that end in md,");
+    check("latin.txt", "failed it is not text in UTF-8: byte 3");
+    check("binary.txt", "failed it is not text in UTF-8: byte 1");
+    check("broken.pdf", "failed it is not a readable PDF file");
+    check("scanned.pdf", "failed it has no text");
+    check("broken.docx", "failed it is not a readable DOCX file");
+    check("bomb.docx", "failed unpacked it is larger than");
+    check("large.txt", "failed it has 104857601 bytes, more than the 104857600 that are allowed");
+    #[cfg(unix)]
+    {
+        check("inner/loop", "failed it leads to a folder that is read already");
+        check("dangling.md", "failed it is a link to nothing");
+    }
+    let listed = knowledge(data.path(), &["show", "mixed"]);
+    assert_eq!(listed["document_list"].as_array().unwrap().len(), 2, "{listed}");
+}
+
+/// A small archive that unpacks to seventy megabytes.
+fn bomb() -> Vec<u8> {
+    let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    archive.start_file("word/document.xml", zip::write::SimpleFileOptions::default()).unwrap();
+    let blank = vec![b' '; 1 << 20];
+    for _ in 0..70 {
+        archive.write_all(&blank).unwrap();
+    }
+    archive.finish().unwrap().into_inner()
+}
+
+#[test]
+fn what_is_asked_wrongly_says_what_to_do() {
+    let mut client = super::Client::new();
+    client.call("knowledge/add", serde_json::json!({ "collection": "a", "name": "good", "text": "words" }));
+    let mut refused = |tool: &str, arguments: serde_json::Value| {
+        let answer =
+            client.request("tools/call", serde_json::json!({ "name": tool, "arguments": arguments }));
+        let error = crate::server::helpful_error(&answer);
+        format!("{} {}", error["code"], error["data"]["details"].as_str().unwrap())
+    };
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    let cases = [
+        ("knowledge/search", r#"{"query":" "}"#, "there is nothing to look for"),
+        ("knowledge/search", r#"{"query":"x","limit":51}"#, "`limit` is 51"),
+        ("knowledge/search", r#"{"query":"x","min_relevance":2}"#, "`min_relevance` is 2"),
+        ("knowledge/search", r#"{"query":"x","collection":"nowhere"}"#, "there is no collection `nowhere`"),
+        ("knowledge/add", r#"{"collection":"x"}"#, "there is nothing to add"),
+        ("knowledge/add", r#"{"collection":"a/b","name":"n","text":"t"}"#, "The id 'a/b' has a slash"),
+        (
+            "knowledge/add",
+            r#"{"collection":"a","name":"n","text":"t","mime_type":"image/png"}"#,
+            "texts of the type `image/png`",
+        ),
+        (
+            "knowledge/add",
+            r#"{"collection":"a","name":"n","text":" "}"#,
+            "the text was not added: it is empty",
+        ),
+        ("knowledge/remove", r#"{"collection":"nowhere"}"#, "there is no collection `nowhere`"),
+        ("knowledge/remove", r#"{"collection":"a","document":"none"}"#, "there is no document `none`"),
+        ("knowledge/ask", r#"{"question":"x","conversation_id":"none"}"#, "there is no conversation `none`"),
+    ];
+    for (tool, arguments, details) in cases {
+        let told = refused(tool, json(arguments));
+        assert!(told.starts_with(&format!("-32602 {details}")), "{tool} {arguments}: {told}");
+    }
+}

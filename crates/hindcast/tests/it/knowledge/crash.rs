@@ -1,0 +1,96 @@
+//! `kill -9` while documents are taken in: each is wholly there or wholly not, and a second run completes.
+
+use std::{collections::HashSet, path::Path, process::Stdio, time::Duration};
+
+use rusqlite::Connection;
+use serde_json::Value;
+
+use super::knowledge;
+use crate::server::{Dice, command};
+
+/// How often it is killed; `HINDCAST_KILLS=200` is the long way.
+fn kills() -> usize {
+    std::env::var("HINDCAST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(6)
+}
+
+const DOCUMENTS: usize = 500;
+
+fn write_documents(folder: &Path) {
+    for number in 0..DOCUMENTS {
+        let paragraph = format!("Paragraph of document number{number} with words to find.\n\n").repeat(8);
+        std::fs::write(folder.join(format!("d{number}.md")), format!("# Document {number}\n\n{paragraph}"))
+            .unwrap();
+    }
+}
+
+/// Every document that is there is there whole.
+fn check_wholeness(data: &Path) -> usize {
+    let connection = Connection::open(data.join("knowledge.db")).unwrap();
+    let count = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, usize>(0)).unwrap();
+    let half = count(
+        "SELECT count(*) FROM documents WHERE chunks <> (SELECT count(*) FROM chunks WHERE document = key)
+         OR NOT EXISTS (SELECT 1 FROM contents WHERE document = key AND length(original) = size)",
+    );
+    assert_eq!(half, 0, "documents are there in part");
+    assert_eq!(count("SELECT count(*) FROM chunks WHERE document NOT IN (SELECT key FROM documents)"), 0);
+    let sound: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(sound, "ok");
+    count("SELECT count(*) FROM documents")
+}
+
+#[test]
+fn killed_at_any_moment_of_an_ingest_nothing_is_there_in_part_and_a_second_run_completes() {
+    let files = tempfile::tempdir().unwrap();
+    write_documents(files.path());
+    let path = files.path().to_str().unwrap();
+    let mut dice = Dice(20_261_115);
+    let mut rounds = 0;
+    while rounds < kills() {
+        let data = tempfile::tempdir().unwrap();
+        let mut before = 0;
+        // The same folder is filled by several killed runs, as far as they come.
+        while before < DOCUMENTS && rounds < kills() {
+            let mut process = command()
+                .args(["knowledge", "add", "all", path, "--data-dir"])
+                .arg(data.path())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap();
+            std::thread::park_timeout(Duration::from_millis(20 + dice.roll(700) as u64));
+            process.kill().unwrap();
+            process.wait().unwrap();
+            rounds += 1;
+            if !data.path().join("knowledge.db").exists() {
+                continue;
+            }
+            // It may have been killed before the tables were there.
+            knowledge(data.path(), &["list"]);
+            let now = check_wholeness(data.path());
+            assert!(now >= before, "documents were lost: {before}, then {now}");
+            before = now;
+        }
+        check_agreement(data.path(), path);
+    }
+}
+
+/// A second run completes, and every document is found by its own word.
+fn check_agreement(data: &Path, path: &str) {
+    let report = knowledge(data, &["add", "all", path]);
+    assert_eq!(report["collection"]["documents"], DOCUMENTS);
+    assert_eq!(check_wholeness(data), DOCUMENTS);
+    let ids: HashSet<String> = report["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file["document"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(ids.len(), DOCUMENTS, "no document is there twice");
+    for number in [0, 123, 499] {
+        let found = knowledge(
+            data,
+            &["search", &format!("number{number}"), "--mode", "lexical", "--min-relevance", "0"],
+        );
+        assert_eq!(found["hits"][0]["document"], Value::from(format!("d{number}")), "{found}");
+    }
+    assert_eq!(knowledge(data, &["stats", "all"])["orphaned_vectors"], 0);
+}

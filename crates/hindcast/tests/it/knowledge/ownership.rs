@@ -1,0 +1,87 @@
+//! Whose a collection is, and who may do what with it.
+
+use serde_json::{Value, json};
+
+use super::knowledge;
+use crate::server::Server;
+
+fn collections(server: &Server, key: &str) -> Vec<Value> {
+    let read = server.rpc(key, "resources/read", json!({ "uri": "resource://knowledge/collections" })).json();
+    let text = read["result"]["contents"][0]["text"].as_str().unwrap_or_else(|| panic!("{read}"));
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn principals_see_their_own_and_the_shared_collections_and_no_others() {
+    let server = Server::start(&[]);
+    let (ada, ben) = (server.unlimited_key(), server.unlimited_key());
+    let files = tempfile::tempdir().unwrap();
+    std::fs::write(files.path().join("handbook.md"), "# Handbook\n\nThe shared heron stands still.").unwrap();
+    knowledge(&server.data, &["add", "Handbook", files.path().to_str().unwrap()]);
+    let secret = json!({ "collection": "secrets", "name": "plan", "text": "the secret heron flies at noon" });
+    assert_eq!(server.call(&ada, "knowledge/add", secret)["error"], Value::Null);
+
+    let ids = |key: &str| -> Vec<(String, bool)> {
+        let seen = collections(&server, key);
+        seen.iter().map(|one| (one["id"].as_str().unwrap().into(), one["shared"] == true)).collect()
+    };
+    assert_eq!(ids(&ada), [("Handbook".to_owned(), true), ("secrets".to_owned(), false)]);
+    assert_eq!(ids(&ben), [("Handbook".to_owned(), true)]);
+    let found = |key: &str| {
+        let answer = server.call(key, "knowledge/search", json!({ "query": "heron", "min_relevance": 0.0 }));
+        let hits = answer["result"]["structuredContent"]["hits"].as_array().unwrap().clone();
+        hits.iter().map(|hit| hit["collection"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&ben), ["Handbook"]);
+    assert_eq!(found(&ada).len(), 2);
+    for uri in ["document/plan", "documents", "stats"] {
+        let uri = format!("resource://knowledge/secrets/{uri}");
+        let read = server.rpc(&ben, "resources/read", json!({ "uri": uri })).json();
+        assert_eq!(read["error"]["data"]["details"], "Collection 'secrets' does not exist", "{read}");
+    }
+    let removed = server.call(&ben, "knowledge/remove", json!({ "collection": "secrets" }));
+    assert_eq!(removed["error"]["code"], -32602);
+}
+
+#[test]
+fn reading_and_writing_need_their_scopes() {
+    let server = Server::start(&[]);
+    let reader = server.key(&["--scope", "knowledge:read"]);
+    let stranger = server.key(&["--scope", "debug:read"]);
+    let note = json!({ "collection": "x", "name": "n", "text": "words" });
+    let refused = server.call(&reader, "knowledge/add", note);
+    assert_eq!(
+        (&refused["error"]["code"], &refused["error"]["data"]["required_scope"]),
+        (&json!(-32003), &json!("knowledge:write"))
+    );
+    assert_eq!(collections(&server, &reader), Vec::<Value>::new());
+    for uri in ["resource://knowledge/collections", "resource://system/health", "resource://system/models"] {
+        let read = server.rpc(&stranger, "resources/read", json!({ "uri": uri })).json();
+        assert_eq!(read["error"]["data"]["required_scope"], "knowledge:read", "{uri}");
+        let listed = server.rpc(&stranger, "resources/list", json!({})).json();
+        assert!(!listed.to_string().contains(uri));
+    }
+}
+
+#[test]
+fn a_remote_caller_reads_only_the_folders_that_the_operator_allows() {
+    let files = tempfile::tempdir().unwrap();
+    let (open, closed) = (files.path().join("open"), files.path().join("closed"));
+    for folder in [&open, &closed] {
+        std::fs::create_dir(folder).unwrap();
+        std::fs::write(folder.join("a.md"), "words").unwrap();
+    }
+    let allowed = ("HINDCAST_KNOWLEDGE_ALLOWED_FOLDERS", open.to_str().unwrap());
+    let server = Server::start_with(&[allowed]);
+    let key = server.unlimited_key();
+    let add = |path: &std::path::Path| {
+        let answer = server.call(&key, "knowledge/add", json!({ "collection": "x", "paths": [path] }));
+        answer["result"]["structuredContent"]["files"][0].clone()
+    };
+    assert_eq!(add(&open)["outcome"], "added");
+    let reason = add(&closed)["reason"].as_str().unwrap().to_owned();
+    assert!(reason.starts_with("it is not in one of the folders of `knowledge.allowed_folders`"), "{reason}");
+    assert_eq!(add(&open.join("../closed/a.md"))["outcome"], "failed");
+    let own = add(&server.data.join("audit.key"));
+    assert_eq!(own["reason"], "it is in hindcast's own data folder");
+}

@@ -1,0 +1,78 @@
+//! `cargo xtask bench knowledge`: how good the search is, how fast texts are embedded against onnxruntime, and how the
+//! indexes behave from ten thousand chunks to a million.
+
+mod embedding;
+mod quality;
+mod report;
+mod scale;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::{document, machine};
+use crate::scratch::ScratchFolder;
+use crate::workspace::{Profile, Workspace};
+use crate::{command, peers};
+use report::Results;
+
+/// How to measure.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// A set with known answers: a folder with corpus.jsonl, queries.jsonl and qrels.tsv; may be given several times
+    #[arg(long = "set", value_name = "FOLDER")]
+    sets: Vec<PathBuf>,
+    /// How many chunks to index; may be given several times
+    #[arg(long = "chunks", value_name = "N", default_values_t = [10_000, 100_000, 1_000_000])]
+    chunks: Vec<u64>,
+    /// Rounds of each embedder
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// Print the section instead of writing it to docs/benchmarks.md
+    #[arg(long)]
+    print: bool,
+}
+
+/// Measures everything in one run.
+pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
+    peers::prepare(workspace)?;
+    peers::prepare_embedding(workspace)?;
+    let hindcast = workspace.build_hindcast(Profile::Release)?;
+    let measure = build_measure(workspace)?;
+    let scratch = ScratchFolder::create(workspace, "bench-knowledge")?;
+    let watch = machine::TreeWatch::start()?;
+
+    let embedding = embedding::measure(workspace, &measure, usize::from(options.rounds))?;
+    let quality = options
+        .sets
+        .iter()
+        .map(|set| quality::measure(workspace, &hindcast, set, scratch.path()))
+        .collect::<Result<Vec<_>>>()?;
+    let scale = options
+        .chunks
+        .iter()
+        .map(|&chunks| scale::measure(&measure, chunks, scratch.path()))
+        .collect::<Result<Vec<_>>>()?;
+    let results = Results {
+        machine: machine::describe()?,
+        neighbours_share: watch.share()?,
+        rounds: options.rounds,
+        embedding,
+        quality,
+        scale,
+    };
+    let section = results.section();
+    println!("\n{section}");
+    match options.print {
+        true => Ok(()),
+        false => document::write_section(workspace, "knowledge", &section),
+    }
+}
+
+/// The program that drives the engines themselves.
+fn build_measure(workspace: &Workspace) -> Result<PathBuf> {
+    let arguments = ["build", "--release", "--package=hindcast-stores", "--example=measure"];
+    command::run(&mut workspace.cargo(&arguments))?;
+    Ok(workspace.target.join("release/examples/measure"))
+}

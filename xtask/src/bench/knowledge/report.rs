@@ -1,0 +1,155 @@
+//! The part of docs/benchmarks.md that `cargo xtask bench knowledge` writes.
+
+use super::embedding::Comparison;
+use super::quality::SetFigures;
+use super::scale::Figures as ScaleFigures;
+use crate::bench::document::{busy_warning, goal};
+
+const EMBEDDING_GOAL: f64 = 0.9;
+const HYBRID_GOAL: f64 = 0.6;
+const RECALL_GOAL: f64 = 0.98;
+const SEARCH_GOAL_MS: f64 = 10.0;
+const OPEN_GOAL_MS: f64 = 2_000.0;
+
+/// Everything one run measured.
+pub(super) struct Results {
+    pub(super) machine: String,
+    pub(super) neighbours_share: f64,
+    pub(super) rounds: u16,
+    pub(super) embedding: Comparison,
+    pub(super) quality: Vec<SetFigures>,
+    pub(super) scale: Vec<ScaleFigures>,
+}
+
+impl Results {
+    /// The section as Markdown.
+    pub(super) fn section(&self) -> String {
+        let mut lines = vec![
+            "## Knowledge".to_owned(),
+            String::new(),
+            format!("`cargo xtask bench knowledge` on {}.", self.machine),
+            String::new(),
+        ];
+        lines.extend(busy_warning(self.neighbours_share));
+        lines.extend(self.embedding_lines());
+        lines.extend(self.quality_lines());
+        lines.extend(self.scale_lines());
+        lines.extend(["Goals:".to_owned(), String::new()]);
+        lines.extend(self.goals());
+        lines.join("\n")
+    }
+
+    fn embedding_lines(&self) -> Vec<String> {
+        let Comparison { threads, ours, peer, agreement } = &self.embedding;
+        vec![
+            format!(
+                "Embedding by all-MiniLM-L6-v2: texts of 256 tokens on {threads} threads, the same checkpoint by onnxruntime \
+                 (version in\n`peers/embedding/`) in the same run, in turns, best of {} rounds. The vectors of the two agree \
+                 to a cosine of {agreement:.4} or\nbetter.",
+                self.rounds
+            ),
+            String::new(),
+            "| | texts/s | processor ms a text |".into(),
+            "|---|--:|--:|".into(),
+            format!("| hindcast | {:.1} | {:.1} |", ours.texts_per_second, ours.processor_ms_per_text),
+            format!("| onnxruntime | {:.1} | {:.1} |", peer.texts_per_second, peer.processor_ms_per_text),
+            String::new(),
+        ]
+    }
+
+    fn quality_lines(&self) -> Vec<String> {
+        if self.quality.is_empty() {
+            return Vec::new();
+        }
+        let mut lines = vec![
+            "How good the search is on sets with known answers (`hindcast knowledge eval`), nDCG@10 / recall@100.".into(),
+            String::new(),
+            "| set | documents | questions | lexical | dense | hybrid |".into(),
+            "|---|--:|--:|--:|--:|--:|".into(),
+        ];
+        for set in &self.quality {
+            let cells: Vec<String> = set
+                .modes
+                .iter()
+                .map(|figures| format!("{:.3} / {:.3}", figures.ndcg_at_10, figures.recall_at_100))
+                .collect();
+            let (documents, queries) =
+                set.modes.first().map_or((0, 0), |mode| (mode.documents, mode.queries));
+            lines.push(format!("| {} | {documents} | {queries} | {} |", set.name, cells.join(" | ")));
+        }
+        lines.push(String::new());
+        lines
+    }
+
+    fn scale_lines(&self) -> Vec<String> {
+        let mut lines = vec![
+            "The indexes with made-up chunks of 120 words and vectors of 384 numbers. A search asks each index for a hundred \
+             candidates;\nopening includes the first search by meaning, in a process of its own, with the files in the \
+             system's cache. The memory is\nwhat was resident after 500 searches, mapped files included."
+                .into(),
+            String::new(),
+            "| chunks | words/s | vectors/s | disk MB | open ms | search p50 / p99 ms | words p50 | vectors p50 | resident MB | \
+             recall@10 |"
+                .into(),
+            "|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|".into(),
+        ];
+        for ScaleFigures { filling, searching, disk_mb } in &self.scale {
+            lines.push(format!(
+                "| {} | {:.0} | {:.0} | {disk_mb:.0} | {:.0} | {:.2} / {:.2} | {:.2} | {:.2} | {:.0} | {:.3} |",
+                searching.chunks,
+                filling.lexical_chunks_per_second,
+                filling.vectors_per_second,
+                searching.open_ms,
+                searching.search_ms.p50,
+                searching.search_ms.p99,
+                searching.lexical_ms.p50,
+                searching.vectors_ms.p50,
+                searching.resident_mb,
+                searching.recall_at_10,
+            ));
+        }
+        lines.push(String::new());
+        lines
+    }
+
+    fn goals(&self) -> Vec<String> {
+        let ratio = self.embedding.ours.texts_per_second / self.embedding.peer.texts_per_second;
+        let mut goals = vec![goal(
+            ratio >= EMBEDDING_GOAL,
+            &format!("embedding at 0.9 of onnxruntime's rate: {ratio:.2}"),
+        )];
+        for set in &self.quality {
+            let of = |mode: &str| {
+                set.modes.iter().find(|figures| figures.mode == mode).map_or(0.0, |mode| mode.ndcg_at_10)
+            };
+            let (better, hybrid) = (of("lexical").max(of("dense")), of("hybrid"));
+            let name = &set.name;
+            goals.push(goal(
+                hybrid >= better,
+                &format!("hybrid on {name} not below its better half: {hybrid:.3} and {better:.3}"),
+            ));
+            if name == "cosqa" {
+                goals.push(goal(hybrid >= HYBRID_GOAL, &format!("hybrid on cosqa at 0.60: {hybrid:.3}")));
+            }
+        }
+        for ScaleFigures { searching, .. } in &self.scale {
+            let (chunks, recall) = (searching.chunks, searching.recall_at_10);
+            goals.push(goal(
+                recall >= RECALL_GOAL,
+                &format!("98 of 100 of the ten nearest of {chunks} found: {recall:.3}"),
+            ));
+        }
+        if let Some(ScaleFigures { searching, .. }) =
+            self.scale.iter().max_by_key(|figures| figures.searching.chunks)
+        {
+            let (chunks, p50, open) = (searching.chunks, searching.search_ms.p50, searching.open_ms);
+            goals.push(goal(
+                p50 < SEARCH_GOAL_MS,
+                &format!("half of the searches in {chunks} chunks within 10 ms: {p50:.2} ms"),
+            ));
+            goals
+                .push(goal(open < OPEN_GOAL_MS, &format!("{chunks} chunks opened within 2 s: {open:.0} ms")));
+        }
+        goals
+    }
+}

@@ -1,0 +1,124 @@
+//! The section of docs/benchmarks.md.
+
+use super::{INSTRUCTIONS_A_ROUND, back::Back, gdb_record::GdbRecord, record::Recording};
+use crate::bench::document::{busy_warning, goal};
+
+/// Rounds of the recorded `spin`.
+const SPIN_ROUNDS: u64 = 400_000_000;
+
+/// What was measured.
+pub(super) struct Results {
+    pub(super) machine: String,
+    pub(super) rounds: u16,
+    pub(super) recordings: Vec<Recording>,
+    pub(super) back: Back,
+    pub(super) gdb: GdbRecord,
+    pub(super) neighbours_share: f64,
+}
+
+impl Results {
+    pub(super) fn section(&self) -> String {
+        let mut lines = vec![
+            "## Time travel".to_owned(),
+            String::new(),
+            format!("`cargo xtask bench time-travel --rounds {}` on {}.", self.rounds, self.machine),
+            String::new(),
+            "Whole programs, alone and by `hindcast record` (release build; its own start is included); the shortest of all \
+             rounds. Then going back"
+                .to_owned(),
+            "through the tools of `hindcast mcp`, with the way over the protocol.".to_owned(),
+            String::new(),
+        ];
+        lines.extend(busy_warning(self.neighbours_share));
+        lines.extend([
+            "| recorded | alone, ms | recorded, ms | ratio |".to_owned(),
+            "|---|--:|--:|--:|".to_owned(),
+        ]);
+        for recording in &self.recordings {
+            lines.push(format!(
+                "| {} | {:.0} | {:.0} | {:.2} |",
+                recording.name,
+                recording.native.best(),
+                recording.recorded.best(),
+                recording.ratio()
+            ));
+        }
+        let back = &self.back;
+        lines.extend([
+            String::new(),
+            "| going back | p50, ms | p95, ms | times |".to_owned(),
+            "|---|--:|--:|--:|".to_owned(),
+        ]);
+        for (name, series) in [
+            ("first instruction back, 10 MB resident", &back.first_step),
+            ("the next ones", &back.next_steps),
+            ("`reverse_continue` over 10⁹ instructions", &back.reverse_continue),
+            ("`last_write` over 10⁹ instructions, one write before them", &back.last_write_sparse),
+            ("`last_write` over 10⁹ instructions, written 2·10⁸ times", &back.last_write_hot),
+            ("`goto` the start of 10¹⁰ instructions", &back.to_the_start),
+        ] {
+            lines.push(format!(
+                "| {name} | {:.2} | {:.2} | {} |",
+                series.percentile(50),
+                series.percentile(95),
+                series.count()
+            ));
+        }
+        lines.extend([
+            String::new(),
+            format!(
+                "gdb's `record full` takes {:.1} µs for an instruction of `spin`, {:.0} times as long as running alone, keeps \
+                 200,000 of them and",
+                self.gdb.instruction.as_secs_f64() * 1e6,
+                self.gdb_ratio()
+            ),
+            format!("steps one back in {:.2} ms (median).", self.gdb.reverse_step.median()),
+            String::new(),
+            "Goals:".to_owned(),
+            String::new(),
+        ]);
+        lines.extend(self.goals());
+        lines.join("\n")
+    }
+
+    /// How many times as long an instruction takes under gdb as alone.
+    fn gdb_ratio(&self) -> f64 {
+        let alone = self.recordings.first().map_or(f64::NAN, |spin| spin.native.best());
+        let instruction = alone / 1e3 / (SPIN_ROUNDS * INSTRUCTIONS_A_ROUND) as f64;
+        self.gdb.instruction.as_secs_f64() / instruction
+    }
+
+    fn goals(&self) -> Vec<String> {
+        let back = &self.back;
+        let mut goals: Vec<String> = self.recordings[..2]
+            .iter()
+            .map(|recording| {
+                let ratio = recording.ratio();
+                goal(
+                    ratio <= 1.1,
+                    &format!("recording takes at most 1.1 times as long, {}: {ratio:.2}", recording.name),
+                )
+            })
+            .collect();
+        let call = self.recordings.iter().find_map(Recording::call_cost).unwrap_or(f64::NAN);
+        let at_most = |name: &str, limit: f64, measured: f64, unit: &str| {
+            goal(measured <= limit, &format!("{name} at most {limit} {unit}: {measured:.2} {unit}"))
+        };
+        goals.extend([
+            at_most("a logged system call costs", 10.0, call, "µs"),
+            // 64 of them are what was read.
+            at_most("an event takes beside its data", 100.0, back.bytes_an_event - 64.0, "bytes"),
+            goal(
+                back.history >= 10_000_000_000,
+                &format!("history of 10¹⁰ instructions: {:.0e}", back.history as f64),
+            ),
+            at_most("the first step back takes, p50,", 30.0, back.first_step.percentile(50), "ms"),
+            at_most("the first step back takes, p95,", 150.0, back.first_step.percentile(95), "ms"),
+            at_most("the next ones take, p50,", 0.5, back.next_steps.percentile(50), "ms"),
+            at_most("`reverse_continue` takes", 1000.0, back.reverse_continue.percentile(50), "ms"),
+            at_most("`last_write`, sparse, takes", 500.0, back.last_write_sparse.percentile(50), "ms"),
+            at_most("`last_write`, hot, takes", 2000.0, back.last_write_hot.percentile(50), "ms"),
+        ]);
+        goals
+    }
+}

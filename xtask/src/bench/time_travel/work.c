@@ -1,0 +1,91 @@
+/* What `cargo xtask bench time-travel` records. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+volatile long sparse, hot;
+enum { TABLE = 10 << 20 };
+
+__attribute__((noinline)) void begin(void) { __asm__ volatile("" ::: "memory"); }
+__attribute__((noinline)) void end(void) { __asm__ volatile("" ::: "memory"); }
+
+/* Five instructions a round, one of which writes. */
+__attribute__((noinline)) void spin(long rounds) {
+    long sum = 0, mix = 1;
+    __asm__ volatile("1: incq %[hot]\n\t"
+                     "leaq 3(%[sum]), %[sum]\n\t"
+                     "xorq %[sum], %[mix]\n\t"
+                     "decq %[rounds]\n\t"
+                     "jnz 1b"
+                     : [hot] "+m"(hot), [sum] "+r"(sum), [mix] "+r"(mix), [rounds] "+r"(rounds)
+                     :
+                     : "cc");
+}
+
+/* Changes ten megabytes here and there. */
+static void table(long rounds) {
+    unsigned *cells = calloc(TABLE, 1);
+    unsigned long state = 88172645463325252ul;
+    for (long round = 0; round < rounds; round++) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        cells[state % (TABLE / sizeof *cells)] += (unsigned)state;
+    }
+    free(cells);
+}
+
+static void calls(long count) {
+    char bytes[64];
+    int zero = open("/dev/zero", O_RDONLY);
+    for (long call = 0; call < count; call++)
+        if (read(zero, bytes, sizeof bytes) != sizeof bytes)
+            abort();
+}
+
+static void allocate(long count) {
+    enum { LIVE = 4096 };
+    static char *blocks[LIVE];
+    unsigned state = 1;
+    for (long step = 0; step < count; step++) {
+        state = state * 1664525u + 1013904223u;
+        char **block = &blocks[state >> 20];
+        free(*block);
+        size_t size = 16 + (state >> 8) % 2000;
+        *block = malloc(size);
+        memset(*block, (int)state, size);
+    }
+}
+
+static void memory(long megabytes) {
+    size_t size = (size_t)megabytes << 20;
+    char *bytes = malloc(size);
+    for (int pass = 0; pass < 4; pass++)
+        memset(bytes, pass, size);
+}
+
+int main(int count, char **arguments) {
+    if (count != 3)
+        return 2;
+    const char *mode = arguments[1];
+    long amount = atol(arguments[2]);
+    sparse = 1;
+    begin();
+    if (!strcmp(mode, "spin"))
+        spin(amount);
+    else if (!strcmp(mode, "table"))
+        table(amount);
+    else if (!strcmp(mode, "calls"))
+        calls(amount);
+    else if (!strcmp(mode, "allocate"))
+        allocate(amount);
+    else if (!strcmp(mode, "memory"))
+        memory(amount);
+    else
+        return 2;
+    end();
+    return 0;
+}
