@@ -76,6 +76,9 @@ fn ensure_tools() -> Result<()> {
         ("g++", "g++"),
         ("objcopy", "binutils"),
         ("gdb", "gdb"),
+        // These are recorded.
+        ("/usr/bin/python3", "python3"),
+        ("/usr/bin/sqlite3", "sqlite3"),
         ("xmllint", "libxml2-utils"),
     ] {
         install::ensure_program(program, package)?;

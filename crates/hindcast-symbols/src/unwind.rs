@@ -1,6 +1,6 @@
 //! From a frame to its caller.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use gimli::{
     BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, Encoding, Evaluation, EvaluationResult, Format,
@@ -102,6 +102,19 @@ impl UnwindSections {
 }
 
 impl UnwindSections {
+    fn bases(&self) -> BaseAddresses {
+        BaseAddresses::default()
+            .set_eh_frame_hdr(self.frame_header.1)
+            .set_eh_frame(self.frame.1)
+            .set_text(self.text)
+    }
+
+    fn eh_frame(&self) -> EhFrame<Slice<'_>> {
+        let mut eh_frame = EhFrame::new(self.frame.0.as_deref().unwrap_or_default(), LittleEndian);
+        eh_frame.set_address_size(8);
+        eh_frame
+    }
+
     /// Where in `.eh_frame` the entry for a file address is, by the sorted table that linkers make.
     fn entry_in_header(&self, address: u64) -> Option<usize> {
         // Version 1, pointers relative to the place and of 32 bits, sorted by address.
@@ -142,6 +155,24 @@ impl Symbols {
     }
 }
 
+impl Symbols {
+    /// The code around an address that one entry of the unwinding tables speaks of: mostly a function, also one that no
+    /// symbol names.
+    pub fn unwound_range(&self, address: u64) -> Option<Range<u64>> {
+        let module = self.loaded_at(address)?;
+        let sections = module.unwind_bytes.get_or_init(|| UnwindSections::read(module));
+        let entry = find_eh_frame(
+            module,
+            sections,
+            &sections.eh_frame(),
+            &sections.bases(),
+            module.to_file(address),
+        )?;
+        let start = module.to_runtime(entry.initial_address());
+        Some(start..start + entry.len())
+    }
+}
+
 struct Frame<'s> {
     symbols: &'s Symbols,
     registers: &'s Registers,
@@ -155,12 +186,7 @@ impl Frame<'_> {
     /// By the module's tables; `None` where they say nothing of the address.
     fn by_tables(&self, module: &LoadedModule, address: u64) -> Option<Step> {
         let sections = module.unwind_bytes.get_or_init(|| UnwindSections::read(module));
-        let bases = BaseAddresses::default()
-            .set_eh_frame_hdr(sections.frame_header.1)
-            .set_eh_frame(sections.frame.1)
-            .set_text(sections.text);
-        let mut eh_frame = EhFrame::new(sections.frame.0.as_deref().unwrap_or_default(), LittleEndian);
-        eh_frame.set_address_size(8);
+        let (bases, eh_frame) = (sections.bases(), sections.eh_frame());
         if let Some(entry) = find_eh_frame(module, sections, &eh_frame, &bases, address) {
             return Some(self.by_entry(module, &eh_frame, &bases, &entry, address));
         }

@@ -71,14 +71,15 @@ pub(crate) fn knowledge(
     let embedder =
         Arc::new(MiniLm::in_folder(&folder.models(), Some(MODEL_IDLE_LIMIT)).fetched_from(sources));
     let vectors = VectorIndex::open(&indexes.vectors(), embedder.model(), embedder.dimension())?;
+    let lexical = indexes.lexical();
     let ollama_url = config.knowledge.ollama_url.as_deref();
     let chat = match ollama_url.unwrap_or("http://127.0.0.1:11434") {
         "off" => None,
         url => Some(Arc::new(Ollama::at(url)?) as Arc<dyn ChatModel>),
     };
     let service = KnowledgeService::new(KnowledgeParts {
-        store: Arc::new(SqliteKnowledge::open(&folder.knowledge())?),
-        lexical: Arc::new(LexicalIndex::open(&indexes.lexical())?),
+        store: Arc::new(SqliteKnowledge::in_file(&folder.knowledge())),
+        open_lexical: Box::new(move || Ok(Arc::new(LexicalIndex::open(&lexical)?))),
         vectors: Arc::new(vectors),
         embedder,
         chat,

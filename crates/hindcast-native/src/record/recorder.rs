@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     process::Overlay,
-    replay::{Timeline, copy_live, restarts},
+    replay::{Timeline, copy_live},
     sys::{self, GeneralRegisters, ProcessMemory, SignalInfo, Stopped, Tid, TraceError},
 };
 
@@ -213,7 +213,7 @@ impl Recorder {
         if !self.is_active() {
             return Ok(thread);
         }
-        if restarts(result) {
+        if sys::restarts(result) {
             self.interrupted = Some(call);
             return Ok(thread);
         }

@@ -21,14 +21,7 @@ pub(crate) struct Copied {
     pub(crate) held: Vec<SignalInfo>,
 }
 
-/// Results of calls that were interrupted and are made again by themselves.
-const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 const SYSCALL_LENGTH: u64 = 2;
-
-/// Whether a call with this result is made again, without the program's noticing.
-pub(crate) fn restarts(result: i64) -> bool {
-    RESTARTS.contains(&result)
-}
 
 /// Copies a live process. The copy has no descriptors, shares no memory and has none of our
 /// breakpoints, so that whatever it does, nobody outside sees it.
@@ -54,10 +47,10 @@ pub(crate) fn copy_live(
 }
 
 /// In a call that will be made again, the program stands before it.
-fn settled(mut registers: GeneralRegisters) -> GeneralRegisters {
+pub(super) fn settled(mut registers: GeneralRegisters) -> GeneralRegisters {
     let number = registers.get("orig_rax").unwrap_or(u64::MAX);
     let result = registers.get("rax").unwrap_or_default() as i64;
-    if number != u64::MAX && restarts(result) {
+    if number != u64::MAX && sys::restarts(result) {
         registers.set("rax", number);
         registers.set("rip", registers.pc() - SYSCALL_LENGTH);
     }

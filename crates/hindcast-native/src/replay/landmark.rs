@@ -5,6 +5,7 @@ use std::{ops::Range, time::Duration};
 use super::{
     ReplayError, Replica,
     history::Visit,
+    repeat::Repeat,
     replica::{Advance, Pause},
     state::{Likeness, State},
     trampoline::{self, PAGE, Pattern, Site, Trampoline},
@@ -37,8 +38,6 @@ pub(super) enum Landmark {
 const MOST_WORDS: usize = 32;
 /// A landmark that has to stop at each pass is given up after so many.
 const MOST_STOPS: u64 = 200_000;
-/// From a pass of an address to the state after it.
-const MOST_STEPS: u32 = 50_000;
 const LARGEST_FUNCTION: u64 = 1 << 20;
 
 impl Landmark {
@@ -53,6 +52,11 @@ impl Landmark {
         if let Some(jump) = Self::jump(replica, functions, address, passes, pattern)? {
             return Ok(jump);
         }
+        Self::stop(replica, address)
+    }
+
+    /// Stops at every pass.
+    fn stop(replica: &mut Replica, address: u64) -> Result<Self, ReplayError> {
         replica
             .overlay
             .insert(&replica.memory, address)
@@ -97,6 +101,14 @@ impl Landmark {
         Ok(Some(Self::Jump { site, page, original, trampoline: built, passes }))
     }
 
+    /// Its breakpoint, which was taken out for a while, is put back.
+    fn renew(&self, replica: &mut Replica) -> Result<(), ReplayError> {
+        if let Self::Break { address, .. } = self {
+            Self::stop(replica, *address)?;
+        }
+        Ok(())
+    }
+
     /// Whether it compares by itself, and stops only where all is the same.
     fn compares(&self) -> bool {
         matches!(self, Self::Jump { .. })
@@ -111,16 +123,16 @@ impl Landmark {
     }
 
     /// A replica stopped here: it stands at the site again, as if there were nothing.
-    pub(super) fn arrive(&mut self, replica: &Replica) -> Result<(), TraceError> {
+    pub(super) fn arrive(&mut self, replica: &Replica) -> Result<(), ReplayError> {
         match self {
             Self::Jump { site, .. } => {
                 let mut registers = replica.registers()?;
                 registers.set("rip", site.address);
-                replica.frozen.set_registers(&registers)
+                Ok(replica.frozen.set_registers(&registers)?)
             }
             Self::Break { passes, .. } => {
                 *passes += 1;
-                if *passes > MOST_STOPS { Err(TraceError::Gone) } else { Ok(()) }
+                if *passes > MOST_STOPS { Err(ReplayError::TooFar) } else { Ok(()) }
             }
         }
     }
@@ -217,12 +229,13 @@ pub(super) fn run_to_state(
 ) -> Result<Pause, ReplayError> {
     let mut counted = 0;
     let pause = match state.lead() {
-        None => search(replica, log, functions, state, None, &mut counted, visit)?,
+        None => Search::of(state).run(replica, log, functions, &mut counted, visit)?,
         Some(lead) => {
             // Which pass it is, is found out by another replica: this one must not go too far.
             let mut scout = Replica::new(replica.fork()?, replica.event())?;
             let found =
-                search(&mut scout, log, functions, &lead.state, None, &mut counted, &mut |_, _| Ok(false))?;
+                Search::of(&lead.state)
+                    .run(&mut scout, log, functions, &mut counted, &mut |_, _| Ok(false))?;
             match found {
                 Pause::Event => run_to_lead(replica, log, functions, state, counted, visit)?,
                 other => other,
@@ -235,7 +248,7 @@ pub(super) fn run_to_state(
     Ok(pause)
 }
 
-/// Goes to the last pass of the lead's address before the lead, and from there step by step.
+/// Goes to the last pass of the lead's address before the state, and from there by stops at the state's own.
 fn run_to_lead(
     replica: &mut Replica,
     log: &Log,
@@ -244,37 +257,15 @@ fn run_to_lead(
     passes: u64,
     visit: Visit<'_>,
 ) -> Result<Pause, ReplayError> {
-    let (address, steps) = state.mark();
-    let pass = passes.saturating_sub(u64::from(steps));
+    let (address, late) = state.mark();
+    let pass = passes.saturating_sub(u64::from(late));
     if pass > 0 {
         let pause = run_to_pass(replica, log, functions, address, pass, visit)?;
         if pause != Pause::Event {
             return Ok(pause);
         }
     }
-    for _ in 0..MOST_STEPS {
-        if state.has_registers(&replica.registers()?) && state.compare(replica)? == Likeness::Same {
-            return Ok(Pause::Event);
-        }
-        let mut pause = replica.advance(log, Advance::Step, u64::MAX)?;
-        let pc = replica.pc()?;
-        if pause == Pause::Stepped && replica.overlay.contains(pc) {
-            pause = Pause::Breakpoint(pc);
-        }
-        match pause {
-            Pause::Stepped => {}
-            Pause::Breakpoint(_) | Pause::Watch(_) => {
-                let arrived = state.compare(replica)? == Likeness::Same;
-                let told = !arrived || matches!(pause, Pause::Watch(_));
-                if told && visit(replica, &pause)? && !arrived {
-                    return Ok(pause);
-                }
-            }
-            Pause::Interrupted => return Ok(pause),
-            _ => break,
-        }
-    }
-    Err(ReplayError::Diverged("a recorded state was not met again".into()))
+    Search { stops: true, ..Search::of(state) }.run(replica, log, functions, &mut 0, visit)
 }
 
 /// Runs to a pass of an address, in a stretch without input.
@@ -289,17 +280,30 @@ pub(super) fn run_to_pass(
     let event = replica.event();
     step_clear(replica, log, functions, address, None)?;
     let mut landmark = Landmark::place(replica, functions, address, pass, None)?;
+    // All its rounds are one pass.
+    let repeat = Repeat::at(replica, address).filter(|_| !landmark.compares());
+    let mut met = None;
     loop {
-        match replica.advance(log, Advance::Run, event + 1)? {
+        let pause = match met.take() {
+            Some(pause) => pause,
+            None => replica.advance(log, Advance::Run, event + 1)?,
+        };
+        match pause {
             Pause::Breakpoint(at) if landmark.stops_at(at) => {
                 landmark.arrive(replica)?;
                 if landmark.passes(replica) >= pass {
                     landmark.remove(replica)?;
                     return Ok(Pause::Event);
                 }
-                if is_users(replica, &landmark, at) && visit(replica, &Pause::Breakpoint(at))? {
-                    landmark.remove(replica)?;
-                    return Ok(Pause::Breakpoint(at));
+                if is_users(replica, &landmark, at) {
+                    if visit(replica, &Pause::Breakpoint(at))? {
+                        landmark.remove(replica)?;
+                        return Ok(Pause::Breakpoint(at));
+                    }
+                } else if let Some(repeat) = &repeat {
+                    replica.overlay.remove(&replica.memory, at);
+                    met = repeat.finish(replica, log)?;
+                    landmark.renew(replica)?;
                 }
             }
             pause @ (Pause::Breakpoint(_) | Pause::Watch(_)) => {
@@ -360,86 +364,161 @@ pub(super) fn run_for(
     time: Duration,
 ) -> Result<Pause, ReplayError> {
     let state = state.lead().map_or(state, |lead| &lead.state);
-    search(replica, log, functions, state, Some(time), &mut 0, &mut |_, _| Ok(false))
+    let search = Search { time: Some(time), ..Search::of(state) };
+    search.run(replica, log, functions, &mut 0, &mut |_, _| Ok(false))
 }
 
-fn search(
+/// The same, up to so many rounds before a state that stands in a repetition.
+pub(super) fn run_shortly_before(
     replica: &mut Replica,
     log: &Log,
     functions: Functions<'_>,
     state: &State,
-    time: Option<Duration>,
-    counted: &mut u64,
-    visit: Visit<'_>,
+    rounds: u64,
 ) -> Result<Pause, ReplayError> {
-    let mut pattern = Pattern { registers: Some(state.encoded()), words: Vec::new() };
-    if state.compare(replica)? == Likeness::Same {
-        return Ok(Pause::Event);
+    let search = Search { rounds_before: rounds, stops: true, ..Search::of(state) };
+    search.run(replica, log, functions, &mut 0, &mut |_, _| Ok(false))
+}
+
+/// A state that is looked for at its own address.
+struct Search<'a> {
+    state: &'a State,
+    /// Only for so long.
+    time: Option<Duration>,
+    /// Stop at each pass, without a jump.
+    stops: bool,
+    /// In a repetition, so many rounds before it will do.
+    rounds_before: u64,
+}
+
+impl<'a> Search<'a> {
+    fn of(state: &'a State) -> Self {
+        Self { state, time: None, stops: false, rounds_before: 0 }
     }
-    let until = replica.event() + 1;
-    if step_clear(replica, log, functions, state.pc(), Some(state))? {
-        *counted = 1;
-        return Ok(Pause::Event);
-    }
-    let mut landmark = Landmark::place(replica, functions, state.pc(), u64::MAX, Some(&pattern))?;
-    loop {
-        let pause = match time {
-            Some(time) => replica.run_for(log, time, until)?,
-            None => replica.advance(log, Advance::Run, until)?,
+
+    fn run(
+        &self,
+        replica: &mut Replica,
+        log: &Log,
+        functions: Functions<'_>,
+        counted: &mut u64,
+        visit: Visit<'_>,
+    ) -> Result<Pause, ReplayError> {
+        let state = self.state;
+        let mut pattern = Pattern { registers: Some(state.encoded()), words: Vec::new() };
+        if state.compare(replica)? == Likeness::Same {
+            return Ok(Pause::Event);
+        }
+        let until = replica.event() + 1;
+        // A jump would see only the first round.
+        let repeat = Repeat::at(replica, state.pc());
+        let mut landmark = if self.stops || repeat.is_some() {
+            Landmark::stop(replica, state.pc())?
+        } else {
+            if step_clear(replica, log, functions, state.pc(), Some(state))? {
+                *counted = 1;
+                return Ok(Pause::Event);
+            }
+            Landmark::place(replica, functions, state.pc(), u64::MAX, Some(&pattern))?
         };
-        match pause {
-            Pause::Breakpoint(address) if landmark.stops_at(address) => {
-                landmark.arrive(replica)?;
-                match state.compare(replica)? {
-                    Likeness::Same => {
-                        *counted += landmark.passes(replica);
+        let mut met = None;
+        loop {
+            let pause = match (met.take(), self.time) {
+                (Some(pause), _) => pause,
+                (None, Some(time)) => replica.run_for(log, time, until)?,
+                (None, None) => replica.advance(log, Advance::Run, until)?,
+            };
+            match pause {
+                Pause::Breakpoint(address) if landmark.stops_at(address) => {
+                    landmark.arrive(replica)?;
+                    match state.compare(replica)? {
+                        Likeness::Same => {
+                            *counted += landmark.passes(replica);
+                            landmark.remove(replica)?;
+                            return Ok(Pause::Event);
+                        }
+                        Likeness::Word(address, word)
+                            if landmark.compares() && pattern.words.len() < MOST_WORDS =>
+                        {
+                            // Next time this word decides.
+                            pattern.words.push((address, word));
+                            *counted += landmark.passes(replica);
+                            landmark.remove(replica)?;
+                            landmark = replaced(replica, log, functions, state, &pattern)?;
+                            continue;
+                        }
+                        _ => {}
+                    }
+                    let is_users = is_users(replica, &landmark, address);
+                    if is_users && visit(replica, &Pause::Breakpoint(address))? {
+                        landmark.remove(replica)?;
+                        return Ok(Pause::Breakpoint(address));
+                    }
+                    match &repeat {
+                        Some(repeat) if !is_users => {
+                            replica.overlay.remove(&replica.memory, address);
+                            match self.meet_in(repeat, replica, log)? {
+                                Meeting::Met => {
+                                    *counted += landmark.passes(replica);
+                                    return Ok(Pause::Event);
+                                }
+                                Meeting::Stopped(pause) => met = Some(pause),
+                                Meeting::Not => met = repeat.finish(replica, log)?,
+                            }
+                            landmark.renew(replica)?;
+                        }
+                        _ if !is_users => landmark.leave(replica)?,
+                        _ => {}
+                    }
+                }
+                Pause::Breakpoint(_) | Pause::Watch(_) => {
+                    if matches!(pause, Pause::Watch(_)) && state.compare(replica)? == Likeness::Same {
+                        visit(replica, &pause)?;
                         landmark.remove(replica)?;
                         return Ok(Pause::Event);
                     }
-                    Likeness::Word(address, word)
-                        if landmark.compares() && pattern.words.len() < MOST_WORDS =>
-                    {
-                        // Next time this word decides.
-                        pattern.words.push((address, word));
-                        *counted += landmark.passes(replica);
+                    if visit(replica, &pause)? {
+                        landmark.step_out(replica, log)?;
                         landmark.remove(replica)?;
-                        landmark = replaced(replica, log, functions, state, &pattern)?;
-                        continue;
+                        return Ok(pause);
                     }
-                    _ => {}
                 }
-                if !is_users(replica, &landmark, address) {
-                    landmark.leave(replica)?;
-                    continue;
+                Pause::Event | Pause::Boundary => {
+                    return Err(ReplayError::Diverged("a recorded state was not met again".into()));
                 }
-                if visit(replica, &Pause::Breakpoint(address))? {
-                    landmark.remove(replica)?;
-                    return Ok(Pause::Breakpoint(address));
-                }
-            }
-            Pause::Breakpoint(_) | Pause::Watch(_) => {
-                if matches!(pause, Pause::Watch(_)) && state.compare(replica)? == Likeness::Same {
-                    visit(replica, &pause)?;
-                    landmark.remove(replica)?;
-                    return Ok(Pause::Event);
-                }
-                if visit(replica, &pause)? {
+                Pause::Interrupted | Pause::Alarm => {
                     landmark.step_out(replica, log)?;
                     landmark.remove(replica)?;
                     return Ok(pause);
                 }
+                Pause::Stepped => {}
             }
-            Pause::Event | Pause::Boundary => {
-                return Err(ReplayError::Diverged("a recorded state was not met again".into()));
-            }
-            Pause::Interrupted | Pause::Alarm => {
-                landmark.step_out(replica, log)?;
-                landmark.remove(replica)?;
-                return Ok(pause);
-            }
-            Pause::Stepped => {}
         }
     }
+
+    /// Goes to the state, or shortly before, if it is met within the repetition that a replica stands at.
+    fn meet_in(&self, repeat: &Repeat, replica: &mut Replica, log: &Log) -> Result<Meeting, ReplayError> {
+        let Some(rounds) = repeat.rounds_to(&replica.registers()?, self.state) else {
+            return Ok(Meeting::Not);
+        };
+        // Somebody else goes first, for memory can differ.
+        let mut scout = Replica::new(replica.fork()?, replica.event())?;
+        if repeat.run(&mut scout, log, rounds)?.is_some() || self.state.compare(&scout)? != Likeness::Same {
+            return Ok(Meeting::Not);
+        }
+        match rounds.saturating_sub(self.rounds_before) {
+            0 => Ok(Meeting::Met),
+            rounds => Ok(repeat.run(replica, log, rounds)?.map_or(Meeting::Met, Meeting::Stopped)),
+        }
+    }
+}
+
+/// What became of a state within a repetition.
+enum Meeting {
+    Met,
+    Not,
+    /// Something is to be told before.
+    Stopped(Pause),
 }
 
 /// Whether the user has a breakpoint where a landmark had to be one too.

@@ -3,6 +3,7 @@
 mod frozen;
 mod history;
 mod landmark;
+mod repeat;
 mod replica;
 mod search;
 mod state;
@@ -14,7 +15,7 @@ mod trampoline;
 #[cfg(test)]
 pub(crate) use self::state::digest;
 pub(crate) use self::{
-    frozen::{Frozen, copy_live, restarts},
+    frozen::{Frozen, copy_live},
     history::{Arrival, Bound, Context, Past},
     landmark::Functions,
     replica::{Advance, Pause, ReplayError, Replica},

@@ -57,6 +57,12 @@ pub(crate) enum ReplayError {
     /// It is not in the recording, or its checkpoint had to go.
     #[error("there is no such moment in this recording any more · hint: `debugger/timeline` lists some")]
     NoSuchMoment,
+    /// It would take too long to find.
+    #[error(
+        "that moment lies too far from what can be found quickly · hint: go to one near it first, as `debugger/timeline` \
+             lists them"
+    )]
+    TooFar,
     /// More memory than the processor can watch.
     #[error(
         "{0} bytes are more than can be looked for at once (32, aligned) · hint: ask for a field or an element of it"

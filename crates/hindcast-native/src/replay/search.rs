@@ -8,7 +8,8 @@ use std::{
 use super::{
     Advance, Frozen, Pause, Position, ReplayError, Replica,
     history::{Bound, Context, Visit},
-    landmark::{Landmark, fits, run_to_pass, run_to_state},
+    landmark::{Landmark, fits, run_shortly_before, run_to_pass, run_to_state},
+    repeat::Repeat,
     state::{Likeness, State},
     timeline::Label,
 };
@@ -29,6 +30,8 @@ const WALK: u32 = 1500;
 const COPY_EVERY: u32 = 48;
 /// Tries to come nearer, each of which at least halves the distance in most programs.
 const ROUNDS: usize = 40;
+/// From a state to what it is recognised by there are not more steps than this.
+const LATE_PASSES: u64 = 24;
 /// Two jumps nearer to each other than this would overlap.
 const APART: u64 = 16;
 
@@ -168,7 +171,8 @@ impl Context<'_> {
     ) -> Result<Position, ReplayError> {
         let state = self.state_of(anchor)?;
         let event = self.timeline.get(anchor).ok_or(ReplayError::NoSuchMoment)?.event;
-        let mut near = self.anchor_at_event(previous, event)?;
+        let near = self.anchor_at_event(previous, event)?;
+        let mut near = self.within_repeat(near, &state)?;
         let mut time = Duration::MAX;
         for _ in 0..ROUNDS {
             let sites = match self.walk_to(&near, &state, window)? {
@@ -183,20 +187,43 @@ impl Context<'_> {
         Err(ReplayError::Diverged("the moment before could not be found".into()))
     }
 
+    /// In the middle of a repetition, an anchor a few rounds before.
+    fn within_repeat(&mut self, near: Label, state: &State) -> Result<Label, ReplayError> {
+        const ROUNDS_BEFORE: u64 = 200;
+        let mut replica = self.replica_at(&near)?;
+        if Repeat::at(&replica, state.pc()).is_none() {
+            return Ok(near);
+        }
+        let met = run_shortly_before(&mut replica, self.log, self.functions, state, ROUNDS_BEFORE);
+        match met {
+            Ok(Pause::Interrupted) => return Err(ReplayError::Interrupted),
+            Ok(_) => {}
+            // At its first round there are other ways to it.
+            Err(ReplayError::TooFar) => return Ok(near),
+            Err(error) => return Err(error),
+        }
+        let event = replica.event();
+        let copy = replica.fork()?;
+        Ok(self.timeline.insert_after(&near, copy, event, false))
+    }
+
     /// The state of an anchor, so that it can be recognised.
     pub(super) fn state_of(&mut self, label: &Label) -> Result<State, ReplayError> {
-        const MOST: u32 = 24;
+        const MOST: usize = 24;
         let anchor = self.timeline.get_mut(label).ok_or(ReplayError::NoSuchMoment)?;
         let state = State::of(&anchor.frozen)?;
         let mut scout = Replica::new(anchor.frozen.fork()?, anchor.event)?;
         let (log, functions) = (self.log, self.functions);
-        for steps in 0..=MOST {
-            if fits(&scout.memory, functions, scout.pc()?).is_some() {
-                return match steps {
-                    0 => Ok(state),
-                    steps => Ok(state.with_lead(steps, scout.fork()?)?),
+        let mut way = Vec::new();
+        for _ in 0..=MOST {
+            let address = scout.pc()?;
+            if fits(&scout.memory, functions, address).is_some() {
+                return match way.is_empty() {
+                    true => Ok(state),
+                    false => Ok(state.with_lead(&way, scout.fork()?)?),
                 };
             }
+            way.push(address);
             let event = scout.event();
             match scout.advance(log, Advance::Step, u64::MAX) {
                 Ok(Pause::Stepped) if scout.event() == event => {}
@@ -271,8 +298,8 @@ impl Context<'_> {
             let begun = Instant::now();
             let passes = self.count(near, state, site)?;
             *time = begun.elapsed();
-            // The last pass of the state's own address is the state itself, or even later.
-            let beyond = u64::from(late) + u64::from(site == mark);
+            // Passes of another address between the state and what it is recognised by are few.
+            let beyond = if site == mark { u64::from(late) } else { LATE_PASSES };
             let wanted = passes.saturating_sub(beyond);
             if wanted > u64::from(site == here) {
                 return self.at_pass(near, site, wanted).map(Some);

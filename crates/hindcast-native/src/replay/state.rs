@@ -21,7 +21,8 @@ pub(crate) struct State {
 
 /// Where no jump fits, a state is recognised by one a few steps later.
 pub(crate) struct Lead {
-    pub(super) steps: u32,
+    /// How often the later state's address is passed from the state on up to there.
+    pub(super) passes: u32,
     pub(super) state: State,
     /// The later state belongs to it.
     _copy: Frozen,
@@ -47,8 +48,7 @@ impl State {
     pub(crate) fn of(frozen: &Frozen) -> Result<Self, TraceError> {
         let general = frozen.registers()?;
         let memory = ProcessMemory::open(frozen.tid()).map_err(|_| TraceError::Gone)?;
-        let mut code = [0; 2];
-        let at_call = memory.read_some(general.pc(), &mut code) == 2 && code == SYSCALL;
+        let at_call = is_call(&memory, general.pc());
         Ok(Self {
             registers: comparable(&general, at_call),
             general,
@@ -60,9 +60,11 @@ impl State {
         })
     }
 
-    /// The same, to be recognised by a state so many steps later.
-    pub(super) fn with_lead(mut self, steps: u32, copy: Frozen) -> Result<Self, TraceError> {
-        self.lead = Some(Box::new(Lead { steps, state: Self::of(&copy)?, _copy: copy }));
+    /// The same, to be recognised by a later state; on the way to it these addresses are passed, its own not counted.
+    pub(super) fn with_lead(mut self, way: &[u64], copy: Frozen) -> Result<Self, TraceError> {
+        let state = Self::of(&copy)?;
+        let passes = 1 + way.iter().filter(|&&address| address == state.pc()).count() as u32;
+        self.lead = Some(Box::new(Lead { passes, state, _copy: copy }));
         Ok(self)
     }
 
@@ -70,13 +72,17 @@ impl State {
         self.lead.as_deref()
     }
 
-    /// The address at which it is recognised, and how many steps later that is.
+    /// The address at which it is recognised, and how many passes of it are not before the state.
     pub(super) fn mark(&self) -> (u64, u32) {
-        self.lead().map_or((self.pc(), 0), |lead| (lead.state.pc(), lead.steps))
+        self.lead().map_or((self.pc(), 1), |lead| (lead.state.pc(), lead.passes))
     }
 
     pub(crate) fn pc(&self) -> u64 {
         self.general.pc()
+    }
+
+    pub(super) fn register(&self, name: &str) -> u64 {
+        self.general.get(name).unwrap_or(0)
     }
 
     /// General registers, in the order of their encoding.
@@ -85,7 +91,7 @@ impl State {
             "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13",
             "r14", "r15",
         ];
-        NAMES.map(|name| self.general.get(name).unwrap_or(0))
+        NAMES.map(|name| self.register(name))
     }
 
     /// Whether the registers alone are the same; enough to rule most states out.
@@ -131,6 +137,11 @@ impl State {
     }
 }
 
+fn is_call(memory: &ProcessMemory, address: u64) -> bool {
+    let mut code = [0; 2];
+    memory.read_some(address, &mut code) == 2 && code == SYSCALL
+}
+
 fn comparable(registers: &GeneralRegisters, at_call: bool) -> [u64; 27] {
     let mut registers = *registers;
     if at_call {
@@ -154,14 +165,18 @@ pub(super) fn vectors(thread: &Stopped) -> Result<Vec<u8>, TraceError> {
 /// A number for everything that the program can see, to hold one run against another.
 #[cfg(test)]
 pub(crate) fn digest(thread: &Stopped, overlay: &crate::process::Overlay) -> Result<u64, TraceError> {
-    use std::hash::Hasher;
-    let mut hasher = std::hash::DefaultHasher::new();
-    let registers = thread.registers()?;
-    for word in comparable(&registers, false) {
-        hasher.write_u64(word);
-    }
-    hasher.write(&vectors(thread)?);
+    const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut hash = 0_u64;
+    let mut take = |word: u64| hash = (hash ^ word).wrapping_mul(MIX).rotate_left(29);
+    let registers = super::frozen::settled(thread.registers()?);
     let memory = ProcessMemory::open(thread.tid()).map_err(|_| TraceError::Gone)?;
+    comparable(&registers, is_call(&memory, registers.pc())).into_iter().for_each(&mut take);
+    let mut take_bytes = |bytes: &[u8]| {
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|word| take(u64::from_le_bytes(*word)));
+        rest.iter().for_each(|byte| take(u64::from(*byte)));
+    };
+    take_bytes(&vectors(thread)?);
     for mapping in sys::mappings(thread.tid()).map_err(|_| TraceError::Gone)? {
         if mapping.permissions.starts_with("rw") {
             let mut bytes = vec![0; (mapping.end - mapping.start) as usize];
@@ -169,10 +184,10 @@ pub(crate) fn digest(thread: &Stopped, overlay: &crate::process::Overlay) -> Res
             overlay.clean(mapping.start, &mut bytes[..count]);
             // By page: the system may join mappings that touch in one process and not in the other.
             for (index, page) in bytes[..count].chunks(4096).enumerate() {
-                hasher.write_u64(mapping.start + 4096 * index as u64);
-                hasher.write(page);
+                take_bytes(&(mapping.start + 4096 * index as u64).to_le_bytes());
+                take_bytes(page);
             }
         }
     }
-    Ok(hasher.finish())
+    Ok(hash)
 }

@@ -4,7 +4,6 @@ use std::{
     collections::HashMap,
     ffi::CString,
     fs::File,
-    ops::Range,
     os::fd::OwnedFd,
     path::Path,
     sync::{
@@ -16,18 +15,22 @@ use std::{
 
 use hindcast_core::debug::Interrupt as _;
 use hindcast_fixtures::Fixture;
+use hindcast_symbols::Symbols;
 
 use super::{Bound, Context, Position, ReplayError, Replica, digest};
 use crate::{
-    process::{Ended, Halt, Overlay, Process},
+    image::Image,
+    process::{CleanMemory, Ended, Halt, Overlay, Process},
     record::{Event, Replay},
-    sys::{self, SpawnPlan},
+    session::function_around,
+    sys::{self, ProcessMemory, SpawnPlan},
 };
 
 /// A program that is recorded from its first instruction on.
 struct Recorded {
     process: Process,
-    functions: Vec<Range<u64>>,
+    /// Of what was loaded in the end; read when something is replayed first.
+    symbols: Option<Symbols>,
     output: tempfile::NamedTempFile,
 }
 
@@ -48,7 +51,7 @@ impl Recorded {
         };
         let mut process = Process::launched(sys::spawn(&plan).unwrap()).unwrap();
         process.record().unwrap();
-        Self { process, functions: functions(program), output }
+        Self { process, symbols: None, output }
     }
 
     fn fixture(optimisation: &str, arguments: &[&str]) -> Self {
@@ -66,8 +69,8 @@ impl Recorded {
         }
     }
 
-    /// Runs to its end and stops it now and then; what it was like there, by the moment.
-    fn run_with_stops(&mut self, every: Duration) -> (Halt, HashMap<Position, u64>) {
+    /// Runs to its end and stops it now and then, so often at most; what it was like there, by the moment.
+    fn run_with_stops(&mut self, every: Duration, most: usize) -> (Halt, HashMap<Position, u64>) {
         let interrupt = self.process.interrupt();
         let over = Arc::new(AtomicBool::new(false));
         let ended = over.clone();
@@ -80,6 +83,7 @@ impl Recorded {
         let mut seen = HashMap::new();
         let halt = loop {
             match self.run() {
+                Halt::Interrupted(_) if seen.len() >= most => over.store(true, Ordering::Relaxed),
                 Halt::Interrupted(_) => {
                     let live = self.process.digest();
                     self.process.anchor().unwrap();
@@ -98,13 +102,21 @@ impl Recorded {
     }
 
     fn with_context<T>(&mut self, work: impl FnOnce(&mut Context<'_>) -> T) -> T {
-        let functions = self.functions.clone();
         let asked = AtomicBool::new(false);
         let recorder = self.process.recorder_mut().unwrap();
+        let symbols = self.symbols.get_or_insert_with(|| {
+            let tid = recorder.timeline.iter().last().unwrap().1.frozen.tid();
+            let memory = ProcessMemory::open(tid).unwrap();
+            let mut symbols = Symbols::new();
+            let overlay = Overlay::default();
+            let memory = CleanMemory { memory: &memory, overlay: &overlay };
+            Image::default().update(&sys::mappings(tid).unwrap(), &memory, &mut symbols);
+            symbols
+        });
         work(&mut Context {
             log: &recorder.log,
             timeline: &mut recorder.timeline,
-            functions: &|address| functions.iter().find(|range| range.contains(&address)).cloned(),
+            functions: &|address| function_around(symbols, address),
             asked: &asked,
         })
     }
@@ -135,21 +147,17 @@ fn state_of(replica: &Replica) -> u64 {
     digest(replica.frozen.thread().unwrap(), &replica.overlay).unwrap()
 }
 
-/// The functions of a program that is not position independent.
-fn functions(program: &Path) -> Vec<Range<u64>> {
-    use object::{Object as _, ObjectSymbol as _, SymbolKind};
-    let bytes = std::fs::read(program).unwrap();
-    let file = object::File::parse(&*bytes).unwrap();
-    file.symbols()
-        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0)
-        .map(|symbol| symbol.address()..symbol.address() + symbol.size())
-        .collect()
-}
+/// Stops of a real program that are visited again.
+const VISITS: usize = 100;
 
-/// Runs a real program under the recorder: it prints the same, ends the same, and can be replayed.
-fn check_program(command: &[&str]) {
+/// Runs a real program under the recorder, stopping it so often on its way: it prints the same and ends the same, and where
+/// it was stopped it can be visited again, from its copies and by replay.
+fn check_program(command: &[&str], stops: usize) {
     let mut recorded = Recorded::start(Path::new(command[0]), &command[1..]);
-    let halt = recorded.run();
+    let (halt, seen) = match stops {
+        0 => (recorded.run(), HashMap::new()),
+        stops => recorded.run_with_stops(Duration::from_millis(3), stops),
+    };
     let plain = std::process::Command::new(command[0])
         .args(&command[1..])
         .env_clear()
@@ -159,24 +167,67 @@ fn check_program(command: &[&str]) {
     assert_eq!(halt, Halt::Ended(Ended::Exited(plain.status.code().unwrap())), "{command:?}");
     let printed = std::fs::read(recorded.output.path()).unwrap();
     assert_eq!(printed, plain.stdout, "{command:?}");
+    assert!(recorded.process.recorder().unwrap().is_active(), "{command:?}");
+    assert_eq!(wrong_visits(&mut recorded, &seen), 0, "{command:?}");
     let anchors = recorded.replay_whole().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(anchors > 0 && recorded.process.recorder().unwrap().is_active(), "{command:?}");
+    assert!(anchors > 0, "{command:?}");
 }
 
 #[test]
-fn real_programs_behave_as_without_a_recorder_and_are_replayed_to_the_same_states() {
-    check_program(&["/bin/ls", "-lR", "/usr/include/linux"]);
-    check_program(&["/usr/bin/sha256sum", "/bin/bash"]);
-    check_program(&["/usr/bin/sort", "--parallel=1", "/etc/services"]);
-    check_program(&["/bin/grep", "-r", "define", "/usr/include/linux"]);
-    check_program(&["/usr/bin/awk", "{ n += length($0) } END { print n }", "/etc/services"]);
-    check_program(&[
-        "/usr/bin/perl",
-        "-e",
-        "my %h; $h{$_ % 97} += $_ for 1..20000; print join(',', map { $h{$_} } sort keys %h)",
-    ]);
-    check_program(&["/usr/bin/env", "ls", "/"]);
-    check_program(&["/bin/sh", "-c", "echo one; (echo two); ls / | wc -l; exit 3"]);
+fn tools_behave_as_without_a_recorder_and_are_replayed_to_the_same_states() {
+    check_program(&["/bin/ls", "-lR", "/usr/include/linux"], VISITS);
+    check_program(&["/usr/bin/sha256sum", "/bin/bash"], VISITS);
+    check_program(&["/usr/bin/sort", "--parallel=1", "/etc/services"], VISITS);
+    check_program(&["/bin/grep", "-r", "define", "/usr/include/linux"], VISITS);
+    check_program(&["/usr/bin/awk", "{ n += length($0) } END { print n }", "/etc/services"], VISITS);
+    check_program(&["/usr/bin/env", "ls", "/"], VISITS);
+    check_program(&["/bin/sh", "-c", "echo one; (echo two); ls / | wc -l; exit 3"], VISITS);
+}
+
+#[test]
+fn interpreters_behave_as_without_a_recorder_and_are_replayed_to_the_same_states() {
+    check_program(
+        &[
+            "/usr/bin/perl",
+            "-e",
+            "my %h; $h{$_ % 97} += $_ for 1..20000; print join(',', map { $h{$_} } sort keys %h)",
+        ],
+        VISITS,
+    );
+    check_program(
+        &[
+            "/usr/bin/python3",
+            "-c",
+            "import json, re, hashlib\n\
+         words = {f'{n:x}': hashlib.sha256(str(n).encode()).hexdigest() for n in range(20000)}\n\
+         print(len(re.findall('a+b', json.dumps(words))), sorted(words)[:3])",
+        ],
+        VISITS,
+    );
+    check_program(
+        &[
+            "/usr/bin/sqlite3",
+            ":memory:",
+            "CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT);
+         WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 20000)
+         INSERT INTO t SELECT x, hex(x * x) FROM n;
+         CREATE INDEX i ON t (b);
+         SELECT count(*), max(b), sum(length(b)) FROM t WHERE b LIKE '3%';",
+        ],
+        VISITS,
+    );
+}
+
+#[test]
+fn compilers_and_compiled_programs_behave_as_without_a_recorder_and_are_replayed_to_the_same_states() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("small.c");
+    std::fs::write(&source, "#include <stdio.h>\nint main(void) { return puts(\"x\"); }\n").unwrap();
+    let object = folder.path().join("small.o");
+    check_program(&["/usr/bin/gcc", "-c", source.to_str().unwrap(), "-o", object.to_str().unwrap()], 0);
+    for fixture in [Fixture::rust("tables"), Fixture::cpp("streams")] {
+        check_program(&[fixture.build().path.to_str().unwrap()], VISITS);
+    }
 }
 
 /// Visits moments in an order that has nothing to do with time, twice; how many were not as they had been.
@@ -202,7 +253,7 @@ fn wrong_visits(recorded: &mut Recorded, seen: &HashMap<Position, u64>) -> usize
 /// Stops a program at random moments, then goes one step back and forwards again at each.
 fn check_steps_back(optimisation: &str, arguments: &[&str]) {
     let mut recorded = Recorded::fixture(optimisation, arguments);
-    let (halt, seen) = recorded.run_with_stops(Duration::from_millis(40));
+    let (halt, seen) = recorded.run_with_stops(Duration::from_millis(40), usize::MAX);
     assert_eq!(halt, Halt::Ended(Ended::Exited(0)), "{arguments:?}");
     assert_eq!(wrong_visits(&mut recorded, &seen), 0, "{arguments:?}");
     for position in seen.keys().take(5) {
@@ -229,6 +280,11 @@ fn a_step_back_and_forwards_leads_to_the_same_state_in_a_loop_that_only_changes_
 #[test]
 fn a_step_back_and_forwards_leads_to_the_same_state_in_a_loop_that_only_changes_registers() {
     check_steps_back("-O1", &["registers", "200000000"]);
+}
+
+#[test]
+fn a_step_back_and_forwards_leads_to_the_same_state_within_an_instruction_that_repeats() {
+    check_steps_back("-O1", &["repetitions", "2000"]);
 }
 
 #[test]

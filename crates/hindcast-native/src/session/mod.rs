@@ -26,7 +26,8 @@ use hindcast_symbols::{
     types::{ModuleId, TypeRef, Types},
 };
 
-use self::{breakpoints::Breakpoints, movement::Plan, travel::function_around};
+pub(crate) use self::travel::function_around;
+use self::{breakpoints::Breakpoints, movement::Plan};
 use crate::{
     debuggee::Debuggee,
     image::Image,

@@ -16,9 +16,10 @@ use crate::{
 };
 
 /// The code of the function around an address.
-pub(super) fn function_around(symbols: &Symbols, address: u64) -> Option<Range<u64>> {
-    let function = symbols.function_at(address)?;
-    function.ranges.into_iter().find(|range| range.contains(&address))
+pub(crate) fn function_around(symbols: &Symbols, address: u64) -> Option<Range<u64>> {
+    let named = symbols.function_at(address);
+    let range = named.and_then(|function| function.ranges.into_iter().find(|range| range.contains(&address)));
+    range.or_else(|| symbols.unwound_range(address))
 }
 
 /// So many instructions back a line is looked for.
@@ -411,7 +412,9 @@ impl From<ReplayError> for Halted {
         match error {
             ReplayError::Interrupted => Self::Interrupted,
             ReplayError::Trace(error) => error.into(),
-            error @ ReplayError::NoSuchMoment => DebugError::NoHistory(error.to_string()).into(),
+            error @ (ReplayError::NoSuchMoment | ReplayError::TooFar) => {
+                DebugError::NoHistory(error.to_string()).into()
+            }
             error @ ReplayError::TooLarge(_) => DebugError::Expression(error.to_string()).into(),
             ReplayError::Diverged(reason) => system(TraceError::Diverged(reason)).into(),
         }

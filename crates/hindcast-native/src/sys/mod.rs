@@ -22,7 +22,7 @@ pub(crate) use procfs::{
     name, protection, threads,
 };
 pub(crate) use registers::{GeneralRegisters, VectorRegisters};
-pub(crate) use remote::{Remote, remote_call};
+pub(crate) use remote::{Remote, remote_call, restarts};
 pub(crate) use spawn::{SpawnError, SpawnPlan, spawn};
 pub(crate) use terminal::Terminal;
 pub(crate) use tracee::{

@@ -14,6 +14,14 @@ pub(crate) struct Remote {
     pub(crate) held: Vec<SignalInfo>,
 }
 
+/// Results of calls that were interrupted and are made again by themselves.
+const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
+
+/// Whether a call with this result is made again, without the program's noticing.
+pub(crate) fn restarts(result: i64) -> bool {
+    RESTARTS.contains(&result)
+}
+
 /// Makes a system call in the thread, by the instruction at `gate`; the registers are then as before.
 pub(crate) fn remote_call(
     thread: Stopped,
@@ -84,7 +92,13 @@ impl Pending {
 
     fn is_done(&self, thread: &Stopped, signal: c_int) -> Result<bool, TraceError> {
         const SYSCALL_LENGTH: u64 = 2;
-        Ok(signal == libc::SIGTRAP && thread.registers()?.pc() == self.gate + SYSCALL_LENGTH)
+        if signal != libc::SIGTRAP {
+            return Ok(false);
+        }
+        let registers = thread.registers()?;
+        let result = registers.get("rax").unwrap_or_default() as i64;
+        // A signal that came meanwhile has the call made again once it is out of the way.
+        Ok(registers.pc() == self.gate + SYSCALL_LENGTH && !restarts(result))
     }
 }
 

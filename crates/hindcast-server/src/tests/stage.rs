@@ -176,8 +176,11 @@ fn knowledge(folder: &Path, events: &Events, clock: Arc<dyn Clock>) -> Arc<Knowl
     let embedder = Arc::new(WordEmbedder);
     let vectors = VectorIndex::open(&folder.join("vectors"), embedder.model(), embedder.dimension()).unwrap();
     KnowledgeService::new(KnowledgeParts {
-        store: Arc::new(SqliteKnowledge::open(&folder.join("k.db")).unwrap()),
-        lexical: Arc::new(LexicalIndex::open(&folder.join("lexical")).unwrap()),
+        store: Arc::new(SqliteKnowledge::in_file(&folder.join("k.db"))),
+        open_lexical: Box::new({
+            let lexical = folder.join("lexical");
+            move || Ok(Arc::new(LexicalIndex::open(&lexical)?))
+        }),
         vectors: Arc::new(vectors),
         embedder,
         chat: None,

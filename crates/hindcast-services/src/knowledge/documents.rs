@@ -65,7 +65,11 @@ impl KnowledgeService {
     /// Whether there is something behind a URI, for whoever wants to watch it.
     pub async fn check_resource(&self, caller: &Caller, uri: &str) -> Result<(), Failure> {
         match ResourceName::parse(uri)? {
-            ResourceName::Collections | ResourceName::Health | ResourceName::Models => Ok(()),
+            ResourceName::Collections => Ok(()),
+            ResourceName::Health | ResourceName::Models => {
+                self.health_wanted.notify_one();
+                Ok(())
+            }
             ResourceName::Documents(id) | ResourceName::Stats(id) => {
                 self.collection_resource(caller, &id, uri).await.map(drop)
             }

@@ -26,20 +26,32 @@ impl KnowledgeService {
     /// Keeps up until it is dropped: indexes follow the truth, subscribers hear of changes, watched folders are read.
     pub async fn keep_up(self: Arc<Self>) {
         let following = async {
-            if let Err(failure) = self.follow().await {
+            let seen = self.first_generation().await;
+            let (followed, ()) = tokio::join!(self.follow(seen), self.embed_what_is_missing());
+            if let Err(failure) = followed {
                 tracing::error!(%failure, "the knowledge base is not followed any more");
             }
         };
-        tokio::join!(
-            following,
-            self.follow_health(),
-            self.commit_now_and_then(),
-            self.embed_what_is_missing()
-        );
+        tokio::join!(following, self.follow_health(), self.commit_now_and_then());
     }
 
-    async fn follow(self: &Arc<Self>) -> Result<(), Failure> {
-        let mut seen = self.store.generation().await?;
+    /// Waits until there is something in the knowledge base; gives what has been told of it so far.
+    async fn first_generation(&self) -> Generation {
+        let mut seen = None;
+        loop {
+            match self.store.generation().await {
+                Ok(Generation(0)) => seen = Some(Generation(0)),
+                Ok(now) => return seen.unwrap_or(now),
+                Err(failure) => tracing::warn!(%failure, "the knowledge base cannot be followed yet"),
+            }
+            tokio::select! {
+                () = self.wrote.notified() => {}
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+        }
+    }
+
+    async fn follow(self: &Arc<Self>, mut seen: Generation) -> Result<(), Failure> {
         if let Err(failure) = self.indexing.catch_up().await {
             tracing::warn!(%failure, "the indexes stay behind; the next search tries again");
         }
@@ -98,10 +110,11 @@ impl KnowledgeService {
         }
     }
 
-    /// Tells when a part changes its status or a model comes or goes, not at every look.
+    /// Tells when a part changes its status or a model comes or goes, not at every look. Begins when somebody looked.
     async fn follow_health(&self) {
         let mut health_before = None;
         let mut models_before = None;
+        self.health_wanted.notified().await;
         loop {
             if let Ok(health) = self.health().await {
                 let statuses = [health.database.status, health.vectors.status, health.ollama.status];

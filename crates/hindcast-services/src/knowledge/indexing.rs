@@ -19,10 +19,14 @@ use crate::Failure;
 /// Chunks that go into an index at once.
 const BATCH: usize = 1000;
 
+/// Opens what finds words.
+pub type OpenLexical = Box<dyn Fn() -> Result<Arc<dyn LexicalWrite>, IndexError> + Send + Sync>;
+
 /// The two indexes, and how far they are.
 pub(super) struct Indexing {
     store: Arc<dyn KnowledgeStore>,
-    pub(super) lexical: Arc<dyn LexicalWrite>,
+    open_lexical: OpenLexical,
+    lexical: Mutex<Option<Arc<dyn LexicalWrite>>>,
     pub(super) vectors: Arc<dyn VectorWrite>,
     embedder: Arc<dyn Embedder>,
     /// One catches up; the others wait for it.
@@ -37,14 +41,15 @@ pub(super) struct Indexing {
 impl Indexing {
     pub(super) fn new(
         store: Arc<dyn KnowledgeStore>,
-        lexical: Arc<dyn LexicalWrite>,
+        open_lexical: OpenLexical,
         vectors: Arc<dyn VectorWrite>,
         embedder: Arc<dyn Embedder>,
     ) -> Self {
         let vectors_seen = Mutex::new(vectors.generation());
         Self {
             store,
-            lexical,
+            open_lexical,
+            lexical: Mutex::default(),
             vectors,
             embedder,
             turn: tokio::sync::Mutex::default(),
@@ -54,10 +59,20 @@ impl Indexing {
         }
     }
 
+    /// What finds words; opened when it is needed first.
+    pub(super) fn lexical(&self) -> Result<Arc<dyn LexicalWrite>, IndexError> {
+        let mut lexical = lock(&self.lexical);
+        match &*lexical {
+            Some(lexical) => Ok(lexical.clone()),
+            None => Ok(lexical.insert((self.open_lexical)()?).clone()),
+        }
+    }
+
     /// Brings both indexes to where the truth is now. Cheap when they are there.
     pub(super) async fn catch_up(&self) -> Result<(), Failure> {
         let now = self.store.generation().await?;
-        if get(&self.seen) == Some(now) {
+        // Where nothing ever was, there is nothing to index.
+        if get(&self.seen) == Some(now) || now == Generation::default() {
             return Ok(());
         }
         let _turn = self.turn.lock().await;
@@ -83,10 +98,11 @@ impl Indexing {
     }
 
     async fn catch_up_lexical(&self, now: Generation) -> Result<(), Failure> {
-        if self.lexical.generation() == Some(now) {
+        let seen = self.lexical()?.generation();
+        if seen == Some(now) {
             return Ok(());
         }
-        let known = match self.lexical.generation() {
+        let known = match seen {
             Some(after) => self.store.chunk_changes(after).await?,
             None => None,
         };
@@ -98,8 +114,8 @@ impl Indexing {
     }
 
     async fn apply_lexical(&self, changes: ChunkChanges, now: Generation) -> Result<(), Failure> {
-        let orphaned = self.orphaned(self.lexical.collections()?).await?;
-        let lexical = self.lexical.clone();
+        let orphaned = self.orphaned(self.lexical()?.collections()?).await?;
+        let lexical = self.lexical()?;
         let removed: Vec<_> = changes.removed.iter().map(|(_, chunk)| *chunk).collect();
         blocking(move || {
             for collection in orphaned {
@@ -111,7 +127,7 @@ impl Indexing {
         for batch in changes.added.chunks(BATCH) {
             let ids: Vec<_> = batch.iter().map(|(_, chunk)| *chunk).collect();
             let chunks = self.store.indexed_chunks(&ids).await?;
-            let lexical = self.lexical.clone();
+            let lexical = self.lexical()?;
             blocking(move || {
                 let entries: Vec<_> = chunks
                     .iter()
@@ -127,7 +143,7 @@ impl Indexing {
             })
             .await??;
         }
-        let lexical = self.lexical.clone();
+        let lexical = self.lexical()?;
         blocking(move || lexical.commit(now)).await??;
         Ok(())
     }
@@ -219,7 +235,7 @@ impl Indexing {
             IndexKind::Lexical => self.store.chunk_ids(collection).await?,
             IndexKind::Vectors => self.store.vector_ids(collection, self.embedder.model()).await?,
         };
-        let (lexical, vectors) = (self.lexical.clone(), self.vectors.clone());
+        let (lexical, vectors) = (self.lexical()?, self.vectors.clone());
         let held = blocking(move || match kind {
             IndexKind::Lexical => lexical.contents(collection),
             IndexKind::Vectors => vectors.contents(collection),

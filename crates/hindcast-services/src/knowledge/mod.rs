@@ -30,7 +30,7 @@ mod watch;
 use std::sync::Arc;
 
 use hindcast_core::{
-    knowledge::{ChatModel, Embedder, KnowledgeStore, LexicalWrite, VectorWrite},
+    knowledge::{ChatModel, Embedder, KnowledgeStore, VectorWrite},
     time::Clock,
 };
 use tokio::sync::Notify;
@@ -43,6 +43,7 @@ pub use extraction::{Extractor, answer_extraction};
 pub use figures::{Activity, CollectionStats};
 pub use health::{ComponentHealth, ComponentStatus, Health, OverallStatus};
 pub use hindcast_extract::Format;
+pub use indexing::OpenLexical;
 pub use models::{ModelReport, ModelRow};
 pub use names::{
     COLLECTIONS_URI, HEALTH_URI, MODELS_URI, ResourceName, document_uri, documents_uri, stats_uri,
@@ -73,8 +74,8 @@ pub struct KnowledgePolicy {
 pub struct KnowledgeParts {
     /// The truth.
     pub store: Arc<dyn KnowledgeStore>,
-    /// Finds words.
-    pub lexical: Arc<dyn LexicalWrite>,
+    /// Opens what finds words, when that is needed first.
+    pub open_lexical: OpenLexical,
     /// Finds near vectors.
     pub vectors: Arc<dyn VectorWrite>,
     /// Makes vectors.
@@ -99,6 +100,8 @@ pub struct KnowledgeService {
     policy: KnowledgePolicy,
     indexing: Indexing,
     installing: Installing,
+    /// Somebody wants to know how the parts do.
+    health_wanted: Notify,
     /// Something was written here: whoever follows need not wait for its next look.
     wrote: Notify,
 }
@@ -107,7 +110,7 @@ impl KnowledgeService {
     /// Puts the parts together; nothing is read yet.
     pub fn new(parts: KnowledgeParts) -> Arc<Self> {
         let indexing =
-            Indexing::new(parts.store.clone(), parts.lexical, parts.vectors, parts.embedder.clone());
+            Indexing::new(parts.store.clone(), parts.open_lexical, parts.vectors, parts.embedder.clone());
         Arc::new(Self {
             store: parts.store,
             embedder: parts.embedder,
@@ -117,6 +120,7 @@ impl KnowledgeService {
             policy: parts.policy,
             indexing,
             installing: Installing::default(),
+            health_wanted: Notify::new(),
             wrote: Notify::new(),
         })
     }

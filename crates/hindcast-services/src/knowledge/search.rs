@@ -144,7 +144,7 @@ impl KnowledgeService {
         wanted: usize,
         notices: &mut Vec<String>,
     ) -> Result<(Vec<ScoredChunk>, Vec<ScoredChunk>), Failure> {
-        let (lexical, vectors) = (self.indexing.lexical.clone(), self.indexing.vectors.clone());
+        let (lexical, vectors) = (self.indexing.lexical()?, self.indexing.vectors.clone());
         let (embedder, query, mode) = (self.embedder.clone(), request.query.clone(), request.mode);
         let (by_words, by_meaning) = blocking(move || {
             let by_meaning = match mode {

@@ -64,8 +64,11 @@ impl Stage {
         let embedder = Arc::new(WordEmbedder);
         let vectors = VectorIndex::open(&folder.join("v"), embedder.model(), embedder.dimension()).unwrap();
         KnowledgeService::new(KnowledgeParts {
-            store: Arc::new(SqliteKnowledge::open(&folder.join("k.db")).unwrap()),
-            lexical: Arc::new(LexicalIndex::open(&folder.join("l")).unwrap()),
+            store: Arc::new(SqliteKnowledge::in_file(&folder.join("k.db"))),
+            open_lexical: Box::new({
+                let lexical = folder.join("l");
+                move || Ok(Arc::new(LexicalIndex::open(&lexical)?))
+            }),
             vectors: Arc::new(vectors),
             embedder,
             chat: Some(Arc::new(parrot)),

@@ -27,7 +27,7 @@ __attribute__((noinline)) void spin(long rounds) {
 
 /* Changes ten megabytes here and there. */
 static void table(long rounds) {
-    unsigned *cells = calloc(TABLE, 1);
+    volatile unsigned *cells = calloc(TABLE, 1);
     unsigned long state = 88172645463325252ul;
     for (long round = 0; round < rounds; round++) {
         state ^= state << 13;
@@ -35,7 +35,7 @@ static void table(long rounds) {
         state ^= state << 17;
         cells[state % (TABLE / sizeof *cells)] += (unsigned)state;
     }
-    free(cells);
+    free((void *)cells);
 }
 
 static void calls(long count) {
@@ -64,7 +64,7 @@ static void memory(long megabytes) {
     size_t size = (size_t)megabytes << 20;
     char *bytes = malloc(size);
     for (int pass = 0; pass < 4; pass++)
-        memset(bytes, pass, size);
+        memset(bytes, pass, size), begin();
 }
 
 int main(int count, char **arguments) {

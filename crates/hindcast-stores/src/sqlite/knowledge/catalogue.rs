@@ -57,6 +57,9 @@ impl Catalogue for SqliteKnowledge {
     }
 
     async fn collections(&self, principal: Option<PrincipalId>) -> Result<Vec<Collection>, StoreError> {
+        if self.is_untouched() {
+            return Ok(Vec::new());
+        }
         self.read(move |connection| {
             let mut statement = connection.prepare_cached(&format!(
                 "{COLLECTION} WHERE ?1 IS NULL OR owner IS NULL OR owner = ?1 ORDER BY key"

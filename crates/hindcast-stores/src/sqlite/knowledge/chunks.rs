@@ -25,6 +25,9 @@ const INDEXED: &str = "
 #[async_trait]
 impl ChunkSource for SqliteKnowledge {
     async fn generation(&self) -> Result<Generation, StoreError> {
+        if self.is_untouched() {
+            return Ok(Generation::default());
+        }
         self.read(generation).await
     }
 

@@ -26,17 +26,43 @@ use super::{lock, transaction::Transaction, unavailable};
 const REMEMBERED: u64 = 10_000;
 
 /// Collections, documents, chunks, vectors and their use in one SQLite file. Several processes may hold the same file.
+///
+/// It is made or opened when it is needed first: who never puts anything in has no such file.
+#[derive(Clone)]
 pub struct SqliteKnowledge {
+    path: Arc<Path>,
+    connections: Arc<Mutex<Option<Connections>>>,
+}
+
+/// One writes and another reads, so that neither waits for the other.
+#[derive(Clone)]
+struct Connections {
     writer: Arc<Mutex<Connection>>,
     reader: Arc<Mutex<Connection>>,
 }
 
 impl SqliteKnowledge {
-    /// Opens or makes the file.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let writer = schema::open(path)?;
+    /// The knowledge in a file, which need not be there yet.
+    pub fn in_file(path: &Path) -> Self {
+        Self { path: path.into(), connections: Arc::default() }
+    }
+
+    fn connections(&self) -> Result<Connections, StoreError> {
+        let mut connections = lock(&self.connections);
+        if let Some(connections) = &*connections {
+            return Ok(connections.clone());
+        }
+        let writer = schema::open(&self.path)?;
         schema::migrate(&writer)?;
-        Ok(Self { writer: Arc::new(Mutex::new(writer)), reader: Arc::new(Mutex::new(schema::open(path)?)) })
+        let reader = schema::open(&self.path)?;
+        let opened =
+            Connections { writer: Arc::new(Mutex::new(writer)), reader: Arc::new(Mutex::new(reader)) };
+        Ok(connections.insert(opened).clone())
+    }
+
+    /// Whether nothing was ever put in.
+    fn is_untouched(&self) -> bool {
+        lock(&self.connections).is_none() && !self.path.exists()
     }
 
     /// Runs `job` in a transaction that is kept if it succeeds.
@@ -57,16 +83,19 @@ impl SqliteKnowledge {
         &self,
         job: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let writer = self.writer.clone();
-        tokio::task::spawn_blocking(move || job(&lock(&writer))).await.map_err(ended)?
+        let knowledge = self.clone();
+        tokio::task::spawn_blocking(move || job(&lock(&knowledge.connections()?.writer)))
+            .await
+            .map_err(ended)?
     }
 
     async fn read<T: Send + 'static>(
         &self,
         job: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let reader = self.reader.clone();
-        tokio::task::spawn_blocking(move || job(&lock(&reader)).map_err(unavailable)).await.map_err(ended)?
+        let knowledge = self.clone();
+        let read = move || job(&lock(&knowledge.connections()?.reader)).map_err(unavailable);
+        tokio::task::spawn_blocking(read).await.map_err(ended)?
     }
 }
 

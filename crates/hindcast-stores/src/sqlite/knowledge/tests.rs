@@ -26,7 +26,7 @@ struct Stage {
 impl Stage {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self { store: SqliteKnowledge::open(&folder.path().join("knowledge.db")).unwrap(), folder }
+        Self { store: SqliteKnowledge::in_file(&folder.path().join("knowledge.db")), folder }
     }
 
     async fn collection(&self, id: &str) -> Collection {
@@ -160,7 +160,7 @@ async fn a_principal_sees_its_own_and_the_shared_collections() {
 async fn every_process_hears_what_changed_and_whose_it_was() {
     let stage = Stage::new();
     let collection = stage.collection("letters").await;
-    let other = SqliteKnowledge::open(&stage.folder.path().join("knowledge.db")).unwrap();
+    let other = SqliteKnowledge::in_file(&stage.folder.path().join("knowledge.db"));
     let seen = other.generation().await.unwrap();
     let kept = stage.store.replace_document(document(&collection, "alpha", "one")).await.unwrap();
     stage.store.rename_collection(collection.key, "words".into(), "Words".into(), now()).await.unwrap();
@@ -222,4 +222,14 @@ async fn use_is_counted_by_collection_and_by_model() {
     assert_eq!(stage.store.conversation("c1", &PrincipalId("ben".into())).await.unwrap(), None);
     let answers = stage.store.answer_figures(now(), now()).await.unwrap();
     assert_eq!((answers.asked, answers.answered, answers.recent_errors, answers.conversations), (2, 1, 1, 1));
+}
+
+#[tokio::test]
+async fn who_only_looks_leaves_no_file() {
+    let stage = Stage::new();
+    assert_eq!(stage.store.generation().await.unwrap(), Generation(0));
+    assert!(stage.store.collections(None).await.unwrap().is_empty());
+    assert!(!stage.folder.path().join("knowledge.db").exists());
+    stage.collection("first").await;
+    assert_eq!(stage.store.collections(None).await.unwrap().len(), 1);
 }

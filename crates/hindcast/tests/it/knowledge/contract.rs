@@ -73,7 +73,7 @@ fn serve_models(mut socket: std::net::TcpStream, models: &[Value]) {
 fn stage() -> Client {
     let folder = tempfile::tempdir().unwrap();
     // Makes the tables.
-    hindcast(folder.path(), &["knowledge", "list"]);
+    hindcast(folder.path(), &["knowledge", "reindex"]);
     let pairs = contract();
     let chapter = pairs[2]["response"]["result"]["contents"][0]["text"].as_str().unwrap();
     seeded::fill(folder.path(), chapter);
