@@ -72,7 +72,7 @@ impl Debugger {
         Ok(())
     }
 
-    fn to_the_present(&mut self) -> Result<()> {
+    fn return_to_present(&mut self) -> Result<()> {
         self.ask("debugger/goto", &json!({ "moment": "present" })).map(drop)
     }
 }
@@ -90,7 +90,7 @@ fn steps(bench: &Bench) -> Result<(Series, Series)> {
         for _ in 0..NEXT_STEPS {
             next.time(|| debugger.ask("debugger/step_backward", &back))?;
         }
-        debugger.to_the_present()?;
+        debugger.return_to_present()?;
     }
     Ok((first, next))
 }
@@ -104,10 +104,10 @@ fn searches(bench: &Bench) -> Result<(Series, Series, Series)> {
         debugger.run_to("end")?;
         let last_hot = hot.time(|| debugger.ask("debugger/last_write", &json!({ "expression": "hot" })))?;
         ensure!(last_hot.to_string().contains(&rounds), "another write: {last_hot}");
-        debugger.to_the_present()?;
+        debugger.return_to_present()?;
         let only = sparse.time(|| debugger.ask("debugger/last_write", &json!({ "expression": "sparse" })))?;
         ensure!(only.to_string().contains("main"), "another write: {only}");
-        debugger.to_the_present()?;
+        debugger.return_to_present()?;
         let there =
             back.time(|| debugger.ask("debugger/reverse_continue", &json!({ "timeout_ms": 50_000 })))?;
         ensure!(there.to_string().contains("begin"), "it did not come to `begin`: {there}");
@@ -136,7 +136,7 @@ fn history(bench: &Bench) -> Result<(u64, Series)> {
         to_the_start.time(|| debugger.ask("debugger/goto", &json!({ "moment": "start" })))?;
         let hot = debugger.ask("debugger/evaluate", &json!({ "expression": "hot" }))?;
         ensure!(hot["value"] == "0", "the start is somewhere else: {hot}");
-        debugger.to_the_present()?;
+        debugger.return_to_present()?;
     }
     Ok((rounds * INSTRUCTIONS_A_ROUND, to_the_start))
 }
