@@ -46,8 +46,8 @@ impl Workspace {
     /// Builds the `hindcast` binary and returns its path.
     pub(crate) fn build_hindcast(&self, profile: Profile) -> Result<PathBuf> {
         let (folder, arguments) = match profile {
-            // With the features of the whole workspace, so that what the tests built is used again.
-            Profile::Dev => ("debug", ["--workspace", "--bin=hindcast"].as_slice()),
+            // With the features of the whole workspace and its tests, so that what the tests built is used again.
+            Profile::Dev => ("debug", ["--workspace", "--bins", "--tests"].as_slice()),
             Profile::Debuggee => {
                 ("debuggee", ["--package=hindcast", "--bin=hindcast", "--profile=debuggee"].as_slice())
             }

@@ -11,9 +11,14 @@
 #![cfg(unix)]
 #![allow(unsafe_code, reason = "mappings have no safe face")]
 
+#[cfg(target_os = "linux")]
+mod code;
 mod shrunk;
 
 use std::{fs::File, io, ops::Range, os::fd::AsRawFd, ptr, slice};
+
+#[cfg(target_os = "linux")]
+pub use code::give_back_code;
 
 /// A whole file, mapped for reading.
 #[derive(Debug)]

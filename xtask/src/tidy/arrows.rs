@@ -11,6 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "hindcast-core",
             "hindcast-dap",
             "hindcast-dotnet",
+            "hindcast-mapping",
             "hindcast-native",
             "hindcast-server",
             "hindcast-services",

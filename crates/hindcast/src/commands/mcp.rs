@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use hindcast_services::Events;
 
-use super::{print_text, serve::StopSignals};
+use super::{print_text, serve::StopSignals, shed_the_start};
 use crate::{
     config::Config,
     data_folder::DataFolder,
@@ -36,6 +36,7 @@ pub(super) fn run(config: &Config, mcp: Mcp) -> Result<ExitCode> {
         // An agent's host often ends its servers by a signal; what they debug must not be left half-way.
         let mut stop = StopSignals::new()?;
         let keeping_up = tokio::spawn(knowledge.clone().keep_up());
+        tokio::spawn(shed_the_start());
         let served = tokio::select! {
             served = hindcast_server::serve_stdio(app.clone()) => served,
             () = stop.next() => Ok(()),

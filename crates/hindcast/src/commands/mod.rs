@@ -105,6 +105,15 @@ fn run_doctor(config: &Config, output: Json) -> Result<ExitCode> {
     Ok(if doctor::is_healthy(&checks) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Servers give back what only their start needed.
+async fn shed_the_start() {
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    #[cfg(target_os = "linux")]
+    if let Err(error) = hindcast_mapping::give_back_code() {
+        tracing::debug!(%error, "the code stays in memory");
+    }
+}
+
 /// A runtime for commands that ask the store a few things.
 fn small_runtime() -> Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)

@@ -13,7 +13,7 @@ use hindcast_services::{
     gateway::{Gateway, KeyRequest},
 };
 
-use super::{print_text, small_runtime};
+use super::{print_text, shed_the_start, small_runtime};
 use crate::{config::Config, data_folder::DataFolder, wiring};
 
 pub(super) fn run(config: &Config) -> Result<ExitCode> {
@@ -34,6 +34,7 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
         let (knowledge, indexes) = wiring::knowledge(config, &folder, &events)?;
         let app = wiring::app(config, gateway.clone(), knowledge.clone(), events, Vec::new())?;
         let keeping_up = tokio::spawn(knowledge.clone().keep_up());
+        tokio::spawn(shed_the_start());
         let front = Front::new(app.clone(), wiring::http_policy(&config.server));
         // From here on a stop is waited for, so whoever reads the lines below may send one.
         let stop = stop_signal()?;

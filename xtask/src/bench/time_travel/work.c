@@ -10,6 +10,9 @@ volatile long sparse, hot;
 enum { TABLE = 10 << 20 };
 
 __attribute__((noinline)) void begin(void) { __asm__ volatile("" ::: "memory"); }
+/* Whoever could look at it: the compiler must not leave it out. */
+static void keep(void *bytes) { __asm__ volatile("" ::"r"(bytes) : "memory"); }
+
 __attribute__((noinline)) void end(void) { __asm__ volatile("" ::: "memory"); }
 
 /* Five instructions a round, one of which writes. */
@@ -64,7 +67,7 @@ static void memory(long megabytes) {
     size_t size = (size_t)megabytes << 20;
     char *bytes = malloc(size);
     for (int pass = 0; pass < 4; pass++)
-        memset(bytes, pass, size), begin();
+        memset(bytes, pass, size), keep(bytes);
 }
 
 int main(int count, char **arguments) {
