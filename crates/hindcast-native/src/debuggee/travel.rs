@@ -36,7 +36,7 @@ pub(crate) struct Found {
 const FAULTS: [i32; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGSYS];
 /// More stops than this in one stretch, and a shorter one is looked at first.
-const MANY: u64 = 1000;
+const MANY: u64 = 4000;
 
 impl Debuggee {
     /// Works on the recording, if there is one.
@@ -409,6 +409,7 @@ impl Hunt<'_> {
         let mut last_event = 0;
         let mut too_many = false;
         let divisible = matches!(bound, Bound::Anchor(_));
+        let begun = std::time::Instant::now();
         context.scan(label, bound, self.arm, &mut |replica, pause| {
             if self.is_quarry(replica, pause)? {
                 hits += 1;
@@ -417,7 +418,7 @@ impl Hunt<'_> {
             too_many = divisible && hits > MANY;
             Ok(too_many)
         })?;
-        if too_many && let Some(found) = self.halves(context, label, bound)? {
+        if too_many && let Some(found) = self.halves(context, label, bound, begun.elapsed())? {
             return Ok(found);
         }
         if too_many {
@@ -468,12 +469,10 @@ impl Hunt<'_> {
         context: &mut Context<'_>,
         label: &Label,
         bound: &Bound,
+        time: std::time::Duration,
     ) -> Result<Option<Option<Found>>, ReplayError> {
         let Bound::Anchor(end) = bound else { return Ok(None) };
-        // How long it takes with nothing to stop it: half of that is about its middle.
-        let begun = std::time::Instant::now();
-        context.scan(label, bound, &|_| Ok(()), &mut |_, _| Ok(false))?;
-        let Some(middle) = context.middle(label, end, begun.elapsed())? else { return Ok(None) };
+        let Some(middle) = context.middle(label, end, time)? else { return Ok(None) };
         if let Some(found) = self.stretch(context, &middle, bound)? {
             return Ok(Some(Some(found)));
         }
