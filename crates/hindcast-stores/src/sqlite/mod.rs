@@ -49,7 +49,7 @@ impl SqliteStore {
     pub fn open(path: &Path, audit_key: SigningKey, now: Timestamp) -> Result<Self, StoreError> {
         let audit_key = Arc::new(AuditKey::new(audit_key));
         let connection = schema::open(path)?;
-        schema::migrate(&connection)?;
+        schema::migrate(&connection, &schema::MIGRATIONS)?;
         audit::open_trail(&connection, &audit_key, now)?;
         let store = Self::over(path, connection, audit_key)?;
         store.ledger.settle_here()?;

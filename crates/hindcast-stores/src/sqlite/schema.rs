@@ -8,7 +8,7 @@ use rusqlite::{Connection, config::DbConfig};
 use super::{transaction::Transaction, unavailable};
 
 /// Each entry takes the file from the version of its index to the next. Entries are only ever added.
-const MIGRATIONS: [&str; 3] = [
+pub(super) const MIGRATIONS: [&str; 3] = [
     "
     CREATE TABLE keys (
         id           TEXT PRIMARY KEY,
@@ -81,15 +81,15 @@ pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Brings the file to the newest version, in one transaction.
-pub(super) fn migrate(connection: &Connection) -> Result<(), StoreError> {
+/// Brings the file to the newest version, in one transaction. Each migration takes it from the version of its index to the next.
+pub(super) fn migrate(connection: &Connection, migrations: &[&str]) -> Result<(), StoreError> {
     let transaction = Transaction::begin(connection).map_err(unavailable)?;
     let version: usize =
         transaction.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(unavailable)?;
-    let pending = MIGRATIONS.get(version..).ok_or_else(|| {
+    let pending = migrations.get(version..).ok_or_else(|| {
         StoreError::Corrupt(format!(
             "the file has version {version}, this program knows {} · hint: use the newer hindcast that made it",
-            MIGRATIONS.len()
+            migrations.len()
         ))
     })?;
     if pending.is_empty() {
@@ -98,6 +98,6 @@ pub(super) fn migrate(connection: &Connection) -> Result<(), StoreError> {
     for migration in pending {
         transaction.execute_batch(migration).map_err(unavailable)?;
     }
-    transaction.pragma_update(None, "user_version", MIGRATIONS.len()).map_err(unavailable)?;
+    transaction.pragma_update(None, "user_version", migrations.len()).map_err(unavailable)?;
     transaction.commit().map_err(unavailable)
 }

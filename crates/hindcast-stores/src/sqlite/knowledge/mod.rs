@@ -20,7 +20,7 @@ use hindcast_core::{
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{lock, transaction::Transaction, unavailable};
+use super::{lock, schema::migrate, transaction::Transaction, unavailable};
 
 /// For how many generations it is known what they changed. An index that is further behind compares everything.
 const REMEMBERED: u64 = 10_000;
@@ -53,7 +53,7 @@ impl SqliteKnowledge {
             return Ok(connections.clone());
         }
         let writer = schema::open(&self.path)?;
-        schema::migrate(&writer)?;
+        migrate(&writer, &schema::MIGRATIONS)?;
         let reader = schema::open(&self.path)?;
         let opened =
             Connections { writer: Arc::new(Mutex::new(writer)), reader: Arc::new(Mutex::new(reader)) };

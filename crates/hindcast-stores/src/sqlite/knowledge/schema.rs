@@ -5,10 +5,10 @@ use std::path::Path;
 use hindcast_core::store::StoreError;
 use rusqlite::{Connection, config::DbConfig};
 
-use super::super::{schema::BUSY_TIMEOUT, transaction::Transaction, unavailable};
+use super::super::{schema::BUSY_TIMEOUT, unavailable};
 
 /// Each entry takes the file from the version of its index to the next. Entries are only ever added.
-const MIGRATIONS: [&str; 1] = ["
+pub(super) const MIGRATIONS: [&str; 1] = ["
     -- How often something changed; the derived indexes and the subscribers of every process follow it.
     CREATE TABLE generation (
         only   INTEGER PRIMARY KEY CHECK (only = 1),
@@ -138,22 +138,4 @@ pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
         )
         .map_err(unavailable)?;
     Ok(connection)
-}
-
-/// Brings the file to the newest version, in one transaction.
-pub(super) fn migrate(connection: &Connection) -> Result<(), StoreError> {
-    let transaction = Transaction::begin(connection).map_err(unavailable)?;
-    let version: usize =
-        transaction.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(unavailable)?;
-    let pending = MIGRATIONS.get(version..).ok_or_else(|| {
-        StoreError::Corrupt(format!(
-            "the knowledge base has version {version}, this program knows {} · hint: use the newer hindcast that made it",
-            MIGRATIONS.len()
-        ))
-    })?;
-    for migration in pending {
-        transaction.execute_batch(migration).map_err(unavailable)?;
-    }
-    transaction.pragma_update(None, "user_version", MIGRATIONS.len()).map_err(unavailable)?;
-    transaction.commit().map_err(unavailable)
 }
