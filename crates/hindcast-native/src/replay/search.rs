@@ -31,7 +31,7 @@ const COPY_EVERY: u32 = 48;
 /// Tries to come nearer, each of which at least halves the distance in most programs.
 const ROUNDS: usize = 40;
 /// From a state to what it is recognised by there are not more steps than this.
-const LATE_PASSES: u64 = 24;
+const LONGEST_LEAD: u32 = 24;
 /// Two jumps nearer to each other than this would overlap.
 const APART: u64 = 16;
 
@@ -209,13 +209,12 @@ impl Context<'_> {
 
     /// The state of an anchor, so that it can be recognised.
     pub(super) fn state_of(&mut self, label: &Label) -> Result<State, ReplayError> {
-        const MOST: usize = 24;
         let anchor = self.timeline.get_mut(label).ok_or(ReplayError::NoSuchMoment)?;
         let state = State::of(&anchor.frozen)?;
         let mut scout = Replica::new(anchor.frozen.fork()?, anchor.event)?;
         let (log, functions) = (self.log, self.functions);
         let mut way = Vec::new();
-        for _ in 0..=MOST {
+        for _ in 0..=LONGEST_LEAD {
             let address = scout.pc()?;
             if fits(&scout.memory, functions, address).is_some() {
                 return match way.is_empty() {
@@ -299,7 +298,7 @@ impl Context<'_> {
             let passes = self.count(near, state, site)?;
             *time = begun.elapsed();
             // Passes of another address between the state and what it is recognised by are few.
-            let beyond = if site == mark { u64::from(late) } else { LATE_PASSES };
+            let beyond = if site == mark { u64::from(late) } else { u64::from(LONGEST_LEAD) };
             let wanted = passes.saturating_sub(beyond);
             if wanted > u64::from(site == here) {
                 return self.at_pass(near, site, wanted).map(Some);
