@@ -209,7 +209,11 @@ impl KnowledgeService {
         mut intake: Intake,
         files: Vec<FileReport>,
     ) -> Result<AddReport, Failure> {
-        if intake.is_new && files.iter().all(|file| matches!(file.outcome, FileOutcome::Failed { .. })) {
+        let is_unused = intake.is_new
+            && files.iter().all(|file| matches!(file.outcome, FileOutcome::Failed { .. }))
+            // Somebody else may have found it useful meanwhile.
+            && self.store.documents(intake.collection.key).await?.is_empty();
+        if is_unused {
             self.store.remove_collection(intake.collection.key).await?;
             intake.notice("nothing was taken in, so the collection was not made".into());
         }
