@@ -28,6 +28,8 @@ pub(crate) struct Options {
     print: bool,
 }
 
+/// Rounds of the `spin` that is recorded.
+const SPIN_ROUNDS: u64 = 400_000_000;
 /// Instructions in a round of `spin`.
 const INSTRUCTIONS_A_ROUND: u64 = 5;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use super::Bench;
+use super::{Bench, SPIN_ROUNDS};
 use crate::bench::series::Series;
 
 /// A program with both its times.
@@ -34,9 +34,9 @@ const CALLS: u64 = 20_000;
 pub(super) fn measure(bench: &Bench, rounds: u16) -> Result<Vec<Recording>> {
     let work = bench.work.display().to_string();
     let repository = bench.repository.display().to_string();
-    let calls = CALLS.to_string();
+    let (calls, spin_rounds) = (CALLS.to_string(), SPIN_ROUNDS.to_string());
     let programs: [(&'static str, Vec<&str>, Option<u64>); 7] = [
-        ("computing in registers and one place (`spin`)", vec![&work, "spin", "400000000"], None),
+        ("computing in registers and one place (`spin`)", vec![&work, "spin", &spin_rounds], None),
         ("computing in 10 MB (`table`)", vec![&work, "table", "100000000"], None),
         ("20,000 small reads", vec![&work, "calls", &calls], Some(CALLS)),
         ("two million allocations", vec![&work, "allocate", "2000000"], None),

@@ -1,10 +1,7 @@
 //! The section of docs/benchmarks.md.
 
-use super::{INSTRUCTIONS_A_ROUND, back::Back, gdb_record::GdbRecord, record::Recording};
+use super::{INSTRUCTIONS_A_ROUND, SPIN_ROUNDS, back::Back, gdb_record::GdbRecord, record::Recording};
 use crate::bench::document::{busy_warning, goal};
-
-/// Rounds of the recorded `spin`.
-const SPIN_ROUNDS: u64 = 400_000_000;
 
 /// What was measured.
 pub(super) struct Results {
