@@ -1,6 +1,9 @@
 //! Moving in the past: forwards through it, to a moment, and back to where something last happened.
 
-use std::sync::{PoisonError, atomic::Ordering};
+use std::{
+    sync::{PoisonError, atomic::Ordering},
+    time::{Duration, Instant},
+};
 
 use super::Debuggee;
 use crate::{
@@ -37,6 +40,8 @@ const FAULTS: [i32; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGSYS];
 /// More stops than this in one stretch, and a shorter one is looked at first.
 const MANY: u64 = 4000;
+/// A stretch that takes no longer than this is not divided any more: all its stops are seen in a second or so.
+const SHORT: Duration = Duration::from_millis(1);
 
 impl Debuggee {
     /// Works on the recording, if there is one.
@@ -405,32 +410,14 @@ impl Hunt<'_> {
         if *bound == Bound::Steps(0) {
             return Ok(None);
         }
-        let mut hits = 0u64;
-        let mut last_event = 0;
-        let mut too_many = false;
-        let divisible = matches!(bound, Bound::Anchor(_));
-        let begun = std::time::Instant::now();
-        context.scan(label, bound, self.arm, &mut |replica, pause| {
-            if self.is_quarry(replica, pause)? {
-                hits += 1;
-                last_event = replica.event();
+        let (mut hits, mut last_event) = self.count(context, label, bound, MANY)?;
+        if hits > MANY {
+            if let Bound::Anchor(end) = bound
+                && let Some(found) = self.divided(context, label, end)?
+            {
+                return Ok(found);
             }
-            too_many = divisible && hits > MANY;
-            Ok(too_many)
-        })?;
-        if too_many && let Some(found) = self.halves(context, label, bound, begun.elapsed())? {
-            return Ok(found);
-        }
-        if too_many {
-            // It cannot be divided: all of it, then.
-            hits = 0;
-            context.scan(label, bound, self.arm, &mut |replica, pause| {
-                if self.is_quarry(replica, pause)? {
-                    hits += 1;
-                    last_event = replica.event();
-                }
-                Ok(false)
-            })?;
+            (hits, last_event) = self.count(context, label, bound, u64::MAX)?;
         }
         if let Some(event) = self.written_by_system(
             context.log,
@@ -463,17 +450,51 @@ impl Hunt<'_> {
         Ok(Some(Found { position: Position { anchor: label.clone(), steps: 0 }, pause: Some(pause) }))
     }
 
-    /// Looks at the later half of a stretch, and then at the earlier one. `None` where it cannot be divided.
-    fn halves(
+    /// How many there are in a stretch, if not more than `most`, and in which event the last of them was.
+    fn count(
         &mut self,
         context: &mut Context<'_>,
         label: &Label,
         bound: &Bound,
-        time: std::time::Duration,
+        most: u64,
+    ) -> Result<(u64, u64), ReplayError> {
+        let (mut hits, mut last_event) = (0, 0);
+        context.scan(label, bound, self.arm, &mut |replica, pause| {
+            if self.is_quarry(replica, pause)? {
+                hits += 1;
+                last_event = replica.event();
+            }
+            Ok(hits > most)
+        })?;
+        Ok((hits, last_event))
+    }
+
+    /// Looks at the last few steps of a stretch, then at its later half, and then at the earlier one. `None` where it
+    /// cannot be divided.
+    fn divided(
+        &mut self,
+        context: &mut Context<'_>,
+        label: &Label,
+        end: &Label,
     ) -> Result<Option<Option<Found>>, ReplayError> {
-        let Bound::Anchor(end) = bound else { return Ok(None) };
-        let Some(middle) = context.middle(label, end, time)? else { return Ok(None) };
-        if let Some(found) = self.stretch(context, &middle, bound)? {
+        let last = Position { anchor: end.clone(), steps: 0 };
+        let near = context.before(&last, &mut None)?.map(|position| position.anchor);
+        let mut end = end.clone();
+        if let Some(near) = near.filter(|near| near > label) {
+            if let Some(found) = self.stretch(context, &near, &Bound::Anchor(end))? {
+                return Ok(Some(Some(found)));
+            }
+            end = near;
+        }
+        let bound = Bound::Anchor(end.clone());
+        let begun = Instant::now();
+        context.scan(label, &bound, &|_| Ok(()), &mut |_, _| Ok(false))?;
+        let time = begun.elapsed();
+        let middle = if time > SHORT { context.middle(label, &end, time)? } else { None };
+        let Some(middle) = middle else {
+            return Ok(None);
+        };
+        if let Some(found) = self.stretch(context, &middle, &bound)? {
             return Ok(Some(Some(found)));
         }
         Ok(Some(self.stretch(context, label, &Bound::Anchor(middle))?))

@@ -235,6 +235,7 @@ impl Process {
             self.overlay.lift(&self.memory, here);
         }
         let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
+        let passed = task.passed;
         task.in_call_step = true;
         let halt = resume_living(task, Resume::Call).and_then(|()| self.wait());
         if let Some(task) = self.tasks.get_mut(&tid) {
@@ -242,6 +243,7 @@ impl Process {
         }
         if lifted && self.ended.is_none() {
             self.overlay.lower(&self.memory, here);
+            self.keep_passed(tid, here, passed, &halt);
         }
         halt
     }

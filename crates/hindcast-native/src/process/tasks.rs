@@ -207,12 +207,30 @@ impl Process {
             self.overlay.lift(&self.memory, here);
         }
         let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
+        let passed = task.passed;
         let resumed = resume_living(task, Resume::Step);
         let halt = resumed.and_then(|()| self.wait());
         if lifted && self.ended.is_none() {
             self.overlay.lower(&self.memory, here);
+            self.keep_passed(tid, here, passed, &halt);
         }
         halt
+    }
+
+    /// What came before the step was made does not make the breakpoint there a new one.
+    pub(super) fn keep_passed(
+        &mut self,
+        tid: Tid,
+        here: u64,
+        passed: Option<u64>,
+        halt: &Result<Halt, TraceError>,
+    ) {
+        if !matches!(halt, Ok(Halt::Stepped(_) | Halt::Watch(..)))
+            && let Some(task) = self.tasks.get_mut(&tid)
+            && task.registers().is_ok_and(|registers| registers.pc() == here)
+        {
+            task.passed = passed;
+        }
     }
 
     pub(super) fn is_at_system_call(&self, tid: Tid) -> Result<bool, TraceError> {

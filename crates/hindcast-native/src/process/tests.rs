@@ -85,6 +85,27 @@ fn a_breakpoint_is_hit_every_time_and_does_not_show_in_memory() {
 }
 
 #[test]
+fn an_interruption_on_the_way_past_a_breakpoint_does_not_make_it_a_new_one() {
+    for recorded in [false, true] {
+        let mut process = launch("calls", &[]);
+        if recorded {
+            process.record().unwrap();
+        }
+        process.insert_breakpoint(symbol("calls", "square")).unwrap();
+        let interrupt = process.interrupt();
+        let mut hits = 0;
+        while let Halt::Breakpoint(tid, _) = process.run().unwrap() {
+            hits += 1;
+            process.pass_breakpoint(tid);
+            // It is there before the first instruction is executed.
+            interrupt.interrupt();
+            assert!(matches!(process.run().unwrap(), Halt::Interrupted(_)));
+        }
+        assert_eq!(hits, 5, "recorded: {recorded}");
+    }
+}
+
+#[test]
 fn no_thread_of_sixty_four_misses_a_breakpoint() {
     let mut process = launch("threads", &["64", "10"]);
     process.insert_breakpoint(symbol("threads", "count")).unwrap();

@@ -1,6 +1,9 @@
 //! An address in a replica at which passes are counted, and states are recognised.
 
-use std::{ops::Range, time::Duration};
+use std::{
+    ops::Range,
+    time::{Duration, Instant},
+};
 
 use super::{
     ReplayError, Replica,
@@ -55,13 +58,12 @@ impl Landmark {
         Self::stop(replica, address)
     }
 
-    /// Stops at every pass.
+    /// Stops at every pass but the one that a replica stands at, which counts all the same.
     fn stop(replica: &mut Replica, address: u64) -> Result<Self, ReplayError> {
-        replica
-            .overlay
-            .insert(&replica.memory, address)
-            .map_err(|error| ReplayError::Diverged(format!("no code at a landmark: {error}")))?;
-        Ok(Self::Break { address, passes: 0 })
+        let passes = u64::from(replica.pc()? == address);
+        let landmark = Self::Break { address, passes };
+        landmark.renew(replica)?;
+        Ok(landmark)
     }
 
     fn jump(
@@ -101,12 +103,21 @@ impl Landmark {
         Ok(Some(Self::Jump { site, page, original, trampoline: built, passes }))
     }
 
-    /// Its breakpoint, which was taken out for a while, is put back.
+    /// Its breakpoint is put in, again where it was taken out for a while.
     fn renew(&self, replica: &mut Replica) -> Result<(), ReplayError> {
         if let Self::Break { address, .. } = self {
-            Self::stop(replica, *address)?;
+            replica
+                .overlay
+                .insert(&replica.memory, *address)
+                .map_err(|error| ReplayError::Diverged(format!("no code at a landmark: {error}")))?;
         }
         Ok(())
+    }
+
+    /// Whether a replica was stopped by an access of our own code.
+    fn is_own(&self, replica: &Replica) -> Result<bool, TraceError> {
+        let Self::Jump { page, trampoline, .. } = self else { return Ok(false) };
+        Ok((*page..=trampoline.resume).contains(&replica.pc()?))
     }
 
     /// Whether it compares by itself, and stops only where all is the same.
@@ -175,17 +186,21 @@ impl Landmark {
         Ok(())
     }
 
-    /// A replica that was stopped anywhere is taken out of our code, by single steps.
-    pub(super) fn step_out(&self, replica: &mut Replica, log: &Log) -> Result<(), ReplayError> {
-        let Self::Jump { page, trampoline, .. } = self else { return Ok(()) };
+    /// A replica that was stopped anywhere is taken out of our code, to where it is in the program. The address that it
+    /// has to go on from, as long as this is in place, is given back.
+    pub(super) fn step_out(&self, replica: &mut Replica, log: &Log) -> Result<Option<u64>, ReplayError> {
+        let Self::Jump { site, page, trampoline, .. } = self else { return Ok(None) };
         for _ in 0..256 {
-            let pc = replica.pc()?;
+            let mut registers = replica.registers()?;
+            let pc = registers.pc();
             if !trampoline::covers(*page).contains(&pc) {
-                return Ok(());
+                return Ok(None);
             }
-            if pc == trampoline.stop {
-                self.leave(replica)?;
-                continue;
+            let moved = trampoline.moved.iter().find(|(here, _)| *here == pc).map(|&(_, original)| original);
+            if let Some(original) = moved.or((pc == trampoline.stop).then_some(site.address)) {
+                registers.set("rip", original);
+                replica.frozen.set_registers(&registers)?;
+                return Ok(Some(if pc == trampoline.stop { trampoline.resume } else { pc }));
             }
             replica.advance(log, Advance::Step, u64::MAX)?;
         }
@@ -278,10 +293,19 @@ pub(super) fn run_to_pass(
     visit: Visit<'_>,
 ) -> Result<Pause, ReplayError> {
     let event = replica.event();
-    step_clear(replica, log, functions, address, None)?;
-    let mut landmark = Landmark::place(replica, functions, address, pass, None)?;
+    if let Some(pause) = step_clear(replica, log, functions, address, visit)? {
+        return Ok(pause);
+    }
     // All its rounds are one pass.
-    let repeat = Repeat::at(replica, address).filter(|_| !landmark.compares());
+    let repeat = Repeat::at(replica, address);
+    let mut landmark = match repeat {
+        Some(_) => Landmark::stop(replica, address)?,
+        None => Landmark::place(replica, functions, address, pass, None)?,
+    };
+    if !landmark.compares() && landmark.passes(replica) >= pass {
+        landmark.remove(replica)?;
+        return Ok(Pause::Event);
+    }
     let mut met = None;
     loop {
         let pause = match met.take() {
@@ -306,12 +330,14 @@ pub(super) fn run_to_pass(
                     landmark.renew(replica)?;
                 }
             }
+            Pause::Watch(_) if landmark.is_own(replica)? => {}
             pause @ (Pause::Breakpoint(_) | Pause::Watch(_)) => {
+                let inside = landmark.step_out(replica, log)?;
                 if visit(replica, &pause)? {
-                    landmark.step_out(replica, log)?;
                     landmark.remove(replica)?;
                     return Ok(pause);
                 }
+                go_on_from(replica, inside)?;
             }
             Pause::Interrupted => {
                 landmark.step_out(replica, log)?;
@@ -332,27 +358,40 @@ pub(super) fn fits(memory: &sys::ProcessMemory, functions: Functions<'_>, addres
 }
 
 /// Steps out of the way of a jump, which would take the place of what a replica stands in; says
-/// whether it met the state meanwhile.
+/// what it is to stop for meanwhile.
 fn step_clear(
     replica: &mut Replica,
     log: &Log,
     functions: Functions<'_>,
     address: u64,
-    state: Option<&State>,
-) -> Result<bool, ReplayError> {
-    let Some(length) = fits(&replica.memory, functions, address) else { return Ok(false) };
+    visit: Visit<'_>,
+) -> Result<Option<Pause>, ReplayError> {
+    let Some(length) = fits(&replica.memory, functions, address) else { return Ok(None) };
     let covered = address + 1..address + length;
-    let event = replica.event();
-    while covered.contains(&replica.pc()?) && replica.event() == event {
-        replica.advance(log, Advance::Step, event + 1)?;
-        if let Some(state) = state
-            && state.has_registers(&replica.registers()?)
-            && state.compare(replica)? == Likeness::Same
-        {
-            return Ok(true);
+    // Where there is a breakpoint, there will be no jump.
+    while covered.contains(&replica.pc()?) && !replica.overlay.any_in(address..covered.end) {
+        if let Some(pause) = step(replica, log, visit)? {
+            return Ok(Some(pause));
         }
     }
-    Ok(false)
+    Ok(None)
+}
+
+/// One step; says what it is to stop for.
+fn step(replica: &mut Replica, log: &Log, visit: Visit<'_>) -> Result<Option<Pause>, ReplayError> {
+    Ok(match replica.advance(log, Advance::Step, u64::MAX)? {
+        pause @ Pause::Watch(_) if visit(replica, &pause)? => Some(pause),
+        Pause::Interrupted => Some(Pause::Interrupted),
+        _ => None,
+    })
+}
+
+/// Puts a replica back into the code of a landmark, where it was stopped.
+fn go_on_from(replica: &Replica, address: Option<u64>) -> Result<(), TraceError> {
+    let Some(address) = address else { return Ok(()) };
+    let mut registers = replica.registers()?;
+    registers.set("rip", address);
+    replica.frozen.set_registers(&registers)
 }
 
 /// The same, for about this long.
@@ -405,27 +444,30 @@ impl<'a> Search<'a> {
         visit: Visit<'_>,
     ) -> Result<Pause, ReplayError> {
         let state = self.state;
+        let deadline = self.time.map(|time| Instant::now() + time);
         let mut pattern = Pattern { registers: Some(state.encoded()), words: Vec::new() };
+        // A jump would see only the first round.
+        let repeat = Repeat::at(replica, state.pc());
+        let stops = self.stops || repeat.is_some();
+        if !stops && let Some(pause) = step_clear(replica, log, functions, state.pc(), visit)? {
+            return Ok(pause);
+        }
         if state.compare(replica)? == Likeness::Same {
             return Ok(Pause::Event);
         }
         let until = replica.event() + 1;
-        // A jump would see only the first round.
-        let repeat = Repeat::at(replica, state.pc());
-        let mut landmark = if self.stops || repeat.is_some() {
-            Landmark::stop(replica, state.pc())?
-        } else {
-            if step_clear(replica, log, functions, state.pc(), Some(state))? {
-                *counted = 1;
-                return Ok(Pause::Event);
-            }
-            Landmark::place(replica, functions, state.pc(), u64::MAX, Some(&pattern))?
+        let mut landmark = match stops {
+            true => Landmark::stop(replica, state.pc())?,
+            false => Landmark::place(replica, functions, state.pc(), u64::MAX, Some(&pattern))?,
         };
         let mut met = None;
         loop {
-            let pause = match (met.take(), self.time) {
+            let pause = match (met.take(), deadline) {
                 (Some(pause), _) => pause,
-                (None, Some(time)) => replica.run_for(log, time, until)?,
+                (None, Some(deadline)) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    replica.run_for(log, left, until)?
+                }
                 (None, None) => replica.advance(log, Advance::Run, until)?,
             };
             match pause {
@@ -444,7 +486,15 @@ impl<'a> Search<'a> {
                             pattern.words.push((address, word));
                             *counted += landmark.passes(replica);
                             landmark.remove(replica)?;
-                            landmark = replaced(replica, log, functions, state, &pattern)?;
+                            // It stands at the site itself, where there is no landmark now: past it first.
+                            if let Some(pause) = step(replica, log, visit)? {
+                                return Ok(pause);
+                            }
+                            if let Some(pause) = step_clear(replica, log, functions, state.pc(), visit)? {
+                                return Ok(pause);
+                            }
+                            landmark =
+                                Landmark::place(replica, functions, state.pc(), u64::MAX, Some(&pattern))?;
                             continue;
                         }
                         _ => {}
@@ -471,17 +521,19 @@ impl<'a> Search<'a> {
                         _ => {}
                     }
                 }
+                Pause::Watch(_) if landmark.is_own(replica)? => {}
                 Pause::Breakpoint(_) | Pause::Watch(_) => {
+                    let inside = landmark.step_out(replica, log)?;
                     if matches!(pause, Pause::Watch(_)) && state.compare(replica)? == Likeness::Same {
                         visit(replica, &pause)?;
                         landmark.remove(replica)?;
                         return Ok(Pause::Event);
                     }
                     if visit(replica, &pause)? {
-                        landmark.step_out(replica, log)?;
                         landmark.remove(replica)?;
                         return Ok(pause);
                     }
+                    go_on_from(replica, inside)?;
                 }
                 Pause::Event | Pause::Boundary => {
                     return Err(ReplayError::Diverged("a recorded state was not met again".into()));
@@ -524,17 +576,4 @@ enum Meeting {
 /// Whether the user has a breakpoint where a landmark had to be one too.
 fn is_users(replica: &Replica, landmark: &Landmark, address: u64) -> bool {
     matches!(landmark, Landmark::Break { .. }) && replica.overlay.users(address) > 1
-}
-
-/// A landmark with a new pattern, behind the state that looked like the right one.
-fn replaced(
-    replica: &mut Replica,
-    log: &Log,
-    functions: Functions<'_>,
-    state: &State,
-    pattern: &Pattern,
-) -> Result<Landmark, ReplayError> {
-    // It stands at the site itself, where there is no landmark now: past it first.
-    replica.advance(log, Advance::Step, u64::MAX)?;
-    Landmark::place(replica, functions, state.pc(), u64::MAX, Some(pattern))
 }

@@ -26,6 +26,8 @@ pub(crate) struct Replica {
     event: u64,
     /// Whether it stands in a call that was emulated, whose end is yet to come.
     in_call: bool,
+    /// Whether it runs for a time. An alarm can come when nobody waits for it any more.
+    timed: bool,
     interrupt: ProcessInterrupt,
 }
 
@@ -98,6 +100,7 @@ impl Replica {
             traps: Vec::new(),
             event,
             in_call: false,
+            timed: false,
             interrupt,
         })
     }
@@ -174,24 +177,20 @@ impl Replica {
         }
     }
 
-    /// Runs for about this long.
+    /// Runs for about this long. A breakpoint that it stands at is passed.
     pub(crate) fn run_for(&mut self, log: &Log, time: Duration, until: u64) -> Result<Pause, ReplayError> {
         let alarm = self.interrupt.try_clone()?;
         let (cancel, cancelled) = std::sync::mpsc::channel::<()>();
         let timer = std::thread::spawn(move || {
             if cancelled.recv_timeout(time) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
                 alarm.send(ALARM_MARK);
-                return true;
             }
-            false
         });
-        let pause = self.resume(log, Advance::Run, until);
+        self.timed = true;
+        let pause = self.advance(log, Advance::Run, until);
+        self.timed = false;
         drop(cancel);
-        let rang = timer.join().unwrap_or(false);
-        if rang && !matches!(pause, Ok(Pause::Alarm)) {
-            // It comes when nobody waits for it any more.
-            sys::forget_stop_signal(self.frozen.tid());
-        }
+        let _ = timer.join();
         pause
     }
 
@@ -409,7 +408,7 @@ impl Replica {
         let details = thread.signal_details()?;
         match signal {
             libc::SIGSTOP if details.value == Some(INTERRUPT_MARK) => Ok(Some(Pause::Interrupted)),
-            libc::SIGSTOP if details.value == Some(ALARM_MARK) => Ok(Some(Pause::Alarm)),
+            libc::SIGSTOP if details.value == Some(ALARM_MARK) => Ok(self.timed.then_some(Pause::Alarm)),
             libc::SIGSTOP => Ok(None),
             libc::SIGTRAP if details.code == libc::SI_KERNEL => self.trapped(thread, log),
             libc::SIGTRAP => {

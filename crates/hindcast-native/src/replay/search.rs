@@ -359,13 +359,12 @@ impl Context<'_> {
         &mut self,
         near: &Label,
         state: &State,
-        time: Duration,
+        mut time: Duration,
     ) -> Result<Label, ReplayError> {
-        let mut time = time.min(Duration::from_millis(50));
         for _ in 0..20 {
             let mut replica = self.replica_at(near)?;
             let pause = super::landmark::run_for(&mut replica, self.log, self.functions, state, time)?;
-            if pause == Pause::Alarm {
+            if pause == Pause::Alarm && !self.has_come_to(&mut replica, state)? {
                 let event = replica.event();
                 let copy = replica.fork()?;
                 return Ok(self.timeline.insert_after(near, copy, event, false));
@@ -373,6 +372,22 @@ impl Context<'_> {
             time /= 2;
         }
         Err(ReplayError::Diverged("two moments could not be told apart".into()))
+    }
+
+    /// Whether a replica stands at a state or, where that is recognised by a later one, between the two.
+    fn has_come_to(&self, replica: &mut Replica, state: &State) -> Result<bool, ReplayError> {
+        if state.compare(replica)? == Likeness::Same {
+            return Ok(true);
+        }
+        let Some(lead) = state.lead() else { return Ok(false) };
+        let mut scout = Replica::new(replica.fork()?, replica.event())?;
+        for _ in 0..lead.steps {
+            if lead.state.compare(&scout)? == Likeness::Same {
+                return Ok(true);
+            }
+            scout.advance(self.log, Advance::Step, u64::MAX)?;
+        }
+        Ok(false)
     }
 
     /// The moment right behind an event.

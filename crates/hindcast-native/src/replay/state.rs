@@ -23,6 +23,8 @@ pub(crate) struct State {
 pub(crate) struct Lead {
     /// How often the later state's address is passed from the state on up to there.
     pub(super) passes: u32,
+    /// How many steps later it is.
+    pub(super) steps: usize,
     pub(super) state: State,
     /// The later state belongs to it.
     _copy: Frozen,
@@ -64,7 +66,7 @@ impl State {
     pub(super) fn with_lead(mut self, way: &[u64], copy: Frozen) -> Result<Self, TraceError> {
         let state = Self::of(&copy)?;
         let passes = 1 + way.iter().filter(|&&address| address == state.pc()).count() as u32;
-        self.lead = Some(Box::new(Lead { passes, state, _copy: copy }));
+        self.lead = Some(Box::new(Lead { passes, steps: way.len(), state, _copy: copy }));
         Ok(self)
     }
 

@@ -38,6 +38,8 @@ pub(super) struct Trampoline {
     pub(super) stop: u64,
     /// Where it goes on from there.
     pub(super) resume: u64,
+    /// Addresses of the instructions that gave way, and of what follows them: here, and in the program.
+    pub(super) moved: Vec<(u64, u64)>,
     /// Where the number of passes that are left is kept.
     pub(super) counter: u64,
 }
@@ -146,12 +148,17 @@ pub(super) fn build(site: &Site, page: u64, passes: u64, pattern: Option<&Patter
     let moved = BlockEncoder::encode(
         64,
         InstructionBlock::new(&site.instructions, resume),
-        BlockEncoderOptions::NONE,
+        BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS,
     )
     .ok()?;
+    let offsets = moved.new_instruction_offsets.iter().zip(&site.instructions);
+    let mut addresses: Vec<_> =
+        offsets.map(|(&offset, instruction)| (resume + u64::from(offset), instruction.ip())).collect();
     code.push(&moved.code_buffer);
+    let end = site.address + site.length as u64;
+    addresses.push((code.here(), end));
     let back = code.jump_placeholder();
-    code.patch(back, site.address + site.length as u64);
+    code.patch(back, end);
     let stop_block = code.here();
     for place in stops {
         code.patch(place, stop_block);
@@ -166,7 +173,7 @@ pub(super) fn build(site: &Site, page: u64, passes: u64, pattern: Option<&Patter
     }
     bytes.resize(PAGE as usize, 0xcc);
     bytes[(counter - page) as usize..][..8].copy_from_slice(&passes.to_le_bytes());
-    Some(Trampoline { bytes, stop, resume, counter })
+    Some(Trampoline { bytes, stop, resume, moved: addresses, counter })
 }
 
 /// Code being written.
