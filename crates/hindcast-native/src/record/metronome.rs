@@ -11,8 +11,10 @@ use std::{
 
 use crate::sys::{CHECKPOINT_MARK, ProcessInterrupt, Tid, TraceError, cpu_time};
 
-/// How often a busy process is copied.
-const BEAT: Duration = Duration::from_millis(50);
+/// How often a busy process is copied: what that costs is to be a tenth of its time, or less.
+const COSTS: u32 = 10;
+const SHORTEST: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_millis(500);
 
 /// Stops a process that computes for long without making a system call, so that it can be copied.
 /// One that waits is left alone.
@@ -27,6 +29,8 @@ struct Shared {
     begun: Instant,
     /// Since `begun`, in microseconds.
     last: AtomicU64,
+    /// Also in microseconds.
+    beat: AtomicU64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +48,7 @@ impl Metronome {
             changed: Condvar::new(),
             begun: Instant::now(),
             last: AtomicU64::new(0),
+            beat: AtomicU64::new(SHORTEST.as_micros() as u64),
         });
         let beating = shared.clone();
         let thread = std::thread::Builder::new()
@@ -58,14 +63,16 @@ impl Metronome {
         self.shared.set(if running { Phase::Running } else { Phase::Resting });
     }
 
-    /// A checkpoint was made.
-    pub(crate) fn restart(&self) {
+    /// A checkpoint was made, at this cost.
+    pub(crate) fn restart(&self, cost: Duration) {
+        let beat = (COSTS * cost).clamp(SHORTEST, LONGEST);
+        self.shared.beat.store(beat.as_micros() as u64, Ordering::Relaxed);
         self.shared.last.store(self.shared.now(), Ordering::Relaxed);
     }
 
     /// Whether it is time for another checkpoint.
     pub(crate) fn is_due(&self) -> bool {
-        self.shared.elapsed() >= BEAT
+        self.shared.elapsed() >= self.shared.beat()
     }
 }
 
@@ -88,31 +95,36 @@ impl Shared {
         self.begun.elapsed().as_micros() as u64
     }
 
+    fn beat(&self) -> Duration {
+        Duration::from_micros(self.beat.load(Ordering::Relaxed))
+    }
+
     fn elapsed(&self) -> Duration {
         Duration::from_micros(self.now().saturating_sub(self.last.load(Ordering::Relaxed)))
     }
 }
 
 fn beat(shared: &Shared, interrupt: &ProcessInterrupt, process: Tid) {
-    let mut used = Duration::ZERO;
+    let (mut used, mut looked) = (Duration::ZERO, shared.begun);
     let mut phase = shared.phase.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
         phase = match *phase {
             Phase::Over => return,
             Phase::Resting => shared.changed.wait(phase).unwrap_or_else(PoisonError::into_inner),
             Phase::Running => {
-                let waited = shared.changed.wait_timeout(phase, BEAT);
+                let left = shared.beat().checked_sub(shared.elapsed()).unwrap_or(shared.beat());
+                let waited = shared.changed.wait_timeout(phase, left);
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
         };
-        if *phase != Phase::Running || shared.elapsed() < BEAT {
+        if *phase != Phase::Running || shared.elapsed() < shared.beat() {
             continue;
         }
         // Only one that computes: a call that waits would have to be made again.
         let now = cpu_time(process).unwrap_or(used);
-        if now.saturating_sub(used) >= BEAT / 2 {
+        if now.saturating_sub(used) >= looked.elapsed() / 2 {
             interrupt.send(CHECKPOINT_MARK);
         }
-        used = now;
+        (used, looked) = (now, Instant::now());
     }
 }

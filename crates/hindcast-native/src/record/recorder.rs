@@ -5,6 +5,7 @@ use std::{
     fs::File,
     os::unix::fs::{FileExt as _, MetadataExt},
     rc::Rc,
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -34,6 +35,8 @@ pub(crate) struct Recorder {
     /// Why nothing more is recorded.
     ended: Option<String>,
     metronome: Metronome,
+    /// Of the process, up to the last checkpoint.
+    faults: u64,
     /// Signals that came while the process worked for us.
     held: Vec<SignalInfo>,
     /// What the log may take in memory.
@@ -52,6 +55,8 @@ struct PendingCall {
 
 /// What may be taken for the log, unless told otherwise.
 const BUDGET: u64 = 512 << 20;
+/// What it costs that a page which a checkpoint shares has to be copied when it is written.
+const FAULT: Duration = Duration::from_micros(5);
 /// More than any call writes at once that is not counted by its result.
 const LONGEST_NAMED: u64 = 1 << 20;
 
@@ -71,6 +76,7 @@ impl Recorder {
             shares: false,
             ended: None,
             metronome: Metronome::start(process)?,
+            faults: 0,
             held: Vec::new(),
             budget: BUDGET,
         };
@@ -290,10 +296,15 @@ impl Recorder {
         overlay: &Overlay,
         asynchronous: bool,
     ) -> Result<Stopped, TraceError> {
+        let begun = Instant::now();
         let copied = copy_live(thread, self.gate, overlay, self.shares)?;
         self.held.extend(copied.held);
-        self.timeline.push(copied.copy, self.log.len(), !asynchronous);
-        self.metronome.restart();
+        let time = sys::cpu_time(self.process).ok();
+        self.timeline.push(copied.copy, self.log.len(), !asynchronous, time);
+        let faults = sys::minor_faults(self.process).unwrap_or(self.faults);
+        let copied_pages = u32::try_from(faults.saturating_sub(self.faults)).unwrap_or(u32::MAX);
+        self.faults = faults;
+        self.metronome.restart(begun.elapsed() + FAULT.saturating_mul(copied_pages));
         self.timeline.thin(&self.log);
         self.keep_to_budget();
         Ok(copied.original)

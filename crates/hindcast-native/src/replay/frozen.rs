@@ -132,7 +132,6 @@ impl Frozen {
 
 impl Drop for Frozen {
     fn drop(&mut self) {
-        sys::kill(self.tid);
-        sys::reap(self.tid);
+        sys::dismiss(self.tid);
     }
 }

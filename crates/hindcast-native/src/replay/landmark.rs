@@ -394,17 +394,18 @@ fn go_on_from(replica: &Replica, address: Option<u64>) -> Result<(), TraceError>
     replica.frozen.set_registers(&registers)
 }
 
-/// The same, for about this long.
+/// The same up to what the state is recognised by, but only for about this long; counts its passes.
 pub(super) fn run_for(
     replica: &mut Replica,
     log: &Log,
     functions: Functions<'_>,
     state: &State,
     time: Duration,
+    passes: &mut u64,
 ) -> Result<Pause, ReplayError> {
     let state = state.lead().map_or(state, |lead| &lead.state);
     let search = Search { time: Some(time), ..Search::of(state) };
-    search.run(replica, log, functions, &mut 0, &mut |_, _| Ok(false))
+    search.run(replica, log, functions, passes, &mut |_, _| Ok(false))
 }
 
 /// The same, up to so many rounds before a state that stands in a repetition.

@@ -177,13 +177,25 @@ impl Replica {
         }
     }
 
-    /// Runs for about this long. A breakpoint that it stands at is passed.
+    /// How long it has computed since it began.
+    pub(crate) fn time(&self) -> Duration {
+        sys::cpu_time(self.frozen.tid()).unwrap_or_default()
+    }
+
+    /// Runs for about this long, not counting when others run. A breakpoint that it stands at is passed.
     pub(crate) fn run_for(&mut self, log: &Log, time: Duration, until: u64) -> Result<Pause, ReplayError> {
         let alarm = self.interrupt.try_clone()?;
         let (cancel, cancelled) = std::sync::mpsc::channel::<()>();
+        let process = self.frozen.tid();
+        let end = self.time() + time;
         let timer = std::thread::spawn(move || {
-            if cancelled.recv_timeout(time) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                alarm.send(ALARM_MARK);
+            let mut left = time;
+            while cancelled.recv_timeout(left) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                left = sys::cpu_time(process).map_or(Duration::ZERO, |now| end.saturating_sub(now));
+                if left.is_zero() {
+                    alarm.send(ALARM_MARK);
+                    return;
+                }
             }
         });
         self.timed = true;

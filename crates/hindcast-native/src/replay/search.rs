@@ -8,7 +8,7 @@ use std::{
 use super::{
     Advance, Frozen, Pause, Position, ReplayError, Replica,
     history::{Bound, Context, Visit},
-    landmark::{Landmark, fits, run_shortly_before, run_to_pass, run_to_state},
+    landmark::{Landmark, fits, run_for, run_shortly_before, run_to_pass, run_to_state},
     repeat::Repeat,
     state::{Likeness, State},
     timeline::Label,
@@ -27,9 +27,11 @@ pub(crate) struct Window {
 /// So many steps are made one by one; what is further away is found by landmarks first.
 const WALK: u32 = 1500;
 /// A copy is kept after so many.
-const COPY_EVERY: u32 = 48;
-/// Tries to come nearer, each of which at least halves the distance in most programs.
-const ROUNDS: usize = 40;
+const COPY_EVERY: u32 = 128;
+/// Tries to come nearer, each of which at least halves the distance in most programs, and walks in all.
+const ROUNDS: usize = 400;
+/// Tries to stop in the middle of a stretch, each of which waits half as long.
+const SPLITS: usize = 6;
 /// From a state to what it is recognised by there are not more steps than this.
 const LONGEST_LEAD: u32 = 24;
 /// Two jumps nearer to each other than this would overlap.
@@ -39,8 +41,8 @@ const APART: u64 = 16;
 enum Walked {
     /// The state, after so many steps.
     Met(u32),
-    /// Addresses by how often they were passed, most often first.
-    Not(Vec<u64>),
+    /// It is later than this replica; addresses by how often they were passed, most often first.
+    Not(Box<Replica>, Vec<u64>),
 }
 
 impl Context<'_> {
@@ -172,19 +174,100 @@ impl Context<'_> {
         let state = self.state_of(anchor)?;
         let event = self.timeline.get(anchor).ok_or(ReplayError::NoSuchMoment)?.event;
         let near = self.anchor_at_event(previous, event)?;
-        let mut near = self.within_repeat(near, &state)?;
+        let start = self.within_repeat(near, &state)?;
+        let mut near = self.hasten(start.clone(), anchor, &state)?;
         let mut time = Duration::MAX;
         for _ in 0..ROUNDS {
-            let sites = match self.walk_to(&near, &state, window)? {
+            let (mut replica, sites) = match self.walk_to(&near, &state, window)? {
                 Walked::Met(steps) => return Ok(Position { anchor: near, steps }),
-                Walked::Not(sites) => sites,
+                Walked::Not(replica, sites) => (replica, sites),
             };
-            near = match self.nearer(&near, &state, &sites, &mut time)? {
-                Some(nearer) => nearer,
-                None => self.split(&near, &state, time / 2)?,
+            let copy = replica.fork()?;
+            let walked = self.timeline.insert_after(&near, copy, replica.event(), false);
+            self.timeline.discard(&near, &start);
+            let nearer = match self.nearer(&walked, &state, &sites, &mut time)? {
+                Some(nearer) => Some(nearer),
+                None => self.split(&walked, &state, time / 2)?,
             };
+            near = walked;
+            if let Some(nearer) = nearer {
+                self.timeline.discard(&near, &start);
+                near = nearer;
+            }
         }
         Err(ReplayError::Diverged("the moment before could not be found".into()))
+    }
+
+    /// Runs most of the way to a state without looking for it, by how long that took the first time, and then to the
+    /// last pass before it.
+    fn hasten(&mut self, near: Label, anchor: &Label, state: &State) -> Result<Label, ReplayError> {
+        /// How much of the way; what is left is searched, which takes several times as long.
+        const SHARES: [f64; 2] = [0.6, 0.9];
+        const SLOWER: f64 = 16.0;
+        const WORTHWHILE: Duration = Duration::from_millis(2);
+        let time = |label: &Label| self.timeline.get(label).and_then(|anchor| anchor.time);
+        let way = match (time(&near), time(anchor)) {
+            (Some(start), Some(end)) => end.saturating_sub(start),
+            _ => Duration::ZERO,
+        };
+        if way < WORTHWHILE {
+            return Ok(near);
+        }
+        let mut replica = self.replica_at(&near)?;
+        let until = replica.event() + 1;
+        let mut reached = Vec::new();
+        for share in SHARES {
+            let left = way.mul_f64(share).saturating_sub(replica.time());
+            match replica.run_for(self.log, left, until) {
+                Ok(Pause::Alarm) => {}
+                Ok(Pause::Interrupted) => return Err(ReplayError::Interrupted),
+                // Too far: something else comes after the state.
+                _ => break,
+            }
+            reached.push((share, replica.time(), replica.fork()?));
+        }
+        for (share, time, copy) in reached.into_iter().rev() {
+            self.check()?;
+            let mut from = Replica::new(copy, until - 1)?;
+            if self.has_come_to(&mut from, state)? {
+                continue;
+            }
+            let mut scout = Replica::new(from.fork()?, until - 1)?;
+            let limit = way.mul_f64((1.0 - share) * SLOWER) + WORTHWHILE;
+            let mut passes = 0;
+            match run_for(&mut scout, self.log, self.functions, state, limit, &mut passes) {
+                Ok(Pause::Event) => {}
+                Ok(Pause::Interrupted) => return Err(ReplayError::Interrupted),
+                _ => continue,
+            }
+            let (mark, late) = state.mark();
+            let wanted = passes.saturating_sub(u64::from(late));
+            let label = self.insert_timed(&near, &mut from, false, time)?;
+            if wanted <= 1 {
+                return Ok(label);
+            }
+            let last = self.at_pass(&label, mark, wanted)?;
+            self.timeline.discard(&label, &near);
+            return Ok(last);
+        }
+        Ok(near)
+    }
+
+    /// An anchor where a replica stands that took so long from another one.
+    fn insert_timed(
+        &mut self,
+        from: &Label,
+        replica: &mut Replica,
+        aligned: bool,
+        time: Duration,
+    ) -> Result<Label, ReplayError> {
+        let begun = self.timeline.get(from).and_then(|anchor| anchor.time);
+        let copy = replica.fork()?;
+        let label = self.timeline.insert_after(from, copy, replica.event(), aligned);
+        if let Some(anchor) = self.timeline.get_mut(&label) {
+            anchor.time = begun.map(|begun| begun + time);
+        }
+        Ok(label)
     }
 
     /// In the middle of a repetition, an anchor a few rounds before.
@@ -240,8 +323,8 @@ impl Context<'_> {
         }
         let mut replica = self.replica_at(&previous)?;
         self.run_events(&mut replica, event)?;
-        let copy = replica.fork()?;
-        Ok(self.timeline.insert_after(&previous, copy, event, true))
+        let time = replica.time();
+        self.insert_timed(&previous, &mut replica, true, time)
     }
 
     fn walk_to(
@@ -274,7 +357,8 @@ impl Context<'_> {
         }
         let mut sites: Vec<_> = passes.into_iter().collect();
         sites.sort_unstable_by_key(|&(address, count)| (std::cmp::Reverse(count), address));
-        Ok(Walked::Not(sites.into_iter().map(|(address, _)| address).collect()))
+        let sites = sites.into_iter().map(|(address, _)| address).collect();
+        Ok(Walked::Not(Box::new(replica), sites))
     }
 
     /// The last pass of one of these addresses before the state.
@@ -354,24 +438,24 @@ impl Context<'_> {
         Ok(self.timeline.insert_after(near, copy, event, false))
     }
 
-    /// An anchor somewhere between, by the clock.
+    /// An anchor somewhere between, by the clock; `None` where they are too near to each other for that.
     pub(crate) fn split(
         &mut self,
         near: &Label,
         state: &State,
         mut time: Duration,
-    ) -> Result<Label, ReplayError> {
-        for _ in 0..20 {
+    ) -> Result<Option<Label>, ReplayError> {
+        for _ in 0..SPLITS {
             let mut replica = self.replica_at(near)?;
-            let pause = super::landmark::run_for(&mut replica, self.log, self.functions, state, time)?;
+            let pause = run_for(&mut replica, self.log, self.functions, state, time, &mut 0)?;
             if pause == Pause::Alarm && !self.has_come_to(&mut replica, state)? {
                 let event = replica.event();
                 let copy = replica.fork()?;
-                return Ok(self.timeline.insert_after(near, copy, event, false));
+                return Ok(Some(self.timeline.insert_after(near, copy, event, false)));
             }
             time /= 2;
         }
-        Err(ReplayError::Diverged("two moments could not be told apart".into()))
+        Ok(None)
     }
 
     /// Whether a replica stands at a state or, where that is recognised by a later one, between the two.
@@ -413,11 +497,7 @@ impl Context<'_> {
             return Ok(None);
         }
         let state = self.state_of(to)?;
-        match self.split(from, &state, time / 2) {
-            Ok(middle) => Ok(Some(middle)),
-            Err(ReplayError::Diverged(_)) => Ok(None),
-            Err(error) => Err(error),
-        }
+        self.split(from, &state, time / 2)
     }
 
     fn event_of(&self, label: &Label) -> Result<u64, ReplayError> {

@@ -1,6 +1,6 @@
 //! Moments of a recording that can be named, in the order of time.
 
-use std::{collections::BTreeMap, fmt, str::FromStr};
+use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
 use super::Frozen;
 use crate::record::{Event, Log};
@@ -18,6 +18,8 @@ pub(crate) struct Anchor {
     pub(crate) pinned: bool,
     /// As the user sees it.
     pub(crate) number: u64,
+    /// How long the process had computed, where that is known.
+    pub(crate) time: Option<Duration>,
 }
 
 /// The name of an anchor; names sort in the order of time. One that is not right behind an event has
@@ -66,7 +68,7 @@ const RECENT: usize = 32;
 
 impl Timeline {
     /// The live process was copied where it stands.
-    pub(crate) fn push(&mut self, frozen: Frozen, event: u64, aligned: bool) {
+    pub(crate) fn push(&mut self, frozen: Frozen, event: u64, aligned: bool, time: Option<Duration>) {
         let label = match self.last().cloned() {
             Some(last) => self.insert_after(&last, frozen, event, aligned),
             None => {
@@ -75,6 +77,9 @@ impl Timeline {
                 label
             }
         };
+        if let Some(anchor) = self.anchors.get_mut(&label) {
+            anchor.time = time;
+        }
         self.frontier = Some(Position { anchor: label, steps: 0 });
     }
 
@@ -101,7 +106,16 @@ impl Timeline {
     fn add(&mut self, label: Label, frozen: Frozen, event: u64, aligned: bool) {
         let number = self.numbers;
         self.numbers += 1;
-        self.anchors.insert(label, Anchor { frozen, event, aligned, walked: 0, pinned: false, number });
+        self.anchors
+            .insert(label, Anchor { frozen, event, aligned, walked: 0, pinned: false, number, time: None });
+    }
+
+    /// Drops an anchor that was only on the way to another one, unless it is where that way began.
+    pub(crate) fn discard(&mut self, label: &Label, start: &Label) {
+        let needed = |anchor: &Anchor| anchor.pinned || anchor.walked > 0 || anchor.aligned;
+        if label != start && !self.anchors.get(label).is_some_and(needed) {
+            self.anchors.remove(label);
+        }
     }
 
     /// Where the live process stands, if it has a name.

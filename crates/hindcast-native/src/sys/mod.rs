@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "ptrace and fork have no safe face")]
 
 mod debug_registers;
+mod dying;
 mod interrupt;
 mod memory;
 mod processor;
@@ -14,12 +15,13 @@ mod terminal;
 mod tracee;
 
 pub(crate) use debug_registers::{DebugRegisters, WatchKind};
+pub(crate) use dying::dismiss;
 pub(crate) use interrupt::{ALARM_MARK, CHECKPOINT_MARK, INTERRUPT_MARK, ProcessInterrupt};
 pub(crate) use memory::{ProcessMemory, clean_pushed_flags, pushes_flags};
 pub(crate) use processor::{Trial, cpu_time, dies_of, processor_features, time_stamp_counter};
 pub(crate) use procfs::{
     Mapping, auxiliary_vector, command_line, current_folder, executable, is_caught, is_handled, mappings,
-    name, protection, threads,
+    minor_faults, name, protection, threads,
 };
 pub(crate) use registers::{GeneralRegisters, VectorRegisters};
 pub(crate) use remote::{Remote, remote_call, restarts};
@@ -27,5 +29,5 @@ pub(crate) use spawn::{SpawnError, SpawnPlan, spawn};
 pub(crate) use terminal::Terminal;
 pub(crate) use tracee::{
     Call, Event, Resume, Running, SignalDetails, SignalInfo, Stopped, Tid, TraceError, attach_thread,
-    detach_running, forget_stop_signal, kill, reap, wait_for, wait_for_any,
+    detach_running, forget_stop_signal, kill, wait_for, wait_for_any,
 };

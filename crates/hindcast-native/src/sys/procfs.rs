@@ -84,6 +84,15 @@ pub(crate) fn command_line(process: Tid) -> io::Result<Vec<String>> {
     Ok(text.split(|&byte| byte == 0).map(|part| String::from_utf8_lossy(part).into_owned()).collect())
 }
 
+/// How often the process had to be given a page that was in memory already, or nowhere yet.
+pub(crate) fn minor_faults(process: Tid) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{}/stat", process.0))?;
+    // The name before them can contain anything but is the last thing in parentheses.
+    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let count = fields.split_ascii_whitespace().nth(7).and_then(|field| field.parse().ok());
+    count.ok_or_else(|| io::Error::other("no such field"))
+}
+
 /// Whether a signal was sent to the process and not yet delivered.
 pub(super) fn has_pending(process: Tid, signal: i32) -> bool {
     is_in(process, signal, ["ShdPnd:", "SigPnd:"])

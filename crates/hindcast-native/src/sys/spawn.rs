@@ -7,7 +7,7 @@ use std::{
     ptr,
 };
 
-use super::{Event, Resume, Stopped, Tid, TraceError, attach_thread, kill, reap, wait_for_any};
+use super::{Event, Resume, Stopped, Tid, TraceError, attach_thread, kill, tracee::reap, wait_for_any};
 
 /// All that a program is started with.
 #[derive(Debug)]

@@ -111,7 +111,7 @@ pub(crate) fn kill(process: Tid) {
 }
 
 /// Takes note of the end of a process that was killed.
-pub(crate) fn reap(process: Tid) {
+pub(super) fn reap(process: Tid) {
     // SAFETY: waitpid may be given no place for the status.
     unsafe { libc::waitpid(process.0, std::ptr::null_mut(), libc::__WALL) };
 }
@@ -149,6 +149,9 @@ fn wait(whom: pid_t) -> Result<Option<Event>, TraceError> {
         };
     }
     let tid = Tid(pid);
+    if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
+        super::dying::is_dead(tid);
+    }
     if libc::WIFEXITED(status) {
         return Ok(Some(Event::Exited(tid, libc::WEXITSTATUS(status))));
     }
