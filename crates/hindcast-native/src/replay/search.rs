@@ -285,6 +285,9 @@ impl Context<'_> {
             Err(ReplayError::TooFar) => return Ok(near),
             Err(error) => return Err(error),
         }
+        if state.compare(&replica)? == Likeness::Same {
+            return Ok(near);
+        }
         let event = replica.event();
         let copy = replica.fork()?;
         Ok(self.timeline.insert_after(&near, copy, event, false))
@@ -334,14 +337,18 @@ impl Context<'_> {
         window: &mut Option<Window>,
     ) -> Result<Walked, ReplayError> {
         let mut replica = self.replica_at(near)?;
-        let mut trail = vec![replica.registers()?];
+        let mut trail = Vec::new();
         let mut copies = Vec::new();
         let mut passes: HashMap<u64, u32> = HashMap::new();
-        for steps in 0..=WALK {
+        for steps in 0.. {
             let registers = replica.registers()?;
+            trail.push(registers);
             if state.has_registers(&registers) && state.compare(&replica)? == Likeness::Same {
                 *window = Some(Window { base: near.clone(), trail, copies });
                 return Ok(Walked::Met(steps));
+            }
+            if steps == WALK {
+                break;
             }
             *passes.entry(registers.pc()).or_default() += 1;
             if steps % COPY_EVERY == 0 {
@@ -353,7 +360,6 @@ impl Context<'_> {
                 Pause::Interrupted => return Err(ReplayError::Interrupted),
                 pause => return Err(ReplayError::Diverged(format!("a walk ended early ({pause:?})"))),
             }
-            trail.push(replica.registers()?);
         }
         let mut sites: Vec<_> = passes.into_iter().collect();
         sites.sort_unstable_by_key(|&(address, count)| (std::cmp::Reverse(count), address));

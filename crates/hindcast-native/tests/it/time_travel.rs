@@ -62,6 +62,23 @@ fn the_write_that_destroyed_a_pointer_is_found_after_the_crash() {
 }
 
 #[test]
+fn the_last_of_many_million_writes_is_found_right_before_and_long_before() {
+    let mut debuggee = Debuggee::record(&Fixture::c("hot"), &[]);
+    debuggee.break_at("done");
+    debuggee.go();
+    let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+    for name in ["cold", "hot"] {
+        let watched = Watched::Expression { text: name.into(), frame };
+        let writes = debuggee.backend().time_travel().unwrap().last_write(&watched, 1).unwrap();
+        assert_eq!(writes[0].location.line, Some(debuggee.built.line(name)), "{writes:?}");
+        assert_eq!(
+            (writes[0].old.as_str(), writes[0].new.as_str()),
+            ("19999999 (0x1312cff)", "20000000 (0x1312d00)")
+        );
+    }
+}
+
+#[test]
 fn a_moment_that_is_not_there_and_a_value_too_large_are_refused_with_the_way_out() {
     let mut debuggee = Debuggee::record(&Fixture::c("corruption"), &[]);
     debuggee.go();
