@@ -551,14 +551,7 @@ impl<'a> Search<'a> {
 
     /// Goes to the state, or shortly before, if it is met within the repetition that a replica stands at.
     fn meet_in(&self, repeat: &Repeat, replica: &mut Replica, log: &Log) -> Result<Meeting, ReplayError> {
-        let Some(rounds) = repeat.rounds_to(&replica.registers()?, self.state) else {
-            return Ok(Meeting::Not);
-        };
-        // Somebody else goes first, for memory can differ.
-        let mut scout = Replica::new(replica.fork()?, replica.event())?;
-        if repeat.run(&mut scout, log, rounds)?.is_some() || self.state.compare(&scout)? != Likeness::Same {
-            return Ok(Meeting::Not);
-        }
+        let Some(rounds) = repeat.leads_to(replica, log, self.state)? else { return Ok(Meeting::Not) };
         match rounds.saturating_sub(self.rounds_before) {
             0 => Ok(Meeting::Met),
             rounds => Ok(repeat.run(replica, log, rounds)?.map_or(Meeting::Met, Meeting::Stopped)),

@@ -6,7 +6,7 @@ use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 use super::{
     ReplayError, Replica,
     replica::{Advance, Pause},
-    state::State,
+    state::{Likeness, State},
 };
 use crate::{record::Log, sys::GeneralRegisters};
 
@@ -50,8 +50,22 @@ impl Repeat {
         is_one.then(|| Self { address, next: instruction.next_ip(), width, reads })
     }
 
+    /// After how many rounds a replica that stands at it is in a state, if it comes to that.
+    pub(super) fn leads_to(
+        &self,
+        replica: &mut Replica,
+        log: &Log,
+        state: &State,
+    ) -> Result<Option<u64>, ReplayError> {
+        let Some(rounds) = self.rounds_to(&replica.registers()?, state) else { return Ok(None) };
+        // Somebody else goes first, for memory can differ.
+        let mut scout = Replica::new(replica.fork()?, replica.event())?;
+        let is_met = self.run(&mut scout, log, rounds)?.is_none() && state.compare(&scout)? == Likeness::Same;
+        Ok(is_met.then_some(rounds))
+    }
+
     /// After how many rounds the registers are those of a state, if they come to that.
-    pub(super) fn rounds_to(&self, now: &GeneralRegisters, state: &State) -> Option<u64> {
+    fn rounds_to(&self, now: &GeneralRegisters, state: &State) -> Option<u64> {
         let register = |name: &str| now.get(name).unwrap_or(0);
         let rounds = register("rcx").checked_sub(state.register("rcx"))?;
         let way = match register("eflags") & DOWNWARDS {

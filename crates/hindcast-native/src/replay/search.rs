@@ -34,6 +34,8 @@ const ROUNDS: usize = 400;
 const SPLITS: usize = 6;
 /// From a state to what it is recognised by there are not more steps than this.
 const LONGEST_LEAD: u32 = 24;
+/// So many rounds of a repetition are made one by one.
+const ROUNDS_BEFORE: u64 = 200;
 /// Two jumps nearer to each other than this would overlap.
 const APART: u64 = 16;
 
@@ -182,6 +184,7 @@ impl Context<'_> {
                 Walked::Met(steps) => return Ok(Position { anchor: near, steps }),
                 Walked::Not(replica, sites) => (replica, sites),
             };
+            self.hurry(&mut replica, &state)?;
             let copy = replica.fork()?;
             let walked = self.timeline.insert_after(&near, copy, replica.event(), false);
             self.timeline.discard(&near, &start);
@@ -272,7 +275,6 @@ impl Context<'_> {
 
     /// In the middle of a repetition, an anchor a few rounds before.
     fn within_repeat(&mut self, near: Label, state: &State) -> Result<Label, ReplayError> {
-        const ROUNDS_BEFORE: u64 = 200;
         let mut replica = self.replica_at(&near)?;
         if Repeat::at(&replica, state.pc()).is_none() {
             return Ok(near);
@@ -291,6 +293,17 @@ impl Context<'_> {
         let event = replica.event();
         let copy = replica.fork()?;
         Ok(self.timeline.insert_after(&near, copy, event, false))
+    }
+
+    /// Lets a replica that stands in a repetition, which the state is not in, do most of it.
+    fn hurry(&self, replica: &mut Replica, state: &State) -> Result<(), ReplayError> {
+        let registers = replica.registers()?;
+        let Some(repeat) = Repeat::at(replica, registers.pc()) else { return Ok(()) };
+        let rounds = registers.get("rcx").unwrap_or(0).saturating_sub(ROUNDS_BEFORE);
+        if rounds > 0 && repeat.leads_to(replica, self.log, state)?.is_none() {
+            repeat.run(replica, self.log, rounds)?;
+        }
+        Ok(())
     }
 
     /// The state of an anchor, so that it can be recognised.
