@@ -163,8 +163,9 @@ impl Session {
         self.ask(Need::Anything, |core| Ok(core.backend()?.modules()?)).await
     }
 
-    /// Adds a breakpoint, also while the program runs.
+    /// Adds a breakpoint, also while the program runs; after its end, for the way back.
     pub async fn add_breakpoint(&self, trigger: Trigger) -> Result<Breakpoint, Failure> {
+        self.go_before_end().await?;
         self.change(move |backend| backend.add_breakpoint(trigger)).await
     }
 

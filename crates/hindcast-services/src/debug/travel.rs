@@ -12,7 +12,7 @@ use hindcast_core::{
         Granularity, Location, Moment, Movement, Recording, ThreadId, TimelinePage, TimelineQuery,
         TraceFormat, TraceRequest, Variable, Watched, When, Writer,
     },
-    progress::Progress,
+    progress::{Progress, Unwatched},
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -88,6 +88,9 @@ pub struct Exported {
     pub content: Option<Vec<u8>>,
 }
 
+/// From the end of a program it is not far to its last moment.
+const BEFORE_END_MS: u64 = 30_000;
+
 impl Session {
     /// Goes back by steps of a thread; of the current one where none is named.
     pub async fn step_back(
@@ -99,6 +102,20 @@ impl Session {
     ) -> Result<Viewport, Failure> {
         let thread = self.thread(thread)?;
         self.travel(Movement::StepBack { thread, granularity, count }, patience).await
+    }
+
+    /// Goes to the last moment of a program that has ended, if that was recorded: there it can be looked at, and have
+    /// breakpoints for the way back.
+    pub async fn go_before_end(&self) -> Result<(), Failure> {
+        let ended = {
+            let standing = self.standing.borrow();
+            standing.state == State::Exited && standing.fault.is_none() && standing.has_history()
+        };
+        if ended {
+            let patience = Patience::new(BEFORE_END_MS, Arc::new(Unwatched));
+            self.step_back(None, Granularity::Instruction, 1, &patience).await?;
+        }
+        Ok(())
     }
 
     /// Who last wrote a value, and where that came from; without secrets.

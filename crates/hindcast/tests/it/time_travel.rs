@@ -112,7 +112,9 @@ fn breakpoints_stop_backwards_also_after_the_exit() {
     client.call("debugger/goto", json!({ "moment": "present" }));
     let ended = data(&mut client, "debugger/continue", json!({}));
     assert_eq!(ended["state"], "exited", "{ended}");
-    client.call("debugger/step_backward", json!({}));
+    let written = data(&mut client, "debugger/last_write", json!({ "expression": "total" }));
+    assert_eq!(written["writes"][0]["new"], "10 (0xa)", "{written}");
+    client.call("debugger/goto", json!({ "moment": "present" }));
     client.call("debugger/set_breakpoint", json!({ "function": "square" }));
     let back = data(&mut client, "debugger/reverse_continue", json!({}));
     assert_eq!((&back["state"], &back["in_past"]), (&json!("paused"), &json!(true)), "{back}");

@@ -81,6 +81,7 @@ impl Tool for LastWrite {
 
     async fn call(&self, call: &Call, input: LastWriteInput) -> Result<Answer<LastWrites>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;
+        session.go_before_end().await?;
         let (watched, name) = match (input.expression, input.address) {
             (Some(text), None) => {
                 let frame = session.frame(None, input.frame)?;
