@@ -244,6 +244,7 @@ impl Process {
     /// Lets the process go on without us.
     pub(crate) fn detach(&mut self) {
         self.stop_all().ok();
+        let _ = self.end_recording();
         self.overlay.write_originals(&self.memory);
         self.overlay.clear();
         // An interruption that came too late would stop it after we are gone.

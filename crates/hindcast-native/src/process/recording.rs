@@ -19,6 +19,31 @@ impl Process {
         Ok(())
     }
 
+    /// Begins to record a process that was running already.
+    pub(crate) fn record_running(&mut self) -> Result<(), TraceError> {
+        let task = self.tasks.get_mut(&self.pid).ok_or(TraceError::Gone)?;
+        let (recorder, leader) = Recorder::join(task.take()?, &self.overlay)?;
+        task.put(leader);
+        self.recorder = Some(Box::new(recorder));
+        Ok(())
+    }
+
+    /// A process that was running already is as it was before it was recorded.
+    pub(super) fn end_recording(&mut self) -> Result<(), TraceError> {
+        let (Some(mut recorder), Some(task)) = (self.recorder.take(), self.tasks.get_mut(&self.pid)) else {
+            return Ok(());
+        };
+        let thread = recorder.let_go(task.take()?)?;
+        task.put(thread);
+        // What came meanwhile and was not from us is still to come.
+        for details in recorder.take_held().iter().map(SignalInfo::details) {
+            if !matches!(details.value, Some(INTERRUPT_MARK | CHECKPOINT_MARK)) {
+                sys::send(self.pid, details.signal);
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn recorder(&self) -> Option<&Recorder> {
         self.recorder.as_deref()
     }
@@ -67,7 +92,9 @@ impl Process {
             return Ok(());
         };
         let thread = recorder.anchor(task.take()?, &self.overlay)?;
-        task.put(thread);
+        // A signal that it is to get can only be given to it where it stands.
+        let rests = task.signal == 0 && task.pending.is_none();
+        task.put(if rests { recorder.rest(thread)? } else { thread });
         Ok(())
     }
 

@@ -8,6 +8,7 @@ mod instructions;
 mod log;
 mod metronome;
 mod recorder;
+mod running;
 
 use hindcast_symbols::Memory as _;
 

@@ -12,10 +12,11 @@ use super::{
     calls::{self, Effect, Out},
     log::{Call, Event, Log, Replay, Write},
     metronome::Metronome,
+    running::{self, Taken},
 };
 use crate::{
     process::Overlay,
-    replay::{Timeline, copy_live},
+    replay::{Kin, Timeline, copy_live},
     sys::{self, GeneralRegisters, ProcessMemory, SignalInfo, Stopped, Tid, TraceError},
 };
 
@@ -41,6 +42,8 @@ pub(crate) struct Recorder {
     held: Vec<SignalInfo>,
     /// What the log may take in memory.
     budget: u64,
+    /// What a process that we did not start had before.
+    taken: Option<Taken>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -63,9 +66,41 @@ const LONGEST_NAMED: u64 = 1 << 20;
 impl Recorder {
     /// Makes a process that has just become a program repeatable, and begins to record it.
     pub(crate) fn start(leader: Stopped, overlay: &Overlay) -> Result<(Self, Stopped), TraceError> {
-        let process = leader.tid();
+        let mut recorder = Self::new(leader.tid())?;
+        let leader = super::tame(leader, recorder.gate)?;
+        let leader = recorder.checkpoint(leader, overlay, false)?;
+        Ok((recorder, leader))
+    }
+
+    /// The same with a process that was running already; [`Self::let_go`] undoes it.
+    pub(crate) fn join(leader: Stopped, overlay: &Overlay) -> Result<(Self, Stopped), TraceError> {
+        let mut recorder = Self::new(leader.tid())?;
+        let (leader, taken) = running::take(leader, recorder.gate, &mut recorder.held)?;
+        recorder.taken = Some(taken);
+        let mappings = sys::mappings(recorder.process).map_err(|_| TraceError::Gone)?;
+        recorder.shares = mappings.iter().any(|mapping| mapping.permissions.starts_with("rw-s"));
+        recorder.interrupted = interrupted_call(&leader.registers()?);
+        let leader = recorder.checkpoint(leader, overlay, false)?;
+        let leader = recorder.rest(leader)?;
+        Ok((recorder, leader))
+    }
+
+    /// A process that we did not start would survive us where it stands.
+    pub(crate) fn rest(&mut self, thread: Stopped) -> Result<Stopped, TraceError> {
+        if self.taken.is_some() { sys::rest(thread, &mut self.held) } else { Ok(thread) }
+    }
+
+    /// The process goes on without us, as it was.
+    pub(crate) fn let_go(&mut self, thread: Stopped) -> Result<Stopped, TraceError> {
+        match self.taken.take() {
+            Some(taken) => running::give_back(thread, self.gate, &taken, &mut self.held),
+            None => Ok(thread),
+        }
+    }
+
+    fn new(process: Tid) -> Result<Self, TraceError> {
         let gate = super::gate(process)?;
-        let mut recorder = Self {
+        Ok(Self {
             log: Log::default(),
             timeline: Timeline::default(),
             process,
@@ -79,10 +114,8 @@ impl Recorder {
             faults: 0,
             held: Vec::new(),
             budget: BUDGET,
-        };
-        let leader = super::tame(leader, gate)?;
-        let leader = recorder.checkpoint(leader, overlay, false)?;
-        Ok((recorder, leader))
+            taken: None,
+        })
     }
 
     pub(crate) fn is_active(&self) -> bool {
@@ -297,7 +330,8 @@ impl Recorder {
         asynchronous: bool,
     ) -> Result<Stopped, TraceError> {
         let begun = Instant::now();
-        let copied = copy_live(thread, self.gate, overlay, self.shares)?;
+        let kin = if self.taken.is_some() { Kin::Orphan } else { Kin::Ours };
+        let copied = copy_live(thread, self.gate, overlay, self.shares, kin)?;
         self.held.extend(copied.held);
         let time = sys::cpu_time(self.process).ok();
         self.timeline.push(copied.copy, self.log.len(), !asynchronous, time);
@@ -335,7 +369,14 @@ impl Recorder {
         }
         self.shares = false;
         self.gate = super::gate(self.process)?;
-        let thread = super::tame(thread, self.gate)?;
+        let thread = match &mut self.taken {
+            None => super::tame(thread, self.gate)?,
+            Some(taken) => {
+                *taken = Taken::default();
+                super::hide_kernel_functions(&thread)?;
+                thread
+            }
+        };
         self.checkpoint(thread, overlay, false)
     }
 
@@ -358,6 +399,21 @@ impl Recorder {
             self.log.forget_before(event);
         }
     }
+}
+
+/// The call in which a process was stopped that will be made again, under another name where it has to go on with what is
+/// left of it.
+fn interrupted_call(registers: &GeneralRegisters) -> Option<PendingCall> {
+    let value = |name: &str| registers.get(name).unwrap_or_default();
+    let number = value("orig_rax") as i64;
+    let arguments = ["rdi", "rsi", "rdx", "r10", "r8", "r9"].map(value);
+    (number >= 0 && sys::restarts(value("rax") as i64)).then(|| PendingCall {
+        number,
+        arguments,
+        pc: registers.pc(),
+        effect: calls::effect(number),
+        advice: None,
+    })
 }
 
 fn read_word(memory: &ProcessMemory, address: u64) -> Option<u64> {

@@ -2,7 +2,7 @@
 
 use crate::{
     process::Overlay,
-    sys::{self, GeneralRegisters, ProcessMemory, Remote, SignalInfo, Stopped, Tid, TraceError, remote_call},
+    sys::{self, GeneralRegisters, ProcessMemory, SignalInfo, Stopped, Tid, TraceError, remote_call},
 };
 
 /// A copy of a process, of one thread, that stands still. It is gone when this is dropped.
@@ -21,6 +21,15 @@ pub(crate) struct Copied {
     pub(crate) held: Vec<SignalInfo>,
 }
 
+/// Whose child a copy is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kin {
+    /// Ours, as the process itself is.
+    Ours,
+    /// Nobody's: neither the process, which is not ours, nor its parent ever hears of it.
+    Orphan,
+}
+
 const SYSCALL_LENGTH: u64 = 2;
 
 /// Copies a live process. The copy has no descriptors, shares no memory and has none of our
@@ -30,9 +39,12 @@ pub(crate) fn copy_live(
     gate: u64,
     overlay: &Overlay,
     shares: bool,
+    kin: Kin,
 ) -> Result<Copied, TraceError> {
-    let Remote { thread: original, made, held, result } = fork(original, gate)?;
-    let made = made.ok_or_else(|| not_copied(result))?;
+    let Forked { original, made, held } = match kin {
+        Kin::Ours => fork(original, gate, libc::CLONE_PARENT)?,
+        Kin::Orphan => fork_twice(original, gate)?,
+    };
     let tid = made.tid();
     let mut copy = Frozen { thread: Some(made), tid, gate };
     copy.set_registers(&settled(original.registers()?))?;
@@ -58,9 +70,33 @@ pub(super) fn settled(mut registers: GeneralRegisters) -> GeneralRegisters {
     registers
 }
 
-fn fork(thread: Stopped, gate: u64) -> Result<Remote, TraceError> {
-    // Our own child, so that the program's `wait` never sees it; without a signal at its end.
-    remote_call(thread, gate, libc::SYS_clone, [libc::CLONE_PARENT as u64, 0, 0, 0, 0, 0])
+struct Forked {
+    original: Stopped,
+    made: Stopped,
+    held: Vec<SignalInfo>,
+}
+
+/// With `CLONE_PARENT` a brother, so that the program's `wait` never sees it; in any case without a signal at its end.
+fn fork(original: Stopped, gate: u64, flags: i32) -> Result<Forked, TraceError> {
+    let call = remote_call(original, gate, libc::SYS_clone, [flags as u64, 0, 0, 0, 0, 0])?;
+    let made = call.made.ok_or_else(|| not_copied(call.result))?;
+    Ok(Forked { original: call.thread, made, held: call.held })
+}
+
+/// A copy of a copy that is gone.
+fn fork_twice(original: Stopped, gate: u64) -> Result<Forked, TraceError> {
+    let Forked { original, made: between, mut held } = fork(original, gate, 0)?;
+    let tid = between.tid();
+    between.die_with_us()?;
+    let copied = fork(between, gate, 0).and_then(|forked| {
+        forked.made.die_with_us()?;
+        Ok(forked.made)
+    });
+    sys::end(tid);
+    let wait = [tid.0 as u64, 0, libc::__WALL as u64, 0, 0, 0];
+    let waited = remote_call(original, gate, libc::SYS_wait4, wait)?;
+    held.extend(waited.held);
+    Ok(Forked { original: waited.thread, made: copied?, held })
 }
 
 fn not_copied(result: i64) -> TraceError {
@@ -113,10 +149,8 @@ impl Frozen {
 
     /// Another one like this.
     pub(crate) fn fork(&mut self) -> Result<Self, TraceError> {
-        let thread = self.take()?;
-        let remote = fork(thread, self.gate)?;
-        self.put(remote.thread);
-        let made = remote.made.ok_or_else(|| not_copied(remote.result))?;
+        let Forked { original, made, .. } = fork(self.take()?, self.gate, libc::CLONE_PARENT)?;
+        self.put(original);
         let copy = Self { tid: made.tid(), thread: Some(made), gate: self.gate };
         copy.set_registers(&settled(self.registers()?))?;
         Ok(copy)

@@ -73,8 +73,18 @@ impl Session {
 
     pub(crate) fn attach(request: &AttachRequest) -> Result<Self, DebugError> {
         let pid = i32::try_from(request.pid).map_err(|_| DebugError::ProcessNotFound(request.pid))?;
-        let process = Process::attach(Tid(pid)).map_err(|error| not_attached(error, request.pid))?;
-        Self::new(process, HowBegun::Attach, request.output.clone(), None, StopAtEntry::No)
+        let mut process = Process::attach(Tid(pid)).map_err(|error| not_attached(error, request.pid))?;
+        let unrecorded = match process.threads().count() {
+            _ if !request.record => Some("it was attached to without `record: true`".into()),
+            1 => process.record_running().err().map(|error| format!("it cannot be recorded here: {error}")),
+            threads => {
+                Some(format!("it has {threads} threads, and only programs of one thread are recorded"))
+            }
+        };
+        let mut session =
+            Self::new(process, HowBegun::Attach, request.output.clone(), None, StopAtEntry::No)?;
+        session.unrecorded = unrecorded;
+        Ok(session)
     }
 
     fn new(

@@ -21,6 +21,12 @@ pub(crate) fn dismiss(process: Tid) {
     });
 }
 
+/// Kills a process, and waits for its end.
+pub(crate) fn end(process: Tid) {
+    kill(process);
+    reap(process, 0);
+}
+
 /// Somebody else took note of the end of a process.
 pub(super) fn is_dead(process: Tid) {
     let _ = DYING.try_with(|dying| dying.borrow_mut().0.retain(|&other| other != process));

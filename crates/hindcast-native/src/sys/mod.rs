@@ -15,7 +15,7 @@ mod terminal;
 mod tracee;
 
 pub(crate) use debug_registers::{DebugRegisters, WatchKind};
-pub(crate) use dying::dismiss;
+pub(crate) use dying::{dismiss, end};
 pub(crate) use interrupt::{ALARM_MARK, CHECKPOINT_MARK, INTERRUPT_MARK, ProcessInterrupt};
 pub(crate) use memory::{ProcessMemory, clean_pushed_flags, pushes_flags};
 pub(crate) use processor::{Trial, cpu_time, dies_of, processor_features, time_stamp_counter};
@@ -24,10 +24,10 @@ pub(crate) use procfs::{
     minor_faults, name, protection, threads,
 };
 pub(crate) use registers::{GeneralRegisters, VectorRegisters};
-pub(crate) use remote::{Remote, remote_call, restarts};
+pub(crate) use remote::{remote_call, rest, restarts};
 pub(crate) use spawn::{SpawnError, SpawnPlan, spawn};
 pub(crate) use terminal::Terminal;
 pub(crate) use tracee::{
-    Call, Event, Resume, Running, SignalDetails, SignalInfo, Stopped, Tid, TraceError, attach_thread,
-    detach_running, forget_stop_signal, kill, wait_for, wait_for_any,
+    Call, Event, RestartableSequence, Resume, Running, SignalDetails, SignalInfo, Stopped, Tid, TraceError,
+    attach_thread, detach_running, forget_stop_signal, kill, send, wait_for, wait_for_any,
 };

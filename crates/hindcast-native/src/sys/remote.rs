@@ -54,6 +54,25 @@ pub(crate) fn remote_call(
     Ok(Remote { thread, result, made: call.made, held: call.held })
 }
 
+/// A call ends with a signal, which the thread would get if we died now, and die of. It stands still without one then;
+/// signals that come meanwhile are held.
+pub(crate) fn rest(thread: Stopped, held: &mut Vec<SignalInfo>) -> Result<Stopped, TraceError> {
+    let tid = thread.tid();
+    // Asked before it goes on, it stops before it does anything.
+    let mut asked = thread.asked_to_stop()?;
+    loop {
+        asked.resume(Resume::Continue, 0)?;
+        asked = match tracee::wait_for(tid)? {
+            Event::Stop(thread, _) => return Ok(thread),
+            Event::Signal(thread, _) => {
+                held.push(thread.signal()?);
+                thread
+            }
+            _ => return Err(TraceError::Gone),
+        };
+    }
+}
+
 struct Pending {
     tid: Tid,
     gate: u64,

@@ -104,10 +104,15 @@ pub(crate) fn attach_thread(tid: Tid, exit_kill: bool) -> Result<Running, TraceE
     Ok(Running(tid))
 }
 
+/// Sends a signal to a process. It may be gone already.
+pub(crate) fn send(process: Tid, signal: c_int) {
+    // SAFETY: kill takes no pointers.
+    unsafe { libc::kill(process.0, signal) };
+}
+
 /// Kills a whole process. It may be gone already.
 pub(crate) fn kill(process: Tid) {
-    // SAFETY: kill takes no pointers.
-    unsafe { libc::kill(process.0, libc::SIGKILL) };
+    send(process, libc::SIGKILL);
 }
 
 /// Takes note of the end of a process that was killed.
@@ -191,6 +196,12 @@ impl Running {
 }
 
 impl Stopped {
+    /// It will stop again before it does anything.
+    pub(super) fn asked_to_stop(self) -> Result<Self, TraceError> {
+        Running(self.0).interrupt()?;
+        Ok(self)
+    }
+
     pub(crate) fn tid(&self) -> Tid {
         self.0
     }
@@ -293,6 +304,21 @@ impl Stopped {
         Ok(Tid(message as pid_t))
     }
 
+    /// The memory in which the system tells the thread where it runs, if it asked for that.
+    pub(crate) fn restartable_sequence(&self) -> Option<RestartableSequence> {
+        const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
+        let mut sequence = RestartableSequence::default();
+        let (size, target) = (size_of::<RestartableSequence>(), (&raw mut sequence).cast());
+        request(PTRACE_GET_RSEQ_CONFIGURATION, self.0, size, target, "cannot ask for the sequence").ok()?;
+        (sequence.address != 0).then_some(sequence)
+    }
+
+    /// From now on it dies when we do.
+    pub(crate) fn die_with_us(&self) -> Result<(), TraceError> {
+        let options = (OPTIONS | libc::PTRACE_O_EXITKILL) as usize as *mut c_void;
+        request(libc::PTRACE_SETOPTIONS, self.0, 0, options, "cannot bind a copy to us").map(drop)
+    }
+
     /// The signal it stopped for, to be given back by [`Self::set_signal`].
     pub(crate) fn signal(&self) -> Result<SignalInfo, TraceError> {
         // SAFETY: all zeroes is a valid siginfo.
@@ -331,6 +357,24 @@ pub(crate) enum Call {
 /// All that the system knows of a signal.
 #[derive(Clone, Copy)]
 pub(crate) struct SignalInfo(libc::siginfo_t);
+
+/// As the system lays it out.
+#[derive(Debug, Clone, Default)]
+#[repr(C)]
+pub(crate) struct RestartableSequence {
+    address: u64,
+    size: u32,
+    signature: u32,
+    flags: u32,
+    padding: u32,
+}
+
+impl RestartableSequence {
+    /// The arguments of the call that ends or begins it.
+    pub(crate) fn call(&self, end: bool) -> [u64; 6] {
+        [self.address, u64::from(self.size), u64::from(end), u64::from(self.signature), 0, 0]
+    }
+}
 
 impl SignalInfo {
     pub(crate) fn number(&self) -> c_int {
@@ -403,7 +447,6 @@ pub(crate) fn detach_running(tid: Tid) {
 pub(crate) fn forget_stop_signal(process: Tid) {
     if super::procfs::has_pending(process, libc::SIGSTOP) {
         // Its sending alone takes every pending stop signal away.
-        // SAFETY: kill takes no pointers.
-        unsafe { libc::kill(process.0, libc::SIGCONT) };
+        send(process, libc::SIGCONT);
     }
 }

@@ -4,11 +4,13 @@ use std::{
     io::Read as _,
     process::{Child, Command, Stdio},
     sync::Arc,
+    time::Duration,
 };
 
 use hindcast_core::debug::{
-    AttachRequest, Binding, CodeBreakpoint, CoreRequest, DebugEngine as _, DebugError, Ending, Movement,
-    Outcome, OutputLog, Place, StopReason, ThreadId, ThreadState,
+    AttachRequest, Binding, CodeBreakpoint, CoreRequest, DebugBackend, DebugEngine as _, DebugError,
+    Destination, Ending, Evaluation, FrameRef, Movement, NumberFormat, Outcome, OutputLog, Place, Stop,
+    StopReason, ThreadId, ThreadState, Trigger, ValueLimits,
 };
 use hindcast_fixtures::Fixture;
 use hindcast_native::NativeEngine;
@@ -128,4 +130,65 @@ fn a_core_file_tells_what_the_process_would_have_told() {
     assert!(matches!(backend.run(Movement::Continue), Err(DebugError::Unsupported(_))));
     let nothing = CoreRequest { core: built.path.clone(), program: None };
     assert!(matches!(NativeEngine.open_core(&nothing), Err(DebugError::BadFile(_))));
+}
+
+#[test]
+fn a_process_that_is_attached_to_can_be_recorded_from_then_on_and_is_let_go_as_it_was() {
+    let built = Fixture::c("clock").build();
+    let folder = tempfile::tempdir().unwrap();
+    let end = folder.path().join("end");
+    let child = Command::new(&built.path).arg(&end).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut child = Hanging(child);
+    let mut output = child.0.stdout.take().expect("it is a pipe");
+    output.read_exact(&mut [0; 6]).expect("it begins");
+    let request = AttachRequest { pid: child.0.id(), record: true, output: Arc::new(OutputLog::new(1000)) };
+    for _ in 0..3 {
+        let mut backend = NativeEngine.attach(&request).unwrap();
+        let Outcome::Stopped(_) = backend.run(Movement::Begin).unwrap() else { panic!("nobody interrupted") };
+        let place = Place::Line { file: built.source_text(), line: built.line("counted") };
+        backend.add_breakpoint(Trigger::Code(CodeBreakpoint::at(place))).unwrap();
+        let mut seen = Vec::new();
+        let run = |backend: &mut dyn DebugBackend, movement| match backend.run(movement).unwrap() {
+            Outcome::Stopped(stop) => stop,
+            Outcome::Interrupted => panic!("nobody interrupted"),
+        };
+        let look = |backend: &mut dyn DebugBackend, stop: &Stop| {
+            let frame = FrameRef { thread: stop.thread, index: 0 };
+            ["ticks", "last", "cpu"].map(|name| {
+                let evaluation = Evaluation {
+                    expression: name.into(),
+                    frame,
+                    limits: ValueLimits::default(),
+                    format: NumberFormat::Auto,
+                    may_write: false,
+                };
+                backend.evaluate(&evaluation).unwrap().value
+            })
+        };
+        for _ in 0..20 {
+            let stop = run(&mut *backend, Movement::Continue);
+            assert_eq!(stop.reason, StopReason::Breakpoint);
+            seen.push(look(&mut *backend, &stop));
+        }
+        seen.pop();
+        for wanted in seen.iter().rev() {
+            let stop = run(&mut *backend, Movement::ReverseContinue);
+            assert_eq!(stop.reason, StopReason::Breakpoint);
+            assert_eq!(look(&mut *backend, &stop), *wanted);
+        }
+        let stop = run(&mut *backend, Movement::ReverseContinue);
+        assert_eq!(stop.reason, StopReason::HistoryStart, "{:?} {:?}", look(&mut *backend, &stop), seen);
+        run(&mut *backend, Movement::Goto(Destination::Present));
+        backend.end(Ending::Detach).unwrap();
+        drop(backend);
+        let children = format!("/proc/{0}/task/{0}/children", request.pid);
+        assert_eq!(std::fs::read_to_string(children).unwrap(), "", "no copy is left to it");
+        // It stood at the breakpoint.
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::fs::write(end, "").unwrap();
+    assert_eq!(child.0.wait().unwrap().code(), Some(0), "it goes on to its end");
+    let mut printed = String::new();
+    output.read_to_string(&mut printed).unwrap();
+    assert_eq!(printed, "over\n");
 }

@@ -250,3 +250,35 @@ fn what_cannot_be_recorded_or_replayed_is_said() {
     check(&["record", "--output", path, "--", "true"], 1, "already");
     check(&["record"], 2, "PROGRAM");
 }
+
+#[test]
+fn a_process_that_was_attached_to_and_recorded_survives_us() {
+    let built = Fixture::c("clock").build();
+    let folder = tempfile::tempdir().unwrap();
+    let end = folder.path().join("end");
+    let mut target = std::process::Command::new(&built.path).arg(&end).stdout(Stdio::null()).spawn().unwrap();
+    let mut client = Client::new();
+    client.call("debugger/attach", json!({ "pid": target.id(), "record": true }));
+    client.call("debugger/continue", json!({ "timeout_ms": 100 }));
+    client.call("debugger/pause", json!({}));
+    let back = data(&mut client, "debugger/step_backward", json!({ "count": 3 }));
+    assert_eq!(back["in_past"], true, "{back}");
+    // It is killed.
+    drop(client);
+    // They have its arguments, too.
+    let copies = || {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let has_arguments = |process: &std::fs::DirEntry| {
+            std::fs::read(process.path().join("cmdline"))
+                .is_ok_and(|line| text(&line).contains(end.to_str().unwrap()))
+        };
+        processes.filter(has_arguments).count() - 1
+    };
+    let begun = Instant::now();
+    while copies() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(5), "copies are left");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::fs::write(&end, "").unwrap();
+    assert_eq!(target.wait().unwrap().code(), Some(0), "it goes on to its end");
+}
