@@ -19,7 +19,7 @@ use crate::{
     sys::{GeneralRegisters, ProcessInterrupt, Tid, TraceError, VectorRegisters, WatchKind},
 };
 
-pub(crate) use self::travel::{Found, Quarry};
+pub(crate) use self::travel::{Found, Quarry, SignalSet};
 
 /// The program, now or then.
 pub(crate) struct Debuggee {

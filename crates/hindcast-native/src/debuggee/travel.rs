@@ -18,8 +18,8 @@ use crate::{
 /// What is looked for in the past.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Quarry {
-    /// Whatever would have stopped the program: breakpoints and watchpoints as they are now.
-    Stops,
+    /// Whatever would have stopped the program: breakpoints and watchpoints as they are now, and these signals.
+    Stops(SignalSet),
     /// Getting to an address with this stack pointer.
     Call { address: u64, stack: u64 },
     /// A write to memory, also one that left the value as it was.
@@ -35,9 +35,27 @@ pub(crate) struct Found {
     pub(crate) pause: Option<Pause>,
 }
 
-/// Signals that always stop.
-const FAULTS: [i32; 6] =
-    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGSYS];
+/// Some of the signals.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SignalSet(u64);
+
+impl SignalSet {
+    /// Those that always stop.
+    pub(crate) fn faults() -> Self {
+        const FAULTS: [i32; 6] =
+            [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGSYS];
+        FAULTS.into_iter().fold(Self(0), Self::with)
+    }
+
+    pub(crate) fn with(self, signal: i32) -> Self {
+        Self(self.0 | 1 << (signal & 63))
+    }
+
+    fn contains(self, signal: i32) -> bool {
+        self.0 >> (signal & 63) & 1 == 1
+    }
+}
+
 /// More stops than this in one stretch, and a shorter one is looked at first.
 const MANY: u64 = 4000;
 /// A stretch that takes no longer than this is not divided any more: all its stops are seen in a second or so.
@@ -341,7 +359,7 @@ impl Debuggee {
         };
         let arm = move |replica: &mut Replica| -> Result<(), ReplayError> {
             match quarry {
-                Quarry::Stops => {
+                Quarry::Stops(_) => {
                     for &address in &overlay {
                         // Where there is no such code, nothing can have stopped.
                         let _ = replica.overlay.insert(&replica.memory, address);
@@ -543,7 +561,7 @@ impl Hunt<'_> {
 
     fn is_quarry(&self, replica: &Replica, pause: &Pause) -> Result<bool, ReplayError> {
         Ok(match (self.quarry, pause) {
-            (Quarry::Stops, Pause::Breakpoint(_) | Pause::Watch(_))
+            (Quarry::Stops(_), Pause::Breakpoint(_) | Pause::Watch(_))
             | (Quarry::Write { .. }, Pause::Watch(_)) => true,
             (Quarry::Call { address, stack }, Pause::Breakpoint(at)) => {
                 *at == address && replica.registers()?.sp() == stack
@@ -581,13 +599,13 @@ impl Hunt<'_> {
         let (address, size) = match self.quarry {
             Quarry::Write { address, size } => (address, size),
             Quarry::Call { .. } => return Ok(None),
-            Quarry::Stops => {
+            Quarry::Stops(signals) => {
                 let last = context.timeline.get(label).and_then(|anchor| anchor.event.checked_sub(1));
-                let fault = last.and_then(|last| context.log.get(last)).is_some_and(
-                    |event| matches!(event, Event::Signal { number } if FAULTS.contains(number)),
+                let stops = last.and_then(|last| context.log.get(last)).is_some_and(
+                    |event| matches!(event, Event::Signal { number } if signals.contains(*number)),
                 );
                 let position = Position { anchor: previous.clone(), steps: 0 };
-                return Ok(fault.then_some(Found { position, pause: None }));
+                return Ok(stops.then_some(Found { position, pause: None }));
             }
         };
         let mut replica = context.replica_at(previous)?;

@@ -86,6 +86,14 @@ impl Breakpoints {
         Some(id)
     }
 
+    /// Signals that are to stop the program.
+    pub(super) fn signals(&self) -> impl Iterator<Item = i32> + '_ {
+        self.entries.values().filter(|entry| entry.is_enabled()).filter_map(|entry| match entry.exception {
+            Some(ExceptionKind::Signal(signal)) => Some(signal),
+            _ => None,
+        })
+    }
+
     /// The breakpoint as it is told.
     pub(super) fn describe(&self, id: BreakpointId) -> Result<Breakpoint, DebugError> {
         self.get(id).map(|entry| entry.describe(id))

@@ -10,7 +10,8 @@ use hindcast_symbols::Symbols;
 
 use super::{Session, movement::Plan, system};
 use crate::{
-    debuggee::{Found, Quarry},
+    debuggee::{Found, Quarry, SignalSet},
+    record::Event,
     replay::{Label, Pause, Position, ReplayError},
     sys::TraceError,
 };
@@ -248,8 +249,9 @@ impl Session {
         if at_end && self.process.ended().is_none() {
             self.land(&position)?;
         }
+        let signals = self.breakpoints.signals().fold(SignalSet::faults(), SignalSet::with);
         loop {
-            let Some(found) = self.find(&position, Quarry::Stops)? else {
+            let Some(found) = self.find(&position, Quarry::Stops(signals))? else {
                 let start = self.first()?;
                 self.land(&start)?;
                 return Ok(self.start_stop());
@@ -307,7 +309,23 @@ impl Session {
                 stop.breakpoints = watching;
                 Ok(Some(stop))
             }
-            _ => Ok(Some(self.stop_at(tid, StopReason::Signal))),
+            _ => {
+                let mut stop = self.stop_at(tid, StopReason::Signal);
+                if let Some(signal) = self.signal_after(&found.position) {
+                    stop.detail = Some(super::signals::name(signal));
+                    stop.breakpoints.extend(self.breakpoints.signal(signal));
+                }
+                Ok(Some(stop))
+            }
+        }
+    }
+
+    /// The signal that came right then.
+    fn signal_after(&self, position: &Position) -> Option<i32> {
+        let recorder = self.process.recorder()?;
+        match recorder.log.get(recorder.timeline.get(&position.anchor)?.event)? {
+            Event::Signal { number } => Some(*number),
+            _ => None,
         }
     }
 

@@ -1,8 +1,8 @@
 //! Going back in time, as a user does.
 
 use hindcast_core::debug::{
-    CodeBreakpoint, DebugError, Destination, FrameRef, Granularity, Moment, Movement, Outcome, Place, Stop,
-    StopReason, Watched, Writer,
+    CodeBreakpoint, DebugError, Destination, ExceptionBreakpoint, FrameRef, Granularity, Moment, Movement,
+    Outcome, Place, Stop, StopReason, Trigger, Watched, Writer,
 };
 use hindcast_fixtures::Fixture;
 
@@ -145,6 +145,31 @@ fn lines_are_visited_in_reverse() {
     }
     reversed.reverse();
     assert_eq!(lines, reversed);
+}
+
+#[test]
+fn reverse_continue_stops_at_the_signals_that_were_asked_for() {
+    let mut debuggee = Debuggee::record(&Fixture::c("travel"), &["alarms", "400"]);
+    let exception = ExceptionBreakpoint {
+        exception_type: "signal:SIGALRM".into(),
+        first_chance: true,
+        second_chance: false,
+        include_subtypes: false,
+        enabled: true,
+    };
+    debuggee.backend().add_breakpoint(Trigger::Exception(exception)).unwrap();
+    let mut moments = Vec::new();
+    for _ in 0..3 {
+        let stop = debuggee.go().clone();
+        assert_eq!((stop.reason, stop.detail.as_deref()), (StopReason::Signal, Some("SIGALRM")));
+        moments.push(now(&mut debuggee).0);
+    }
+    for moment in moments.iter().rev().skip(1) {
+        let stop = debuggee.movement(Movement::ReverseContinue).clone();
+        assert_eq!((stop.reason, stop.detail.as_deref()), (StopReason::Signal, Some("SIGALRM")));
+        assert_eq!(now(&mut debuggee), (moment.clone(), true));
+    }
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::HistoryStart);
 }
 
 #[test]
