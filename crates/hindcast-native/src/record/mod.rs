@@ -40,8 +40,34 @@ fn gate(process: Tid) -> Result<u64, TraceError> {
 /// Takes away from a program at its first instruction what would not be the same in a second run:
 /// system calls that are not seen, the time stamp counter, what the processor says of itself.
 fn tame(leader: Stopped, gate: u64) -> Result<Stopped, TraceError> {
-    hide_kernel_functions(&leader)?;
-    trap_instructions(leader, gate, true)
+    if !is_left(Wild::KernelFunctions) {
+        hide_kernel_functions(&leader)?;
+    }
+    trap_instructions(leader, gate, !is_left(Wild::TimeStampCounter))
+}
+
+/// What is not the same in a second run, unless it is taken away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wild {
+    KernelFunctions,
+    TimeStampCounter,
+    RestartableSequence,
+}
+
+#[cfg(not(test))]
+fn is_left(_: Wild) -> bool {
+    false
+}
+
+/// A test leaves it to the program, to see that it matters.
+#[cfg(test)]
+fn is_left(what: Wild) -> bool {
+    LEFT.get() == Some(what)
+}
+
+#[cfg(test)]
+thread_local! {
+    pub(crate) static LEFT: std::cell::Cell<Option<Wild>> = const { std::cell::Cell::new(None) };
 }
 
 /// Whether instructions that are never the same twice trap; a new process has it from its parent.

@@ -192,6 +192,11 @@ impl Recorder {
             call.effect = calls::control(number, &arguments);
         }
         match call.effect {
+            Effect::Refused
+                if number == libc::SYS_rseq && super::is_left(super::Wild::RestartableSequence) =>
+            {
+                call.effect = Effect::Result;
+            }
             Effect::Refused => {
                 let mut registers = thread.registers()?;
                 registers.set("orig_rax", u64::MAX);

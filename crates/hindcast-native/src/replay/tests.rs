@@ -21,7 +21,7 @@ use super::{Bound, Context, Position, ReplayError, Replica, digest};
 use crate::{
     image::Image,
     process::{CleanMemory, Ended, Halt, Overlay, Process},
-    record::{Event, Replay},
+    record::{Event, LEFT, Replay, Wild},
     session::function_around,
     sys::{self, ProcessMemory, SpawnPlan},
 };
@@ -149,6 +149,11 @@ fn state_of(replica: &Replica) -> u64 {
 
 /// Stops of a real program that are visited again.
 const VISITS: usize = 100;
+
+/// The oracles of the design at their full size take minutes: with `HINDCAST_ORACLES=full`.
+fn size(small: usize, full: usize) -> usize {
+    if std::env::var("HINDCAST_ORACLES").is_ok_and(|size| size == "full") { full } else { small }
+}
 
 /// Runs a real program under the recorder, stopping it so often on its way: it prints the same and ends the same, and where
 /// it was stopped it can be visited again, from its copies and by replay.
@@ -292,6 +297,18 @@ fn a_step_back_and_forwards_leads_to_the_same_state_among_signals_and_system_cal
     check_steps_back("-O1", &["alarms", "200"]);
 }
 
+/// Many random moments of a program with signals, mappings and system calls, some of them next to each other.
+#[test]
+fn random_moments_are_visited_as_they_were() {
+    let (rounds, moments) = (size(400, 20_000).to_string(), size(60, 1000));
+    let mut recorded = Recorded::fixture("-O1", &["alarms", &rounds]);
+    let (halt, seen) = recorded.run_with_stops(Duration::from_millis(2), moments);
+    assert_eq!(halt, Halt::Ended(Ended::Exited(0)));
+    assert!(seen.len() >= moments / 2, "{} of {moments} stops", seen.len());
+    assert_eq!(wrong_visits(&mut recorded, &seen), 0);
+    recorded.replay_whole().unwrap();
+}
+
 #[test]
 fn a_log_that_was_tampered_with_is_found_out() {
     let mut recorded = Recorded::fixture("-O1", &["alarms", "4"]);
@@ -325,6 +342,26 @@ fn a_log_that_was_tampered_with_is_found_out() {
         });
     }
     assert!(changed && recorded.replay_whole().is_err(), "a result was changed");
+}
+
+#[test]
+fn what_is_not_the_same_twice_is_found_out_where_it_is_left_to_the_program() {
+    let replay = |left: Option<Wild>| {
+        LEFT.set(left);
+        let mut recorded = Recorded::fixture("-O1", &["clocks", "2000"]);
+        let (halt, seen) = recorded.run_with_stops(Duration::from_millis(5), 20);
+        LEFT.set(None);
+        assert_eq!(halt, Halt::Ended(Ended::Exited(0)));
+        assert!(!seen.is_empty());
+        recorded.replay_whole()
+    };
+    replay(None).unwrap();
+    for left in [Wild::KernelFunctions, Wild::TimeStampCounter, Wild::RestartableSequence] {
+        if left == Wild::RestartableSequence && std::thread::available_parallelism().unwrap().get() == 1 {
+            continue;
+        }
+        assert!(matches!(replay(Some(left)), Err(ReplayError::Diverged(_))), "{left:?}");
+    }
 }
 
 #[test]
