@@ -75,12 +75,6 @@ pub(crate) enum Command {
         /// Which shell
         shell: clap_complete::Shell,
     },
-    /// Read a document from standard input, within limits of time and memory
-    #[command(hide = true)]
-    Extract {
-        /// The end of its file's name
-        format: String,
-    },
     /// Write the generated reference pages
     #[command(hide = true)]
     Reference {
@@ -96,6 +90,11 @@ pub(crate) enum Command {
 pub(crate) enum WorkerKind {
     /// Hold XML documents against schemas
     Xml,
+    /// Read a document from standard input, within limits of time and memory
+    Extract {
+        /// The end of its file's name
+        format: String,
+    },
 }
 
 #[derive(Subcommand)]

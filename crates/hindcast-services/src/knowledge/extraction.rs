@@ -15,7 +15,7 @@ pub enum Extractor {
     /// This process.
     #[default]
     Here,
-    /// A process of this program, started with the hidden command `extract`, which limits its own time and memory.
+    /// A process of this program, started with `worker extract`, which limits its own time and memory.
     Program(PathBuf),
 }
 
@@ -45,7 +45,7 @@ impl Extractor {
 
 fn ask(program: &PathBuf, format: Format, bytes: &[u8]) -> Result<Extracted, String> {
     let mut child = Command::new(program)
-        .args(["extract", format.name()])
+        .args(["worker", "extract", format.name()])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -75,7 +75,7 @@ fn ask(program: &PathBuf, format: Format, bytes: &[u8]) -> Result<Extracted, Str
     }
 }
 
-/// What the hidden command `extract` does: document in, answer out.
+/// What `worker extract` does: document in, answer out.
 pub fn answer_extraction(format: Format, bytes: &[u8]) -> Vec<u8> {
     let refused = |error: ExtractError| Answer::Refused(error.to_string());
     let answer = match hindcast_extract::extract(format, bytes) {

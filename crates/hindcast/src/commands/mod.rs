@@ -3,7 +3,6 @@
 mod audit;
 mod demo;
 mod eval;
-mod extract;
 mod keys;
 mod knowledge;
 mod license;
@@ -32,14 +31,14 @@ use tracing_subscriber::EnvFilter;
 use crate::{
     config::{self, Config, Loaded, Sources},
     doctor,
-    options::{Command, ConfigCommand, Json, Options, WorkerKind},
+    options::{Command, ConfigCommand, Json, Options},
 };
 
 /// Does what was asked.
 pub(crate) fn run(options: Options) -> Result<ExitCode> {
     // A worker is told everything by the server that started it, whatever the configuration says by now.
-    if let Command::Worker(WorkerKind::Xml) = options.command {
-        return worker::run();
+    if let Command::Worker(kind) = &options.command {
+        return worker::run(kind);
     }
     let loaded = Config::load(&Sources::from_process(options.everywhere.config.clone(), options.flags()))?;
     start_logging(&loaded.config.log)?;
@@ -64,9 +63,8 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
             std::io::stdout().write_all(&script)?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Extract { format } => extract::run(&format),
         Command::Reference { folder } => reference::run(&folder),
-        Command::Worker(_) => Ok(ExitCode::SUCCESS),
+        Command::Worker(kind) => worker::run(&kind),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `hindcast extract`: reads one document that may be made to hurt, in a process that can be lost.
+//! `hindcast worker extract`: reads one document that may be made to hurt, in a process that can be lost.
 
 use std::{
     io::{Read, Write},
