@@ -10,27 +10,44 @@ use crate::error::XmlError;
 ///
 /// UTF-8 is taken over without a copy.
 pub fn decode(bytes: Vec<u8>) -> Result<String, XmlError> {
-    let mut text = match detect(&bytes)? {
+    transcode(bytes).map(with_newlines)
+}
+
+fn transcode(bytes: Vec<u8>) -> Result<String, XmlError> {
+    match detect(&bytes)? {
         Detected::Utf8 { mark } => {
             let mut text = String::from_utf8(bytes).map_err(|error| {
                 let at = error.utf8_error().valid_up_to();
                 XmlError::Encoding(format!("byte {at} is not UTF-8, and no other encoding is declared"))
             })?;
             text.drain(..mark);
-            text
+            Ok(text)
         }
-        Detected::Latin { encoding, label } => single_byte(&bytes, encoding, &label)?,
+        Detected::Latin { encoding, label } => single_byte(&bytes, encoding, &label),
         Detected::Other { encoding, mark } => {
             let text: Option<Cow<'_, str>> =
                 encoding.decode_without_bom_handling_and_without_replacement(&bytes[mark..]);
-            text.ok_or_else(|| XmlError::Encoding(format!("the bytes are not {}", encoding.name())))?
-                .into_owned()
+            text.map(Cow::into_owned)
+                .ok_or_else(|| XmlError::Encoding(format!("the bytes are not {}", encoding.name())))
         }
-    };
-    if memchr::memchr(b'\r', text.as_bytes()).is_some() {
-        text = text.replace("\r\n", "\n").replace('\r', "\n");
     }
-    Ok(text)
+}
+
+/// In one go: a large text is there twice for a moment, not three times.
+fn with_newlines(text: String) -> String {
+    if memchr::memchr(b'\r', text.as_bytes()).is_none() {
+        return text;
+    }
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(at) = memchr::memchr(b'\r', rest.as_bytes()) {
+        clean.push_str(&rest[..at]);
+        clean.push('\n');
+        let after = &rest[at + 1..];
+        rest = after.strip_prefix('\n').unwrap_or(after);
+    }
+    clean.push_str(rest);
+    clean
 }
 
 enum Detected {
@@ -92,7 +109,8 @@ fn single_byte(bytes: &[u8], encoding: &'static Encoding, label: &str) -> Result
             text.and_then(|text| text.chars().next())
         })
         .collect();
-    let mut text = String::with_capacity(bytes.len() + bytes.len() / 8);
+    let length = bytes.iter().map(|byte| decoded[usize::from(*byte)].map_or(0, char::len_utf8)).sum();
+    let mut text = String::with_capacity(length);
     for (at, byte) in bytes.iter().enumerate() {
         let character = decoded[usize::from(*byte)]
             .ok_or_else(|| XmlError::Encoding(format!("byte {at} is not {}", encoding.name())))?;
@@ -146,5 +164,6 @@ mod tests {
     #[test]
     fn line_ends_become_newlines() {
         assert_eq!(text(b"<a>\r\n\r</a>"), "<a>\n\n</a>");
+        assert_eq!(text(b"\r\r\nx\n\r"), "\n\nx\n\n");
     }
 }

@@ -24,6 +24,12 @@ pub struct QualifiedName {
 /// The empty string: no prefix, no namespace.
 pub(crate) const EMPTY: StringId = StringId(0);
 
+/// About what a string takes beside its characters, in the list and in the table.
+const STRING: usize = 112;
+
+/// About what a name takes in the list and in the table.
+const QUALIFIED: usize = 40;
+
 /// Values that are kept once and found again by hash. The hash is seeded, so that no document can aim at it.
 #[derive(Debug, Clone)]
 struct Kept<T> {
@@ -43,6 +49,7 @@ pub(crate) struct Names {
     string_ids: Kept<Box<str>>,
     qualified: Vec<QualifiedName>,
     qualified_ids: Kept<QualifiedName>,
+    bytes: usize,
 }
 
 impl Default for Names {
@@ -52,6 +59,7 @@ impl Default for Names {
             string_ids: Kept::default(),
             qualified: Vec::new(),
             qualified_ids: Kept::default(),
+            bytes: 0,
         };
         names.string("");
         names
@@ -65,6 +73,7 @@ impl Names {
             return StringId(*id);
         }
         let id = self.strings.len() as u32;
+        self.bytes += STRING + 2 * text.len();
         self.strings.push(text.into());
         self.string_ids.ids.insert(text.into(), id);
         StringId(id)
@@ -80,6 +89,7 @@ impl Names {
         let next = self.qualified.len() as u32;
         let id = *self.qualified_ids.ids.entry(name).or_insert(next);
         if id == next {
+            self.bytes += QUALIFIED;
             self.qualified.push(name);
         }
         NameId(id)
@@ -100,9 +110,8 @@ impl Names {
         &self.qualified
     }
 
-    /// The bytes that the names take.
+    /// About the bytes that the names take.
     pub(crate) fn bytes(&self) -> usize {
-        let strings: usize = self.strings.iter().map(|text| 2 * text.len() + 48).sum();
-        strings + self.qualified.len() * 40
+        self.bytes
     }
 }

@@ -6,32 +6,48 @@ use crate::{
     tree::{Document, Kind, NodeId},
 };
 
-/// Where the lines of a text begin.
+/// How many lines end before each block of a text: little memory, however short the lines are.
 #[derive(Debug)]
 pub(crate) struct Lines {
-    starts: Vec<u32>,
+    ends: Vec<u32>,
 }
+
+const BLOCK: usize = 4096;
 
 impl Lines {
     pub(crate) fn of(text: &str) -> Self {
-        let breaks = memchr::memchr_iter(b'\n', text.as_bytes()).map(|at| at as u32 + 1);
-        Self { starts: std::iter::once(0).chain(breaks).collect() }
+        let mut total = 0;
+        let mut ends = vec![0];
+        ends.extend(text.as_bytes().chunks(BLOCK).map(|block| {
+            total += line_ends(block);
+            total
+        }));
+        Self { ends }
     }
 
     pub(crate) fn position(&self, text: &str, offset: usize) -> Position {
-        let line = self.starts.partition_point(|start| *start as usize <= offset).max(1);
-        let start = self.starts[line - 1] as usize;
-        let before = text.get(start..offset).unwrap_or_default();
-        Position { line: line as u32, column: before.chars().count() as u32 + 1 }
+        let offset = offset.min(text.len());
+        let block = offset / BLOCK;
+        let line = self.ends[block] + line_ends(&text.as_bytes()[block * BLOCK..offset]) + 1;
+        Position { line, column: column(text, offset) }
     }
 }
 
 /// The position of a place in a text of which no more is asked.
 pub(crate) fn position(text: &str, offset: usize) -> Position {
-    let before = &text.as_bytes()[..offset.min(text.len())];
+    let offset = offset.min(text.len());
+    Position { line: line_ends(&text.as_bytes()[..offset]) + 1, column: column(text, offset) }
+}
+
+fn line_ends(bytes: &[u8]) -> u32 {
+    memchr::memchr_iter(b'\n', bytes).count() as u32
+}
+
+fn column(text: &str, offset: usize) -> u32 {
+    let before = &text.as_bytes()[..offset];
     let start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
-    let column = String::from_utf8_lossy(&before[start..]).chars().count() as u32 + 1;
-    Position { line: memchr::memchr_iter(b'\n', before).count() as u32 + 1, column }
+    // Of a character only the first byte counts.
+    before[start..].iter().filter(|byte| **byte as i8 >= -0x40).count() as u32 + 1
 }
 
 /// The path of a node: `/order[1]/item[3]/text()[1]`, names as written in the document.
@@ -62,5 +78,27 @@ fn step(document: &Document, parent: NodeId, node: NodeId) -> String {
         Kind::Comment => format!("/comment()[{index}]"),
         Kind::Instruction => format!("/processing-instruction()[{index}]"),
         Kind::Document => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_told_alike_with_and_without_the_blocks() {
+        let text: String = (0..3000).map(|number| "é".repeat(number % 9) + "\n").collect();
+        let lines = Lines::of(&text);
+        let mut line = 1;
+        let mut column = 1;
+        for (offset, character) in text.char_indices() {
+            let expected = Position { line, column };
+            assert_eq!(lines.position(&text, offset), expected, "{offset}");
+            if offset % 97 == 0 {
+                assert_eq!(position(&text, offset), expected, "{offset}");
+            }
+            (line, column) = if character == '\n' { (line + 1, 1) } else { (line, column + 1) };
+        }
+        assert_eq!(lines.position(&text, text.len()), Position { line: 3001, column: 1 });
     }
 }

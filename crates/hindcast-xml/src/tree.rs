@@ -103,7 +103,7 @@ pub struct Document {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) declarations: Vec<Declaration>,
     /// Values of attributes that the document type calls identifiers, with their elements; the first of equals wins.
-    pub(crate) identifiers: Vec<(Box<str>, u32)>,
+    pub(crate) identifiers: Vec<(Span, u32)>,
     pub(crate) unparsed_entities: Vec<Box<str>>,
     pub(crate) lines: OnceLock<Lines>,
 }
@@ -280,5 +280,6 @@ impl Document {
             + self.nodes.len() * size_of::<Node>()
             + self.attributes.len() * size_of::<Attribute>()
             + self.declarations.len() * size_of::<Declaration>()
+            + self.identifiers.len() * size_of::<(Span, u32)>()
     }
 }

@@ -187,9 +187,13 @@ impl DocumentCache {
         let mut inner = self.inner();
         inner.counts.misses += 1;
         inner.counts.reloads += u64::from(is_reload);
+        let bytes = document.bytes();
+        if bytes > self.max_bytes {
+            inner.remove(path);
+            return;
+        }
         inner.uses += 1;
         let uses = inner.uses;
-        let bytes = document.bytes();
         let known = Known { bytes, nodes: document.node_count(), loaded_at: now, hits: 0 };
         if let Some(place) = inner.places.get_mut(path) {
             place.last_use = uses;
@@ -202,8 +206,7 @@ impl DocumentCache {
             else {
                 break;
             };
-            let dropped = inner.places.remove(&oldest).and_then(|place| place.known);
-            inner.counts.bytes -= dropped.map_or(0, |known| known.bytes);
+            inner.remove(&oldest);
             inner.counts.evictions += 1;
         }
     }
@@ -212,8 +215,226 @@ impl DocumentCache {
         let mut inner = self.inner();
         inner.counts.misses += 1;
         inner.counts.reloads += u64::from(had_document);
-        if let Some(known) = inner.places.remove(path).and_then(|place| place.known) {
-            inner.counts.bytes -= known.bytes;
+        inner.remove(path);
+    }
+}
+
+impl Inner {
+    fn remove(&mut self, path: &Path) {
+        if let Some(known) = self.places.remove(path).and_then(|place| place.known) {
+            self.counts.bytes -= known.bytes;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            atomic::{AtomicUsize, Ordering},
+            mpsc,
+        },
+        thread,
+    };
+
+    use hindcast_xml::Limits;
+
+    use super::*;
+    use crate::{FailureKind, documents::FilePolicy};
+
+    /// A cache, and files that are read into it.
+    struct Shelf {
+        cache: DocumentCache,
+        folder: tempfile::TempDir,
+        reads: AtomicUsize,
+    }
+
+    impl Shelf {
+        fn new(max_bytes: usize) -> Self {
+            Self {
+                cache: DocumentCache::new(max_bytes),
+                folder: tempfile::tempdir().unwrap(),
+                reads: AtomicUsize::new(0),
+            }
+        }
+
+        /// A document with so many elements below its root.
+        fn write(&self, name: &str, elements: usize) {
+            std::fs::write(self.folder.path().join(name), document_text(elements)).unwrap();
+        }
+
+        /// Whether the document was there, and its nodes.
+        fn fetch(&self, name: &str) -> Result<(bool, usize), Failure> {
+            self.fetch_after(name, || ())
+        }
+
+        /// As `fetch`, but before the file is read something else happens.
+        fn fetch_after(&self, name: &str, before: impl FnOnce()) -> Result<(bool, usize), Failure> {
+            let policy = FilePolicy { folders: vec![self.folder.path().to_owned()], max_bytes: 1 << 20 };
+            let opened = policy.open(name)?;
+            let (path, stamp) = (opened.path.clone(), opened.stamp.clone());
+            let fetched = self.cache.fetch(&path, &stamp, Timestamp::UNIX_EPOCH, || {
+                before();
+                self.reads.fetch_add(1, Ordering::SeqCst);
+                crate::documents::load_document(opened, &policy)
+            })?;
+            Ok((fetched.was_cached, fetched.document.node_count()))
+        }
+
+        fn reads(&self) -> usize {
+            self.reads.load(Ordering::SeqCst)
+        }
+
+        /// The names of all documents, the most recently used first.
+        fn names(&self) -> Vec<String> {
+            let documents = self.cache.contents().1;
+            documents.iter().map(|kept| kept.path.file_name().unwrap().display().to_string()).collect()
+        }
+    }
+
+    fn document_text(elements: usize) -> String {
+        format!("<a>{}</a>", "<b/>".repeat(elements))
+    }
+
+    fn bytes_of(elements: usize) -> usize {
+        hindcast_xml::read(document_text(elements), &Limits::default()).unwrap().bytes()
+    }
+
+    #[test]
+    fn a_document_is_read_once_and_every_use_is_counted() {
+        let shelf = Shelf::new(1 << 20);
+        shelf.write("one.xml", 5);
+        let (first, second, third) = (shelf.fetch("one.xml"), shelf.fetch("one.xml"), shelf.fetch("one.xml"));
+        let nodes = first.unwrap().1;
+        assert_eq!((second.unwrap(), third.unwrap()), ((true, nodes), (true, nodes)));
+        assert_eq!(shelf.reads(), 1);
+        let (counts, documents) = shelf.cache.contents();
+        assert_eq!((counts.hits, counts.misses, counts.evictions, counts.reloads), (2, 1, 0, 0));
+        assert_eq!((documents[0].hits, documents[0].nodes), (2, nodes));
+        assert_eq!((counts.bytes, documents[0].bytes), (bytes_of(5), bytes_of(5)));
+        assert_eq!(shelf.cache.path_of(&documents[0].id).as_ref(), Some(&documents[0].path));
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_makes_room() {
+        let shelf = Shelf::new(bytes_of(100) * 5 / 2);
+        for name in ["one.xml", "two.xml", "three.xml"] {
+            shelf.write(name, 100);
+        }
+        for name in ["one.xml", "two.xml", "one.xml", "three.xml"] {
+            shelf.fetch(name).unwrap();
+        }
+        assert_eq!(shelf.names(), ["three.xml", "one.xml"]);
+        let counts = shelf.cache.contents().0;
+        assert_eq!((counts.evictions, counts.bytes), (1, 2 * bytes_of(100)));
+        assert!(!shelf.fetch("two.xml").unwrap().0, "it is read again");
+        assert_eq!(shelf.names(), ["two.xml", "three.xml"]);
+    }
+
+    #[test]
+    fn the_memory_never_exceeds_its_bound() {
+        let bound = bytes_of(1000);
+        let shelf = Shelf::new(bound);
+        for round in 0..200_usize {
+            let name = format!("{}.xml", round % 7);
+            shelf.write(&name, (round * 37) % 1200);
+            shelf.fetch(&name).unwrap();
+            let (counts, documents) = shelf.cache.contents();
+            assert!(counts.bytes <= bound, "{counts:?}");
+            assert_eq!(counts.bytes, documents.iter().map(|kept| kept.bytes).sum::<usize>());
+        }
+        assert!(shelf.cache.contents().0.evictions > 0);
+    }
+
+    #[test]
+    fn a_document_larger_than_all_room_drives_nothing_out() {
+        let shelf = Shelf::new(bytes_of(100));
+        shelf.write("small.xml", 50);
+        shelf.write("large.xml", 200);
+        shelf.fetch("small.xml").unwrap();
+        for _ in 0..2 {
+            assert_eq!(shelf.fetch("large.xml").unwrap(), (false, 202), "it is answered, but not kept");
+        }
+        assert_eq!(shelf.names(), ["small.xml"]);
+        // One that has grown out of it goes.
+        shelf.write("small.xml", 300);
+        shelf.fetch("small.xml").unwrap();
+        let (counts, documents) = shelf.cache.contents();
+        assert_eq!((counts.bytes, counts.evictions, documents.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_file_that_changed_is_read_again() {
+        let shelf = Shelf::new(1 << 20);
+        shelf.write("one.xml", 1);
+        shelf.fetch("one.xml").unwrap();
+        let id = shelf.cache.contents().1[0].id.clone();
+        shelf.write("one.xml", 2);
+        assert_eq!(shelf.fetch("one.xml").unwrap(), (false, 4));
+        assert_eq!(shelf.fetch("one.xml").unwrap(), (true, 4));
+        let (counts, documents) = shelf.cache.contents();
+        assert_eq!((counts.reloads, counts.misses, counts.hits), (1, 2, 1));
+        assert_eq!(counts.bytes, bytes_of(2), "the old one is not counted any more");
+        assert_eq!((&documents[0].id, documents[0].hits), (&id, 1));
+    }
+
+    #[test]
+    fn what_cannot_be_read_any_more_is_forgotten() {
+        let shelf = Shelf::new(1 << 20);
+        shelf.write("one.xml", 1);
+        shelf.fetch("one.xml").unwrap();
+        std::fs::write(shelf.folder.path().join("one.xml"), "<broken").unwrap();
+        assert_eq!(shelf.fetch("one.xml").unwrap_err().kind, FailureKind::InvalidInput);
+        let (counts, documents) = shelf.cache.contents();
+        assert_eq!((counts.bytes, counts.misses, documents.len()), (0, 2, 0));
+        shelf.write("one.xml", 3);
+        assert_eq!(shelf.fetch("one.xml").unwrap(), (false, 5));
+    }
+
+    #[test]
+    fn concurrent_readers_share_one_reading() {
+        const READERS: usize = 8;
+        let shelf = Shelf::new(1 << 20);
+        shelf.write("one.xml", 5);
+        let arrived = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..READERS {
+                scope.spawn(|| {
+                    arrived.fetch_add(1, Ordering::SeqCst);
+                    // Whoever reads does not end before all others want the same.
+                    let wait = || {
+                        while arrived.load(Ordering::SeqCst) < READERS {
+                            thread::yield_now()
+                        }
+                    };
+                    shelf.fetch_after("one.xml", wait).unwrap();
+                });
+            }
+        });
+        let counts = shelf.cache.contents().0;
+        assert_eq!((shelf.reads(), counts.misses, counts.hits), (1, 1, READERS as u64 - 1));
+    }
+
+    #[test]
+    fn readers_of_other_documents_do_not_wait() {
+        let shelf = Shelf::new(1 << 20);
+        shelf.write("slow.xml", 5);
+        shelf.write("quick.xml", 5);
+        let (begun, has_begun) = mpsc::channel();
+        let (end, may_end) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            let slow = scope.spawn(|| {
+                shelf.fetch_after("slow.xml", move || {
+                    begun.send(()).unwrap();
+                    may_end.recv().unwrap();
+                })
+            });
+            has_begun.recv().unwrap();
+            assert!(!shelf.fetch("quick.xml").unwrap().0);
+            assert_eq!(shelf.names(), ["quick.xml"], "what is being read is not there yet");
+            end.send(()).unwrap();
+            slow.join().unwrap().unwrap();
+        });
+        assert_eq!(shelf.names(), ["slow.xml", "quick.xml"]);
     }
 }

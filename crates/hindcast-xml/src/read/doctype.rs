@@ -31,6 +31,7 @@ pub(super) struct Doctype {
     pub(super) entities: HashMap<Box<str>, Entity>,
     pub(super) attributes: HashMap<Box<str>, Vec<AttributeRule>>,
     parameters: HashMap<Box<str>, Option<Rc<str>>>,
+    declared: usize,
     expanded: usize,
 }
 
@@ -42,6 +43,9 @@ const PARAMETER_BYTES: usize = 1 << 20;
 
 /// Attributes that may be declared for one element: each of them may be given to each such element.
 const RULES: usize = 256;
+
+/// Entities and attributes that may be declared in all.
+const DECLARED: usize = 100_000;
 
 impl Doctype {
     /// Reads what follows `<!DOCTYPE`.
@@ -137,12 +141,25 @@ impl Doctype {
         }
         cursor.skip_space();
         expect(cursor, ">")?;
+        self.count(cursor)?;
         // The first declaration of a name binds.
         if is_parameter {
             let text = if let Entity::Internal(text) = entity { Some(text) } else { None };
             self.parameters.entry(name.into()).or_insert(text);
         } else {
             self.entities.entry(name.into()).or_insert(entity);
+        }
+        Ok(())
+    }
+
+    /// Counts a declaration.
+    fn count(&mut self, cursor: &Cursor<'_>) -> Result<(), Problem> {
+        self.declared += 1;
+        if self.declared > DECLARED {
+            return Err(Problem::limit(
+                cursor,
+                format!("more than {DECLARED} entities and attributes are declared"),
+            ));
         }
         Ok(())
     }
@@ -163,6 +180,7 @@ impl Doctype {
             let kind = attribute_type(cursor)?;
             required_space(cursor)?;
             let default = attribute_default(cursor)?;
+            self.count(cursor)?;
             let rules = self.attributes.entry(element.clone()).or_default();
             if rules.len() >= RULES {
                 return Err(Problem::limit(

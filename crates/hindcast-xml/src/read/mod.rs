@@ -137,7 +137,7 @@ struct Reader<'t> {
     attributes: Vec<Attribute>,
     declarations: Vec<Declaration>,
     made: String,
-    identifiers: Vec<(Box<str>, u32)>,
+    identifiers: Vec<(Span, u32)>,
     open: Vec<Open>,
     pending: Pending,
     doctype: Doctype,
@@ -369,20 +369,26 @@ impl<'t> Reader<'t> {
     ) -> Result<(), Problem> {
         let number = self.nodes.len() as u32;
         let parent = self.open.last().map_or(0, |open| open.node);
-        let taken = self.nodes.len() * size_of::<Node>()
-            + self.attributes.len() * size_of::<Attribute>()
-            + self.made.len();
-        if taken > self.limits.tree_bytes {
-            let limit = self.limits.tree_bytes >> 20;
-            return Err(Problem {
-                at: source,
-                text: format!("the tree takes more than {limit} MiB"),
-                is_limit: true,
-            });
-        }
+        self.check_room(source)?;
         let name = name.unwrap_or(NameId(0));
         self.nodes.push(Node { kind, name, parent, end: number + 1, source, first, length });
         Ok(())
+    }
+
+    /// Whether the tree may grow, and what is kept beside it.
+    fn check_room(&self, source: u32) -> Result<(), Problem> {
+        let taken = self.nodes.len() * size_of::<Node>()
+            + (self.attributes.len() + self.tag.len()) * size_of::<Attribute>()
+            + self.declarations.len() * size_of::<Declaration>()
+            + self.identifiers.len() * size_of::<(Span, u32)>()
+            + self.made.len()
+            + self.names.bytes()
+            + self.scopes.raw_bytes();
+        if taken <= self.limits.tree_bytes {
+            return Ok(());
+        }
+        let limit = self.limits.tree_bytes >> 20;
+        Err(Problem { at: source, text: format!("the tree takes more than {limit} MiB"), is_limit: true })
     }
 
     /// Text of the cursor joins what is pending.

@@ -17,10 +17,14 @@ struct RawName {
     attribute: (u32, NameId),
 }
 
+/// About what a name takes beside its characters, in the list and in the table.
+const RAW_NAME: usize = 80;
+
 /// The prefixes in force while reading.
 pub(super) struct Scopes {
     raw: Vec<RawName>,
     raw_ids: HashMap<Box<str>, u32, foldhash::fast::RandomState>,
+    raw_bytes: usize,
     /// Prefix and namespace, innermost last.
     bindings: Vec<(StringId, StringId)>,
     /// The number of bindings and the version outside each open element that declares something.
@@ -40,6 +44,7 @@ impl Scopes {
         Self {
             raw: Vec::new(),
             raw_ids: HashMap::default(),
+            raw_bytes: 0,
             bindings: vec![(xml, xml_namespace), (EMPTY, EMPTY)],
             outer: Vec::new(),
             version: 1,
@@ -60,9 +65,15 @@ impl Scopes {
         let (prefix, local) = (names.string(prefix), names.string(local));
         let id = self.raw.len() as u32;
         let unseen = (0, NameId(0));
+        self.raw_bytes += RAW_NAME + 2 * written.len();
         self.raw.push(RawName { written: written.into(), prefix, local, element: unseen, attribute: unseen });
         self.raw_ids.insert(written.into(), id);
         Some(id)
+    }
+
+    /// About the bytes that the names as written take.
+    pub(super) fn raw_bytes(&self) -> usize {
+        self.raw_bytes
     }
 
     pub(super) fn written(&self, raw: u32) -> &str {

@@ -21,6 +21,12 @@ pub(super) struct Tag {
     attributes: Vec<Written>,
 }
 
+impl Tag {
+    pub(super) fn len(&self) -> usize {
+        self.attributes.len()
+    }
+}
+
 /// So many attributes are compared with each other; more are put into a table.
 const FEW: usize = 12;
 
@@ -148,10 +154,10 @@ impl Reader<'_> {
             rule.map_or((false, false), |rule| (rule.is_tokens, rule.is_identifier));
         let value = self.attribute_value(cursor, start, end, collapse)?;
         if is_identifier {
-            let text = value.of(self.source, &self.made);
-            self.identifiers.push((text.into(), self.nodes.len() as u32));
+            self.identifiers.push((value, self.nodes.len() as u32));
         }
         cursor.at += 1;
+        self.check_room(begin.source_of(begin.at))?;
         self.tag.attributes.push(Written { raw, source: begin.source_of(begin.at), value });
         Ok(())
     }

@@ -214,7 +214,7 @@ impl<'d> Evaluator<'d> {
         let mut found = Vec::new();
         for word in texts.iter().flat_map(|text| text.split_whitespace()) {
             self.budget.charge(1 + document.identifiers.len())?;
-            let known = document.identifiers.iter().find(|(identifier, _)| &**identifier == word);
+            let known = document.identifiers.iter().find(|(value, _)| document.characters(*value) == word);
             found.extend(known.map(|(_, element)| NodeRef::node(NodeId(*element))));
         }
         found.sort_unstable();

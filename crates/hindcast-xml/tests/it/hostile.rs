@@ -87,6 +87,33 @@ fn a_tree_much_larger_than_its_text_is_refused() {
 }
 
 #[test]
+fn names_that_are_all_different_are_counted_too() {
+    let limits = Limits { tree_bytes: 4 << 20, ..Limits::default() };
+    let numbered = |form: fn(u32) -> String| (0..40_000).map(form).collect::<String>();
+    for document in [
+        format!("<a>{}</a>", numbered(|number| format!("<x{number}/>"))),
+        format!("<a{}/>", numbered(|number| format!(" x{number}=''"))),
+        format!("<a>{}</a>", numbered(|number| format!("<?x{number}?>"))),
+        format!("<a>{}</a>", numbered(|number| format!("<b xmlns='u{number}'/>"))),
+    ] {
+        let start: String = document.chars().take(20).collect();
+        let error = soon(|| hindcast_xml::read(document, &limits)).unwrap_err();
+        assert!(error.to_string().contains("the tree takes more than 4 MiB"), "{start}: {error}");
+    }
+}
+
+#[test]
+fn declarations_are_counted_too() {
+    let entities: String = (0..100_001).map(|number| format!("<!ENTITY e{number} ''>")).collect();
+    let attributes: String =
+        (0..100_001).map(|number| format!("<!ATTLIST e{number} a ID #IMPLIED>")).collect();
+    for declarations in [entities, attributes] {
+        let document = format!("<!DOCTYPE a [{declarations}]><a/>");
+        assert!(refused(document).contains("more than 100000 entities and attributes are declared"));
+    }
+}
+
+#[test]
 fn a_runaway_query_is_given_up() {
     let items: String = (0..20_000).map(|number| format!("<i><j>{number}</j></i>")).collect();
     let document = hindcast_xml::read(format!("<a>{items}</a>"), &Limits::default()).unwrap();

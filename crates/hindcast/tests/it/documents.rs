@@ -313,12 +313,62 @@ fn hostile_work_is_given_up_while_others_are_answered() {
         }
     });
     assert!(started.elapsed() < Duration::from_secs(25), "{:?}", started.elapsed());
-    assert!(shelf.server.resident_bytes() < 300 << 20, "{}", shelf.server.resident_bytes());
+    assert!(shelf.server.peak_bytes() < 300 << 20, "{}", shelf.server.peak_bytes());
     let content =
         shelf.answer("xpath_query", json!({ "document": "laughs.xml", "query": "string-length(/)" })).1;
     assert_eq!(content["value"], "1000", "few laughs are fine");
     let judged = json!({ "document": "order.xml", "schema": "order.xsd" });
     assert_eq!(shelf.answer("validate_schema", judged).1["valid"], true, "a new worker does the next task");
+}
+
+/// Documents that are made to hurt, as documents and as schemas.
+fn hostile_documents(listener: &str) -> Vec<(&'static str, String)> {
+    let laughs: String = (1..10)
+        .map(|level| format!("<!ENTITY l{level} '{}'>", format!("&l{};", level - 1).repeat(10)))
+        .collect();
+    let numbered = |form: fn(u32) -> String| (0..1_000_000).map(form).collect::<String>();
+    vec![
+        ("laughs.xml", format!("<!DOCTYPE a [<!ENTITY l0 'lol'>{laughs}]><a>&l9;</a>")),
+        (
+            "quadratic.xml",
+            format!("<!DOCTYPE a [<!ENTITY x '{}'>]><a>{}</a>", "x".repeat(100_000), "&x;".repeat(100_000)),
+        ),
+        ("file.xml", "<!DOCTYPE a [<!ENTITY x SYSTEM 'file:///etc/passwd'>]><a>&x;</a>".into()),
+        ("http.xml", format!("<!DOCTYPE a [<!ENTITY x SYSTEM 'http://{listener}/x'>]><a>&x;</a>")),
+        (
+            "parameter.xml",
+            format!(
+                "<!DOCTYPE a SYSTEM 'http://{listener}/d' [<!ENTITY % p SYSTEM 'http://{listener}/p'> %p;]><a>&x;</a>"
+            ),
+        ),
+        ("deep.xml", format!("{}{}", "<a>".repeat(200_000), "</a>".repeat(200_000))),
+        ("names.xml", format!("<a>{}</a>", numbered(|number| format!("<x{number}/>")))),
+        ("attributes.xml", format!("<a{}/>", numbered(|number| format!(" x{number}=''")))),
+    ]
+}
+
+#[test]
+fn hostile_documents_are_refused_in_little_memory() {
+    let shelf = Shelf::open();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    for (name, text) in hostile_documents(&listener.local_addr().unwrap().to_string()) {
+        shelf.write(name, &text);
+        let started = Instant::now();
+        for (tool, arguments) in [
+            ("xpath_query", json!({ "document": name, "query": "/" })),
+            ("validate_schema", json!({ "document": name, "schema": "order.xsd" })),
+            ("validate_schema", json!({ "document": "order.xml", "schema": name })),
+        ] {
+            let error = shelf.refused(tool, arguments);
+            assert_eq!(error["code"], -32602, "{name}: {error}");
+            assert!(!error.to_string().contains("root:"), "{name}: {error}");
+        }
+        assert!(started.elapsed() < Duration::from_secs(25), "{name}: {:?}", started.elapsed());
+    }
+    let nobody = listener.accept().unwrap_err();
+    assert_eq!(nobody.kind(), std::io::ErrorKind::WouldBlock, "something was asked for over the network");
+    assert!(shelf.server.peak_bytes() < 300 << 20, "{}", shelf.server.peak_bytes());
 }
 
 #[test]
