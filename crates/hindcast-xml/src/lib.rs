@@ -14,6 +14,7 @@ pub mod xpath;
 
 pub use encoding::decode;
 pub use error::{Position, XmlError};
+pub use place::Paths;
 pub use read::{Limits, read};
 pub use serialize::serialize;
 pub use tree::{Document, Kind, NodeId};

@@ -1,5 +1,7 @@
 //! Lines, columns and paths: where something is, for people.
 
+use std::collections::HashMap;
+
 use crate::{
     error::Position,
     names::QualifiedName,
@@ -50,34 +52,70 @@ fn column(text: &str, offset: usize) -> u32 {
     before[start..].iter().filter(|byte| **byte as i8 >= -0x40).count() as u32 + 1
 }
 
-/// The path of a node: `/order[1]/item[3]/text()[1]`, names as written in the document.
-pub(crate) fn path(document: &Document, node: NodeId) -> String {
-    let mut steps = Vec::new();
-    let mut at = node;
-    while let Some(parent) = document.parent(at) {
-        steps.push(step(document, parent, at));
-        at = parent;
-    }
-    if steps.is_empty() {
-        return "/".into();
-    }
-    steps.reverse();
-    steps.concat()
+/// Paths of nodes: `/order[1]/item[3]/text()[1]`, names as written in the document.
+///
+/// What was counted for one helps with those after it: a node may have millions of siblings.
+#[derive(Debug)]
+pub struct Paths<'d> {
+    document: &'d Document,
+    /// The last that was counted of a parent's children of one kind and name, and its number.
+    counted: HashMap<(NodeId, Kind, Option<QualifiedName>), (NodeId, usize)>,
 }
 
-fn step(document: &Document, parent: NodeId, node: NodeId) -> String {
-    let kind = document.kind(node);
-    let name = (kind == Kind::Element).then(|| document.name(node));
-    let same = |other: &NodeId| {
-        document.kind(*other) == kind && name.is_none_or(|name: QualifiedName| document.name(*other) == name)
-    };
-    let index = document.children(parent).take_while(|child| *child <= node).filter(same).count();
-    match kind {
-        Kind::Element => format!("/{}[{index}]", document.written(document.name(node))),
-        Kind::Text => format!("/text()[{index}]"),
-        Kind::Comment => format!("/comment()[{index}]"),
-        Kind::Instruction => format!("/processing-instruction()[{index}]"),
-        Kind::Document => String::new(),
+/// Counts that are remembered.
+const COUNTS: usize = 4096;
+
+impl<'d> Paths<'d> {
+    /// Nothing is counted yet.
+    pub fn new(document: &'d Document) -> Self {
+        Self { document, counted: HashMap::new() }
+    }
+
+    pub(crate) fn document(&self) -> &'d Document {
+        self.document
+    }
+
+    pub(crate) fn of(&mut self, node: NodeId) -> String {
+        let mut steps = Vec::new();
+        let mut at = node;
+        while let Some(parent) = self.document.parent(at) {
+            steps.push(self.step(parent, at));
+            at = parent;
+        }
+        if steps.is_empty() {
+            return "/".into();
+        }
+        steps.reverse();
+        steps.concat()
+    }
+
+    fn step(&mut self, parent: NodeId, node: NodeId) -> String {
+        let document = self.document;
+        let kind = document.kind(node);
+        let name = (kind == Kind::Element).then(|| document.name(node));
+        let key = (parent, kind, name);
+        let same = |other: &NodeId| {
+            document.kind(*other) == kind && name.is_none_or(|name| document.name(*other) == name)
+        };
+        let counted = self.counted.get(&key).filter(|(last, _)| *last <= node);
+        let index = match counted {
+            Some((last, number)) => {
+                let between = document.following_siblings(*last).take_while(|sibling| *sibling <= node);
+                number + between.filter(same).count()
+            }
+            None => document.children(parent).take_while(|child| *child <= node).filter(same).count(),
+        };
+        if self.counted.len() >= COUNTS {
+            self.counted.clear();
+        }
+        self.counted.insert(key, (node, index));
+        match kind {
+            Kind::Element => format!("/{}[{index}]", document.written(document.name(node))),
+            Kind::Text => format!("/text()[{index}]"),
+            Kind::Comment => format!("/comment()[{index}]"),
+            Kind::Instruction => format!("/processing-instruction()[{index}]"),
+            Kind::Document => String::new(),
+        }
     }
 }
 
@@ -100,5 +138,19 @@ mod tests {
             (line, column) = if character == '\n' { (line + 1, 1) } else { (line, column + 1) };
         }
         assert_eq!(lines.position(&text, text.len()), Position { line: 3001, column: 1 });
+    }
+
+    #[test]
+    fn paths_are_the_same_in_any_order() {
+        let text = "<a><b/>t<b/><c/><b><b/><!--x--></b>t<c/><!--x--><b/></a>".to_owned();
+        let document = crate::read(text, &crate::Limits::default()).unwrap();
+        let nodes: Vec<NodeId> = (0..document.node_count() as u32).map(NodeId).collect();
+        let alone = |node: &NodeId| Paths::new(&document).of(*node);
+        let expected: Vec<String> = nodes.iter().map(alone).collect();
+        assert_eq!(expected[nodes.len() - 1], "/a[1]/b[4]");
+        let mut paths = Paths::new(&document);
+        assert_eq!(nodes.iter().map(|node| paths.of(*node)).collect::<Vec<_>>(), expected);
+        let backwards: Vec<String> = nodes.iter().rev().map(|node| paths.of(*node)).collect();
+        assert!(backwards.iter().rev().eq(&expected));
     }
 }

@@ -22,7 +22,7 @@ impl NodeId {
 }
 
 /// What a node is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// The document.
     Document,
@@ -132,8 +132,16 @@ impl Document {
 
     /// The children, in order.
     pub fn children(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
-        let end = self.node(node).end;
-        let mut next = node.0 + 1;
+        self.siblings(node.0 + 1, self.node(node).end)
+    }
+
+    /// The siblings after a node, in order.
+    pub(crate) fn following_siblings(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        let end = self.parent(node).map_or(0, |parent| self.node(parent).end);
+        self.siblings(self.node(node).end, end)
+    }
+
+    fn siblings(&self, mut next: u32, end: u32) -> impl Iterator<Item = NodeId> + '_ {
         std::iter::from_fn(move || {
             (next < end).then(|| {
                 let child = NodeId(next);

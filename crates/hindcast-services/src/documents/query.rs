@@ -1,9 +1,9 @@
 //! Queries and what they give, in words that fit into an answer.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hindcast_xml::{
-    Document,
+    Document, Paths,
     xpath::{Allowance, Answer, Namespaces, NodeRef, Query, XPathError},
 };
 
@@ -94,12 +94,13 @@ pub(super) fn answer(
     time: Duration,
 ) -> Result<QueryAnswer, Failure> {
     let document = &*fetched.document;
+    let deadline = Instant::now() + time;
     let allowance = Allowance { time, ..Allowance::default() };
     let answer =
         query.ask(document, allowance).map_err(|error| explain(&request.query, &error, Some(document)))?;
     let hint = hint(query, &answer, document, &request.namespaces);
     let value = match answer {
-        Answer::Nodes(nodes) => shown(document, &nodes, request),
+        Answer::Nodes(nodes) => shown(document, &nodes, request, deadline),
         Answer::Boolean(boolean) => QueryValue::Boolean(boolean),
         Answer::Number(number) => QueryValue::Number(number, Answer::number_text(number)),
         Answer::Text(text) => {
@@ -110,19 +111,21 @@ pub(super) fn answer(
     Ok(QueryAnswer { document_id: fetched.id.clone(), was_cached: fetched.was_cached, value, hint })
 }
 
-fn shown(document: &Document, nodes: &[NodeRef], request: &QueryRequest) -> QueryValue {
+/// Nodes up to the limit, fewer when they take too many bytes or too long: lines and siblings have to be counted.
+fn shown(document: &Document, nodes: &[NodeRef], request: &QueryRequest, deadline: Instant) -> QueryValue {
+    let mut paths = Paths::new(document);
     let mut bytes = 0;
     let mut found = Vec::new();
     for node in nodes.iter().skip(request.offset).take(request.limit) {
         let (xml, truncated) = hindcast_xml::serialize(document, *node, NODE_BYTES);
         bytes += xml.len();
-        if bytes > ANSWER_BYTES {
+        if bytes > ANSWER_BYTES || (!found.is_empty() && Instant::now() > deadline) {
             break;
         }
         let position = node.position(document);
         found.push(FoundNode {
             kind: node.kind(document),
-            path: node.path(document),
+            path: node.path(&mut paths),
             line: position.line,
             column: position.column,
             xml,
@@ -173,4 +176,42 @@ fn shortened(query: &str) -> String {
         short.push('…');
     }
     short
+}
+
+#[cfg(test)]
+mod tests {
+    use hindcast_xml::Limits;
+
+    use super::*;
+
+    #[test]
+    fn showing_nodes_ends_in_time_and_goes_on_at_the_next_page() {
+        let document = hindcast_xml::read("<a><b/><b/><b/></a>".into(), &Limits::default()).unwrap();
+        let mut request = QueryRequest {
+            document: String::new(),
+            query: "//b".into(),
+            namespaces: Namespaces::new(),
+            limit: 10,
+            offset: 0,
+        };
+        let answer = request.parse().unwrap().ask(&document, Allowance::default()).unwrap();
+        let Answer::Nodes(nodes) = answer else { panic!("no nodes") };
+        let long_ago = Instant::now();
+        let mut seen = Vec::new();
+        loop {
+            let QueryValue::Nodes { total: 3, nodes, next } = shown(&document, &nodes, &request, long_ago)
+            else {
+                panic!("other nodes")
+            };
+            seen.extend(nodes.into_iter().map(|node| node.path));
+            match next {
+                Some(next) => request.offset = next,
+                None => break,
+            }
+        }
+        assert_eq!(
+            (request.offset, seen),
+            (2, ["/a[1]/b[1]", "/a[1]/b[2]", "/a[1]/b[3]"].map(String::from).to_vec())
+        );
+    }
 }

@@ -5,6 +5,7 @@ use xsd_schema::validation::{InstancePath, PathStep, ValidationError};
 
 use crate::{
     error::Position,
+    place::Paths,
     tree::{Document, Kind, NodeId},
     xpath::NodeRef,
 };
@@ -57,7 +58,7 @@ impl Violation {
         Self {
             line,
             column,
-            path: subject.path(document),
+            path: subject.path(&mut Paths::new(document)),
             message: plain(&error.message),
             expected: Vec::new(),
             found: found(document, subject, error.constraint, is_start),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::{
     error::Position,
     names::{NameId, QualifiedName},
-    place,
+    place::Paths,
     tree::{Document, Kind, NodeId},
 };
 
@@ -114,8 +114,9 @@ impl NodeRef {
     }
 
     /// The path from the root, names as written.
-    pub fn path(self, document: &Document) -> String {
-        let owner = place::path(document, self.owner());
+    pub fn path(self, paths: &mut Paths<'_>) -> String {
+        let owner = paths.of(self.owner());
+        let document = paths.document();
         match self.part() {
             Part::Node(_) => owner,
             Part::Attribute(..) => format!("{owner}/@{}", self.name(document)),

@@ -1,7 +1,7 @@
 //! Queries, answered as libxml2 answers them.
 
 use hindcast_xml::{
-    Document, Limits,
+    Document, Limits, Paths,
     xpath::{Allowance, Answer, Namespaces, Query, XPathError},
 };
 
@@ -111,12 +111,13 @@ fn nodes_know_their_path_and_place() {
     let Answer::Nodes(nodes) = ask(&parsed, "//c | //@x | //text()[. = 'é']", &[]).unwrap() else {
         panic!("no nodes")
     };
+    let mut paths = Paths::new(&parsed);
     let shown: Vec<_> = nodes
         .iter()
         .map(|node| {
             let position = node.position(&parsed);
             (
-                node.path(&parsed),
+                node.path(&mut paths),
                 position.line,
                 position.column,
                 hindcast_xml::serialize(&parsed, *node, 100).0,
