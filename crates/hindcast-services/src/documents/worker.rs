@@ -154,3 +154,92 @@ impl SchemaFiles for PolicedFiles {
         opened.read(&self.files).map_err(|failure| failure.details)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FailureKind;
+
+    struct Desk {
+        folder: tempfile::TempDir,
+        worker: Worker,
+    }
+
+    impl Desk {
+        /// A schema that includes another one, and a document that conforms.
+        fn new() -> Self {
+            let desk = Self { folder: tempfile::tempdir().unwrap(), worker: Worker::default() };
+            desk.write_schema(
+                "order.xsd",
+                "<xs:include schemaLocation='types.xsd'/><xs:element name='r' type='t'/>",
+            );
+            desk.write_type("xs:int");
+            desk.write("order.xml", "<r>7</r>");
+            desk
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            std::fs::write(self.folder.path().join(name), text).unwrap();
+        }
+
+        fn write_schema(&self, name: &str, inside: &str) {
+            let schema =
+                format!("<xs:schema xmlns:xs='http://www.w3.org/2001/XMLSchema'>{inside}</xs:schema>");
+            self.write(name, &schema);
+        }
+
+        fn write_type(&self, base: &str) {
+            let inside = format!("<xs:simpleType name='t'><xs:restriction base='{base}'/></xs:simpleType>");
+            self.write_schema("types.xsd", &inside);
+        }
+
+        fn run(&mut self, schema: &str) -> Reply {
+            let files = FilePolicy { folders: vec![self.folder.path().to_owned()], max_bytes: 8 << 20 };
+            let (document, schema) = ("order.xml".into(), schema.into());
+            self.worker.run(&Task { document, schema, limit: 10, files })
+        }
+    }
+
+    #[test]
+    fn a_schema_is_compiled_once_until_one_of_its_files_changes() {
+        let mut desk = Desk::new();
+        for was_cached in [false, true, true] {
+            let done = desk.run("order.xsd").unwrap();
+            assert_eq!((done.schema_was_cached, done.verdict.total), (was_cached, 0));
+            assert_eq!(done.sources.len(), 3, "both schemas and the document: {:?}", done.sources);
+        }
+        desk.write_type("xs:boolean");
+        let done = desk.run("order.xsd").unwrap();
+        assert_eq!((done.schema_was_cached, done.verdict.total), (false, 1));
+        assert_eq!((done.held.len(), done.held[0].hits), (1, 0));
+    }
+
+    #[test]
+    fn a_schema_that_cannot_be_compiled_any_more_is_not_kept() {
+        let mut desk = Desk::new();
+        desk.run("order.xsd").unwrap();
+        desk.write("types.xsd", "<broken");
+        let failure = desk.run("order.xsd").unwrap_err();
+        assert_eq!(failure.kind, FailureKind::InvalidInput);
+        assert!(desk.worker.schemas.is_empty());
+        desk.write_type("xs:int");
+        assert_eq!(desk.run("order.xsd").unwrap().verdict.total, 0);
+    }
+
+    #[test]
+    fn compiled_schemas_are_bounded() {
+        let mut desk = Desk::new();
+        // A schema counts ten times its text.
+        let filler = format!("<!--{}-->", "x".repeat(1 << 20));
+        let mut held = Vec::new();
+        for number in 0..8 {
+            let name = format!("{number}.xsd");
+            desk.write_schema(&name, &format!("{filler}<xs:element name='r' type='xs:int'/>"));
+            held = desk.run(&name).unwrap().held;
+            let bytes: usize = held.iter().map(|schema| schema.bytes).sum();
+            assert!(bytes <= SCHEMA_BYTES || held.len() == 1, "{bytes}");
+        }
+        assert!(held.len() < 8, "none was given up: {held:?}");
+        assert!(held.last().unwrap().path.ends_with("7.xsd"));
+    }
+}

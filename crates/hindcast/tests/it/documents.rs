@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::server::{Server, command, eventually, helpful_error};
+use crate::server::{Local, Server, command, eventually, helpful_error};
 
 const ORDER: &str = "<order xmlns='urn:shop'>\n  <item id='a'>7</item>\n  <item id='b'>9</item>\n</order>\n";
 
@@ -158,6 +158,12 @@ fn a_document_conforms_or_every_violation_is_told() {
         "{data}"
     );
     assert_eq!(misplaced["expected"], json!(["{urn:shop}item"]), "{data}");
+    // Many are counted, the first are told.
+    let many = "<item>x</item>".repeat(250);
+    shelf.write("order.xml", &format!("<order xmlns='urn:shop'>{many}</order>"));
+    let error = shelf.refused("validate_schema", judged.clone());
+    let told = error["data"]["violations"].as_array().unwrap().len();
+    assert_eq!((&error["data"]["total"], told), (&json!(250), 200));
     // The schema is wrong, not the document.
     shelf.write(
         "types.xsd",
@@ -222,6 +228,27 @@ fn a_server_reads_nothing_until_a_folder_is_set() {
 }
 
 #[test]
+fn a_local_server_reads_the_working_folder_and_nothing_else() {
+    let kept = tempfile::tempdir().unwrap();
+    let folder = kept.path().join("work");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("order.xml"), ORDER).unwrap();
+    std::fs::write(kept.path().join("secret.xml"), "<secret/>").unwrap();
+    let mut server = Local::start_at(&folder).initialize();
+    let mut ask = |document: &str| {
+        let arguments = json!({ "document": document, "query": "count(//*)" });
+        let params = json!({ "name": "xpath_query", "arguments": arguments });
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        server.send(call.to_string().as_bytes());
+        server.answer().unwrap()
+    };
+    assert_eq!(ask("order.xml")["result"]["structuredContent"]["value"], "3");
+    for outside in ["../secret.xml", "/etc/passwd"] {
+        assert_eq!(ask(outside)["error"]["code"], -32003, "{outside}");
+    }
+}
+
+#[test]
 fn the_cache_is_bounded_counts_and_notices_changes() {
     // Each document takes about 0.6 MB: one fits beside the small ones, two do not.
     let shelf = Shelf::open_with(&[("HINDCAST_DOCUMENTS_CACHE_BYTES", "1000000")]);
@@ -244,6 +271,9 @@ fn the_cache_is_bounded_counts_and_notices_changes() {
     }
     let stats = shelf.answer("cache_stats", json!({})).1;
     assert_eq!((&stats["hits"], &stats["reloads"]), (&json!(2), &json!(1)), "{stats}");
+    let (hits, misses) = (stats["hits"].as_f64().unwrap(), stats["misses"].as_f64().unwrap());
+    assert_eq!(stats["hit_rate"], hits / (hits + misses), "{stats}");
+    assert!((0..60_000).contains(&stats["documents"][0]["age_ms"].as_i64().unwrap()), "{stats}");
     assert!(
         stats["evictions"].as_u64().unwrap() > 0 && stats["bytes"].as_u64().unwrap() <= 1_000_000,
         "{stats}"

@@ -223,7 +223,19 @@ impl Local {
     /// The same over data that is already there, with variables of the environment.
     pub(crate) fn start_in(folder: tempfile::TempDir, environment: &[(&str, &str)]) -> Self {
         let mut command = command();
-        command.envs(environment.iter().copied()).args(["mcp", "--data-dir"]).arg(folder.path());
+        command.envs(environment.iter().copied());
+        Self::run(folder, command)
+    }
+
+    /// One that works in another folder.
+    pub(crate) fn start_at(working_folder: &Path) -> Self {
+        let mut command = command();
+        command.current_dir(working_folder);
+        Self::run(tempfile::tempdir().unwrap(), command)
+    }
+
+    fn run(folder: tempfile::TempDir, mut command: Command) -> Self {
+        command.args(["mcp", "--data-dir"]).arg(folder.path());
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(process.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
