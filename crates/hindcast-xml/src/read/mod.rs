@@ -152,7 +152,8 @@ impl<'t> Reader<'t> {
         let scopes = Scopes::new(&mut names);
         let nameless = names.qualified(QualifiedName { prefix: EMPTY, local: EMPTY, namespace: EMPTY });
         // Memory that is never touched costs nothing; memory that must be moved while growing is there twice.
-        let expected = (source.len() / 12).min(limits.tree_bytes / size_of::<Node>());
+        // The smallest nodes are such as `<b/>`.
+        let expected = (source.len() / 4).min(limits.tree_bytes / size_of::<Node>());
         let mut nodes = Vec::with_capacity(expected + 1);
         nodes.push(Node {
             kind: Kind::Document,
