@@ -2,7 +2,7 @@
 
 use hindcast_core::debug::{
     CodeBreakpoint, DebugError, Destination, ExceptionBreakpoint, FrameRef, Granularity, Moment, Movement,
-    Outcome, Place, Stop, StopReason, Trigger, Watched, Writer,
+    Outcome, Place, RuntimeAddr, Stop, StopReason, Trigger, Watched, Writer,
 };
 use hindcast_fixtures::Fixture;
 
@@ -78,6 +78,48 @@ fn the_last_of_many_million_writes_is_found_right_before_and_long_before() {
     }
 }
 
+/// The program keeps a log of its stores, which tells for every byte who wrote it last.
+#[test]
+fn the_last_writes_are_those_of_the_programs_own_log() {
+    const LOGGED: usize = 8;
+    let mut debuggee = Debuggee::record(&Fixture::c("stores"), &[]);
+    debuggee.break_at("done");
+    debuggee.go();
+    let address = |debuggee: &mut Debuggee, name: &str| -> RuntimeAddr {
+        let value = debuggee.value_of(&format!("&{name}"));
+        value.split_whitespace().find_map(|word| word.parse().ok()).unwrap_or_else(|| panic!("{value}"))
+    };
+    let (cells, log) = (address(&mut debuggee, "cells"), address(&mut debuggee, "stores"));
+    let count: usize = debuggee.value_of("count").parse().unwrap();
+    let log = debuggee.backend().raw_memory().unwrap().read(log, LOGGED * count).unwrap().bytes;
+    let word = |bytes: &[u8]| u64::from(u32::from_le_bytes(bytes.try_into().unwrap()));
+    let stores: Vec<_> =
+        log.chunks(LOGGED).map(|store| word(&store[..4])..word(&store[..4]) + word(&store[4..])).collect();
+    let mut seed = 42_u64;
+    let mut random = |below: u64| {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) % below
+    };
+    for _ in 0..oracle_size(40, 500) {
+        let (offset, size) = (random(1100), 1 << random(4));
+        let wanted = stores.iter().rposition(|store| store.start < offset + size && offset < store.end);
+        let watched = Watched::Memory { address: RuntimeAddr(cells.0 + offset), size };
+        let writes = debuggee.backend().time_travel().unwrap().last_write(&watched, 1).unwrap();
+        let Some(wanted) = wanted else {
+            assert!(writes.is_empty(), "{size} bytes at {offset}: {writes:?}");
+            continue;
+        };
+        debuggee.movement(Movement::Goto(Destination::Moment(writes[0].moment.clone())));
+        assert_eq!(debuggee.value_of("count"), wanted.to_string(), "{size} bytes at {offset}: {writes:?}");
+        debuggee.movement(Movement::Goto(Destination::Present));
+    }
+}
+
+/// The oracles of the design at their full size take minutes: with `HINDCAST_ORACLES=full`.
+fn oracle_size(small: usize, full: usize) -> usize {
+    if std::env::var("HINDCAST_ORACLES").is_ok_and(|size| size == "full") { full } else { small }
+}
+
 #[test]
 fn a_moment_that_is_not_there_and_a_value_too_large_are_refused_with_the_way_out() {
     let mut debuggee = Debuggee::record(&Fixture::c("corruption"), &[]);
@@ -110,7 +152,7 @@ fn steps_back_undo_steps_forward() {
     let mut debuggee = Debuggee::record(&Fixture::c("calls"), &[]);
     let mut seen = vec![registers(&mut debuggee)];
     let mut moments = vec![now(&mut debuggee).0];
-    for _ in 0..300 {
+    for _ in 0..oracle_size(300, 20_000) {
         debuggee.step(Granularity::Instruction);
         seen.push(registers(&mut debuggee));
         moments.push(now(&mut debuggee).0);
