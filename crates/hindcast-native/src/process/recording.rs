@@ -128,7 +128,8 @@ impl Process {
         if over && std::mem::take(&mut task.in_call_step) {
             return Ok(Some(Halt::Stepped(tid)));
         }
-        if let Some(halt) = self.held_halt() {
+        // Where a call begins it cannot be copied; it is told at its end.
+        if over && let Some(halt) = self.held_halt() {
             return Ok(Some(halt));
         }
         let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
@@ -139,7 +140,8 @@ impl Process {
 
     /// A signal that came while the process did something for us.
     pub(super) fn held_halt(&mut self) -> Option<Halt> {
-        let held = self.recorder.as_mut()?.take_held();
+        let mut held = self.recorder.as_mut()?.take_held();
+        held.retain(|signal| signal.details().value != Some(CHECKPOINT_MARK));
         let (first, rest) = held.split_first()?;
         // The others wait their turn.
         self.recorder.as_mut()?.hold(rest);
@@ -147,7 +149,6 @@ impl Process {
         let details = first.details();
         match (details.signal, details.value) {
             (libc::SIGSTOP, Some(INTERRUPT_MARK)) => Some(Halt::Interrupted(self.pid)),
-            (libc::SIGSTOP, Some(CHECKPOINT_MARK)) => None,
             _ => {
                 task.info = Some(*first);
                 Some(Halt::Signal(self.pid, details))

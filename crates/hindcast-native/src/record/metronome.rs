@@ -14,7 +14,7 @@ use crate::sys::{CHECKPOINT_MARK, ProcessInterrupt, Tid, TraceError, cpu_time};
 /// How often a busy process is copied: what that costs is to be a tenth of its time, or less.
 const COSTS: u32 = 10;
 const SHORTEST: Duration = Duration::from_millis(10);
-const LONGEST: Duration = Duration::from_millis(500);
+const LONGEST: Duration = Duration::from_secs(2);
 
 /// Stops a process that computes for long without making a system call, so that it can be copied.
 /// One that waits is left alone.

@@ -59,7 +59,7 @@ struct PendingCall {
 /// What may be taken for the log, unless told otherwise.
 const BUDGET: u64 = 512 << 20;
 /// What it costs that a page which a checkpoint shares has to be copied when it is written.
-const FAULT: Duration = Duration::from_micros(5);
+const FAULT: Duration = Duration::from_micros(10);
 /// More than any call writes at once that is not counted by its result.
 const LONGEST_NAMED: u64 = 1 << 20;
 
