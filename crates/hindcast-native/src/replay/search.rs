@@ -19,9 +19,17 @@ use crate::{record::Event, sys::GeneralRegisters};
 /// among them costs next to nothing.
 pub(crate) struct Window {
     base: Label,
-    /// Where it stood after each step, from the anchor itself on.
+    /// Where it stood after each step, from this one on.
+    first: u32,
     trail: Vec<GeneralRegisters>,
-    copies: Vec<(u32, Frozen)>,
+    copies: Vec<Copy>,
+}
+
+/// A copy so many steps behind the anchor.
+struct Copy {
+    steps: u32,
+    event: u64,
+    frozen: Frozen,
 }
 
 /// So many steps are made one by one; what is further away is found by landmarks first.
@@ -54,33 +62,38 @@ impl Context<'_> {
         position: &Position,
         window: &mut Option<Window>,
     ) -> Result<Replica, ReplayError> {
-        let mut from = 0;
-        let mut replica = None;
-        if let Some(window) = window.as_mut().filter(|window| window.base == position.anchor)
-            && let Some((steps, copy)) =
-                window.copies.iter_mut().rev().find(|(steps, _)| *steps <= position.steps)
-        {
-            from = *steps;
-            let events = self.timeline.get(&position.anchor).ok_or(ReplayError::NoSuchMoment)?.event;
-            replica = Some(Replica::new(copy.fork()?, events)?);
-        }
-        let mut replica = match replica {
-            // Events on the way were not counted by the copy.
-            Some(replica) if !self.has_events(&position.anchor) => replica,
-            _ => {
-                from = 0;
-                self.replica_at(&position.anchor)?
-            }
+        let known = window.as_mut().filter(|window| window.base == position.anchor);
+        let copy =
+            known.and_then(|window| window.copies.iter_mut().rev().find(|copy| copy.steps <= position.steps));
+        let (mut replica, mut steps) = match copy {
+            Some(copy) => (Replica::new(copy.frozen.fork()?, copy.event)?, copy.steps),
+            None => (self.replica_at(&position.anchor)?, 0),
         };
-        self.run(&mut replica, &Bound::Steps(position.steps - from), &mut |_, _| Ok(false))?;
+        let walk = |context: &mut Self, replica: &mut Replica, count: u32| {
+            context.run(replica, &Bound::Steps(count), &mut |_, _| Ok(false)).map(drop)
+        };
+        if position.steps - steps <= COPY_EVERY {
+            walk(self, &mut replica, position.steps - steps)?;
+            return Ok(replica);
+        }
+        // Who came from far may go further back.
+        let first = position.steps.saturating_sub(WALK).max(steps);
+        walk(self, &mut replica, first - steps)?;
+        let mut made = Window { base: position.anchor.clone(), first, trail: Vec::new(), copies: Vec::new() };
+        steps = first;
+        loop {
+            made.trail.push(replica.registers()?);
+            if steps == position.steps {
+                break;
+            }
+            if (steps - first) % COPY_EVERY == 0 {
+                made.copies.push(Copy { steps, event: replica.event(), frozen: replica.fork()? });
+            }
+            walk(self, &mut replica, 1)?;
+            steps += 1;
+        }
+        *window = Some(made);
         Ok(replica)
-    }
-
-    /// Whether something happens between an anchor and the next.
-    fn has_events(&self, label: &Label) -> bool {
-        let event = |label: &Label| self.timeline.get(label).map(|anchor| anchor.event);
-        let next = self.timeline.after(label).and_then(event).unwrap_or(self.log.len());
-        event(label) != Some(next)
     }
 
     /// The registers at a moment.
@@ -90,7 +103,8 @@ impl Context<'_> {
         window: &mut Option<Window>,
     ) -> Result<GeneralRegisters, ReplayError> {
         if let Some(window) = window.as_ref().filter(|window| window.base == position.anchor)
-            && let Some(registers) = window.trail.get(position.steps as usize)
+            && let Some(step) = position.steps.checked_sub(window.first)
+            && let Some(registers) = window.trail.get(step as usize)
         {
             return Ok(*registers);
         }
@@ -357,7 +371,7 @@ impl Context<'_> {
             let registers = replica.registers()?;
             trail.push(registers);
             if state.has_registers(&registers) && state.compare(&replica)? == Likeness::Same {
-                *window = Some(Window { base: near.clone(), trail, copies });
+                *window = Some(Window { base: near.clone(), first: 0, trail, copies });
                 return Ok(Walked::Met(steps));
             }
             if steps == WALK {
@@ -366,7 +380,7 @@ impl Context<'_> {
             *passes.entry(registers.pc()).or_default() += 1;
             if steps % COPY_EVERY == 0 {
                 self.check()?;
-                copies.push((steps, replica.fork()?));
+                copies.push(Copy { steps, event: replica.event(), frozen: replica.fork()? });
             }
             match replica.advance(self.log, Advance::Step, u64::MAX)? {
                 Pause::Stepped => {}

@@ -288,7 +288,7 @@ fn a_step_back_and_forwards_leads_to_the_same_state_among_signals_and_system_cal
 /// Many random moments of a program with signals, mappings and system calls, some of them next to each other.
 #[test]
 fn random_moments_are_visited_as_they_were() {
-    let (rounds, moments) = (size(400, 20_000).to_string(), size(60, 1000));
+    let (rounds, moments) = (size(400, 5000).to_string(), size(60, 1000));
     let mut recorded = Recorded::fixture("-O1", &["alarms", &rounds]);
     let (halt, seen) = recorded.run_with_stops(Duration::from_millis(2), moments);
     assert_eq!(halt, Halt::Ended(Ended::Exited(0)));

@@ -59,10 +59,12 @@ pub(crate) struct Timeline {
     frontier: Option<Position>,
 }
 
-/// More are thinned out, the older the more.
+/// More that nobody was told of are thinned out, the older the more.
 const MOST: usize = 128;
+/// Beyond this also those that somebody was told of.
+const MOST_KNOWN: usize = 1100;
 /// Beyond this the history begins later: what cannot be replayed needs a copy each.
-const LIMIT: usize = 4 * MOST;
+const LIMIT: usize = 2500;
 /// So many of the last stay.
 const RECENT: usize = 32;
 
@@ -185,19 +187,20 @@ impl Timeline {
 
     /// Drops an anchor where there are too many: the one that is missed least.
     pub(crate) fn thin(&mut self, log: &Log) {
-        if self.anchors.len() <= MOST {
+        // Moments that somebody was told of stay, as long as there is room.
+        let is_known = |anchor: &Anchor| anchor.pinned || anchor.walked > 0;
+        let crowded = self.anchors.len() > MOST_KNOWN;
+        if !crowded && self.anchors.values().filter(|anchor| !is_known(anchor)).count() <= MOST {
             return;
         }
         let labels: Vec<_> = self.anchors.keys().cloned().collect();
-        // Moments that somebody was told of stay, as long as there is room.
-        let crowded = self.anchors.len() > 2 * MOST;
         let newest = self.numbers as f64;
         let number = |label: &Label| self.anchors[label].number as f64;
         let candidate = labels[..labels.len() - RECENT]
             .windows(3)
             .filter(|window| {
                 let anchor = &self.anchors[&window[1]];
-                (crowded || !anchor.pinned && anchor.walked == 0) && !self.follows_barrier(&window[1], log)
+                (crowded || !is_known(anchor)) && !self.follows_barrier(&window[1], log)
             })
             .min_by(|left, right| {
                 // The gap that it would leave, measured by how long ago that is.

@@ -150,26 +150,33 @@ fn a_moment_that_is_not_there_and_a_value_too_large_are_refused_with_the_way_out
 #[test]
 fn steps_back_undo_steps_forward() {
     let mut debuggee = Debuggee::record(&Fixture::c("calls"), &[]);
-    let mut seen = vec![registers(&mut debuggee)];
-    let mut moments = vec![now(&mut debuggee).0];
-    for _ in 0..oracle_size(300, 20_000) {
+    check_steps(&mut debuggee, 300);
+    debuggee.expect_exit(0);
+    assert!(debuggee.printed().contains("sum 30 product 120"), "{}", debuggee.printed());
+    let mut debuggee = Debuggee::record(&Fixture::cpp("streams"), &[]);
+    check_steps(&mut debuggee, oracle_size(200, 20_000));
+}
+
+/// Steps forwards, backwards, and forwards again: the same on the same way.
+fn check_steps(debuggee: &mut Debuggee, count: usize) {
+    let mut seen = vec![registers(debuggee)];
+    let mut moments = vec![now(debuggee).0];
+    for _ in 0..count {
         debuggee.step(Granularity::Instruction);
-        seen.push(registers(&mut debuggee));
-        moments.push(now(&mut debuggee).0);
+        seen.push(registers(debuggee));
+        moments.push(now(debuggee).0);
     }
     assert!(moments.is_sorted(), "{moments:?}");
     for (wanted, moment) in seen.iter().zip(&moments).rev().skip(1) {
-        back(&mut debuggee, Granularity::Instruction);
-        assert_eq!(registers(&mut debuggee), *wanted, "{moment:?} {:?}", now(&mut debuggee));
+        back(debuggee, Granularity::Instruction);
+        assert_eq!(registers(debuggee), *wanted, "{moment:?} {:?}", now(debuggee));
     }
     // Forwards again, through the past to the present and beyond.
     for wanted in &seen[1..] {
         debuggee.step(Granularity::Instruction);
-        assert_eq!(registers(&mut debuggee), *wanted);
+        assert_eq!(registers(debuggee), *wanted);
     }
-    assert!(!now(&mut debuggee).1);
-    debuggee.expect_exit(0);
-    assert!(debuggee.printed().contains("sum 30 product 120"), "{}", debuggee.printed());
+    assert!(!now(debuggee).1);
 }
 
 #[test]
