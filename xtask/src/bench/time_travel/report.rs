@@ -13,6 +13,14 @@ pub(super) struct Results {
     pub(super) neighbours_share: f64,
 }
 
+/// Why goals can be missed; what is true of all runs.
+const REASONS: &str = "\
+What stands in the way: a page that a checkpoint shares has to be copied when it is written next, 5 to 15 µs each on a virtual
+machine. A program that writes everywhere in its memory pays that after every checkpoint, so it has fewer of them, and a step back
+has further to go. A logged call is two stops of the program, and each of these two switches between processes. The answer to a
+step, with stack, source and values, takes longer than the step itself. A write long ago is looked for in all that was recorded
+since, which takes as long as that took, and longer, because the end of each stretch has to be recognised.";
+
 impl Results {
     pub(super) fn section(&self) -> String {
         let mut lines = vec![
@@ -75,6 +83,7 @@ impl Results {
             String::new(),
         ]);
         lines.extend(self.goals());
+        lines.extend([String::new(), REASONS.to_owned()]);
         lines.join("\n")
     }
 
