@@ -132,6 +132,7 @@ impl Process {
         if over && let Some(halt) = self.held_halt() {
             return Ok(Some(halt));
         }
+        self.leave_frontier();
         let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
         let how = if active || task.in_call_step { task.how } else { Resume::Continue };
         resume_living(task, how)?;

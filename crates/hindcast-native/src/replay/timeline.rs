@@ -62,7 +62,7 @@ pub(crate) struct Timeline {
 /// More that nobody was told of are thinned out, the older the more.
 const MOST: usize = 128;
 /// Beyond this also those that somebody was told of.
-const MOST_KNOWN: usize = 1100;
+const MOST_KNOWN: usize = 2000;
 /// Beyond this the history begins later: what cannot be replayed needs a copy each.
 const LIMIT: usize = 2500;
 /// So many of the last stay.
