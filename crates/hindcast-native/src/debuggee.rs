@@ -1,6 +1,7 @@
 //! What a session looks at and moves: the live process, or a replica of its past. Both show
 //! themselves under the number of the live one.
 
+mod hunt;
 mod travel;
 
 use std::sync::{
@@ -19,7 +20,7 @@ use crate::{
     sys::{GeneralRegisters, ProcessInterrupt, Tid, TraceError, VectorRegisters, WatchKind},
 };
 
-pub(crate) use self::travel::{Found, Quarry, SignalSet};
+pub(crate) use self::hunt::{Found, Quarry, SignalSet};
 
 /// The program, now or then.
 pub(crate) struct Debuggee {
