@@ -288,11 +288,11 @@ fn a_step_back_and_forwards_leads_to_the_same_state_among_signals_and_system_cal
 /// Many random moments of a program with signals, mappings and system calls, some of them next to each other.
 #[test]
 fn random_moments_are_visited_as_they_were() {
-    let (rounds, moments) = (size(400, 5000).to_string(), size(60, 1000));
+    let (rounds, moments) = (size(1000, 5000).to_string(), size(60, 1000));
     let mut recorded = Recorded::fixture("-O1", &["alarms", &rounds]);
     let (halt, seen) = recorded.run_with_stops(Duration::from_millis(2), moments);
     assert_eq!(halt, Halt::Ended(Ended::Exited(0)));
-    assert!(seen.len() >= moments / 2, "{} of {moments} stops", seen.len());
+    assert!(seen.len() >= moments / 4, "{} of {moments} stops", seen.len());
     assert_eq!(wrong_visits(&mut recorded, &seen), 0);
     recorded.replay_whole().unwrap();
 }
@@ -344,8 +344,16 @@ fn what_is_not_the_same_twice_is_found_out_where_it_is_left_to_the_program() {
         recorded.replay_whole()
     };
     replay(None).unwrap();
+    let clock = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let clock = std::fs::read_to_string(clock).unwrap_or_default();
     for left in [Wild::KernelFunctions, Wild::TimeStampCounter, Wild::RestartableSequence] {
-        if left == Wild::RestartableSequence && std::thread::available_parallelism().unwrap().get() == 1 {
+        let matters = match left {
+            // With another clock these functions make the system calls themselves.
+            Wild::KernelFunctions => clock.contains("tsc") || clock.contains("kvm-clock"),
+            Wild::TimeStampCounter => true,
+            Wild::RestartableSequence => std::thread::available_parallelism().unwrap().get() > 1,
+        };
+        if !matters {
             continue;
         }
         assert!(matches!(replay(Some(left)), Err(ReplayError::Diverged(_))), "{left:?}");

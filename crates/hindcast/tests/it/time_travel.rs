@@ -265,20 +265,37 @@ fn a_process_that_was_attached_to_and_recorded_survives_us() {
     assert_eq!(back["in_past"], true, "{back}");
     // It is killed.
     drop(client);
-    // They have its arguments, too.
-    let copies = || {
-        let processes = std::fs::read_dir("/proc").unwrap().flatten();
-        let has_arguments = |process: &std::fs::DirEntry| {
-            std::fs::read(process.path().join("cmdline"))
-                .is_ok_and(|line| text(&line).contains(end.to_str().unwrap()))
-        };
-        processes.filter(has_arguments).count() - 1
-    };
-    let begun = Instant::now();
-    while copies() > 0 {
-        assert!(begun.elapsed() < Duration::from_secs(5), "copies are left");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until_left(end.to_str().unwrap(), 1);
     std::fs::write(&end, "").unwrap();
     assert_eq!(target.wait().unwrap().code(), Some(0), "it goes on to its end");
+}
+
+#[test]
+fn nothing_is_left_of_a_recording_that_is_killed() {
+    for round in 0..6 {
+        let mark = format!("killed-{}-{round}", std::process::id());
+        let mut client = Client::new();
+        client.launch(&Fixture::c("travel").flags(["-O1"]), &["alarms", "1000000", &mark]);
+        client.call("debugger/continue", json!({ "timeout_ms": 20 * round }));
+        if round % 2 == 1 {
+            client.call("debugger/pause", json!({}));
+            client.call("debugger/step_backward", json!({}));
+        }
+        // It is killed.
+        drop(client);
+        wait_until_left(&mark, 0);
+    }
+}
+
+/// Waits until only so many processes have this among their arguments; copies have those of the original.
+fn wait_until_left(mark: &str, count: usize) {
+    let has_mark = |process: &std::fs::DirEntry| {
+        std::fs::read(process.path().join("cmdline")).is_ok_and(|line| text(&line).contains(mark))
+    };
+    let left = || std::fs::read_dir("/proc").unwrap().flatten().filter(has_mark).count();
+    let begun = Instant::now();
+    while left() > count {
+        assert!(begun.elapsed() < Duration::from_secs(5), "{} processes are left", left());
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
