@@ -14,7 +14,7 @@ use std::{
 };
 
 use hindcast_core::debug::Interrupt as _;
-use hindcast_fixtures::Fixture;
+use hindcast_fixtures::{Fixture, oracle_size};
 use hindcast_symbols::Symbols;
 
 use super::{Bound, Context, Position, ReplayError, Replica, digest};
@@ -150,11 +150,6 @@ fn state_of(replica: &Replica) -> u64 {
 /// Stops of a real program that are visited again.
 const VISITS: usize = 100;
 
-/// The oracles of the design at their full size take minutes: with `HINDCAST_ORACLES=full`.
-fn size(small: usize, full: usize) -> usize {
-    if std::env::var("HINDCAST_ORACLES").is_ok_and(|size| size == "full") { full } else { small }
-}
-
 /// Runs a real program under the recorder, stopping it so often on its way: it prints the same and ends the same, and where
 /// it was stopped it can be visited again, from its copies and by replay.
 fn check_program(command: &[&str]) {
@@ -288,7 +283,7 @@ fn a_step_back_and_forwards_leads_to_the_same_state_among_signals_and_system_cal
 /// Many random moments of a program with signals, mappings and system calls, some of them next to each other.
 #[test]
 fn random_moments_are_visited_as_they_were() {
-    let (rounds, moments) = (size(1000, 5000).to_string(), size(60, 1000));
+    let (rounds, moments) = (oracle_size(1000, 5000).to_string(), oracle_size(60, 1000));
     let mut recorded = Recorded::fixture("-O1", &["alarms", &rounds]);
     let (halt, seen) = recorded.run_with_stops(Duration::from_millis(2), moments);
     assert_eq!(halt, Halt::Ended(Ended::Exited(0)));

@@ -7,7 +7,7 @@ use std::{
     ptr,
 };
 
-use super::{Event, Resume, Stopped, Tid, TraceError, attach_thread, kill, tracee::reap, wait_for_any};
+use super::{Event, Resume, Stopped, Tid, TraceError, attach_thread, end, wait_for_any};
 
 /// All that a program is started with.
 #[derive(Debug)]
@@ -88,8 +88,7 @@ pub(crate) fn spawn(plan: &SpawnPlan) -> Result<Stopped, SpawnError> {
     if let Err(error) = &started
         && !matches!(error, SpawnError::Died)
     {
-        kill(process);
-        reap(process);
+        end(process);
     }
     // Closed by the exec, or filled by a failure before it.
     let mut message = [0; 5];

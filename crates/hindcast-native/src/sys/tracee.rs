@@ -115,12 +115,6 @@ pub(crate) fn kill(process: Tid) {
     send(process, libc::SIGKILL);
 }
 
-/// Takes note of the end of a process that was killed.
-pub(super) fn reap(process: Tid) {
-    // SAFETY: waitpid may be given no place for the status.
-    unsafe { libc::waitpid(process.0, std::ptr::null_mut(), libc::__WALL) };
-}
-
 /// Waits until one of this thread's tracees has something to tell.
 pub(crate) fn wait_for_any() -> Result<Event, TraceError> {
     loop {

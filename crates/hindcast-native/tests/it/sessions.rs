@@ -4,13 +4,12 @@ use std::{
     io::Read as _,
     process::{Child, Command, Stdio},
     sync::Arc,
-    time::Duration,
 };
 
 use hindcast_core::debug::{
     AttachRequest, Binding, CodeBreakpoint, CoreRequest, DebugBackend, DebugEngine as _, DebugError,
-    Destination, Ending, Evaluation, FrameRef, Movement, NumberFormat, Outcome, OutputLog, Place, Stop,
-    StopReason, ThreadId, ThreadState, Trigger, ValueLimits,
+    Destination, Ending, Evaluation, FrameRef, Granularity, Movement, NumberFormat, Outcome, OutputLog,
+    Place, Stop, StopReason, ThreadId, ThreadState, Trigger, ValueLimits,
 };
 use hindcast_fixtures::Fixture;
 use hindcast_native::NativeEngine;
@@ -178,13 +177,13 @@ fn a_process_that_is_attached_to_can_be_recorded_from_then_on_and_is_let_go_as_i
         }
         let stop = run(&mut *backend, Movement::ReverseContinue);
         assert_eq!(stop.reason, StopReason::HistoryStart, "{:?} {:?}", look(&mut *backend, &stop), seen);
-        run(&mut *backend, Movement::Goto(Destination::Present));
+        let stop = run(&mut *backend, Movement::Goto(Destination::Present));
+        // Away from the breakpoint, which is to be new to who attaches next.
+        run(&mut *backend, Movement::Step { thread: stop.thread, granularity: Granularity::Line, count: 1 });
         backend.end(Ending::Detach).unwrap();
         drop(backend);
         let children = format!("/proc/{0}/task/{0}/children", request.pid);
         assert_eq!(std::fs::read_to_string(children).unwrap(), "", "no copy is left to it");
-        // It stood at the breakpoint.
-        std::thread::sleep(Duration::from_millis(50));
     }
     std::fs::write(end, "").unwrap();
     assert_eq!(child.0.wait().unwrap().code(), Some(0), "it goes on to its end");

@@ -4,7 +4,7 @@ use hindcast_core::debug::{
     CodeBreakpoint, DebugError, Destination, ExceptionBreakpoint, FrameRef, Granularity, Moment, Movement,
     Outcome, Place, RuntimeAddr, Stop, StopReason, Trigger, Watched, Writer,
 };
-use hindcast_fixtures::Fixture;
+use hindcast_fixtures::{Fixture, oracle_size};
 
 use crate::debuggee::Debuggee;
 
@@ -113,11 +113,6 @@ fn the_last_writes_are_those_of_the_programs_own_log() {
         assert_eq!(debuggee.value_of("count"), wanted.to_string(), "{size} bytes at {offset}: {writes:?}");
         debuggee.movement(Movement::Goto(Destination::Present));
     }
-}
-
-/// The oracles of the design at their full size take minutes: with `HINDCAST_ORACLES=full`.
-fn oracle_size(small: usize, full: usize) -> usize {
-    if std::env::var("HINDCAST_ORACLES").is_ok_and(|size| size == "full") { full } else { small }
 }
 
 #[test]

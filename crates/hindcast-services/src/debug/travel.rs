@@ -105,8 +105,8 @@ impl Session {
     }
 
     /// Goes to the last moment of a program that has ended, if that was recorded: there it can be looked at, and have
-    /// breakpoints for the way back.
-    pub async fn go_before_end(&self) -> Result<(), Failure> {
+    /// breakpoints for the way back. Says whether it went.
+    pub async fn go_before_end(&self) -> Result<bool, Failure> {
         let ended = {
             let standing = self.standing.borrow();
             standing.state == State::Exited && standing.fault.is_none() && standing.has_history()
@@ -115,7 +115,7 @@ impl Session {
             let patience = Patience::new(BEFORE_END_MS, Arc::new(Unwatched));
             self.step_back(None, Granularity::Instruction, 1, &patience).await?;
         }
-        Ok(())
+        Ok(ended)
     }
 
     /// Who last wrote a value, and where that came from; without secrets.

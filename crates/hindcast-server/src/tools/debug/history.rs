@@ -5,14 +5,14 @@ use std::{fmt::Write as _, path::PathBuf};
 use async_trait::async_trait;
 use hindcast_core::{
     debug::{
-        Capability, Happening, HappeningKind, Moment, Recording, TimelineQuery, TraceFormat, TraceRequest,
-        Watched, Writer, happening_in_a_line,
+        Capability, Destination, Happening, HappeningKind, Moment, Movement, Recording, TimelineQuery,
+        TraceFormat, TraceRequest, Watched, Writer, happening_in_a_line,
     },
     identity::Scope,
 };
 use hindcast_services::{
     Failure, FailureKind,
-    debug::{ExportTo, FoundWrite},
+    debug::{ExportTo, FoundWrite, Session},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -68,6 +68,31 @@ pub(super) struct LastWrites {
     next: Vec<String>,
 }
 
+/// What was asked about, and who wrote it.
+async fn last_writes(
+    session: &Session,
+    call: &Call,
+    input: LastWriteInput,
+) -> Result<(String, Vec<FoundWrite>), Failure> {
+    let (watched, name) = match (input.expression, input.address) {
+        (Some(text), None) => {
+            let frame = session.frame(None, input.frame)?;
+            (Watched::Expression { text: text.clone(), frame }, text)
+        }
+        (None, Some(address)) => {
+            let size = input.size.unwrap_or(8);
+            (Watched::Memory { address: parse_address(&address)?, size }, address)
+        }
+        _ => {
+            return Err(
+                invalid("not one value is named").hint("give either `expression`, or `address` and `size`")
+            );
+        }
+    };
+    let patience = patience(call, input.timeout_ms);
+    Ok((name, session.last_write(watched, input.depth.clamp(1, MOST_HOPS), &patience).await?))
+}
+
 #[async_trait]
 impl Tool for LastWrite {
     type Input = LastWriteInput;
@@ -81,23 +106,13 @@ impl Tool for LastWrite {
 
     async fn call(&self, call: &Call, input: LastWriteInput) -> Result<Answer<LastWrites>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;
-        session.go_before_end().await?;
-        let (watched, name) = match (input.expression, input.address) {
-            (Some(text), None) => {
-                let frame = session.frame(None, input.frame)?;
-                (Watched::Expression { text: text.clone(), frame }, text)
-            }
-            (None, Some(address)) => {
-                let size = input.size.unwrap_or(8);
-                (Watched::Memory { address: parse_address(&address)?, size }, address)
-            }
-            _ => {
-                return Err(invalid("not one value is named")
-                    .hint("give either `expression`, or `address` and `size`"));
-            }
-        };
-        let patience = patience(call, input.timeout_ms);
-        let writes = session.last_write(watched, input.depth.clamp(1, MOST_HOPS), &patience).await?;
+        let moved = session.go_before_end().await?;
+        let found = last_writes(&session, call, input).await;
+        if moved {
+            let back = Movement::Goto(Destination::Present);
+            session.travel(back, &patience(call, usual_wait())).await?;
+        }
+        let (name, writes) = found?;
         let name = excerpt(&name, 100);
         let next = writes.first().map(|write| {
             format!("debugger/goto with moment \"{}\": look around right after the write", write.moment)
