@@ -7,7 +7,7 @@ use xsd_schema::{
     SchemaSetBuilder, XsdVersion,
 };
 
-use super::{Schema, SchemaError, SchemaFiles};
+use super::{Schema, SchemaError, SchemaFiles, plain::Plans};
 use crate::{
     error::{Position, XmlError},
     read::{Limits, read},
@@ -81,7 +81,8 @@ fn compile(location: &str, loader: &Loader, version: XsdVersion) -> Result<Schem
         return Err(SchemaError::Invalid { problem, file: Some(location.to_owned()), position: None });
     }
     let record = loader.record();
-    Ok(Schema { set, version, sources: record.read.clone(), source_bytes: record.bytes })
+    let plain = Plans::new(&set);
+    Ok(Schema { set, plain, version, sources: record.read.clone(), source_bytes: record.bytes })
 }
 
 /// What was read for a schema, and what could not be.

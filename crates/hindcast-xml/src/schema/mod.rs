@@ -2,6 +2,7 @@
 
 mod load;
 mod names;
+mod plain;
 mod validate;
 mod violation;
 
@@ -48,6 +49,7 @@ pub enum SchemaError {
 /// A compiled schema.
 pub struct Schema {
     set: SchemaSet,
+    plain: Option<plain::Plans>,
     version: XsdVersion,
     sources: Vec<String>,
     source_bytes: usize,
