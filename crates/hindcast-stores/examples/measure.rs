@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use hindcast_core::knowledge::{
     ChunkId, CollectionKey, Embedder, Generation, LexicalEntry, LexicalRead, LexicalWrite, VectorEntry,
     VectorRead, VectorWrite,
@@ -107,11 +107,16 @@ fn search(folder: &Path) -> Result<Value> {
     let mut times = Vec::new();
     for number in 0..QUESTIONS {
         let (words, vector) = (question_text(number), question_vector(chunks + number));
+        // Both at once, as the product does.
         let begin = Instant::now();
-        let by_words = lexical.search(&words, None, CANDIDATES)?;
-        let between = begin.elapsed();
-        let by_meaning = vectors.nearest(&vector, None, CANDIDATES)?;
-        times.push([begin.elapsed(), between, begin.elapsed() - between]);
+        let (words, meaning) = std::thread::scope(|scope| {
+            let words = scope.spawn(|| (lexical.search(&words, None, CANDIDATES), begin.elapsed()));
+            let meaning = (vectors.nearest(&vector, None, CANDIDATES), begin.elapsed());
+            (words.join(), meaning)
+        });
+        let ((by_words, words), (by_meaning, meaning)) = (words.map_err(|_| anyhow!("it failed"))?, meaning);
+        let (by_words, by_meaning) = (by_words?, by_meaning?);
+        times.push([words.max(meaning), words, meaning]);
         if by_words.is_empty() || by_meaning.len() < CANDIDATES.min(chunks as usize) {
             bail!("question {number} found too little");
         }
@@ -185,25 +190,45 @@ fn word(rank: u64) -> String {
     word
 }
 
-/// Vectors as models make them: they lie in groups, and vary in far fewer directions than they have numbers.
+/// Weights of a topic, of its parts, and of what a text itself adds.
+const WEIGHTS: [f32; 3] = [1.0, 0.5, 1.5];
+/// Topics, and parts of each.
+const PARTS: usize = 100;
+/// Directions in which what belongs to a topic varies.
+const DIRECTIONS: usize = 24;
+const NOISE: f32 = 0.6;
+
+/// Vectors as the model makes them of texts: they belong to topics, and vary within them in far fewer directions than there are
+/// numbers. They are found no more easily than real ones: a graph of 6,267 texts of cosqa, embedded by all-MiniLM-L6-v2, gives
+/// 0.937, 0.981 and 0.992 of the ten nearest of a question when it looks at 10, 20 and 40 candidates; a graph of as many made here
+/// 0.927, 0.984 and 0.993.
 fn vector(number: i64) -> Vec<f32> {
-    around_some_group(Random::of(number, 3))
+    of_some_topic(Random::of(number, 3))
 }
 
 /// Questions lie among what is asked about.
 fn question_vector(number: i64) -> Vec<f32> {
-    around_some_group(Random::of(number, 4))
+    of_some_topic(Random::of(number, 4))
 }
 
-fn around_some_group(mut random: Random) -> Vec<f32> {
-    static CENTRES: LazyLock<Vec<Vec<f32>>> = LazyLock::new(|| normal_vectors(2_000, 5));
-    static DIRECTIONS: LazyLock<Vec<Vec<f32>>> = LazyLock::new(|| normal_vectors(96, 6));
-    let mut vector = CENTRES[random.below(CENTRES.len())].clone();
-    for _ in 0..24 {
-        let (direction, amount) = (&DIRECTIONS[random.below(DIRECTIONS.len())], random.normal() * 0.5);
-        vector.iter_mut().zip(direction).for_each(|(value, along)| *value += amount * along);
+fn of_some_topic(mut random: Random) -> Vec<f32> {
+    static POOL: LazyLock<Vec<Vec<f32>>> = LazyLock::new(|| normal_vectors(4096, 5));
+    let mut vector = vec![0.0; DIMENSION];
+    let mut topic = 0;
+    for (level, weight) in WEIGHTS.iter().enumerate() {
+        let part = topic * PARTS as i64 + random.below(PARTS) as i64 + 1;
+        let mut directions = Random::of(topic, 6);
+        // Texts of a part have what it adds to the topic in common; the last is their own.
+        let mut shared = Random::of(part, 7);
+        for _ in 0..DIRECTIONS {
+            let amount = if level + 1 < WEIGHTS.len() { shared.normal() } else { random.normal() };
+            let amount = amount * weight / (DIRECTIONS as f32).sqrt();
+            let direction = &POOL[directions.below(POOL.len())];
+            vector.iter_mut().zip(direction).for_each(|(value, along)| *value += amount * along);
+        }
+        topic = part;
     }
-    vector.iter_mut().for_each(|value| *value += 0.3 * random.normal());
+    vector.iter_mut().for_each(|value| *value += NOISE * random.normal());
     let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
     vector.iter_mut().for_each(|value| *value /= length);
     vector

@@ -144,26 +144,28 @@ impl KnowledgeService {
         wanted: usize,
         notices: &mut Vec<String>,
     ) -> Result<(Vec<ScoredChunk>, Vec<ScoredChunk>), Failure> {
-        let (lexical, vectors) = (self.indexing.lexical()?, self.indexing.vectors.clone());
-        let (embedder, query, mode) = (self.embedder.clone(), request.query.clone(), request.mode);
-        let (by_words, by_meaning) = blocking(move || {
-            let by_meaning = match mode {
-                SearchMode::Lexical => Ok(Ok(Vec::new())),
-                // The model need not be waited for where nothing could be found with it.
-                SearchMode::Hybrid if vectors.is_empty() => Ok(Ok(Vec::new())),
-                SearchMode::Hybrid | SearchMode::Dense => embedder.embed(&[&query]).map(|made| {
-                    made.first()
-                        .map_or(Ok(Vec::new()), |vector| vectors.nearest(vector, Some(&within), wanted))
-                }),
-            };
-            let by_words = if mode == SearchMode::Dense && by_meaning.is_ok() {
-                Ok(Vec::new())
-            } else {
-                lexical.search(&query, Some(&within), wanted)
-            };
-            (by_words, by_meaning)
-        })
-        .await?;
+        let (vectors, embedder, query) =
+            (self.indexing.vectors.clone(), self.embedder.clone(), request.query.clone());
+        let (mode, collections) = (request.mode, within.clone());
+        let by_meaning = blocking(move || match mode {
+            SearchMode::Lexical => Ok(Ok(Vec::new())),
+            // The model need not be waited for where nothing could be found with it.
+            SearchMode::Hybrid if vectors.is_empty() => Ok(Ok(Vec::new())),
+            SearchMode::Hybrid | SearchMode::Dense => embedder.embed(&[&query]).map(|made| {
+                let vector = made.first();
+                vector.map_or(Ok(Vec::new()), |vector| vectors.nearest(vector, Some(&collections), wanted))
+            }),
+        });
+        let (lexical, query) = (self.indexing.lexical()?, request.query.clone());
+        let by_words = blocking(move || lexical.search(&query, Some(&within), wanted));
+        let (by_meaning, by_words) = match mode {
+            // Words help only where there is no model.
+            SearchMode::Dense => match by_meaning.await? {
+                Ok(found) => (Ok(found), Ok(Vec::new())),
+                Err(error) => (Err(error), by_words.await?),
+            },
+            SearchMode::Lexical | SearchMode::Hybrid => tokio::try_join!(by_meaning, by_words)?,
+        };
         let dense = match by_meaning {
             Ok(found) => found?,
             Err(error) => {

@@ -2,8 +2,8 @@
 //!
 //! Every collection has segments of its own, so that a search in one costs what that one costs and a collection that goes
 //! takes its files with it. A kept segment is a file that is mapped, never changed: opening a million vectors reads next
-//! to nothing. New vectors grow in memory until the commit; removed ones are struck off a list until a segment is mostly
-//! holes and is made anew.
+//! to nothing. New vectors grow in memory until the commit; removed ones are struck off a list until a segment has too
+//! many holes and is made anew. Each search looks into all segments, so those that are small become one.
 
 mod manifest;
 mod segment;
@@ -12,6 +12,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     num::NonZero,
+    ops::Range,
     path::{Path, PathBuf},
     sync::{Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
@@ -20,12 +21,22 @@ use hindcast_core::knowledge::{
     ChunkId, CollectionKey, Generation, IndexError, ScoredChunk, VectorEntry, VectorRead, VectorWrite,
 };
 
+use rayon::prelude::*;
+
 use manifest::Manifest;
 use segment::{Segment, SegmentRecord};
 
-/// A segment of this many vectors is full. Each search looks into all segments, so larger is faster to search; a commit
-/// writes the last one whole, so smaller is cheaper to change.
-const FULL_SEGMENT: usize = 1 << 16;
+/// How many vectors segments have.
+#[derive(Clone, Copy)]
+struct Sizes {
+    /// A kept segment below this takes more: a commit then writes it whole.
+    small: usize,
+    /// One that has this many takes no more. A search costs about the same in a large segment as in a small one, but what
+    /// grows is in memory.
+    full: usize,
+}
+
+const SIZES: Sizes = Sizes { small: 1 << 13, full: 1 << 17 };
 
 /// So many are added at once. Searches wait meanwhile: one that ran beside would miss what is being linked anew.
 const BATCH: usize = 256;
@@ -36,6 +47,7 @@ pub struct VectorIndex {
     model: String,
     dimension: usize,
     threads: usize,
+    sizes: Sizes,
     vectors: RwLock<Vectors>,
     /// Held while something is changed; searches go on between its steps.
     changing: Mutex<()>,
@@ -63,6 +75,7 @@ impl VectorIndex {
             dimension,
             // As many searches as cores, and as many additions besides.
             threads: 2 * cores,
+            sizes: SIZES,
             vectors: RwLock::default(),
             changing: Mutex::new(()),
             searches: Gate::of(cores),
@@ -122,47 +135,85 @@ impl VectorIndex {
             }
             let growing = self.growing(segments)?;
             growing.reserve(&chunks, self.threads)?;
-            add_on_all_cores(growing, batch)?;
+            let entries: Vec<_> = batch.iter().map(|entry| (entry.chunk, entry.vector)).collect();
+            add_on_all_cores(growing, &entries)?;
         }
         Ok(())
     }
 
-    /// The segment that takes new vectors: the last, unless it is full.
+    /// The segment that takes new vectors: the last, unless it has enough.
     fn growing<'a>(&self, segments: &'a mut Vec<Segment>) -> Result<&'a mut Segment, IndexError> {
-        match segments.last() {
-            Some(last) if last.len() < FULL_SEGMENT => {
-                if !last.is_growing() {
-                    let grown = last.grow(self.dimension, self.threads)?;
-                    segments.pop();
-                    segments.push(grown);
-                }
-            }
+        match segments.last_mut() {
+            Some(last) if last.is_growing() && last.len() < self.sizes.full => {}
+            Some(last) if last.len() < self.sizes.small => *last = last.grow(self.dimension, self.threads)?,
             _ => segments.push(Segment::new(self.dimension, self.threads)?),
         }
         segments.last_mut().ok_or_else(|| IndexError::Unavailable("no segment".into()))
     }
 
-    /// Moves what is left of sparse segments to the growing one.
-    fn tighten(&self) -> Result<(), IndexError> {
-        let mut moved = Vec::new();
-        {
-            let mut vectors = self.writing();
-            for (&collection, segments) in &mut vectors.collections {
-                for sparse in segments.extract_if(.., |segment| segment.is_sparse()) {
-                    let chunks = sparse.chunks()?;
-                    let kept =
-                        chunks.into_iter().map(|chunk| Ok((chunk, sparse.vector(chunk, self.dimension)?)));
-                    moved.push((collection, kept.collect::<Result<Vec<_>, IndexError>>()?));
-                }
+    /// Makes kept segments with many holes anew, and small neighbours one; says whether there were any. Searches go on
+    /// meanwhile.
+    fn tidy(&self) -> Result<bool, IndexError> {
+        let mut has_changed = false;
+        loop {
+            let (collection, untidy, made) = {
+                let vectors = self.reading();
+                let mut untidy = vectors.collections.iter().filter_map(|(collection, segments)| {
+                    untidy(segments, self.sizes.full).map(|untidy| (*collection, segments, untidy))
+                });
+                let Some((collection, segments, untidy)) = untidy.next() else { return Ok(has_changed) };
+                (collection, untidy.clone(), self.made_one(&segments[untidy])?)
+            };
+            // Nobody else has changed anything: whoever does holds `changing`.
+            if let Some(segments) = self.writing().collections.get_mut(&collection) {
+                segments.splice(untidy, [made]);
+            }
+            has_changed = true;
+        }
+    }
+
+    /// The vectors of kept segments in one. What is in the largest need not be linked again, unless it has many holes.
+    fn made_one(&self, segments: &[Segment]) -> Result<Segment, IndexError> {
+        let whole = segments.iter().enumerate().filter(|(_, segment)| !segment.is_sparse());
+        let largest = whole.max_by_key(|(_, segment)| segment.len()).map(|(number, _)| number);
+        let mut made = match largest {
+            Some(largest) => segments[largest].grow(self.dimension, self.threads)?,
+            None => Segment::new(self.dimension, self.threads)?,
+        };
+        for (number, segment) in segments.iter().enumerate() {
+            if Some(number) == largest {
+                continue;
+            }
+            let chunks = segment.chunks()?;
+            made.reserve(&chunks, self.threads)?;
+            for chunks in chunks.chunks(BATCH) {
+                let vectors = chunks.iter().map(|chunk| segment.vector(*chunk, self.dimension));
+                let vectors = vectors.collect::<Result<Vec<_>, _>>()?;
+                let entries: Vec<_> = chunks.iter().copied().zip(vectors.iter().map(Vec::as_slice)).collect();
+                add_on_all_cores(&made, &entries)?;
             }
         }
-        for (collection, kept) in &moved {
-            let entries: Vec<VectorEntry<'_>> = kept
-                .iter()
-                .map(|(chunk, vector)| VectorEntry { chunk: *chunk, collection: *collection, vector })
-                .collect();
-            self.add_to(*collection, &entries)?;
+        Ok(made)
+    }
+
+    /// Writes what is not on disk yet; from then on it is mapped from there and its memory given back.
+    fn keep(&self, generation: Generation) -> Result<(), IndexError> {
+        let manifest = self.keep_segments(generation)?;
+        manifest.write(&self.folder)?;
+        let mut vectors = self.writing();
+        vectors.collections.retain(|collection, _| manifest.collections.contains_key(&collection.0));
+        for (collection, segments) in &mut vectors.collections {
+            segments.retain(|segment| segment.len() > 0);
+            let records = manifest.collections.get(&collection.0).into_iter().flatten();
+            for (segment, record) in
+                segments.iter_mut().zip(records).filter(|(segment, _)| segment.is_growing())
+            {
+                *segment = Segment::open(&self.folder, record, self.dimension, self.threads)?;
+            }
         }
+        (vectors.generation, vectors.next_name) = (Some(generation), manifest.next_name);
+        drop(vectors);
+        manifest.remove_other_files(&self.folder);
         Ok(())
     }
 
@@ -198,15 +249,15 @@ impl VectorRead for VectorIndex {
         }
         let _place = self.searches.enter();
         let vectors = self.reading();
-        let mut nearest = Vec::new();
-        for (collection, segments) in &vectors.collections {
-            if within.is_some_and(|within| !within.contains(collection)) {
-                continue;
-            }
-            for segment in segments.iter().filter(|segment| segment.len() > 0) {
-                nearest.extend(segment.nearest(query, limit)?);
-            }
-        }
+        let segments: Vec<&Segment> = vectors
+            .collections
+            .iter()
+            .filter(|(collection, _)| within.is_none_or(|within| within.contains(collection)))
+            .flat_map(|(_, segments)| segments)
+            .filter(|segment| segment.len() > 0)
+            .collect();
+        let found = segments.par_iter().map(|segment| segment.nearest(query, limit));
+        let mut nearest = found.collect::<Result<Vec<_>, _>>()?.concat();
         nearest.sort_by(|one, other| other.score.total_cmp(&one.score).then(one.chunk.cmp(&other.chunk)));
         nearest.truncate(limit);
         Ok(nearest)
@@ -279,35 +330,33 @@ impl VectorWrite for VectorIndex {
 
     fn commit(&self, generation: Generation) -> Result<(), IndexError> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.tighten()?;
-        let manifest = self.keep_segments(generation)?;
-        manifest.write(&self.folder)?;
-        // From here on the new files count. What grew is mapped from them and its memory given back.
-        let mut vectors = self.writing();
-        vectors.collections.retain(|collection, _| manifest.collections.contains_key(&collection.0));
-        for (collection, segments) in &mut vectors.collections {
-            segments.retain(|segment| segment.len() > 0);
-            let records = manifest.collections.get(&collection.0).into_iter().flatten();
-            for (segment, record) in
-                segments.iter_mut().zip(records).filter(|(segment, _)| segment.is_growing())
-            {
-                *segment = Segment::open(&self.folder, record, self.dimension, self.threads)?;
-            }
+        self.keep(generation)?;
+        while self.tidy()? {
+            self.keep(generation)?;
         }
-        (vectors.generation, vectors.next_name) = (Some(generation), manifest.next_name);
-        drop(vectors);
-        manifest.remove_other_files(&self.folder);
         Ok(())
     }
 }
 
+/// Segments that should be one: one with many holes, or two of which the first is not much larger than the second, so that
+/// a vector is linked anew only each time its segment doubles.
+fn untidy(segments: &[Segment], full: usize) -> Option<Range<usize>> {
+    let sparse = segments.iter().position(Segment::is_sparse).map(|at| at..at + 1);
+    let is_even = |pair: &[Segment]| {
+        let (one, other) = (pair[0].len(), pair[1].len());
+        // What has just been made one is not kept yet.
+        one < 2 * other && one + other <= full && pair.iter().all(|segment| !segment.is_growing())
+    };
+    sparse.or_else(|| segments.windows(2).position(is_even).map(|at| at..at + 2))
+}
+
 /// Adds what there is room for.
-fn add_on_all_cores(segment: &Segment, entries: &[VectorEntry<'_>]) -> Result<(), IndexError> {
+fn add_on_all_cores(segment: &Segment, entries: &[(ChunkId, &[f32])]) -> Result<(), IndexError> {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let share = entries.len().div_ceil(cores).max(32);
     std::thread::scope(|scope| {
-        let add = |entries: &[VectorEntry<'_>]| {
-            entries.iter().try_for_each(|entry| segment.add(entry.chunk, entry.vector))
+        let add = |entries: &[(ChunkId, &[f32])]| {
+            entries.iter().try_for_each(|(chunk, vector)| segment.add(*chunk, vector))
         };
         let mut shares = entries.chunks(share);
         let own = shares.next().unwrap_or_default();

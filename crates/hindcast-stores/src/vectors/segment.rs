@@ -15,7 +15,7 @@ use usearch::{Index, IndexOptions, MetricKind, ScalarKind};
 /// takes longer. `cargo xtask bench knowledge` measures both.
 const CONNECTIVITY: usize = 16;
 const BREADTH_OF_ADDING: usize = 128;
-const BREADTH_OF_SEARCH: usize = 96;
+const BREADTH_OF_SEARCH: usize = 128;
 
 /// What a committed segment is called and how it is checked.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -194,3 +194,28 @@ fn many_search_while_one_writes() {
     });
     assert_eq!(index.len(), 200 + 20 * 40);
 }
+
+#[test]
+fn small_segments_become_one_and_full_ones_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut index = open(&folder);
+    index.sizes = Sizes { small: 20, full: 250 };
+    let sizes = |index: &VectorIndex| -> Vec<usize> {
+        index.reading().collections[&ONE].iter().map(Segment::len).collect()
+    };
+    let mut seen = Vec::new();
+    for round in 0..12 {
+        add(&index, ONE, round * 30..round * 30 + 30);
+        index.remove(ONE, &[ChunkId(round * 30)]).unwrap();
+        index.commit(Generation(round as u64)).unwrap();
+        seen.push(sizes(&index));
+        for chunk in (0..round * 30 + 30).filter(|chunk| chunk % 30 != 0).step_by(7) {
+            assert_eq!(nearest(&index, chunk, None), Some(chunk), "{round}");
+        }
+    }
+    // Each was linked anew only when its segment doubled.
+    assert_eq!(seen[..5], [vec![29], vec![58], vec![58, 29], vec![116], vec![116, 29]]);
+    assert_eq!(seen[11], [232, 116]);
+    assert_eq!(files(&folder), 1 + 2 * seen[11].len());
+    assert_eq!(open(&folder).len(), 12 * 29);
+}

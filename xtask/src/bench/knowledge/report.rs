@@ -83,8 +83,8 @@ impl Results {
 
     fn scale_lines(&self) -> Vec<String> {
         let mut lines = vec![
-            "The indexes with made-up chunks of 120 words and vectors of 384 numbers. A search asks each index for a hundred \
-             candidates;\nopening includes the first search by meaning, in a process of its own, with the files in the \
+            "The indexes with made-up chunks of 120 words and vectors of 384 numbers. A search asks both indexes at once for a \
+             hundred\ncandidates; opening includes the first search by meaning, in a process of its own, with the files in the \
              system's cache. The memory is\nwhat was resident after 500 searches, mapped files included."
                 .into(),
             String::new(),
