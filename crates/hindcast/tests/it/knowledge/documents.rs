@@ -128,6 +128,35 @@ fn documents_of_every_format_come_out_whole_and_are_found_by_their_last_page() {
     );
 }
 
+/// `HINDCAST_ORACLES=full` takes the largest file that is allowed.
+#[test]
+fn a_large_file_comes_out_whole_and_is_found_by_its_last_line() {
+    let files = tempfile::tempdir().unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let size = hindcast_fixtures::oracle_size(4 << 20, 100 << 20);
+    let last = "The keeper Zephyrine hid the ledger in the lighthouse.\n";
+    let mut text = String::with_capacity(size);
+    for number in 0.. {
+        let paragraph =
+            format!("Paragraph {number} of a long report about tides and currents. ").repeat(10) + "\n\n";
+        if text.len() + paragraph.len() + last.len() > size {
+            break;
+        }
+        text.push_str(&paragraph);
+    }
+    text.push_str(&" ".repeat(size - text.len() - last.len()));
+    text.push_str(last);
+    std::fs::write(files.path().join("large.txt"), &text).unwrap();
+
+    let report = knowledge(data.path(), &["add", "long", files.path().to_str().unwrap()]);
+    assert_eq!((&report["added"], &report["failed"]), (&json!(1), &json!(0)), "{report}");
+    let found = knowledge(data.path(), &["search", "Zephyrine", "--mode", "lexical", "--min-relevance", "0"]);
+    assert!(found["hits"][0]["text"].as_str().is_some_and(|text| text.contains("ledger")), "{found}");
+    let connection = rusqlite::Connection::open(data.path().join("knowledge.db")).unwrap();
+    let whole: Vec<u8> = connection.query_row("SELECT original FROM contents", [], |row| row.get(0)).unwrap();
+    assert!(whole == text.as_bytes(), "{} bytes of {size}", whole.len());
+}
+
 #[test]
 fn only_what_changed_is_taken_in_again_and_what_is_gone_goes() {
     let files = tempfile::tempdir().unwrap();
