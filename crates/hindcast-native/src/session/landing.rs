@@ -61,10 +61,13 @@ impl Session {
             return Ok(false);
         }
         self.end_run_of_step(plan);
-        if self.visible_line(address).is_some() {
+        if self.visible_line(address).is_none() {
+            self.run_to_known_code(plan)?;
+        } else if self.symbols.line_at(address).is_some() {
             self.step_done(plan);
         } else {
-            self.run_to_known_code(plan)?;
+            // clang counts the first instructions of a landing to no line.
+            self.go_on_from_landing(plan)?;
         }
         Ok(true)
     }

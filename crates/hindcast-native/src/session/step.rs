@@ -27,6 +27,8 @@ pub(super) struct StepPlan {
     origin: Option<Origin>,
     /// Instructions executed one by one since the step began.
     instructions: u32,
+    /// Whether an exception has brought it to another frame: the next line there ends it.
+    landed: bool,
 }
 
 #[derive(Debug)]
@@ -85,6 +87,7 @@ impl StepPlan {
             stage: Stage::Single { from: 0, stack: 0 },
             origin: None,
             instructions: 0,
+            landed: false,
         }
     }
 
@@ -300,6 +303,14 @@ impl Session {
     pub(super) fn step_done(&mut self, plan: &mut StepPlan) {
         plan.remaining -= 1;
         plan.origin = None;
+        plan.landed = false;
+    }
+
+    /// On to the first line behind a place where an exception landed.
+    pub(super) fn go_on_from_landing(&mut self, plan: &mut StepPlan) -> Result<(), DebugError> {
+        plan.origin = Some(Origin { line: None, ..self.origin(plan.thread)? });
+        plan.landed = true;
+        Ok(())
     }
 
     /// The thread left the code it was in: is that the next line?
@@ -315,7 +326,7 @@ impl Session {
         }
         let deeper = here.inlined.len() > origin.inlined.len() && here.inlined.starts_with(&origin.inlined);
         let same_depth = !returned && here.inlined == origin.inlined;
-        if plan.granularity == Granularity::Out {
+        if plan.granularity == Granularity::Out && !plan.landed {
             let shallower =
                 here.inlined.len() < origin.inlined.len() && origin.inlined.starts_with(&here.inlined);
             if returned || shallower {

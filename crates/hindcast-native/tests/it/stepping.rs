@@ -1,7 +1,7 @@
 //! Steps visit the lines that gdb visits.
 
 use hindcast_core::debug::{Granularity, StopReason};
-use hindcast_fixtures::Fixture;
+use hindcast_fixtures::{Fixture, oracle_size};
 
 use crate::{debuggee::Debuggee, gdb};
 
@@ -61,7 +61,7 @@ fn same_as_gdb_but_for(fixture: &Fixture, main: &str, ways: &[(Granularity, &str
 }
 
 #[test]
-fn c_at_every_optimisation_level_is_stepped_as_gdb_does() {
+fn c_is_stepped_as_gdb_does() {
     for name in ["calls", "control", "callbacks"] {
         same_as_gdb(&Fixture::c(name));
         same_as_gdb(&Fixture::c(name).flags(["-gdwarf-4"]));
@@ -72,7 +72,7 @@ fn c_at_every_optimisation_level_is_stepped_as_gdb_does() {
 #[test]
 fn optimised_c_is_stepped_as_gdb_does() {
     for name in ["calls", "control", "callbacks"] {
-        for level in ["-Og", "-O1", "-O2", "-O3"] {
+        for level in &["-O2", "-Og", "-O1", "-O3"][..oracle_size(2, 4)] {
             same_as_gdb(&Fixture::c(name).flags([level]));
         }
     }
@@ -94,33 +94,49 @@ fn c_by_clang_is_stepped_as_gdb_does() {
 
 #[test]
 fn cpp_is_stepped_as_gdb_does_and_into_handlers() {
-    for fixture in [Fixture::cpp("throws"), Fixture::cpp("throws").flags(["-static"])] {
-        let built = fixture.build();
-        let ours = our_steps(&fixture, Granularity::Over);
-        // gdb runs over handlers where it has no symbols of libgcc; all else is as it has it.
-        let mut rest = ours.iter();
+    let with_gcc = "call_fail catch_problem caught handled_problem call_number catch_number caught_number \
+        handled_number test_arguments main_return main_end";
+    // It counts the choice of a handler to the function's end.
+    let with_clang = "call_fail main_end catch_problem caught handled_problem call_number main_end catch_number \
+        caught_number handled_number test_arguments main_return";
+    // The unwinder of Debian does not tell gdb where exceptions land. What gcc compiled goes on after a
+    // handler where the call would have returned to, so that gdb is there again; after clang's it is lost.
+    let gdb_is_lost = |mark: &str| ["catch", "caught", "handled"].iter().any(|part| mark.starts_with(part));
+    let gcc = Fixture::cpp("throws");
+    for fixture in [&gcc, &gcc.clone().flags(["-static"])] {
+        let (built, ours) = (fixture.build(), our_steps(fixture, Granularity::Over));
+        let place = |mark: &str| format!("{} {}", built.source_text(), built.line(mark));
+        assert_eq!(ours, with_gcc.split_whitespace().map(place).collect::<Vec<_>>(), "{fixture:?}");
         let mut judged = gdb::steps(&built.path, "main", "next");
         judged.retain(|place| place.starts_with(&built.source_text()));
-        assert!(
-            judged.iter().all(|place| rest.any(|ours| ours == place)),
-            "{ours:?} has not all of {judged:?}"
-        );
-        for mark in ["call_fail", "caught", "caught_number"] {
-            let place = format!("{} {}", built.source_text(), built.line(mark));
-            assert!(ours.contains(&place), "{ours:?} does not visit `{mark}`");
-        }
+        let outside = with_gcc.split_whitespace().filter(|mark| !gdb_is_lost(mark));
+        assert_eq!(judged, outside.map(place).collect::<Vec<_>>(), "{fixture:?}");
     }
+    let clang = gcc.clang();
+    let (built, ours) = (clang.build(), our_steps(&clang, Granularity::Over));
+    let place = |mark: &str| format!("{} {}", built.source_text(), built.line(mark));
+    assert_eq!(ours, with_clang.split_whitespace().map(place).collect::<Vec<_>>());
+    assert_eq!(gdb::steps(&built.path, "main", "next"), [place("call_fail")]);
 }
 
 #[test]
 fn a_step_out_of_a_function_that_throws_ends_where_it_is_caught() {
-    let mut debuggee = Debuggee::launch(&Fixture::cpp("throws"), &[]);
-    debuggee.run_to("throw_problem");
-    assert_eq!(debuggee.step(Granularity::Out).reason, StopReason::Step);
-    assert_eq!(debuggee.function(), "main");
-    debuggee.step(Granularity::Over);
-    assert_eq!(debuggee.line(), Some(debuggee.built.line("caught")));
-    debuggee.expect_exit(0);
+    for fixture in [Fixture::cpp("throws"), Fixture::cpp("throws").clang()] {
+        let mut debuggee = Debuggee::launch(&fixture, &[]);
+        debuggee.run_to("throw_problem");
+        assert_eq!(debuggee.step(Granularity::Out).reason, StopReason::Step);
+        assert_eq!(debuggee.function(), "main");
+        let caught = debuggee.built.line("caught");
+        // The choice of the handler may be a line of its own.
+        let lines: Vec<_> = (0..2)
+            .map(|_| {
+                debuggee.step(Granularity::Over);
+                debuggee.line()
+            })
+            .collect();
+        assert!(lines.contains(&Some(caught)), "{fixture:?}: {lines:?}");
+        debuggee.expect_exit(0);
+    }
 }
 
 #[test]
