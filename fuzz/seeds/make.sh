@@ -7,13 +7,12 @@ mkdir -p "$1" && cd "$1"
 bare=(-nostdlib -nostartfiles -static -fno-stack-protector -ffreestanding -fdebug-prefix-map="$here"=/seeds
     -Wl,-z,noseparate-code -Wl,--build-id=none)
 for compiler in gcc clang; do
-    number=0
     for flags in "-O0" "-O2" "-O2 -gdwarf-4" "-O1 -gz" "-O0 -gdwarf-4 -gsplit-dwarf" "-O2 -fno-asynchronous-unwind-tables"; do
-        number=$((number + 1))
+        name=${flags//[ -]/}
         # shellcheck disable=SC2086
-        "$compiler" -x c -g $flags "${bare[@]}" "$here/small.cpp" -o "$compiler-c-$number"
+        "$compiler" -x c -g $flags "${bare[@]}" "$here/small.cpp" -o "$compiler-c-$name"
         # shellcheck disable=SC2086
-        "$compiler" -x c++ -std=c++17 -fno-exceptions -fno-rtti -g $flags "${bare[@]}" "$here/small.cpp" -o "$compiler-cpp-$number"
+        "$compiler" -x c++ -std=c++17 -fno-exceptions -fno-rtti -g $flags "${bare[@]}" "$here/small.cpp" -o "$compiler-cpp-$name"
     done
 done
 for level in 1 2; do
@@ -21,4 +20,4 @@ for level in 1 2; do
         -Crelocation-model=static --remap-path-prefix "$here"=/seeds "$here/small.rs" -o "rust-$level"
 done
 rm -f -- *.dwo
-objcopy --strip-debug gcc-c-1 stripped
+objcopy --strip-debug gcc-c-O0 stripped
