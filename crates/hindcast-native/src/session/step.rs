@@ -219,7 +219,8 @@ impl Session {
             return Ok(None);
         }
         let inside = |origin: &Origin| {
-            origin.range.contains(&pc) && (!origin.at_call || inlined(&self.symbols.frames_at(pc)) == origin.inlined)
+            origin.range.contains(&pc)
+                && (!origin.at_call || inlined(&self.symbols.frames_at(pc)) == origin.inlined)
         };
         if !plan.origin.as_ref().is_some_and(inside) {
             self.considered(plan)?;
