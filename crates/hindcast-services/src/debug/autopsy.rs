@@ -431,11 +431,8 @@ mod tests {
     fn registers_are_known_by_their_parts() {
         let all = ["rax", "rbx", "rsi", "rbp", "rsp", "r8", "r12", "rip", "eflags"];
         let told = |instruction: &str| {
-            let register = |name: &&str| Register {
-                name: (*name).into(),
-                value: Some("0x0010".into()),
-                meaning: None,
-            };
+            let register =
+                |name: &&str| Register { name: (*name).into(), value: Some("0x0010".into()), meaning: None };
             let named = registers_of(instruction, all.iter().map(register).collect());
             assert!(named.iter().all(|register| register.value.as_deref() == Some("0x10")));
             named.into_iter().map(|register| register.name).collect::<Vec<_>>().join(" ")
