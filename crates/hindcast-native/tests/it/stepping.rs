@@ -139,6 +139,65 @@ fn a_step_out_of_a_function_that_throws_ends_where_it_is_caught() {
     }
 }
 
+/// gdb does not see these jumps: Debian's C library does not tell it of them.
+#[test]
+fn steps_over_and_out_of_calls_that_jump_away_end_where_they_land() {
+    let gcc = Fixture::c("jumps");
+    let (is_static, clang) = (gcc.clone().flags(["-static"]), gcc.clone().clang());
+    for (fixture, from, granularity) in [
+        (&gcc, "call_descend", Granularity::Over),
+        (&gcc, "recursion", Granularity::Over),
+        (&gcc, "bottom", Granularity::Over),
+        (&gcc, "bottom", Granularity::Out),
+        (&gcc, "leave", Granularity::Line),
+        (&gcc, "leave", Granularity::Out),
+        (&is_static, "recursion", Granularity::Over),
+        (&clang, "bottom", Granularity::Out),
+    ] {
+        let mut debuggee = Debuggee::launch(fixture, &[]);
+        debuggee.run_to(from);
+        assert_eq!(debuggee.step(granularity).reason, StopReason::Step, "{from} {granularity:?}");
+        let landing = debuggee.built.line("landing");
+        let place = (debuggee.line(), debuggee.function());
+        assert_eq!(place, (Some(landing), "main".into()), "{from} {granularity:?}");
+        debuggee.step(Granularity::Over);
+        assert_eq!(debuggee.line(), Some(debuggee.built.line("landed")));
+        assert_eq!(debuggee.value_of("how"), "7");
+        debuggee.expect_exit(0);
+    }
+    // Where the C library checks that a jump goes outwards.
+    let checked = Fixture::c("jumps").flags(["-O1", "-D_FORTIFY_SOURCE=2"]);
+    let mut debuggee = Debuggee::launch(&checked, &[]);
+    debuggee.run_to("call_descend");
+    assert_eq!(debuggee.step(Granularity::Over).reason, StopReason::Step);
+    assert_eq!(debuggee.line(), Some(debuggee.built.line("landing")));
+}
+
+#[test]
+fn jumps_within_what_is_stepped_over_do_not_end_the_step() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("jumps"), &[]);
+    debuggee.run_to("call_retry");
+    debuggee.step(Granularity::Over);
+    assert_eq!(debuggee.line(), Some(debuggee.built.line("print")));
+    assert_eq!(debuggee.value_of("tried"), "3");
+
+    let mut debuggee = Debuggee::launch(&Fixture::c("jumps"), &[]);
+    debuggee.run_to("retry_first");
+    debuggee.step(Granularity::Out);
+    assert_eq!((debuggee.line(), &*debuggee.function()), (Some(debuggee.built.line("call_retry")), "main"));
+
+    let mut debuggee = Debuggee::launch(&Fixture::c("jumps"), &[]);
+    debuggee.run_to("again");
+    debuggee.step(Granularity::Over);
+    assert_eq!(
+        (debuggee.line(), &*debuggee.function()),
+        (Some(debuggee.built.line("retry_landing")), "retry")
+    );
+    debuggee.step(Granularity::Out);
+    assert_eq!(debuggee.function(), "main");
+    debuggee.expect_exit(0);
+}
+
 #[test]
 fn rust_is_stepped_over_as_gdb_does() {
     // Into is not compared: gdb would step for minutes through a library that has no source here.
