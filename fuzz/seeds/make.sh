@@ -16,7 +16,7 @@ for compiler in gcc clang; do
     done
 done
 for level in 1 2; do
-    rustc -g -Copt-level=$level -Cpanic=abort -Clink-args="-nostartfiles -static -Wl,-z,noseparate-code -Wl,--unresolved-symbols=ignore-all" \
+    rustc --edition=2021 -g -Copt-level=$level -Cpanic=abort -Clink-args="-nostartfiles -static -Wl,-z,noseparate-code -Wl,--unresolved-symbols=ignore-all" \
         -Crelocation-model=static --remap-path-prefix "$here"=/seeds "$here/small.rs" -o "rust-$level"
 done
 rm -f -- *.dwo

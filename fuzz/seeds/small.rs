@@ -25,7 +25,7 @@ fn measure(shapes: &[Shape]) -> usize {
     total
 }
 
-#[unsafe(no_mangle)]
+#[no_mangle]
 pub extern "C" fn _start() -> usize {
     measure(&SHAPES)
 }
