@@ -74,6 +74,8 @@ fn ensure_tools() -> Result<()> {
     for (program, package) in [
         ("gcc", "gcc"),
         ("g++", "g++"),
+        ("clang", "clang"),
+        ("clang++", "clang"),
         ("objcopy", "binutils"),
         ("gdb", "gdb"),
         // These are recorded.

@@ -235,7 +235,9 @@ impl Session {
         let functions = kind.functions(wanted);
         let mut targets = Vec::new();
         for name in functions {
-            let mut addresses = self.symbols.symbol_addresses(name);
+            let found = self.symbols.symbol_addresses(&[name]).into_iter();
+            let mut addresses: Vec<_> = found.map(|(_, address)| address).collect();
+            addresses.dedup();
             if addresses.is_empty() {
                 // Rust mangles even what has a fixed name.
                 let mangled = self.symbols.functions_named(&FunctionPattern::Exact((*name).into()), 4);
@@ -335,7 +337,7 @@ impl Session {
 
     /// Libraries came or went: breakpoints may bind now, or elsewhere.
     pub(super) fn rebind(&mut self) -> Result<(), DebugError> {
-        self.landings = None;
+        self.tellers = None;
         let ids: Vec<_> = self.breakpoints.iter().map(|(id, _)| id).collect();
         for id in ids {
             self.bind(id)?;

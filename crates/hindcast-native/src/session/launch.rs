@@ -127,7 +127,7 @@ impl Session {
             unrecorded: Some("only programs that are launched here are recorded".into()),
             happenings: Vec::new(),
             live_stop: None,
-            landings: None,
+            tellers: None,
         };
         session.update_image()?;
         session.watch_libraries();

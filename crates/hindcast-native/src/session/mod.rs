@@ -67,8 +67,8 @@ pub(crate) struct Session {
     happenings: Vec<Happening>,
     /// Why the live program last stopped.
     live_stop: Option<Stop>,
-    /// Where unwinders tell where exceptions land, once that was asked.
-    landings: Option<Vec<u64>>,
+    /// Where it is told where exceptions and jumps land, once that was asked.
+    tellers: Option<Vec<landing::Teller>>,
 }
 
 /// The system failed, or the program died under our hands.

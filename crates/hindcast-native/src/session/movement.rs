@@ -219,12 +219,12 @@ impl Session {
         }
     }
 
-    /// How many inlined calls begin exactly where `tid` stands: their caller is what the user sees
-    /// first.
+    /// How many inlined calls begin exactly where `tid` stands, or go on there after code of others:
+    /// their caller is what the user sees first.
     pub(super) fn inlined_from_here(&self, tid: Tid) -> usize {
         let Ok(registers) = self.process.registers(tid) else { return 0 };
         let frames = self.symbols.frames_at(registers.pc());
-        frames.iter().take_while(|frame| frame.inlined && frame.start == registers.pc()).count()
+        frames.iter().take_while(|frame| frame.inlined && frame.entered).count()
     }
 
     pub(super) fn end_stop(&mut self, ended: Ended) -> Stop {

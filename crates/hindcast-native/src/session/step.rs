@@ -7,7 +7,7 @@
 use std::{ops::Range, sync::Arc};
 
 use hindcast_core::debug::{DebugError, Granularity, Stop};
-use hindcast_symbols::{LineRow, Memory};
+use hindcast_symbols::{InlineFrame, LineRow, Memory};
 
 use super::{Session, hits::Hit, landing::Landings, system};
 use crate::{
@@ -27,6 +27,8 @@ pub(super) struct StepPlan {
     origin: Option<Origin>,
     /// Instructions executed one by one since the step began.
     instructions: u32,
+    /// Whether an exception has brought it to another frame: the next line there ends it.
+    landed: bool,
 }
 
 #[derive(Debug)]
@@ -57,10 +59,15 @@ impl RunningTo {
 #[derive(Debug)]
 struct Origin {
     line: Option<(Option<Arc<str>>, u32)>,
-    /// Code of that line around the current place.
+    /// The piece of that line's code at the current place.
     range: Range<u64>,
-    /// Whether a statement begins at the current place.
-    begins: bool,
+    /// Whether an inlined call begins at the current place, and is stepped over: its code counts to
+    /// the range in the table, but not here.
+    at_call: bool,
+    /// Whether the line, or a part of it that counts by itself, starts at the current place.
+    starts: bool,
+    /// Whether a statement begins there.
+    is_statement: bool,
     /// What the stack pointer is when the function has returned.
     cfa: Option<u64>,
     /// Inlined functions around the current place, outermost first, by their beginning.
@@ -80,6 +87,7 @@ impl StepPlan {
             stage: Stage::Single { from: 0, stack: 0 },
             origin: None,
             instructions: 0,
+            landed: false,
         }
     }
 
@@ -210,8 +218,11 @@ impl Session {
             self.enter(plan, pc, return_address, stack)?;
             return Ok(None);
         }
-        let inside = plan.origin.as_ref().is_some_and(|origin| origin.range.contains(&pc));
-        if !inside {
+        let inside = |origin: &Origin| {
+            origin.range.contains(&pc)
+                && (!origin.at_call || inlined(&self.symbols.frames_at(pc)) == origin.inlined)
+        };
+        if !plan.origin.as_ref().is_some_and(inside) {
             self.considered(plan)?;
         }
         Ok(None)
@@ -293,6 +304,14 @@ impl Session {
     pub(super) fn step_done(&mut self, plan: &mut StepPlan) {
         plan.remaining -= 1;
         plan.origin = None;
+        plan.landed = false;
+    }
+
+    /// On to the first line behind a place where an exception landed.
+    pub(super) fn go_on_from_landing(&mut self, plan: &mut StepPlan) -> Result<(), DebugError> {
+        plan.origin = Some(Origin { line: None, ..self.origin(plan.thread)? });
+        plan.landed = true;
+        Ok(())
     }
 
     /// The thread left the code it was in: is that the next line?
@@ -308,7 +327,7 @@ impl Session {
         }
         let deeper = here.inlined.len() > origin.inlined.len() && here.inlined.starts_with(&origin.inlined);
         let same_depth = !returned && here.inlined == origin.inlined;
-        if plan.granularity == Granularity::Out {
+        if plan.granularity == Granularity::Out && !plan.landed {
             let shallower =
                 here.inlined.len() < origin.inlined.len() && origin.inlined.starts_with(&here.inlined);
             if returned || shallower {
@@ -331,8 +350,18 @@ impl Session {
                 self.hidden -= 1;
                 self.step_done(plan);
             }
-        } else if here.begins && !same_line {
+        } else if same_depth && self.hidden > 0 {
+            // A call is a statement of its own, whatever the compiler made of it.
             self.step_done(plan);
+        } else if here.starts && !same_line {
+            if here.is_statement {
+                self.step_done(plan);
+            } else if !same_depth {
+                // Back in a caller: whatever statement comes next there is a new one.
+                *origin = Origin { line: None, ..here };
+            }
+            // Otherwise the line before is still the one to be left: should it go on behind a single
+            // instruction that was moved into it, nothing was left.
         } else {
             // Another piece of the same line, or the middle of one, as after a return: its rest is
             // not a line of its own.
@@ -401,21 +430,32 @@ impl Session {
             .unwind(&hindcast_symbols::Registers::all(registers.dwarf()), &memory, false)
             .ok()
             .flatten();
-        let mut frames = self.symbols.frames_at(pc);
-        frames.drain(..self.hidden.min(frames.len().saturating_sub(1)));
-        let begins = row.as_ref().is_some_and(|row| row.begins);
-        // Before a call that is inlined here the line is that of the call, and its code not the row's.
-        let (line, range) = match (self.hidden, frames.first()) {
+        let frames = self.symbols.frames_at(pc);
+        let hidden = self.hidden.min(frames.len().saturating_sub(1));
+        let starts = row.as_ref().is_some_and(|row| row.starts);
+        let is_statement = row.as_ref().is_some_and(|row| row.is_stmt);
+        let range = row.as_ref().map_or(pc..pc + 1, |row| row.range.clone());
+        // Before a call that is inlined here the line is that of the call.
+        let line = match (hidden, frames.get(hidden)) {
             (1.., Some(caller)) => {
                 let file = caller.file.clone().filter(|file| self.is_visible(file.clone()));
-                (file.and_then(|file| Some((Some(file), caller.line?))), pc..pc + 1)
+                file.and_then(|file| Some((Some(file), caller.line?)))
             }
-            _ => {
-                let range = row.as_ref().map_or(pc..pc + 1, |row| row.range.clone());
-                (row.map(|row| (row.file, row.line)), range)
-            }
+            _ => row.map(|row| (row.file, row.line)),
         };
-        let inlined = frames.iter().rev().filter(|frame| frame.inlined).map(|frame| frame.start).collect();
-        Ok(Origin { line, range, begins, cfa: unwound.map(|unwound| unwound.cfa), inlined })
+        Ok(Origin {
+            line,
+            range,
+            at_call: hidden > 0,
+            starts,
+            is_statement,
+            cfa: unwound.map(|unwound| unwound.cfa),
+            inlined: inlined(&frames[hidden..]),
+        })
     }
+}
+
+/// Outermost first, by their beginning.
+fn inlined(frames: &[InlineFrame]) -> Vec<u64> {
+    frames.iter().rev().filter(|frame| frame.inlined).map(|frame| frame.start).collect()
 }

@@ -132,9 +132,13 @@ impl Debuggee {
     }
 
     pub(crate) fn evaluate(&mut self, expression: &str) -> Result<String, String> {
+        self.evaluate_in(0, expression)
+    }
+
+    pub(crate) fn evaluate_in(&mut self, frame: u32, expression: &str) -> Result<String, String> {
         let evaluation = Evaluation {
             expression: expression.to_owned(),
-            frame: FrameRef { thread: self.stop.thread, index: 0 },
+            frame: FrameRef { thread: self.stop.thread, index: frame },
             limits: ValueLimits::default(),
             format: NumberFormat::Auto,
             may_write: true,

@@ -1,6 +1,6 @@
 //! Variables, expressions, memory, registers, code.
 
-use hindcast_core::debug::{CodeBreakpoint, Place, RegisterSet, RuntimeAddr, ValueState};
+use hindcast_core::debug::{CodeBreakpoint, Place, RegisterSet, RuntimeAddr, StopReason, ValueState};
 use hindcast_fixtures::Fixture;
 
 use crate::debuggee::Debuggee;
@@ -72,4 +72,38 @@ fn a_parameter_that_is_gone_is_told_from_its_call() {
     assert_eq!(debuggee.frames()[1].location.function.as_deref(), Some("doubled"));
     let amount = debuggee.locals(1).into_iter().find(|local| local.name == "amount").expect("a parameter");
     assert_eq!((amount.value.as_str(), amount.state), ("42", ValueState::Available));
+}
+
+#[test]
+fn what_pointers_that_do_not_exist_point_to_is_shown() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("implied").flags(["-O2"]), &[]);
+    debuggee.add(CodeBreakpoint::at(Place::Function("reached".into())));
+    let mut stop = 0;
+    let mut compared = 0;
+    while debuggee.go().reason == StopReason::Breakpoint {
+        stop += 1;
+        let printed = debuggee.printed();
+        for line in printed.lines().filter_map(|line| line.strip_prefix(&format!("{stop} "))) {
+            let (expression, expected) = line.trim_end().split_once(" = ").expect("a pair");
+            let shown = debuggee.evaluate_in(1, expression);
+            assert_eq!(shown.as_deref(), Ok(expected), "{expression} at stop {stop}");
+            compared += 1;
+        }
+        if stop == 1 {
+            let locals = debuggee.locals(1);
+            let pointer = locals.iter().find(|local| local.name == "where").expect("a parameter");
+            assert_eq!(
+                (&*pointer.value, pointer.state),
+                ("(no address) -> {x = 3, y = 5}", ValueState::Available)
+            );
+            let members: Vec<_> =
+                pointer.children.iter().map(|child| (&*child.name, &*child.value)).collect();
+            assert_eq!(members, [("x", "3"), ("y", "5")]);
+            // It is nowhere, and so is what is beside it.
+            let error = debuggee.evaluate_in(1, "where[1]").expect_err("one point");
+            assert!(error.contains("1"), "{error}");
+            assert!(debuggee.evaluate_in(1, "where == 0").is_err());
+        }
+    }
+    assert_eq!((stop, compared), (4, 11));
 }

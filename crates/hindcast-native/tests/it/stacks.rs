@@ -68,3 +68,22 @@ fn two_hundred_stacks_are_those_of_gdb() {
     compared += same_as_gdb(&Fixture::rust("figures").flags(["-O"]), &[], &["count"]);
     assert!(compared >= 200, "only {compared} stacks were compared");
 }
+
+#[test]
+fn stacks_of_programs_by_clang_are_those_of_gdb() {
+    let mut compared = 0;
+    let calls = ["square_body", "square_return", "factorial_base", "factorial_recursion", "add_x", "print"];
+    let callbacks = ["compare", "even", "odd", "apply", "twice"];
+    for level in ["-O0", "-O2"] {
+        compared += same_as_gdb(&Fixture::c("calls").clang().flags([level]), &[], &calls);
+        // gdb moves breakpoints from lines that are gone to others, and stops there.
+        let left = if level == "-O0" { &callbacks[..] } else { &["compare"] };
+        compared += same_as_gdb(&Fixture::c("callbacks").clang().flags([level]), &[], left);
+        let signal = &Fixture::c("misbehave").clang().flags([level]);
+        compared += same_as_gdb(signal, &["signal"], &["handler", "signalled"]);
+    }
+    let figures = ["square_area", "circle_area", "larger", "inlined", "lambda", "print"];
+    compared += same_as_gdb(&Fixture::cpp("figures").clang(), &[], &figures);
+    compared += same_as_gdb(&Fixture::cpp("figures").clang().flags(["-O2"]), &[], &["square_area", "print"]);
+    assert!(compared >= 50, "only {compared} stacks were compared");
+}

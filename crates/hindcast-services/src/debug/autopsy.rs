@@ -20,8 +20,14 @@ use super::{
 use crate::Failure;
 
 /// Frames of the caller's own code whose locals are shown.
-const FRAMES_WITH_LOCALS: usize = 3;
-const LOCALS_OF_A_FRAME: u32 = 12;
+const FRAMES_WITH_LOCALS: usize = 2;
+const LOCALS_OF_A_FRAME: usize = 6;
+/// How many instructions are shown before and after the one that failed.
+const CODE_AROUND: (usize, usize) = (2, 1);
+/// Enough to tell values apart: `debugger/evaluate` shows them whole.
+const VALUES: ValueLimits = ValueLimits { depth: 1, children: 4, offset: 0, text: 40 };
+/// How often a call from one place is shown.
+const CALLS_FROM_ONE_PLACE: usize = 2;
 /// So often on the inner part of a stack, a function calls itself without end.
 const RECURSION: usize = 20;
 const FRAMES_FOR_RECURSION: u32 = 60;
@@ -48,18 +54,30 @@ pub struct Autopsy {
     pub thread_id: ThreadId,
     /// Innermost first.
     pub frames: Vec<AutopsyFrame>,
-    /// General registers of the innermost frame.
+    /// Those of the innermost frame that the instruction there is about.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub registers: Vec<Register>,
     /// Around the instruction that failed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub disassembly: Vec<Instruction>,
+    pub disassembly: Vec<CodeLine>,
     /// What could not be found out, or was cut.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Sensible next calls, where there is a past to look into.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub next: Vec<String>,
+}
+
+/// An instruction near the one that failed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CodeLine {
+    /// Where it is.
+    pub address: RuntimeAddr,
+    /// In Intel syntax, with symbols for addresses.
+    pub text: String,
+    /// Whether it is the one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub current: bool,
 }
 
 /// A frame with what it worked on.
@@ -77,15 +95,18 @@ pub struct AutopsyFrame {
     pub line: Option<u32>,
     /// The instruction.
     pub address: RuntimeAddr,
-    /// The source line itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The source line itself, which is in the text of the answer.
+    #[serde(skip)]
     pub text: Option<String>,
     /// The arguments, as in `n=4, name="x"`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub arguments: String,
-    /// Locals that are no arguments, for the innermost frames of one's own code.
+    /// Locals that are no arguments and have a value, for the innermost frames of one's own code.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub locals: Vec<LocalView>,
+    /// Whether there are more of them.
+    #[serde(skip)]
+    more_locals: bool,
     /// Arguments and locals, to look for suspects among.
     #[serde(skip)]
     suspects: Vec<LocalView>,
@@ -99,7 +120,8 @@ impl fmt::Display for Autopsy {
         for frame in &self.frames {
             write!(f, "\n#{:<2} {} {}({})", frame.index, frame.address, frame.function, frame.arguments)?;
             if let (Some(file), Some(line)) = (&frame.file, frame.line) {
-                write!(f, " at {file}:{line}")?;
+                let name = file.rsplit('/').next().unwrap_or(file);
+                write!(f, " at {name}:{line}")?;
             }
             if let Some(line) = &frame.text {
                 write!(f, "\n      {line}")?;
@@ -117,13 +139,8 @@ impl fmt::Display for Autopsy {
         }
         if !self.registers.is_empty() {
             f.write_str("\nRegisters:")?;
-            for register in self.registers.iter().filter(|register| !is_segment(&register.name)) {
-                let value = register.value.as_deref().unwrap_or("?");
-                // Leading zeros tell nothing.
-                match value.strip_prefix("0x").map(|digits| digits.trim_start_matches('0')) {
-                    Some(digits) => write!(f, " {}=0x{digits:0>1}", register.name)?,
-                    None => write!(f, " {}={value}", register.name)?,
-                }
+            for register in &self.registers {
+                write!(f, " {}={}", register.name, register.value.as_deref().unwrap_or("?"))?;
             }
         }
         self.notes.iter().try_for_each(|note| write!(f, "\nnote: {note}"))?;
@@ -131,9 +148,35 @@ impl fmt::Display for Autopsy {
     }
 }
 
-/// Registers that tell nothing about a crash.
-fn is_segment(register: &str) -> bool {
-    register.ends_with("_base") || matches!(register, "cs" | "ds" | "es" | "fs" | "gs" | "ss")
+/// The registers that an instruction names, and where it is and its stack; all others tell little.
+fn registers_of(instruction: &str, all: Vec<Register>) -> Vec<Register> {
+    let words: Vec<_> = instruction.split(|end: char| !end.is_ascii_alphanumeric()).collect();
+    let is_named = |name: &str| words.iter().any(|word| is_part_of(word, name));
+    let mut named: Vec<_> = all
+        .into_iter()
+        .filter(|register| matches!(&*register.name, "rip" | "rsp") || is_named(&register.name))
+        .collect();
+    for register in &mut named {
+        // Leading zeros tell nothing.
+        let digits = register.value.as_deref().and_then(|value| value.strip_prefix("0x"));
+        let short = digits.map(|digits| format!("0x{:0>1}", digits.trim_start_matches('0')));
+        register.value = short.or(register.value.take());
+    }
+    named
+}
+
+/// Whether `word` is the register `whole`, or the lower part of it.
+fn is_part_of(word: &str, whole: &str) -> bool {
+    let Some(rest) = whole.strip_prefix('r') else { return false };
+    if rest.starts_with(|digit: char| digit.is_ascii_digit()) {
+        return word.strip_prefix(whole).is_some_and(|part| matches!(part, "" | "d" | "w" | "b"));
+    }
+    let byte = rest
+        .strip_suffix('x')
+        .is_some_and(|letter| word.strip_prefix(letter).is_some_and(|half| matches!(half, "l" | "h")));
+    byte || word == whole
+        || word.strip_suffix('l').unwrap_or(word) == rest
+        || word.strip_prefix('e') == Some(rest)
 }
 
 impl Session {
@@ -160,9 +203,6 @@ fn examine(
     let mut notes = Vec::new();
     let stack = backend.stack(stop.thread, max_frames.max(FRAMES_FOR_RECURSION))?;
     notes.extend(stack.broken.map(|broken| format!("the stack ends early: {broken}")));
-    if stack.more || stack.frames.len() > max_frames as usize {
-        notes.push("more frames: `debugger/get_stack_trace`".into());
-    }
     let frame = FrameRef { thread: stop.thread, index: 0 };
     let registers = match backend.raw_memory().map(|raw| raw.registers(frame, RegisterSet::General)) {
         Some(Ok(registers)) => registers,
@@ -178,14 +218,32 @@ fn examine(
         .signal
         .as_ref()
         .and_then(|signal| explain_access(backend, signal, here, &registers, &disassembly, &stack.frames));
+    let up_to_main = viewport::up_to_main(stack.frames);
+    let all = up_to_main.len();
+    let shown = worth_showing(up_to_main, max_frames as usize);
+    if stack.more && all == shown.len() || all > shown.len() {
+        notes.push("more frames: `debugger/get_stack_trace`".into());
+    }
     let mut with_locals = 0;
     let mut frames = Vec::new();
-    for frame in viewport::up_to_main(stack.frames).iter().take(max_frames as usize) {
-        let own = frame.location.file.as_deref().is_some_and(viewport::is_own_code);
-        let locals = own && with_locals < FRAMES_WITH_LOCALS;
+    for frame in &shown {
+        let locals = is_own(frame) && with_locals < FRAMES_WITH_LOCALS;
         with_locals += usize::from(locals);
         frames.push(examine_frame(backend, stop.thread, frame, locals, depth, mask));
     }
+    if let Some(frame) = frames.iter().find(|frame| frame.more_locals) {
+        notes.push(format!("more locals: `debugger/get_variables` with frame {}", frame.index));
+    }
+    let instruction = disassembly.iter().find(|instruction| Some(instruction.address) == here);
+    let registers = registers_of(instruction.map_or("", |instruction| &instruction.text), registers);
+    if !registers.is_empty() {
+        notes.push("more: `debugger/get_registers`, `debugger/disassemble`".into());
+    }
+    let disassembly = disassembly.into_iter().map(|instruction| CodeLine {
+        address: instruction.address,
+        text: instruction.text,
+        current: instruction.current,
+    });
     let summary = summarise(scene, access.as_ref(), &frames);
     let crashed = stop.signal.is_some() || stop.exception.is_some();
     let has_history = backend.time_travel().is_some_and(|past| past.now().is_some());
@@ -199,10 +257,29 @@ fn examine(
         thread_id: stop.thread,
         frames,
         registers,
-        disassembly,
+        disassembly: disassembly.collect(),
         notes,
         next,
     })
+}
+
+fn is_own(frame: &Frame) -> bool {
+    frame.location.file.as_deref().is_some_and(viewport::is_own_code)
+}
+
+/// The innermost frame, then those from one's own code on: what is between is how libraries abort. Of a
+/// function that calls itself from one place again and again the first calls tell all.
+fn worth_showing(mut frames: Vec<Frame>, most: usize) -> Vec<Frame> {
+    let own = frames.iter().position(is_own).unwrap_or(1).max(1);
+    frames.drain(1.min(frames.len())..own.min(frames.len()));
+    let mut times: HashMap<RuntimeAddr, usize> = HashMap::new();
+    frames.retain(|frame| {
+        let times = times.entry(frame.location.address).or_default();
+        *times += 1;
+        *times <= CALLS_FROM_ONE_PLACE
+    });
+    frames.truncate(most);
+    frames
 }
 
 /// How the past tells where the trouble came from.
@@ -220,13 +297,15 @@ fn looking_back(access: Option<&FaultyAccess>, frames: &[AutopsyFrame]) -> Vec<S
         Some((frame, name)) => {
             format!("debugger/last_write with expression `{name}`, frame {frame}: who made it point there")
         }
-        None => "debugger/last_write with the expression whose value is wrong: who wrote it".into(),
+        None => "debugger/last_write with the expression that is wrong: who wrote it".into(),
     };
     vec![last_write, "debugger/step_backward with granularity `over`: the line before".into()]
 }
 
 fn code_around(backend: &mut dyn DebugBackend, here: RuntimeAddr) -> Vec<Instruction> {
-    let code = backend.disassembly().and_then(|code| code.disassemble(&Place::Address(here), 3, 3).ok());
+    let (before, after) = CODE_AROUND;
+    let code = backend.disassembly();
+    let code = code.and_then(|code| code.disassemble(&Place::Address(here), before, after + 1).ok());
     code.unwrap_or_default()
 }
 
@@ -287,16 +366,17 @@ fn examine_frame(
             filter: None,
             offset: 0,
             limit,
-            limits: ValueLimits { depth, children: 6, offset: 0, text: 80 },
+            limits: ValueLimits { depth, ..VALUES },
         };
         let page = backend.variables(&query).map(|page| page.variables).unwrap_or_default();
         page.into_iter().map(|variable| viewport::masked(variable, mask)).collect::<Vec<_>>()
     };
     let arguments = variables(VariableScope::Arguments, 8);
-    let mut locals =
-        if with_locals { variables(VariableScope::Local, LOCALS_OF_A_FRAME) } else { Vec::new() };
-    // Said already, unless another of the name hides it.
-    locals.retain(|local| !arguments.contains(local));
+    let mut locals = if with_locals { variables(VariableScope::Local, 32) } else { Vec::new() };
+    // Said already, unless another of the name hides it; or nothing to say.
+    locals.retain(|local| !arguments.contains(local) && !local.value.starts_with('<'));
+    let more_locals = locals.len() > LOCALS_OF_A_FRAME;
+    locals.truncate(LOCALS_OF_A_FRAME);
     let suspects = arguments.iter().chain(&locals).cloned().collect();
     let arguments: Vec<_> =
         arguments.into_iter().map(|argument| format!("{}={}", argument.name, argument.value)).collect();
@@ -310,6 +390,7 @@ fn examine_frame(
         text,
         arguments: arguments.join(", "),
         locals,
+        more_locals,
         suspects,
     }
 }
@@ -339,5 +420,26 @@ fn summarise(scene: &Scene, access: Option<&FaultyAccess>, frames: &[AutopsyFram
         }
         Some(frame) => format!("{what}, in `{}` at {}", frame.function, frame.address),
         None => what,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_are_known_by_their_parts() {
+        let all = ["rax", "rbx", "rsi", "rbp", "rsp", "r8", "r12", "rip", "eflags"];
+        let told = |instruction: &str| {
+            let register =
+                |name: &&str| Register { name: (*name).into(), value: Some("0x0010".into()), meaning: None };
+            let named = registers_of(instruction, all.iter().map(register).collect());
+            assert!(named.iter().all(|register| register.value.as_deref() == Some("0x10")));
+            named.into_iter().map(|register| register.name).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(told("mov eax, [rbp+r12*4-8]"), "rax rbp rsp r12 rip");
+        assert_eq!(told("mov byte ptr [rsi], bl"), "rbx rsi rsp rip");
+        assert_eq!(told("add r8d, sil"), "rsi rsp r8 rip");
+        assert_eq!(told("ret"), "rsp rip");
     }
 }

@@ -23,7 +23,8 @@ pub struct FaultyAccess {
     /// The address that was accessed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<RuntimeAddr>,
-    /// In a sentence.
+    /// In a sentence, which is part of the autopsy's summary.
+    #[serde(skip)]
     pub explanation: String,
 }
 

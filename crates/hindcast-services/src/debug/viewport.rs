@@ -247,15 +247,12 @@ impl Memory {
 
 /// Whether this file is the caller's own rather than a library's.
 pub fn is_own_code(file: &str) -> bool {
-    const OTHERS: [&str; 7] =
-        ["/rustc/", "/usr/", "/build/", "/.cargo/registry/", "/lib/rustlib/", "../sysdeps/", "./"];
-    !OTHERS.iter().any(|other| {
-        if other.starts_with("/.") || *other == "/lib/rustlib/" {
-            file.contains(other)
-        } else {
-            file.starts_with(other)
-        }
-    })
+    const BEGINNINGS: [&str; 3] = ["/rustc/", "/usr/", "/build/"];
+    const FOLDERS: [&str; 2] = ["/.cargo/registry/", "/lib/rustlib/"];
+    // The files of system libraries are told without their folder.
+    file.starts_with('/')
+        && !BEGINNINGS.iter().any(|beginning| file.starts_with(beginning))
+        && !FOLDERS.iter().any(|folder| file.contains(folder))
 }
 
 /// Looks around at a stop. What cannot be read is left out with a note.
@@ -426,6 +423,7 @@ mod tests {
             "/home/ada/.cargo/registry/src/x/serde/src/lib.rs",
             "/home/ada/.rustup/toolchains/stable/lib/rustlib/src/rust/library/std/src/io.rs",
             "./nptl/pthread_kill.c",
+            "nptl/nptl/pthread_kill.c",
             "/usr/include/c++/12/vector",
         ] {
             assert!(!is_own_code(file), "{file}");

@@ -26,9 +26,9 @@ pub(crate) struct Row {
     pub(crate) column: u16,
     pub(crate) is_stmt: bool,
     pub(crate) prologue_end: bool,
-    /// Whether a statement begins here, as far as a user is concerned: a line that is in several
-    /// parts (the compiler numbers them) has only one beginning.
-    pub(crate) begins: bool,
+    /// Whether the line starts here, as far as a user is concerned: one that is in several parts (the
+    /// compiler numbers them) has only one start.
+    pub(crate) starts: bool,
 }
 
 struct Sequence {
@@ -57,7 +57,7 @@ impl LineTable {
                 let last = table.rows[first..].last();
                 let same = last.is_some_and(|last| last.line == next.line && last.file == next.file);
                 in_parts = row.discriminator() != 0 || same && in_parts;
-                next.begins = next.is_stmt && !(same && in_parts);
+                next.starts = !(same && in_parts);
                 table.rows.push(next);
             }
         }
@@ -107,10 +107,6 @@ impl LineTable {
         self.sequence(address).map_or(&[], |sequence| &self.rows[sequence.first..sequence.last])
     }
 
-    pub(crate) fn sequence_end(&self, address: u64) -> u64 {
-        self.sequence(address).map_or(address, |sequence| sequence.end)
-    }
-
     fn sequence(&self, address: u64) -> Option<&Sequence> {
         let after = self.sequences.partition_point(|sequence| sequence.start <= address);
         self.sequences[..after].iter().rev().take(8).find(|sequence| address < sequence.end)
@@ -148,7 +144,7 @@ impl Row {
             },
             is_stmt: row.is_stmt(),
             prologue_end: row.prologue_end(),
-            begins: row.is_stmt(),
+            starts: true,
         }
     }
 }

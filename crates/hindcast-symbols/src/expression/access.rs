@@ -92,6 +92,9 @@ impl Evaluator<'_> {
                 }
                 return Ok(target);
             }
+            if let Some(target) = self.layout.implied(&at) {
+                return Ok(target);
+            }
             return match self.load(&at, column)? {
                 Scalar::Pointer(address, Some(target)) => Ok(Placed::memory(target, address)),
                 _ => Err(self.wrong_type(&at, "a pointer to something", column)),
@@ -132,6 +135,13 @@ impl Evaluator<'_> {
                         self.unit_type(&text.start, text.unit),
                         Some(text.unit),
                     ));
+                }
+                Shape::Plain if let Some(first) = self.layout.implied(&at) => {
+                    // There is nothing before or behind what is known.
+                    return match self.scalar(index)?.as_whole() {
+                        0 => Ok(first),
+                        index => Err(Failure::BeyondEnd { column, index, count: 1 }),
+                    };
                 }
                 // Also an array whose type does not say its length.
                 Shape::Plain | Shape::Words(_) => match self.load(&at, column)? {

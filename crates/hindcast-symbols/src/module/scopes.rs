@@ -11,6 +11,8 @@ const DEEPEST: isize = 512;
 pub(crate) struct Level {
     pub(crate) die: DieRef,
     pub(crate) start: u64,
+    /// Whether the address is where execution comes into it: code before is not part of it.
+    pub(crate) entered: bool,
     /// For an inlined one: where it was called.
     pub(crate) call: Option<CallPlace>,
 }
@@ -26,7 +28,7 @@ impl LoadedModule {
     /// The functions at a file address, outermost first.
     pub(crate) fn levels_at(&self, function: &FunctionDie, address: u64) -> Vec<Level> {
         let start = function.ranges.first().map_or(0, |range| range.start);
-        let mut levels = vec![Level { die: function.die, start, call: None }];
+        let mut levels = vec![Level { die: function.die, start, entered: start == address, call: None }];
         let _ = self.add_inlined(function, address, &mut levels);
         levels
     }
@@ -78,7 +80,9 @@ impl LoadedModule {
                 };
                 let entry_pc = entry.attr_value(gimli::DW_AT_entry_pc).and_then(|value| view.address(value));
                 let start = entry_pc.filter(|&pc| contains(&ranges, pc)).unwrap_or(ranges[0].start);
-                levels.push(Level { die: view.die_ref(entry.offset()), start, call: Some(call) });
+                // Optimised code is in pieces, and each of them is a way in.
+                let entered = start == address || !contains(&ranges, address.wrapping_sub(1));
+                levels.push(Level { die: view.die_ref(entry.offset()), start, entered, call: Some(call) });
             }
         }
         Some(())

@@ -41,6 +41,8 @@ pub struct InlineFrame {
     pub inlined: bool,
     /// Where the function, or this copy of it, begins.
     pub start: u64,
+    /// Whether the address asked about is its beginning, or that of a piece of it.
+    pub entered: bool,
     /// The address asked about.
     pub address: u64,
     /// The module.
@@ -116,6 +118,7 @@ impl Symbols {
                 column: place.column,
                 inlined: level.call.is_some(),
                 start: module.to_runtime(level.start),
+                entered: level.entered,
                 address,
                 module: Some(module.id),
                 language: language.unwrap_or(Language::C),
@@ -215,6 +218,7 @@ fn symbol_frame(module: &LoadedModule, address: u64, here: LinePlace) -> Option<
         column: here.column,
         inlined: false,
         start: function.as_ref().map_or(address, |function| function.start),
+        entered: function.as_ref().is_some_and(|function| function.start == address),
         address,
         module: Some(module.id),
         language: function.as_ref().map_or(Language::C, |function| function.language),

@@ -8,7 +8,7 @@ use crate::{
     module::{FunctionDie, LoadedModule},
 };
 
-/// A stretch of code that came from one line.
+/// A stretch of code that came from one line; its neighbours may be of the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineRow {
     /// The file, absolute as far as the debug information knows.
@@ -19,15 +19,15 @@ pub struct LineRow {
     pub column: Option<u32>,
     /// Whether a statement begins there.
     pub is_stmt: bool,
-    /// Whether the line, or a part of it that a step may stop at, begins at exactly the address that
-    /// was asked about.
-    pub begins: bool,
-    /// All code around it that came from the same line.
+    /// Whether the line, or a part of it that counts by itself, starts at exactly the address that was
+    /// asked about. A step may stop there if a statement begins there as well.
+    pub starts: bool,
+    /// Its code.
     pub range: Range<u64>,
 }
 
 impl Symbols {
-    /// The line at an address, with the code of the same line around it; `None` for code of no line.
+    /// The line at an address; `None` for code of no line.
     pub fn line_at(&self, address: u64) -> Option<LineRow> {
         let module = self.loaded_at(address)?;
         let mut row = module.line_row_at(module.to_file(address)).filter(|row| row.line != 0)?;
@@ -48,7 +48,7 @@ impl Symbols {
             let before = rows[..after].iter().rev().find(|row| row.line != 0)?;
             let next = rows.get(after).map_or(file_address + 1, |row| row.address);
             let range = module.to_runtime(before.address)..module.to_runtime(next);
-            Some(LineRow { begins: false, ..describe(table, *before, range) })
+            Some(LineRow { starts: false, ..describe(table, *before, range) })
         })
     }
 }
@@ -65,8 +65,8 @@ impl LoadedModule {
         let table = debug.lines(debug.unit_at(address)?)?;
         let (index, range) = table.at(address)?;
         let row = table.row(index);
-        let begins = row.begins && row.address == address;
-        Some(LineRow { begins, ..describe(table, row, table.same_line_around(index, range)) })
+        let starts = row.starts && row.address == address;
+        Some(LineRow { starts, ..describe(table, row, range) })
     }
 
     /// Whether no instruction of its line is before `address` in the function that begins at `start`.
@@ -125,38 +125,13 @@ impl LoadedModule {
     }
 }
 
-impl LineTable {
-    /// The code of the same line around a row that covers `range`.
-    fn same_line_around(&self, index: usize, range: Range<u64>) -> Range<u64> {
-        let row = self.row(index);
-        let same = |other: &Row| other.line == row.line && other.file == row.file;
-        let (mut start, mut end) = (range.start, range.end);
-        let rows = self.sequence_rows(range.start);
-        let first = rows.partition_point(|row| row.address < start);
-        for earlier in rows[..first].iter().rev() {
-            if !same(earlier) {
-                break;
-            }
-            start = earlier.address;
-        }
-        let next = rows.partition_point(|row| row.address < end);
-        for (at, later) in rows.iter().enumerate().skip(next) {
-            if !same(later) {
-                break;
-            }
-            end = rows.get(at + 1).map_or_else(|| self.sequence_end(later.address), |row| row.address);
-        }
-        start..end
-    }
-}
-
 fn describe(table: &LineTable, row: Row, range: Range<u64>) -> LineRow {
     LineRow {
         file: table.file(row.file).cloned(),
         line: row.line,
         column: (row.column > 0).then_some(u32::from(row.column)),
         is_stmt: row.is_stmt,
-        begins: row.begins,
+        starts: row.starts,
         range,
     }
 }

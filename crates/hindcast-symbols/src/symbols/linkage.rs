@@ -1,13 +1,22 @@
 //! Symbols as the linker knows them.
 
 use super::Symbols;
-use crate::{demangle, module::LoadedModule, types::ModuleId};
+use crate::{demangle, types::ModuleId};
 
 impl Symbols {
-    /// Where a symbol of exactly this name is, in every module that defines it.
-    pub fn symbol_addresses(&self, name: &str) -> Vec<u64> {
-        let found = |module: &LoadedModule| self.symbol_address(module.id, name);
-        self.loaded().iter().filter_map(found).collect()
+    /// Where symbols of exactly these names are, in every module that defines them; with the index of the
+    /// name. All symbols are looked through, once.
+    pub fn symbol_addresses(&self, names: &[&str]) -> Vec<(usize, u64)> {
+        let mut found = Vec::new();
+        for module in self.loaded() {
+            let Some(table) = module.symbol_table() else { continue };
+            for symbol in table.symbols() {
+                let name = table.name(symbol);
+                let index = names.iter().position(|wanted| wanted.as_bytes() == name);
+                found.extend(index.map(|index| (index, module.to_runtime(symbol.address))));
+            }
+        }
+        found
     }
 
     /// Where a symbol of exactly this name is in one module.

@@ -6,6 +6,7 @@ use super::{
     Symbols, VariableHandle, VariableInfo,
     evaluate::{Evaluator, Result},
     type_reader::size_of,
+    variables::type_of,
 };
 use crate::{
     Memory,
@@ -112,6 +113,20 @@ impl Symbols {
             }
         }
         Ok(Placement::OptimisedOut)
+    }
+
+    /// As [`Symbols::locate`], for what an implicit pointer points to.
+    pub(crate) fn locate_target(
+        &self,
+        handle: VariableHandle,
+        frame: &dyn FrameContext,
+    ) -> Result<Placement> {
+        let placement = self.locate_handle(handle, frame)?;
+        let of = self.module(handle.module).and_then(|module| type_of(module, handle.die));
+        Ok(match of {
+            Some(of) => self.fitted(placement, of),
+            None => placement,
+        })
     }
 
     /// Known bytes cut or padded to the size of the type.

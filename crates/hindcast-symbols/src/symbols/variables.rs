@@ -182,6 +182,11 @@ fn global<'a>(module: &LoadedModule, view: &View<'a>, entry: &Entry<'a>) -> Opti
     })
 }
 
+/// The type of the variable with this entry.
+pub(super) fn type_of(module: &LoadedModule, die: DieRef) -> Option<TypeRef> {
+    About::new(module, die)?.type_ref
+}
+
 /// What an entry, its origin and its declaration say together.
 struct About {
     name: String,

@@ -17,7 +17,10 @@ impl Layout<'_> {
         match name {
             "basic_string" => {
                 let length = self.number_at(placed, &["_M_string_length"])?;
-                self.text_of(&self.path(placed, &["_M_dataplus", "_M_p"])?, length)
+                match self.path(placed, &["_M_dataplus", "_M_p"]) {
+                    Some(pointer) => self.text_of(&pointer, length),
+                    None => self.text_of_declared(placed, length),
+                }
             }
             "basic_string_view" => {
                 self.text_of(&self.field(placed, "_M_str")?, self.number_at(placed, &["_M_len"])?)
@@ -60,11 +63,23 @@ impl Layout<'_> {
 
     fn text_of(&self, pointer: &Placed, length: u64) -> Option<Shape> {
         let (address, target) = self.pointer(pointer)?;
-        let unit = self.types.size(target?).filter(|size| matches!(size, 1 | 2 | 4))?;
+        self.text_from(address, target?, length)
+    }
+
+    /// clang leaves types out that the library has compiled: of what holds the pointer it only says
+    /// where it is. The pointer is all that is in it, unless an allocator has a state of its own.
+    fn text_of_declared(&self, placed: &Placed, length: u64) -> Option<Shape> {
+        let holder = self.field(placed, "_M_dataplus")?;
+        let address = u64::from_le_bytes(self.bytes(&holder, 8).ok()?.try_into().ok()?);
+        self.text_from(address, self.parameter(placed, 0)?, length)
+    }
+
+    fn text_from(&self, address: u64, character: TypeRef, length: u64) -> Option<Shape> {
+        let unit = self.types.size(character).filter(|size| matches!(size, 1 | 2 | 4))?;
         if length >= ADDRESS_SPACE {
             return Some(Shape::Corrupt(format!("a text of {length} characters")));
         }
-        let start = Placed::memory(target?, address);
+        let start = Placed::memory(character, address);
         Some(Shape::Text(Text { start, unit, length: Length::Known(length), note: None }))
     }
 

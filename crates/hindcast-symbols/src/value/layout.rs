@@ -79,6 +79,7 @@ impl Layout<'_> {
                     _ => Err(Absence::OptimisedOut),
                 }
             }
+            Storage::Implied(_) => Err(Absence::OptimisedOut),
             Storage::Gone(absence) => Err(*absence),
         }
     }
@@ -274,8 +275,21 @@ impl Layout<'_> {
 
     /// What a pointer or reference points to.
     pub(crate) fn target(&self, placed: &Placed) -> Option<Placed> {
+        if let Some(implied) = self.implied(placed) {
+            return Some(implied);
+        }
         let (address, target) = self.pointer(placed)?;
         Some(Placed::memory(target?, address))
+    }
+
+    /// What a pointer would point to that the compiler did without.
+    pub(crate) fn implied(&self, placed: &Placed) -> Option<Placed> {
+        let at = self.peel(placed);
+        let Storage::Implied(storage) = &at.storage else { return None };
+        let (_, found) = self.real(&at)?;
+        let TypeKind::Pointer { target: Some(target), .. } = found.kind else { return None };
+        let whole = Placed { type_ref: target, storage: (**storage).clone(), home: None };
+        Some(whole.part(0, target, self.types.size(target)))
     }
 
     /// The type that a template or generic parameter stands for.

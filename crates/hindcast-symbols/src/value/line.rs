@@ -62,6 +62,16 @@ impl<'i, 'a> Line<'i, 'a> {
         if self.level > DEEPEST_LEVEL {
             return self.cut();
         }
+        if let Some(target) = self.inspector.layout.implied(placed) {
+            self.text.push_str("(no address)");
+            if nesting == 0 {
+                self.text.push_str(" -> ");
+                self.level += 1;
+                self.dynamic(&target, 1);
+                self.level -= 1;
+            }
+            return;
+        }
         self.level += 1;
         match self.inspector.layout.shape(placed) {
             Shape::Plain => self.plain(placed, nesting),

@@ -1,10 +1,14 @@
 //! Variables of a frame as values.
 
+use std::sync::Arc;
+
 use super::place::{Absence, Placed, Storage};
-use crate::{FrameContext, LocateError, Piece, PieceKind, Placement, Symbols, VariableInfo};
+use crate::{FrameContext, LocateError, Piece, PieceKind, Placement, Symbols, VariableHandle, VariableInfo};
 
 /// No value in pieces is larger.
 const LARGEST_IN_PIECES: u64 = 1 << 16;
+/// How many pointers that do not exist may lead to each other.
+const DEEPEST: u32 = 4;
 
 impl Placed {
     /// A variable as a frame has it. What cannot be found is a value that says so.
@@ -13,25 +17,56 @@ impl Placed {
         if variable.declared_later {
             return Self::gone(type_ref, Absence::NotYetInitialised);
         }
-        match symbols.locate(variable, frame) {
-            Ok(Placement::Memory(address)) => Self::memory(type_ref, address),
-            Ok(Placement::Register(number)) => match frame.register(number) {
-                Some(bytes) => match register_name(number) {
-                    Some(name) => Self::register(type_ref, &name, bytes),
-                    None => Self::computed(type_ref, bytes),
-                },
-                None => Self::gone(type_ref, Absence::OptimisedOut),
-            },
-            Ok(Placement::Bytes(bytes)) => Self::computed(type_ref, bytes),
-            Ok(Placement::Pieces(pieces)) => {
-                Self { type_ref, storage: assembled(&pieces, frame), home: None }
-            }
-            Ok(Placement::ImplicitPointer { .. } | Placement::OptimisedOut) => {
-                Self::gone(type_ref, Absence::OptimisedOut)
-            }
-            Err(LocateError::Memory(unreadable)) => Self::gone(type_ref, Absence::Unreadable(unreadable.0)),
-            Err(_) => Self::gone(type_ref, Absence::OptimisedOut),
+        let placement = symbols.locate(variable, frame);
+        if let Ok(Placement::Register(number)) = placement
+            && let (Some(bytes), Some(name)) = (frame.register(number), register_name(number))
+        {
+            return Self::register(type_ref, &name, bytes);
         }
+        Self { type_ref, storage: storage(symbols, placement, frame, DEEPEST), home: None }
+    }
+}
+
+/// Where a value is read that is placed so.
+fn storage(
+    symbols: &Symbols,
+    placement: Result<Placement, LocateError>,
+    frame: &dyn FrameContext,
+    depth: u32,
+) -> Storage {
+    match placement {
+        Ok(Placement::Memory(address)) => Storage::Memory(address),
+        Ok(Placement::Register(number)) => match frame.register(number) {
+            Some(bytes) => Storage::Bytes(bytes.into()),
+            None => Storage::Gone(Absence::OptimisedOut),
+        },
+        Ok(Placement::Bytes(bytes)) => Storage::Bytes(bytes.into()),
+        Ok(Placement::Pieces(pieces)) => assembled(&pieces, frame),
+        Ok(Placement::ImplicitPointer { target, offset }) => {
+            implied(symbols, target, offset, frame, depth).unwrap_or(Storage::Gone(Absence::OptimisedOut))
+        }
+        Ok(Placement::OptimisedOut) => Storage::Gone(Absence::OptimisedOut),
+        Err(LocateError::Memory(unreadable)) => Storage::Gone(Absence::Unreadable(unreadable.0)),
+        Err(_) => Storage::Gone(Absence::OptimisedOut),
+    }
+}
+
+/// A pointer to a variable that is in no memory; nothing where the variable is nowhere either.
+fn implied(
+    symbols: &Symbols,
+    target: VariableHandle,
+    offset: i64,
+    frame: &dyn FrameContext,
+    depth: u32,
+) -> Option<Storage> {
+    let depth = depth.checked_sub(1)?;
+    let offset = u64::try_from(offset).ok()?;
+    let placement = symbols.locate_target(target, frame);
+    match storage(symbols, placement, frame, depth).part(offset, None) {
+        Storage::Gone(_) => None,
+        // The compiler may have forgotten only the pointer.
+        Storage::Memory(address) => Some(Storage::Bytes(address.to_le_bytes().as_slice().into())),
+        target => Some(Storage::Implied(Arc::new(target))),
     }
 }
 

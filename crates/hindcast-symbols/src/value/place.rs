@@ -29,6 +29,8 @@ pub enum Storage {
         /// Which of them are there.
         known: Arc<[bool]>,
     },
+    /// A pointer that the compiler did without, but what it would point to is here.
+    Implied(Arc<Storage>),
     /// Nowhere.
     Gone(Absence),
 }
@@ -102,23 +104,7 @@ impl Placed {
 
     /// A part of it, `offset` bytes from its beginning.
     pub(crate) fn part(&self, offset: u64, type_ref: TypeRef, size: Option<u64>) -> Self {
-        let storage = match &self.storage {
-            Storage::Memory(address) => Storage::Memory(address.wrapping_add(offset)),
-            Storage::Bytes(bytes) => {
-                let part = bytes.get(range(offset, size, bytes.len()));
-                part.map_or(Storage::Gone(Absence::OptimisedOut), |part| Storage::Bytes(part.into()))
-            }
-            Storage::Patchy { bytes, known } => {
-                let range = range(offset, size, bytes.len());
-                match (bytes.get(range.clone()), known.get(range)) {
-                    (Some(bytes), Some(known)) if known.iter().any(|known| *known) => {
-                        Storage::Patchy { bytes: bytes.into(), known: known.into() }
-                    }
-                    _ => Storage::Gone(Absence::OptimisedOut),
-                }
-            }
-            Storage::Gone(absence) => Storage::Gone(*absence),
-        };
+        let storage = self.storage.part(offset, size);
         let home = match &self.home {
             Some(Home::Register { name, offset: outer }) => {
                 Some(Home::Register { name: name.clone(), offset: outer.wrapping_add(offset) })
@@ -126,6 +112,31 @@ impl Placed {
             _ => None,
         };
         Self { type_ref, storage, home }
+    }
+}
+
+impl Storage {
+    /// Its bytes from `offset` on, as many as `size` says.
+    pub(crate) fn part(&self, offset: u64, size: Option<u64>) -> Self {
+        match self {
+            Self::Memory(address) => Self::Memory(address.wrapping_add(offset)),
+            Self::Bytes(bytes) => {
+                let part = bytes.get(range(offset, size, bytes.len()));
+                part.map_or(Self::Gone(Absence::OptimisedOut), |part| Self::Bytes(part.into()))
+            }
+            Self::Patchy { bytes, known } => {
+                let range = range(offset, size, bytes.len());
+                match (bytes.get(range.clone()), known.get(range)) {
+                    (Some(bytes), Some(known)) if known.iter().any(|known| *known) => {
+                        Self::Patchy { bytes: bytes.into(), known: known.into() }
+                    }
+                    _ => Self::Gone(Absence::OptimisedOut),
+                }
+            }
+            Self::Implied(target) if offset == 0 => Self::Implied(target.clone()),
+            Self::Implied(_) => Self::Gone(Absence::OptimisedOut),
+            Self::Gone(absence) => Self::Gone(*absence),
+        }
     }
 }
 

@@ -98,6 +98,7 @@ impl Layout<'_> {
                 Storage::Bytes(bytes) | Storage::Patchy { bytes, .. } => {
                     (bytes.len() as u64 / text.unit).min(wanted - done)
                 }
+                Storage::Implied(_) => return (units, Some(Absence::OptimisedOut)),
                 Storage::Gone(absence) => return (units, Some(*absence)),
             };
             if step == 0 {

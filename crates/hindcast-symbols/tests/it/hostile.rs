@@ -225,6 +225,38 @@ fn damaged_split_files_and_packages_are_answered_about() {
     }
 }
 
+/// What the fuzzer asks; it compiles here too, and what it begins with is understood.
+#[path = "../../../../fuzz/fuzz_targets/questions.rs"]
+mod questions;
+
+#[test]
+fn what_the_fuzzer_begins_with_is_answered_about_whole_and_damaged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let make = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/make.sh");
+    let made = Command::new("bash").arg(make).arg(folder.path()).output().expect("bash is there");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let mut seeds: Vec<_> = fs::read_dir(folder.path()).expect("a folder").flatten().collect();
+    seeds.sort_by_key(fs::DirEntry::file_name);
+    for seed in seeds.iter().map(fs::DirEntry::path) {
+        let bytes = fs::read(&seed).expect("the seed can be read");
+        let mut symbols = Symbols::new();
+        symbols.add_image("seed", bytes.clone(), 0, 0..u64::MAX).expect("the seed is understood");
+        let told = !["stripped", "rust-", "split"].iter().any(|kind| seed.to_string_lossy().contains(kind));
+        assert_eq!(symbols.find_global("total", 0).is_some(), told, "{}", seed.display());
+        questions::ask_everything(&bytes);
+        let sections = interesting_sections(&seed);
+        let mut dice = Dice(0x1357_9bdf_0246_8ace);
+        for round in 0..20 {
+            let damaged = damage(&bytes, &sections, &mut dice);
+            let started = Instant::now();
+            questions::ask_everything(&damaged);
+            let name = seed.display();
+            assert!(started.elapsed() < Duration::from_secs(10), "round {round} of {name} takes too long");
+        }
+    }
+    assert!(seeds.len() > 20, "only {} seeds", seeds.len());
+}
+
 #[test]
 fn files_that_are_something_else_are_refused() {
     let mut symbols = Symbols::new();

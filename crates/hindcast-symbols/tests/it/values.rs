@@ -165,6 +165,18 @@ fn values_of_cpp_are_shown_as_the_program_prints_them() {
 }
 
 #[test]
+fn values_of_programs_by_clang_are_shown_as_the_program_prints_them() {
+    for flags in [&["-O0"][..], &["-O2"], &["-O2", "-gdwarf-4"]] {
+        let built = Fixture::c("values").clang().flags(flags).build();
+        assert!(all_as_printed(&built.path) >= 130, "{flags:?}");
+    }
+    for flags in [&["-O0"][..], &["-O2", "-std=c++20"]] {
+        let built = Fixture::cpp("values").clang().flags(flags).build();
+        assert!(all_as_printed(&built.path) >= 120, "{flags:?}");
+    }
+}
+
+#[test]
 fn values_of_rust_are_shown_as_the_program_prints_them() {
     for flags in [&[][..], &["-O"], &["-O", "-Csymbol-mangling-version=v0"]] {
         let built = Fixture::rust("values").flags(flags).build();

@@ -136,12 +136,46 @@ fn default_answers_are_small() {
         // Where the fixtures are is not the answer's fault.
         let own = folders.iter().fold(answer.clone(), |answer, folder| answer.replace(folder, "/fixtures"));
         let most = match tool {
-            // Everything that is known of a stop, in words and as data.
-            "debugger/autopsy" => 4096,
             "debugger/step_forward" => 1900,
             _ => 2048,
         };
         assert!(own.len() < most, "{tool}: {} bytes: {answer}", own.len());
+    }
+}
+
+#[test]
+fn crashes_are_explained_in_small_answers() {
+    let mut client = Client::new();
+    let misbehave = Fixture::c("misbehave");
+    let cases = [
+        (&misbehave, ["null", "7"], ["a null pointer in rax", "return node->next->value;", "rax=0x0"]),
+        (
+            &misbehave,
+            ["overflow", ""],
+            ["calls itself without end", "return overflow(depth + 1)", "rbp=0x7ff"],
+        ),
+        (&misbehave, ["abort", ""], ["SIGABRT", "abort();", "what: const char * = \"abort\""]),
+        (&misbehave, ["divide", "0"], ["division by zero", "return 10 / number;", "number: int = 0"]),
+        (&Fixture::cpp("throws"), ["uncaught", ""], ["in `fail`", "throw app::Problem(", "fail(code=6)"]),
+        (&Fixture::c("overrun"), ["", ""], ["nothing is mapped", "account->currency[0];", "account=0x"]),
+    ];
+    for (fixture, args, told) in cases {
+        client.launch(fixture, &args);
+        let stopped = client.call("debugger/continue", json!({}));
+        assert!(stopped.starts_with("Stopped by SIG"), "{stopped}");
+        let answer = client.rpc("tools/call", &json!({ "name": "debugger/autopsy", "arguments": {} }));
+        let source = fixture.build().source_text();
+        // Where the fixtures are is not the answer's fault.
+        let own = answer.to_string().replace(source.rsplit_once('/').unwrap().0, "/fixtures");
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        let always = ["\nStack trace:\n#0  0x", "\nCode:\n", "\n> 0x", "rip=0x", "`debugger/get_registers`"];
+        for part in told.iter().chain(&always) {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+        // In words; and all of it with the data.
+        assert!(text.len() < 1600, "{} bytes: {text}", text.len());
+        assert!(own.len() < 3000, "{} bytes: {own}", own.len());
+        client.call("debugger/disconnect", json!({}));
     }
 }
 

@@ -464,7 +464,7 @@ pub(super) struct Autopsy(pub(super) Desk);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AutopsyInput {
-    #[serde(default = "ten")]
+    #[serde(default = "five")]
     max_frames: u32,
     /// Levels of members
     #[serde(default = "one")]
@@ -473,8 +473,8 @@ pub(super) struct AutopsyInput {
     session_id: Option<String>,
 }
 
-fn ten() -> u32 {
-    10
+fn five() -> u32 {
+    5
 }
 
 #[async_trait]
