@@ -1,6 +1,7 @@
 //! Debugs C, C++ and Rust programs on Linux x86-64.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod archive;
 mod core_file;
 mod debuggee;
 mod image;
@@ -13,7 +14,7 @@ mod session;
 mod sys;
 
 use hindcast_core::debug::{
-    AttachRequest, CoreRequest, DebugBackend, DebugEngine, DebugError, LaunchRequest,
+    AttachRequest, CoreRequest, DebugBackend, DebugEngine, DebugError, LaunchRequest, TraceFileRequest,
 };
 
 /// Begins sessions with native programs.
@@ -31,5 +32,9 @@ impl DebugEngine for NativeEngine {
 
     fn open_core(&self, request: &CoreRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
         Ok(Box::new(core_file::CoreSession::open(request)?))
+    }
+
+    fn open_trace(&self, request: &TraceFileRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
+        Ok(Box::new(session::Session::open_trace(request)?))
     }
 }
