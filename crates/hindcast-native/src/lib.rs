@@ -14,7 +14,8 @@ mod session;
 mod sys;
 
 use hindcast_core::debug::{
-    AttachRequest, CoreRequest, DebugBackend, DebugEngine, DebugError, LaunchRequest, TraceFileRequest,
+    AttachRequest, Capability, CoreRequest, DebugBackend, DebugEngine, DebugError, LaunchRequest,
+    TraceFileRequest,
 };
 
 /// Begins sessions with native programs.
@@ -22,6 +23,10 @@ use hindcast_core::debug::{
 pub struct NativeEngine;
 
 impl DebugEngine for NativeEngine {
+    fn capabilities(&self) -> Vec<Capability> {
+        record::capabilities()
+    }
+
     fn launch(&self, request: &LaunchRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
         Ok(Box::new(session::Session::launch(request)?))
     }

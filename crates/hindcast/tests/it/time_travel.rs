@@ -322,15 +322,42 @@ fn nothing_is_left_of_a_recording_that_is_killed() {
     }
 }
 
+#[test]
+fn nothing_is_left_of_an_opened_recording_that_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = format!("opened-{}", std::process::id());
+    let program = Fixture::c("travel").flags(["-O1"]).build().path;
+    let file = folder.path().join("trace.bin");
+    let command =
+        ["--output", file.to_str().unwrap(), "--", program.to_str().unwrap(), "alarms", "40", &mark];
+    assert!(record(&command, "").status.success());
+    wait_until_left(&mark, 0);
+    for round in 0..3 {
+        let mut client = Client::new();
+        client.call("debugger/launch", json!({ "trace": file }));
+        let copies = processes_with(&mark);
+        assert!(copies > 0, "its checkpoints are processes, with the arguments of the program");
+        if round > 0 {
+            client.call("debugger/goto", json!({ "percent": 30 * round }));
+        }
+        // It is killed.
+        drop(client);
+        wait_until_left(&mark, 0);
+    }
+}
+
 /// Waits until only so many processes have this among their arguments; copies have those of the original.
 fn wait_until_left(mark: &str, count: usize) {
+    let begun = Instant::now();
+    while processes_with(mark) > count {
+        assert!(begun.elapsed() < Duration::from_secs(5), "{} processes are left", processes_with(mark));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn processes_with(mark: &str) -> usize {
     let has_mark = |process: &std::fs::DirEntry| {
         std::fs::read(process.path().join("cmdline")).is_ok_and(|line| text(&line).contains(mark))
     };
-    let left = || std::fs::read_dir("/proc").unwrap().flatten().filter(has_mark).count();
-    let begun = Instant::now();
-    while left() > count {
-        assert!(begun.elapsed() < Duration::from_secs(5), "{} processes are left", left());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    std::fs::read_dir("/proc").unwrap().flatten().filter(has_mark).count()
 }

@@ -163,6 +163,12 @@ fn begun(session: &Session, mut view: Viewport) -> Answer<Viewport> {
         let reason = reason.split(" · hint: ").next().unwrap_or_default();
         view.notes.push(format!("it is not recorded, so one cannot go back: {reason}"));
     }
+    let missing = standing.recording.iter().flat_map(|recording| &recording.capabilities);
+    for capability in missing.filter(|capability| standing.is_to_be_recorded && !capability.works) {
+        let lost =
+            capability.note.as_deref().unwrap_or_default().split(" · hint: ").next().unwrap_or_default();
+        view.notes.push(format!("not on this machine: {}; {lost}; see `hindcast doctor`", capability.name));
+    }
     let sentence = standing.target.map(|target| match target.how {
         HowBegun::Launch => format!("Launched {} as process {}", target.name, target.pid),
         HowBegun::Attach => format!("Successfully attached to process {}", target.pid),
