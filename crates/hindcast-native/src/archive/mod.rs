@@ -46,7 +46,7 @@ const LONGEST_TALE: u64 = 256 << 20;
 pub(crate) enum ArchiveError {
     #[error(transparent)]
     Trace(#[from] BadTrace),
-    #[error("cannot be read: {0}")]
+    #[error("it cannot be read: {0}")]
     Unreadable(#[from] io::Error),
     #[error(
         "it only tells what happened, and has nothing to go back to · hint: `hindcast replay --events` lists it"

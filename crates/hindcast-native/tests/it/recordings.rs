@@ -1,10 +1,21 @@
 //! Recordings in files: opened when the program is long gone.
 
-use hindcast_core::debug::{
-    CodeBreakpoint, DebugError, Destination, FrameRef, Granularity, HappeningKind, Movement, Outcome, Place,
-    StopReason, TimelineQuery, Watched, Writer,
+use std::{
+    io::Read as _,
+    process::{Command, Stdio},
+    sync::Arc,
+};
+
+use hindcast_core::{
+    debug::{
+        AttachRequest, CodeBreakpoint, DebugEngine as _, DebugError, Destination, Ending, FrameRef,
+        Granularity, HappeningKind, Movement, Outcome, OutputLog, Place, StopReason, TimelineQuery,
+        TraceFormat, TraceRequest, Trigger, Watched, Writer,
+    },
+    progress::Unwatched,
 };
 use hindcast_fixtures::Fixture;
+use hindcast_native::NativeEngine;
 
 use crate::debuggee::Debuggee;
 
@@ -179,13 +190,19 @@ fn a_recording_of_a_program_that_is_another_now_is_refused() {
     let mut bytes = std::fs::read(&program).unwrap();
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
-    std::fs::write(&program, &bytes).unwrap();
+    // As a linker does: its copies may still be dying.
+    let replace = |bytes: &[u8]| {
+        let new = folder.path().join("new");
+        std::fs::write(&new, bytes).unwrap();
+        std::fs::rename(new, &program).unwrap();
+    };
+    replace(&bytes);
     let refused = |part: &str| {
         let Err(DebugError::BadFile(text)) = open() else { panic!("it was opened") };
         assert!(text.contains(program.to_str().unwrap()) && text.contains(part), "{text}");
     };
     refused("its content is another");
-    std::fs::write(&program, &bytes[..last]).unwrap();
+    replace(&bytes[..last]);
     refused("bytes, and had");
     std::fs::remove_file(&program).unwrap();
     refused("it cannot be found");
@@ -210,4 +227,45 @@ fn a_thread_ends_the_recording_in_the_file_too() {
     let told = again.backend().time_travel().unwrap().recording();
     assert_eq!(told.reason, recording.reason);
     assert_eq!(again.movement(Movement::Goto(Destination::Start)).reason, StopReason::Goto);
+}
+
+/// Its addresses are random, and it has been running for a while.
+#[test]
+fn a_process_that_was_attached_to_is_in_its_file_as_it_was() {
+    let built = Fixture::c("clock").build();
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(&built.path);
+    let mut child = command.arg(folder.path().join("never")).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdout.take().unwrap().read_exact(&mut [0; 6]).unwrap();
+    let request = AttachRequest { pid: child.id(), record: true, output: Arc::new(OutputLog::new(1000)) };
+    let mut backend = NativeEngine.attach(&request).unwrap();
+    backend.run(Movement::Begin).unwrap();
+    let place = Place::Line { file: built.source_text(), line: built.line("counted") };
+    backend.add_breakpoint(Trigger::Code(CodeBreakpoint::at(place))).unwrap();
+    let mut moments = Vec::new();
+    for _ in 0..6 {
+        assert!(matches!(backend.run(Movement::Continue).unwrap(), Outcome::Stopped(_)));
+        moments.push(backend.time_travel().unwrap().now().unwrap().moment);
+    }
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let request = TraceRequest { format: TraceFormat::Binary, start_snapshot: None, end_snapshot: None };
+    backend.time_travel().unwrap().export(&request, &mut file, &Unwatched).unwrap();
+    backend.end(Ending::Terminate).unwrap();
+    drop(backend);
+    // Whoever traces a child hears of its end.
+    let _ = child.wait();
+
+    let mut again = Debuggee::open(built, file.path()).unwrap();
+    assert_eq!(again.line(), Some(again.built.line("counted")));
+    let last: i64 = again.value_of("ticks").parse().unwrap();
+    again.break_at("counted");
+    for (moment, back) in moments.iter().rev().skip(1).zip(1..) {
+        assert_eq!(again.movement(Movement::ReverseContinue).reason, StopReason::Breakpoint);
+        assert_eq!(
+            (now(&mut again).0, again.value_of("ticks")),
+            (moment.0.clone(), (last - back).to_string())
+        );
+        assert_eq!(again.frames()[1].location.line, Some(again.built.line("tick")));
+    }
+    assert_eq!(again.movement(Movement::ReverseContinue).reason, StopReason::HistoryStart);
 }
