@@ -22,13 +22,14 @@ use crate::debuggee::Debuggee;
 fn last_write(debuggee: &mut Debuggee, text: &str) -> hindcast_core::debug::MemoryWrite {
     let frame = FrameRef { thread: debuggee.thread(), index: 0 };
     let watched = Watched::Expression { text: text.into(), frame };
-    let writes = debuggee.backend().time_travel().unwrap().last_write(&watched, 1).unwrap();
+    let past = debuggee.backend().time_travel().expect("it travels");
+    let writes = past.last_write(&watched, 1).expect("it can be asked for");
     writes.into_iter().next().expect("somebody wrote it")
 }
 
 /// The moment, and whether the recording goes on after it.
 fn now(debuggee: &mut Debuggee) -> (String, bool) {
-    let when = debuggee.backend().time_travel().unwrap().now().expect("there is a moment");
+    let when = debuggee.backend().time_travel().expect("it travels").now().expect("there is a moment");
     (when.moment.0, when.in_past)
 }
 
