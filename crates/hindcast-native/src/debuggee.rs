@@ -28,6 +28,8 @@ pub(crate) struct Debuggee {
     past: Option<Past>,
     window: Option<Window>,
     interrupt: Arc<Bell>,
+    /// Whether the present is only the end of a recording, and does not go on.
+    finished: bool,
 }
 
 /// Ends a movement of the live process, or a replay.
@@ -59,7 +61,22 @@ impl Debuggee {
             travelling: AtomicBool::new(false),
             asked: AtomicBool::new(false),
         });
-        Self { live, past: None, window: None, interrupt }
+        Self { live, past: None, window: None, interrupt, finished: false }
+    }
+
+    /// A recording that was made before; its last state is the present.
+    pub(crate) fn recorded(live: Process) -> Self {
+        Self { finished: true, ..Self::new(live) }
+    }
+
+    /// Whether nothing can be changed: the past, and all of a recording from a file.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.finished || self.past.is_some()
+    }
+
+    /// The live process, if it can go on.
+    fn going_on(&mut self) -> Result<&mut Process, TraceError> {
+        if self.finished { Err(TraceError::RecordingEnds) } else { Ok(&mut self.live) }
     }
 
     /// Its number, whichever of the two is looked at.
@@ -83,8 +100,17 @@ impl Debuggee {
         self.live.recorder()
     }
 
+    pub(crate) fn recorder_mut(&mut self) -> Option<&mut Recorder> {
+        self.live.recorder_mut()
+    }
+
     pub(crate) fn is_in_past(&self) -> bool {
         self.past.is_some()
+    }
+
+    /// Whether the program itself has ended.
+    pub(crate) fn live_ended(&self) -> Option<Ended> {
+        self.live.ended()
     }
 
     /// Whether what is looked at has ended.
@@ -189,23 +215,23 @@ impl Debuggee {
 
     /// Lets everything go on until something is to be told.
     pub(crate) fn run(&mut self, functions: Functions<'_>) -> Result<Halt, TraceError> {
-        if self.past.is_some() { self.replay(functions) } else { self.live.run() }
+        if self.past.is_some() { self.replay(functions) } else { self.going_on()?.run() }
     }
 
     /// Lets one thread execute one instruction.
     pub(crate) fn step(&mut self, tid: Tid) -> Result<Halt, TraceError> {
-        if self.past.is_some() { self.replay_step() } else { self.live.step(tid) }
+        if self.past.is_some() { self.replay_step() } else { self.going_on()?.step(tid) }
     }
 
     /// As [`step`](Self::step), with the other threads running meanwhile.
     pub(crate) fn step_with_others(&mut self, tid: Tid) -> Result<Halt, TraceError> {
-        if self.past.is_some() { self.replay_step() } else { self.live.step_with_others(tid) }
+        if self.past.is_some() { self.replay_step() } else { self.going_on()?.step_with_others(tid) }
     }
 
     /// As [`step`](Self::step), but it is a hit where the thread stands at a breakpoint that was not
     /// told of.
     pub(crate) fn creep(&mut self, tid: Tid) -> Result<Halt, TraceError> {
-        if self.past.is_some() { self.replay_step() } else { self.live.creep(tid) }
+        if self.past.is_some() { self.replay_step() } else { self.going_on()?.creep(tid) }
     }
 
     pub(crate) fn detach(&mut self) {

@@ -1,6 +1,7 @@
 //! Debugs C, C++ and Rust programs on Linux x86-64.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod archive;
 mod core_file;
 mod debuggee;
 mod image;
@@ -13,7 +14,8 @@ mod session;
 mod sys;
 
 use hindcast_core::debug::{
-    AttachRequest, CoreRequest, DebugBackend, DebugEngine, DebugError, LaunchRequest,
+    AttachRequest, Capability, CoreRequest, DebugBackend, DebugEngine, DebugError, LaunchRequest,
+    TraceFileRequest,
 };
 
 /// Begins sessions with native programs.
@@ -21,6 +23,10 @@ use hindcast_core::debug::{
 pub struct NativeEngine;
 
 impl DebugEngine for NativeEngine {
+    fn capabilities(&self) -> Vec<Capability> {
+        record::capabilities()
+    }
+
     fn launch(&self, request: &LaunchRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
         Ok(Box::new(session::Session::launch(request)?))
     }
@@ -31,5 +37,9 @@ impl DebugEngine for NativeEngine {
 
     fn open_core(&self, request: &CoreRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
         Ok(Box::new(core_file::CoreSession::open(request)?))
+    }
+
+    fn open_trace(&self, request: &TraceFileRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
+        Ok(Box::new(session::Session::open_trace(request)?))
     }
 }

@@ -47,6 +47,7 @@ impl SessionView {
                 HowBegun::Launch => "Launch",
                 HowBegun::Attach => "Attach",
                 HowBegun::Core => "Core",
+                HowBegun::Trace => "Trace",
             }),
             attached_at: target.map(|target| moment(target.since)),
             pause_reason: scene.map(|scene| reason(scene.stop.reason)),

@@ -143,7 +143,7 @@ pub(crate) fn debug_service(config: &Config, events: Events) -> Result<DebugServ
 }
 
 /// What debugs programs on this machine; elsewhere nothing does.
-fn debug_engine() -> Option<Arc<dyn DebugEngine>> {
+pub(crate) fn debug_engine() -> Option<Arc<dyn DebugEngine>> {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     return Some(Arc::new(hindcast_native::NativeEngine));
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]

@@ -3,15 +3,20 @@
 use std::{path::PathBuf, sync::Arc};
 
 use super::{
-    AttachRequest, Breakpoint, BreakpointChange, BreakpointId, CompletionKind, CoreRequest, DebugError,
-    Evaluation, FrameRef, Instruction, LaunchRequest, MemoryBlock, Module, Movement, Outcome, Place, Region,
-    Register, RegisterSet, RuntimeAddr, Stack, Stop, Target, Thread, ThreadId, TimeTravel, Trigger, Variable,
-    VariablePage, VariableQuery,
+    AttachRequest, Breakpoint, BreakpointChange, BreakpointId, Capability, CompletionKind, CoreRequest,
+    DebugError, Evaluation, FrameRef, Instruction, LaunchRequest, MemoryBlock, Module, Movement, Outcome,
+    Place, Region, Register, RegisterSet, RuntimeAddr, Stack, Stop, Target, Thread, ThreadId, TimeTravel,
+    TraceFileRequest, Trigger, Variable, VariablePage, VariableQuery,
 };
 
 /// Begins sessions. Called on the thread that will own the session; [`Movement::Begin`] then takes
 /// it to its first stop.
 pub trait DebugEngine: Send + Sync {
+    /// What this machine allows, found out by trying.
+    fn capabilities(&self) -> Vec<Capability> {
+        Vec::new()
+    }
+
     /// Starts a program; it stands at its very first instruction.
     fn launch(&self, request: &LaunchRequest) -> Result<Box<dyn DebugBackend>, DebugError>;
 
@@ -20,6 +25,15 @@ pub trait DebugEngine: Send + Sync {
 
     /// Opens the remains of a process.
     fn open_core(&self, request: &CoreRequest) -> Result<Box<dyn DebugBackend>, DebugError>;
+
+    /// Opens a recording that [`TimeTravel::export`] wrote in the binary form. It stands where that
+    /// ends, and does not go on from there; all of [`TimeTravel`] works.
+    fn open_trace(&self, request: &TraceFileRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
+        Err(DebugError::Unsupported(format!(
+            "this engine cannot go back in `{}` · hint: `hindcast replay` lists what is in it",
+            request.trace.display()
+        )))
+    }
 }
 
 /// One debug session. All calls come from the thread that began it, because the system binds a

@@ -73,7 +73,7 @@ pub enum Outcome {
 }
 
 /// Why everything stands still.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stop {
     /// In one word.
     pub reason: StopReason,
@@ -83,7 +83,7 @@ pub struct Stop {
     /// Which thread it is about.
     pub thread: ThreadId,
     /// Which breakpoints were hit.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", skip_deserializing)]
     pub breakpoints: Vec<BreakpointId>,
     /// The signal that was about to be delivered, or that ended the program.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,7 +125,7 @@ pub enum StopReason {
 }
 
 /// A signal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RaisedSignal {
     /// Such as `SIGSEGV`.
     pub name: String,
@@ -140,7 +140,7 @@ pub struct RaisedSignal {
 }
 
 /// A panic or an exception.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RaisedException {
     /// Such as `rust:panic` or `cpp:std::runtime_error`.
     pub exception_type: String,

@@ -73,6 +73,13 @@ pub struct CoreRequest {
     pub program: Option<PathBuf>,
 }
 
+/// A recording that was written to a file.
+#[derive(Debug, Clone)]
+pub struct TraceFileRequest {
+    /// A binary trace.
+    pub trace: PathBuf,
+}
+
 /// How a session began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -83,6 +90,8 @@ pub enum HowBegun {
     Attach,
     /// It had died; this is its core.
     Core,
+    /// It was recorded; this is the recording.
+    Trace,
 }
 
 /// What a session is about.

@@ -84,7 +84,7 @@ pub struct Capability {
     pub name: String,
     /// Whether it works here.
     pub works: bool,
-    /// What is different without it.
+    /// What is different without it, and what to do; where it works, what was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

@@ -91,6 +91,7 @@ impl Notes {
             permissions: permissions.iter().collect(),
             offset: u64::MAX,
             name: String::new(),
+            inode: 0,
         });
     }
 
@@ -157,7 +158,10 @@ impl Notes {
             match self.mappings.iter_mut().find(|mapping| mapping.start == start && mapping.end == end) {
                 Some(mapping) => (mapping.offset, mapping.name) = (offset, name),
                 // Left out, because the file has it: code and constants are.
-                None => self.mappings.push(Mapping { start, end, permissions: "r-xp".into(), offset, name }),
+                None => {
+                    let permissions = "r-xp".into();
+                    self.mappings.push(Mapping { start, end, permissions, offset, name, inode: 0 });
+                }
             }
         }
     }

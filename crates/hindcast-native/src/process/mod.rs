@@ -15,16 +15,19 @@ use std::{collections::BTreeMap, sync::Arc};
 use hindcast_symbols::Unreadable;
 use libc::c_int;
 
-pub(crate) use self::overlay::{CleanMemory, Overlay};
 use self::{
     companions::Companions,
     tasks::{Pending, Task},
 };
-use crate::record::Recorder;
+pub(crate) use self::{
+    overlay::{CleanMemory, Overlay},
+    recording::end_of_exec,
+};
 use crate::sys::{
     self, DebugRegisters, GeneralRegisters, ProcessInterrupt, ProcessMemory, SignalDetails, Stopped, Tid,
     TraceError, VectorRegisters, WatchKind,
 };
+use crate::{record::Recorder, replay::Frozen};
 
 /// A traced process.
 pub(crate) struct Process {
@@ -40,6 +43,8 @@ pub(crate) struct Process {
     /// How it ended, once it has.
     ended: Option<Ended>,
     recorder: Option<Box<Recorder>>,
+    /// Of a recording from a file whose program has ended: what stands for it.
+    stand_in: Option<Frozen>,
 }
 
 /// How a process ended.
@@ -103,6 +108,26 @@ impl Process {
         Ok(process)
     }
 
+    /// The last state of a recording that was made before.
+    pub(crate) fn recorded(last: Frozen, recorder: Recorder) -> Result<Self, TraceError> {
+        let mut process = Self::launched(last.release()?)?;
+        process.recorder = Some(Box::new(recorder));
+        Ok(process)
+    }
+
+    /// The same where the program has ended.
+    pub(crate) fn recorded_to_its_end(
+        last: Frozen,
+        recorder: Recorder,
+        ended: Ended,
+    ) -> Result<Self, TraceError> {
+        let mut process = Self::new(last.tid(), false)?;
+        process.recorder = Some(Box::new(recorder));
+        process.ended = Some(ended);
+        process.stand_in = Some(last);
+        Ok(process)
+    }
+
     fn new(pid: Tid, owned: bool) -> Result<Self, TraceError> {
         let memory = ProcessMemory::open(pid)
             .map_err(|source| TraceError::System { what: "cannot open the memory of the process", source })?;
@@ -117,6 +142,7 @@ impl Process {
             owned,
             ended: None,
             recorder: None,
+            stand_in: None,
         })
     }
 
@@ -268,7 +294,10 @@ impl Process {
 
     /// Kills the process and all that it made, and waits until they are gone.
     pub(crate) fn terminate(&mut self) {
-        sys::kill(self.pid);
+        // Once it has ended, its number can be somebody else's.
+        if self.ended.is_none() {
+            sys::kill(self.pid);
+        }
         self.companions.kill();
         while self.ended.is_none() || !self.companions.is_empty() {
             match sys::wait_for_any() {
@@ -279,11 +308,21 @@ impl Process {
         }
         self.ended.get_or_insert(Ended::Killed(libc::SIGKILL));
         self.tasks.clear();
+        self.end_stand_in();
+    }
+}
+
+impl Process {
+    fn end_stand_in(&mut self) {
+        if let Some(thread) = self.stand_in.take().and_then(|stand_in| stand_in.release().ok()) {
+            sys::end(thread.tid());
+        }
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
+        self.end_stand_in();
         if self.owned {
             // Also after its end: what it made may still be there.
             self.terminate();

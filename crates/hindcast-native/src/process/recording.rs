@@ -300,7 +300,7 @@ impl Process {
 }
 
 /// A program is told of while it still is in the call that began it.
-fn end_of_exec(stopped: Stopped) -> Result<Stopped, TraceError> {
+pub(crate) fn end_of_exec(stopped: Stopped) -> Result<Stopped, TraceError> {
     let tid = stopped.tid();
     stopped.resume(Resume::Call, 0)?;
     match wait_for(tid)? {

@@ -301,6 +301,15 @@ pub(crate) fn effect(number: i64) -> Effect {
     }
 }
 
+/// Whether a replica makes the call for real: it then changes only the replica itself.
+pub(crate) fn is_made_again(number: i64, arguments: &[u64; 6]) -> bool {
+    let effect = match effect(number) {
+        Control => control(number, arguments),
+        effect => effect,
+    };
+    matches!(effect, Space | SignalReturn)
+}
+
 /// What a call with many faces does, by what is asked of it.
 pub(crate) fn control(number: i64, arguments: &[u64; 6]) -> Effect {
     match number {

@@ -7,19 +7,13 @@ use hindcast_core::debug::{Moment, ThreadId, TraceEvent};
 use super::{Call, Event, Recorder, Replay};
 use crate::replay::{Label, Position};
 
-/// The events between two checkpoints, with the moment right behind each.
+/// Some of the events, with the moment right behind each.
 pub(crate) fn export(
     recorder: &Recorder,
     thread: ThreadId,
-    (start, end): (Option<u64>, Option<u64>),
+    (start, end): (u64, u64),
     write: &mut dyn FnMut(TraceEvent, u64) -> io::Result<()>,
 ) -> io::Result<()> {
-    let at = |number: Option<u64>| {
-        let number = number?;
-        recorder.timeline.iter().find(|(_, anchor)| anchor.number >= number).map(|(_, anchor)| anchor.event)
-    };
-    let start = at(start).unwrap_or(0);
-    let end = at(end).unwrap_or(recorder.log.len());
     for (index, event) in recorder.log.range(start, end) {
         let moment = Position { anchor: Label::after_events(index + 1), steps: 0 };
         let (kind, what) = description(event);

@@ -65,6 +65,11 @@ impl Log {
         self.events.push_back(event);
     }
 
+    /// One whose first event has this number.
+    pub(crate) fn starting_at(first: u64) -> Self {
+        Self { forgotten: first, ..Self::default() }
+    }
+
     /// How many there have been; the number of the next one.
     pub(crate) fn len(&self) -> u64 {
         self.forgotten + self.events.len() as u64

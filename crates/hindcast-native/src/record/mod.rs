@@ -13,16 +13,17 @@ mod running;
 use hindcast_symbols::Memory as _;
 
 pub(crate) use self::{
+    calls::is_made_again,
     capabilities::capabilities,
     export::export,
     instructions::apply,
-    log::{Call, Event, Log, Replay, after_call},
+    log::{Call, Event, Log, Replay, Write, after_call},
     recorder::{Recorder, visible},
 };
 use crate::sys::{self, ProcessMemory, Stopped, Tid, TraceError, remote_call};
 
 /// Where a process has a system call instruction that nobody else uses.
-fn gate(process: Tid) -> Result<u64, TraceError> {
+pub(crate) fn gate(process: Tid) -> Result<u64, TraceError> {
     const SYSCALL: [u8; 2] = [0x0f, 0x05];
     let missing = || TraceError::System {
         what: "cannot find a place to make system calls from",

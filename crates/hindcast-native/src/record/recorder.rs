@@ -98,8 +98,27 @@ impl Recorder {
         }
     }
 
+    /// A recording that was made before, of which this process is a copy. It does not go on.
+    pub(crate) fn opened(
+        process: Tid,
+        (log, timeline): (Log, Timeline),
+        why_ended: String,
+        traps: bool,
+    ) -> Result<Self, TraceError> {
+        let (ended, taken) = (Some(why_ended), (!traps).then(Taken::default));
+        Ok(Self { log, timeline, ended, taken, ..Self::with_gate(process, 0)? })
+    }
+
+    /// Whether instructions trap whose answer is never the same twice.
+    pub(crate) fn traps_instructions(&self) -> bool {
+        self.taken.is_none()
+    }
+
     fn new(process: Tid) -> Result<Self, TraceError> {
-        let gate = super::gate(process)?;
+        Self::with_gate(process, super::gate(process)?)
+    }
+
+    fn with_gate(process: Tid, gate: u64) -> Result<Self, TraceError> {
         Ok(Self {
             log: Log::default(),
             timeline: Timeline::default(),

@@ -122,6 +122,36 @@ fn unshare(copy: &mut Frozen, memory: &ProcessMemory) -> Result<(), TraceError> 
 }
 
 impl Frozen {
+    /// A process that stands still, with the place where it has a system call instruction.
+    pub(crate) fn new(thread: Stopped, gate: u64) -> Self {
+        Self { tid: thread.tid(), thread: Some(thread), gate }
+    }
+
+    pub(crate) fn gate(&self) -> u64 {
+        self.gate
+    }
+
+    pub(crate) fn set_gate(&mut self, gate: u64) {
+        self.gate = gate;
+    }
+
+    /// Has something done with its thread.
+    pub(crate) fn put_through(
+        &mut self,
+        work: impl FnOnce(Stopped) -> Result<Stopped, TraceError>,
+    ) -> Result<(), TraceError> {
+        let thread = work(self.take()?)?;
+        self.put(thread);
+        Ok(())
+    }
+
+    /// The process, which whoever gets it has to end.
+    pub(crate) fn release(mut self) -> Result<Stopped, TraceError> {
+        let thread = self.take()?;
+        std::mem::forget(self);
+        Ok(thread)
+    }
+
     pub(crate) fn tid(&self) -> Tid {
         self.tid
     }

@@ -8,7 +8,7 @@ mod replica;
 mod search;
 mod state;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod timeline;
 mod trampoline;
 
@@ -20,5 +20,5 @@ pub(crate) use self::{
     landmark::Functions,
     replica::{Advance, Pause, ReplayError, Replica},
     search::Window,
-    timeline::{Label, Position, Timeline},
+    timeline::{Anchor, Label, Position, Timeline},
 };

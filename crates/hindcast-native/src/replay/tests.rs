@@ -27,15 +27,20 @@ use crate::{
 };
 
 /// A program that is recorded from its first instruction on.
-struct Recorded {
-    process: Process,
+pub(crate) struct Recorded {
+    pub(crate) process: Process,
     /// Of what was loaded in the end; read when something is replayed first.
     symbols: Option<Symbols>,
-    output: tempfile::NamedTempFile,
+    pub(crate) output: tempfile::NamedTempFile,
 }
 
 impl Recorded {
-    fn start(program: &Path, arguments: &[&str]) -> Self {
+    /// One that was recorded before.
+    pub(crate) fn before(process: Process) -> Self {
+        Self { process, symbols: None, output: tempfile::NamedTempFile::new().unwrap() }
+    }
+
+    pub(crate) fn start(program: &Path, arguments: &[&str]) -> Self {
         let text = |text: &str| CString::new(text).unwrap();
         let null = || OwnedFd::from(File::options().read(true).write(true).open("/dev/null").unwrap());
         let output = tempfile::NamedTempFile::new().unwrap();
@@ -54,12 +59,12 @@ impl Recorded {
         Self { process, symbols: None, output }
     }
 
-    fn fixture(optimisation: &str, arguments: &[&str]) -> Self {
+    pub(crate) fn fixture(optimisation: &str, arguments: &[&str]) -> Self {
         let program = Fixture::c("travel").flags([optimisation, "-no-pie"]).build().path;
         Self::start(&program, arguments)
     }
 
-    fn run(&mut self) -> Halt {
+    pub(crate) fn run(&mut self) -> Halt {
         loop {
             match self.process.run().unwrap() {
                 Halt::Signal(tid, details) => self.process.deliver(tid, details.signal),
@@ -70,7 +75,7 @@ impl Recorded {
     }
 
     /// Runs to its end and stops it now and then, so often at most; what it was like there, by the moment.
-    fn run_with_stops(&mut self, every: Duration, most: usize) -> (Halt, HashMap<Position, u64>) {
+    pub(crate) fn run_with_stops(&mut self, every: Duration, most: usize) -> (Halt, HashMap<Position, u64>) {
         let interrupt = self.process.interrupt();
         let over = Arc::new(AtomicBool::new(false));
         let ended = over.clone();
@@ -101,7 +106,7 @@ impl Recorded {
         (halt, seen)
     }
 
-    fn with_context<T>(&mut self, work: impl FnOnce(&mut Context<'_>) -> T) -> T {
+    pub(crate) fn with_context<T>(&mut self, work: impl FnOnce(&mut Context<'_>) -> T) -> T {
         let asked = AtomicBool::new(false);
         let recorder = self.process.recorder_mut().unwrap();
         let symbols = self.symbols.get_or_insert_with(|| {
@@ -122,7 +127,7 @@ impl Recorded {
     }
 
     /// Replays every stretch from one anchor to the next, which must end in the same state.
-    fn replay_whole(&mut self) -> Result<usize, ReplayError> {
+    pub(crate) fn replay_whole(&mut self) -> Result<usize, ReplayError> {
         self.with_context(|context| {
             let labels: Vec<_> = context.timeline.iter().map(|(label, _)| label.clone()).collect();
             for label in &labels {
@@ -143,7 +148,7 @@ impl Recorded {
 
 const ENVIRONMENT: [(&str, &str); 2] = [("PATH", "/usr/bin:/bin"), ("LC_ALL", "C.UTF-8")];
 
-fn state_of(replica: &Replica) -> u64 {
+pub(crate) fn state_of(replica: &Replica) -> u64 {
     digest(replica.frozen.thread().unwrap(), &replica.overlay).unwrap()
 }
 
@@ -219,7 +224,7 @@ fn compilers_and_compiled_programs_behave_as_without_a_recorder_and_are_replayed
 }
 
 /// Visits moments in an order that has nothing to do with time, twice; how many were not as they had been.
-fn wrong_visits(recorded: &mut Recorded, seen: &HashMap<Position, u64>) -> usize {
+pub(crate) fn wrong_visits(recorded: &mut Recorded, seen: &HashMap<Position, u64>) -> usize {
     let mut positions: Vec<_> = seen.keys().cloned().collect();
     positions.sort();
     let mut seed = 12345u64;

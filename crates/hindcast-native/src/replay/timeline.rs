@@ -112,6 +112,21 @@ impl Timeline {
             .insert(label, Anchor { frozen, event, aligned, walked: 0, pinned: false, number, time: None });
     }
 
+    /// An anchor of a recording that was made before; false where it is not later than all others.
+    pub(crate) fn restore(&mut self, label: Label, anchor: Anchor) -> bool {
+        if self.last().is_some_and(|last| *last >= label) {
+            return false;
+        }
+        self.numbers = self.numbers.max(anchor.number.saturating_add(1));
+        self.anchors.insert(label, anchor);
+        true
+    }
+
+    /// The first anchor with this number, or a later one.
+    pub(crate) fn numbered(&self, number: u64) -> Option<&Label> {
+        self.anchors.iter().find(|(_, anchor)| anchor.number >= number).map(|(label, _)| label)
+    }
+
     /// Drops an anchor that was only on the way to another one, unless it is where that way began.
     pub(crate) fn discard(&mut self, label: &Label, start: &Label) {
         let needed = |anchor: &Anchor| anchor.pinned || anchor.walked > 0 || anchor.aligned;
@@ -123,6 +138,11 @@ impl Timeline {
     /// Where the live process stands, if it has a name.
     pub(crate) fn frontier(&self) -> Option<&Position> {
         self.frontier.as_ref()
+    }
+
+    /// The live process stands here.
+    pub(crate) fn set_frontier(&mut self, position: Position) {
+        self.frontier = Some(position);
     }
 
     /// The live process made one step.

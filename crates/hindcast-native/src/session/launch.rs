@@ -59,6 +59,7 @@ impl Session {
         let mut process = Process::launched(leader).map_err(system)?;
         let refused = if request.record { process.record().err() } else { None };
         let pump = Pump::start(stdout.master, stderr.master, request.output.clone()).map_err(io)?;
+        let process = Debuggee::new(process);
         let mut session =
             Self::new(process, HowBegun::Launch, request.output.clone(), Some(pump), request.stop_at_entry)?;
         session.unrecorded = match (request.record, refused) {
@@ -81,21 +82,21 @@ impl Session {
                 Some(format!("it has {threads} threads, and only programs of one thread are recorded"))
             }
         };
+        let process = Debuggee::new(process);
         let mut session =
             Self::new(process, HowBegun::Attach, request.output.clone(), None, StopAtEntry::No)?;
         session.unrecorded = unrecorded;
         Ok(session)
     }
 
-    fn new(
-        process: Process,
+    pub(super) fn new(
+        process: Debuggee,
         how: HowBegun,
         log: Arc<hindcast_core::debug::OutputLog>,
         pump: Option<Pump>,
         entry: StopAtEntry,
     ) -> Result<Self, DebugError> {
         let pid = process.pid();
-        let process = Debuggee::new(process);
         let executable = sys::executable(pid).unwrap_or_default().to_string_lossy().into_owned();
         let target = Target {
             pid: pid.0.unsigned_abs(),
@@ -140,8 +141,10 @@ impl Session {
             let current = session.current;
             Begun::Stands(session.stop_at(current, StopReason::Entry))
         };
-        if self.target.how != HowBegun::Launch {
-            return Ok(entry(self));
+        match self.target.how {
+            HowBegun::Launch => {}
+            HowBegun::Trace => return Ok(self.end_of_recording()),
+            HowBegun::Attach | HowBegun::Core => return Ok(entry(self)),
         }
         match self.entry {
             StopAtEntry::Loader => Ok(entry(self)),

@@ -1,5 +1,6 @@
 //! A live debug session: a traced process seen through its symbols.
 
+mod archive;
 mod breakpoints;
 mod exceptions;
 mod hits;
@@ -78,6 +79,11 @@ pub(super) fn system(error: TraceError) -> DebugError {
         TraceError::Diverged(_) => DebugError::NoHistory(format!(
             "{error}; nothing is shown that is not sure · hint: `debugger/goto` with `present`"
         )),
+        TraceError::RecordingEnds => DebugError::NoHistory(
+            "the recording ends here: what came after is in no file · hint: go back with `debugger/reverse_continue` or \
+             `debugger/goto`, or launch the program itself with `debugger/launch`"
+                .into(),
+        ),
         error => DebugError::System(error.to_string()),
     }
 }
@@ -145,6 +151,12 @@ impl Session {
 
     /// Carries out an assignment.
     fn write(&mut self, tid: Tid, write: &Write) -> Result<(), DebugError> {
+        if self.process.is_fixed() && !self.process.is_in_past() {
+            return Err(DebugError::Unsupported(
+                "a recording cannot be changed · hint: launch the program itself with `debugger/launch`"
+                    .into(),
+            ));
+        }
         if self.process.is_in_past() {
             return Err(DebugError::NoHistory(
                 "the past cannot be changed · hint: go to the present first, with `debugger/goto`".into(),

@@ -5,7 +5,7 @@ use std::io;
 use hindcast_core::{
     debug::{
         DebugBackend as _, DebugError, Happening, HappeningKind, MemoryWrite, Moment, Recording, TimeTravel,
-        TimelinePage, TimelineQuery, TraceHead, TraceRequest, TraceWriter, Watched, When, Writer,
+        TimelinePage, TimelineQuery, TraceRequest, Watched, When, Writer,
     },
     progress::Progress,
 };
@@ -21,9 +21,6 @@ use crate::{
     record::{Event, Replay},
     replay::{Label, Position},
 };
-
-/// Progress of an export is told so often, in events.
-const TELL_EVERY: u64 = 4096;
 
 impl Session {
     /// What a write that was found looks like.
@@ -243,41 +240,7 @@ impl TimeTravel for Session {
         sink: &mut dyn io::Write,
         progress: &dyn Progress,
     ) -> Result<u64, DebugError> {
-        self.history()?;
-        let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::Interrupted => {
-                DebugError::GivenUp("ask for a part of it, by `start_snapshot` and `end_snapshot`".into())
-            }
-            _ => DebugError::System(format!("cannot write the trace: {error}")),
-        };
-        let all = TimelineQuery { limit: usize::MAX, ..TimelineQuery::default() };
-        let happenings = self.timeline(&all).happenings;
-        let head = TraceHead {
-            made_by: concat!("hindcast-native ", env!("CARGO_PKG_VERSION")).into(),
-            made_at: jiff::Timestamp::now(),
-            machine: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-            target: self.target.clone(),
-            recording: self.recording(),
-            start_snapshot: request.start_snapshot,
-            end_snapshot: request.end_snapshot,
-        };
-        let mut writer = TraceWriter::begin(request.format, sink, &head, &happenings).map_err(failed)?;
-        let recorder = self.process.recorder().ok_or(DebugError::Ended)?;
-        let thread = super::movement::thread_id(self.process.pid());
-        let mut written = 0;
-        let part = (request.start_snapshot, request.end_snapshot);
-        crate::record::export(recorder, thread, part, &mut |event, total| {
-            if progress.cancelled() {
-                return Err(io::ErrorKind::Interrupted.into());
-            }
-            if written % TELL_EVERY == 0 {
-                progress.report(written, Some(total), "events written");
-            }
-            written += 1;
-            writer.event(&event)
-        })
-        .map_err(failed)?;
-        writer.finish().map_err(failed)
+        self.written_out(request, sink, progress)
     }
 }
 

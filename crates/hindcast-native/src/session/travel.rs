@@ -381,7 +381,7 @@ impl Session {
         if self.history().is_err() {
             return;
         }
-        let was_in_past = self.process.is_in_past();
+        let was_in_past = self.process.is_fixed();
         let Ok(Some(position)) = self.process.position() else { return };
         if was_in_past || stop.reason == StopReason::Present {
             return;

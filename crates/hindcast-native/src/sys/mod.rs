@@ -4,8 +4,11 @@
 
 mod debug_registers;
 mod dying;
+#[cfg(test)]
+mod filter;
 mod interrupt;
 mod memory;
+mod pages;
 mod processor;
 mod procfs;
 mod registers;
@@ -16,12 +19,15 @@ mod tracee;
 
 pub(crate) use debug_registers::{DebugRegisters, WatchKind};
 pub(crate) use dying::{dismiss, end};
+#[cfg(test)]
+pub(crate) use filter::Filter;
 pub(crate) use interrupt::{ALARM_MARK, CHECKPOINT_MARK, INTERRUPT_MARK, ProcessInterrupt};
 pub(crate) use memory::{ProcessMemory, clean_pushed_flags, pushes_flags};
-pub(crate) use processor::{Trial, cpu_time, dies_of, processor_features, time_stamp_counter};
+pub(crate) use pages::{PAGE, touched};
+pub(crate) use processor::{cpu_time, processor_features, time_stamp_counter};
 pub(crate) use procfs::{
-    Mapping, auxiliary_vector, command_line, current_folder, executable, is_caught, is_handled, mappings,
-    minor_faults, name, protection, threads,
+    Mapping, MemoryPlan, auxiliary_vector, command_line, current_folder, executable, is_caught, is_handled,
+    mappings, minor_faults, name, protection, threads,
 };
 pub(crate) use registers::{GeneralRegisters, VectorRegisters};
 pub(crate) use remote::{remote_call, rest, restarts};

@@ -15,6 +15,8 @@ pub(crate) struct Mapping {
     pub(crate) offset: u64,
     /// A path, `[heap]` and its like, or nothing.
     pub(crate) name: String,
+    /// The number of the file, where one is mapped and that is known.
+    pub(crate) inode: u64,
 }
 
 /// In the order of their addresses.
@@ -29,13 +31,15 @@ fn mapping(line: &str) -> Option<Mapping> {
     let (start, end) = fields.next()?.split_once('-')?;
     let permissions = fields.next()?.to_owned();
     let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
-    let name = fields.nth(2).unwrap_or("").trim_start();
+    let inode = fields.nth(1)?.parse().ok()?;
+    let name = fields.next().unwrap_or("").trim_start();
     Some(Mapping {
         start: u64::from_str_radix(start, 16).ok()?,
         end: u64::from_str_radix(end, 16).ok()?,
         permissions,
         offset,
         name: name.strip_suffix(" (deleted)").unwrap_or(name).to_owned(),
+        inode,
     })
 }
 
@@ -84,12 +88,62 @@ pub(crate) fn command_line(process: Tid) -> io::Result<Vec<String>> {
     Ok(text.split(|&byte| byte == 0).map(|part| String::from_utf8_lossy(part).into_owned()).collect())
 }
 
+/// Where the system keeps parts of a process, beside its mappings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MemoryPlan {
+    /// Code from and to, data from and to, where the heap begins, the stack, arguments from and to, environment from and
+    /// to: as the system calls them.
+    pub(crate) marks: [u64; 10],
+}
+
+impl MemoryPlan {
+    pub(crate) fn of(process: Tid) -> io::Result<Self> {
+        // Counted behind the name.
+        const FIELDS: [usize; 10] = [23, 24, 42, 43, 44, 25, 45, 46, 47, 48];
+        let text = fs::read_to_string(format!("/proc/{}/stat", process.0))?;
+        let fields: Vec<_> = after_name(&text).split_ascii_whitespace().collect();
+        let number = |field: usize| fields.get(field).and_then(|field| field.parse().ok());
+        let marks = FIELDS.map(|field| number(field).unwrap_or(0));
+        Ok(Self { marks })
+    }
+
+    /// As `PR_SET_MM_MAP` takes it, with the end of the heap, and what the system told the program at its start.
+    pub(crate) fn request(&self, heap_end: u64, auxiliary: (u64, u32)) -> [u8; 104] {
+        let [code, code_end, data, data_end, heap, stack, arguments, arguments_end, variables, variables_end] =
+            self.marks;
+        let words = [
+            code,
+            code_end,
+            data,
+            data_end,
+            heap,
+            heap_end,
+            stack,
+            arguments,
+            arguments_end,
+            variables,
+            variables_end,
+            auxiliary.0,
+            // The executable stays.
+            u64::from(auxiliary.1) | u64::from(u32::MAX) << 32,
+        ];
+        let mut bytes = [0; 104];
+        for (place, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
+        }
+        bytes
+    }
+}
+
+/// The name before the fields can contain anything but is the last thing in parentheses.
+fn after_name(text: &str) -> &str {
+    text.rsplit_once(')').map_or("", |(_, fields)| fields)
+}
+
 /// How often the process had to be given a page that was in memory already, or nowhere yet.
 pub(crate) fn minor_faults(process: Tid) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/{}/stat", process.0))?;
-    // The name before them can contain anything but is the last thing in parentheses.
-    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
-    let count = fields.split_ascii_whitespace().nth(7).and_then(|field| field.parse().ok());
+    let count = after_name(&text).split_ascii_whitespace().nth(7).and_then(|field| field.parse().ok());
     count.ok_or_else(|| io::Error::other("no such field"))
 }
 

@@ -121,6 +121,14 @@ impl VectorRegisters {
         self.area
     }
 
+    /// Which parts there are, and how long all of them are.
+    pub(crate) fn layout(&self) -> (u64, u64) {
+        // The system leaves this here for whoever asks.
+        const PARTS: usize = 464;
+        let parts = self.bytes(PARTS).map_or(0, u64::from_le_bytes);
+        (parts, self.area.len() as u64)
+    }
+
     pub(crate) fn xmm(&self, number: usize) -> Option<[u8; 16]> {
         (number < 16).then(|| self.bytes(XMM + 16 * number)).flatten()
     }

@@ -18,6 +18,9 @@ pub(crate) enum TraceError {
     Gone,
     #[error("the replay differs from the recording: {0}")]
     Diverged(String),
+    /// A recording from a file has nothing beyond its last moment.
+    #[error("the recording ends here")]
+    RecordingEnds,
     #[error("{what}: {source}")]
     System { what: &'static str, source: io::Error },
 }

@@ -1,14 +1,19 @@
 //! A fixture under the debugger.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use hindcast_core::debug::{
-    Breakpoint, CodeBreakpoint, DebugBackend, DebugEngine as _, Evaluation, Frame, FrameRef, Granularity,
-    LaunchRequest, Movement, NumberFormat, Outcome, OutputLog, Place, Stdin, Stop, StopAtEntry, StopReason,
-    ThreadId, Trigger, ValueLimits, Variable, VariableQuery, VariableScope,
+use hindcast_core::{
+    debug::{
+        Breakpoint, CodeBreakpoint, DebugBackend, DebugEngine as _, DebugError, Evaluation, Frame, FrameRef,
+        Granularity, LaunchRequest, Movement, NumberFormat, Outcome, OutputLog, Place, Stdin, Stop,
+        StopAtEntry, StopReason, ThreadId, TraceFileRequest, TraceFormat, TraceRequest, Trigger, ValueLimits,
+        Variable, VariableQuery, VariableScope,
+    },
+    progress::Unwatched,
 };
 use hindcast_fixtures::{Built, Fixture};
 use hindcast_native::NativeEngine;
+use tempfile::NamedTempFile;
 
 /// A program that stands still. Dropping it checks that it is gone.
 pub(crate) struct Debuggee {
@@ -34,8 +39,17 @@ impl Debuggee {
         Self::begin(fixture, args, StopAtEntry::Main, Stdin::Terminal, true)
     }
 
+    /// The same with a copy of a program.
+    pub(crate) fn record_copy(program: &Path, built: Built) -> Self {
+        let built = Built { path: program.to_owned(), ..built };
+        Self::begin_built(built, &[], StopAtEntry::Main, Stdin::Terminal, true)
+    }
+
     fn begin(fixture: &Fixture, args: &[&str], entry: StopAtEntry, stdin: Stdin, record: bool) -> Self {
-        let built = fixture.build();
+        Self::begin_built(fixture.build(), args, entry, stdin, record)
+    }
+
+    fn begin_built(built: Built, args: &[&str], entry: StopAtEntry, stdin: Stdin, record: bool) -> Self {
         let output = Arc::new(OutputLog::new(1 << 20));
         let request = LaunchRequest {
             program: built.path.clone(),
@@ -53,6 +67,26 @@ impl Debuggee {
             panic!("nobody interrupted");
         };
         Self { backend: Some(backend), output, built, stop, pid }
+    }
+
+    /// A recording in a file; it stands where that ends.
+    pub(crate) fn open(built: Built, trace: &Path) -> Result<Self, DebugError> {
+        let mut backend = NativeEngine.open_trace(&TraceFileRequest { trace: trace.to_owned() })?;
+        let pid = backend.target().pid;
+        let Outcome::Stopped(stop) = backend.run(Movement::Begin).expect("the recording begins") else {
+            panic!("nobody interrupted");
+        };
+        Ok(Self { backend: Some(backend), output: Arc::new(OutputLog::new(0)), built, stop, pid })
+    }
+
+    /// Writes the recording to a file, or the part between two of its snapshots.
+    pub(crate) fn export(&mut self, part: (Option<u64>, Option<u64>)) -> NamedTempFile {
+        let mut file = NamedTempFile::new().expect("a file can be made");
+        let request =
+            TraceRequest { format: TraceFormat::Binary, start_snapshot: part.0, end_snapshot: part.1 };
+        let past = self.backend().time_travel().expect("it travels");
+        past.export(&request, &mut file, &Unwatched).expect("it can be written");
+        file
     }
 
     pub(crate) fn backend(&mut self) -> &mut dyn DebugBackend {

@@ -74,6 +74,10 @@ pub(super) fn no_history(how: HowBegun, wanted: bool, reason: Option<String>) ->
             "a core file shows only the end of a program",
             "record the program itself: `debugger/launch` it and let it come to the same end",
         ),
+        HowBegun::Trace => (
+            "nothing of this recording can be replayed",
+            "record the program again: `debugger/launch` it, or `hindcast record`",
+        ),
         _ if wanted => (
             "nothing is recorded here",
             "`hindcast doctor` tells what this machine allows; breakpoints and `debugger/restart` work without a history",

@@ -35,7 +35,10 @@ use std::{
 };
 
 use hindcast_core::{
-    debug::{AttachRequest, CoreRequest, DebugEngine, Ending, LaunchRequest, OutputLog, Stdin, StopAtEntry},
+    debug::{
+        AttachRequest, CoreRequest, DebugEngine, Ending, LaunchRequest, OutputLog, Stdin, StopAtEntry,
+        TraceFileRequest, TraceHead,
+    },
     identity::{Caller, PrincipalId},
     time::Clock,
 };
@@ -195,6 +198,24 @@ impl DebugService {
         }
         let output = Arc::new(OutputLog::new(OUTPUT_KEPT));
         let origin = Origin::Core(CoreRequest { core, program });
+        self.begin(caller, origin, output, mask, patience).await
+    }
+
+    /// Opens a recording that was written to a file, where the program stays that was recorded.
+    pub async fn open_trace(
+        &self,
+        caller: &Caller,
+        trace: PathBuf,
+        mask: Mask,
+        patience: &Patience,
+    ) -> Result<(Arc<Session>, Viewport), Failure> {
+        let trace = readable(&trace)?;
+        if caller.key.is_some() {
+            let program = &recorded_program(&trace)?;
+            self.policy.check_launch(&policy::Launch { program, env: Vec::new(), reads: Some(&trace) })?;
+        }
+        let output = Arc::new(OutputLog::new(OUTPUT_KEPT));
+        let origin = Origin::Trace(TraceFileRequest { trace });
         self.begin(caller, origin, output, mask, patience).await
     }
 
@@ -506,6 +527,16 @@ fn find_program(program: &Path, cwd: Option<&Path>) -> Result<PathBuf, Failure> 
 /// Where a path leads to, links and all.
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// The program that a recording is of, as it says itself.
+fn recorded_program(trace: &Path) -> Result<PathBuf, Failure> {
+    let head = std::fs::File::open(trace).map_err(Into::into).and_then(TraceHead::read);
+    head.map(|head| real(Path::new(&head.target.executable))).map_err(|error| {
+        let text = error.to_string();
+        let (details, hint) = text.split_once(" · hint: ").unwrap_or((&text, "export the recording again"));
+        Failure::new(FailureKind::InvalidInput, details).hint(hint)
+    })
 }
 
 /// The real path of a plain file.

@@ -15,7 +15,7 @@ use hindcast_core::{
     debug::{
         AttachRequest, Breakpoint, CoreRequest, DebugBackend, DebugEngine, DebugError, Ending, Granularity,
         HowBegun, Interrupt, LaunchRequest, Movement, Outcome, Recording, Stop, StopReason, Target, Thread,
-        TimeTravel,
+        TimeTravel, TraceFileRequest,
     },
     identity::PrincipalId,
     time::Clock,
@@ -35,6 +35,7 @@ pub(super) enum Origin {
     Launch(LaunchRequest),
     Attach(AttachRequest),
     Core(CoreRequest),
+    Trace(TraceFileRequest),
 }
 
 impl Origin {
@@ -43,6 +44,7 @@ impl Origin {
             Self::Launch(_) => HowBegun::Launch,
             Self::Attach(_) => HowBegun::Attach,
             Self::Core(_) => HowBegun::Core,
+            Self::Trace(_) => HowBegun::Trace,
         }
     }
 
@@ -51,7 +53,7 @@ impl Origin {
         match self {
             Self::Launch(request) => request.record,
             Self::Attach(request) => request.record,
-            Self::Core(_) => false,
+            Self::Core(_) | Self::Trace(_) => false,
         }
     }
 }
@@ -282,6 +284,7 @@ impl Core {
             Origin::Launch(request) => self.engine.launch(request),
             Origin::Attach(request) => self.engine.attach(request),
             Origin::Core(request) => self.engine.open_core(request),
+            Origin::Trace(request) => self.engine.open_trace(request),
         };
         let backend = begun.map_err(Failure::from)?;
         self.bell.set(Some(backend.interrupt()));
@@ -487,7 +490,7 @@ impl Core {
     fn end(&mut self, ending: Option<Ending>) -> Result<(), Failure> {
         let usual = match self.origin.how() {
             HowBegun::Attach => Ending::Detach,
-            HowBegun::Launch | HowBegun::Core => Ending::Terminate,
+            HowBegun::Launch | HowBegun::Core | HowBegun::Trace => Ending::Terminate,
         };
         let ended = self.backend.as_deref_mut().map(|backend| backend.end(ending.unwrap_or(usual)));
         match ended {

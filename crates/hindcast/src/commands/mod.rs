@@ -53,7 +53,7 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
         Command::Models(models) => models::run(config, models),
         Command::Config(ConfigCommand::Show(output)) => show_config(&loaded, output),
         Command::Record(record) => record::run(config, record),
-        Command::Replay(replay) => replay::run(&replay),
+        Command::Replay(replay) => replay::run(config, &replay),
         Command::Demo => demo::run(config),
         Command::Xml(xml) => xml::run(config, xml),
         Command::Doctor(output) => run_doctor(config, output),

@@ -1,15 +1,25 @@
-//! `hindcast replay`: what is in a recording that was written to a file.
+//! `hindcast replay`: what is in a recording that was written to a file, and where it ends: from there one goes back.
 
-use std::{fmt::Write as _, fs::File, io::BufReader, process::ExitCode};
+use std::{fmt::Write as _, fs::File, io::BufReader, path::Path, process::ExitCode};
 
 use anyhow::{Context, Result};
-use hindcast_core::debug::{Trace, happening_in_a_line};
+use hindcast_core::{
+    debug::{Trace, happening_in_a_line},
+    identity::Caller,
+};
+use hindcast_services::{
+    Events,
+    debug::{DebugService, Mask, State},
+};
 use serde_json::json;
 
-use super::{print_json, print_text};
-use crate::options::Replay;
+use super::{patience, print_json, print_text, recorded_runtime};
+use crate::{config::Config, options::Replay, wiring};
 
-pub(super) fn run(options: &Replay) -> Result<ExitCode> {
+/// A recording of a large program takes a while to open.
+const OPEN_WITHIN_MS: u64 = 600_000;
+
+pub(super) fn run(config: &Config, options: &Replay) -> Result<ExitCode> {
     let shown = options.file.display();
     let file = File::open(&options.file).with_context(|| format!("cannot open `{shown}`"))?;
     let trace = Trace::read(BufReader::new(file)).with_context(|| format!("cannot open `{shown}`"))?;
@@ -18,7 +28,40 @@ pub(super) fn run(options: &Replay) -> Result<ExitCode> {
     } else {
         print_text(&as_text(&trace, options.events))?;
     }
+    if !options.output.json && !options.events && !trace.engine_logs.is_empty() {
+        let service = wiring::debug_service(config, Events::default())?;
+        let end = recorded_runtime()?.block_on(async {
+            let end = open(&service, &options.file).await;
+            service.end_all().await;
+            end
+        })?;
+        print_text(&end)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Opens it, and tells where it ends and how to go back from there.
+async fn open(service: &DebugService, file: &Path) -> Result<String> {
+    let caller = Caller::local();
+    let (session, view) =
+        service.open_trace(&caller, file.to_owned(), Mask::new(false), &patience(OPEN_WITHIN_MS)).await?;
+    let mut text = match (view.state, view.exit_code) {
+        (State::Exited, Some(code)) => format!("\nIt ends with exit code {code}.\n"),
+        (State::Exited, None) => {
+            format!("\nIt ends with {}.\n", view.signal.as_deref().unwrap_or("the program's end"))
+        }
+        _ => format!("\nIt ends here:\n{}\n", session.autopsy(10, 1).await?),
+    };
+    let launch = json!({ "trace": std::path::absolute(file)? });
+    // Writing to a string does not fail.
+    let _ = write!(
+        text,
+        "\nTo go back in it, have an agent open it (`hindcast mcp install`):\n  \
+         debugger/launch           {launch}\n  \
+         debugger/last_write       {{\"expression\": \"the value that is wrong\"}}\n  \
+         debugger/reverse_continue {{}}\n"
+    );
+    Ok(text)
 }
 
 fn as_json(trace: &Trace, with_events: bool) -> serde_json::Value {

@@ -11,14 +11,17 @@ mod debuggers;
 #[cfg(target_os = "linux")]
 mod linux;
 mod port;
+mod recording;
 
 use std::{
+    borrow::Cow,
     ffi::{OsStr, OsString},
     fmt,
     net::SocketAddr,
     path::{Path, PathBuf},
 };
 
+use hindcast_core::debug::Capability;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -33,13 +36,15 @@ pub(crate) struct DoctorInput {
     pub(crate) search_path: Option<OsString>,
     /// The time now.
     pub(crate) now: jiff::Timestamp,
+    /// What the debug engine found out by trying.
+    pub(crate) capabilities: Vec<Capability>,
 }
 
 /// The outcome of one check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Check {
     /// What was looked at.
-    pub(crate) name: &'static str,
+    pub(crate) name: Cow<'static, str>,
     /// How it is.
     pub(crate) status: Status,
     /// What was seen.
@@ -64,6 +69,7 @@ pub(crate) enum Status {
 /// on one.
 pub(crate) fn run(input: &DoctorInput) -> Vec<Check> {
     let mut checks = system_checks(input);
+    checks.extend(recording::checks(&input.capabilities));
     checks.push(port::check(input.listen));
     checks.push(data_folder::check(&input.data_dir));
     checks.push(clock::check(input.now));
@@ -78,16 +84,7 @@ fn system_checks(input: &DoctorInput) -> Vec<Check> {
 
 #[cfg(not(target_os = "linux"))]
 fn system_checks(_input: &DoctorInput) -> Vec<Check> {
-    let names = [
-        "ptrace",
-        "seccomp",
-        "kernel",
-        "page tracking",
-        "userfaultfd",
-        "address randomisation",
-        "core dumps",
-        "open files",
-    ];
+    let names = ["ptrace", "seccomp", "kernel", "address randomisation", "core dumps", "open files"];
     let detail =
         format!("does not apply on {}: native debugging is for Linux on x86-64", std::env::consts::OS);
     names.into_iter().map(|name| Check::ok(name, detail.clone())).collect()
@@ -131,18 +128,24 @@ impl DoctorInput {
     /// Checks of this process's environment, for a configuration's data folder and address.
     pub(crate) fn from_process(data_dir: PathBuf, listen: SocketAddr) -> Self {
         let search_path = std::env::var_os("PATH");
-        Self { data_dir, listen, search_path, now: jiff::Timestamp::now() }
+        let engine = crate::wiring::debug_engine();
+        let capabilities = engine.map(|engine| engine.capabilities()).unwrap_or_default();
+        Self { data_dir, listen, search_path, now: jiff::Timestamp::now(), capabilities }
     }
 }
 
 impl Check {
-    fn ok(name: &'static str, detail: impl Into<String>) -> Self {
-        Self { name, status: Status::Ok, detail: detail.into(), remedy: None }
+    fn ok(name: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> Self {
+        Self { name: name.into(), status: Status::Ok, detail: detail.into(), remedy: None }
     }
 
-    fn warn(name: &'static str, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
+    fn warn(
+        name: impl Into<Cow<'static, str>>,
+        detail: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
         let remedy = Some(remedy.into());
-        Self { name, status: Status::Warn, detail: detail.into(), remedy }
+        Self { name: name.into(), status: Status::Warn, detail: detail.into(), remedy }
     }
 
     fn fail(name: &'static str, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
@@ -251,7 +254,17 @@ fail  port        127.0.0.1:7443 is taken
             let same_name = checks.iter().filter(|other| other.name == check.name).count();
             assert_eq!(same_name, 1, "{check:?}");
         }
-        for name in ["ptrace", "seccomp", "port", "data folder", "kernel", "open files", "clock"] {
+        for name in [
+            "ptrace",
+            "seccomp",
+            "system calls can be emulated",
+            "a process can be copied",
+            "port",
+            "data folder",
+            "kernel",
+            "open files",
+            "clock",
+        ] {
             assert!(checks.iter().any(|check| check.name == name), "{name}");
         }
         let left = std::fs::read_dir(folder.path()).expect("the folder").count();

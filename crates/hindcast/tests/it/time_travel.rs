@@ -192,6 +192,40 @@ fn a_recorded_crash_leaves_a_trace_that_can_be_opened() {
         timeline.starts_with("Recording of overrun (process ") && timeline.contains("SIGSEGV"),
         "{timeline}"
     );
+    let (_, end) = timeline.split_once("It ends here:\n").unwrap_or_else(|| panic!("{timeline}"));
+    assert!(end.contains("Stack trace:") && end.contains("debugger/launch           {\"trace\":"), "{end}");
+    assert!(replayed.status.success(), "{}", text(&replayed.stderr));
+}
+
+#[test]
+fn a_recorded_crash_is_followed_to_the_guilty_line_by_who_has_only_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.bin");
+    let overrun = Fixture::c("overrun").build();
+    record(&["--output", file.to_str().unwrap(), "--", overrun.path.to_str().unwrap()], "");
+    let mut client = Client::new();
+    let opened = client.call("debugger/launch", json!({ "trace": file }));
+    assert!(opened.starts_with("Opened the recording of overrun; this is where it ends"), "{opened}");
+    assert!(opened.contains("SIGSEGV"), "{opened}");
+    let autopsy = client.call("debugger/autopsy", json!({}));
+    assert!(autopsy.contains("next: debugger/last_write"), "{autopsy}");
+    let found = client.call("debugger/last_write", json!({ "expression": "account->currency" }));
+    assert!(found.contains(&format!("overrun.c:{}\n", overrun.line("guilty"))), "{found}");
+    let writes = data(&mut client, "debugger/last_write", json!({ "expression": "account->currency" }));
+    let there = data(&mut client, "debugger/goto", json!({ "moment": writes["writes"][0]["moment"] }));
+    assert_eq!(there["in_past"], true, "{there}");
+    assert!(client.call("debugger/evaluate", json!({ "expression": "day" })).ends_with("= 7"));
+    client.call("debugger/goto", json!({ "moment": "present" }));
+    let error = client.refused("debugger/continue", json!({}));
+    assert_eq!(error["code"], -32007, "{error}");
+    assert!(error.to_string().contains("the recording ends here"), "{error}");
+    let error = client.refused("debugger/launch", json!({ "trace": file, "program": overrun.path }));
+    assert_eq!(error["code"], -32602, "{error}");
+    std::fs::write(&file, &std::fs::read(&file).unwrap()[..5000]).unwrap();
+    let error = client.refused("debugger/launch", json!({ "trace": file }));
+    assert!(error.to_string().contains("the trace is cut off"), "{error}");
+    let replayed = command().arg("replay").arg(&file).output().unwrap();
+    assert_eq!(replayed.status.code(), Some(1));
 }
 
 #[test]
@@ -288,15 +322,42 @@ fn nothing_is_left_of_a_recording_that_is_killed() {
     }
 }
 
+#[test]
+fn nothing_is_left_of_an_opened_recording_that_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = format!("opened-{}", std::process::id());
+    let program = Fixture::c("travel").flags(["-O1"]).build().path;
+    let file = folder.path().join("trace.bin");
+    let command =
+        ["--output", file.to_str().unwrap(), "--", program.to_str().unwrap(), "alarms", "40", &mark];
+    assert!(record(&command, "").status.success());
+    wait_until_left(&mark, 0);
+    for round in 0..3 {
+        let mut client = Client::new();
+        client.call("debugger/launch", json!({ "trace": file }));
+        let copies = processes_with(&mark);
+        assert!(copies > 0, "its checkpoints are processes, with the arguments of the program");
+        if round > 0 {
+            client.call("debugger/goto", json!({ "percent": 30 * round }));
+        }
+        // It is killed.
+        drop(client);
+        wait_until_left(&mark, 0);
+    }
+}
+
 /// Waits until only so many processes have this among their arguments; copies have those of the original.
 fn wait_until_left(mark: &str, count: usize) {
+    let begun = Instant::now();
+    while processes_with(mark) > count {
+        assert!(begun.elapsed() < Duration::from_secs(5), "{} processes are left", processes_with(mark));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn processes_with(mark: &str) -> usize {
     let has_mark = |process: &std::fs::DirEntry| {
         std::fs::read(process.path().join("cmdline")).is_ok_and(|line| text(&line).contains(mark))
     };
-    let left = || std::fs::read_dir("/proc").unwrap().flatten().filter(has_mark).count();
-    let begun = Instant::now();
-    while left() > count {
-        assert!(begun.elapsed() < Duration::from_secs(5), "{} processes are left", left());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    std::fs::read_dir("/proc").unwrap().flatten().filter(has_mark).count()
 }

@@ -1,6 +1,9 @@
 //! Reading binary traces, which may be cut off, damaged, or not traces at all.
 
-use std::io::{self, Read};
+use std::{
+    io::{self, Read},
+    ops::Range,
+};
 
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
@@ -32,6 +35,8 @@ pub struct EngineLog {
     pub engine: String,
     /// How long it is.
     pub bytes: u64,
+    /// Where in the trace its pieces are, in their order.
+    pub pieces: Vec<Range<u64>>,
 }
 
 /// Why a trace cannot be read.
@@ -69,19 +74,10 @@ pub enum TraceError {
 impl Trace {
     /// Reads all of it. Nothing is returned unless the checksum is right.
     pub fn read(source: impl Read) -> Result<Self, TraceError> {
-        let mut source = Summed { source, hash: Sha256::new() };
-        let mut magic = [0; MAGIC.len()];
-        match source.fill(&mut magic) {
-            Ok(()) if magic == *MAGIC => {}
-            Ok(()) | Err(TraceError::CutOff) => return Err(TraceError::NotATrace),
-            Err(error) => return Err(error),
-        }
-        let version = u32::from_le_bytes(source.array()?);
-        if version != VERSION {
-            return Err(TraceError::Newer(version));
-        }
+        let mut source = Summed::new(source);
+        source.beginning()?;
         let (mut head, mut happenings) = (None, Vec::new());
-        let (mut events, mut engine_logs) = (Vec::new(), Vec::new());
+        let (mut events, mut engine_logs) = (Vec::new(), Vec::<EngineLog>::new());
         loop {
             let before = source.hash.clone();
             let kind: [u8; 4] = source.array()?;
@@ -90,7 +86,17 @@ impl Trace {
                 HEAD => head = Some(json(kind, &source.chunk(kind, length)?)?),
                 HAPPENINGS => happenings = lines(kind, &source.chunk(kind, length)?)?,
                 EVENTS => events.extend(lines(kind, &source.chunk(kind, length)?)?),
-                ENGINE_LOG => engine_logs.push(source.engine_log(length)?),
+                ENGINE_LOG => {
+                    let (engine, piece) = source.engine_log(length)?;
+                    let bytes = piece.end - piece.start;
+                    match engine_logs.iter_mut().find(|log| log.engine == engine) {
+                        Some(log) => {
+                            log.bytes += bytes;
+                            log.pieces.push(piece);
+                        }
+                        None => engine_logs.push(EngineLog { engine, bytes, pieces: vec![piece] }),
+                    }
+                }
                 END => {
                     let sum: [u8; 32] = source.array()?;
                     if length != 32 || before.finalize().as_slice() != sum.as_slice() {
@@ -104,6 +110,20 @@ impl Trace {
         }
         let head = head.ok_or_else(|| bad(HEAD, "it is missing"))?;
         Ok(Self { head, happenings, events, engine_logs })
+    }
+}
+
+impl TraceHead {
+    /// Reads what a trace is about and nothing else, so that its checksum is not looked at.
+    pub fn read(source: impl Read) -> Result<Self, TraceError> {
+        let mut source = Summed::new(source);
+        source.beginning()?;
+        let kind: [u8; 4] = source.array()?;
+        let length = u64::from_le_bytes(source.array()?);
+        match kind {
+            HEAD => json(kind, &source.chunk(kind, length)?),
+            _ => Err(bad(HEAD, "it is missing")),
+        }
     }
 }
 
@@ -124,15 +144,36 @@ fn lines<T: DeserializeOwned>(kind: [u8; 4], bytes: &[u8]) -> Result<Vec<T>, Tra
 struct Summed<R> {
     source: R,
     hash: Sha256,
+    /// How much was read.
+    position: u64,
 }
 
 impl<R: Read> Summed<R> {
+    fn new(source: R) -> Self {
+        Self { source, hash: Sha256::new(), position: 0 }
+    }
+
+    /// What every trace begins with.
+    fn beginning(&mut self) -> Result<(), TraceError> {
+        let mut magic = [0; MAGIC.len()];
+        match self.fill(&mut magic) {
+            Ok(()) if magic == *MAGIC => {}
+            Ok(()) | Err(TraceError::CutOff) => return Err(TraceError::NotATrace),
+            Err(error) => return Err(error),
+        }
+        match u32::from_le_bytes(self.array()?) {
+            VERSION => Ok(()),
+            version => Err(TraceError::Newer(version)),
+        }
+    }
+
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), TraceError> {
         self.source.read_exact(bytes).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => TraceError::CutOff,
             _ => TraceError::Unreadable(error),
         })?;
         self.hash.update(&*bytes);
+        self.position += bytes.len() as u64;
         Ok(())
     }
 
@@ -153,16 +194,19 @@ impl<R: Read> Summed<R> {
             return Err(TraceError::CutOff);
         }
         self.hash.update(&bytes);
+        self.position += length;
         Ok(bytes)
     }
 
-    fn engine_log(&mut self, length: u64) -> Result<EngineLog, TraceError> {
+    /// Whose log it is, and where.
+    fn engine_log(&mut self, length: u64) -> Result<(String, Range<u64>), TraceError> {
         let [name_length]: [u8; 1] = self.array()?;
         let name = self.chunk(ENGINE_LOG, u64::from(name_length))?;
         let rest = length.checked_sub(1 + u64::from(name_length));
         let bytes = rest.ok_or_else(|| bad(ENGINE_LOG, "it is shorter than its name"))?;
+        let start = self.position;
         self.skip(bytes)?;
-        Ok(EngineLog { engine: String::from_utf8_lossy(&name).into_owned(), bytes })
+        Ok((String::from_utf8_lossy(&name).into_owned(), start..self.position))
     }
 
     fn skip(&mut self, mut length: u64) -> Result<(), TraceError> {

@@ -66,7 +66,8 @@ fn written(format: TraceFormat, events: u64) -> Vec<u8> {
     for number in 0..events {
         writer.event(&event(number)).unwrap();
     }
-    writer.engine_log("test", b"only the engine knows").unwrap();
+    writer.engine_log("test", b"only the engine ").unwrap();
+    writer.engine_log("test", b"knows").unwrap();
     assert_eq!(writer.finish().unwrap(), events);
     bytes
 }
@@ -79,7 +80,16 @@ fn a_binary_trace_is_read_as_it_was_written() {
     assert_eq!(trace.head, head());
     assert_eq!(trace.happenings, [happening()]);
     assert_eq!(trace.events, (0..5000).map(event).collect::<Vec<_>>());
-    assert_eq!(trace.engine_logs, [EngineLog { engine: "test".into(), bytes: 21 }]);
+    let [EngineLog { engine, bytes: 21, pieces }] = &*trace.engine_logs else {
+        panic!("{:?}", trace.engine_logs)
+    };
+    assert_eq!(engine, "test");
+    let log: Vec<u8> = pieces
+        .iter()
+        .flat_map(|piece| bytes[piece.start as usize..piece.end as usize].iter().copied())
+        .collect();
+    assert_eq!(log, b"only the engine knows");
+    assert_eq!(TraceHead::read(&*bytes).unwrap(), head());
 }
 
 #[test]

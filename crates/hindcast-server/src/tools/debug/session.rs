@@ -46,6 +46,9 @@ pub(super) struct LaunchInput {
     /// Open this core file instead of starting the program
     #[serde(default)]
     core: Option<PathBuf>,
+    /// Or this recording, as export_trace wrote it (binary)
+    #[serde(default)]
+    trace: Option<PathBuf>,
     /// Hide passwords, keys and tokens
     #[serde(default = "yes")]
     mask_secrets: bool,
@@ -117,11 +120,11 @@ impl Tool for Launch {
     const DECLARATION: Declaration = moves(
         "debugger/launch",
         "Launch a program",
-        "Start a program under the debugger, or open a core file. It stops in `main`: set breakpoints, then continue",
+        "Start a program under the debugger, or open a core file or a recording. It stops in `main`: set breakpoints, then continue",
     );
 
     fn target(input: &LaunchInput) -> Option<String> {
-        let named = input.core.as_ref().or(input.program.as_ref());
+        let named = input.trace.as_ref().or(input.core.as_ref()).or(input.program.as_ref());
         named.map(|path| excerpt(&path.display().to_string(), 200))
     }
 
@@ -130,6 +133,13 @@ impl Tool for Launch {
         let patience = patience(call, input.timeout_ms);
         let mask = Mask::new(input.mask_secrets);
         let (session, view) = match (input.core.clone(), input.program.clone()) {
+            (None, None) if input.trace.is_some() => {
+                let trace = input.trace.unwrap_or_default();
+                debug.open_trace(&call.caller, trace, mask, &patience).await?
+            }
+            _ if input.trace.is_some() => {
+                return Err(invalid("`trace` names its program itself").hint("give `trace` alone"));
+            }
             (Some(core), program) => debug.open_core(&call.caller, core, program, mask, &patience).await?,
             (None, Some(program)) => {
                 let options = input.options(program)?;
@@ -153,9 +163,18 @@ fn begun(session: &Session, mut view: Viewport) -> Answer<Viewport> {
         let reason = reason.split(" · hint: ").next().unwrap_or_default();
         view.notes.push(format!("it is not recorded, so one cannot go back: {reason}"));
     }
+    let missing = standing.recording.iter().flat_map(|recording| &recording.capabilities);
+    for capability in missing.filter(|capability| standing.is_to_be_recorded && !capability.works) {
+        let lost =
+            capability.note.as_deref().unwrap_or_default().split(" · hint: ").next().unwrap_or_default();
+        view.notes.push(format!("not on this machine: {}; {lost}; see `hindcast doctor`", capability.name));
+    }
     let sentence = standing.target.map(|target| match target.how {
         HowBegun::Launch => format!("Launched {} as process {}", target.name, target.pid),
         HowBegun::Attach => format!("Successfully attached to process {}", target.pid),
+        HowBegun::Trace => {
+            format!("Opened the recording of {}; this is where it ends, go back from here", target.name)
+        }
         HowBegun::Core => format!("Opened the core of {} (process {})", target.name, target.pid),
     });
     let mut answer = moved(view);

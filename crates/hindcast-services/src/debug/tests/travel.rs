@@ -267,3 +267,38 @@ async fn subscribers_hear_of_the_timeline() {
     }
     stage.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recording_is_opened_only_where_its_file_and_its_program_may_be_used() {
+    let stage = stage(FakeProgram::overrun());
+    let me = Caller::local();
+    let (session, _) = stage.try_launch(&me, recorded()).await.unwrap();
+    let folder = stage.folder.path().canonicalize().unwrap();
+    let inside = folder.join("trace.bin");
+    let request = TraceRequest { format: TraceFormat::Binary, start_snapshot: None, end_snapshot: None };
+    session.export(request, ExportTo::File(inside.clone()), &patience(5000)).await.unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let outside = elsewhere.path().join("trace.bin");
+    std::fs::copy(&inside, &outside).unwrap();
+    let restricted = |folders: Vec<PathBuf>| {
+        let policy = TargetPolicy { folders, ..TargetPolicy::default() };
+        DebugService::new(policy, Some(stage.engine.clone()), Events::default(), stage.clock.clone())
+    };
+    let open = async |service: &DebugService, file: &Path| {
+        let caller = key_holder("somebody");
+        let opened = service.open_trace(&caller, file.to_owned(), Mask::new(true), &patience(5000)).await;
+        opened.err().map(|failure| failure.kind)
+    };
+    // The script of a test cannot be gone back in, but that is asked for last.
+    let refused_by_engine = Some(FailureKind::InvalidInput);
+    let service = restricted(vec![folder.clone()]);
+    assert_eq!(open(&service, &inside).await, refused_by_engine);
+    assert_eq!(open(&service, &outside).await, Some(FailureKind::PermissionDenied), "the file");
+    let service = restricted(vec![elsewhere.path().canonicalize().unwrap()]);
+    assert_eq!(open(&service, &outside).await, Some(FailureKind::PermissionDenied), "its program");
+    assert_eq!(open(&restricted(Vec::new()), &outside).await, refused_by_engine);
+    std::fs::write(&inside, "no recording").unwrap();
+    let failure = service.open_trace(&key_holder("x"), inside, Mask::new(true), &patience(5000)).await;
+    assert!(failure.is_err_and(|failure| failure.details.contains("not a trace")));
+    stage.finish().await;
+}

@@ -1,8 +1,8 @@
 //! Which features of the kernel recording and native debugging can count on.
 
-use std::{env::consts::ARCH, ffi::OsStr, fs::OpenOptions, process::Command};
+use std::{env::consts::ARCH, ffi::OsStr, process::Command};
 
-use super::{read_setting, status_file::StatusFile};
+use super::read_setting;
 use crate::doctor::{Check, brief_command, find_program};
 
 /// Major and minor number of a kernel release.
@@ -10,20 +10,11 @@ type Version = (u32, u32);
 
 /// The oldest kernel with PTRACE_GET_SYSCALL_INFO.
 const OLDEST: Version = (5, 3);
-/// The first kernel with PAGEMAP_SCAN.
-const WITH_PAGEMAP_SCAN: Version = (6, 7);
 
-pub(super) fn checks(status: &StatusFile, search_path: Option<&OsStr>) -> Vec<Check> {
+pub(super) fn checks(search_path: Option<&OsStr>) -> Vec<Check> {
     let release = read_setting("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let setting = read_setting("/proc/sys/vm/unprivileged_userfaultfd");
-    let device = OpenOptions::new().read(true).write(true).open("/dev/userfaultfd").is_ok();
     let randomised = read_setting("/proc/sys/kernel/randomize_va_space").unwrap_or_default();
-    vec![
-        check_release(&release, ARCH),
-        check_page_tracking(&release),
-        check_userfaultfd(device, setting.as_deref(), status.may_trace_anything()),
-        check_randomisation(&randomised, can_switch_it_off(search_path)),
-    ]
+    vec![check_release(&release, ARCH), check_randomisation(&randomised, can_switch_it_off(search_path))]
 }
 
 /// `6.18.44-custom` is (6, 18).
@@ -46,44 +37,6 @@ fn check_release(release: &str, architecture: &str) -> Check {
             NAME,
             format!("cannot tell the version from `{release}`"),
             "make /proc/sys/kernel/osrelease readable",
-        ),
-    }
-}
-
-/// Asking the kernel itself takes an ioctl, so this goes by the version.
-fn check_page_tracking(release: &str) -> Check {
-    const NAME: &str = "page tracking";
-    match version_of(release) {
-        Some(version) if version >= WITH_PAGEMAP_SCAN => {
-            Check::ok(NAME, "PAGEMAP_SCAN, by the kernel's version (not tried)")
-        }
-        _ => Check::warn(
-            NAME,
-            "no PAGEMAP_SCAN, by the kernel's version (not tried)",
-            "use Linux 6.7 or newer: finding the pages that changed is slower without",
-        ),
-    }
-}
-
-/// `device`: /dev/userfaultfd could be opened. `setting`: vm.unprivileged_userfaultfd, `None` when
-/// not there.
-fn check_userfaultfd(device: bool, setting: Option<&str>, privileged: bool) -> Check {
-    const NAME: &str = "userfaultfd";
-    match setting {
-        _ if device => Check::ok(NAME, "/dev/userfaultfd can be opened"),
-        Some("1") => Check::ok(NAME, "vm.unprivileged_userfaultfd is 1 (not tried)"),
-        Some(_) if privileged => Check::ok(NAME, "allowed by CAP_SYS_PTRACE (not tried)"),
-        Some(value) => Check::warn(
-            NAME,
-            format!(
-                "only for faults of the program, not of the kernel: vm.unprivileged_userfaultfd is {value}"
-            ),
-            "run `sudo sysctl vm.unprivileged_userfaultfd=1`, or give this user access to /dev/userfaultfd",
-        ),
-        None => Check::warn(
-            NAME,
-            "not in this kernel: there is no vm.unprivileged_userfaultfd",
-            "use a kernel with CONFIG_USERFAULTFD",
         ),
     }
 }
@@ -132,29 +85,13 @@ mod tests {
 
     #[test]
     fn old_kernels_and_other_processors_are_warned_about() {
-        for (release, architecture, kernel, tracking) in [
-            ("6.18.44", "x86_64", Status::Ok, Status::Ok),
-            ("6.6.0", "x86_64", Status::Ok, Status::Warn),
-            ("4.19.0", "x86_64", Status::Warn, Status::Warn),
-            ("6.18.44", "aarch64", Status::Warn, Status::Ok),
-            ("", "x86_64", Status::Warn, Status::Warn),
+        for (release, architecture, kernel) in [
+            ("6.18.44", "x86_64", Status::Ok),
+            ("4.19.0", "x86_64", Status::Warn),
+            ("6.18.44", "aarch64", Status::Warn),
+            ("", "x86_64", Status::Warn),
         ] {
             assert_eq!(check_release(release, architecture).status, kernel, "{release}");
-            assert_eq!(check_page_tracking(release).status, tracking, "{release}");
-        }
-    }
-
-    #[test]
-    fn userfaultfd_is_fine_by_device_setting_or_capability() {
-        for (device, setting, privileged, expected) in [
-            (true, None, false, Status::Ok),
-            (false, Some("1"), false, Status::Ok),
-            (false, Some("0"), true, Status::Ok),
-            (false, Some("0"), false, Status::Warn),
-            (false, None, true, Status::Warn),
-        ] {
-            let checked = check_userfaultfd(device, setting, privileged);
-            assert_eq!(checked.status, expected, "{checked:?}");
         }
     }
 

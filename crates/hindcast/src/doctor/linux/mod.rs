@@ -18,7 +18,7 @@ pub(super) fn checks(search_path: Option<&OsStr>) -> Vec<Check> {
         ptrace::check(scope, status.may_trace_anything(), &attempt),
         ptrace::check_seccomp(status.seccomp_mode(), scope, &attempt),
     ];
-    checks.extend(kernel::checks(&status, search_path));
+    checks.extend(kernel::checks(search_path));
     checks.extend(limits::checks());
     checks
 }

@@ -1,0 +1,147 @@
+//! The log, event by event.
+
+use std::io;
+
+use super::{
+    ArchiveError,
+    files::{FileList, Files},
+    stream::{Sink, Source},
+};
+use crate::record::{Call, Event, Log, Replay, Write, is_made_again};
+
+/// Kinds of events.
+const EMULATED: u64 = 0;
+const MADE_AGAIN: u64 = 1;
+const MAPPED: u64 = 2;
+const MAPPED_FILE: u64 = 3;
+const BARRIER: u64 = 4;
+const SIGNAL: u64 = 5;
+const EDIT: u64 = 6;
+const COUNTER: u64 = 7;
+const FEATURES: u64 = 8;
+
+/// What comes after the last event.
+const END: u64 = u64::MAX;
+/// More than a log may take in memory.
+const MOST_BYTES: u64 = 2 << 30;
+const MOST_WRITES: u64 = 1 << 16;
+
+pub(super) fn write(
+    log: &Log,
+    (start, end): (u64, u64),
+    files: &FileList,
+    sink: &mut Sink<'_, '_>,
+) -> io::Result<()> {
+    sink.number(start)?;
+    for (_, event) in log.range(start, end) {
+        write_event(event, files, sink)?;
+    }
+    sink.number(END)
+}
+
+fn write_event(event: &Event, files: &FileList, sink: &mut Sink<'_, '_>) -> io::Result<()> {
+    match event {
+        Event::Call(call) => write_call(call, files, sink),
+        Event::Barrier { number, arguments, pc, result } => {
+            sink.numbers(&[BARRIER, *number as u64])?;
+            sink.numbers(arguments)?;
+            sink.numbers(&[*pc, *result as u64])
+        }
+        Event::Signal { number } => sink.numbers(&[SIGNAL, *number as u64]),
+        Event::Edit => sink.number(EDIT),
+        Event::Counter { pc, length, value, processor } => {
+            let processor = processor.map_or(u64::MAX, u64::from);
+            sink.numbers(&[COUNTER, *pc, u64::from(*length), *value, processor])
+        }
+        Event::Features { pc, answer } => {
+            sink.numbers(&[FEATURES, *pc])?;
+            sink.numbers(&answer.map(u64::from))
+        }
+    }
+}
+
+fn write_call(call: &Call, files: &FileList, sink: &mut Sink<'_, '_>) -> io::Result<()> {
+    let kind = match &call.replay {
+        Replay::Emulate(_) => EMULATED,
+        Replay::Real => MADE_AGAIN,
+        Replay::Map(None) => MAPPED,
+        Replay::Map(Some(_)) => MAPPED_FILE,
+    };
+    sink.numbers(&[kind, call.number as u64])?;
+    sink.numbers(&call.arguments)?;
+    sink.numbers(&[call.pc, call.result as u64])?;
+    match &call.replay {
+        Replay::Emulate(writes) => {
+            sink.number(writes.len() as u64)?;
+            for write in writes {
+                sink.number(write.address)?;
+                sink.block(&write.bytes)?;
+            }
+            Ok(())
+        }
+        Replay::Map(Some(file)) => {
+            let index = files.of_file(file).ok_or_else(|| io::Error::other("a mapped file is gone"))?;
+            sink.number(index as u64)
+        }
+        Replay::Real | Replay::Map(None) => Ok(()),
+    }
+}
+
+pub(super) fn read(source: &mut Source, files: &Files) -> Result<Log, ArchiveError> {
+    let mut log = Log::starting_at(source.number()?);
+    loop {
+        let event = match source.number()? {
+            END => return Ok(log),
+            kind @ (EMULATED | MADE_AGAIN | MAPPED | MAPPED_FILE) => {
+                Event::Call(read_call(kind, source, files)?)
+            }
+            BARRIER => {
+                let number = source.number()? as i64;
+                let arguments = source.numbers()?;
+                let [pc, result] = source.numbers()?;
+                Event::Barrier { number, arguments, pc, result: result as i64 }
+            }
+            SIGNAL => Event::Signal { number: source.count(64)? as i32 },
+            EDIT => Event::Edit,
+            COUNTER => {
+                let [pc, length, value, processor] = source.numbers()?;
+                let processor = (processor != u64::MAX).then_some(processor as u32);
+                Event::Counter { pc, length: length as u8, value, processor }
+            }
+            FEATURES => {
+                let [pc, eax, ebx, ecx, edx] = source.numbers()?;
+                Event::Features { pc, answer: [eax, ebx, ecx, edx].map(|word| word as u32) }
+            }
+            _ => return Err(ArchiveError::Malformed("there is an unknown kind of event in it")),
+        };
+        log.push(event);
+        if log.bytes() > MOST_BYTES {
+            return Err(ArchiveError::Malformed("it has more events than can be kept"));
+        }
+    }
+}
+
+fn read_call(kind: u64, source: &mut Source, files: &Files) -> Result<Call, ArchiveError> {
+    let number = source.number()? as i64;
+    let arguments = source.numbers()?;
+    let [pc, result] = source.numbers()?;
+    let replay = match kind {
+        EMULATED => {
+            let count = source.count(MOST_WRITES)?;
+            let mut left = MOST_BYTES;
+            let write = |_| {
+                let address = source.number()?;
+                let bytes = source.block(left)?.into_boxed_slice();
+                left -= bytes.len() as u64;
+                Ok(Write { address, bytes })
+            };
+            Replay::Emulate((0..count).map(write).collect::<Result<_, ArchiveError>>()?)
+        }
+        // Nothing else may ever be done for real, whoever wrote the file.
+        MADE_AGAIN if is_made_again(number, &arguments) => Replay::Real,
+        MAPPED if number == libc::SYS_mmap => Replay::Map(None),
+        MAPPED_FILE if number == libc::SYS_mmap => Replay::Map(Some(files.get(source.number()?)?.clone())),
+        _ => return Err(ArchiveError::Malformed("a system call in it is none that is made again")),
+    };
+    Ok(Call { number, arguments, pc, result: result as i64, replay })
+}
