@@ -202,7 +202,7 @@ fn a_recorded_crash_is_followed_to_the_guilty_line_by_who_has_only_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trace.bin");
     let overrun = Fixture::c("overrun").build();
-    record(&["--output", file.to_str().unwrap(), "--", overrun.path.to_str().unwrap()], "");
+    record(&["-o", file.to_str().unwrap(), "--", overrun.path.to_str().unwrap()], "");
     let mut client = Client::new();
     let opened = client.call("debugger/launch", json!({ "trace": file }));
     assert!(opened.starts_with("Opened the recording of overrun; this is where it ends"), "{opened}");
