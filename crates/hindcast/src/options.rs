@@ -193,7 +193,7 @@ pub(crate) enum McpCommand {
 #[derive(Args)]
 pub(crate) struct Record {
     /// Write the recording to this new file, for `hindcast replay`
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// The program with its arguments; the exit code is its own, or 128 and the signal's number
     #[arg(required = true, last = true, value_names = ["PROGRAM", "ARGS"])]

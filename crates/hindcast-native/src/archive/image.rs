@@ -10,16 +10,22 @@ use crate::{
 };
 
 /// The part of a recording that is written, by the numbers of checkpoints.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) start: Option<u64>,
     pub(crate) end: Option<u64>,
     /// What is looked at last.
     pub(crate) present: Option<Position>,
+    /// Checkpoints that could be made again by a replay may take so much, before it is compressed; they make it faster.
+    pub(crate) optional: u64,
 }
 
-/// Checkpoints that could be made again by a replay may take so much; they make it faster.
-const OPTIONAL: u64 = 64 << 20;
+impl Default for Part {
+    fn default() -> Self {
+        Self { start: None, end: None, present: None, optional: 64 << 20 }
+    }
+}
+
 /// Pages are read so many at a time.
 const PAGES_AT_ONCE: u64 = 64;
 
@@ -84,7 +90,7 @@ pub(super) fn write(
 ) -> io::Result<()> {
     let total = chosen.len() as u64;
     let optional = chosen.iter().filter(|label| !part.needs(recorder, label)).count() as u64;
-    let share = OPTIONAL / optional.max(1);
+    let share = part.optional / optional.max(1);
     let mut allowance = 0;
     let mut before: Option<Written> = None;
     for (label, done) in chosen.iter().zip(0..) {

@@ -61,12 +61,12 @@ fn head() -> TraceHead {
 
 /// Writes a recording whose program has ended to a file; nothing else of it is left then.
 fn put_away(recorded: Recorded) -> tempfile::NamedTempFile {
-    let mut tale = Tale::default();
-    tale.end(recorded.process.ended().expect("it has ended"));
-    write(recorded, &Part::default(), tale)
+    write(recorded, &Part::default())
 }
 
-fn write(mut recorded: Recorded, part: &Part, tale: Tale) -> tempfile::NamedTempFile {
+fn write(mut recorded: Recorded, part: &Part) -> tempfile::NamedTempFile {
+    let mut tale = Tale::default();
+    tale.end(recorded.process.ended().expect("it has ended"));
     let mut file = tempfile::NamedTempFile::new().unwrap();
     let mut writer = TraceWriter::begin(TraceFormat::Binary, &mut file, &head(), &[]).unwrap();
     let recorder = recorded.process.recorder_mut().unwrap();
@@ -169,6 +169,22 @@ fn steps_of_the_live_program_are_replayed_from_the_file() {
     while !matches!(recorded.run(), Halt::Ended(_)) {}
     assert!(seen.keys().filter(|position| position.steps > 0).count() > 100, "{} steps", seen.len());
     check_visits(recorded, &seen, "inputs");
+}
+
+/// Checkpoints that are not needed are left out where they would take too much: what was between is replayed.
+#[test]
+fn what_changes_much_is_in_the_file_with_fewer_checkpoints() {
+    let mut recorded = Recorded::fixture("-O1", &["repetitions", "4000"]);
+    let (halt, seen) = recorded.run_with_stops(Duration::from_millis(150), 5);
+    assert!(matches!(halt, Halt::Ended(_)) && !seen.is_empty(), "{halt:?}");
+    let had = recorded.process.recorder().unwrap().timeline.len();
+    let file = write(recorded, &Part { optional: 4 << 20, ..Part::default() });
+    let mut again = open(file.path());
+    let has = again.process.recorder().unwrap().timeline.len();
+    eprintln!("repetitions: {has} of {had} checkpoints, {} bytes", file.path().metadata().unwrap().len());
+    assert!(has < had, "{has} of {had}");
+    assert_eq!(wrong_visits(&mut again, &seen), 0);
+    again.replay_whole().unwrap();
 }
 
 fn small() -> tempfile::NamedTempFile {

@@ -93,7 +93,7 @@ impl Session {
             _ => DebugError::System(format!("cannot write the trace: {error}")),
         };
         let is_binary = request.format == TraceFormat::Binary;
-        let mut part = Part { start: request.start_snapshot, end: request.end_snapshot, present: None };
+        let mut part = Part { start: request.start_snapshot, end: request.end_snapshot, ..Part::default() };
         let tale = if is_binary { self.tale(&mut part)? } else { Tale::default() };
         let all = TimelineQuery { limit: usize::MAX, ..TimelineQuery::default() };
         let happenings = self.timeline(&all).happenings;

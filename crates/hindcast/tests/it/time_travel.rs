@@ -202,7 +202,7 @@ fn a_recorded_crash_is_followed_to_the_guilty_line_by_who_has_only_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trace.bin");
     let overrun = Fixture::c("overrun").build();
-    record(&["--output", file.to_str().unwrap(), "--", overrun.path.to_str().unwrap()], "");
+    record(&["-o", file.to_str().unwrap(), "--", overrun.path.to_str().unwrap()], "");
     let mut client = Client::new();
     let opened = client.call("debugger/launch", json!({ "trace": file }));
     assert!(opened.starts_with("Opened the recording of overrun; this is where it ends"), "{opened}");
@@ -360,4 +360,39 @@ fn processes_with(mark: &str) -> usize {
         std::fs::read(process.path().join("cmdline")).is_ok_and(|line| text(&line).contains(mark))
     };
     std::fs::read_dir("/proc").unwrap().flatten().filter(has_mark).count()
+}
+
+/// Starts a program on a machine that says it hides what the processor can do, and does not.
+const WITHOUT_CPUID_FAULTING: &str = r"
+import ctypes, os, struct, sys
+LOAD, UNLESS, END = 0x20, 0x15, 0x06
+ARCH_PRCTL, ARCH_CPUID_SET, ERRNO_0, ALLOW = 158, 0x1012, 0x00050000, 0x7fff0000
+steps = [(LOAD, 0, 0), (UNLESS, 3, ARCH_PRCTL), (LOAD, 0, 16), (UNLESS, 1, ARCH_CPUID_SET), (END, 0, ERRNO_0), (END, 0, ALLOW)]
+code = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', kind, 0, skip, value) for kind, skip, value in steps))
+program = ctypes.create_string_buffer(struct.pack('HxxxxxxQ', len(steps), ctypes.addressof(code)))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+";
+
+#[test]
+fn the_doctor_tells_what_recording_lacks_on_this_machine() {
+    let name = "the processor's description can be made to trap";
+    let check = |output: Output| {
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let checks = report["checks"].as_array().unwrap().clone();
+        checks.into_iter().find(|check| check["name"] == name).unwrap()
+    };
+    let doctor = command();
+    let mut without = std::process::Command::new("python3");
+    without
+        .args(["-c", WITHOUT_CPUID_FAULTING])
+        .arg(doctor.get_program())
+        .env("XDG_CONFIG_HOME", "/nonexistent");
+    let told = check(without.args(["doctor", "--json"]).output().unwrap());
+    assert_eq!(told["status"], "warn", "{told}");
+    assert!(told["detail"].as_str().unwrap().contains("random numbers of the processor"), "{told}");
+    assert!(told["remedy"].is_string(), "{told}");
+    let told = check(command().args(["doctor", "--json"]).output().unwrap());
+    assert_eq!(told["status"], "ok", "{told}");
 }
