@@ -113,11 +113,15 @@ impl Session {
     pub(super) async fn arrive(&self, moves: u64, patience: &Patience) -> Result<Viewport, Failure> {
         let arrived = |standing: &Standing| standing.moves > moves || standing.state != State::Running;
         self.wait_while(patience, |standing| !arrived(standing)).await;
-        match &self.standing.borrow().problem {
-            Some((failed, failure)) if *failed == moves => return Err(failure.clone()),
-            _ => {}
+        let (problem, is_lost) = {
+            let standing = self.standing.borrow();
+            (standing.problem.clone(), standing.fault.is_some())
+        };
+        match problem {
+            _ if is_lost => Err(self.why_ended()),
+            Some((failed, failure)) if failed == moves => Err(failure),
+            _ => Ok(self.viewport()),
         }
-        Ok(self.viewport())
     }
 
     /// Waits for what happens next. Whether it did is in the viewport.
