@@ -32,8 +32,7 @@ const FRAMES_AHEAD: usize = 16;
 
 /// Asks a worker one thing after the other. Dropping it ends the worker, and waits for that.
 pub(super) struct Link {
-    calls: UnixStream,
-    bells: Arc<UnixStream>,
+    sockets: Arc<Sockets>,
     frames: Receiver<Frame>,
     last: Cell<u64>,
     fate: Arc<Fate>,
@@ -62,11 +61,12 @@ impl Link {
         let (sender, frames) = sync_channel(FRAMES_AHEAD);
         let (fate, worker) = (Arc::new(Fate::default()), Arc::new(worker));
         let source = BufReader::new(calls.try_clone()?);
-        let listener = Listener { output, sender, fate: fate.clone(), worker: worker.clone() };
+        let sockets = Arc::new(Sockets { calls: Mutex::new(Some(calls)), bells: Mutex::new(Some(bells)) });
+        let (its_fate, its_worker, its_sockets) = (fate.clone(), worker.clone(), sockets.clone());
+        let listener = Listener { output, sender, fate: its_fate, worker: its_worker, sockets: its_sockets };
         let reader =
             std::thread::Builder::new().name("debug worker".into()).spawn(move || listener.listen(source))?;
-        let bells = Arc::new(bells);
-        Ok(Self { calls, bells, frames, last: Cell::new(0), fate, worker, reader: Some(reader) })
+        Ok(Self { sockets, frames, last: Cell::new(0), fate, worker, reader: Some(reader) })
     }
 
     /// Asks, and waits for the answer.
@@ -98,14 +98,14 @@ impl Link {
                 Err(RecvTimeoutError::Disconnected) => return Err(self.lost()),
             };
             if !goes_on {
-                ring(&self.bells, number);
+                self.sockets.ring(number);
             }
         }
     }
 
     /// A handle that interrupts whatever moves.
     pub(super) fn interrupt(&self) -> Arc<dyn Interrupt> {
-        Arc::new(RemoteInterrupt(self.bells.clone()))
+        Arc::new(RemoteInterrupt(self.sockets.clone()))
     }
 
     /// Has `tell` called when the worker is lost.
@@ -118,7 +118,7 @@ impl Link {
         self.last.set(number);
         let json = serde_json::to_vec(call)
             .map_err(|error| DebugError::System(format!("cannot tell the worker process: {error}")))?;
-        match (Frame::Call { number, json }).write(&mut &self.calls) {
+        match self.sockets.send(&Frame::Call { number, json }) {
             Ok(()) => Ok(number),
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 Err(DebugError::Unsupported(error.to_string()))
@@ -143,6 +143,7 @@ impl Link {
     fn give_up(&self, why: &str) -> DebugError {
         self.fate.seal(&format!("its worker process was ended: {why}"));
         self.worker.kill();
+        self.sockets.hang_up(Shutdown::Both);
         self.lost()
     }
 
@@ -155,7 +156,7 @@ impl Drop for Link {
     fn drop(&mut self) {
         self.fate.expect();
         // The worker ends when there are no more calls.
-        let _ = self.calls.shutdown(Shutdown::Write);
+        self.sockets.hang_up(Shutdown::Write);
         let until = Instant::now() + ENDS_WITHIN;
         loop {
             match self.frames.recv_timeout(until.saturating_duration_since(Instant::now())) {
@@ -175,17 +176,50 @@ impl Drop for Link {
     }
 }
 
-struct RemoteInterrupt(Arc<UnixStream>);
+struct RemoteInterrupt(Arc<Sockets>);
 
 impl Interrupt for RemoteInterrupt {
     fn interrupt(&self) {
-        ring(&self.0, INTERRUPT);
+        self.0.ring(INTERRUPT);
     }
 }
 
-fn ring(mut bells: &UnixStream, number: u64) {
-    // Full means that it has not been heard yet; broken, that there is nothing to stop any more.
-    let _ = bells.write(&number.to_le_bytes());
+/// The sockets to a worker; none when that has ended.
+struct Sockets {
+    calls: Mutex<Option<UnixStream>>,
+    bells: Mutex<Option<UnixStream>>,
+}
+
+impl Sockets {
+    fn send(&self, frame: &Frame) -> io::Result<()> {
+        match locked(&self.calls).as_mut() {
+            Some(calls) => frame.write(calls),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    fn ring(&self, number: u64) {
+        if let Some(bells) = locked(&self.bells).as_mut() {
+            // Full means that it has not been heard yet; broken, that there is nothing to stop any more.
+            let _ = bells.write(&number.to_le_bytes());
+        }
+    }
+
+    fn hang_up(&self, how: Shutdown) {
+        if let Some(calls) = &*locked(&self.calls) {
+            // The other side may have been first.
+            let _ = calls.shutdown(how);
+        }
+    }
+
+    fn close(&self) {
+        locked(&self.calls).take();
+        locked(&self.bells).take();
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads what comes from a worker, until that ends.
@@ -194,13 +228,16 @@ struct Listener {
     sender: SyncSender<Frame>,
     fate: Arc<Fate>,
     worker: Arc<Worker>,
+    sockets: Arc<Sockets>,
 }
 
 impl Listener {
     fn listen(self, mut source: BufReader<UnixStream>) {
         let fault = self.relay(&mut source);
+        drop(source);
         // Nobody listens to it any more, whatever it is doing.
         let end = self.worker.bury();
+        self.sockets.close();
         self.fate.seal(&fault.unwrap_or(end));
         // The sender goes last: who then finds the channel closed finds the reason, too.
     }
@@ -237,7 +274,7 @@ struct State {
 
 impl Fate {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 
     /// The worker is lost. The first reason is the one that counts.

@@ -14,6 +14,8 @@ mod backend;
 mod engine;
 mod host;
 mod link;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 pub(crate) use engine::WorkerEngine;
