@@ -130,6 +130,12 @@ pub trait Interrupt: Send + Sync {
     /// Makes [`DebugBackend::run`] return soon, with [`Outcome::Interrupted`] unless something
     /// else stopped it at the same time.
     fn interrupt(&self);
+
+    /// Does away with an engine that does not answer any more, and so loses it; false where that cannot
+    /// be done, because it is in this process.
+    fn abandon(&self) -> bool {
+        false
+    }
 }
 
 /// How a session ends.

@@ -141,6 +141,12 @@ impl Bell {
         }
     }
 
+    /// Does away with an engine that does not answer; false where that cannot be done.
+    pub(super) fn abandon(&self) -> bool {
+        let interrupt = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        interrupt.is_some_and(|interrupt| interrupt.abandon())
+    }
+
     fn set(&self, interrupt: Option<Arc<dyn Interrupt>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = interrupt;
     }

@@ -37,7 +37,7 @@ impl DebugEngine for WorkerEngine {
     }
 
     fn launch(&self, request: &LaunchRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
-        // The program's environment is ours, as without a worker; the worker's own is empty.
+        // The program's environment is ours, as without a worker; the worker itself has next to none.
         let mut env: BTreeMap<_, _> =
             std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect();
         env.extend(request.env.clone());
@@ -93,12 +93,13 @@ fn spawn(output: &Arc<OutputLog>, ends: Ends) -> io::Result<Link> {
     if ends == Ends::Gently {
         command.arg("--gently");
     }
-    // Variables that are no text cannot be told later, so they go along.
-    let others =
-        std::env::vars_os().filter(|(name, value)| name.to_str().is_none() || value.to_str().is_none());
+    // What is needed to load it; and variables that are no text, which cannot be told later.
+    let kept = std::env::vars_os().filter(|(name, value)| {
+        name == "LD_LIBRARY_PATH" || name.to_str().is_none() || value.to_str().is_none()
+    });
     let child = command
         .env_clear()
-        .envs(others)
+        .envs(kept)
         // What is typed at our terminal is not meant for it.
         .process_group(0)
         .stdin(OwnedFd::from(its_calls))

@@ -105,7 +105,7 @@ impl Link {
 
     /// A handle that interrupts whatever moves.
     pub(super) fn interrupt(&self) -> Arc<dyn Interrupt> {
-        Arc::new(RemoteInterrupt(self.sockets.clone()))
+        Arc::new(RemoteInterrupt { sockets: self.sockets.clone(), worker: self.worker.clone() })
     }
 
     /// Has `tell` called when the worker is lost.
@@ -176,11 +176,19 @@ impl Drop for Link {
     }
 }
 
-struct RemoteInterrupt(Arc<Sockets>);
+struct RemoteInterrupt {
+    sockets: Arc<Sockets>,
+    worker: Arc<Worker>,
+}
 
 impl Interrupt for RemoteInterrupt {
     fn interrupt(&self) {
-        self.0.ring(INTERRUPT);
+        self.sockets.ring(INTERRUPT);
+    }
+
+    fn abandon(&self) -> bool {
+        self.worker.kill();
+        true
     }
 }
 

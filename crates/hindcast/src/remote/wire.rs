@@ -161,9 +161,11 @@ impl Frame {
     /// The next one; none where the other side has ended between two of them.
     pub(super) fn read(source: &mut impl Read) -> io::Result<Option<Self>> {
         let mut head = [0; 5];
-        match source.read(&mut head[..1])? {
-            0 => return Ok(None),
-            _ => source.read_exact(&mut head[1..])?,
+        // A first byte that does not come is an end between two frames.
+        match source.read_exact(&mut head[..1]) {
+            Ok(()) => source.read_exact(&mut head[1..])?,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) => return Err(error),
         }
         let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
         if length > LONGEST_FRAME {

@@ -1,7 +1,7 @@
 //! `hindcast serve` debugs in workers: they can be lost, and nothing else is.
 
 use std::{
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     time::Duration,
 };
 
@@ -174,8 +174,9 @@ fn a_program_prints_and_reads_through_a_worker_and_has_the_servers_environment()
         assert!(printed.contains(line), "{line} is not in {printed}");
     }
     // The worker itself has none of it, so there is nothing in it to find.
-    let environment = std::fs::read(format!("/proc/{}/environ", hosted.worker())).unwrap();
-    assert_eq!(String::from_utf8_lossy(&environment), "");
+    let environment = std::fs::read_to_string(format!("/proc/{}/environ", hosted.worker())).unwrap();
+    let needless = environment.split_terminator('\0').find(|line| !line.starts_with("LD_LIBRARY_PATH="));
+    assert_eq!(needless, None);
 
     hosted.call("debugger/launch", json!({ "program": "/bin/cat", "record": false }));
     hosted.call("debugger/continue", json!({ "wait": false }));
@@ -263,6 +264,8 @@ fn a_worker_that_is_killed_ends_its_session_and_no_other() {
     {
         tells(&hosted.refused(&format!("debugger/{tool}"), of.clone()));
     }
+    let waited = hosted.call("debugger/wait", of);
+    assert!(waited.starts_with("The session has ended: its worker process was killed"), "{waited}");
     let status = hosted.call("debugger/status", json!({}));
     assert!(status.contains(&format!("session {lost}: exited")), "{status}");
     assert!(status.contains("its worker process was killed"), "{status}");
@@ -306,6 +309,19 @@ fn a_worker_that_is_lost_while_nobody_asks_is_noticed() {
 }
 
 #[test]
+fn a_worker_that_hangs_is_done_away_with_when_its_session_ends() {
+    let hosted = Hosted::start();
+    let sockets = hosted.sockets();
+    hosted.launch(&Fixture::c("calls"), &["3"]);
+    let worker = hosted.worker();
+    let processes = children_of(worker);
+    assert!(Command::new("kill").args(["-STOP", &worker.to_string()]).status().unwrap().success());
+    hosted.call("debugger/disconnect", json!({}));
+    assert!(!is_alive(worker));
+    hosted.is_clean_after(&processes, sockets);
+}
+
+#[test]
 fn a_server_that_is_killed_takes_workers_and_programs_along() {
     let hosted = Hosted::start();
     let mut processes = Vec::new();
@@ -324,31 +340,58 @@ fn a_server_that_is_killed_takes_workers_and_programs_along() {
     }
 }
 
-#[test]
-fn what_was_attached_to_goes_on_when_the_server_is_killed() {
-    let hosted = Hosted::start();
+/// A program that runs until somebody ends it, and somebody who attaches to it.
+fn attached(hosted: &Hosted, breakpoint: Value) -> Child {
     let hang = Fixture::c("misbehave").build();
-    let mut program = Command::new(&hang.path).arg("hang").stdout(Stdio::null()).spawn().unwrap();
-    let pid = u64::from(program.id());
-    let attached = hosted.call("debugger/attach", json!({ "pid": pid }));
-    assert!(attached.contains(&pid.to_string()), "{attached}");
+    let program = Command::new(&hang.path).arg("hang").stdout(Stdio::null()).spawn().unwrap();
+    let attached = hosted.call("debugger/attach", json!({ "pid": program.id() }));
+    assert!(attached.contains(&program.id().to_string()), "{attached}");
     // What is in its code must be out of it again before it goes on.
-    let place = json!({ "file": "misbehave.c", "line": hang.line("hang") });
-    hosted.call("debugger/set_breakpoint", place);
-    let stopped = hosted.call("debugger/continue", json!({}));
-    assert!(stopped.contains("breakpoint 1"), "{stopped}");
-    let worker = hosted.worker();
-    hosted.server.kill();
-    eventually("the worker ends", || !is_alive(worker));
-    let state = || {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        status.lines().find_map(|line| line.strip_prefix("State:\t")).unwrap().to_owned()
+    let set = hosted.call("debugger/set_breakpoint", breakpoint);
+    assert!(set.starts_with("Breakpoint 1 set at"), "{set}");
+    program
+}
+
+/// Nobody has hold of it, and it does not die of what was done to it.
+fn goes_on(mut program: Child) {
+    let is_free = |program: &Child| {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
+        let value = |key| status.lines().find_map(|line| line.strip_prefix(key)).unwrap().to_owned();
+        value("TracerPid:\t") == "0" && value("State:\t").starts_with(['R', 'S'])
     };
-    eventually("the program runs", || state().starts_with(['R', 'S']));
-    std::thread::park_timeout(Duration::from_millis(200));
+    eventually("the program is let go", || is_free(&program));
+    // Long enough to get to a breakpoint that was left, or a signal that came late.
+    std::thread::park_timeout(Duration::from_millis(100));
     assert!(program.try_wait().unwrap().is_none(), "it died of what was left in it");
+    assert!(is_free(&program), "it was stopped afterwards");
     program.kill().unwrap();
     program.wait().unwrap();
+}
+
+#[test]
+fn what_was_attached_to_goes_on_when_the_server_is_killed() {
+    let hang = json!({ "file": "misbehave.c", "line": Fixture::c("misbehave").build().line("hang") });
+    let elsewhere = json!({ "function": "print_much" });
+    for (breakpoint, runs) in [(hang, false), (elsewhere, true)] {
+        let hosted = Hosted::start();
+        let program = attached(&hosted, breakpoint);
+        let went = hosted.call("debugger/continue", json!({ "wait": !runs }));
+        assert_eq!(went.contains("breakpoint 1"), !runs, "{went}");
+        let worker = hosted.worker();
+        hosted.server.kill();
+        eventually("the worker ends", || !is_alive(worker));
+        goes_on(program);
+    }
+}
+
+#[test]
+fn what_was_attached_to_goes_on_when_its_session_ends() {
+    let hosted = Hosted::start();
+    let program = attached(&hosted, json!({ "function": "print_much" }));
+    hosted.call("debugger/continue", json!({ "wait": false }));
+    hosted.call("debugger/disconnect", json!({}));
+    assert!(hosted.workers().is_empty());
+    goes_on(program);
 }
 
 #[test]
