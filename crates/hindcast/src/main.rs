@@ -8,6 +8,8 @@ mod doctor;
 mod index_folder;
 mod install;
 mod options;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod remote;
 mod wiring;
 
 use std::process::ExitCode;

@@ -95,6 +95,12 @@ pub(crate) enum WorkerKind {
         /// The end of its file's name
         format: String,
     },
+    /// Hold one debug session
+    Debug {
+        /// Let go of the program when the server is gone, instead of ending at once
+        #[arg(long)]
+        gently: bool,
+    },
 }
 
 #[derive(Subcommand)]

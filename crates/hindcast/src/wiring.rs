@@ -104,6 +104,7 @@ pub(crate) fn app(
     config: &Config,
     gateway: Arc<Gateway>,
     knowledge: Arc<KnowledgeService>,
+    engine: Option<Arc<dyn DebugEngine>>,
     events: Events,
     folders: Vec<PathBuf>,
 ) -> Result<Arc<App>> {
@@ -112,7 +113,7 @@ pub(crate) fn app(
         config::ToolNames::Underscore => ToolNames::Underscore,
     };
     let clock = Arc::new(SystemClock);
-    let debug = Arc::new(debug_service(config, events.clone())?);
+    let debug = Arc::new(debug_service(config, engine, events.clone())?);
     let configured = config.documents.allowed_folders.clone();
     let folders = if configured.is_empty() { folders } else { configured };
     let documents = Arc::new(documents(&config.documents, folders)?);
@@ -137,15 +138,27 @@ pub(crate) fn documents(documents: &config::Documents, folders: Vec<PathBuf>) ->
     Ok(DocumentService::new(policy, Arc::new(SystemClock)))
 }
 
-/// Debug sessions by what debugs programs here.
-pub(crate) fn debug_service(config: &Config, events: Events) -> Result<DebugService> {
-    Ok(DebugService::new(target_policy(&config.debug)?, debug_engine(), events, Arc::new(SystemClock)))
+/// Debug sessions by this engine.
+pub(crate) fn debug_service(
+    config: &Config,
+    engine: Option<Arc<dyn DebugEngine>>,
+    events: Events,
+) -> Result<DebugService> {
+    Ok(DebugService::new(target_policy(&config.debug)?, engine, events, Arc::new(SystemClock)))
 }
 
 /// What debugs programs on this machine; elsewhere nothing does.
 pub(crate) fn debug_engine() -> Option<Arc<dyn DebugEngine>> {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     return Some(Arc::new(hindcast_native::NativeEngine));
+    #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+    return None;
+}
+
+/// The same for many users, whose programs may be hostile: each session in a process of its own.
+pub(crate) fn debug_engine_in_workers() -> Option<Arc<dyn DebugEngine>> {
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    return Some(Arc::new(crate::remote::WorkerEngine));
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
     return None;
 }

@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     AttachRequest, Breakpoint, BreakpointChange, BreakpointId, Capability, CompletionKind, CoreRequest,
     DebugError, Evaluation, FrameRef, Instruction, LaunchRequest, MemoryBlock, Module, Movement, Outcome,
@@ -97,6 +99,13 @@ pub trait DebugBackend {
     /// Names that begin with `prefix`, at most `limit`.
     fn complete(&mut self, kind: CompletionKind, prefix: &str, limit: usize) -> Vec<String>;
 
+    /// Has `tell` called with the reason, from any thread, when the engine is lost in the middle of the
+    /// session; at once where it is lost already. After that every call fails with [`DebugError::Lost`].
+    /// An engine in this process is never lost.
+    fn when_lost(&mut self, tell: TellLoss) {
+        drop(tell);
+    }
+
     /// Bytes and registers, where the engine sees them.
     fn raw_memory(&mut self) -> Option<&mut dyn RawMemory> {
         None
@@ -113,15 +122,24 @@ pub trait DebugBackend {
     }
 }
 
+/// Is told why an engine was lost.
+pub type TellLoss = Box<dyn FnOnce(&str) + Send>;
+
 /// Ends a movement early, from any thread and at any time; without effect while nothing moves.
 pub trait Interrupt: Send + Sync {
     /// Makes [`DebugBackend::run`] return soon, with [`Outcome::Interrupted`] unless something
     /// else stopped it at the same time.
     fn interrupt(&self);
+
+    /// Does away with an engine that does not answer any more, and so loses it; false where that cannot
+    /// be done, because it is in this process.
+    fn abandon(&self) -> bool {
+        false
+    }
 }
 
 /// How a session ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
     /// The program is killed, with all that it started under us.
     Terminate,

@@ -68,7 +68,7 @@ impl JsonSchema for BreakpointId {
 }
 
 /// A place in the code.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Place {
     /// This instruction.
     Address(RuntimeAddr),
@@ -103,7 +103,7 @@ impl fmt::Display for Place {
 }
 
 /// What stops the program.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Trigger {
     /// Getting to a place in the code.
     Code(CodeBreakpoint),
@@ -114,7 +114,7 @@ pub enum Trigger {
 }
 
 /// Stops at a place, or only tells that it was passed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeBreakpoint {
     /// Where.
     pub place: Place,
@@ -151,7 +151,7 @@ impl CodeBreakpoint {
 }
 
 /// Stops when a value is accessed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watchpoint {
     /// Which value.
     pub watched: Watched,
@@ -164,7 +164,7 @@ pub struct Watchpoint {
 }
 
 /// A value to watch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Watched {
     /// Where this expression's value is now.
     Expression {
@@ -196,7 +196,7 @@ pub enum Access {
 }
 
 /// Stops at a signal, panic or exception.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExceptionBreakpoint {
     /// `signal:SIGSEGV`, `rust:panic`, `cpp:std::runtime_error`, `cpp:*`.
     pub exception_type: String,
@@ -211,7 +211,7 @@ pub struct ExceptionBreakpoint {
 }
 
 /// A breakpoint as it stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Breakpoint {
     /// Its name.
     pub id: BreakpointId,
@@ -226,7 +226,7 @@ pub struct Breakpoint {
 }
 
 /// Whether a breakpoint is in the program.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Binding {
     /// At these locations; none for an exception breakpoint.
     Bound {
@@ -243,7 +243,7 @@ pub enum Binding {
 }
 
 /// What to change of a breakpoint; what is `None` stays.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BreakpointChange {
     /// Whether it is looked at.
     pub enabled: Option<bool>,

@@ -1,9 +1,11 @@
 //! Why an engine cannot do what it was asked.
 
+use serde::{Deserialize, Serialize};
+
 use super::{BreakpointId, RuntimeAddr, ThreadId};
 
 /// Why not. The hint, where there is one, stands behind ` · hint: `.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum DebugError {
     /// No such process.
     #[error("there is no process {0} · hint: list the running ones with `ps -e`")]
@@ -54,6 +56,11 @@ pub enum DebugError {
     /// Something that this kind of session cannot do.
     #[error("{0}")]
     Unsupported(String),
+    /// The process that the engine ran in is gone, and the session with it.
+    #[error(
+        "the session has ended: {0} · hint: begin again with `debugger/launch`; the server's log has the details"
+    )]
+    Lost(String),
     /// The system failed us.
     #[error("{0}")]
     System(String),

@@ -28,7 +28,7 @@ pub struct Location {
 }
 
 /// One level of a call stack.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Frame {
     /// 0 is the innermost.
     pub index: u32,
@@ -39,15 +39,15 @@ pub struct Frame {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
     /// Whether the compiler put this call's code into its caller.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub inlined: bool,
     /// Whether this is the frame that the system made to call a signal handler.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub signal: bool,
 }
 
 /// A call stack, or the inner part of one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stack {
     /// Whose.
     pub thread: ThreadId,
@@ -61,7 +61,7 @@ pub struct Stack {
 }
 
 /// A frame of a thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FrameRef {
     /// Whose.
     pub thread: ThreadId,
@@ -70,7 +70,7 @@ pub struct FrameRef {
 }
 
 /// A thread as it stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Thread {
     /// Its number.
     pub id: ThreadId,
@@ -96,7 +96,7 @@ pub enum ThreadState {
 }
 
 /// An executable or library in the program.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Module {
     /// Its file name.
     pub name: String,
@@ -114,7 +114,7 @@ pub struct Module {
 }
 
 /// How much of a value to show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValueLimits {
     /// How many levels of children.
     pub depth: u32,
@@ -148,7 +148,7 @@ pub enum VariableScope {
 }
 
 /// Variables to look at.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VariableQuery {
     /// In which frame.
     pub frame: FrameRef,
@@ -165,7 +165,7 @@ pub struct VariableQuery {
 }
 
 /// Some of the variables that were asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VariablePage {
     /// Inner scopes first.
     pub variables: Vec<Variable>,
@@ -174,7 +174,7 @@ pub struct VariablePage {
 }
 
 /// A value with its name.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Variable {
     /// Its name, or its place in what it is part of.
     pub name: String,
@@ -184,19 +184,19 @@ pub struct Variable {
     /// On one line, cut to the limits.
     pub value: String,
     /// Whether it is really there.
-    #[serde(skip_serializing_if = "ValueState::is_available")]
+    #[serde(default, skip_serializing_if = "ValueState::is_available")]
     pub state: ValueState,
     /// Where it is, when it is in memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<RuntimeAddr>,
     /// Its parts, as deep as was asked.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Variable>,
     /// How many parts it has in all, when it has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub child_count: Option<u64>,
     /// Whether something was left out.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
 
@@ -222,7 +222,7 @@ impl ValueState {
 }
 
 /// An expression to evaluate.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evaluation {
     /// The expression.
     pub expression: String,
@@ -254,16 +254,17 @@ pub enum NumberFormat {
 }
 
 /// Bytes that were read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryBlock {
     /// Where they begin.
     pub address: RuntimeAddr,
     /// Fewer than asked where the mapping ends.
+    #[serde(with = "super::as_base64")]
     pub bytes: Vec<u8>,
 }
 
 /// A mapping of the program.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Region {
     /// Its first byte.
     pub start: RuntimeAddr,
@@ -289,7 +290,7 @@ pub enum RegisterSet {
 }
 
 /// A register of a frame.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Register {
     /// Such as `rax`.
     pub name: String,
@@ -302,7 +303,7 @@ pub struct Register {
 }
 
 /// A machine instruction.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Instruction {
     /// Where it is.
     pub address: RuntimeAddr,
@@ -317,12 +318,12 @@ pub struct Instruction {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
     /// Whether the thread goes on here.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub current: bool,
 }
 
 /// What a beginning is completed to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CompletionKind {
     /// A source file.
     File,

@@ -1,6 +1,7 @@
 //! What a debugger is talked about in, and the seam that every engine stands behind.
 
 mod address;
+pub mod as_base64;
 mod backend;
 mod breakpoint;
 mod error;
@@ -14,7 +15,7 @@ mod trace;
 mod travel;
 
 pub use address::{NotAnAddress, RuntimeAddr, ThreadId};
-pub use backend::{DebugBackend, DebugEngine, Disassembly, Ending, Interrupt, RawMemory};
+pub use backend::{DebugBackend, DebugEngine, Disassembly, Ending, Interrupt, RawMemory, TellLoss};
 pub use breakpoint::{
     Access, Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, ExceptionBreakpoint,
     NotABreakpointId, Place, Trigger, Watched, Watchpoint,

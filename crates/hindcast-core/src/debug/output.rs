@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    fmt,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -21,11 +22,14 @@ pub enum OutputStream {
 }
 
 /// Collects what a debuggee prints. The oldest is forgotten beyond a limit, and that is told.
-#[derive(Debug)]
 pub struct OutputLog {
     kept: Mutex<Kept>,
     limit: usize,
+    listener: Option<Listener>,
 }
+
+/// Hears what is printed, as it is printed.
+type Listener = Box<dyn Fn(OutputStream, &[u8]) + Send + Sync>;
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -58,14 +62,31 @@ pub struct OutputChunk {
     pub more: bool,
 }
 
+impl fmt::Debug for OutputLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutputLog")
+            .field("end", &self.end())
+            .field("limit", &self.limit)
+            .finish_non_exhaustive()
+    }
+}
+
 impl OutputLog {
     /// An empty log that keeps about `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Self { kept: Mutex::default(), limit }
+        Self { kept: Mutex::default(), limit, listener: None }
+    }
+
+    /// One that keeps next to nothing, and passes everything on to `listener`. Whoever prints waits for that.
+    pub fn passed_on(listener: impl Fn(OutputStream, &[u8]) + Send + Sync + 'static) -> Self {
+        Self { kept: Mutex::default(), limit: 0, listener: Some(Box::new(listener)) }
     }
 
     /// Adds what was printed.
     pub fn push(&self, stream: OutputStream, bytes: &[u8]) {
+        if let Some(listener) = &self.listener {
+            listener(stream, bytes);
+        }
         let mut kept = self.kept();
         for part in bytes.chunks(PIECE) {
             let start = kept.end;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{BreakpointId, Destination, Place, RuntimeAddr, ThreadId};
 
 /// How to go on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Movement {
     /// To the first stop of the session: where the launch asked for, or where it stands already.
     Begin,
@@ -63,7 +63,7 @@ pub enum Granularity {
 }
 
 /// How a movement ended.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Outcome {
     /// With a stop that the user hears of.
     Stopped(Stop),
@@ -83,7 +83,7 @@ pub struct Stop {
     /// Which thread it is about.
     pub thread: ThreadId,
     /// Which breakpoints were hit.
-    #[serde(skip_serializing_if = "Vec::is_empty", skip_deserializing)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub breakpoints: Vec<BreakpointId>,
     /// The signal that was about to be delivered, or that ended the program.
     #[serde(skip_serializing_if = "Option::is_none")]

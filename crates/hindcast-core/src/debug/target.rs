@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::OutputLog;
 
 /// A program to start.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LaunchRequest {
     /// The executable; a bare name is looked up in `PATH`.
     pub program: PathBuf,
@@ -25,12 +25,13 @@ pub struct LaunchRequest {
     pub stdin: Stdin,
     /// Whether to record it, so that one can go back.
     pub record: bool,
-    /// Where what it prints goes.
+    /// Where what it prints goes; to be said anew by whoever reads a request that was written down.
+    #[serde(skip, default = "nowhere")]
     pub output: Arc<OutputLog>,
 }
 
 /// Where a launched program first stops.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum StopAtEntry {
     /// In `main`, after its prologue.
     #[default]
@@ -42,7 +43,7 @@ pub enum StopAtEntry {
 }
 
 /// What a launched program reads.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub enum Stdin {
     /// What is written later, through a terminal of its own.
     #[default]
@@ -54,18 +55,23 @@ pub enum Stdin {
 }
 
 /// A running process to take hold of.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AttachRequest {
     /// Its number.
     pub pid: u32,
     /// Whether to record it from now on, so that one can go back.
     pub record: bool,
-    /// Where log messages go; its own output stays where it was.
+    /// Where log messages go; its own output stays where it was. To be said anew, as for a launch.
+    #[serde(skip, default = "nowhere")]
     pub output: Arc<OutputLog>,
 }
 
+fn nowhere() -> Arc<OutputLog> {
+    Arc::new(OutputLog::new(0))
+}
+
 /// The remains of a process.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoreRequest {
     /// The core file.
     pub core: PathBuf,
@@ -74,7 +80,7 @@ pub struct CoreRequest {
 }
 
 /// A recording that was written to a file.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TraceFileRequest {
     /// A binary trace.
     pub trace: PathBuf,

@@ -29,7 +29,7 @@ impl FromStr for Moment {
 }
 
 /// Where in time a session stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct When {
     /// This moment.
     pub moment: Moment,
@@ -41,7 +41,7 @@ pub struct When {
 }
 
 /// A movement in time.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Destination {
     /// The first moment of the recording.
     Start,
@@ -154,7 +154,7 @@ impl HappeningKind {
 }
 
 /// Which of the [`Happening`]s.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct TimelineQuery {
     /// Not before this.
     pub since: Option<Moment>,
@@ -169,7 +169,7 @@ pub struct TimelineQuery {
 }
 
 /// Some of the [`Happening`]s.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct TimelinePage {
     /// In the order of time.
     pub happenings: Vec<Happening>,
@@ -178,7 +178,7 @@ pub struct TimelinePage {
 }
 
 /// A write to memory, found in the past.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryWrite {
     /// Right after the write.
     pub moment: Moment,
@@ -223,7 +223,7 @@ pub enum TraceFormat {
 }
 
 /// Which part of a recording to write out, and how.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TraceRequest {
     /// How.
     pub format: TraceFormat,

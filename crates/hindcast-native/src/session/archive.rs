@@ -4,7 +4,7 @@ use std::{io, sync::Arc};
 
 use hindcast_core::{
     debug::{
-        DebugError, HowBegun, OutputLog, StopAtEntry, TimeTravel as _, TimelineQuery, TraceFileRequest,
+        DebugError, HowBegun, OutputLog, Stop, StopAtEntry, TimeTravel as _, TimelineQuery, TraceFileRequest,
         TraceFormat, TraceHead, TraceRequest, TraceWriter,
     },
     progress::Progress,
@@ -60,7 +60,8 @@ impl Session {
         session.target.cwd = recorded.cwd;
         session.unrecorded = None;
         session.happenings = tale.happenings;
-        session.live_stop = tale.stop;
+        // The breakpoints were another session's.
+        session.live_stop = tale.stop.map(|stop| Stop { breakpoints: Vec::new(), ..stop });
         Ok(session)
     }
 

@@ -9,7 +9,7 @@ impl From<DebugError> for Failure {
         let kind = match &error {
             DebugError::ProcessNotFound(_) => FailureKind::ProcessNotFound,
             DebugError::PermissionDenied(_) => FailureKind::PermissionDenied,
-            DebugError::Ended => FailureKind::NotAttached,
+            DebugError::Ended | DebugError::Lost(_) => FailureKind::NotAttached,
             DebugError::BreakpointFailed(_) => FailureKind::BreakpointFailed,
             DebugError::LaunchFailed(_)
             | DebugError::BadFile(_)

@@ -113,11 +113,15 @@ impl Session {
     pub(super) async fn arrive(&self, moves: u64, patience: &Patience) -> Result<Viewport, Failure> {
         let arrived = |standing: &Standing| standing.moves > moves || standing.state != State::Running;
         self.wait_while(patience, |standing| !arrived(standing)).await;
-        match &self.standing.borrow().problem {
-            Some((failed, failure)) if *failed == moves => return Err(failure.clone()),
-            _ => {}
+        let (problem, is_lost) = {
+            let standing = self.standing.borrow();
+            (standing.problem.clone(), standing.fault.is_some())
+        };
+        match problem {
+            _ if is_lost => Err(self.why_ended()),
+            Some((failed, failure)) if failed == moves => Err(failure),
+            _ => Ok(self.viewport()),
         }
-        Ok(self.viewport())
     }
 
     /// Waits for what happens next. Whether it did is in the viewport.
@@ -178,12 +182,16 @@ impl Session {
 
     /// Ends it. What was launched is killed and what was attached to goes on, unless said otherwise.
     pub(super) async fn end(&self, ending: Option<Ending>) -> Result<(), Failure> {
-        let (done, answer) = oneshot::channel();
+        let (done, mut answer) = oneshot::channel();
         if self.send(Command::End { ending, done }).is_err() {
             // Its thread is gone already, and all else with it.
             return Ok(());
         }
-        match self.answer(answer).await {
+        let mut ended = self.answer_to(&mut answer).await;
+        if ended.as_ref().is_err_and(|failure| failure.kind == FailureKind::Internal) && self.bell.abandon() {
+            ended = self.answer_to(&mut answer).await;
+        }
+        match ended {
             Ok(ended) => ended,
             Err(failure) if failure.kind == FailureKind::Internal => Err(failure),
             Err(_) => Ok(()),
@@ -251,12 +259,16 @@ impl Session {
     }
 
     async fn answer<T>(&self, mut answer: oneshot::Receiver<T>) -> Result<T, Failure> {
+        self.answer_to(&mut answer).await
+    }
+
+    async fn answer_to<T>(&self, answer: &mut oneshot::Receiver<T>) -> Result<T, Failure> {
         let deadline = Instant::now() + ANSWER_WITHIN;
         loop {
             if self.standing.borrow().state == State::Running {
                 self.bell.ring();
             }
-            match tokio::time::timeout(RING_AGAIN, &mut answer).await {
+            match tokio::time::timeout(RING_AGAIN, &mut *answer).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(_)) => return Err(self.why_ended()),
                 Err(_) if Instant::now() >= deadline => return Err(failures::no_answer()),
@@ -269,7 +281,8 @@ impl Session {
     pub fn viewport(&self) -> Viewport {
         let standing = self.standing();
         let has_history = standing.has_history();
-        let scene = standing.scene.filter(|_| standing.state != State::Running);
+        let shown = standing.state != State::Running && standing.fault.is_none();
+        let scene = standing.scene.filter(|_| shown);
         let stop = scene.as_ref().map(|scene| &scene.stop);
         let when = scene.as_ref().and_then(|scene| scene.when.as_ref());
         let mut viewport = Viewport {

@@ -246,9 +246,10 @@ async fn a_panic_of_the_engine_ends_its_session_and_no_other() {
     let me = Caller::local();
     let (other, _) = stage.launch(&me).await;
     let (session, _) = stage.launch(&me).await;
-    let viewport = session.travel(Movement::Continue, &patience(5000)).await.unwrap();
-    assert_eq!(viewport.state, State::Exited);
-    assert!(viewport.detail.unwrap().contains("told to fail"));
+    let failure = session.travel(Movement::Continue, &patience(5000)).await.unwrap_err();
+    assert!(failure.details.contains("told to fail"), "{failure}");
+    assert_eq!(session.viewport().state, State::Exited);
+    assert!(session.viewport().detail.unwrap().contains("told to fail"));
     let failure = session.threads().await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::NotAttached);
     assert!(failure.details.contains("the debug engine failed"), "{failure}");

@@ -141,6 +141,12 @@ impl Bell {
         }
     }
 
+    /// Does away with an engine that does not answer; false where that cannot be done.
+    pub(super) fn abandon(&self) -> bool {
+        let interrupt = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        interrupt.is_some_and(|interrupt| interrupt.abandon())
+    }
+
     fn set(&self, interrupt: Option<Arc<dyn Interrupt>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = interrupt;
     }
@@ -162,6 +168,7 @@ pub(super) struct Core {
 }
 
 /// Tells subscribers what changed.
+#[derive(Clone)]
 pub(super) struct Announcer {
     pub(super) events: Events,
     pub(super) principal: PrincipalId,
@@ -286,7 +293,8 @@ impl Core {
             Origin::Core(request) => self.engine.open_core(request),
             Origin::Trace(request) => self.engine.open_trace(request),
         };
-        let backend = begun.map_err(Failure::from)?;
+        let mut backend = begun.map_err(Failure::from)?;
+        self.hear_of_loss(&mut *backend);
         self.bell.set(Some(backend.interrupt()));
         let mut target = backend.target().clone();
         for argument in &mut target.args {
@@ -296,6 +304,24 @@ impl Core {
         self.backend = Some(backend);
         self.publish_recording();
         Ok(())
+    }
+
+    /// Sees to it that a session whose engine is lost is an ended one, also when nobody asks for it.
+    fn hear_of_loss(&self, backend: &mut dyn DebugBackend) {
+        let (standing, announcer) = (self.standing.clone(), self.announcer.clone());
+        backend.when_lost(Box::new(move |why| {
+            tracing::error!("a debug session has ended: {why}");
+            standing.send_modify(|standing| {
+                standing.state = State::Exited;
+                standing.fault = Some(why.into());
+                // The past was the engine's, too.
+                standing.recording = None;
+                standing.threads = None;
+            });
+            announcer.session();
+            announcer.timeline();
+            announcer.events.list_changed_for(&announcer.principal);
+        }));
     }
 
     /// The number of the movement that may now begin.
@@ -398,6 +424,8 @@ impl Core {
         self.publish_breakpoints(breakpoints);
         self.publish_recording();
         self.standing.send_modify(|standing| {
+            // An engine may be lost while the stop is looked at.
+            let ended = ended || standing.fault.is_some();
             standing.state = if ended { State::Exited } else { State::Paused };
             standing.scene = Some(Arc::new(scene));
             if ended {
@@ -409,8 +437,10 @@ impl Core {
 
     /// A movement that could not be made leaves the program where it was.
     fn fail(&mut self, error: DebugError) {
-        let ended = error == DebugError::Ended || self.before == State::Exited;
+        let over = matches!(error, DebugError::Ended | DebugError::Lost(_));
+        let ended = over || self.before == State::Exited;
         self.standing.send_modify(|standing| {
+            let ended = ended || standing.fault.is_some();
             standing.state = if ended { State::Exited } else { State::Paused };
             standing.problem = Some((standing.moves, Failure::from(error)));
         });
@@ -470,6 +500,7 @@ impl Core {
             standing.scene = None;
             standing.threads = None;
             standing.problem = None;
+            standing.fault = None;
             standing.moves = moves;
         });
         self.begin()?;
@@ -494,7 +525,7 @@ impl Core {
         };
         let ended = self.backend.as_deref_mut().map(|backend| backend.end(ending.unwrap_or(usual)));
         match ended {
-            None | Some(Ok(()) | Err(DebugError::Ended)) => Ok(()),
+            None | Some(Ok(()) | Err(DebugError::Ended | DebugError::Lost(_))) => Ok(()),
             Some(Err(error)) => Err(error.into()),
         }
     }

@@ -31,7 +31,7 @@ const SIGNALLED: i32 = 128;
 const INTERRUPTED: u8 = 130;
 
 pub(super) fn run(config: &Config, options: Record) -> Result<ExitCode> {
-    let service = wiring::debug_service(config, Events::default())?;
+    let service = wiring::debug_service(config, wiring::debug_engine(), Events::default())?;
     let runtime = recorded_runtime()?;
     let code = runtime.block_on(async {
         let mut stop = StopSignals::new()?;

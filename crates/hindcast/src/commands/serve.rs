@@ -32,7 +32,8 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
         let listener = Listener::bind(config.server.listen, certificate.as_ref()).await?;
         let port = listener.address()?.port();
         let (knowledge, indexes) = wiring::knowledge(config, &folder, &events)?;
-        let app = wiring::app(config, gateway.clone(), knowledge.clone(), events, Vec::new())?;
+        let engine = wiring::debug_engine_in_workers();
+        let app = wiring::app(config, gateway.clone(), knowledge.clone(), engine, events, Vec::new())?;
         let keeping_up = tokio::spawn(knowledge.clone().keep_up());
         tokio::spawn(shed_the_start());
         let front = Front::new(app.clone(), wiring::http_policy(&config.server));

@@ -53,13 +53,13 @@ impl Client {
     }
 }
 
-fn is_alive(pid: u64) -> bool {
+pub(crate) fn is_alive(pid: u64) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
 }
 
 /// The process number in `Launched calls as process 3323`.
-fn pid_in(text: &str) -> u64 {
+pub(crate) fn pid_in(text: &str) -> u64 {
     let line = text.lines().next().unwrap();
     line.rsplit(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("no process in {line}"))
 }

@@ -17,3 +17,4 @@ mod server;
 mod shutdown;
 mod time_travel;
 mod wire;
+mod workers;

@@ -1,5 +1,7 @@
 //! `hindcast worker`: what is done for a server in a process that can be lost.
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod debug;
 mod extract;
 mod xml;
 
@@ -13,5 +15,9 @@ pub(super) fn run(kind: &WorkerKind) -> Result<ExitCode> {
     match kind {
         WorkerKind::Xml => xml::run(),
         WorkerKind::Extract { format } => extract::run(format),
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        WorkerKind::Debug { gently } => debug::run(*gently),
+        #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+        WorkerKind::Debug { .. } => anyhow::bail!("this build has no debug engine"),
     }
 }

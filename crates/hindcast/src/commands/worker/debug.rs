@@ -1,0 +1,32 @@
+//! `hindcast worker debug`: one debug session of a server. Its standard input and output are sockets.
+
+use std::{
+    io,
+    os::{fd::AsFd, unix::net::UnixStream},
+    process::ExitCode,
+};
+
+use anyhow::{Context, Result};
+use nix::sys::{
+    prctl,
+    signal::{Signal, raise},
+};
+
+use crate::{remote, wiring};
+
+pub(super) fn run(gently: bool) -> Result<ExitCode> {
+    // The system would call it by the name of the link that it was started from.
+    prctl::set_name(c"hindcast-debug")?;
+    // A server that is killed takes its launched programs along. What is attached to is let go first, when the
+    // sockets end.
+    if !gently {
+        prctl::set_pdeathsig(Signal::SIGKILL)?;
+    }
+    let calls = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let bells = UnixStream::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let engine = wiring::debug_engine().context("this build has no debug engine")?;
+    remote::serve(&*engine, calls, bells, || {
+        let _ = raise(Signal::SIGKILL);
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,337 @@
+//! The worker's end: does what it is asked with a real engine, one thing after the other.
+
+use std::{
+    io::{self, BufReader, BufWriter, Read, Write},
+    os::unix::net::UnixStream,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use hindcast_core::{
+    debug::{
+        DebugBackend, DebugEngine, DebugError, Disassembly, Interrupt, OutputLog, RawMemory, Target,
+        TimeTravel, TraceRequest,
+    },
+    progress::Progress,
+};
+use serde::Serialize;
+
+use super::wire::{Beginning, Begun, Call, Facets, Frame, INTERRUPT, Moved, PIECE, Report, json, malformed};
+
+/// How often a movement is interrupted for a server that is gone: one that has not begun yet does not hear it.
+const RING_AGAIN: Duration = Duration::from_millis(20);
+
+/// So often, and then nothing more is waited for.
+const RINGS: u32 = 500;
+
+/// Serves one session over the sockets, on this thread, until the server has heard enough or is gone.
+/// `give_up` ends the process when that takes too long.
+pub(crate) fn serve(
+    engine: &dyn DebugEngine,
+    calls: UnixStream,
+    bells: UnixStream,
+    give_up: fn(),
+) -> io::Result<()> {
+    let source = BufReader::new(calls.try_clone()?);
+    let out = Out(Arc::new(Mutex::new(calls)));
+    let bell = Arc::new(Bell::default());
+    let its_bell = bell.clone();
+    std::thread::Builder::new().name("bells".into()).spawn(move || its_bell.listen(bells, give_up))?;
+    let host = Host { engine, out: out.clone(), bell };
+    // The session is put away before anybody hears of the panic.
+    match catch_unwind(AssertUnwindSafe(|| host.work(source))) {
+        Ok(worked) => worked,
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+            out.send(&Frame::Fault(text.unwrap_or("it panicked").to_owned()))
+        }
+    }
+}
+
+/// Where frames go, from whichever thread.
+#[derive(Clone)]
+struct Out(Arc<Mutex<UnixStream>>);
+
+impl Out {
+    fn send(&self, frame: &Frame) -> io::Result<()> {
+        frame.write(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn log(&self) -> Arc<OutputLog> {
+        let out = self.clone();
+        Arc::new(OutputLog::passed_on(move |stream, bytes| {
+            for piece in bytes.chunks(PIECE) {
+                // A server that is gone is noticed where it is asked from.
+                let _ = out.send(&Frame::Output(stream, piece.to_owned()));
+            }
+        }))
+    }
+
+    /// Answers a call. What cannot be passed on is an error, too.
+    fn answer<T: Serialize>(&self, number: u64, result: Result<T, DebugError>) -> io::Result<()> {
+        let sent = match serde_json::to_vec(&result) {
+            Ok(json) => self.send(&Frame::Answer { number, json }),
+            Err(error) => Err(io::Error::new(io::ErrorKind::InvalidInput, error)),
+        };
+        match sent {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                let failed = DebugError::System(format!("the worker process cannot pass it on: {error}"));
+                let json = serde_json::to_vec(&Err::<(), _>(failed))?;
+                self.send(&Frame::Answer { number, json })
+            }
+            sent => sent,
+        }
+    }
+}
+
+struct Host<'a> {
+    engine: &'a dyn DebugEngine,
+    out: Out,
+    bell: Arc<Bell>,
+}
+
+impl Host<'_> {
+    fn work(&self, mut source: BufReader<UnixStream>) -> io::Result<()> {
+        let mut session: Option<Session> = None;
+        while let Some((number, call)) = next_call(&mut source)? {
+            match (call, &mut session) {
+                (Call::Capabilities, _) => self.out.answer(number, Ok(self.engine.capabilities()))?,
+                (Call::Begin(beginning), None) => match self.begin(beginning) {
+                    Ok(mut new) => {
+                        self.out.answer(number, Ok(new.begun()))?;
+                        session = Some(new);
+                    }
+                    Err(error) => self.out.answer(number, Err::<Begun, _>(error))?,
+                },
+                (call, Some(session)) => {
+                    // What is let go of must not be stopped by a bell that rings late.
+                    let movable = !matches!(call, Call::End(_));
+                    let _within = movable.then(|| self.bell.within(session.backend.interrupt()));
+                    session.answer(number, call)?;
+                }
+                (_, None) => return Err(malformed("a call before there is a session")),
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&self, beginning: Beginning) -> Result<Session, DebugError> {
+        let backend = match beginning {
+            Beginning::Launch(mut request) => {
+                request.output = self.out.log();
+                self.engine.launch(&request)
+            }
+            Beginning::Attach(mut request) => {
+                request.output = self.out.log();
+                self.engine.attach(&request)
+            }
+            Beginning::Core(request) => self.engine.open_core(&request),
+            Beginning::Trace(request) => self.engine.open_trace(&request),
+        }?;
+        let target = backend.target().clone();
+        Ok(Session { backend, out: self.out.clone(), bell: self.bell.clone(), target })
+    }
+}
+
+fn next_call(source: &mut impl Read) -> io::Result<Option<(u64, Call)>> {
+    match Frame::read(source)? {
+        None => Ok(None),
+        Some(Frame::Call { number, json: text }) => json(&text).map(|call| Some((number, call))),
+        Some(_) => Err(malformed("a frame that is no call")),
+    }
+}
+
+struct Session {
+    backend: Box<dyn DebugBackend>,
+    out: Out,
+    bell: Arc<Bell>,
+    /// As the server knows it.
+    target: Target,
+}
+
+impl Session {
+    fn begun(&mut self) -> Begun {
+        let facets = Facets {
+            raw_memory: self.backend.raw_memory().is_some(),
+            time_travel: self.backend.time_travel().is_some(),
+            disassembly: self.backend.disassembly().is_some(),
+        };
+        Begun { target: self.target.clone(), facets }
+    }
+
+    fn answer(&mut self, number: u64, call: Call) -> io::Result<()> {
+        let out = self.out.clone();
+        let backend = &mut self.backend;
+        match call {
+            Call::Run(movement) => {
+                let outcome = backend.run(movement);
+                out.answer(number, self.moved(outcome))
+            }
+            Call::Pause => {
+                let stop = backend.pause();
+                out.answer(number, self.moved(stop))
+            }
+            Call::End(how) => out.answer(number, backend.end(how)),
+            Call::WriteInput { text, eof } => out.answer(number, backend.write_input(&text, eof)),
+            Call::AddBreakpoint(trigger) => out.answer(number, backend.add_breakpoint(trigger)),
+            Call::ChangeBreakpoint(id, change) => out.answer(number, backend.change_breakpoint(id, change)),
+            Call::RemoveBreakpoint(id) => out.answer(number, backend.remove_breakpoint(id)),
+            Call::Breakpoints => out.answer(number, Ok(backend.breakpoints())),
+            Call::Threads => out.answer(number, backend.threads()),
+            Call::Stack { thread, max_frames } => out.answer(number, backend.stack(thread, max_frames)),
+            Call::Variables(query) => out.answer(number, backend.variables(&query)),
+            Call::Evaluate(evaluation) => out.answer(number, backend.evaluate(&evaluation)),
+            Call::Modules => out.answer(number, backend.modules()),
+            Call::SourceFile(path) => out.answer(number, Ok(backend.source_file(&path))),
+            Call::Complete { kind, prefix, limit } => {
+                out.answer(number, Ok(backend.complete(kind, &prefix, limit)))
+            }
+            Call::ReadMemory { address, size } => {
+                out.answer(number, self.memory().and_then(|memory| memory.read(address, size)))
+            }
+            Call::RegionsAround(address) => {
+                out.answer(number, self.memory().and_then(|memory| memory.regions_around(address)))
+            }
+            Call::Registers { frame, set } => {
+                out.answer(number, self.memory().and_then(|memory| memory.registers(frame, set)))
+            }
+            Call::Disassemble { place, before, count } => {
+                out.answer(number, self.code().and_then(|code| code.disassemble(&place, before, count)))
+            }
+            Call::Recording => out.answer(number, self.past().map(|past| past.recording())),
+            Call::Now => out.answer(number, self.past().map(|past| past.now())),
+            Call::LastWrite { watched, depth } => {
+                out.answer(number, self.past().and_then(|past| past.last_write(&watched, depth)))
+            }
+            Call::Timeline(query) => out.answer(number, self.past().map(|past| past.timeline(&query))),
+            Call::Export(request) => {
+                let written = self.export(number, &request);
+                out.answer(number, written)
+            }
+            Call::Capabilities | Call::Begin(_) => Err(malformed("a session that begins again")),
+        }
+    }
+
+    fn moved<T>(&mut self, outcome: Result<T, DebugError>) -> Result<Moved<T>, DebugError> {
+        let target = Some(self.backend.target()).filter(|target| **target != self.target).cloned();
+        outcome.map(|outcome| {
+            if let Some(target) = &target {
+                self.target.clone_from(target);
+            }
+            Moved { outcome, target }
+        })
+    }
+
+    fn export(&mut self, number: u64, request: &TraceRequest) -> Result<u64, DebugError> {
+        let watch = Watch { out: self.out.clone(), bell: self.bell.clone(), number };
+        let mut sink = BufWriter::with_capacity(PIECE, Sink(self.out.clone()));
+        let events = self.past()?.export(request, &mut sink, &watch)?;
+        sink.flush().map_err(|error| DebugError::System(error.to_string()))?;
+        Ok(events)
+    }
+
+    fn memory(&mut self) -> Result<&mut dyn RawMemory, DebugError> {
+        self.backend.raw_memory().ok_or_else(|| not_seen("memory"))
+    }
+
+    fn code(&mut self) -> Result<&mut dyn Disassembly, DebugError> {
+        self.backend.disassembly().ok_or_else(|| not_seen("machine code"))
+    }
+
+    fn past(&mut self) -> Result<&mut dyn TimeTravel, DebugError> {
+        self.backend.time_travel().ok_or_else(|| not_seen("its past"))
+    }
+}
+
+fn not_seen(what: &str) -> DebugError {
+    DebugError::Unsupported(format!("this kind of session does not show {what}"))
+}
+
+/// Passes on a recording that is written out.
+struct Sink(Out);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let piece = &bytes[..bytes.len().min(PIECE)];
+        self.0.send(&Frame::Written(piece.to_owned()))?;
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Passes on how far that is, and hears when nobody wants it any more.
+struct Watch {
+    out: Out,
+    bell: Arc<Bell>,
+    number: u64,
+}
+
+impl Progress for Watch {
+    fn report(&self, done: u64, total: Option<u64>, message: &str) {
+        let _ = self.out.send(&Frame::Progress(Report { done, total, message: message.to_owned() }));
+    }
+
+    fn cancelled(&self) -> bool {
+        self.bell.given_up.load(Ordering::SeqCst) == self.number
+    }
+}
+
+/// What the server rings for.
+#[derive(Default)]
+struct Bell {
+    /// There while a call goes on.
+    interrupt: Mutex<Option<Arc<dyn Interrupt>>>,
+    /// The call that is not wanted any more.
+    given_up: AtomicU64,
+}
+
+impl Bell {
+    fn listen(&self, mut bells: UnixStream, give_up: fn()) {
+        let mut number = [0; 8];
+        while bells.read_exact(&mut number).is_ok() {
+            match u64::from_le_bytes(number) {
+                INTERRUPT => self.ring(),
+                call => self.given_up.store(call, Ordering::SeqCst),
+            }
+        }
+        // Nobody is there any more: what moves is stopped, so that the session can be put away.
+        for _ in 0..RINGS {
+            self.ring();
+            std::thread::sleep(RING_AGAIN);
+        }
+        give_up();
+    }
+
+    /// Passed on under the lock, so that no bell rings after its call.
+    fn ring(&self) {
+        if let Some(interrupt) = &*self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) {
+            interrupt.interrupt();
+        }
+    }
+
+    fn within(&self, call: Arc<dyn Interrupt>) -> Within<'_> {
+        self.set(Some(call));
+        Within(self)
+    }
+
+    fn set(&self, interrupt: Option<Arc<dyn Interrupt>>) {
+        *self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = interrupt;
+    }
+}
+
+/// A call that can be interrupted.
+struct Within<'a>(&'a Bell);
+
+impl Drop for Within<'_> {
+    fn drop(&mut self) {
+        self.0.set(None);
+    }
+}
