@@ -28,6 +28,9 @@ impl DebugEngine for NativeEngine {
     }
 
     fn launch(&self, request: &LaunchRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
+        if request.record {
+            record::try_capabilities();
+        }
         Ok(Box::new(session::Session::launch(request)?))
     }
 

@@ -22,6 +22,12 @@ pub(crate) fn capabilities() -> Vec<Capability> {
     KNOWN.get_or_init(|| std::thread::spawn(probe).join().unwrap_or_default()).clone()
 }
 
+/// Begins to try, for somebody who will ask: a program takes as long to start.
+pub(crate) fn try_capabilities() {
+    // Where it cannot begin, it is tried when asked for.
+    let _ = std::thread::Builder::new().name("capabilities".into()).spawn(capabilities);
+}
+
 const CONTAINER: &str =
     "in a container, start it with `--cap-add SYS_PTRACE --security-opt seccomp=unconfined`";
 const PROCESSOR: &str = "use another kind of machine: this one's processor or hypervisor does not do it";

@@ -14,7 +14,7 @@ use hindcast_symbols::Memory as _;
 
 pub(crate) use self::{
     calls::is_made_again,
-    capabilities::capabilities,
+    capabilities::{capabilities, try_capabilities},
     export::export,
     instructions::apply,
     log::{Call, Event, Log, Replay, Write, after_call},
