@@ -33,6 +33,11 @@ pub(super) struct Conversation {
 impl Conversation {
     /// Starts it with its standard streams in our hands.
     pub(super) fn start(name: &'static str, command: &mut Command) -> Result<Self> {
+        Self::lasting(name, command, LIMIT)
+    }
+
+    /// The same for one that takes longer.
+    pub(super) fn lasting(name: &'static str, command: &mut Command, limit: Duration) -> Result<Self> {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -45,7 +50,7 @@ impl Conversation {
         let (leash, called_off) = mpsc::channel::<()>();
         let process = child.id();
         std::thread::spawn(move || {
-            if called_off.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+            if called_off.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
                 process_tree::kill_all(process);
             }
         });
@@ -70,7 +75,7 @@ impl Conversation {
         let mut line = Vec::new();
         self.stdout.read_until(b'\n', &mut line).with_context(|| format!("{} cannot be read", self.name))?;
         if line.is_empty() {
-            bail!("{} has ended, or did not get ready within {LIMIT:?}", self.name);
+            bail!("{} has ended, or did not get ready in time", self.name);
         }
         // A debuggee may print anything into the same stream.
         Ok(String::from_utf8_lossy(&line).into_owned())

@@ -1,6 +1,6 @@
 //! Just enough of an MCP client over standard streams.
 
-use std::process::Command;
+use std::{process::Command, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -24,7 +24,16 @@ pub(super) struct ToolAnswer {
 impl McpClient {
     /// Starts the server and shakes hands.
     pub(super) fn start(name: &'static str, command: &mut Command) -> Result<Self> {
-        let mut client = Self { conversation: Conversation::start(name, command)?, last_id: 0 };
+        Self::shaking_hands(Conversation::start(name, command)?)
+    }
+
+    /// The same for one that is there for up to `limit`.
+    pub(super) fn lasting(name: &'static str, command: &mut Command, limit: Duration) -> Result<Self> {
+        Self::shaking_hands(Conversation::lasting(name, command, limit)?)
+    }
+
+    fn shaking_hands(conversation: Conversation) -> Result<Self> {
+        let mut client = Self { conversation, last_id: 0 };
         let hello = json!({
             "protocolVersion": "2025-11-25",
             "capabilities": {},

@@ -4,6 +4,7 @@
 mod embedding;
 mod quality;
 mod report;
+mod resting;
 mod scale;
 
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use crate::scratch::ScratchFolder;
 use crate::workspace::{Profile, Workspace};
 use crate::{command, peers};
 use report::Results;
+use resting::Resting;
 
 /// How to measure.
 #[derive(Args)]
@@ -49,6 +51,7 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         .iter()
         .map(|set| quality::measure(workspace, &hindcast, set, scratch.path()))
         .collect::<Result<Vec<_>>>()?;
+    let resting = Resting::begin(workspace, &hindcast, scratch.path())?;
     let scale = options
         .chunks
         .iter()
@@ -61,6 +64,7 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         embedding,
         quality,
         scale,
+        resting: resting.end()?,
     };
     let section = results.section();
     println!("\n{section}");

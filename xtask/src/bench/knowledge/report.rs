@@ -2,14 +2,16 @@
 
 use super::embedding::Comparison;
 use super::quality::SetFigures;
+use super::resting::Figures as RestingFigures;
 use super::scale::Figures as ScaleFigures;
-use crate::bench::document::{busy_warning, goal};
+use crate::bench::document::{busy_warning, goal, megabytes};
 
 const EMBEDDING_GOAL: f64 = 0.9;
 const HYBRID_GOAL: f64 = 0.6;
 const RECALL_GOAL: f64 = 0.98;
 const SEARCH_GOAL_MS: f64 = 10.0;
 const OPEN_GOAL_MS: f64 = 2_000.0;
+const RESTED_GOAL_MB: f64 = 60.0;
 
 /// Everything one run measured.
 pub(super) struct Results {
@@ -19,6 +21,7 @@ pub(super) struct Results {
     pub(super) embedding: Comparison,
     pub(super) quality: Vec<SetFigures>,
     pub(super) scale: Vec<ScaleFigures>,
+    pub(super) resting: RestingFigures,
 }
 
 impl Results {
@@ -150,6 +153,15 @@ impl Results {
             goals
                 .push(goal(open < OPEN_GOAL_MS, &format!("{chunks} chunks opened within 2 s: {open:.0} ms")));
         }
+        let RestingFigures { with_model, rested } = self.resting;
+        let (with_model, rested) = (megabytes(with_model), megabytes(rested));
+        goals.push(goal(
+            rested < RESTED_GOAL_MB,
+            &format!(
+                "a server that has searched rests within 60 MB once the model is unloaded: {rested:.1} MB ({with_model:.1} MB \
+                 with it)"
+            ),
+        ));
         goals
     }
 }
