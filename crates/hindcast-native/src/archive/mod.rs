@@ -64,11 +64,17 @@ pub(crate) enum ArchiveError {
         "`{path}` is not what it was when the program was recorded: {change} · hint: put the old file back, or record the program again"
     )]
     OtherFile { path: String, change: String },
-    #[error("the process cannot be made again here: {0}")]
+    #[error(
+        "the process cannot be made again here: {0} · hint: `hindcast doctor` says what this machine allows"
+    )]
     Rebuild(&'static str),
-    #[error("the process cannot be made again here: {0}")]
+    #[error(
+        "the process cannot be made again here: {0} · hint: `hindcast doctor` says what this machine allows"
+    )]
     Process(#[from] TraceError),
-    #[error("the process cannot be made again here: {0}")]
+    #[error(
+        "the process cannot be made again here: {0} · hint: `hindcast doctor` says what this machine allows"
+    )]
     Start(String),
 }
 

@@ -1,7 +1,7 @@
 //! Checkpoints, as they are made again: a process of the same program whose memory is taken apart and put together as it
 //! was then. It never runs an instruction of its own.
 
-use std::{ffi::CString, fs::File, os::fd::AsRawFd as _, os::fd::OwnedFd, time::Duration};
+use std::{ffi::CString, fs::File, os::fd::AsRawFd as _, time::Duration};
 
 use hindcast_symbols::Memory as _;
 
@@ -14,10 +14,9 @@ use super::{
     stream::Source,
 };
 use crate::{
-    process::end_of_exec,
     record,
-    replay::{Anchor, Frozen, Label, Position, Timeline},
-    sys::{self, GeneralRegisters, MemoryPlan, PAGE, ProcessMemory, SpawnPlan, VectorRegisters},
+    replay::{self, Anchor, Frozen, Label, Position, Timeline},
+    sys::{self, GeneralRegisters, MemoryPlan, PAGE, ProcessMemory, VectorRegisters},
 };
 
 const LONGEST_LABEL: u64 = 256;
@@ -119,25 +118,9 @@ pub(super) fn read(
     }
 }
 
-/// A process of a program, at its first instruction.
+/// A process of a program before its first instruction, on a machine like that of the recording.
 fn begin(program: CString, machine: &Machine) -> Result<Frozen, ArchiveError> {
-    let null = || -> Result<OwnedFd, ArchiveError> {
-        Ok(File::options().read(true).write(true).open("/dev/null")?.into())
-    };
-    let plan = SpawnPlan {
-        arguments: vec![program.clone()],
-        program,
-        environment: Vec::new(),
-        folder: None,
-        stdin: null()?,
-        stdout: null()?,
-        stderr: null()?,
-    };
-    let leader = sys::spawn(&plan).map_err(|error| ArchiveError::Start(error.to_string()))?;
-    let process = leader.tid();
-    let begun = end_of_exec(leader).and_then(|leader| Ok((record::gate(process)?, leader)));
-    let (gate, leader) = begun.inspect_err(|_| sys::end(process))?;
-    let mut frozen = Frozen::new(leader, gate);
+    let mut frozen = replay::begin(program).map_err(|error| ArchiveError::Start(error.to_string()))?;
     if frozen.thread()?.vector_registers()?.layout() != machine.vectors {
         return Err(machine.differs("its vector registers are others"));
     }

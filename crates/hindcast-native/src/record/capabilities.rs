@@ -1,18 +1,14 @@
 //! What this machine allows. Each thing is tried in a process of our own and judged by what it does there: systems accept
 //! requests that they do not carry out.
 
-use std::{ffi::CString, fs::File, os::fd::OwnedFd, sync::OnceLock, time::Instant};
+use std::{sync::OnceLock, time::Instant};
 
 use hindcast_core::debug::Capability;
 use hindcast_symbols::Memory as _;
 
 use crate::{
-    process::end_of_exec,
-    replay::Frozen,
-    sys::{
-        self, DebugRegisters, Event, MemoryPlan, PAGE, ProcessMemory, Resume, SpawnPlan, TraceError,
-        WatchKind,
-    },
+    replay::{self, Frozen},
+    sys::{self, DebugRegisters, Event, MemoryPlan, PAGE, ProcessMemory, Resume, TraceError, WatchKind},
 };
 
 /// Tried once; then remembered.
@@ -154,23 +150,8 @@ struct Subject {
 
 impl Subject {
     fn start() -> Result<Self, String> {
-        let null = || File::options().read(true).write(true).open("/dev/null").map(OwnedFd::from);
-        let null = || null().map_err(|error| error.to_string());
-        let program = CString::from(c"/proc/self/exe");
-        let plan = SpawnPlan {
-            arguments: vec![program.clone()],
-            program,
-            environment: Vec::new(),
-            folder: None,
-            stdin: null()?,
-            stdout: null()?,
-            stderr: null()?,
-        };
-        let leader = sys::spawn(&plan).map_err(|error| error.to_string())?;
-        let process = leader.tid();
-        let begun = end_of_exec(leader).and_then(|leader| Ok((super::gate(process)?, leader)));
-        let (gate, leader) = begun.inspect_err(|_| sys::end(process)).map_err(|error| error.to_string())?;
-        Self::with_pages(Frozen::new(leader, gate)).map_err(|error| error.to_string())
+        let frozen = replay::begin(c"/proc/self/exe".into()).map_err(|error| error.to_string())?;
+        Self::with_pages(frozen).map_err(|error| error.to_string())
     }
 
     fn with_pages(mut frozen: Frozen) -> Result<Self, TraceError> {

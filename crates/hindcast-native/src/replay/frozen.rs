@@ -1,8 +1,14 @@
 //! A process at a standstill that can be copied: what a checkpoint is, and what a replica begins as.
 
+use std::{ffi::CString, fs::File, os::fd::OwnedFd};
+
 use crate::{
-    process::Overlay,
-    sys::{self, GeneralRegisters, ProcessMemory, SignalInfo, Stopped, Tid, TraceError, remote_call},
+    process::{Overlay, end_of_exec},
+    record,
+    sys::{
+        self, GeneralRegisters, ProcessMemory, SignalInfo, SpawnError, SpawnPlan, Stopped, Tid, TraceError,
+        remote_call,
+    },
 };
 
 /// A copy of a process, of one thread, that stands still. It is gone when this is dropped.
@@ -31,6 +37,28 @@ pub(crate) enum Kin {
 }
 
 const SYSCALL_LENGTH: u64 = 2;
+
+/// A process of a program before its first instruction, which nobody reads from or writes to.
+pub(crate) fn begin(program: CString) -> Result<Frozen, SpawnError> {
+    let null = || {
+        let opened = File::options().read(true).write(true).open("/dev/null");
+        opened.map(OwnedFd::from).map_err(SpawnError::System)
+    };
+    let plan = SpawnPlan {
+        arguments: vec![program.clone()],
+        program,
+        environment: Vec::new(),
+        folder: None,
+        stdin: null()?,
+        stdout: null()?,
+        stderr: null()?,
+    };
+    let leader = sys::spawn(&plan)?;
+    let process = leader.tid();
+    let begun = end_of_exec(leader).and_then(|leader| Ok((record::gate(process)?, leader)));
+    let (gate, leader) = begun.inspect_err(|_| sys::end(process))?;
+    Ok(Frozen::new(leader, gate))
+}
 
 /// Copies a live process. The copy has no descriptors, shares no memory and has none of our
 /// breakpoints, so that whatever it does, nobody outside sees it.

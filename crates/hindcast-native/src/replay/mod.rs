@@ -15,7 +15,7 @@ mod trampoline;
 #[cfg(test)]
 pub(crate) use self::state::digest;
 pub(crate) use self::{
-    frozen::{Frozen, Kin, copy_live},
+    frozen::{Frozen, Kin, begin, copy_live},
     history::{Arrival, Bound, Context, Past},
     landmark::Functions,
     replica::{Advance, Pause, ReplayError, Replica},
