@@ -114,8 +114,8 @@ fn find_crash(arguments: &Map<String, Value>) -> Result<String, Failure> {
     let symptom = sentence("Known so far: ", text(arguments, "symptom"), ".");
     Ok(format!(
         "Find the mistake that makes `{program}` crash.{symptom}\n\n\
-         1. `debugger/launch` it (a core file: as `core`), for Rust also `debugger/set_exception_breakpoint` with \
-         `rust:panic`, then `debugger/continue`.\n\
+         1. `debugger/launch` it (a core file: as `core`), then `debugger/continue`. It stops at faults, and at panics and \
+         exceptions that nobody catches.\n\
          2. When it has crashed, call `debugger/autopsy` once. It names the failed access or the message, the stack with \
          arguments, and the locals of your own frames.\n\
          3. Say which value is wrong in the innermost frame of your own code, and which frame it came from. Follow it \

@@ -99,19 +99,20 @@ impl CoreSession {
     }
 
     fn first_stop(&self) -> Stop {
-        let signal = self.notes.signal.map(signals::describe);
-        Stop {
-            reason: if signal.is_some() { StopReason::Signal } else { StopReason::Entry },
-            detail: signal.as_ref().map(|signal| match &signal.cause {
-                Some(cause) => format!("{}: {cause}", signal.name),
-                None => signal.name.clone(),
-            }),
+        let mut stop = Stop {
+            reason: StopReason::Entry,
+            detail: None,
             thread: ThreadId(self.target.pid),
             breakpoints: Vec::new(),
-            signal,
+            signal: None,
             exception: None,
             exit_code: None,
+        };
+        if let (Some(signal), Ok(thread)) = (self.notes.signal, self.thread(stop.thread)) {
+            stop.reason = StopReason::Signal;
+            self.scene().tell_signal(&mut stop, signals::describe(signal), &thread.registers);
         }
+        stop
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod code;
 mod frames;
+mod raised;
 mod registers;
 mod scope;
 mod variables;
@@ -15,6 +16,7 @@ use hindcast_symbols::{FunctionPattern, Memory, Symbols, types::ModuleId};
 pub(crate) use self::{
     code::{decode, disassemble, register_value},
     frames::{PhysicalFrame, Walk, walk},
+    raised::{FRAMES_OF_GIVING_UP, Thrown, is_unhandled_panic},
     registers::registers,
     scope::FrameScope,
     variables::{Write, evaluate, variables},

@@ -1,10 +1,14 @@
 //! Panics and exceptions: where they pass by, and what can be read of them there.
 
-use hindcast_core::debug::{DebugError, ExceptionBreakpoint, OutputStream, RaisedException};
-use hindcast_symbols::Memory;
+use hindcast_core::debug::{
+    DebugError, ExceptionBreakpoint, OutputStream, RaisedException, Stop, StopReason,
+};
 
 use super::{Session, signals};
-use crate::sys::Tid;
+use crate::{
+    look::{FRAMES_OF_GIVING_UP, Thrown, is_unhandled_panic},
+    sys::Tid,
+};
 
 /// What an exception breakpoint stops at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,8 +23,8 @@ pub(super) enum ExceptionKind {
 const PANIC: &[&str] = &["rust_panic"];
 const THROW: &str = "__cxa_throw";
 const TERMINATE: &str = "_ZSt9terminatev";
-/// More base classes than any exception has.
-const DEEPEST: u32 = 32;
+/// Enough for a stack that is not about to overflow.
+const FRAMES: u32 = 10_000;
 
 impl ExceptionKind {
     pub(super) fn read(text: &str) -> Result<Self, DebugError> {
@@ -67,86 +71,59 @@ impl Session {
     ) -> Option<RaisedException> {
         match kind {
             ExceptionKind::Signal(_) => None,
-            ExceptionKind::RustPanic => Some(RaisedException {
-                exception_type: "rust:panic".into(),
-                message: self.panic_message(),
-                unhandled: false,
-            }),
-            ExceptionKind::Cpp(name) if function.contains("terminate") => {
-                // Whatever it was, it is not known any more which.
-                name.is_empty().then(|| RaisedException {
-                    exception_type: "cpp:*".into(),
-                    message: Some("nobody catches it: std::terminate was called".into()),
-                    unhandled: true,
-                })
+            ExceptionKind::RustPanic => {
+                self.panic(tid).filter(|panic| wanted.first_chance || wanted.second_chance && panic.unhandled)
             }
-            ExceptionKind::Cpp(name) => self.thrown(tid, name, wanted.include_subtypes),
+            ExceptionKind::Cpp(name) if function.contains("terminate") => {
+                match self.uncaught(tid, name, wanted.include_subtypes) {
+                    Some(raised) => raised,
+                    // Something else than an exception, such as a thread that nobody joins.
+                    None => name.is_empty().then(|| RaisedException {
+                        exception_type: "cpp:*".into(),
+                        message: Some("std::terminate was called".into()),
+                        unhandled: true,
+                    }),
+                }
+            }
+            ExceptionKind::Cpp(name) => {
+                let registers = self.process.registers(tid).ok()?;
+                let thrown = Thrown { object: registers.get("rdi")?, type_info: registers.get("rsi")? };
+                self.with_scene(|scene| scene.exception(thrown, name, wanted.include_subtypes, false))
+            }
         }
     }
 
-    fn thrown(&self, tid: Tid, wanted: &str, include_subtypes: bool) -> Option<RaisedException> {
-        let registers = self.process.registers(tid).ok()?;
-        let (object, type_info) = (registers.get("rdi")?, registers.get("rsi")?);
-        let thrown = self.type_name(type_info)?;
-        let matches = wanted.is_empty()
-            || same_type(&thrown, wanted)
-            || include_subtypes && self.has_base(type_info, wanted, DEEPEST);
-        let is_standard = || ["std::exception"].iter().any(|base| self.has_base(type_info, base, DEEPEST));
-        matches.then(|| RaisedException {
-            message: if is_standard() { self.what(object) } else { None },
-            exception_type: format!("cpp:{thrown}"),
-            unhandled: false,
+    /// The exception that `std::terminate` was called for, if it is of the type that is wanted; `None` where there
+    /// is no exception.
+    fn uncaught(&self, tid: Tid, wanted: &str, include_subtypes: bool) -> Option<Option<RaisedException>> {
+        let stack = self.walk(tid, FRAMES_OF_GIVING_UP as u32).ok()?;
+        self.with_scene(|scene| {
+            let thrown = scene.uncaught(&stack)?;
+            Some(scene.exception(thrown, wanted, include_subtypes, true))
         })
     }
 
-    /// The name that a `std::type_info` carries, demangled.
-    fn type_name(&self, type_info: u64) -> Option<String> {
-        let memory = self.process.memory();
-        let name = memory.read_pointer(type_info.checked_add(8)?).ok()?;
-        let mangled = self.text_at(name)?;
-        // A star marks a name that is compared by address.
-        let mangled = mangled.trim_start_matches('*');
-        Some(hindcast_symbols::demangle_type(mangled).unwrap_or_else(|| mangled.to_owned()))
+    fn panic(&self, tid: Tid) -> Option<RaisedException> {
+        let stack = self.walk(tid, FRAMES).ok()?;
+        Some(RaisedException {
+            exception_type: "rust:panic".into(),
+            message: self.panic_message(),
+            unhandled: is_unhandled_panic(&stack),
+        })
     }
 
-    fn has_base(&self, type_info: u64, wanted: &str, depth: u32) -> bool {
-        depth > 0
-            && self.bases(type_info).is_some_and(|bases| {
-                bases.into_iter().any(|base| {
-                    self.type_name(base).is_some_and(|name| same_type(&name, wanted))
-                        || self.has_base(base, wanted, depth - 1)
-                })
-            })
+    /// A panic that ends the program or its thread stops it as a fault does, without having been asked for.
+    pub(super) fn unasked_panic(&self, tid: Tid, address: u64) -> Option<RaisedException> {
+        let panics = self.panic_event == Some(address);
+        panics.then(|| self.panic(tid)).flatten().filter(|panic| panic.unhandled)
     }
 
-    /// The base classes, by what kind of `type_info` it is: the C++ ABI has one for single and one
-    /// for multiple inheritance.
-    fn bases(&self, type_info: u64) -> Option<Vec<u64>> {
-        let memory = self.process.memory();
-        let vtable = memory.read_pointer(type_info).ok()?;
-        let (kind, _) = hindcast_symbols::types::Types::symbol_at(&self.symbols, vtable)?;
-        if kind.contains("__si_class_type_info") {
-            return Some(vec![memory.read_pointer(type_info.checked_add(16)?).ok()?]);
-        }
-        if !kind.contains("__vmi_class_type_info") {
-            return None;
-        }
-        let count = memory.read_uint(type_info.checked_add(20)?, 4).ok()?.min(64);
-        (0..count).map(|index| memory.read_pointer(type_info.checked_add(24 + 16 * index)?).ok()).collect()
-    }
-
-    /// The text of a standard exception: those with one keep it behind their vtable pointer.
-    fn what(&self, object: u64) -> Option<String> {
-        let text = self.process.memory().read_pointer(object.checked_add(8)?).ok()?;
-        self.text_at(text).filter(|text| !text.is_empty())
-    }
-
-    /// A zero-terminated text of up to a kilobyte.
-    fn text_at(&self, address: u64) -> Option<String> {
-        let mut bytes = [0; 1024];
-        let count = self.process.memory().read_some(address, &mut bytes);
-        let end = bytes[..count].iter().position(|&byte| byte == 0)?;
-        std::str::from_utf8(&bytes[..end]).ok().map(str::to_owned)
+    pub(super) fn stop_at_exception(&mut self, tid: Tid, raised: RaisedException) -> Stop {
+        let mut stop = self.stop_at(tid, StopReason::Exception);
+        let message = raised.message.as_deref().unwrap_or("no message");
+        stop.detail = Some(format!("{}: {message}", raised.exception_type));
+        stop.exception = Some(raised);
+        stop
     }
 
     /// The standard library prints the message before it lets the panic go on.
@@ -159,11 +136,7 @@ impl Session {
         let text: Vec<u8> = chunk.pieces.into_iter().flat_map(|(_, bytes)| bytes).collect();
         let text = String::from_utf8_lossy(&text).into_owned();
         let start = text.rfind("panicked at ")?;
-        let message = text[start..].split("\nnote: run with").next()?;
+        let message = text[start..].split("\nnote: run with").next()?.split("\nstack backtrace:").next()?;
         Some(message.trim_end().to_owned())
     }
-}
-
-fn same_type(name: &str, wanted: &str) -> bool {
-    name == wanted || name.strip_suffix(wanted).is_some_and(|rest| rest.ends_with("::"))
 }

@@ -1,7 +1,8 @@
 //! What happens when a thread gets to one of the user's breakpoints.
 
 use hindcast_core::debug::{
-    BreakpointId, CodeBreakpoint, DebugError, OutputStream, Place, Stop, StopReason, Trigger, ValueLimits,
+    BreakpointId, CodeBreakpoint, DebugError, OutputStream, Place, RaisedException, Stop, StopReason,
+    Trigger, ValueLimits,
 };
 
 use super::{Session, movement::Verdict, system};
@@ -36,11 +37,8 @@ impl Session {
                         details.extend(detail);
                     }
                 }
-                Trigger::Exception(wanted) => {
-                    let wanted = wanted.clone();
-                    let Some(kind) = self.breakpoints.get(id)?.exception.clone() else { continue };
-                    let function = self.location(address).function.unwrap_or_default();
-                    if let Some(raised) = self.raised(tid, &kind, &wanted, &function) {
+                Trigger::Exception(_) => {
+                    if let Some(raised) = self.exception_at(tid, address, id)? {
                         self.breakpoints.get_mut(id)?.hit_count += 1;
                         exception = Some(raised);
                         stopping.push(id);
@@ -49,22 +47,38 @@ impl Session {
                 Trigger::Watch(_) => {}
             }
         }
-        if stopping.is_empty() {
+        if exception.is_none() {
+            exception = self.unasked_panic(tid, address);
+        }
+        if stopping.is_empty() && exception.is_none() {
             return Ok(Hit::Nothing);
         }
         self.process.pass_breakpoint(tid);
-        let reason = if exception.is_some() { StopReason::Exception } else { StopReason::Breakpoint };
-        let mut stop = self.stop_at(tid, reason);
-        if let Some(raised) = &exception {
-            let message = raised.message.as_deref().unwrap_or("no message");
-            details.push(format!("{}: {message}", raised.exception_type));
-        }
+        let mut stop = match exception {
+            Some(raised) => self.stop_at_exception(tid, raised),
+            None => self.stop_at(tid, StopReason::Breakpoint),
+        };
+        details.extend(stop.detail.take());
         stop.detail = (!details.is_empty()).then(|| details.join("; "));
-        stop.exception = exception;
         self.hidden = self.hidden_behind(tid, &stopping)?;
         self.remove_temporary(&stopping)?;
         stop.breakpoints = stopping;
         Ok(Hit::Stop(Box::new(stop)))
+    }
+
+    /// What is raised where an exception breakpoint is, if it waits for that.
+    pub(super) fn exception_at(
+        &self,
+        tid: Tid,
+        address: u64,
+        id: BreakpointId,
+    ) -> Result<Option<RaisedException>, DebugError> {
+        let entry = self.breakpoints.get(id)?;
+        let (Trigger::Exception(wanted), Some(kind)) = (&entry.trigger, &entry.exception) else {
+            return Ok(None);
+        };
+        let function = self.location(address).function.unwrap_or_default();
+        Ok(self.raised(tid, kind, wanted, &function))
     }
 
     /// Who asked for a function sees it from its beginning, and not what is inlined there; who asked

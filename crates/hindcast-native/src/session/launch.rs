@@ -118,6 +118,7 @@ impl Session {
             mappings: Vec::new(),
             main: None,
             library_event: None,
+            panic_event: None,
             breakpoints: super::breakpoints::Breakpoints::default(),
             plan: None,
             pump,
@@ -132,6 +133,7 @@ impl Session {
         };
         session.update_image()?;
         session.watch_libraries();
+        session.watch_panics();
         session.target.runtime = session.symbols.producer();
         Ok(session)
     }
@@ -197,10 +199,21 @@ impl Session {
         }
     }
 
+    /// Rust mangles the name, in this way or that.
+    fn watch_panics(&mut self) {
+        let named = |name: &[u8]| {
+            let (new, old) = (b"10rust_panic", b"10rust_panic17h");
+            name.ends_with(new) || name == b"rust_panic" || name.windows(old.len()).any(|part| part == old)
+        };
+        let address = self.main.and_then(|main| self.symbols.symbol_that(main, named));
+        self.panic_event = address.filter(|&address| self.process.insert_breakpoint(address).is_ok());
+    }
+
     /// The process runs another program now.
     pub(super) fn executed(&mut self, tid: Tid) -> Result<(), DebugError> {
         self.current = tid;
         self.library_event = None;
+        self.panic_event = None;
         self.forget_insertions();
         self.image.clear(&mut self.symbols);
         let executable =
@@ -209,6 +222,7 @@ impl Session {
         self.target.executable = executable;
         self.update_image()?;
         self.watch_libraries();
+        self.watch_panics();
         self.target.runtime = self.symbols.producer();
         Ok(())
     }

@@ -48,6 +48,8 @@ pub(crate) struct Session {
     main: Option<ModuleId>,
     /// Where the dynamic linker tells that it loaded something.
     library_event: Option<u64>,
+    /// Where every Rust panic passes by.
+    panic_event: Option<u64>,
     breakpoints: Breakpoints,
     /// The movement that an interruption cut short.
     plan: Option<Plan>,

@@ -152,12 +152,8 @@ impl Session {
                     return Ok(Verdict::GoOn);
                 }
                 let mut stop = self.stop_at(tid, StopReason::Signal);
-                let signal = signals::describe(details);
-                stop.detail = Some(match &signal.cause {
-                    Some(cause) => format!("{}: {cause}", signal.name),
-                    None => signal.name.clone(),
-                });
-                stop.signal = Some(signal);
+                let registers = self.process.registers(tid).map_err(system)?;
+                self.with_scene(|scene| scene.tell_signal(&mut stop, signals::describe(details), &registers));
                 stop.breakpoints.extend(asked);
                 Ok(Verdict::Stop(Box::new(stop)))
             }

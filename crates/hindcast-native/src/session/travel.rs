@@ -277,16 +277,23 @@ impl Session {
         match &found.pause {
             Some(Pause::Breakpoint(address)) => {
                 let mut stopping = Vec::new();
+                let mut exception = None;
                 for id in self.breakpoints.at(*address) {
-                    let logs = self.breakpoints.get(id)?.template.is_some();
-                    if !logs && self.condition_holds(tid, id)? {
-                        stopping.push(id);
-                    }
+                    let entry = self.breakpoints.get(id)?;
+                    let stops = if entry.exception.is_some() {
+                        exception = self.exception_at(tid, *address, id)?.or(exception);
+                        exception.is_some()
+                    } else {
+                        entry.template.is_none() && self.condition_holds(tid, id)?
+                    };
+                    stopping.extend(stops.then_some(id));
                 }
-                if stopping.is_empty() {
-                    return Ok(None);
-                }
-                let mut stop = self.stop_at(tid, StopReason::Breakpoint);
+                exception = exception.or_else(|| self.unasked_panic(tid, *address));
+                let mut stop = match exception {
+                    Some(raised) => self.stop_at_exception(tid, raised),
+                    None if stopping.is_empty() => return Ok(None),
+                    None => self.stop_at(tid, StopReason::Breakpoint),
+                };
                 stop.breakpoints = stopping;
                 Ok(Some(stop))
             }

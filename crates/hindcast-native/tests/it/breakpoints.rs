@@ -190,9 +190,13 @@ fn what_debug_registers_cannot_hold_is_watched_by_steps() {
 }
 
 fn exception(debuggee: &mut Debuggee, exception_type: &str) {
+    exception_with(debuggee, exception_type, true);
+}
+
+fn exception_with(debuggee: &mut Debuggee, exception_type: &str, first_chance: bool) {
     let exception = ExceptionBreakpoint {
         exception_type: exception_type.into(),
-        first_chance: true,
+        first_chance,
         second_chance: true,
         include_subtypes: true,
         enabled: true,
@@ -224,7 +228,44 @@ fn a_panic_stops_with_its_message() {
     let raised = debuggee.stop.exception.clone().unwrap();
     let message = raised.message.unwrap();
     assert!(message.contains("index out of bounds: the len is 2 but the index is 5"), "{message}");
+    assert!(!raised.unhandled && !message.contains("backtrace"), "{message}");
     let line = debuggee.built.line("index");
     assert!(debuggee.frames().iter().any(|frame| frame.location.line == Some(line)));
     debuggee.expect_exit(0);
+}
+
+#[test]
+fn a_panic_that_nobody_catches_stops_unasked_and_one_that_is_caught_does_not() {
+    for optimised in ["-Copt-level=0", "-Copt-level=3"] {
+        let fixture = Fixture::rust("panics").flags(["-g", optimised]);
+        let mut debuggee = Debuggee::launch(&fixture, &["uncaught"]);
+        assert_eq!(debuggee.go().reason, StopReason::Exception);
+        let raised = debuggee.stop.exception.clone().unwrap();
+        let message = raised.message.unwrap();
+        assert!(raised.unhandled && message.contains("the len is 3 but the index is 3"), "{message}");
+        assert!(debuggee.stop.breakpoints.is_empty());
+        debuggee.expect_exit(101);
+    }
+    let mut debuggee = Debuggee::launch(&Fixture::rust("panics"), &[]);
+    debuggee.expect_exit(0);
+}
+
+#[test]
+fn an_exception_stops_only_when_nobody_catches_it_if_that_is_asked() {
+    for (wanted, stops) in
+        [("cpp:app::Problem", true), ("cpp:std::exception", true), ("cpp:*", true), ("cpp:int", false)]
+    {
+        let mut debuggee = Debuggee::launch(&Fixture::cpp("throws"), &["uncaught"]);
+        exception_with(&mut debuggee, wanted, false);
+        let reason = debuggee.go().reason;
+        assert_eq!(reason == StopReason::Exception, stops, "{wanted}");
+        // Whether or not it was waited for, it is known when the program is aborted.
+        let raised = debuggee.stop.exception.clone().unwrap();
+        assert_eq!(
+            (raised.exception_type.as_str(), raised.unhandled),
+            ("cpp:app::Problem", true),
+            "{wanted}"
+        );
+        assert_eq!(raised.message.as_deref(), Some("the disk is full"));
+    }
 }

@@ -219,6 +219,41 @@ fn reverse_continue_stops_at_the_signals_that_were_asked_for() {
 }
 
 #[test]
+fn reverse_continue_stops_at_the_exceptions_that_were_asked_for() {
+    let mut debuggee = Debuggee::record(&Fixture::cpp("throws"), &[]);
+    let exception = ExceptionBreakpoint {
+        exception_type: "cpp:std::exception".into(),
+        first_chance: true,
+        second_chance: true,
+        include_subtypes: true,
+        enabled: true,
+    };
+    debuggee.backend().add_breakpoint(Trigger::Exception(exception)).unwrap();
+    assert_eq!(debuggee.go().reason, StopReason::Exception);
+    let thrown = now(&mut debuggee).0;
+    // On the way back there is a number that was thrown, too.
+    debuggee.expect_exit(0);
+    let stop = debuggee.movement(Movement::ReverseContinue).clone();
+    let raised = stop.exception.unwrap();
+    assert_eq!((stop.reason, raised.exception_type.as_str()), (StopReason::Exception, "cpp:app::Problem"));
+    assert_eq!(now(&mut debuggee), (thrown, true));
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::HistoryStart);
+}
+
+#[test]
+fn reverse_continue_stops_at_a_panic_that_nobody_caught() {
+    let mut debuggee = Debuggee::record(&Fixture::rust("panics"), &["uncaught"]);
+    assert_eq!(debuggee.go().reason, StopReason::Exception);
+    let panicked = now(&mut debuggee).0;
+    debuggee.expect_exit(101);
+    let stop = debuggee.movement(Movement::ReverseContinue).clone();
+    assert!(stop.exception.unwrap().unhandled);
+    assert_eq!(now(&mut debuggee), (panicked, true));
+    // The one before was caught.
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::HistoryStart);
+}
+
+#[test]
 fn reverse_continue_stops_at_the_earlier_breakpoint_and_at_the_start() {
     let mut debuggee = Debuggee::record(&Fixture::c("calls"), &[]);
     let breakpoint = debuggee.break_at("square_return");

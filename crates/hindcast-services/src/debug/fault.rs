@@ -124,7 +124,7 @@ pub(super) fn explain(signal: &RaisedSignal, around: &Circumstances<'_>) -> Opti
         return faulty("out_of_bounds", text);
     }
     let text = format!(
-        "{name} {address}, where nothing is mapped: a pointer to memory that was freed and given back, or one that was never set or was overwritten"
+        "{name} {address}, where nothing is mapped: a pointer that was freed, overwritten or never set"
     );
     faulty("unmapped", text)
 }

@@ -44,7 +44,7 @@ use hindcast_core::{
 };
 use tokio::sync::{oneshot, watch};
 
-pub use autopsy::{Autopsy, AutopsyFrame, CodeLine};
+pub use autopsy::{Autopsy, AutopsyFrame};
 pub use fault::FaultyAccess;
 pub use look::{MemoryPlace, ThreadsView};
 pub use policy::TargetPolicy;

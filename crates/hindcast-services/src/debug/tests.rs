@@ -383,9 +383,9 @@ async fn an_autopsy_explains_a_crash() {
     );
     let autopsy = session.autopsy(10, 1).await.unwrap();
     assert_eq!(autopsy.access.as_ref().unwrap().kind, "null_dereference");
-    assert!(autopsy.summary.ends_with("in `main` at /src/fake.c:2"), "{}", autopsy.summary);
+    assert!(autopsy.summary.ends_with("in `main` at fake.c:2"), "{}", autopsy.summary);
     assert_eq!(autopsy.frames[0].arguments, "x=2");
-    assert!(!autopsy.registers.is_empty() && !autopsy.disassembly.is_empty());
+    assert!(!autopsy.registers.is_empty() && !autopsy.code.is_empty());
 
     let viewport = session.travel(Movement::Continue, &patience(5000)).await.unwrap();
     assert_eq!(viewport.state, State::Exited);

@@ -301,14 +301,13 @@ pub(super) fn look(
         }
     };
     scene.location = frames.first().map(|frame| frame.location.clone());
-    scene.frames = frames.iter().take(FRAMES).map(FrameView::from).collect();
     let Some(innermost) = frames.first() else { return scene };
     let own = |frame: &&Frame| frame.location.file.as_deref().is_some_and(is_own_code);
     let shown = if died { frames.iter().find(own).unwrap_or(innermost) } else { innermost };
+    // What is inside of one's own code then is how libraries abort.
+    let worth_showing = frames.iter().filter(|frame| frame.index == 0 || frame.index >= shown.index);
+    scene.frames = worth_showing.take(FRAMES).map(FrameView::from).collect();
     if shown.index != 0 {
-        if shown.index as usize >= FRAMES {
-            scene.frames.push(shown.into());
-        }
         scene
             .notes
             .push(format!("source and locals are of frame {}, the innermost of your code", shown.index));

@@ -21,9 +21,14 @@ impl Symbols {
 
     /// Where a symbol of exactly this name is in one module.
     pub fn symbol_address(&self, module: ModuleId, name: &str) -> Option<u64> {
+        self.symbol_that(module, |symbol| symbol == name.as_bytes())
+    }
+
+    /// Where the first symbol of one module is whose name is of this kind.
+    pub fn symbol_that(&self, module: ModuleId, is_meant: impl Fn(&[u8]) -> bool) -> Option<u64> {
         let module = self.module(module)?;
         let table = module.symbol_table()?;
-        let symbol = table.symbols().iter().find(|symbol| table.name(symbol) == name.as_bytes())?;
+        let symbol = table.symbols().iter().find(|symbol| is_meant(table.name(symbol)))?;
         Some(module.to_runtime(symbol.address))
     }
 }

@@ -226,7 +226,10 @@ impl<'a> DerivedTypes<'a> {
             let inner = if inner.is_empty() { format!(" {word}") } else { format!(" {word} {inner}") };
             self.declare(target, &inner, level)
         } else {
-            format!("{word} {}", self.declare(target, inner, level))
+            let declared = self.declare(target, inner, level);
+            // Of an array, it is said of the whole and of its elements.
+            let said = declared.strip_prefix(word).is_some_and(|rest| rest.starts_with(' '));
+            if said { declared } else { format!("{word} {declared}") }
         }
     }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use hindcast_core::{
-    debug::{Movement, OutputStream, Stdin, StopAtEntry, StopReason, TraceFormat, TraceRequest},
+    debug::{Movement, OutputStream, Stdin, StopAtEntry, StopReason, ThreadId, TraceFormat, TraceRequest},
     identity::Caller,
 };
 use hindcast_services::{
@@ -28,6 +28,8 @@ const LOOK_AGAIN: u64 = 200;
 const PIECE: usize = 64 << 10;
 /// What shells answer for a program that a signal ended.
 const SIGNALLED: i32 = 128;
+/// What Rust lets a program exit with that panics.
+const PANICKED: i32 = 101;
 const INTERRUPTED: u8 = 130;
 
 pub(super) fn run(config: &Config, options: Record) -> Result<ExitCode> {
@@ -170,7 +172,7 @@ async fn follow(
         match view.state {
             State::Running => {}
             State::Exited => return Ok(view),
-            State::Paused if is_crash(&view) => return Ok(view),
+            State::Paused if is_crash(session, &view) => return Ok(view),
             State::Paused => drop(session.depart(Movement::Continue).await?),
         }
     }
@@ -184,11 +186,16 @@ async fn next_line(typed: &mut Option<mpsc::Receiver<Option<String>>>) -> Option
 }
 
 /// Whether going on would only end it.
-fn is_crash(view: &Viewport) -> bool {
+fn is_crash(session: &Session, view: &Viewport) -> bool {
     const DEADLY: [&str; 7] = ["SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTRAP", "SIGSYS"];
     match view.reason {
         Some(StopReason::Signal) => view.signal.as_deref().is_some_and(|signal| DEADLY.contains(&signal)),
-        Some(StopReason::Exception) => view.exception.as_ref().is_some_and(|raised| raised.unhandled),
+        // A panic in another thread than the first ends only that one.
+        Some(StopReason::Exception) => {
+            let target = session.standing().target;
+            view.exception.as_ref().is_some_and(|raised| raised.unhandled)
+                && target.is_some_and(|target| view.thread_id == Some(ThreadId(target.pid)))
+        }
         _ => false,
     }
 }
@@ -243,7 +250,8 @@ fn exit_code(session: &Session) -> u8 {
     let scene = session.standing().scene;
     let stop = scene.as_ref().map(|scene| &scene.stop);
     let signalled = stop.and_then(|stop| stop.signal.as_ref()).map(|signal| SIGNALLED + signal.number);
-    let code = stop.and_then(|stop| stop.exit_code).or(signalled).unwrap_or(1);
+    let panicked = stop.and_then(|stop| stop.exception.as_ref()).map(|_| PANICKED);
+    let code = stop.and_then(|stop| stop.exit_code).or(signalled).or(panicked).unwrap_or(1);
     u8::try_from(code & 0xff).unwrap_or(1)
 }
 
@@ -311,7 +319,7 @@ mod tests {
         assert_eq!((recorded.code, recorded.stdout.as_str()), (139, "renamed\n"));
         for part in [
             "program was stopped by SIGSEGV after",
-            "SIGSEGV (address not mapped)",
+            "SIGSEGV: read of ",
             "Stack trace:",
             "next: debugger/last_write with expression `currency`",
             "debugger/launch        {\"args\":[\"-v\"],\"program\":",

@@ -460,7 +460,7 @@ fn a_thousand_idle_connections_keep_nobody_waiting() {
     for _ in 0..20 {
         let started = Instant::now();
         assert!(is_good(&server.connect().post(&key, GOOD)));
-        assert!(started.elapsed() < Duration::from_secs(1), "it took {:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(5), "it took {:?}", started.elapsed());
     }
     let still_open = idle.iter().filter(|stream| {
         stream.set_nonblocking(true).unwrap();

@@ -1,14 +1,20 @@
 //! One look at a program that crashed: what happened, where, and with which values.
 
-use std::{collections::HashMap, fmt};
+mod suspect;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::{self, Write as _},
+};
 
 use hindcast_core::debug::{
     DebugBackend, Frame, FrameRef, Instruction, Place, RaisedException, RaisedSignal, Register, RegisterSet,
-    RuntimeAddr, StopReason, ThreadId, ValueLimits, VariableQuery, VariableScope,
+    RuntimeAddr, Stop, StopReason, ThreadId, ValueLimits, VariableQuery, VariableScope,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use self::suspect::Suspect;
 use super::{
     fault::{self, Circumstances, FaultyAccess},
     secrets::Mask,
@@ -27,17 +33,16 @@ const CODE_AROUND: (usize, usize) = (2, 1);
 /// Enough to tell values apart: `debugger/evaluate` shows them whole.
 const VALUES: ValueLimits = ValueLimits { depth: 1, children: 4, offset: 0, text: 40 };
 /// How often a call from one place is shown.
-const CALLS_FROM_ONE_PLACE: usize = 2;
+const CALLS_FROM_ONE_PLACE: usize = 1;
 /// So often on the inner part of a stack, a function calls itself without end.
 const RECURSION: usize = 20;
 const FRAMES_FOR_RECURSION: u32 = 60;
-/// A pointer to an object is at most this far below the member that was accessed.
-const NEAR: u64 = 0x1_0000;
 
-/// What is known about the death of a program.
+/// What is known about the death of a program. What is written for a reader is in the text of the answer only.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Autopsy {
     /// What happened, in a sentence.
+    #[serde(skip)]
     pub summary: String,
     /// Why it stands still.
     pub reason: StopReason,
@@ -54,30 +59,18 @@ pub struct Autopsy {
     pub thread_id: ThreadId,
     /// Innermost first.
     pub frames: Vec<AutopsyFrame>,
-    /// Those of the innermost frame that the instruction there is about.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub registers: Vec<Register>,
-    /// Around the instruction that failed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub disassembly: Vec<CodeLine>,
+    /// Those that the instruction that failed is about.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub registers: BTreeMap<String, String>,
+    /// That instruction, marked with `>`, and those around it, in Intel syntax.
+    #[serde(skip)]
+    pub code: Vec<String>,
     /// What could not be found out, or was cut.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip)]
     pub notes: Vec<String>,
     /// Sensible next calls, where there is a past to look into.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip)]
     pub next: Vec<String>,
-}
-
-/// An instruction near the one that failed.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct CodeLine {
-    /// Where it is.
-    pub address: RuntimeAddr,
-    /// In Intel syntax, with symbols for addresses.
-    pub text: String,
-    /// Whether it is the one.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub current: bool,
 }
 
 /// A frame with what it worked on.
@@ -95,7 +88,7 @@ pub struct AutopsyFrame {
     pub line: Option<u32>,
     /// The instruction.
     pub address: RuntimeAddr,
-    /// The source line itself, which is in the text of the answer.
+    /// The source line itself.
     #[serde(skip)]
     pub text: Option<String>,
     /// The arguments, as in `n=4, name="x"`.
@@ -130,18 +123,13 @@ impl fmt::Display for Autopsy {
                 write!(f, "\n      {}: {} = {}", local.name, local.type_name, local.value)?;
             }
         }
-        if !self.disassembly.is_empty() {
+        if !self.code.is_empty() {
             f.write_str("\nCode:")?;
-            for instruction in &self.disassembly {
-                let mark = if instruction.current { '>' } else { ' ' };
-                write!(f, "\n{mark} {} {}", instruction.address, instruction.text)?;
-            }
+            self.code.iter().try_for_each(|instruction| write!(f, "\n{instruction}"))?;
         }
         if !self.registers.is_empty() {
             f.write_str("\nRegisters:")?;
-            for register in &self.registers {
-                write!(f, " {}={}", register.name, register.value.as_deref().unwrap_or("?"))?;
-            }
+            self.registers.iter().try_for_each(|(name, value)| write!(f, " {name}={value}"))?;
         }
         self.notes.iter().try_for_each(|note| write!(f, "\nnote: {note}"))?;
         self.next.iter().try_for_each(|next| write!(f, "\nnext: {next}"))
@@ -149,20 +137,19 @@ impl fmt::Display for Autopsy {
 }
 
 /// The registers that an instruction names, and where it is and its stack; all others tell little.
-fn registers_of(instruction: &str, all: Vec<Register>) -> Vec<Register> {
+fn registers_of(instruction: &str, all: Vec<Register>) -> BTreeMap<String, String> {
     let words: Vec<_> = instruction.split(|end: char| !end.is_ascii_alphanumeric()).collect();
     let is_named = |name: &str| words.iter().any(|word| is_part_of(word, name));
-    let mut named: Vec<_> = all
-        .into_iter()
+    all.into_iter()
         .filter(|register| matches!(&*register.name, "rip" | "rsp") || is_named(&register.name))
-        .collect();
-    for register in &mut named {
-        // Leading zeros tell nothing.
-        let digits = register.value.as_deref().and_then(|value| value.strip_prefix("0x"));
-        let short = digits.map(|digits| format!("0x{:0>1}", digits.trim_start_matches('0')));
-        register.value = short.or(register.value.take());
-    }
-    named
+        .filter_map(|register| {
+            let value = register.value?;
+            // Leading zeros tell nothing.
+            let short =
+                value.strip_prefix("0x").map(|digits| format!("0x{:0>1}", digits.trim_start_matches('0')));
+            Some((register.name, short.unwrap_or(value)))
+        })
+        .collect()
 }
 
 /// Whether `word` is the register `whole`, or the lower part of it.
@@ -204,6 +191,7 @@ fn examine(
     let stack = backend.stack(stop.thread, max_frames.max(FRAMES_FOR_RECURSION))?;
     notes.extend(stack.broken.map(|broken| format!("the stack ends early: {broken}")));
     let frame = FrameRef { thread: stop.thread, index: 0 };
+    let raw_memory = backend.raw_memory().is_some();
     let registers = match backend.raw_memory().map(|raw| raw.registers(frame, RegisterSet::General)) {
         Some(Ok(registers)) => registers,
         Some(Err(error)) => {
@@ -214,64 +202,87 @@ fn examine(
     };
     let here = stack.frames.first().map(|frame| frame.location.address);
     let disassembly = here.map(|here| code_around(backend, here)).unwrap_or_default();
-    let access = stop
+    let mut access = stop
         .signal
         .as_ref()
         .and_then(|signal| explain_access(backend, signal, here, &registers, &disassembly, &stack.frames));
     let up_to_main = viewport::up_to_main(stack.frames);
     let all = up_to_main.len();
-    let shown = worth_showing(up_to_main, max_frames as usize);
+    let shown = worth_showing(up_to_main, gives_up(stop), max_frames as usize);
+    let mut elsewhere = Vec::new();
     if stack.more && all == shown.len() || all > shown.len() {
-        notes.push("more frames: `debugger/get_stack_trace`".into());
+        elsewhere.push("`debugger/get_stack_trace`".to_owned());
     }
     let mut with_locals = 0;
-    let mut frames = Vec::new();
+    let mut frames: Vec<AutopsyFrame> = Vec::new();
     for frame in &shown {
         let locals = is_own(frame) && with_locals < FRAMES_WITH_LOCALS;
         with_locals += usize::from(locals);
-        frames.push(examine_frame(backend, stop.thread, frame, locals, depth, mask));
+        let mut examined = examine_frame(backend, stop.thread, frame, locals, depth, mask);
+        // A pointer that was handed on is shown where it went.
+        let handed_on = |local: &LocalView| frames.iter().any(|inner| inner.suspects.contains(local));
+        examined.locals.retain(|local| !local.value.starts_with("0x") || !handed_on(local));
+        frames.push(examined);
     }
     if let Some(frame) = frames.iter().find(|frame| frame.more_locals) {
-        notes.push(format!("more locals: `debugger/get_variables` with frame {}", frame.index));
+        elsewhere.push(format!("`debugger/get_variables` with frame {}", frame.index));
     }
-    let instruction = disassembly.iter().find(|instruction| Some(instruction.address) == here);
-    let registers = registers_of(instruction.map_or("", |instruction| &instruction.text), registers);
-    if !registers.is_empty() {
-        notes.push("more: `debugger/get_registers`, `debugger/disassemble`".into());
+    let mut code = Vec::new();
+    let mut named = BTreeMap::new();
+    // Who gives up does it somewhere in a library.
+    if frames.first().is_some_and(|frame| frame.index == 0) {
+        let failed = disassembly.iter().find(|instruction| Some(instruction.address) == here);
+        named = registers_of(failed.map_or("", |instruction| &instruction.text), registers);
+        code.extend(disassembly.iter().map(|instruction| {
+            let mark = if instruction.current { '>' } else { ' ' };
+            format!("{mark} {} {}", instruction.address, instruction.text)
+        }));
     }
-    let disassembly = disassembly.into_iter().map(|instruction| CodeLine {
-        address: instruction.address,
-        text: instruction.text,
-        current: instruction.current,
-    });
-    let summary = summarise(scene, access.as_ref(), &frames);
+    if raw_memory {
+        elsewhere.extend(["`debugger/get_registers`", "`debugger/disassemble`"].map(str::to_owned));
+    }
+    if !elsewhere.is_empty() {
+        notes.push(format!("more: {}", elsewhere.join(", ")));
+    }
+    let accessed =
+        access.as_ref().filter(|access| access.kind != "stack_overflow").and_then(|access| access.address);
+    let suspect = accessed.and_then(|address| suspect::find(backend, stop.thread, &frames, address));
+    if let (Some(access), Some(suspect)) = (&mut access, &suspect) {
+        let _ = write!(access.explanation, " (`{}`)", suspect.expression);
+    }
     let crashed = stop.signal.is_some() || stop.exception.is_some();
     let has_history = backend.time_travel().is_some_and(|past| past.now().is_some());
-    let next = if crashed && has_history { looking_back(access.as_ref(), &frames) } else { Vec::new() };
     Ok(Autopsy {
-        summary,
+        summary: summarise(scene, access.as_ref(), &frames),
         reason: stop.reason,
         signal: stop.signal.clone(),
         exception: stop.exception.clone(),
         access,
         thread_id: stop.thread,
         frames,
-        registers,
-        disassembly: disassembly.collect(),
+        registers: named,
+        code,
         notes,
-        next,
+        next: if crashed && has_history { looking_back(suspect.as_ref()) } else { Vec::new() },
     })
+}
+
+/// Whether the program ends itself, rather than an instruction having failed.
+fn gives_up(stop: &Stop) -> bool {
+    stop.exception.is_some() || stop.signal.as_ref().is_some_and(|signal| signal.name == "SIGABRT")
 }
 
 fn is_own(frame: &Frame) -> bool {
     frame.location.file.as_deref().is_some_and(viewport::is_own_code)
 }
 
-/// The innermost frame, then those from one's own code on: what is between is how libraries abort. Of a
-/// function that calls itself from one place again and again the first calls tell all.
-fn worth_showing(mut frames: Vec<Frame>, most: usize) -> Vec<Frame> {
-    let own = frames.iter().position(is_own).unwrap_or(1).max(1);
-    frames.drain(1.min(frames.len())..own.min(frames.len()));
+/// The innermost frame, unless the program gives up there, and those of one's own code: what is between is how
+/// libraries abort, or call back. Of a function that calls itself from one place again and again the first call
+/// tells all.
+fn worth_showing(mut frames: Vec<Frame>, gives_up: bool, most: usize) -> Vec<Frame> {
+    if frames.iter().any(is_own) {
+        frames.retain(|frame| is_own(frame) || frame.index == 0 && !gives_up);
+    }
     let mut times: HashMap<RuntimeAddr, usize> = HashMap::new();
     frames.retain(|frame| {
         let times = times.entry(frame.location.address).or_default();
@@ -283,23 +294,21 @@ fn worth_showing(mut frames: Vec<Frame>, most: usize) -> Vec<Frame> {
 }
 
 /// How the past tells where the trouble came from.
-fn looking_back(access: Option<&FaultyAccess>, frames: &[AutopsyFrame]) -> Vec<String> {
-    let suspect = access.and_then(|access| access.address).and_then(|address| {
-        let points_there = |local: &&LocalView| {
-            let word = local.value.split_whitespace().next().filter(|word| word.starts_with("0x"));
-            let pointer = word.and_then(|word| word.parse::<RuntimeAddr>().ok());
-            pointer.is_some_and(|pointer| (0..NEAR).contains(&address.0.wrapping_sub(pointer.0)))
-        };
-        frames.iter().find_map(|frame| Some((frame.index, &frame.suspects.iter().find(points_there)?.name)))
-    });
-    let last_write = match suspect {
-        Some((0, name)) => format!("debugger/last_write with expression `{name}`: who made it point there"),
-        Some((frame, name)) => {
-            format!("debugger/last_write with expression `{name}`, frame {frame}: who made it point there")
+fn looking_back(suspect: Option<&Suspect>) -> Vec<String> {
+    let before = "debugger/step_backward with granularity `over`: the line before".to_owned();
+    match suspect {
+        Some(Suspect { expression, frame: 0 }) => {
+            vec![
+                format!("debugger/last_write with expression `{expression}`: who made it point there"),
+                before,
+            ]
         }
-        None => "debugger/last_write with the expression that is wrong: who wrote it".into(),
-    };
-    vec![last_write, "debugger/step_backward with granularity `over`: the line before".into()]
+        Some(Suspect { expression, frame }) => {
+            let who = "who made it point there";
+            vec![format!("debugger/last_write with expression `{expression}`, frame {frame}: {who}"), before]
+        }
+        None => vec![before],
+    }
 }
 
 fn code_around(backend: &mut dyn DebugBackend, here: RuntimeAddr) -> Vec<Instruction> {
@@ -404,9 +413,10 @@ fn summarise(scene: &Scene, access: Option<&FaultyAccess>, frames: &[AutopsyFram
             format!("{kind}{}{message}", exception.exception_type)
         }
         (None, Some(signal)) => {
-            let cause = signal.cause.as_deref().map(|cause| format!(" ({cause})")).unwrap_or_default();
-            let access = access.map(|access| format!(": {}", access.explanation)).unwrap_or_default();
-            format!("{}{cause}{access}", signal.name)
+            let cause = signal.cause.as_deref();
+            // Which explains more than the cause.
+            let why = access.map(|access| access.explanation.as_str()).or(cause);
+            why.map_or_else(|| signal.name.clone(), |why| format!("{}: {why}", signal.name))
         }
         (None, None) => {
             let detail = stop.detail.as_deref().map(|detail| format!(" ({detail})")).unwrap_or_default();
@@ -416,7 +426,8 @@ fn summarise(scene: &Scene, access: Option<&FaultyAccess>, frames: &[AutopsyFram
     let own = |frame: &&AutopsyFrame| frame.file.as_deref().is_some_and(viewport::is_own_code);
     match frames.iter().find(own).or(frames.first()) {
         Some(AutopsyFrame { function, file: Some(file), line: Some(line), .. }) => {
-            format!("{what}, in `{function}` at {file}:{line}")
+            let name = file.rsplit('/').next().unwrap_or(file);
+            format!("{what}, in `{function}` at {name}:{line}")
         }
         Some(frame) => format!("{what}, in `{}` at {}", frame.function, frame.address),
         None => what,
@@ -434,12 +445,12 @@ mod tests {
             let register =
                 |name: &&str| Register { name: (*name).into(), value: Some("0x0010".into()), meaning: None };
             let named = registers_of(instruction, all.iter().map(register).collect());
-            assert!(named.iter().all(|register| register.value.as_deref() == Some("0x10")));
-            named.into_iter().map(|register| register.name).collect::<Vec<_>>().join(" ")
+            assert!(named.values().all(|value| value == "0x10"));
+            named.into_keys().collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(told("mov eax, [rbp+r12*4-8]"), "rax rbp rsp r12 rip");
-        assert_eq!(told("mov byte ptr [rsi], bl"), "rbx rsi rsp rip");
-        assert_eq!(told("add r8d, sil"), "rsi rsp r8 rip");
-        assert_eq!(told("ret"), "rsp rip");
+        assert_eq!(told("mov eax, [rbp+r12*4-8]"), "r12 rax rbp rip rsp");
+        assert_eq!(told("mov byte ptr [rsi], bl"), "rbx rip rsi rsp");
+        assert_eq!(told("add r8d, sil"), "r8 rip rsi rsp");
+        assert_eq!(told("ret"), "rip rsp");
     }
 }
