@@ -40,6 +40,8 @@ pub(crate) struct Process {
     interrupt: Arc<ProcessInterrupt>,
     /// Whether we started it, so that it and all that it starts ends with us.
     owned: bool,
+    /// Whether one thread makes a step while all others stand still.
+    alone: bool,
     /// How it ended, once it has.
     ended: Option<Ended>,
     recorder: Option<Box<Recorder>>,
@@ -140,6 +142,7 @@ impl Process {
             companions: Companions::default(),
             interrupt: Arc::new(ProcessInterrupt::new(pid)?),
             owned,
+            alone: false,
             ended: None,
             recorder: None,
             stand_in: None,

@@ -207,6 +207,9 @@ impl Process {
         }
         task.signal = 0;
         task.info = None;
+        if task.passed.take().is_some() {
+            task.interrupted = thread.registers().ok();
+        }
         if let Some(info) = info.filter(|info| info.number() == signal) {
             thread.set_signal(&info)?;
         }

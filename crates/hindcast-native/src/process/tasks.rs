@@ -23,6 +23,8 @@ pub(super) struct Task {
     pub(super) how: Resume,
     /// The breakpoint at this address was told of: it is not hit again before the thread moved.
     pub(super) passed: Option<u64>,
+    /// Where a signal handler returns to that was called before the thread had passed a breakpoint.
+    pub(super) interrupted: Option<GeneralRegisters>,
 }
 
 enum Handle {
@@ -49,6 +51,7 @@ impl Task {
             in_call_step: false,
             how: Resume::Continue,
             passed: None,
+            interrupted: None,
         }
     }
 
@@ -61,6 +64,7 @@ impl Task {
             in_call_step: false,
             how: Resume::Continue,
             passed: None,
+            interrupted: None,
         }
     }
 
@@ -130,7 +134,30 @@ impl Process {
     /// Lets all threads go on until something is to be told. A thread that stands at a breakpoint
     /// that was told of goes past it first.
     pub(crate) fn run(&mut self) -> Result<Halt, TraceError> {
+        loop {
+            match self.run_once()? {
+                Halt::Breakpoint(tid, _) if self.is_back_from_handler(tid) => self.pass_breakpoint(tid),
+                halt => return Ok(halt),
+            }
+        }
+    }
+
+    /// Whether a thread stands at a breakpoint only because a signal came before it had gone past it.
+    fn is_back_from_handler(&mut self, tid: Tid) -> bool {
+        let Ok(task) = self.task(tid) else { return false };
+        let (Some(left), Ok(now)) = (task.interrupted, task.registers()) else { return false };
+        let is_back = left.dwarf() == now.dwarf();
+        if is_back && let Some(task) = self.tasks.get_mut(&tid) {
+            task.interrupted = None;
+        }
+        is_back
+    }
+
+    fn run_once(&mut self) -> Result<Halt, TraceError> {
         if let Some(halt) = self.pending_halt() {
+            return Ok(halt);
+        }
+        if let Some(halt) = self.deliver_recorded()? {
             return Ok(halt);
         }
         let at_breakpoints: Vec<_> = self
@@ -144,9 +171,6 @@ impl Process {
                 Halt::Stepped(_) => {}
                 halt => return Ok(halt),
             }
-        }
-        if let Some(halt) = self.deliver_recorded()? {
-            return Ok(halt);
         }
         let pace = self.pace();
         for task in self.tasks.values_mut() {
@@ -208,13 +232,26 @@ impl Process {
         }
         let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
         let passed = task.passed;
+        let before = task.registers().ok();
         let resumed = resume_living(task, Resume::Step);
+        self.alone = true;
         let halt = resumed.and_then(|()| self.wait());
+        self.alone = false;
         if lifted && self.ended.is_none() {
             self.overlay.lower(&self.memory, here);
             self.keep_passed(tid, here, passed, &halt);
+            self.note_handler(tid, before);
         }
         halt
+    }
+
+    /// A step that delivers a signal ends where its handler begins.
+    pub(super) fn note_handler(&mut self, tid: Tid, before: Option<GeneralRegisters>) {
+        if let Some(task) = self.tasks.get_mut(&tid)
+            && task.info.is_some_and(|info| is_handler_entry(&info.details()))
+        {
+            task.interrupted = before;
+        }
     }
 
     /// What came before the step was made does not make the breakpoint there a new one.
@@ -368,22 +405,20 @@ impl Process {
     fn new_or_stopped(&mut self, stopped: Stopped, signal: c_int) -> Result<(), TraceError> {
         let tid = stopped.tid();
         if let Some(task) = self.tasks.get_mut(&tid) {
-            // The whole process is being stopped, by a signal that we let through: it stays so until
-            // it is told to go on. Our own interruptions come as SIGTRAP, and are asked for elsewhere.
-            task.handle = match signal {
-                libc::SIGTRAP => {
-                    task.handle = Handle::Stopped(stopped);
-                    let how = task.how;
-                    return resume_living(task, how);
-                }
-                _ => Handle::Running(stopped.listen()?),
-            };
-            return Ok(());
+            // Our own interruptions are asked for elsewhere. A signal that stops the whole process was told
+            // of before it was let through: who lets it go on then wants it to.
+            task.handle = Handle::Stopped(stopped);
+            let how = task.how;
+            return resume_living(task, how);
         }
         if self.is_thread(tid) {
             self.adopt(stopped)?;
-            let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
-            return resume_living(task, Resume::Continue);
+            // A breakpoint that is being stepped over is not in the memory: nobody else may run past it.
+            if !self.alone {
+                let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
+                resume_living(task, Resume::Continue)?;
+            }
+            return Ok(());
         }
         let stopped = self.release_companion(stopped)?;
         self.companions.begin(stopped, signal, &self.overlay, self.owned);
@@ -457,6 +492,7 @@ impl Process {
                 Ok(Some(if watched { Halt::Watch(tid, hits) } else { Halt::Stepped(tid) }))
             }
             libc::SI_KERNEL => self.read_breakpoint(stopped, details),
+            _ if is_handler_entry(&details) => Ok(Some(Halt::Stepped(tid))),
             _ => Ok(Some(Halt::Signal(tid, details))),
         }
     }
@@ -560,6 +596,11 @@ impl Process {
             Event::Call(_) | Event::Clone(_) | Event::VforkDone(_) | Event::Exec(_) => {}
         }
     }
+}
+
+/// How the system tells that a step called a signal handler.
+fn is_handler_entry(details: &SignalDetails) -> bool {
+    details.signal == libc::SIGTRAP && details.code == libc::SIGTRAP
 }
 
 /// Resumes a thread; one that was killed meanwhile tells so by its own event.

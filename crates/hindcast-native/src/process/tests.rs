@@ -239,3 +239,17 @@ fn a_process_that_was_attached_to_goes_on_when_it_is_let_go() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+#[test]
+fn no_thread_runs_past_a_breakpoint_while_another_steps_over_it() {
+    for _ in 0..8 {
+        let mut process = launch("threads", &["8", "40", "at once"]);
+        process.insert_breakpoint(symbol("threads", "count")).unwrap();
+        let mut hits = 0;
+        while let Halt::Breakpoint(tid, _) = process.run().unwrap() {
+            process.pass_breakpoint(tid);
+            hits += 1;
+        }
+        assert_eq!((hits, process.ended()), (320, Some(Ended::Exited(0))));
+    }
+}

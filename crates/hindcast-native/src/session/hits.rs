@@ -4,6 +4,7 @@ use hindcast_core::debug::{
     BreakpointId, CodeBreakpoint, DebugError, OutputStream, Place, RaisedException, Stop, StopReason,
     Trigger, ValueLimits,
 };
+use hindcast_symbols::FunctionPattern;
 
 use super::{Session, movement::Verdict, system};
 use crate::{look::FrameScope, sys::Tid};
@@ -88,12 +89,12 @@ impl Session {
             if let Trigger::Code(CodeBreakpoint { place: Place::Function(name), .. }) =
                 &self.breakpoints.get(id)?.trigger
             {
-                let last = |name: &str| name.rsplit("::").next().unwrap_or(name).to_owned();
+                let Ok(pattern) = FunctionPattern::read(name) else { continue };
                 let pc = self.process.registers(tid).map_err(system)?.pc();
                 let frames = self.symbols.frames_at(pc);
                 let before = frames.iter().take(self.inlined_from_here(tid));
                 let asked = |frame: &&hindcast_symbols::InlineFrame| {
-                    frame.function.as_deref().is_some_and(|function| last(function) == last(name))
+                    frame.function.as_deref().is_some_and(|function| pattern.matches(function))
                 };
                 return Ok(before.take_while(|frame| !asked(frame)).count());
             }

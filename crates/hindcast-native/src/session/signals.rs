@@ -13,13 +13,12 @@ const FAULTS: [c_int; 7] =
 const HARMLESS: [c_int; 4] = [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGCONT];
 
 /// Whether the user wants to hear of a signal before the program does: of faults, and of what would
-/// end the program.
+/// end or stop the program.
 pub(super) fn stops_by_default(process: Tid, signal: c_int) -> bool {
     if FAULTS.contains(&signal) {
         return true;
     }
-    let job_control = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
-    !HARMLESS.contains(&signal) && !job_control.contains(&signal) && !sys::is_handled(process, signal)
+    !HARMLESS.contains(&signal) && !sys::is_handled(process, signal)
 }
 
 /// As the user hears of it.

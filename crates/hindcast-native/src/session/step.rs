@@ -29,6 +29,8 @@ pub(super) struct StepPlan {
     instructions: u32,
     /// Whether an exception has brought it to another frame: the next line there ends it.
     landed: bool,
+    /// Whether it began in code without source: where that returns to ends it, if nothing better does.
+    from_unknown: bool,
 }
 
 #[derive(Debug)]
@@ -88,6 +90,7 @@ impl StepPlan {
             origin: None,
             instructions: 0,
             landed: false,
+            from_unknown: false,
         }
     }
 
@@ -133,7 +136,9 @@ impl Session {
             if self.enter_inlined(plan) {
                 return self.next_of_step(plan);
             }
-            plan.origin = Some(self.origin(plan.thread)?);
+            let origin = self.origin(plan.thread)?;
+            plan.from_unknown = origin.line.is_none();
+            plan.origin = Some(origin);
             plan.instructions = 0;
             if plan.granularity == Granularity::Out {
                 self.run_out(plan)?;
@@ -382,6 +387,10 @@ impl Session {
         });
         match known {
             Some((address, stack)) => self.run_to_in_step(plan, RunningTo::new(address, stack, false)),
+            None if plan.from_unknown => {
+                self.step_done(plan);
+                Ok(())
+            }
             None => {
                 // Nobody left who could be stepped in: on to the end, or to what stops it before.
                 plan.stage = Stage::Running(RunningTo::new(u64::MAX, u64::MAX, false));

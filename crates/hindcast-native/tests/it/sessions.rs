@@ -191,3 +191,29 @@ fn a_process_that_is_attached_to_can_be_recorded_from_then_on_and_is_let_go_as_i
     output.read_to_string(&mut printed).unwrap();
     assert_eq!(printed, "over\n");
 }
+
+#[test]
+fn a_timer_neither_keeps_a_breakpoint_from_being_passed_nor_is_told() {
+    let fixture = Fixture::c("timer");
+    for mut debuggee in [Debuggee::launch(&fixture, &[]), Debuggee::record(&fixture, &[])] {
+        debuggee.break_at("set");
+        for expected in ["11", "22", "33", "44", "55"] {
+            assert_eq!(debuggee.go().reason, StopReason::Breakpoint);
+            assert!(debuggee.value_of("wanted").starts_with(expected));
+            // The timer has rung when it goes on.
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        debuggee.expect_exit(0);
+        assert_eq!(debuggee.printed(), "55\n");
+    }
+}
+
+#[test]
+fn a_program_that_stops_itself_goes_on_when_it_is_told_to() {
+    let fixture = Fixture::c("misbehave");
+    for mut debuggee in [Debuggee::launch(&fixture, &["stop"]), Debuggee::record(&fixture, &["stop"])] {
+        let stop = debuggee.go().clone();
+        assert_eq!((stop.reason, stop.signal.unwrap().name.as_str()), (StopReason::Signal, "SIGSTOP"));
+        debuggee.expect_exit(3);
+    }
+}

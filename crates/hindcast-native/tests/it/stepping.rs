@@ -62,7 +62,7 @@ fn same_as_gdb_but_for(fixture: &Fixture, main: &str, ways: &[(Granularity, &str
 
 #[test]
 fn c_is_stepped_as_gdb_does() {
-    for name in ["calls", "control", "callbacks"] {
+    for name in ["calls", "control", "callbacks", "loops"] {
         same_as_gdb(&Fixture::c(name));
         same_as_gdb(&Fixture::c(name).flags(["-gdwarf-4"]));
         same_as_gdb(&Fixture::c(name).flags(["-static"]));
@@ -71,7 +71,7 @@ fn c_is_stepped_as_gdb_does() {
 
 #[test]
 fn optimised_c_is_stepped_as_gdb_does() {
-    for name in ["calls", "control", "callbacks"] {
+    for name in ["calls", "control", "callbacks", "loops"] {
         for level in &["-O2", "-Og", "-O1", "-O3"][..oracle_size(2, 4)] {
             same_as_gdb(&Fixture::c(name).flags([level]));
         }
@@ -83,7 +83,7 @@ fn c_by_clang_is_stepped_as_gdb_does() {
     for name in ["calls", "control", "callbacks"] {
         same_as_gdb(&Fixture::c(name).clang());
     }
-    for name in ["calls", "control"] {
+    for name in ["calls", "control", "loops"] {
         same_as_gdb(&Fixture::c(name).clang().flags(["-O2"]));
     }
     // gdb does not know Debian's clang by its name, so it does not believe its line table where a
@@ -202,6 +202,20 @@ fn jumps_within_what_is_stepped_over_do_not_end_the_step() {
 fn rust_is_stepped_over_as_gdb_does() {
     // Into is not compared: gdb would step for minutes through a library that has no source here.
     same_as_gdb_from(&Fixture::rust("figures"), "figures::main", &[OVER]);
+}
+
+#[test]
+fn a_step_in_code_without_lines_ends_in_its_caller() {
+    let without_lines = Fixture::c("calls").flags(["-g0"]);
+    for (fixture, caller) in [(Fixture::c("calls"), "main"), (without_lines, "main")] {
+        for granularity in [Granularity::Over, Granularity::Line] {
+            let mut debuggee = Debuggee::launch(&fixture, &[]);
+            debuggee.add(CodeBreakpoint::at(Place::Function("printf".into())));
+            assert_eq!(debuggee.go().reason, StopReason::Breakpoint);
+            assert_eq!(debuggee.step(granularity).reason, StopReason::Step);
+            assert_eq!(debuggee.function(), caller, "{fixture:?} {granularity:?}");
+        }
+    }
 }
 
 #[test]

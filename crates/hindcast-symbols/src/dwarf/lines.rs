@@ -57,7 +57,9 @@ impl LineTable {
                 let last = table.rows[first..].last();
                 let same = last.is_some_and(|last| last.line == next.line && last.file == next.file);
                 in_parts = row.discriminator() != 0 || same && in_parts;
-                next.starts = !(same && in_parts);
+                // Several rows for one address are one place.
+                let again = last.is_some_and(|last| same && last.starts && last.address == next.address);
+                next.starts = again || !(same && in_parts);
                 table.rows.push(next);
             }
         }

@@ -33,6 +33,11 @@ impl FunctionPattern {
             None => Ok(Self::Exact(text.to_owned())),
         }
     }
+
+    /// Whether a qualified name is one of these.
+    pub fn matches(&self, name: &str) -> bool {
+        Matcher::new(self).matches(name)
+    }
 }
 
 /// Where execution reaches a function.

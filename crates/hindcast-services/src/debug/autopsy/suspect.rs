@@ -66,9 +66,9 @@ fn paths(line: &str) -> Vec<String> {
         |text: &str| text.find(|next: char| !next.is_alphanumeric() && next != '_').unwrap_or(text.len());
     let mut at = 0;
     while let Some(rest) = code.get(at..).filter(|rest| !rest.is_empty()) {
-        if rest.starts_with('"') {
-            // A text: to its end, or to that of the line.
-            at += 1 + rest[1..].find('"').map_or(rest.len() - 1, |end| end + 1);
+        if let Some(text) = rest.strip_prefix('"') {
+            // To its end, or to that of the line.
+            at += 1 + text.find('"').map_or(text.len(), |end| end + 1);
             continue;
         }
         if !starts_name(rest) {
