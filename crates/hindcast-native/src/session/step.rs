@@ -29,6 +29,8 @@ pub(super) struct StepPlan {
     instructions: u32,
     /// Whether an exception has brought it to another frame: the next line there ends it.
     landed: bool,
+    /// Another line of which the compiler has moved something into the one to be left.
+    moved_in: Option<(Option<Arc<str>>, u32)>,
     /// Whether it began in code without source: where that returns to ends it, if nothing better does.
     from_unknown: bool,
 }
@@ -90,6 +92,7 @@ impl StepPlan {
             origin: None,
             instructions: 0,
             landed: false,
+            moved_in: None,
             from_unknown: false,
         }
     }
@@ -138,6 +141,7 @@ impl Session {
             }
             let origin = self.origin(plan.thread)?;
             plan.from_unknown = origin.line.is_none();
+            plan.moved_in = None;
             plan.origin = Some(origin);
             plan.instructions = 0;
             if plan.granularity == Granularity::Out {
@@ -344,6 +348,7 @@ impl Session {
             return Ok(());
         }
         let same_line = here.line == origin.line;
+        let here_line = here.line.clone();
         if !returned && deeper {
             // In the middle of a function that was inlined into this line.
             if plan.granularity == Granularity::Line && !same_line {
@@ -365,8 +370,11 @@ impl Session {
                 // Back in a caller: whatever statement comes next there is a new one.
                 *origin = Origin { line: None, ..here };
             }
-            // Otherwise the line before is still the one to be left: should it go on behind a single
-            // instruction that was moved into it, nothing was left.
+            // Otherwise the line before is still the one to be left: should it go on behind what was
+            // moved into it, nothing was left.
+            plan.moved_in = here_line;
+        } else if same_depth && plan.moved_in.is_some() && plan.moved_in == here_line {
+            // The rest of that.
         } else {
             // Another piece of the same line, or the middle of one, as after a return: its rest is
             // not a line of its own.

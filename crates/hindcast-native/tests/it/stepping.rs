@@ -1,6 +1,6 @@
 //! Steps visit the lines that gdb visits.
 
-use hindcast_core::debug::{Granularity, StopReason};
+use hindcast_core::debug::{CodeBreakpoint, Granularity, Place, StopReason};
 use hindcast_fixtures::{Fixture, oracle_size};
 
 use crate::{debuggee::Debuggee, gdb};
