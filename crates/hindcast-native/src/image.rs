@@ -1,20 +1,28 @@
 //! Which executables and libraries are in a process, and where.
 
-use std::{collections::BTreeMap, ops::Range, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
-use hindcast_symbols::{Memory, Symbols, types::ModuleId};
+use hindcast_symbols::{Memory, SymbolError, Symbols, types::ModuleId};
 use object::{
     LittleEndian, elf,
     read::elf::{FileHeader as _, ProgramHeader as _},
 };
 
-use crate::sys::Mapping;
+use crate::sys::{Mapping, Tid};
 
 /// What is loaded.
 #[derive(Debug, Default)]
 pub(crate) struct Image {
     /// By the address where each begins.
     loaded: BTreeMap<u64, Loaded>,
+    /// Where the executable can be read also when another file has taken its place.
+    executable: Option<PathBuf>,
+    /// Files that are others by now than those that were loaded.
+    replaced: BTreeSet<String>,
 }
 
 /// A file in a process.
@@ -33,13 +41,31 @@ struct Layout {
     lowest: u64,
     highest: u64,
     thread_local: Option<(u64, u64)>,
+    build_id: Option<Vec<u8>>,
 }
 
 /// More program headers than any linker writes.
 const MOST_HEADERS: usize = 256;
 const PAGE: u64 = 4096;
+const LARGEST_NOTES: usize = 64 << 10;
 
 impl Image {
+    /// That of a running process.
+    pub(crate) fn of_process(process: Tid) -> Self {
+        Self { executable: Some(PathBuf::from(format!("/proc/{}/exe", process.0))), ..Self::default() }
+    }
+
+    /// What is to be said of files whose symbols would be wrong.
+    pub(crate) fn complaint(&self) -> Option<String> {
+        let replaced: Vec<_> = self.replaced.iter().map(|path| format!("`{path}`")).collect();
+        (!replaced.is_empty()).then(|| {
+            format!(
+                "no symbols of {}: what runs is another build than the file there by now",
+                replaced.join(", ")
+            )
+        })
+    }
+
     /// Brings itself and the symbols in line with what is mapped; returns whether something changed.
     pub(crate) fn update(
         &mut self,
@@ -69,12 +95,13 @@ impl Image {
                 if memory.read(mapping.start, &mut bytes).is_err() {
                     continue;
                 }
-                symbols.add_image("[vdso]", bytes, bias, mapping.start..mapping.end)
+                symbols.add_image("[vdso]", bytes, bias, mapping.start..mapping.end).map(Some)
             } else {
-                symbols.add(Path::new(&mapping.name), bias, range.clone())
+                self.add_file(symbols, &mapping.name, bias, &range, &layout)
             };
             match added {
-                Ok(module) => {
+                Ok(None) => {}
+                Ok(Some(module)) => {
                     let path = mapping.name.clone();
                     let loaded = Loaded { module, path, range, thread_local: layout.thread_local };
                     self.loaded.insert(mapping.start, loaded);
@@ -94,8 +121,40 @@ impl Image {
         changed
     }
 
+    /// Reads the symbols of a file, if that is the one that was loaded.
+    fn add_file(
+        &mut self,
+        symbols: &mut Symbols,
+        path: &str,
+        bias: u64,
+        range: &Range<u64>,
+        layout: &Layout,
+    ) -> Result<Option<ModuleId>, SymbolError> {
+        let mut add = |file: &Path| {
+            let module = symbols.add(file, bias, range.clone())?;
+            let build_id = symbols.build_id(module);
+            if layout.build_id.is_none() || build_id.is_none() || layout.build_id == build_id {
+                return Ok(Some(module));
+            }
+            symbols.remove(module);
+            Ok(None)
+        };
+        let found = add(Path::new(path));
+        if let Ok(Some(_)) = found {
+            return found;
+        }
+        if let Some(Ok(Some(module))) = self.executable.as_deref().map(add) {
+            return Ok(Some(module));
+        }
+        if found.is_ok() {
+            self.replaced.insert(path.to_owned());
+        }
+        found
+    }
+
     /// Forgets everything, as after an exec.
     pub(crate) fn clear(&mut self, symbols: &mut Symbols) {
+        self.replaced.clear();
         for (_, loaded) in std::mem::take(&mut self.loaded) {
             symbols.remove(loaded.module);
         }
@@ -162,6 +221,7 @@ fn layout(memory: &dyn Memory, start: u64) -> Option<Layout> {
     let (headers, _) =
         object::pod::slice_from_bytes::<elf::ProgramHeader64<LittleEndian>>(&bytes, count).ok()?;
     let (mut lowest, mut highest, mut thread_local) = (u64::MAX, 0, None);
+    let mut notes = Vec::new();
     for header in headers {
         let end = header.p_vaddr(endian).checked_add(header.p_memsz(endian))?;
         match header.p_type(endian) {
@@ -169,9 +229,15 @@ fn layout(memory: &dyn Memory, start: u64) -> Option<Layout> {
                 lowest = lowest.min(header.p_vaddr(endian) & !(PAGE - 1));
                 highest = highest.max(end);
             }
+            elf::PT_NOTE => notes.push((header.p_vaddr(endian), header.p_filesz(endian))),
             elf::PT_TLS => thread_local = Some((header.p_memsz(endian), header.p_align(endian))),
             _ => {}
         }
     }
-    (lowest < highest).then_some(Layout { lowest, highest, thread_local })
+    let build_id = notes.into_iter().find_map(|(address, size)| {
+        let mut bytes = vec![0; usize::try_from(size).ok().filter(|&size| size <= LARGEST_NOTES)?];
+        memory.read(start.checked_add(address.checked_sub(lowest)?)?, &mut bytes).ok()?;
+        hindcast_symbols::build_id_in(&bytes)
+    });
+    (lowest < highest).then_some(Layout { lowest, highest, thread_local, build_id })
 }

@@ -293,7 +293,8 @@ fn unpack(format: CompressionFormat, data: &[u8], uncompressed_size: u64) -> Opt
     compressed.decompress().ok().map(|bytes| Content::Apart(bytes.into_owned()))
 }
 
-fn build_id_in(notes: &[u8]) -> Option<Vec<u8>> {
+/// The linker's name for exactly this build, in the notes of a file or of what it became in memory.
+pub fn build_id_in(notes: &[u8]) -> Option<Vec<u8>> {
     let mut rest = notes;
     while rest.len() >= 12 {
         let name_size = (u32_at(rest, 0) as usize).checked_add(3)? & !3;

@@ -85,6 +85,11 @@ impl Symbols {
         self.modules.iter().map(LoadedModule::describe)
     }
 
+    /// The linker's name for exactly the build that a module's file is.
+    pub fn build_id(&self, module: ModuleId) -> Option<Vec<u8>> {
+        self.module(module)?.describe().build_id
+    }
+
     /// The module that is loaded at an address.
     pub fn module_at(&self, address: u64) -> Option<ModuleId> {
         self.loaded_at(address).map(|module| module.id)

@@ -137,6 +137,9 @@ pub struct RaisedSignal {
     /// The address whose access failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault_address: Option<RuntimeAddr>,
+    /// Whether the program has a handler for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub handled: bool,
 }
 
 /// A panic or an exception.

@@ -112,6 +112,8 @@ impl CoreSession {
             stop.reason = StopReason::Signal;
             self.scene().tell_signal(&mut stop, signals::describe(signal), &thread.registers);
         }
+        let told = stop.detail.take().into_iter().chain(self.image.complaint());
+        stop.detail = Some(told.collect::<Vec<_>>().join("; ")).filter(|told| !told.is_empty());
         stop
     }
 }

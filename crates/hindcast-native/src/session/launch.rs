@@ -74,6 +74,12 @@ impl Session {
 
     pub(crate) fn attach(request: &AttachRequest) -> Result<Self, DebugError> {
         let pid = i32::try_from(request.pid).map_err(|_| DebugError::ProcessNotFound(request.pid))?;
+        if sys::is_ancestor(Tid(pid)) {
+            return Err(DebugError::PermissionDenied(format!(
+                "cannot attach to {pid}: this debugger was started by it, and both would wait for each other · hint: \
+                 attach to another process, or debug this one from a server that is not below it"
+            )));
+        }
         let mut process = Process::attach(Tid(pid)).map_err(|error| not_attached(error, request.pid))?;
         let unrecorded = match process.threads().count() {
             _ if !request.record => Some("it was attached to without `record: true`".into()),
@@ -114,7 +120,7 @@ impl Session {
             hidden: 0,
             process,
             symbols: hindcast_symbols::Symbols::new(),
-            image: crate::image::Image::default(),
+            image: crate::image::Image::of_process(pid),
             mappings: Vec::new(),
             main: None,
             library_event: None,
@@ -141,7 +147,9 @@ impl Session {
     pub(super) fn begin(&mut self) -> Result<Begun, DebugError> {
         let entry = |session: &mut Self| {
             let current = session.current;
-            Begun::Stands(session.stop_at(current, StopReason::Entry))
+            let mut stop = session.stop_at(current, StopReason::Entry);
+            stop.detail = session.image.complaint();
+            Begun::Stands(stop)
         };
         match self.target.how {
             HowBegun::Launch => {}

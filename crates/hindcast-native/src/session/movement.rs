@@ -5,7 +5,7 @@ use hindcast_core::debug::{DebugError, Movement, Outcome, Place, Stop, StopReaso
 use super::{Session, hits::Hit, signals, step::StepPlan, system};
 use crate::{
     process::{Ended, Halt},
-    sys::Tid,
+    sys::{self, Tid},
 };
 
 /// A movement under way. It survives an interruption.
@@ -153,7 +153,9 @@ impl Session {
                 }
                 let mut stop = self.stop_at(tid, StopReason::Signal);
                 let registers = self.process.registers(tid).map_err(system)?;
-                self.with_scene(|scene| scene.tell_signal(&mut stop, signals::describe(details), &registers));
+                let mut signal = signals::describe(details);
+                signal.handled = sys::is_caught(self.process.pid(), details.signal);
+                self.with_scene(|scene| scene.tell_signal(&mut stop, signal, &registers));
                 stop.breakpoints.extend(asked);
                 Ok(Verdict::Stop(Box::new(stop)))
             }
@@ -230,8 +232,13 @@ impl Session {
             Ended::Killed(number) => {
                 let name = signals::name(number);
                 stop.detail = Some(format!("killed by {name}"));
-                let signal =
-                    hindcast_core::debug::RaisedSignal { name, number, cause: None, fault_address: None };
+                let signal = hindcast_core::debug::RaisedSignal {
+                    name,
+                    number,
+                    cause: None,
+                    fault_address: None,
+                    handled: false,
+                };
                 stop.signal = Some(signal);
             }
         }

@@ -28,6 +28,7 @@ pub(crate) fn describe(details: SignalDetails) -> RaisedSignal {
         number: details.signal,
         cause: cause(details),
         fault_address: details.address.filter(|_| details.signal != libc::SIGTRAP).map(RuntimeAddr),
+        handled: false,
     }
 }
 

@@ -26,8 +26,8 @@ pub(crate) use memory::{ProcessMemory, clean_pushed_flags, pushes_flags};
 pub(crate) use pages::{PAGE, touched};
 pub(crate) use processor::{cpu_time, processor_features, time_stamp_counter};
 pub(crate) use procfs::{
-    Mapping, MemoryPlan, auxiliary_vector, command_line, current_folder, executable, is_caught, is_handled,
-    mappings, minor_faults, name, protection, threads,
+    Mapping, MemoryPlan, auxiliary_vector, command_line, current_folder, executable, is_ancestor, is_caught,
+    is_handled, mappings, minor_faults, name, protection, threads,
 };
 pub(crate) use registers::{GeneralRegisters, VectorRegisters};
 pub(crate) use remote::{remote_call, rest, restarts};

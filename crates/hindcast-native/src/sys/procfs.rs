@@ -58,6 +58,16 @@ pub(crate) fn threads(process: Tid) -> io::Result<Vec<Tid>> {
     Ok(threads)
 }
 
+/// Whether a process is this one, or one that it was started by.
+pub(crate) fn is_ancestor(process: Tid) -> bool {
+    let parent = |of: Tid| {
+        let status = fs::read_to_string(format!("/proc/{}/status", of.0)).ok()?;
+        status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok().map(Tid))
+    };
+    let own = i32::try_from(std::process::id()).ok().map(Tid);
+    std::iter::successors(own, |&of| parent(of)).take(1000).any(|ancestor| ancestor == process)
+}
+
 /// The name that a thread gave itself.
 pub(crate) fn name(process: Tid, thread: Tid) -> Option<String> {
     let name = fs::read(format!("/proc/{}/task/{}/comm", process.0, thread.0)).ok()?;

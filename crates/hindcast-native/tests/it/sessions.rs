@@ -2,6 +2,7 @@
 
 use std::{
     io::Read as _,
+    path::Path,
     process::{Child, Command, Stdio},
     sync::Arc,
 };
@@ -63,7 +64,10 @@ struct Hanging(Child);
 
 impl Hanging {
     fn start() -> Self {
-        let program = Fixture::c("misbehave").build().path;
+        Self::start_as(&Fixture::c("misbehave").build().path)
+    }
+
+    fn start_as(program: &Path) -> Self {
         let child = Command::new(program).arg("hang").stdout(Stdio::piped()).spawn().expect("it starts");
         let mut hanging = Self(child);
         let mut begun = [0; 1];
@@ -98,6 +102,45 @@ fn a_running_process_is_attached_to_and_let_go() {
 }
 
 #[test]
+fn a_program_that_was_built_anew_since_it_started_is_shown_as_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("misbehave");
+    let built = Fixture::c("misbehave").build();
+    std::fs::copy(&built.path, &program).unwrap();
+    let child = Hanging::start_as(&program);
+    let anew = folder.path().join("anew");
+    std::fs::copy(Fixture::c("calls").build().path, &anew).unwrap();
+    for is_there in [true, false] {
+        if is_there {
+            std::fs::rename(&anew, &program).unwrap();
+        } else {
+            std::fs::remove_file(&program).unwrap();
+        }
+        let output = Arc::new(OutputLog::new(1000));
+        let request = AttachRequest { pid: child.0.id(), record: false, output };
+        let mut backend = NativeEngine.attach(&request).unwrap();
+        let Outcome::Stopped(stop) = backend.run(Movement::Begin).unwrap() else {
+            panic!("nobody interrupted")
+        };
+        let stack = backend.stack(stop.thread, 10).unwrap();
+        let is_main =
+            |frame: &&hindcast_core::debug::Frame| frame.location.function.as_deref() == Some("main");
+        let main = stack.frames.iter().find(is_main).unwrap();
+        assert_eq!(main.location.file.as_deref(), Some(&*built.source_text()));
+        backend.end(Ending::Detach).unwrap();
+    }
+}
+
+#[test]
+fn what_started_this_debugger_is_not_attached_to() {
+    for pid in [std::process::id(), std::os::unix::process::parent_id()] {
+        let request = AttachRequest { pid, record: false, output: Arc::new(OutputLog::new(1000)) };
+        let refused = NativeEngine.attach(&request).err();
+        assert!(matches!(refused, Some(DebugError::PermissionDenied(_))), "{refused:?}");
+    }
+}
+
+#[test]
 fn a_core_file_tells_what_the_process_would_have_told() {
     let built = Fixture::c("misbehave").build();
     let folder = tempfile::tempdir().unwrap();
@@ -127,6 +170,11 @@ fn a_core_file_tells_what_the_process_would_have_told() {
     };
     assert_eq!(backend.variables(&query).unwrap().variables[0].value, "7");
     assert!(matches!(backend.run(Movement::Continue), Err(DebugError::Unsupported(_))));
+    let other = Fixture::c("calls").build().path;
+    let mut backend = NativeEngine.open_core(&CoreRequest { program: Some(other), ..request }).unwrap();
+    let Outcome::Stopped(stop) = backend.run(Movement::Begin).unwrap() else { panic!("nobody interrupted") };
+    assert!(stop.detail.unwrap().contains("what runs is another build"), "a core of another program");
+    assert!(backend.stack(stop.thread, 10).unwrap().frames.iter().all(|frame| frame.location.line.is_none()));
     let nothing = CoreRequest { core: built.path.clone(), program: None };
     assert!(matches!(NativeEngine.open_core(&nothing), Err(DebugError::BadFile(_))));
 }

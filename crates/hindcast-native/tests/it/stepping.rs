@@ -79,6 +79,16 @@ fn optimised_c_is_stepped_as_gdb_does() {
 }
 
 #[test]
+fn optimised_cpp_is_stepped_over_as_gdb_does() {
+    for name in ["figures", "shapes"] {
+        // Into is not compared: in what is inlined from the library, one takes the callers that gdb leaves out.
+        for level in &["-O2", "-Og", "-O1", "-O3"][..oracle_size(1, 4)] {
+            same_as_gdb_from(&Fixture::cpp(name).flags([level]), "main", &[OVER]);
+        }
+    }
+}
+
+#[test]
 fn c_by_clang_is_stepped_as_gdb_does() {
     for name in ["calls", "control", "callbacks"] {
         same_as_gdb(&Fixture::c(name).clang());

@@ -242,6 +242,7 @@ mod tests {
             number: 11,
             cause: None,
             fault_address: Some(RuntimeAddr(address)),
+            handled: false,
         };
         let registers = [("rax".to_owned(), 0), ("rdi".to_owned(), address)];
         let around = Circumstances {
@@ -289,6 +290,7 @@ mod tests {
                 number: 11,
                 cause: None,
                 fault_address: Some(address),
+                handled: false,
             };
             let around =
                 Circumstances { program_counter: Some(address), regions: &heap, ..Circumstances::default() };
@@ -304,6 +306,7 @@ mod tests {
             number: 0,
             cause: Some(cause.into()),
             fault_address: None,
+            handled: false,
         };
         let kind = |signal: &RaisedSignal, instruction| {
             let around = Circumstances { instruction: Some(instruction), ..Circumstances::default() };

@@ -189,7 +189,11 @@ async fn next_line(typed: &mut Option<mpsc::Receiver<Option<String>>>) -> Option
 fn is_crash(session: &Session, view: &Viewport) -> bool {
     const DEADLY: [&str; 7] = ["SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTRAP", "SIGSYS"];
     match view.reason {
-        Some(StopReason::Signal) => view.signal.as_deref().is_some_and(|signal| DEADLY.contains(&signal)),
+        Some(StopReason::Signal) => {
+            let stop = session.standing().scene.map(|scene| scene.stop.clone());
+            stop.and_then(|stop| stop.signal)
+                .is_some_and(|signal| DEADLY.contains(&&*signal.name) && !signal.handled)
+        }
         // A panic in another thread than the first ends only that one.
         Some(StopReason::Exception) => {
             let target = session.standing().target;

@@ -287,6 +287,19 @@ fn what_cannot_be_recorded_or_replayed_is_said() {
 }
 
 #[test]
+fn a_program_that_deals_with_its_own_faults_is_recorded_to_its_end() {
+    let program = Fixture::c("misbehave").build().path;
+    let output = record(&["--", program.to_str().unwrap(), "recover"], "");
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "recovered\n");
+    let program = Fixture::rust("panics").build().path;
+    let output = record(&["--", program.to_str().unwrap(), "uncaught"], "");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(101), "{said}");
+    assert!(said.contains("unhandled rust:panic: panicked at "), "{said}");
+}
+
+#[test]
 fn a_process_that_was_attached_to_and_recorded_survives_us() {
     let built = Fixture::c("clock").build();
     let folder = tempfile::tempdir().unwrap();

@@ -145,6 +145,7 @@ impl FakeProgram {
             number: 11,
             cause: Some("address not mapped".into()),
             fault_address: Some(RuntimeAddr(0x4242_4242)),
+            handled: false,
         };
         let good = "0x500000 \"EUR\"";
         let bad = "0x42424242";
