@@ -15,6 +15,30 @@ pub(crate) fn demangle(name: &str) -> Option<String> {
     if is_rust(name) {
         return rust(name);
     }
+    cpp(name, DemangleOptions::new().no_params().no_return_type().hide_expression_literal_types())
+}
+
+/// The parameters that the name of a C++ function tells, such as `int, char const*`.
+pub(crate) fn parameters(name: &str) -> Option<String> {
+    if name.len() > LONGEST || is_rust(name) {
+        return None;
+    }
+    let text = cpp(name, DemangleOptions::new().no_return_type())?;
+    in_last_parentheses(&text).map(str::to_owned)
+}
+
+/// What stands between the last parentheses of a signature.
+pub fn in_last_parentheses(signature: &str) -> Option<&str> {
+    let end = signature.rfind(')')?;
+    let mut open = 0;
+    let start = signature[..=end].bytes().rposition(|byte| {
+        open += i32::from(byte == b')') - i32::from(byte == b'(');
+        open == 0
+    })?;
+    signature.get(start + 1..end)
+}
+
+fn cpp(name: &str, options: DemangleOptions) -> Option<String> {
     if !name.starts_with("_Z") {
         return None;
     }
@@ -22,7 +46,6 @@ pub(crate) fn demangle(name: &str) -> Option<String> {
     let plain = name.find('.').map_or(name, |dot| &name[..dot]);
     let parse = ParseOptions::default().recursion_limit(96);
     let symbol = cpp_demangle::Symbol::new_with_options(plain, &parse).ok()?;
-    let options = DemangleOptions::new().no_params().no_return_type().hide_expression_literal_types();
     symbol.demangle_with_options(&options.recursion_limit(192)).ok().filter(|text| text.len() < LONGEST)
 }
 
@@ -75,6 +98,8 @@ mod tests {
         for (mangled, plain) in cases {
             assert_eq!(demangle(mangled).as_deref(), Some(plain));
         }
+        assert_eq!(parameters("_ZN2ns4overEPKcPFviE").as_deref(), Some("char const*, void (*)(int)"));
+        assert_eq!(parameters("_ZNK1K1fEv").as_deref(), Some(""));
         assert_eq!(demangle("main"), None);
         assert_eq!(readable("_start"), "_start");
     }

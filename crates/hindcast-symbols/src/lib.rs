@@ -17,6 +17,7 @@ pub mod types;
 mod unwind;
 pub mod value;
 
+pub use demangle::in_last_parentheses;
 pub use elf::build_id_in;
 pub use error::{LocateError, SymbolError, UnwindError};
 pub use memory::{Memory, Unreadable};

@@ -7,8 +7,9 @@ use hindcast_core::debug::{
     Location, Place, RuntimeAddr, Trigger,
 };
 use hindcast_symbols::{
-    FunctionPattern, Symbols,
+    FunctionPattern, FunctionTarget, Symbols,
     expression::{Expression, Template},
+    in_last_parentheses,
 };
 
 use super::{Session, exceptions::ExceptionKind, watch::Watching};
@@ -167,6 +168,15 @@ impl Entry {
             notifications_sent: self.notifications_sent,
         }
     }
+}
+
+/// Parameters without what can be written in several ways: blanks, and where `const` stands.
+fn parameter_words(parameters: &str) -> String {
+    let marked = ['*', '&', ',', '<', '>', '(', ')']
+        .iter()
+        .fold(parameters.to_owned(), |text, &mark| text.replace(mark, &format!(" {mark} ")));
+    let words = marked.split_whitespace().filter(|&word| word != "const");
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn failed(error: impl std::fmt::Display) -> DebugError {
@@ -401,7 +411,8 @@ impl Session {
             Ok(pattern) => pattern,
             Err(error) => return Resolved { targets: Vec::new(), note: Some(error.to_string()) },
         };
-        let found = self.symbols.functions_named(&pattern, MOST_TARGETS);
+        let mut found = self.symbols.functions_named(&pattern, MOST_TARGETS);
+        let overloads = self.choose_overload(&mut found, name);
         let mut targets: Vec<_> = found.iter().map(|target| self.location(target.address)).collect();
         targets.dedup_by_key(|target| target.address);
         let note = targets.is_empty().then(|| {
@@ -415,7 +426,29 @@ impl Session {
                 "no loaded symbols name a function `{name}`{hint}; it binds when a library with it is loaded"
             )
         });
-        Resolved { targets, note }
+        Resolved { targets, note: note.or(overloads) }
+    }
+
+    /// Leaves those functions whose parameters are the ones in `name`, where it has any; says so if there are
+    /// none.
+    fn choose_overload(&self, found: &mut Vec<FunctionTarget>, name: &str) -> Option<String> {
+        let wanted =
+            parameter_words(in_last_parentheses(name.trim()).filter(|_| name.trim().ends_with(')'))?);
+        let told: Vec<_> = found.iter().map(|target| self.symbols.parameters_at(target.address)).collect();
+        let fits: Vec<_> = std::iter::zip(&*found, &told)
+            // What is inlined has no symbol of its own.
+            .map(|(target, told)| {
+                target.inlined || told.as_deref().map(parameter_words).as_ref() == Some(&wanted)
+            })
+            .collect();
+        if fits.iter().any(|&fits| fits) {
+            let mut fits = fits.into_iter();
+            found.retain(|_| fits.next().unwrap_or(true));
+            return None;
+        }
+        let known: Vec<_> = told.iter().flatten().map(|parameters| format!("({parameters})")).collect();
+        (!known.is_empty())
+            .then(|| format!("none has these parameters, so all are meant: {}", known.join(", ")))
     }
 
     fn resolve_statement(&self, file: &str, text: &str) -> Resolved {

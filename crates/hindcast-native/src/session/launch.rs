@@ -336,14 +336,17 @@ fn not_attached(error: TraceError, pid: u32) -> DebugError {
     match error {
         TraceError::Gone => DebugError::ProcessNotFound(pid),
         TraceError::System { source, .. } if source.raw_os_error() == Some(libc::EPERM) => {
-            let tracer = std::fs::read_to_string(format!("/proc/{pid}/status"))
-                .ok()
-                .and_then(|status| {
-                    status.lines().find_map(|line| line.strip_prefix("TracerPid:\t").map(str::to_owned))
-                })
-                .filter(|tracer| tracer != "0");
+            let known = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let status = |field: &str| known.lines().find_map(|line| line.strip_prefix(field).map(str::trim));
+            let tracer = status("TracerPid:").filter(|&tracer| tracer != "0");
             DebugError::PermissionDenied(match tracer {
-                Some(tracer) => format!("cannot attach to {pid}: process {tracer} is tracing it already"),
+                Some(tracer) => format!(
+                    "cannot attach to {pid}: process {tracer} is tracing it already · hint: end that session first; a \
+                     process has one debugger at a time"
+                ),
+                None if status("State:").is_some_and(|state| state.starts_with('Z')) => {
+                    format!("cannot attach to {pid}: it has ended · hint: `debugger/launch` starts it again")
+                }
                 None => format!(
                     "cannot attach to {pid}: the system forbids it · hint: launch it with `debugger/launch`, or run as its owner; `hindcast doctor` says why"
                 ),

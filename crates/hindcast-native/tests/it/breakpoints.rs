@@ -269,3 +269,35 @@ fn an_exception_stops_only_when_nobody_catches_it_if_that_is_asked() {
         assert_eq!(raised.message.as_deref(), Some("the disk is full"));
     }
 }
+
+#[test]
+fn parameters_choose_one_of_several_functions() {
+    let mut debuggee = Debuggee::launch(&Fixture::cpp("overloads"), &[]);
+    for (name, marks) in [
+        ("app::over(int)", &["over_int"][..]),
+        ("over( char const* )", &["over_text"]),
+        ("over(const char *)", &["over_text"]),
+        ("over", &["over_int", "over_double", "over_text"]),
+        ("over(long)", &["over_int", "over_double", "over_text"]),
+    ] {
+        let breakpoint = debuggee.add(CodeBreakpoint::at(Place::Function(name.into())));
+        let Binding::Bound { locations, note } = &breakpoint.binding else { panic!("{breakpoint:?}") };
+        let lines: Vec<_> = locations.iter().filter_map(|location| location.line).collect();
+        assert_eq!(lines, marks.iter().map(|mark| debuggee.built.line(mark)).collect::<Vec<_>>(), "{name}");
+        let told = note.as_deref().is_some_and(|note| note.contains("(int), (double), (char const*)"));
+        assert_eq!(told, name == "over(long)", "{note:?}");
+    }
+}
+
+#[test]
+fn an_inlined_template_is_seen_from_its_beginning() {
+    for name in ["add", "add<int>", "/^add/"] {
+        let mut debuggee = Debuggee::launch(&Fixture::cpp("overloads").flags(["-O1"]), &[]);
+        debuggee.add(CodeBreakpoint::at(Place::Function(name.into())));
+        debuggee.go();
+        let frames = debuggee.frames();
+        let functions: Vec<_> =
+            frames.iter().take(2).map(|frame| frame.location.function.clone().unwrap()).collect();
+        assert_eq!(functions, ["add<int>", "main"], "{name}");
+    }
+}

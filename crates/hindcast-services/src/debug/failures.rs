@@ -23,9 +23,19 @@ impl From<DebugError> for Failure {
             DebugError::System(_) => FailureKind::Internal,
         };
         let text = error.to_string();
-        match text.split_once(" · hint: ") {
-            Some((details, hint)) => Self::new(kind, details).hint(hint),
-            None => Self::new(kind, text),
+        let hint = match error {
+            DebugError::Expression(_) => {
+                Some("`debugger/get_variables` lists the names that are known here; each `frame` has its own")
+            }
+            DebugError::BreakpointFailed(_) => Some(
+                "change what the error names; `debugger/get_variables` lists the names that are known here",
+            ),
+            _ => None,
+        };
+        match (text.split_once(" · hint: "), hint) {
+            (Some((details, hint)), _) => Self::new(kind, details).hint(hint),
+            (None, Some(hint)) => Self::new(kind, text).hint(hint),
+            (None, None) => Self::new(kind, text),
         }
     }
 }

@@ -24,6 +24,14 @@ impl Symbols {
         self.symbol_that(module, |symbol| symbol == name.as_bytes())
     }
 
+    /// The parameters of the C++ function at an address, as its symbol tells them.
+    pub fn parameters_at(&self, address: u64) -> Option<String> {
+        let module = self.loaded_at(address)?;
+        let table = module.symbol_table()?;
+        let symbol = table.at(module.to_file(address))?;
+        demangle::parameters(&String::from_utf8_lossy(table.name(symbol)))
+    }
+
     /// Where the first symbol of one module is whose name is of this kind.
     pub fn symbol_that(&self, module: ModuleId, is_meant: impl Fn(&[u8]) -> bool) -> Option<u64> {
         let module = self.module(module)?;
