@@ -170,6 +170,21 @@ impl Entry {
     }
 }
 
+/// A bare name means the program's own functions, if it has some of that name; says how many others there are.
+fn prefer_own(found: &mut Vec<FunctionTarget>) -> Option<String> {
+    const LIBRARIES: [&str; 4] = ["/rustc/", "/usr/", "/.cargo/registry/", "/lib/rustlib/"];
+    let is_own = |target: &FunctionTarget| {
+        let file = target.file.as_deref();
+        file.is_some_and(|file| file.starts_with('/') && !LIBRARIES.iter().any(|part| file.contains(part)))
+    };
+    let all = found.len();
+    if found.iter().any(is_own) {
+        found.retain(is_own);
+    }
+    let others = all - found.len();
+    (others > 0).then(|| format!("{others} more in libraries; to stop there, write the name with its `::`"))
+}
+
 /// Parameters without what can be written in several ways: blanks, and where `const` stands.
 fn parameter_words(parameters: &str) -> String {
     let marked = ['*', '&', ',', '<', '>', '(', ')']
@@ -412,7 +427,10 @@ impl Session {
             Err(error) => return Resolved { targets: Vec::new(), note: Some(error.to_string()) },
         };
         let mut found = self.symbols.functions_named(&pattern, MOST_TARGETS);
-        let overloads = self.choose_overload(&mut found, name);
+        let mut said = self.choose_overload(&mut found, name);
+        if matches!(pattern, FunctionPattern::Exact(_)) && !name.contains("::") {
+            said = said.or(prefer_own(&mut found));
+        }
         let mut targets: Vec<_> = found.iter().map(|target| self.location(target.address)).collect();
         targets.dedup_by_key(|target| target.address);
         let note = targets.is_empty().then(|| {
@@ -426,7 +444,7 @@ impl Session {
                 "no loaded symbols name a function `{name}`{hint}; it binds when a library with it is loaded"
             )
         });
-        Resolved { targets, note: note.or(overloads) }
+        Resolved { targets, note: note.or(said) }
     }
 
     /// Leaves those functions whose parameters are the ones in `name`, where it has any; says so if there are

@@ -301,3 +301,16 @@ fn an_inlined_template_is_seen_from_its_beginning() {
         assert_eq!(functions, ["add<int>", "main"], "{name}");
     }
 }
+
+#[test]
+fn a_bare_name_means_the_programs_own_function() {
+    // The library has many of that name.
+    let mut debuggee = Debuggee::launch(&Fixture::rust("figures"), &[]);
+    let breakpoint = debuggee.add(CodeBreakpoint::at(Place::Function("count".into())));
+    let Binding::Bound { locations, note } = &breakpoint.binding else { panic!("{breakpoint:?}") };
+    let source = debuggee.built.source_text();
+    assert!(locations.iter().all(|location| location.file.as_deref() == Some(&*source)), "{locations:?}");
+    assert!(note.as_deref().is_some_and(|note| note.contains("more in libraries")), "{note:?}");
+    let breakpoint = debuggee.add(CodeBreakpoint::at(Place::Function("Iterator::count".into())));
+    assert!(matches!(breakpoint.binding, Binding::Bound { .. }), "{breakpoint:?}");
+}

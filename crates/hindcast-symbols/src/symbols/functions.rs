@@ -299,23 +299,41 @@ impl NamePattern {
         if self.components.is_empty() || self.rooted && skipped > 0 {
             return false;
         }
-        let pairs = self.components.iter().zip(&theirs[skipped..]);
-        pairs
-            .into_iter()
-            .all(|(ours, theirs)| ours == theirs || (!ours.contains('<') && ours == base_name(theirs)))
+        std::iter::zip(&self.components, &theirs[skipped..]).all(|(ours, theirs)| fits_part(ours, theirs))
     }
 
-    /// `Type::method` means `<module::Type as Trait>::method` and `<module::Type>::method` too.
+    /// `Type::method` and `Trait::method` mean `<module::Type as module::Trait>::method`, and the first also
+    /// `<module::Type>::method`.
     fn fits_implementation(&self, theirs: &[&str]) -> bool {
         let Some(at) = theirs.iter().position(|part| part.starts_with('<') && part.ends_with('>')) else {
             return false;
         };
         let inner = &theirs[at][1..theirs[at].len() - 1];
-        let of = inner.split_once(" as ").map_or(inner, |(of, _)| of);
-        let expanded: Vec<&str> =
-            components(of).into_iter().chain(theirs[at + 1..].iter().copied()).collect();
-        self.fits(&expanded)
+        let (of, implemented) = inner.split_once(" as ").map_or((inner, None), |(of, it)| (of, Some(it)));
+        std::iter::once(of).chain(implemented).any(|part| {
+            let expanded: Vec<&str> =
+                components(part).into_iter().chain(theirs[at + 1..].iter().copied()).collect();
+            self.fits(&expanded)
+        })
     }
+}
+
+/// Whether one part of a name is another; generic arguments, modules of a type and its trait, and the number of a
+/// closure may be left out.
+fn fits_part(ours: &str, theirs: &str) -> bool {
+    let implementation = |part: &str| -> Option<(String, String)> {
+        let (of, implemented) = part.strip_prefix('<')?.strip_suffix('>')?.split_once(" as ")?;
+        Some((of.to_owned(), implemented.to_owned()))
+    };
+    if let (Some(ours), Some(theirs)) = (implementation(ours), implementation(theirs)) {
+        return NamePattern::new(&ours.0).matches(&theirs.0) && NamePattern::new(&ours.1).matches(&theirs.1);
+    }
+    let is_closure = |part: &str| part == "{{closure}}" || part.starts_with("{closure#");
+    ours == theirs
+        || !ours.contains('<') && ours == base_name(theirs)
+        // Rust's names may be told without them.
+        || !theirs.contains('<') && base_name(ours) == theirs
+        || is_closure(ours) && is_closure(theirs)
 }
 
 /// The parts of a qualified name: what `::` separates outside of brackets.
@@ -383,7 +401,12 @@ mod tests {
             ("Type<int,char>::method", "Type<int, char>::method", true),
             ("Point::len", "<geometry::Point as geometry::Shape>::len", true),
             ("<geometry::Point as geometry::Shape>::len", "<geometry::Point as geometry::Shape>::len", true),
+            ("<Point as Shape>::len", "<geometry::Point as geometry::Shape>::len", true),
+            ("<Line as Shape>::len", "<geometry::Point as geometry::Shape>::len", false),
+            ("Shape::len", "<geometry::Point as geometry::Shape>::len", true),
+            ("Cart<u8>::add", "shop::Cart::add", true),
             ("main::{{closure}}", "calls::main::{{closure}}", true),
+            ("main::{closure#0}", "calls::main::{{closure}}", true),
             ("add(int, int)", "add", true),
             ("operator<", "ns::operator<", true),
         ];
