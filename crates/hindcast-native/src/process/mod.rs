@@ -6,6 +6,7 @@
 mod companions;
 mod overlay;
 mod recording;
+mod signalled;
 mod tasks;
 #[cfg(test)]
 mod tests;

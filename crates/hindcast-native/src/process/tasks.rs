@@ -4,8 +4,8 @@ use libc::c_int;
 
 use super::{Ended, Halt, Process};
 use crate::sys::{
-    self, DebugRegisters, Event, GeneralRegisters, INTERRUPT_MARK, Resume, Running, SignalDetails,
-    SignalInfo, Stopped, Tid, TraceError,
+    self, DebugRegisters, Event, GeneralRegisters, Resume, Running, SignalDetails, SignalInfo, Stopped, Tid,
+    TraceError,
 };
 
 /// A thread of the process.
@@ -142,17 +142,6 @@ impl Process {
         }
     }
 
-    /// Whether a thread stands at a breakpoint only because a signal came before it had gone past it.
-    fn is_back_from_handler(&mut self, tid: Tid) -> bool {
-        let Ok(task) = self.task(tid) else { return false };
-        let (Some(left), Ok(now)) = (task.interrupted, task.registers()) else { return false };
-        let is_back = left.dwarf() == now.dwarf();
-        if is_back && let Some(task) = self.tasks.get_mut(&tid) {
-            task.interrupted = None;
-        }
-        is_back
-    }
-
     fn run_once(&mut self) -> Result<Halt, TraceError> {
         if let Some(halt) = self.pending_halt() {
             return Ok(halt);
@@ -243,15 +232,6 @@ impl Process {
             self.note_handler(tid, before);
         }
         halt
-    }
-
-    /// A step that delivers a signal ends where its handler begins.
-    pub(super) fn note_handler(&mut self, tid: Tid, before: Option<GeneralRegisters>) {
-        if let Some(task) = self.tasks.get_mut(&tid)
-            && task.info.is_some_and(|info| is_handler_entry(&info.details()))
-        {
-            task.interrupted = before;
-        }
     }
 
     /// What came before the step was made does not make the breakpoint there a new one.
@@ -451,69 +431,6 @@ impl Process {
         Ok(Halt::Exec(tid))
     }
 
-    fn signalled(&mut self, stopped: Stopped, signal: c_int) -> Result<Option<Halt>, TraceError> {
-        let tid = stopped.tid();
-        let stopped = match self.recorded_signal(stopped, signal)? {
-            Err(halt) => return Ok(halt),
-            Ok(stopped) => stopped,
-        };
-        let halt = self.read_signal(&stopped, signal);
-        let info = stopped.signal().ok();
-        let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
-        task.handle = Handle::Stopped(stopped);
-        task.info = info;
-        match halt? {
-            Some(halt) => Ok(Some(halt)),
-            None => {
-                let how = task.how;
-                resume_living(task, how)?;
-                Ok(None)
-            }
-        }
-    }
-
-    /// What a signal stop means; nothing where it is the echo of a breakpoint that was removed.
-    fn read_signal(&self, stopped: &Stopped, signal: c_int) -> Result<Option<Halt>, TraceError> {
-        let tid = stopped.tid();
-        let details = stopped.signal_details()?;
-        if signal == libc::SIGSTOP && details.value == Some(INTERRUPT_MARK) {
-            return Ok(Some(Halt::Interrupted(tid)));
-        }
-        if signal != libc::SIGTRAP {
-            return Ok(Some(Halt::Signal(tid, details)));
-        }
-        match details.code {
-            // The end of a step over a system call is told as TRAP_BRKPT; an int3 is SI_KERNEL.
-            libc::TRAP_HWBKPT | libc::TRAP_TRACE | libc::TRAP_BRKPT => {
-                // A step can end with the access that is watched.
-                let hits =
-                    if self.debug_registers.is_empty() { Vec::new() } else { DebugRegisters::hits(stopped)? };
-                let watched = !hits.is_empty();
-                Ok(Some(if watched { Halt::Watch(tid, hits) } else { Halt::Stepped(tid) }))
-            }
-            libc::SI_KERNEL => self.read_breakpoint(stopped, details),
-            _ if is_handler_entry(&details) => Ok(Some(Halt::Stepped(tid))),
-            _ => Ok(Some(Halt::Signal(tid, details))),
-        }
-    }
-
-    fn read_breakpoint(&self, stopped: &Stopped, details: SignalDetails) -> Result<Option<Halt>, TraceError> {
-        let tid = stopped.tid();
-        let mut registers = stopped.registers()?;
-        let site = registers.pc().wrapping_sub(1);
-        let is_ours = self.overlay.contains(site);
-        // A thread can have executed our instruction when all were stopped, and tell so only after
-        // that was taken out. An int3 of the program's own is still there.
-        let mut there = [0];
-        let is_own = self.memory.read_some(site, &mut there) == 1 && there[0] == 0xcc;
-        if !is_ours && is_own {
-            return Ok(Some(Halt::Signal(tid, details)));
-        }
-        registers.set("rip", site);
-        stopped.set_registers(&registers)?;
-        Ok(is_ours.then_some(Halt::Breakpoint(tid, site)))
-    }
-
     /// Stops every thread that runs. What happens to one meanwhile is told later.
     pub(super) fn stop_all(&mut self) -> Result<(), TraceError> {
         for task in self.tasks.values() {
@@ -596,11 +513,6 @@ impl Process {
             Event::Call(_) | Event::Clone(_) | Event::VforkDone(_) | Event::Exec(_) => {}
         }
     }
-}
-
-/// How the system tells that a step called a signal handler.
-fn is_handler_entry(details: &SignalDetails) -> bool {
-    details.signal == libc::SIGTRAP && details.code == libc::SIGTRAP
 }
 
 /// Resumes a thread; one that was killed meanwhile tells so by its own event.

@@ -24,6 +24,7 @@ impl Named<'_> {
         let file = self.file.filter(|file| !file.is_empty());
         let place = match (self.address, file, self.function) {
             (Some(address), None, None) => Place::Address(parse_address(address)?),
+            (None, None, Some(_)) if self.line.is_some() || self.statement.is_some() => return Err(several()),
             (None, None, Some(function)) => function_or_line(function),
             (None, Some(file), function) => match (self.line, self.statement, function) {
                 (Some(0), ..) => return Err(invalid("`line` counts from 1")),
@@ -91,6 +92,7 @@ mod tests {
         check(NOTHING, "no place");
         check(Named { file: Some("a.c"), ..NOTHING }, "needs `line`");
         check(Named { address: Some("1"), function: Some("main"), ..NOTHING }, "more than one");
+        check(Named { function: Some("main"), line: Some(3), ..NOTHING }, "more than one");
         check(Named { address: Some("main"), ..NOTHING }, "not an address");
     }
 }
