@@ -77,12 +77,12 @@ impl Debuggee {
     ) -> Result<Option<Position>, ReplayError> {
         self.travel(functions, |context, _, _| {
             let Some(last) = context.timeline.last().cloned() else { return Ok(None) };
-            let end = context.log.len();
-            match end.checked_sub(1).map(|index| context.log.get(index)) {
-                Some(Some(Event::Barrier { .. }))
-                    if context.timeline.get(&last).is_some_and(|anchor| anchor.event < end) =>
-                {
-                    context.before_event(last, end - 1).map(Some)
+            let known = context.timeline.get(&last).map_or(0, |anchor| anchor.event);
+            let index = context.log.len().checked_sub(1).filter(|index| *index >= known);
+            match index.and_then(|index| Some((index, context.log.get(index)?))) {
+                Some((index, Event::Barrier { .. })) => context.before_event(last, index).map(Some),
+                Some((index, Event::Call(_) | Event::Counter { .. } | Event::Features { .. })) => {
+                    context.after_event(last, index).map(Some)
                 }
                 _ => Ok(Some(Position { anchor: last, steps: 0 })),
             }
@@ -101,10 +101,10 @@ impl Debuggee {
             }
             let unknown = || ReplayError::NoSuchMoment;
             let event = position.anchor.aligned_event().ok_or_else(unknown)?;
-            let before = context.timeline.at_event(event).cloned().ok_or_else(unknown)?;
             if event > context.log.len() || event == 0 {
                 return Err(unknown());
             }
+            let before = context.timeline.at_event(event - 1).cloned().ok_or_else(unknown)?;
             let anchor = context.after_event(before, event - 1)?.anchor;
             Ok(Position { anchor, steps: position.steps })
         })
@@ -204,11 +204,11 @@ impl Debuggee {
                 past.anchor = label;
                 past.steps = Some(0);
             }
-            Bound::Boundary if !self.jump()? => {
+            Bound::Boundary | Bound::Events(_) if !self.jump()? => {
                 self.go_live();
                 return Ok(Some(Halt::Present(pid)));
             }
-            Bound::Boundary => {}
+            Bound::Boundary | Bound::Events(_) => {}
         }
         if self.is_present() {
             self.go_live();
@@ -300,11 +300,8 @@ impl Debuggee {
 
 /// Whether the next thing after an anchor is a signal handler, or a change by the user.
 fn enters_handler(context: &Context<'_>, label: &Label) -> bool {
-    let Some(next) = context.timeline.after(label) else { return false };
-    let (Some(here), Some(there)) = (context.timeline.get(label), context.timeline.get(next)) else {
-        return false;
-    };
-    there.event == here.event + 1
-        && matches!(context.log.get(here.event), Some(Event::Signal { .. } | Event::Edit))
-        && context.timeline.follows_barrier(next, context.log)
+    context.timeline.precedes_interruption(label, context.log)
+        && context.timeline.get(label).is_some_and(|here| {
+            matches!(context.log.get(here.event), Some(Event::Signal { .. } | Event::Edit))
+        })
 }

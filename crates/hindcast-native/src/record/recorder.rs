@@ -376,6 +376,18 @@ impl Recorder {
         self.checkpoint(thread, overlay, true)
     }
 
+    /// The same before something that comes between two instructions: nothing but an anchor of its own tells when that was.
+    pub(crate) fn anchor_exactly(
+        &mut self,
+        thread: Stopped,
+        overlay: &Overlay,
+    ) -> Result<Stopped, TraceError> {
+        if !self.is_active() || self.timeline.frontier().is_some_and(|position| position.steps == 0) {
+            return Ok(thread);
+        }
+        self.checkpoint(thread, overlay, true)
+    }
+
     /// A signal is about to be handled: history goes on in the handler.
     pub(crate) fn signalled(&mut self, number: i32) {
         self.log.push(Event::Signal { number });

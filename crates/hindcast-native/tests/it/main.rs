@@ -5,6 +5,7 @@ mod breakpoints;
 mod crashes;
 mod debuggee;
 mod gdb;
+mod interruptions;
 mod looking;
 mod recordings;
 mod sessions;
