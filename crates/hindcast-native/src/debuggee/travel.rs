@@ -163,23 +163,39 @@ impl Debuggee {
                 if frontier.as_ref().is_some_and(|frontier| frontier.anchor == past.anchor) {
                     context.name(past)?;
                 }
-                let bound = match (frontier, past.steps) {
+                let bound = match (&frontier, past.steps) {
                     (Some(frontier), Some(steps)) if frontier.anchor == past.anchor => {
                         Bound::Steps(frontier.steps.saturating_sub(steps))
                     }
                     _ => context.bound_after(&past.anchor),
                 };
                 past.steps = None;
-                Ok((context.run(&mut past.replica, &bound, &mut |_, _| Ok(true))?, bound))
+                let mut met = None;
+                let arrival = context.run(&mut past.replica, &bound, &mut |_, pause| {
+                    met = Some(pause.clone());
+                    Ok(true)
+                })?;
+                if arrival != Arrival::AtBound {
+                    // What it stopped for can be what brought it to the next anchor.
+                    context.passed(past)?;
+                    if frontier.is_some_and(|frontier| frontier.anchor == past.anchor) {
+                        context.name(past)?;
+                    }
+                }
+                Ok((arrival, bound, met))
             });
             match ran {
-                Ok((Arrival::Stopped(Pause::Breakpoint(address)), _)) => {
+                Ok((Arrival::Stopped(_), ..)) if self.is_present() => {
+                    self.go_live();
+                    return Ok(Halt::Present(pid));
+                }
+                Ok((Arrival::Stopped(Pause::Breakpoint(address)), ..)) => {
                     return Ok(Halt::Breakpoint(pid, address));
                 }
-                Ok((Arrival::Stopped(Pause::Watch(slots)), _)) => return Ok(Halt::Watch(pid, slots)),
-                Ok((Arrival::Stopped(_), _)) => {}
-                Ok((Arrival::AtBound, bound)) => {
-                    if let Some(halt) = self.arrived(bound)? {
+                Ok((Arrival::Stopped(Pause::Watch(slots)), ..)) => return Ok(Halt::Watch(pid, slots)),
+                Ok((Arrival::Stopped(_), ..)) => {}
+                Ok((Arrival::AtBound, bound, met)) => {
+                    if let Some(halt) = self.arrived(bound, met)? {
                         return Ok(halt);
                     }
                 }
@@ -191,8 +207,8 @@ impl Debuggee {
         }
     }
 
-    /// A replica got to the end of a stretch.
-    fn arrived(&mut self, bound: Bound) -> Result<Option<Halt>, TraceError> {
+    /// A replica got to the end of a stretch; `met` is what would have stopped it right there.
+    fn arrived(&mut self, bound: Bound, met: Option<Pause>) -> Result<Option<Halt>, TraceError> {
         let pid = self.pid();
         match bound {
             Bound::Steps(_) => {
@@ -213,6 +229,9 @@ impl Debuggee {
         if self.is_present() {
             self.go_live();
             return Ok(Some(Halt::Present(pid)));
+        }
+        if let Some(Pause::Watch(slots)) = met {
+            return Ok(Some(Halt::Watch(pid, slots)));
         }
         let past = self.past.as_ref().ok_or(TraceError::Gone)?;
         let pc = past.replica.pc()?;

@@ -127,3 +127,43 @@ fn what_the_user_changed_between_steps_is_changed_again_at_that_moment() {
         assert_eq!(debuggee.value_of("value"), *value);
     }
 }
+
+#[test]
+fn the_writes_between_signals_are_met_again_forwards_where_one_had_stopped() {
+    let (mut debuggee, seen) = with_writes_seen();
+    let present = now(&mut debuggee).0;
+    while debuggee.movement(Movement::ReverseContinue).reason != StopReason::HistoryStart {}
+    for (moment, value) in &seen {
+        let stop = debuggee.go().clone();
+        assert_eq!(stop.reason, StopReason::Watchpoint, "{stop:?}");
+        assert_eq!((now(&mut debuggee).0, debuggee.value_of("value")), (moment.clone(), value.clone()));
+    }
+    assert_eq!(debuggee.go().reason, StopReason::Present);
+    assert_eq!(now(&mut debuggee), (present, false));
+}
+
+#[test]
+fn steps_between_signals_are_made_again_backwards() {
+    let mut debuggee = Debuggee::record(&Fixture::c("interrupts"), &["1000"]);
+    debuggee.run_to("set");
+    let place = |debuggee: &mut Debuggee| (debuggee.value_of("$rip"), debuggee.value_of("$rsp"));
+    let mut seen = Vec::new();
+    for _ in 0..300 {
+        seen.push((now(&mut debuggee).0, place(&mut debuggee), debuggee.value_of("ticks")));
+        debuggee.step(Granularity::Instruction);
+    }
+    assert!(seen.first().unwrap().2 != seen.last().unwrap().2, "no signal came");
+    let thread = debuggee.thread();
+    for (moment, wanted, ticks) in seen.iter().rev() {
+        // A signal that came within a step is one more on the way back.
+        for _ in 0..3 {
+            debuggee.movement(Movement::StepBack { thread, granularity: Granularity::Instruction, count: 1 });
+            if place(&mut debuggee) == *wanted {
+                break;
+            }
+        }
+        assert_eq!((place(&mut debuggee), debuggee.value_of("ticks")), (wanted.clone(), ticks.clone()));
+        debuggee.movement(Movement::Goto(Destination::Moment(moment.clone())));
+        assert_eq!((place(&mut debuggee), debuggee.value_of("ticks")), (wanted.clone(), ticks.clone()));
+    }
+}

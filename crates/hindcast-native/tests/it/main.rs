@@ -12,3 +12,4 @@ mod sessions;
 mod stacks;
 mod stepping;
 mod time_travel;
+mod writes;
