@@ -1,10 +1,13 @@
 //! Back to where something last happened.
 
-use std::time::{Duration, Instant};
+use std::{
+    ops::Range,
+    time::{Duration, Instant},
+};
 
 use super::Debuggee;
 use crate::{
-    record::{Event, Log, Replay},
+    record::{Call, Event, Log, Replay, redefined},
     replay::{Arrival, Bound, Context, Functions, Label, Past, Pause, Position, ReplayError, Replica},
     sys::WatchKind,
 };
@@ -268,23 +271,21 @@ impl Hunt<'_> {
         })
     }
 
-    /// The last event in which the system wrote there.
+    /// The last event in which the system wrote there, or put other memory there.
     fn written_by_system(&self, log: &Log, start: u64, end: u64) -> Option<u64> {
         let Quarry::Write { address, size } = self.quarry else { return None };
         let wanted = address..address + size;
+        let overlaps = |range: Range<u64>| range.start < wanted.end && wanted.start < range.end;
         let mut events = log.range(start, end).rev();
-        events.find_map(|(index, event)| {
+        let found = events.find(|(index, event)| match event {
             // What a program prints is kept as if it were written; it is not.
-            let Event::Call(call) = event else { return None };
-            if call.number == libc::SYS_write {
-                return None;
+            Event::Call(Call { number: libc::SYS_write, .. }) => false,
+            Event::Call(Call { replay: Replay::Emulate(writes), .. }) => {
+                writes.iter().any(|write| overlaps(write.address..write.address + write.bytes.len() as u64))
             }
-            let Replay::Emulate(writes) = &call.replay else { return None };
-            let overlaps = writes.iter().any(|write| {
-                write.address < wanted.end && wanted.start < write.address + write.bytes.len() as u64
-            });
-            overlaps.then_some(index)
-        })
+            _ => redefined(log, *index).into_iter().any(overlaps),
+        });
+        found.map(|(index, _)| index)
     }
 
     /// Whether something that cannot be replayed changed the memory.

@@ -22,7 +22,7 @@ fn with_writes_seen() -> (Debuggee, Vec<(Moment, String)>) {
     let mut debuggee = Debuggee::record(&Fixture::c("interrupts"), &[]);
     let watched = of_value(&debuggee);
     let watchpoint = Watchpoint { watched, access: Access::Write, condition: None, enabled: true };
-    debuggee.backend().add_breakpoint(Trigger::Watch(watchpoint)).unwrap();
+    debuggee.backend().add_breakpoint(Trigger::Watch(watchpoint)).expect("it can be watched");
     let done = debuggee.break_at("done");
     let mut seen = Vec::new();
     while debuggee.go().reason == StopReason::Watchpoint {
