@@ -149,6 +149,7 @@ impl Debuggee {
     }
 
     pub(crate) fn set_registers(&mut self, tid: Tid, registers: &GeneralRegisters) -> Result<(), TraceError> {
+        self.live.anchor_exactly()?;
         self.live.set_registers(tid, registers)?;
         self.live.edited()
     }
@@ -158,11 +159,13 @@ impl Debuggee {
         tid: Tid,
         registers: &VectorRegisters,
     ) -> Result<(), TraceError> {
+        self.live.anchor_exactly()?;
         self.live.set_vector_registers(tid, registers)?;
         self.live.edited()
     }
 
     pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Unreadable> {
+        self.live.anchor_exactly().map_err(|_| Unreadable(address))?;
         self.live.memory().write(address, bytes)?;
         self.live.edited().map_err(|_| Unreadable(address))
     }

@@ -68,6 +68,7 @@ impl Part {
         let is_known = |anchor: &Anchor| !anchor.aligned && (anchor.pinned || anchor.walked > 0);
         self.present.as_ref().is_some_and(|present| present.anchor == *label)
             || recorder.timeline.follows_barrier(label, &recorder.log)
+            || recorder.timeline.precedes_interruption(label, &recorder.log)
             || recorder.timeline.get(label).is_some_and(is_known)
     }
 }

@@ -178,7 +178,6 @@ pub(crate) fn open(path: &Path) -> Result<Opened, ArchiveError> {
     if let Some(position) = &present {
         timeline.set_frontier(position.clone());
     }
-    let why = tale.reason.clone().unwrap_or_else(|| "it is a recording from a file, which ends here".into());
-    let recorder = Recorder::opened(process, (log, timeline), why, tale.traps)?;
+    let recorder = Recorder::opened(process, (log, timeline), tale.reason.clone(), tale.traps)?;
     Ok(Opened { trace, tale, recorder, present })
 }

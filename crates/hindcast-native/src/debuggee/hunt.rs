@@ -1,10 +1,13 @@
 //! Back to where something last happened.
 
-use std::time::{Duration, Instant};
+use std::{
+    ops::Range,
+    time::{Duration, Instant},
+};
 
 use super::Debuggee;
 use crate::{
-    record::{Event, Log, Replay},
+    record::{Call, Event, Log, Replay, redefined},
     replay::{Arrival, Bound, Context, Functions, Label, Past, Pause, Position, ReplayError, Replica},
     sys::WatchKind,
 };
@@ -97,7 +100,7 @@ impl Debuggee {
                 }
                 let Some(previous) = context.timeline.before(&label).cloned() else { return Ok(None) };
                 bound = context.bound_after(&previous);
-                if bound == Bound::Boundary
+                if matches!(bound, Bound::Boundary | Bound::Events(_))
                     && let Some(found) = hunt.across_barrier(context, &previous, &label)?
                 {
                     return Ok(Some(found));
@@ -116,6 +119,15 @@ struct Hunt<'a> {
     origin: &'a Position,
 }
 
+/// What there is in a stretch.
+struct Counted {
+    hits: u64,
+    /// How many events had happened at the last of them.
+    last_event: u64,
+    /// How many had happened at its end.
+    end: u64,
+}
+
 impl Hunt<'_> {
     /// The last in the stretch from an anchor to a bound.
     fn stretch(
@@ -127,20 +139,19 @@ impl Hunt<'_> {
         if *bound == Bound::Steps(0) {
             return Ok(None);
         }
-        let (mut hits, mut last_event) = self.count(context, label, bound, MANY)?;
-        if hits > MANY {
+        let mut counted = self.count(context, label, bound, MANY)?;
+        if counted.hits > MANY {
             if let Bound::Anchor(end) = bound
                 && let Some(found) = self.divided(context, label, end)?
             {
                 return Ok(found);
             }
-            (hits, last_event) = self.count(context, label, bound, u64::MAX)?;
+            counted = self.count(context, label, bound, u64::MAX)?;
         }
-        if let Some(event) = self.written_by_system(
-            context.log,
-            context.timeline.get(label).map_or(0, |anchor| anchor.event),
-            self.end_event(context, bound),
-        ) && (hits == 0 || event >= last_event)
+        let start = context.timeline.get(label).map_or(0, |anchor| anchor.event);
+        let Counted { mut hits, last_event, end } = counted;
+        if let Some(event) = self.written_by_system(context.log, start, end)
+            && (hits == 0 || event >= last_event)
         {
             let position = context.after_event(label.clone(), event)?;
             return Ok(Some(Found { position, pause: None }));
@@ -167,23 +178,23 @@ impl Hunt<'_> {
         Ok(Some(Found { position: Position { anchor: label.clone(), steps: 0 }, pause: Some(pause) }))
     }
 
-    /// How many there are in a stretch, if not more than `most`, and in which event the last of them was.
+    /// How many there are in a stretch, if not more than `most`.
     fn count(
         &mut self,
         context: &mut Context<'_>,
         label: &Label,
         bound: &Bound,
         most: u64,
-    ) -> Result<(u64, u64), ReplayError> {
+    ) -> Result<Counted, ReplayError> {
         let (mut hits, mut last_event) = (0, 0);
-        context.scan(label, bound, self.arm, &mut |replica, pause| {
+        let replica = context.scan(label, bound, self.arm, &mut |replica, pause| {
             if self.is_quarry(replica, pause)? {
                 hits += 1;
                 last_event = replica.event();
             }
             Ok(hits > most)
         })?;
-        Ok((hits, last_event))
+        Ok(Counted { hits, last_event, end: replica.event() })
     }
 
     /// Looks at the last few steps of a stretch, then at its later half, and then at the earlier one. `None` where it
@@ -215,15 +226,6 @@ impl Hunt<'_> {
             return Ok(Some(Some(found)));
         }
         Ok(Some(self.stretch(context, label, &Bound::Anchor(middle))?))
-    }
-
-    fn end_event(&self, context: &Context<'_>, bound: &Bound) -> u64 {
-        match bound {
-            Bound::Anchor(label) => context.timeline.get(label).map_or(0, |anchor| anchor.event),
-            // A few steps: what happens in them is found by them.
-            Bound::Steps(_) => 0,
-            Bound::Boundary => context.log.len(),
-        }
     }
 
     /// Goes to the last of them again.
@@ -269,23 +271,21 @@ impl Hunt<'_> {
         })
     }
 
-    /// The last event in which the system wrote there.
+    /// The last event in which the system wrote there, or put other memory there.
     fn written_by_system(&self, log: &Log, start: u64, end: u64) -> Option<u64> {
         let Quarry::Write { address, size } = self.quarry else { return None };
         let wanted = address..address + size;
+        let overlaps = |range: Range<u64>| range.start < wanted.end && wanted.start < range.end;
         let mut events = log.range(start, end).rev();
-        events.find_map(|(index, event)| {
+        let found = events.find(|(index, event)| match event {
             // What a program prints is kept as if it were written; it is not.
-            let Event::Call(call) = event else { return None };
-            if call.number == libc::SYS_write {
-                return None;
+            Event::Call(Call { number: libc::SYS_write, .. }) => false,
+            Event::Call(Call { replay: Replay::Emulate(writes), .. }) => {
+                writes.iter().any(|write| overlaps(write.address..write.address + write.bytes.len() as u64))
             }
-            let Replay::Emulate(writes) = &call.replay else { return None };
-            let overlaps = writes.iter().any(|write| {
-                write.address < wanted.end && wanted.start < write.address + write.bytes.len() as u64
-            });
-            overlaps.then_some(index)
-        })
+            _ => redefined(log, *index).into_iter().any(overlaps),
+        });
+        found.map(|(index, _)| index)
     }
 
     /// Whether something that cannot be replayed changed the memory.
@@ -308,7 +308,8 @@ impl Hunt<'_> {
             }
         };
         let mut replica = context.replica_at(previous)?;
-        context.run(&mut replica, &Bound::Boundary, &mut |_, _| Ok(false))?;
+        let bound = context.bound_after(previous);
+        context.run(&mut replica, &bound, &mut |_, _| Ok(false))?;
         let after = context.replica_at(label)?;
         let (mut old, mut new) = (vec![0; size as usize], vec![0; size as usize]);
         let (had, has) =

@@ -77,12 +77,12 @@ impl Debuggee {
     ) -> Result<Option<Position>, ReplayError> {
         self.travel(functions, |context, _, _| {
             let Some(last) = context.timeline.last().cloned() else { return Ok(None) };
-            let end = context.log.len();
-            match end.checked_sub(1).map(|index| context.log.get(index)) {
-                Some(Some(Event::Barrier { .. }))
-                    if context.timeline.get(&last).is_some_and(|anchor| anchor.event < end) =>
-                {
-                    context.before_event(last, end - 1).map(Some)
+            let known = context.timeline.get(&last).map_or(0, |anchor| anchor.event);
+            let index = context.log.len().checked_sub(1).filter(|index| *index >= known);
+            match index.and_then(|index| Some((index, context.log.get(index)?))) {
+                Some((index, Event::Barrier { .. })) => context.before_event(last, index).map(Some),
+                Some((index, Event::Call(_) | Event::Counter { .. } | Event::Features { .. })) => {
+                    context.after_event(last, index).map(Some)
                 }
                 _ => Ok(Some(Position { anchor: last, steps: 0 })),
             }
@@ -101,10 +101,10 @@ impl Debuggee {
             }
             let unknown = || ReplayError::NoSuchMoment;
             let event = position.anchor.aligned_event().ok_or_else(unknown)?;
-            let before = context.timeline.at_event(event).cloned().ok_or_else(unknown)?;
             if event > context.log.len() || event == 0 {
                 return Err(unknown());
             }
+            let before = context.timeline.at_event(event - 1).cloned().ok_or_else(unknown)?;
             let anchor = context.after_event(before, event - 1)?.anchor;
             Ok(Position { anchor, steps: position.steps })
         })
@@ -163,23 +163,39 @@ impl Debuggee {
                 if frontier.as_ref().is_some_and(|frontier| frontier.anchor == past.anchor) {
                     context.name(past)?;
                 }
-                let bound = match (frontier, past.steps) {
+                let bound = match (&frontier, past.steps) {
                     (Some(frontier), Some(steps)) if frontier.anchor == past.anchor => {
                         Bound::Steps(frontier.steps.saturating_sub(steps))
                     }
                     _ => context.bound_after(&past.anchor),
                 };
                 past.steps = None;
-                Ok((context.run(&mut past.replica, &bound, &mut |_, _| Ok(true))?, bound))
+                let mut met = None;
+                let arrival = context.run(&mut past.replica, &bound, &mut |_, pause| {
+                    met = Some(pause.clone());
+                    Ok(true)
+                })?;
+                if arrival != Arrival::AtBound {
+                    // What it stopped for can be what brought it to the next anchor.
+                    context.passed(past)?;
+                    if frontier.is_some_and(|frontier| frontier.anchor == past.anchor) {
+                        context.name(past)?;
+                    }
+                }
+                Ok((arrival, bound, met))
             });
             match ran {
-                Ok((Arrival::Stopped(Pause::Breakpoint(address)), _)) => {
+                Ok((Arrival::Stopped(_), ..)) if self.is_present() => {
+                    self.go_live();
+                    return Ok(Halt::Present(pid));
+                }
+                Ok((Arrival::Stopped(Pause::Breakpoint(address)), ..)) => {
                     return Ok(Halt::Breakpoint(pid, address));
                 }
-                Ok((Arrival::Stopped(Pause::Watch(slots)), _)) => return Ok(Halt::Watch(pid, slots)),
-                Ok((Arrival::Stopped(_), _)) => {}
-                Ok((Arrival::AtBound, bound)) => {
-                    if let Some(halt) = self.arrived(bound)? {
+                Ok((Arrival::Stopped(Pause::Watch(slots)), ..)) => return Ok(Halt::Watch(pid, slots)),
+                Ok((Arrival::Stopped(_), ..)) => {}
+                Ok((Arrival::AtBound, bound, met)) => {
+                    if let Some(halt) = self.arrived(bound, met)? {
                         return Ok(halt);
                     }
                 }
@@ -191,8 +207,8 @@ impl Debuggee {
         }
     }
 
-    /// A replica got to the end of a stretch.
-    fn arrived(&mut self, bound: Bound) -> Result<Option<Halt>, TraceError> {
+    /// A replica got to the end of a stretch; `met` is what would have stopped it right there.
+    fn arrived(&mut self, bound: Bound, met: Option<Pause>) -> Result<Option<Halt>, TraceError> {
         let pid = self.pid();
         match bound {
             Bound::Steps(_) => {
@@ -204,15 +220,18 @@ impl Debuggee {
                 past.anchor = label;
                 past.steps = Some(0);
             }
-            Bound::Boundary if !self.jump()? => {
+            Bound::Boundary | Bound::Events(_) if !self.jump()? => {
                 self.go_live();
                 return Ok(Some(Halt::Present(pid)));
             }
-            Bound::Boundary => {}
+            Bound::Boundary | Bound::Events(_) => {}
         }
         if self.is_present() {
             self.go_live();
             return Ok(Some(Halt::Present(pid)));
+        }
+        if let Some(Pause::Watch(slots)) = met {
+            return Ok(Some(Halt::Watch(pid, slots)));
         }
         let past = self.past.as_ref().ok_or(TraceError::Gone)?;
         let pc = past.replica.pc()?;
@@ -300,11 +319,8 @@ impl Debuggee {
 
 /// Whether the next thing after an anchor is a signal handler, or a change by the user.
 fn enters_handler(context: &Context<'_>, label: &Label) -> bool {
-    let Some(next) = context.timeline.after(label) else { return false };
-    let (Some(here), Some(there)) = (context.timeline.get(label), context.timeline.get(next)) else {
-        return false;
-    };
-    there.event == here.event + 1
-        && matches!(context.log.get(here.event), Some(Event::Signal { .. } | Event::Edit))
-        && context.timeline.follows_barrier(next, context.log)
+    context.timeline.precedes_interruption(label, context.log)
+        && context.timeline.get(label).is_some_and(|here| {
+            matches!(context.log.get(here.event), Some(Event::Signal { .. } | Event::Edit))
+        })
 }

@@ -1,6 +1,6 @@
 //! What is different while a process is being recorded.
 
-use super::{Ended, Halt, Process, tasks::resume_living};
+use super::{Ended, Halt, Overlay, Process, tasks::resume_living};
 use crate::{
     record::{self, Recorder},
     sys::{
@@ -85,13 +85,25 @@ impl Process {
 
     /// Makes sure that where the process stands has a name in the recording.
     pub(crate) fn anchor(&mut self) -> Result<(), TraceError> {
+        self.anchored(Recorder::anchor)
+    }
+
+    /// The same before the user changes the process.
+    pub(crate) fn anchor_exactly(&mut self) -> Result<(), TraceError> {
+        self.anchored(Recorder::anchor_exactly)
+    }
+
+    fn anchored(
+        &mut self,
+        anchor: fn(&mut Recorder, Stopped, &Overlay) -> Result<Stopped, TraceError>,
+    ) -> Result<(), TraceError> {
         if self.ended.is_some() {
             return Ok(());
         }
         let (Some(recorder), Some(task)) = (&mut self.recorder, self.tasks.get_mut(&self.pid)) else {
             return Ok(());
         };
-        let thread = recorder.anchor(task.take()?, &self.overlay)?;
+        let thread = anchor(recorder, task.take()?, &self.overlay)?;
         // A signal that it is to get can only be given to it where it stands.
         let rests = task.signal == 0 && task.pending.is_none();
         task.put(if rests { recorder.rest(thread)? } else { thread });
@@ -200,7 +212,7 @@ impl Process {
             return Ok(None);
         }
         let (signal, info) = (task.signal, task.info);
-        let thread = recorder.anchor(task.take()?, &self.overlay)?;
+        let thread = recorder.anchor_exactly(task.take()?, &self.overlay)?;
         if !sys::is_caught(self.pid, signal) {
             task.put(thread);
             return Ok(None);

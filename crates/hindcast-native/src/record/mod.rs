@@ -9,6 +9,7 @@ mod log;
 mod metronome;
 mod recorder;
 mod running;
+mod space;
 
 use hindcast_symbols::Memory as _;
 
@@ -19,6 +20,7 @@ pub(crate) use self::{
     instructions::apply,
     log::{Call, Event, Log, Replay, Write, after_call},
     recorder::{Recorder, visible},
+    space::redefined,
 };
 use crate::sys::{self, ProcessMemory, Stopped, Tid, TraceError, remote_call};
 

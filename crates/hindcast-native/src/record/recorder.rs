@@ -35,6 +35,8 @@ pub(crate) struct Recorder {
     shares: bool,
     /// Why nothing more is recorded.
     ended: Option<String>,
+    /// Whether the program went on after that.
+    went_on: bool,
     metronome: Metronome,
     /// Of the process, up to the last checkpoint.
     faults: u64,
@@ -98,15 +100,18 @@ impl Recorder {
         }
     }
 
-    /// A recording that was made before, of which this process is a copy. It does not go on.
+    /// A recording that was made before, of which this process is a copy. It does not go on. `reason` is why it ended before
+    /// the program stopped.
     pub(crate) fn opened(
         process: Tid,
         (log, timeline): (Log, Timeline),
-        why_ended: String,
+        reason: Option<String>,
         traps: bool,
     ) -> Result<Self, TraceError> {
-        let (ended, taken) = (Some(why_ended), (!traps).then(Taken::default));
-        Ok(Self { log, timeline, ended, taken, ..Self::with_gate(process, 0)? })
+        let went_on = reason.is_some();
+        let ended = reason.unwrap_or_else(|| "it is a recording from a file, which ends here".into());
+        let (ended, taken) = (Some(ended), (!traps).then(Taken::default));
+        Ok(Self { log, timeline, ended, went_on, taken, ..Self::with_gate(process, 0)? })
     }
 
     /// Whether instructions trap whose answer is never the same twice.
@@ -129,6 +134,7 @@ impl Recorder {
             files: HashMap::new(),
             shares: false,
             ended: None,
+            went_on: false,
             metronome: Metronome::start(process)?,
             faults: 0,
             held: Vec::new(),
@@ -143,6 +149,11 @@ impl Recorder {
 
     pub(crate) fn why_ended(&self) -> Option<&str> {
         self.ended.as_deref()
+    }
+
+    /// The same where the program went on, so that there is more than can be visited.
+    pub(crate) fn why_incomplete(&self) -> Option<&str> {
+        self.ended.as_deref().filter(|_| self.went_on)
     }
 
     pub(crate) fn gate(&self) -> u64 {
@@ -171,6 +182,7 @@ impl Recorder {
     /// Nothing is recorded from here on.
     pub(crate) fn end(&mut self, reason: impl Into<String>) {
         self.ended.get_or_insert_with(|| reason.into());
+        self.went_on = true;
         self.timeline.leave_frontier();
     }
 
@@ -371,6 +383,18 @@ impl Recorder {
     /// Makes sure that where the process stands now has a name.
     pub(crate) fn anchor(&mut self, thread: Stopped, overlay: &Overlay) -> Result<Stopped, TraceError> {
         if !self.is_active() || self.timeline.frontier().is_some() {
+            return Ok(thread);
+        }
+        self.checkpoint(thread, overlay, true)
+    }
+
+    /// The same before something that comes between two instructions: nothing but an anchor of its own tells when that was.
+    pub(crate) fn anchor_exactly(
+        &mut self,
+        thread: Stopped,
+        overlay: &Overlay,
+    ) -> Result<Stopped, TraceError> {
+        if !self.is_active() || self.timeline.frontier().is_some_and(|position| position.steps == 0) {
             return Ok(thread);
         }
         self.checkpoint(thread, overlay, true)

@@ -8,7 +8,7 @@ use super::{
     state::{Likeness, State},
     timeline::Label,
 };
-use crate::record::Log;
+use crate::record::{Event, Log};
 
 /// A replica, and where in the recording it is.
 pub(crate) struct Past {
@@ -37,6 +37,8 @@ pub(crate) enum Bound {
     Steps(u32),
     /// To what cannot be replayed.
     Boundary,
+    /// Until so many events have happened, and not an instruction further.
+    Events(u64),
 }
 
 /// How a bounded run ended.
@@ -66,9 +68,22 @@ impl Context<'_> {
     /// How far one can go from `label` without leaving the stretch to the next anchor.
     pub(crate) fn bound_after(&self, label: &Label) -> Bound {
         match self.timeline.after(label) {
+            Some(next) if self.timeline.follows_interruption(next, self.log) => {
+                Bound::Events(self.timeline.get(next).map_or(0, |anchor| anchor.event - 1))
+            }
             Some(next) if self.timeline.follows_barrier(next, self.log) => Bound::Boundary,
             Some(next) => Bound::Anchor(next.clone()),
-            None => Bound::Boundary,
+            None => self.end_after(label),
+        }
+    }
+
+    /// How far one can go from the last anchor: behind the last event nobody knows how long the program went on.
+    fn end_after(&self, label: &Label) -> Bound {
+        let end = self.log.len();
+        let event = self.timeline.get(label).map_or(end, |anchor| anchor.event);
+        match end.checked_sub(1).filter(|last| *last >= event).and_then(|last| self.log.get(last)) {
+            Some(Event::Barrier { .. }) => Bound::Boundary,
+            _ => Bound::Events(end),
         }
     }
 
@@ -82,6 +97,7 @@ impl Context<'_> {
         match bound {
             Bound::Steps(count) => self.walk(replica, *count, visit),
             Bound::Boundary => self.run_to_event(replica, u64::MAX, visit),
+            Bound::Events(count) => self.run_to_event(replica, *count, visit),
             Bound::Anchor(label) => {
                 let anchor = self.timeline.get(label).ok_or(ReplayError::NoSuchMoment)?;
                 let (event, aligned) = (anchor.event, anchor.aligned);

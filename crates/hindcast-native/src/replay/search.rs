@@ -160,9 +160,7 @@ impl Context<'_> {
                 return Err(ReplayError::Diverged(format!("event {event} came from elsewhere ({pause:?})")));
             }
             replica.overlay.remove(&replica.memory, address);
-        } else if replica.event() == self.timeline.get(&previous).map_or(0, |anchor| anchor.event)
-            && self.timeline.get(&previous).is_some_and(|anchor| anchor.aligned)
-        {
+        } else if self.timeline.get(&previous).is_some_and(|anchor| anchor.event == event) {
             return Ok(Position { anchor: previous, steps: 0 });
         }
         let copy = replica.fork()?;

@@ -195,6 +195,24 @@ impl Timeline {
         self.anchors.iter().rev().find(|(_, anchor)| anchor.event <= event).map(|(label, _)| label)
     }
 
+    /// Whether this anchor is where history goes on after something that came at a moment of its own, between two
+    /// instructions: a signal, or a change by the user. The anchor before stands at that moment.
+    pub(crate) fn follows_interruption(&self, label: &Label, log: &Log) -> bool {
+        self.get(label).is_some_and(|anchor| {
+            anchor.aligned
+                && anchor
+                    .event
+                    .checked_sub(1)
+                    .and_then(|last| log.get(last))
+                    .is_some_and(|event| matches!(event, Event::Signal { .. } | Event::Edit))
+        })
+    }
+
+    /// Whether this anchor stands at such a moment: nothing but the anchor tells when that was.
+    pub(crate) fn precedes_interruption(&self, label: &Label, log: &Log) -> bool {
+        self.after(label).is_some_and(|next| self.follows_interruption(next, log))
+    }
+
     /// Whether the history before this anchor cannot be replayed up to it.
     pub(crate) fn follows_barrier(&self, label: &Label, log: &Log) -> bool {
         self.get(label).is_some_and(|anchor| {
@@ -220,7 +238,9 @@ impl Timeline {
             .windows(3)
             .filter(|window| {
                 let anchor = &self.anchors[&window[1]];
-                (crowded || !is_known(anchor)) && !self.follows_barrier(&window[1], log)
+                (crowded || !is_known(anchor))
+                    && !self.follows_barrier(&window[1], log)
+                    && !self.follows_interruption(&window[2], log)
             })
             .min_by(|left, right| {
                 // The gap that it would leave, measured by how long ago that is.

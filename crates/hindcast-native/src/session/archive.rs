@@ -139,7 +139,7 @@ impl Session {
             let _ = self.process.position();
         }
         let recorder = self.process.recorder().ok_or(DebugError::Ended)?;
-        tale.reason = recorder.why_ended().map(str::to_owned);
+        tale.reason = recorder.why_incomplete().map(str::to_owned);
         let last = part.last(recorder);
         let frontier = recorder.timeline.frontier().cloned();
         match (last, self.process.live_ended()) {

@@ -12,6 +12,7 @@ pub(crate) mod signals;
 mod step;
 mod travel;
 mod watch;
+mod writes;
 
 use std::{cell::RefCell, collections::HashMap, path::PathBuf, sync::Arc};
 

@@ -11,6 +11,7 @@ use hindcast_symbols::Symbols;
 use super::{Session, movement::Plan, system};
 use crate::{
     debuggee::{Found, Quarry, SignalSet},
+    process::Ended,
     record::Event,
     replay::{Label, Pause, Position, ReplayError},
     sys::TraceError,
@@ -66,14 +67,26 @@ impl Session {
     }
 
     /// The moment from which one goes back. Behind the end of the history that is its end.
-    pub(super) fn departure(&mut self) -> Result<(Position, bool), Halted> {
+    pub(super) fn departure(&mut self) -> Result<Departure, Halted> {
         if let Some(position) = self.process.position()? {
-            return Ok((position, false));
+            return Ok(Departure { position, at_end: false, gap: None });
         }
         let symbols = &self.symbols;
         let end = self.process.end_of_history(&|address| function_around(symbols, address))?;
-        let end = end.ok_or_else(|| DebugError::NoHistory("the recording is empty".into()))?;
-        Ok((end, true))
+        let position = end.ok_or_else(|| DebugError::NoHistory("the recording is empty".into()))?;
+        let gap =
+            self.why_incomplete().map(|reason| format!("the recording ends at moment {position}: {reason}"));
+        Ok(Departure { position, at_end: true, gap })
+    }
+
+    /// Why the program went on behind the end of the history, where it did.
+    fn why_incomplete(&self) -> Option<&str> {
+        match self.process.live_ended() {
+            Some(Ended::Killed(libc::SIGKILL)) => {
+                Some("the program was killed, and nobody saw how far it had come")
+            }
+            _ => self.process.recorder()?.why_incomplete(),
+        }
     }
 
     pub(super) fn land(&mut self, position: &Position) -> Result<(), Halted> {
@@ -95,7 +108,7 @@ impl Session {
     }
 
     fn step_back(&mut self, thread: ThreadId, granularity: Granularity, count: u32) -> Result<Stop, Halted> {
-        let (mut position, at_end) = self.departure()?;
+        let Departure { mut position, at_end, gap } = self.departure()?;
         if !at_end && self.process.ended().is_none() {
             self.known_thread(thread)?;
         }
@@ -116,15 +129,15 @@ impl Session {
                 None => {
                     let start = self.first()?;
                     self.land(&start)?;
-                    return Ok(self.start_stop());
+                    return Ok(across(gap, self.start_stop()));
                 }
             }
         }
         self.land(&position)?;
-        Ok(self.stop_at(self.process.pid(), StopReason::Step))
+        Ok(across(gap, self.stop_at(self.process.pid(), StopReason::Step)))
     }
 
-    fn first(&self) -> Result<Position, DebugError> {
+    pub(super) fn first(&self) -> Result<Position, DebugError> {
         let first = self.process.recorder().and_then(|recorder| recorder.timeline.first().cloned());
         let anchor = first.ok_or_else(|| DebugError::NoHistory("the recording is empty".into()))?;
         Ok(Position { anchor, steps: 0 })
@@ -245,7 +258,7 @@ impl Session {
     }
 
     fn reverse_continue(&mut self) -> Result<Stop, Halted> {
-        let (mut position, at_end) = self.departure()?;
+        let Departure { mut position, at_end, gap } = self.departure()?;
         if at_end && self.process.ended().is_none() {
             self.land(&position)?;
         }
@@ -254,12 +267,12 @@ impl Session {
             let Some(found) = self.find(&position, Quarry::Stops(signals))? else {
                 let start = self.first()?;
                 self.land(&start)?;
-                return Ok(self.start_stop());
+                return Ok(across(gap, self.start_stop()));
             };
             let returns = self.process.known_position();
             self.land(&found.position)?;
             match self.stop_in_past(&found) {
-                Ok(Some(stop)) => return Ok(stop),
+                Ok(Some(stop)) => return Ok(across(gap, stop)),
                 Ok(None) => position = found.position,
                 Err(error) => {
                     if let Some(returns) = returns {
@@ -372,6 +385,10 @@ impl Session {
             stop.signal.clone_from(&live.signal);
             stop.exception.clone_from(&live.exception);
         }
+        let is_unnamed = self.process.known_position().is_none();
+        if let Some(reason) = self.why_incomplete().filter(|_| is_unnamed) {
+            tell(&mut stop, &format!("what led here is not recorded: {reason}"));
+        }
         stop
     }
 
@@ -409,6 +426,30 @@ impl Session {
         };
         self.happenings.push(Happening { moment: Moment(position.to_string()), kind, what, location });
     }
+}
+
+/// Where a movement into the past begins.
+pub(super) struct Departure {
+    pub(super) position: Position,
+    /// Whether that is the end of the history, and not where the program stands.
+    at_end: bool,
+    /// Why the program went on behind the end.
+    pub(super) gap: Option<String>,
+}
+
+/// A stop that was come to from behind the end of the history.
+fn across(gap: Option<String>, mut stop: Stop) -> Stop {
+    if let Some(gap) = gap {
+        tell(&mut stop, &format!("{gap}; what came after cannot be visited"));
+    }
+    stop
+}
+
+fn tell(stop: &mut Stop, more: &str) {
+    stop.detail = Some(match stop.detail.take() {
+        Some(detail) => format!("{detail}; {more}"),
+        None => more.to_owned(),
+    });
 }
 
 /// File, line, function.

@@ -5,7 +5,7 @@
 use hindcast_core::debug::{Access, BreakpointId, DebugError, Stop, StopReason, Watched, Watchpoint};
 use hindcast_symbols::{Memory, value::Storage};
 
-use super::{Session, movement::Verdict, system};
+use super::{Session, movement::Verdict, system, writes::Cell};
 use crate::{
     look::FrameScope,
     process::Halt,
@@ -85,9 +85,11 @@ impl Session {
     }
 
     /// Where something that is to be looked for is in memory.
-    pub(super) fn place_of(&mut self, watched: &Watched) -> Result<(u64, u64), DebugError> {
-        let (address, size, name) = match watched {
-            Watched::Memory { address, size } => (address.0, *size, format!("{size} bytes at {address}")),
+    pub(super) fn place_of(&mut self, watched: &Watched) -> Result<Cell, DebugError> {
+        let (address, size, name, type_ref) = match watched {
+            Watched::Memory { address, size } => {
+                (address.0, *size, format!("{size} bytes at {address}"), None)
+            }
             Watched::Expression { text, frame } => {
                 let tid = self.known_thread(frame.thread)?;
                 let placed = self
@@ -98,12 +100,13 @@ impl Session {
                         "`{text}` is not in memory here · hint: ask for what it was computed from"
                     )));
                 };
-                (address, self.size_of(placed.type_ref).unwrap_or(0), text.clone())
+                let size = self.size_of(placed.type_ref).unwrap_or(0);
+                (address, size, text.clone(), Some(placed.type_ref))
             }
         };
         match size {
             0 => Err(DebugError::Expression(format!("`{name}` has no size"))),
-            size => Ok((address, size)),
+            size => Ok(Cell { address, size, type_ref }),
         }
     }
 

@@ -1,0 +1,279 @@
+//! Who wrote to memory last, and where the value came from.
+
+use hindcast_core::debug::{
+    DebugBackend as _, DebugError, MemoryWrite, Moment, NumberFormat, ValueLimits, Writer,
+};
+use hindcast_symbols::{
+    Memory as _,
+    types::{Encoding, TypeKind, TypeRef, Types as _},
+    value::{DerivedTypes, Inspector, Placed},
+};
+use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
+
+use super::{
+    Session, system,
+    travel::{Departure, Halted, function_around},
+};
+use crate::{
+    debuggee::{Found, Quarry},
+    record::Event,
+    replay::Position,
+};
+
+/// Memory that somebody wants to know of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cell {
+    pub(super) address: u64,
+    pub(super) size: u64,
+    /// What is there, where that is known.
+    pub(super) type_ref: Option<TypeRef>,
+}
+
+impl Session {
+    /// The last write, and as many of those that its value came from as `depth` says. What the system only moved is one more.
+    pub(super) fn writes_before(&mut self, cell: Cell, depth: u32) -> Result<Vec<MemoryWrite>, Halted> {
+        self.history()?;
+        let Departure { mut position, gap, .. } = self.departure()?;
+        if let Some(gap) = gap {
+            return Err(Halted::Failed(DebugError::NoHistory(format!(
+                "{gap}; who wrote since then is not known · hint: `debugger/goto` with moment {position} and ask there, or set a watchpoint before the write and run the program again"
+            ))));
+        }
+        let mut cell = cell;
+        let mut writes: Vec<MemoryWrite> = Vec::new();
+        let mut hops = 0;
+        while hops < depth.max(1) {
+            self.land(&position)?;
+            let found = self.find(&position, Quarry::Write { address: cell.address, size: cell.size })?;
+            let there = self.bytes_of(cell);
+            let Some(found) = found else {
+                if writes.is_empty() {
+                    self.check_unwritten(cell, there)?;
+                }
+                break;
+            };
+            let (write, left) = self.describe_write(&found, cell)?;
+            if left != there {
+                if writes.is_empty() {
+                    return Err(Halted::Failed(written_by_others(&write.new)));
+                }
+                break;
+            }
+            writes.push(write);
+            // Standing right before the write: where did the value come from?
+            let Some(before) = self.process.known_position() else { break };
+            let source = match found.pause {
+                Some(_) => self.memory_source(&before, cell)?,
+                None => self.moved_from(&found.position, cell).map(|cell| (before, cell)),
+            };
+            let Some(source) = source else { break };
+            (position, cell) = source;
+            hops += u32::from(found.pause.is_some());
+            if let Some(write) = writes.last_mut() {
+                write.from = Some(format!("{} bytes at {:#x}", cell.size, cell.address));
+            }
+        }
+        Ok(writes)
+    }
+
+    /// What was never written must be as it was at the start.
+    fn check_unwritten(&mut self, cell: Cell, there: Option<Vec<u8>>) -> Result<(), Halted> {
+        let start = self.first()?;
+        self.land(&start)?;
+        // A stack that has grown since then was not there, and is zero where it is.
+        let zero = || vec![0; cell.size as usize];
+        if self.bytes_of(cell).unwrap_or_else(zero) == there.unwrap_or_else(zero) {
+            return Ok(());
+        }
+        Err(Halted::Failed(written_by_others(&self.text_of(cell))))
+    }
+
+    /// What a write that was found looks like, and what it left there.
+    fn describe_write(
+        &mut self,
+        found: &Found,
+        cell: Cell,
+    ) -> Result<(MemoryWrite, Option<Vec<u8>>), Halted> {
+        let after = found.position.clone();
+        let before = self
+            .before(&after)?
+            .ok_or_else(|| DebugError::NoHistory("it was written before the recording began".to_owned()))?;
+        self.land(&after)?;
+        let (new, left) = (self.text_of(cell), self.bytes_of(cell));
+        self.land(&before)?;
+        let old = self.text_of(cell);
+        let tid = self.process.pid();
+        let registers = self.process.registers(tid).map_err(system)?;
+        let location = self.location(registers.pc());
+        let stack = self.stack(super::movement::thread_id(tid), 8)?;
+        let by = if found.pause.is_some() { Writer::Program } else { Writer::Kernel };
+        let thread = super::movement::thread_id(tid);
+        let moment = Moment(after.to_string());
+        Ok((MemoryWrite { moment, thread, location, old, new, stack, by, from: None }, left))
+    }
+
+    /// Where memory was before the event that ends at a moment moved it, if that is what it did.
+    fn moved_from(&self, after: &Position, cell: Cell) -> Option<Cell> {
+        let event = after.anchor.aligned_event()?.checked_sub(1)?;
+        let Event::Call(call) = self.process.recorder()?.log.get(event)? else { return None };
+        Some(Cell { address: call.moved_from(cell.address, cell.size)?, ..cell })
+    }
+
+    fn bytes_of(&self, cell: Cell) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; cell.size as usize];
+        self.process.memory().read(cell.address, &mut bytes).is_ok().then_some(bytes)
+    }
+
+    /// The text that a pointer points to, if it does.
+    fn text_behind(&self, bytes: &[u8]) -> Option<String> {
+        const LONGEST: usize = 40;
+        let address = u64::from_le_bytes(bytes.try_into().ok()?);
+        let mut text = [0; LONGEST];
+        let count = self.process.memory().read_some(address, &mut text);
+        let end = text[..count].iter().position(|&byte| byte == 0).unwrap_or(count);
+        let text = std::str::from_utf8(&text[..end]).ok()?;
+        (!text.is_empty() && text.chars().all(|letter| !letter.is_control())).then(|| text.to_owned())
+    }
+
+    fn text_of(&self, cell: Cell) -> String {
+        const LONGEST: u64 = 64;
+        let Some(bytes) = self.bytes_of(Cell { size: cell.size.min(LONGEST), ..cell }) else {
+            return "not mapped".into();
+        };
+        if let Some(type_ref) = cell.type_ref.filter(|&type_ref| self.is_float(type_ref)) {
+            let types = DerivedTypes::new(&self.symbols);
+            let memory = self.process.memory();
+            let inspector = Inspector::new(&types, &memory, ValueLimits::default(), NumberFormat::Auto);
+            return inspector.line(&Placed::memory(type_ref, cell.address));
+        }
+        match self.text_behind(&bytes) {
+            Some(text) => format!("{} {text:?}", super::watch::number(&bytes)),
+            None => super::watch::number(&bytes),
+        }
+    }
+
+    fn is_float(&self, type_ref: TypeRef) -> bool {
+        /// A chain of aliases this long is a circle.
+        const LONGEST_CHAIN: usize = 64;
+        let mut at = Some(type_ref);
+        for _ in 0..LONGEST_CHAIN {
+            let Some(found) = at.and_then(|at| self.symbols.get(at)) else { return false };
+            match &found.kind {
+                TypeKind::Alias { target, .. } => at = *target,
+                kind => return matches!(kind, TypeKind::Base(Encoding::Float)),
+            }
+        }
+        false
+    }
+
+    /// Where the value came from that the instruction at a moment writes: memory, and since when it
+    /// was known. `None` where it was computed, or came from elsewhere.
+    fn memory_source(&mut self, writer: &Position, cell: Cell) -> Result<Option<(Position, Cell)>, Halted> {
+        const FARTHEST_SOURCE: usize = 64;
+        let mut position = writer.clone();
+        let mut wanted = None;
+        let mut information = InstructionInfoFactory::new();
+        for _ in 0..FARTHEST_SOURCE {
+            let symbols = &self.symbols;
+            let registers =
+                self.process.registers_at(&position, &|address| function_around(symbols, address))?;
+            let Some(instruction) = crate::look::decode(&self.process.memory(), registers.pc()) else {
+                return Ok(None);
+            };
+            let source = |address: u64, width: u64| {
+                let size = width.clamp(1, 8).min(cell.size);
+                // Of another size it is another thing.
+                let type_ref = cell.type_ref.filter(|_| size == cell.size);
+                Cell { address, size, type_ref }
+            };
+            match wanted {
+                None if instruction.is_string_instruction() => {
+                    let from = registers.get("rsi").filter(|_| copies(&instruction));
+                    return Ok(from.map(|from| (position, source(from, cell.size))));
+                }
+                None if instruction.op1_kind() == OpKind::Register && moves(&instruction) => {
+                    wanted = Some(instruction.op1_register().full_register());
+                }
+                None => return Ok(None),
+                Some(register) if writes(&mut information, &instruction, register) => {
+                    let is_target = instruction.op0_kind() == OpKind::Register
+                        && instruction.op0_register().full_register() == register;
+                    if !moves(&instruction) || !is_target {
+                        return Ok(None);
+                    }
+                    match instruction.op1_kind() {
+                        OpKind::Memory => {
+                            let width = instruction.memory_size().size() as u64;
+                            let address = instruction.virtual_address(1, 0, |register, _, _| {
+                                crate::look::register_value(&registers, register)
+                            });
+                            return Ok(address.map(|address| (position, source(address, width))));
+                        }
+                        OpKind::Register => wanted = Some(instruction.op1_register().full_register()),
+                        _ => return Ok(None),
+                    }
+                }
+                Some(_) => {}
+            }
+            let Some(earlier) = self.before(&position)? else { return Ok(None) };
+            position = earlier;
+        }
+        Ok(None)
+    }
+}
+
+/// The recording does not lead to what is there.
+fn written_by_others(known: &str) -> DebugError {
+    DebugError::NoHistory(format!(
+        "the recording knows only of {known} there, which is not what is there now: something else wrote it, such as another process through shared memory · hint: set a watchpoint on it and run the program again"
+    ))
+}
+
+/// Whether the value of an instruction's second operand becomes that of its first, or the beginning of it.
+fn moves(instruction: &Instruction) -> bool {
+    use Mnemonic as M;
+    let is_move = matches!(
+        instruction.mnemonic(),
+        M::Mov
+            | M::Movzx
+            | M::Movsx
+            | M::Movsxd
+            | M::Movd
+            | M::Movq
+            | M::Movss
+            | M::Movsd
+            | M::Movaps
+            | M::Movapd
+            | M::Movups
+            | M::Movupd
+            | M::Movdqa
+            | M::Movdqu
+            | M::Vmovd
+            | M::Vmovq
+            | M::Vmovss
+            | M::Vmovsd
+            | M::Vmovaps
+            | M::Vmovapd
+            | M::Vmovups
+            | M::Vmovupd
+            | M::Vmovdqa
+            | M::Vmovdqu
+    );
+    // Those with three operands put two values together.
+    is_move && instruction.op_count() == 2 && !instruction.is_string_instruction()
+}
+
+/// Whether a string instruction copies memory.
+fn copies(instruction: &Instruction) -> bool {
+    matches!(instruction.mnemonic(), Mnemonic::Movsb | Mnemonic::Movsw | Mnemonic::Movsd | Mnemonic::Movsq)
+}
+
+fn writes(information: &mut InstructionInfoFactory, instruction: &Instruction, register: Register) -> bool {
+    information.info(instruction).used_registers().iter().any(|used| {
+        used.register().full_register() == register
+            && matches!(
+                used.access(),
+                OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+            )
+    })
+}

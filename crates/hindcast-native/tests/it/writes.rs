@@ -1,0 +1,139 @@
+//! Who wrote, and what, in the past of a program.
+
+use hindcast_core::debug::{
+    Access, DebugError, Destination, FrameRef, Granularity, MemoryWrite, Moment, Movement, StopReason,
+    Trigger, Watched, Watchpoint, Writer,
+};
+use hindcast_fixtures::Fixture;
+
+use crate::debuggee::Debuggee;
+
+fn now(debuggee: &mut Debuggee) -> Moment {
+    debuggee.backend().time_travel().expect("it travels").now().expect("there is a moment").moment
+}
+
+fn watched(debuggee: &Debuggee, text: &str) -> Watched {
+    Watched::Expression { text: text.into(), frame: FrameRef { thread: debuggee.thread(), index: 0 } }
+}
+
+fn last_write(debuggee: &mut Debuggee, text: &str, depth: u32) -> Result<Vec<MemoryWrite>, DebugError> {
+    let watched = watched(debuggee, text);
+    debuggee.backend().time_travel().expect("it travels").last_write(&watched, depth)
+}
+
+#[test]
+fn a_watchpoint_is_met_in_the_past_where_one_had_stopped_for_it() {
+    let mut debuggee = Debuggee::record(&Fixture::c("writes"), &[]);
+    let watched = watched(&debuggee, "number");
+    let watchpoint = Watchpoint { watched, access: Access::Write, condition: None, enabled: true };
+    debuggee.backend().add_breakpoint(Trigger::Watch(watchpoint)).unwrap();
+    let mut seen = Vec::new();
+    for expected in ["1", "2", "3"] {
+        assert_eq!(debuggee.go().reason, StopReason::Watchpoint);
+        assert_eq!(debuggee.value_of("number"), expected);
+        seen.push(now(&mut debuggee));
+    }
+    for moment in seen.iter().rev().skip(1) {
+        assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::Watchpoint);
+        assert_eq!(now(&mut debuggee), *moment);
+    }
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::HistoryStart);
+    for (moment, expected) in seen.iter().zip(["1", "2"]) {
+        let stop = debuggee.go().clone();
+        assert_eq!((stop.reason, debuggee.value_of("number").as_str()), (StopReason::Watchpoint, expected));
+        assert_eq!(now(&mut debuggee), *moment);
+    }
+    // The last of them is the present.
+    assert_eq!(debuggee.go().reason, StopReason::Present);
+    assert_eq!((debuggee.value_of("number").as_str(), now(&mut debuggee)), ("3", seen[2].clone()));
+}
+
+#[test]
+fn behind_the_first_thread_nobody_is_said_to_have_written_and_the_way_back_tells_of_the_gap() {
+    let mut debuggee = Debuggee::record(&Fixture::c("joined"), &[]);
+    debuggee.run_to("joined");
+    for name in ["shared", "after", "before"] {
+        match last_write(&mut debuggee, name, 1) {
+            Err(DebugError::NoHistory(reason)) => {
+                assert!(reason.contains("the program started a thread"), "{reason}");
+                assert!(reason.contains("hint: `debugger/goto` with moment"), "{reason}");
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    let thread = debuggee.thread();
+    let stop =
+        debuggee.movement(Movement::StepBack { thread, granularity: Granularity::Over, count: 1 }).clone();
+    let end = now(&mut debuggee);
+    let detail = stop.detail.unwrap();
+    assert!(detail.contains(&format!("the recording ends at moment {end}")), "{detail}");
+    assert!(detail.contains("what came after cannot be visited"), "{detail}");
+    // There, one can ask again.
+    let create = debuggee.break_at("create");
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).detail, None);
+    assert_eq!(debuggee.line(), Some(debuggee.built.line("create")));
+    debuggee.backend().remove_breakpoint(create.id).unwrap();
+    let writes = last_write(&mut debuggee, "before", 1).unwrap();
+    assert_eq!(writes[0].location.line, Some(debuggee.built.line("before")));
+    assert!(last_write(&mut debuggee, "shared", 1).unwrap().is_empty());
+    // Forwards one comes out behind what was not recorded.
+    let stop = debuggee.go().clone();
+    assert_eq!(stop.reason, StopReason::Present);
+    assert!(stop.detail.unwrap().contains("what led here is not recorded"));
+    debuggee.break_at("before");
+    let stop = debuggee.movement(Movement::ReverseContinue).clone();
+    assert_eq!(stop.reason, StopReason::Breakpoint);
+    assert!(stop.detail.unwrap().contains(&format!("the recording ends at moment {end}")));
+    // After the end of the program it is the same.
+    debuggee.movement(Movement::Goto(Destination::Present));
+    debuggee.expect_exit(0);
+    let stop = debuggee.movement(Movement::ReverseContinue).clone();
+    assert!(stop.detail.unwrap().contains(&format!("the recording ends at moment {end}")));
+}
+
+#[test]
+fn what_the_system_put_in_the_place_of_other_memory_is_a_write_by_the_system() {
+    let mut debuggee = Debuggee::record(&Fixture::c("writes"), &[]);
+    debuggee.run_to("done");
+    for (name, mark) in [("reused[0]", "mapping"), ("dropped[0]", "drop")] {
+        let writes = last_write(&mut debuggee, name, 1).unwrap();
+        assert_eq!((writes.len(), writes[0].by), (1, Writer::Kernel), "{name}: {writes:?}");
+        assert_eq!(writes[0].new, "0 (0x0)", "{name}: {writes:?}");
+        let line = Some(debuggee.built.line(mark));
+        assert!(writes[0].stack.frames.iter().any(|frame| frame.location.line == line), "{name}: {writes:?}");
+    }
+    let writes = last_write(&mut debuggee, "grown[1000]", 1).unwrap();
+    assert_eq!((writes[0].by, writes[0].old.as_str()), (Writer::Kernel, "not mapped"), "{writes:?}");
+}
+
+#[test]
+fn a_value_that_the_system_moved_is_followed_to_where_it_was_written() {
+    let mut debuggee = Debuggee::record(&Fixture::c("writes"), &[]);
+    debuggee.run_to("done");
+    let writes = last_write(&mut debuggee, "moved[7]", 1).unwrap();
+    assert_eq!(writes.len(), 2, "{writes:?}");
+    assert_eq!(writes[0].by, Writer::Kernel, "{writes:?}");
+    assert!(writes[0].location.function.as_ref().unwrap().contains("mremap"), "{writes:?}");
+    assert!(writes[0].from.as_ref().unwrap().starts_with("4 bytes at "), "{writes:?}");
+    assert_eq!(writes[1].by, Writer::Program, "{writes:?}");
+    assert_eq!(writes[1].location.line, Some(debuggee.built.line("before_move")));
+    assert_eq!((writes[1].old.as_str(), writes[1].new.as_str()), ("0 (0x0)", "123 (0x7b)"));
+}
+
+#[test]
+fn numbers_with_a_point_are_told_and_followed_as_such() {
+    let mut debuggee = Debuggee::record(&Fixture::c("writes"), &[]);
+    debuggee.run_to("double");
+    let source = debuggee.value_of("&copy");
+    debuggee.run_to("done");
+    let writes = last_write(&mut debuggee, "point.y", 1).unwrap();
+    assert_eq!(writes[0].location.line, Some(debuggee.built.line("double")), "{writes:?}");
+    assert_eq!((writes[0].old.as_str(), writes[0].new.as_str()), ("0.0", "2.5"));
+    let from = writes[0].from.clone().unwrap();
+    let address = from.strip_prefix("8 bytes at ").unwrap_or_else(|| panic!("{from}"));
+    assert!(source.contains(address), "{source} {from}");
+    let writes = last_write(&mut debuggee, "point.weight", 1).unwrap();
+    assert_eq!((writes[0].old.as_str(), writes[0].new.as_str()), ("0.0", "2.5"));
+    // It was computed from a number of another kind.
+    assert_eq!(writes[0].from, None);
+}
