@@ -6,6 +6,7 @@ mod crashes;
 mod debuggee;
 mod gdb;
 mod looking;
+mod names;
 mod recordings;
 mod sessions;
 mod stacks;

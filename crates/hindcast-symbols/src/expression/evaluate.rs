@@ -2,7 +2,7 @@
 
 use super::{
     Scope,
-    error::{ExpressionError, most_alike},
+    error::ExpressionError,
     scalar::{Scalar, Whole, combine},
     syntax::{Binary, Kind, Node, TypeName, Unary},
 };
@@ -99,7 +99,7 @@ impl<'s> Evaluator<'s> {
             }
             Kind::SizeOf(operand) => {
                 let type_ref = self.placed(operand)?.type_ref;
-                let size = self.size(type_ref, column)?;
+                let size = self.size(self.layout.referred_type(type_ref), column)?;
                 Operand::Scalar(Whole { bits: 64, signed: false, rust: false }.wrap(i128::from(size)))
             }
             Kind::Assign(..) => {
@@ -189,21 +189,6 @@ impl<'s> Evaluator<'s> {
         }
     }
 
-    fn variable(&self, name: &str, column: usize) -> Result<Placed, Failure> {
-        if let Some(found) = self.scope.variable(name) {
-            return Ok(found);
-        }
-        // Inside a C++ method, its class's members go without `this->`.
-        if let Some(this) = self.scope.variable("this")
-            && let Some(member) = self.member_of(&this, name)
-        {
-            return Ok(member);
-        }
-        let names = self.scope.names();
-        let nearest = most_alike(name, names.iter().map(String::as_str));
-        Err(Failure::UnknownName { column, name: name.to_owned(), nearest })
-    }
-
     fn unary(&self, operator: Unary, node: &Node, column: usize) -> Result<Operand, Failure> {
         match operator {
             Unary::Dereference => {
@@ -216,7 +201,7 @@ impl<'s> Evaluator<'s> {
                 };
             }
             Unary::AddressOf => {
-                let placed = self.placed(node)?;
+                let placed = self.layout.referred(&self.placed(node)?).ok_or(Failure::NoPlace { column })?;
                 let address = placed.address().ok_or(Failure::NoPlace { column })?;
                 return Ok(Operand::Scalar(Scalar::Pointer(address, Some(placed.type_ref))));
             }
@@ -294,11 +279,17 @@ impl<'s> Evaluator<'s> {
             Operand::Text(_) => self.placed(operand).map(Operand::Placed)?,
             other => other,
         };
+        if type_name.reference {
+            return match operand {
+                Operand::Placed(placed) => self.taken_for(&placed, type_ref, column),
+                other => Err(self.wrong_operand(&other, "in memory", column)),
+            };
+        }
         let (_, found) = self.types().real(type_ref).ok_or_else(|| unknown_type(type_name, column))?;
         if matches!(found.kind, TypeKind::Struct(_) | TypeKind::Array { .. }) {
             // The same bytes, taken for something else.
             return match operand {
-                Operand::Placed(placed) => Ok(placed.retyped(type_ref)),
+                Operand::Placed(placed) => self.taken_for(&placed, type_ref, column),
                 other => Err(self.wrong_operand(&other, "in memory", column)),
             };
         }
@@ -307,8 +298,14 @@ impl<'s> Evaluator<'s> {
             Operand::Placed(placed) => self.load(&placed, column)?,
             other => return Err(self.wrong_operand(&other, "a number", column)),
         };
-        let bytes = self.encode(scalar, type_ref, column)?;
+        let bytes = self.encode(self.moved(scalar, type_ref, column)?, type_ref, column)?;
         Ok(Placed::computed(type_ref, bytes))
+    }
+
+    /// What is at the same place as another type; of an object, the part or whole that has it.
+    fn taken_for(&self, placed: &Placed, type_ref: TypeRef, column: usize) -> Result<Placed, Failure> {
+        let object = self.layout.referred(placed).ok_or(Failure::NoPlace { column })?;
+        Ok(self.as_class(&object, type_ref, column)?.unwrap_or_else(|| object.retyped(type_ref)))
     }
 
     /// The bytes of a number as a type, cut to its size.
@@ -341,7 +338,7 @@ impl<'s> Evaluator<'s> {
         }
     }
 
-    fn resolve(&self, wanted: &TypeName, column: usize) -> Result<TypeRef, Failure> {
+    pub(super) fn resolve(&self, wanted: &TypeName, column: usize) -> Result<TypeRef, Failure> {
         let types = self.types();
         let named = match wanted.name.as_str() {
             "void" if wanted.pointers > 0 => None,
@@ -373,15 +370,6 @@ impl<'s> Evaluator<'s> {
             };
             Some(self.types().base(name, encoding, size, language))
         })
-    }
-
-    fn size_of_type(&self, wanted: &TypeName, column: usize) -> Result<u64, Failure> {
-        if wanted.pointers == 0
-            && let Some(variable) = self.scope.variable(&wanted.name)
-        {
-            return self.size(variable.type_ref, column);
-        }
-        self.size(self.resolve(wanted, column)?, column)
     }
 
     pub(super) fn size(&self, type_ref: TypeRef, column: usize) -> Result<u64, Failure> {

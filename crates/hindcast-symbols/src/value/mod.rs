@@ -67,7 +67,8 @@ impl<'a> Inspector<'a> {
             type_name: self.layout.types.name_of(value.type_ref),
             value: line.text,
             state: line.state,
-            address: value.address().map(RuntimeAddr),
+            // A C++ reference has no address of its own.
+            address: self.layout.referred(value).and_then(|value| value.address()).map(RuntimeAddr),
             children: Vec::new(),
             child_count: (parts.count() > 0).then_some(parts.count()),
             truncated: line.truncated,
