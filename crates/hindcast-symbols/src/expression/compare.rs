@@ -210,7 +210,7 @@ impl Evaluator<'_> {
         }
         let key = match &wanted {
             Operand::Text(text) => format!("{:?}", String::from_utf8_lossy(text)),
-            Operand::Scalar(scalar @ Scalar::Float(..)) => scalar.as_float().to_string(),
+            Operand::Scalar(scalar) if scalar.is_float() => scalar.as_float().to_string(),
             Operand::Scalar(scalar) => scalar.as_whole().to_string(),
             Operand::Placed(placed) => {
                 self.types().get(placed.type_ref).map_or_else(String::new, |t| t.name.clone())

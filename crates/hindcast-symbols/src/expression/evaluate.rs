@@ -3,7 +3,7 @@
 use super::{
     Scope,
     error::ExpressionError,
-    scalar::{Scalar, Whole, combine},
+    scalar::{Fraction, Scalar, Whole, combine},
     syntax::{Binary, Kind, Node, TypeName, Unary},
 };
 use crate::{
@@ -61,11 +61,7 @@ impl<'s> Evaluator<'s> {
         Ok(match &node.kind {
             Kind::Name(name) => Operand::Placed(self.variable(name, column)?),
             Kind::Integer(value, suffix) => Operand::Scalar(integer(*value, suffix)),
-            Kind::Float(value, suffix) => {
-                let single = suffix.eq_ignore_ascii_case("f") || suffix.ends_with("f32");
-                let rounded = if single { f64::from(*value as f32) } else { *value };
-                Operand::Scalar(Scalar::Float(rounded, if single { 32 } else { 64 }))
-            }
+            Kind::Float(value, suffix) => Operand::Scalar(fraction(*value, suffix)),
             Kind::Character(value) => Operand::Scalar(Scalar::Literal(i128::from(*value))),
             Kind::Text(bytes) => Operand::Text(bytes.clone()),
             Kind::Truth(truth) => Operand::Scalar(Scalar::Truth(*truth)),
@@ -171,6 +167,13 @@ impl<'s> Evaluator<'s> {
                     let address = at.address().ok_or(Failure::NoPlace { column })?;
                     Ok(Scalar::Pointer(address, Some(at.type_ref)))
                 }
+                // It is shown in words, for its number is 0 or 1.
+                TypeKind::Struct(_) if found.name == "core::sync::atomic::AtomicBool" => {
+                    let bytes = self.layout.whole(&self.layout.peel(&at));
+                    bytes
+                        .map(|bytes| Scalar::Truth(unsigned_of(&bytes) != 0))
+                        .map_err(|absence| absent(absence, column))
+                }
                 _ => Err(wrong()),
             };
         }
@@ -183,7 +186,8 @@ impl<'s> Evaluator<'s> {
             Encoding::Signed | Encoding::SignedChar => whole(bytes, true, language),
             Encoding::Unsigned | Encoding::UnsignedChar | Encoding::Utf => whole(bytes, false, language),
             Encoding::Float => {
-                Some(Scalar::Float(float_value(bytes)?, if bytes.len() == 4 { 32 } else { 64 }))
+                let bits = if bytes.len() == 4 { 32 } else { 64 };
+                Some(Scalar::Float(float_value(bytes)?, Fraction { bits, rust: language == Language::Rust }))
             }
             Encoding::ComplexFloat | Encoding::Other => None,
         }
@@ -218,7 +222,8 @@ impl<'s> Evaluator<'s> {
         let scalar = self.scalar(node)?;
         Ok(Operand::Scalar(match (operator, scalar) {
             (Unary::Plus, scalar) => scalar,
-            (Unary::Negate, Scalar::Float(value, bits)) => Scalar::Float(-value, bits),
+            (Unary::Negate, Scalar::Float(value, of)) => Scalar::Float(-value, of),
+            (Unary::Negate, Scalar::FloatLiteral(value)) => Scalar::FloatLiteral(-value),
             (Unary::Negate, scalar @ (Scalar::Literal(_) | Scalar::Whole(..) | Scalar::Truth(_))) => {
                 combine(Binary::Subtract, Scalar::Literal(0), scalar, column)?
             }
@@ -245,7 +250,7 @@ impl<'s> Evaluator<'s> {
         match (operator, left, right) {
             (Binary::Add, Scalar::Pointer(address, target), steps)
             | (Binary::Add, steps, Scalar::Pointer(address, target))
-                if !matches!(steps, Scalar::Pointer(..) | Scalar::Float(..)) =>
+                if !matches!(steps, Scalar::Pointer(..)) && !steps.is_float() =>
             {
                 Ok(Scalar::Pointer(address.wrapping_add(scaled(target, steps.as_whole())), target))
             }
@@ -255,9 +260,7 @@ impl<'s> Evaluator<'s> {
                 let steps = i128::from(bytes) / i128::from(size.unwrap_or(1));
                 Ok(Whole { bits: 64, signed: true, rust: false }.wrap(steps))
             }
-            (Binary::Subtract, Scalar::Pointer(address, target), steps)
-                if !matches!(steps, Scalar::Float(..)) =>
-            {
+            (Binary::Subtract, Scalar::Pointer(address, target), steps) if !steps.is_float() => {
                 Ok(Scalar::Pointer(address.wrapping_sub(scaled(target, steps.as_whole())), target))
             }
             // Bits of addresses are asked for more often than compilers allow.
@@ -390,6 +393,16 @@ impl<'s> Evaluator<'s> {
             Operand::Scalar(scalar) => self.wrong_type(&scalar.place(self.types()), wanted, column),
             Operand::Text(_) => Failure::WrongType { column, type_name: "a text".to_owned(), wanted },
         }
+    }
+}
+
+fn fraction(value: f64, suffix: &str) -> Scalar {
+    match suffix.trim_start_matches('_') {
+        "" => Scalar::FloatLiteral(value),
+        "f" | "F" => Fraction { bits: 32, rust: false }.round(value),
+        "f32" => Fraction { bits: 32, rust: true }.round(value),
+        "f64" => Fraction { bits: 64, rust: true }.round(value),
+        _ => Fraction { bits: 64, rust: false }.round(value),
     }
 }
 
