@@ -5,6 +5,7 @@ mod completion;
 mod evaluate;
 mod functions;
 mod globals;
+mod lengths;
 mod line_search;
 mod lines;
 mod linkage;

@@ -112,7 +112,7 @@ impl<'a> FrameScope<'a> {
 
     /// Where a variable is now.
     pub(crate) fn place(&self, variable: &VariableInfo) -> Placed {
-        Placed::variable(self.scene.symbols, variable, self)
+        Placed::in_frame(self.scene.symbols, &self.types, variable, self)
     }
 
     /// Where the value of an expression is.

@@ -37,7 +37,7 @@ impl<'a> FrameScope<'a> {
 impl Scope for FrameScope<'_> {
     fn local(&self, name: &str) -> Option<Placed> {
         let variable = visible(self.variables(), name)?;
-        Some(Placed::variable(self.symbols, variable, self.frame))
+        Some(Placed::in_frame(self.symbols, self.types, variable, self.frame))
     }
 
     fn global(&self, name: &str) -> Option<Global> {

@@ -95,7 +95,7 @@ impl LoadedModule {
         names
     }
 
-    /// The entry that says first what a function is: where it was declared.
+    /// The entry that says first what a function or variable is: where it was declared.
     pub(crate) fn declared_at(&self, die: DieRef) -> DieRef {
         let mut at = die;
         for _ in 0..LONGEST_CHAIN {

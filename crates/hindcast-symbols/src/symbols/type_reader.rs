@@ -7,7 +7,7 @@ mod structs;
 
 use std::sync::{Arc, PoisonError};
 
-pub(super) use layout::size_of;
+pub(super) use layout::{count as constant_count, size_of};
 
 use super::Symbols;
 use crate::{

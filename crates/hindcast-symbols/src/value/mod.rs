@@ -8,6 +8,7 @@ mod cpp_std;
 mod derived;
 mod items;
 pub(crate) mod layout;
+mod lengths;
 mod line;
 mod located;
 pub(crate) mod number;
