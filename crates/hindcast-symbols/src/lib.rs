@@ -23,7 +23,7 @@ pub use error::{LocateError, SymbolError, UnwindError};
 pub use memory::{Memory, Unreadable};
 pub use module::{Module, SymbolKind};
 pub use symbols::{
-    CodePlace, FrameContext, Function, FunctionPattern, FunctionTarget, InlineFrame, LineMatches, LineRow,
-    LineTarget, Piece, PieceKind, Placement, Symbols, VariableHandle, VariableInfo, demangle_type,
+    CodePlace, FrameContext, Function, FunctionPattern, FunctionTarget, GlobalName, InlineFrame, LineMatches,
+    LineRow, LineTarget, Piece, PieceKind, Placement, Symbols, VariableHandle, VariableInfo, demangle_type,
 };
 pub use unwind::{Registers, Unwound};

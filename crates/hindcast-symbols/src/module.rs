@@ -150,10 +150,14 @@ impl LoadedModule {
     }
 
     /// What debug information may call `name`, which is without namespaces and generic arguments.
-    pub(crate) fn named<'a>(&'a self, name: &str, class: NameClass) -> impl Iterator<Item = Named> + use<'a> {
+    pub(crate) fn named<'a>(
+        &'a self,
+        name: &str,
+        classes: &[NameClass],
+    ) -> impl Iterator<Item = Named> + use<'a> {
         let candidates = self
             .debug()
-            .map(|debug| self.names.get_or_init(|| NameIndex::new(debug)).candidates(debug, name, class));
+            .map(|debug| self.names.get_or_init(|| NameIndex::new(debug)).candidates(debug, name, classes));
         candidates.into_iter().flatten()
     }
 

@@ -4,6 +4,8 @@ mod code;
 mod completion;
 mod evaluate;
 mod functions;
+mod globals;
+mod lengths;
 mod line_search;
 mod lines;
 mod linkage;
@@ -15,6 +17,7 @@ use std::{ops::Range, path::Path};
 
 pub use code::{CodePlace, Function, InlineFrame};
 pub use functions::{FunctionPattern, FunctionTarget};
+pub use globals::GlobalName;
 pub use line_search::{LineMatches, LineTarget};
 pub use lines::LineRow;
 pub use linkage::demangle_type;

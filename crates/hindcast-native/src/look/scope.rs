@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use hindcast_core::debug::DebugError;
 use hindcast_symbols::{
     FrameContext, InlineFrame, Memory, Registers, VariableInfo,
-    expression::{self, Evaluated, Expression, ExpressionError, Scope},
+    expression::{self, Expression, ExpressionError, Global, Scope},
     types::ModuleId,
     value::{DerivedTypes, Placed},
 };
@@ -22,6 +22,7 @@ pub(crate) struct FrameScope<'a> {
     pub(crate) types: DerivedTypes<'a>,
     /// The physical frame that called this one, once somebody asked.
     caller: OnceCell<Option<Box<FrameScope<'a>>>>,
+    locals: OnceCell<Vec<VariableInfo>>,
 }
 
 /// In the order of their DWARF numbers.
@@ -55,7 +56,7 @@ impl<'a> FrameScope<'a> {
         source: Option<InlineFrame>,
     ) -> Self {
         let types = DerivedTypes::new(scene.symbols);
-        Self { scene, thread, physical, source, types, caller: OnceCell::new() }
+        Self { scene, thread, physical, source, types, caller: OnceCell::new(), locals: OnceCell::new() }
     }
 
     fn unwound(&self) -> Option<Box<Self>> {
@@ -95,7 +96,13 @@ impl<'a> FrameScope<'a> {
 
     /// Arguments and locals, inner scopes first.
     pub(crate) fn locals(&self) -> Vec<VariableInfo> {
-        self.source.as_ref().map_or_else(Vec::new, |source| self.scene.symbols.variables(source))
+        self.known_locals().to_vec()
+    }
+
+    fn known_locals(&self) -> &[VariableInfo] {
+        self.locals.get_or_init(|| {
+            self.source.as_ref().map_or_else(Vec::new, |source| self.scene.symbols.variables(source))
+        })
     }
 
     /// Globals and statics of the frame's source file.
@@ -105,15 +112,12 @@ impl<'a> FrameScope<'a> {
 
     /// Where a variable is now.
     pub(crate) fn place(&self, variable: &VariableInfo) -> Placed {
-        Placed::variable(self.scene.symbols, variable, self)
+        Placed::in_frame(self.scene.symbols, &self.types, variable, self)
     }
 
     /// Where the value of an expression is.
     pub(crate) fn place_of(&self, text: &str) -> Result<Placed, ExpressionError> {
-        match Expression::parse(text)?.evaluate(self)? {
-            Evaluated::Value(placed) => Ok(placed),
-            Evaluated::Assignment { value, .. } => Ok(value),
-        }
+        Expression::parse(text)?.place(self)
     }
 
     /// Names of variables that begin with `prefix`.
@@ -163,13 +167,12 @@ impl FrameContext for FrameScope<'_> {
 }
 
 impl Scope for FrameScope<'_> {
-    fn variable(&self, name: &str) -> Option<Placed> {
-        if let Some(source) = &self.source {
-            let named = expression::FrameScope::new(self.scene.symbols, &self.types, source, self);
-            return named.variable(name);
-        }
-        let global = self.scene.symbols.find_global(name, self.physical.code_address())?;
-        Some(self.place(&global))
+    fn local(&self, name: &str) -> Option<Placed> {
+        expression::visible(self.known_locals(), name).map(|variable| self.place(variable))
+    }
+
+    fn global(&self, name: &str) -> Option<Global> {
+        Global::named(self.scene.symbols, name, self.physical.code_address(), self)
     }
 
     fn register(&self, name: &str) -> Option<expression::Register> {

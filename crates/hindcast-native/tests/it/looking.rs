@@ -107,3 +107,48 @@ fn what_pointers_that_do_not_exist_point_to_is_shown() {
     }
     assert_eq!((stop, compared), (4, 11));
 }
+
+#[test]
+fn arrays_of_variable_length_have_the_length_of_their_frame() {
+    for (fixture, is_whole) in [
+        (Fixture::c("lengths"), true),
+        (Fixture::c("lengths").clang(), false),
+        (Fixture::c("lengths").flags(["-Og"]), false),
+    ] {
+        let mut debuggee = Debuggee::launch(&fixture, &[]);
+        debuggee.run_to("filled");
+        assert_eq!(debuggee.local("a").value, "[0, 1, 4]", "{fixture:?}");
+        assert_eq!(debuggee.local("b").value, "[[0, 1], [10, 11], [20, 21]]");
+        assert_eq!(debuggee.local("text").value, "\"n=3\"");
+        assert_eq!(debuggee.value_of("b[1][1]"), "11");
+        assert_eq!(debuggee.value_of("sizeof a"), "12");
+        assert_eq!(debuggee.value_of("sizeof(b)"), "24");
+        // The optimiser does without some, and clang does not say what pointers to arrays point to.
+        if !is_whole {
+            continue;
+        }
+        assert_eq!(debuggee.local("ps").value, "[{x = 0, y = 0}, {x = 1, y = -1}]");
+        assert_eq!(debuggee.value_of("ps[1].y"), "-1");
+        assert_eq!(debuggee.value_of("(*row)[1]"), "1");
+        assert_eq!(debuggee.value_of("row[2][0]"), "20");
+        debuggee.run_to("in_matrix");
+        assert_eq!(debuggee.value_of("of[1][2]"), "6");
+        assert_eq!(debuggee.value_of("of[0]"), "[1, 2, 3]");
+    }
+}
+
+#[test]
+fn guards_are_what_they_guard() {
+    let mut debuggee = Debuggee::launch(&Fixture::rust("guards"), &[]);
+    debuggee.run_to("held");
+    for (expression, expected) in [
+        ("*guard", "15"),
+        ("*guard == 15", "true"),
+        ("*reading", "[1, 2]"),
+        ("reading[1]", "2"),
+        ("*writing + 1", "19"),
+        ("*borrowed", "16"),
+    ] {
+        assert_eq!(debuggee.value_of(expression), expected, "{expression}");
+    }
+}

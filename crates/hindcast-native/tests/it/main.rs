@@ -7,6 +7,7 @@ mod debuggee;
 mod gdb;
 mod interruptions;
 mod looking;
+mod names;
 mod recordings;
 mod sessions;
 mod stacks;

@@ -30,7 +30,7 @@ impl Evaluator<'_> {
         if let Storage::Gone(absence) = value.storage {
             return Err(absent(absence, of.column));
         }
-        if let Some(found) = self.member_of(&value, name) {
+        if let Some(found) = self.member_of(&value, name, column)? {
             return Ok(found);
         }
         let known = self.field_names(&value);
@@ -40,18 +40,36 @@ impl Evaluator<'_> {
     }
 
     /// A member of the value or of what it points to, owns or refers to.
-    pub(super) fn member_of(&self, value: &Placed, name: &str) -> Option<Placed> {
-        self.member_within(value, name, MOST_OPENED)
+    pub(super) fn member_of(
+        &self,
+        value: &Placed,
+        name: &str,
+        column: usize,
+    ) -> Result<Option<Placed>, Failure> {
+        self.member_within(value, name, column, MOST_OPENED)
     }
 
-    fn member_within(&self, value: &Placed, name: &str, depth: u32) -> Option<Placed> {
-        let depth = depth.checked_sub(1)?;
+    fn member_within(
+        &self,
+        value: &Placed,
+        name: &str,
+        column: usize,
+        depth: u32,
+    ) -> Result<Option<Placed>, Failure> {
+        let Some(depth) = depth.checked_sub(1) else { return Ok(None) };
         // What an owner owns is meant before the owner's own insides.
-        let inner = self.opened(value).and_then(|inner| self.member_within(&inner, name, depth));
-        inner.or_else(|| self.layout.field(value, name)).or_else(|| {
-            let (whole, _) = self.layout.most_derived(value)?;
-            self.layout.field(&whole, name)
-        })
+        if let Some(inner) = self.opened(value)
+            && let Some(found) = self.member_within(&inner, name, column, depth)?
+        {
+            return Ok(Some(found));
+        }
+        if let Some(found) = self.own_member(value, name, column)? {
+            return Ok(Some(found));
+        }
+        match self.layout.most_derived(value) {
+            Some((whole, _)) => self.own_member(&whole, name, column),
+            None => Ok(None),
+        }
     }
 
     /// What the value points to, owns or refers to.

@@ -8,7 +8,7 @@ use super::{
     syntax::{Binary, Node},
 };
 use crate::{
-    types::{Encoding, Language, PointerFlavour, TypeKind},
+    types::{Encoding, Language, TypeKind},
     value::{Home, Placed, layout::unsigned_of, shape::Shape},
 };
 
@@ -20,15 +20,8 @@ impl Evaluator<'_> {
         value: &Node,
         column: usize,
     ) -> Result<Evaluated, Failure> {
-        let mut place = self.placed(target)?;
-        let is_reference = |place: &Placed| {
-            let flavour = self.layout.real(place).map(|(_, found)| found.kind.clone());
-            matches!(flavour, Some(TypeKind::Pointer { flavour, .. }) if flavour != PointerFlavour::Pointer)
-        };
         // Assigning to a C++ reference assigns to what it refers to.
-        while is_reference(&place) {
-            place = self.dereference(&place, column)?;
-        }
+        let place = self.layout.referred(&self.placed(target)?).ok_or(Failure::NoPlace { column })?;
         let bytes = match (operator, self.enumerator(&place, value)) {
             (None, Some(number)) => {
                 let size = self.size(place.type_ref, column)?.min(16) as usize;
@@ -73,6 +66,7 @@ impl Evaluator<'_> {
         if let Some(operator) = operator {
             scalar = self.binary(operator, self.load(place, column)?, scalar, column)?;
         }
+        let scalar = self.moved(scalar, type_ref, column)?;
         let size = self.size(type_ref, column)?.min(16);
         let bits = match &place.home {
             Some(Home::Bits { count, .. }) => *count as u32,

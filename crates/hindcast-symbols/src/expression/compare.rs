@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use super::{
+    Global,
     error::ExpressionError as Failure,
     evaluate::{Evaluator, Operand, absent},
     scalar::Scalar,
@@ -61,15 +62,24 @@ impl Evaluator<'_> {
                     let two = read(&two).map_err(|absence| absent(absence, column))?;
                     return Ok(Some(one.cmp(&two)));
                 }
-                Ok(self.load(one, column)?.compare(self.load(two, column)?))
+                self.scalar_order(self.load(one, column)?, self.load(two, column)?, column)
             }
-            (Operand::Placed(one), Operand::Scalar(two)) => Ok(self.load(one, column)?.compare(*two)),
-            (Operand::Scalar(one), Operand::Placed(two)) => Ok(one.compare(self.load(two, column)?)),
-            (Operand::Scalar(one), Operand::Scalar(two)) => Ok(one.compare(*two)),
+            (Operand::Placed(one), Operand::Scalar(two)) => {
+                self.scalar_order(self.load(one, column)?, *two, column)
+            }
+            (Operand::Scalar(one), Operand::Placed(two)) => {
+                self.scalar_order(*one, self.load(two, column)?, column)
+            }
+            (Operand::Scalar(one), Operand::Scalar(two)) => self.scalar_order(*one, *two, column),
             (text @ Operand::Text(_), _) | (_, text @ Operand::Text(_)) => {
                 Err(self.wrong_operand(text, "comparable with a number", column))
             }
         }
+    }
+
+    fn scalar_order(&self, one: Scalar, two: Scalar, column: usize) -> Result<Option<Ordering>, Failure> {
+        let (one, two) = self.as_same_class(one, two, column)?;
+        Ok(one.compare(two))
     }
 
     fn text_order(&self, value: &Placed, literal: &[u8], column: usize) -> Result<Ordering, Failure> {
@@ -103,10 +113,15 @@ impl Evaluator<'_> {
     /// A name that no variable has, or one with values: a case of an enum.
     fn case_of<'n>(&self, node: &'n Node) -> Option<(&'n str, &'n [Node])> {
         match &node.kind {
-            Kind::Name(name) if self.scope.variable(name).is_none() => Some((last_part(name), &[])),
+            Kind::Name(name) if !self.is_variable(name, node.column) => Some((last_part(name), &[])),
             Kind::Case(name, values) => Some((last_part(name), values)),
             _ => None,
         }
+    }
+
+    fn is_variable(&self, name: &str, column: usize) -> bool {
+        // An ambiguous name is that of several.
+        matches!(self.meaning(name, column), Ok(Some(Global::Variable(_))) | Err(_))
     }
 
     /// Whether an enum is in a case; `None` where it is no enum or has no such case.
@@ -195,7 +210,7 @@ impl Evaluator<'_> {
         }
         let key = match &wanted {
             Operand::Text(text) => format!("{:?}", String::from_utf8_lossy(text)),
-            Operand::Scalar(scalar @ Scalar::Float(..)) => scalar.as_float().to_string(),
+            Operand::Scalar(scalar) if scalar.is_float() => scalar.as_float().to_string(),
             Operand::Scalar(scalar) => scalar.as_whole().to_string(),
             Operand::Placed(placed) => {
                 self.types().get(placed.type_ref).map_or_else(String::new, |t| t.name.clone())

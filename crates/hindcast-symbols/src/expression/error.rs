@@ -20,6 +20,10 @@ pub enum ExpressionError {
     UnknownName { column: usize, name: String, nearest: Option<String> },
     #[error("`{of}` has no field `{name}`, at column {column}{}", suggestion(.nearest))]
     UnknownField { column: usize, name: String, of: String, nearest: Option<String> },
+    #[error(
+        "`{name}` of `{of}` is ambiguous at column {column}: {classes} have one each · hint: choose with `{example}`"
+    )]
+    Ambiguous { column: usize, name: String, of: String, classes: String, example: String },
     #[error("no type `{name}`, at column {column}")]
     UnknownType { column: usize, name: String },
     #[error("no register `{name}`, at column {column}")]
@@ -32,6 +36,14 @@ pub enum ExpressionError {
     Call { column: usize, name: String },
     #[error("`{type_name}` at column {column} is not {wanted}")]
     WrongType { column: usize, type_name: String, wanted: &'static str },
+    #[error(
+        "`{of}` has several base classes `{base}`, at column {column} · hint: cast to a class between them first"
+    )]
+    SeveralBases { column: usize, base: String, of: String },
+    #[error(
+        "where the `{derived}` around this `{base}` is cannot be told, at column {column} · hint: a virtual base is at another place in every class: begin with a pointer to the derived class"
+    )]
+    UnknownDerived { column: usize, base: String, derived: String },
     #[error("index {index} at column {column} is beyond the {count} elements")]
     BeyondEnd { column: usize, index: i128, count: u64 },
     #[error("no key {key} in the map, at column {column}")]

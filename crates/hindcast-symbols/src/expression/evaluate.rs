@@ -2,8 +2,8 @@
 
 use super::{
     Scope,
-    error::{ExpressionError, most_alike},
-    scalar::{Scalar, Whole, combine},
+    error::ExpressionError,
+    scalar::{Fraction, Scalar, Whole, combine},
     syntax::{Binary, Kind, Node, TypeName, Unary},
 };
 use crate::{
@@ -61,11 +61,7 @@ impl<'s> Evaluator<'s> {
         Ok(match &node.kind {
             Kind::Name(name) => Operand::Placed(self.variable(name, column)?),
             Kind::Integer(value, suffix) => Operand::Scalar(integer(*value, suffix)),
-            Kind::Float(value, suffix) => {
-                let single = suffix.eq_ignore_ascii_case("f") || suffix.ends_with("f32");
-                let rounded = if single { f64::from(*value as f32) } else { *value };
-                Operand::Scalar(Scalar::Float(rounded, if single { 32 } else { 64 }))
-            }
+            Kind::Float(value, suffix) => Operand::Scalar(fraction(*value, suffix)),
             Kind::Character(value) => Operand::Scalar(Scalar::Literal(i128::from(*value))),
             Kind::Text(bytes) => Operand::Text(bytes.clone()),
             Kind::Truth(truth) => Operand::Scalar(Scalar::Truth(*truth)),
@@ -99,7 +95,7 @@ impl<'s> Evaluator<'s> {
             }
             Kind::SizeOf(operand) => {
                 let type_ref = self.placed(operand)?.type_ref;
-                let size = self.size(type_ref, column)?;
+                let size = self.size(self.layout.referred_type(type_ref), column)?;
                 Operand::Scalar(Whole { bits: 64, signed: false, rust: false }.wrap(i128::from(size)))
             }
             Kind::Assign(..) => {
@@ -171,6 +167,13 @@ impl<'s> Evaluator<'s> {
                     let address = at.address().ok_or(Failure::NoPlace { column })?;
                     Ok(Scalar::Pointer(address, Some(at.type_ref)))
                 }
+                // It is shown in words, for its number is 0 or 1.
+                TypeKind::Struct(_) if found.name == "core::sync::atomic::AtomicBool" => {
+                    let bytes = self.layout.whole(&self.layout.peel(&at));
+                    bytes
+                        .map(|bytes| Scalar::Truth(unsigned_of(&bytes) != 0))
+                        .map_err(|absence| absent(absence, column))
+                }
                 _ => Err(wrong()),
             };
         }
@@ -183,25 +186,11 @@ impl<'s> Evaluator<'s> {
             Encoding::Signed | Encoding::SignedChar => whole(bytes, true, language),
             Encoding::Unsigned | Encoding::UnsignedChar | Encoding::Utf => whole(bytes, false, language),
             Encoding::Float => {
-                Some(Scalar::Float(float_value(bytes)?, if bytes.len() == 4 { 32 } else { 64 }))
+                let bits = if bytes.len() == 4 { 32 } else { 64 };
+                Some(Scalar::Float(float_value(bytes)?, Fraction { bits, rust: language == Language::Rust }))
             }
             Encoding::ComplexFloat | Encoding::Other => None,
         }
-    }
-
-    fn variable(&self, name: &str, column: usize) -> Result<Placed, Failure> {
-        if let Some(found) = self.scope.variable(name) {
-            return Ok(found);
-        }
-        // Inside a C++ method, its class's members go without `this->`.
-        if let Some(this) = self.scope.variable("this")
-            && let Some(member) = self.member_of(&this, name)
-        {
-            return Ok(member);
-        }
-        let names = self.scope.names();
-        let nearest = most_alike(name, names.iter().map(String::as_str));
-        Err(Failure::UnknownName { column, name: name.to_owned(), nearest })
     }
 
     fn unary(&self, operator: Unary, node: &Node, column: usize) -> Result<Operand, Failure> {
@@ -216,7 +205,7 @@ impl<'s> Evaluator<'s> {
                 };
             }
             Unary::AddressOf => {
-                let placed = self.placed(node)?;
+                let placed = self.layout.referred(&self.placed(node)?).ok_or(Failure::NoPlace { column })?;
                 let address = placed.address().ok_or(Failure::NoPlace { column })?;
                 return Ok(Operand::Scalar(Scalar::Pointer(address, Some(placed.type_ref))));
             }
@@ -233,7 +222,8 @@ impl<'s> Evaluator<'s> {
         let scalar = self.scalar(node)?;
         Ok(Operand::Scalar(match (operator, scalar) {
             (Unary::Plus, scalar) => scalar,
-            (Unary::Negate, Scalar::Float(value, bits)) => Scalar::Float(-value, bits),
+            (Unary::Negate, Scalar::Float(value, of)) => Scalar::Float(-value, of),
+            (Unary::Negate, Scalar::FloatLiteral(value)) => Scalar::FloatLiteral(-value),
             (Unary::Negate, scalar @ (Scalar::Literal(_) | Scalar::Whole(..) | Scalar::Truth(_))) => {
                 combine(Binary::Subtract, Scalar::Literal(0), scalar, column)?
             }
@@ -260,7 +250,7 @@ impl<'s> Evaluator<'s> {
         match (operator, left, right) {
             (Binary::Add, Scalar::Pointer(address, target), steps)
             | (Binary::Add, steps, Scalar::Pointer(address, target))
-                if !matches!(steps, Scalar::Pointer(..) | Scalar::Float(..)) =>
+                if !matches!(steps, Scalar::Pointer(..)) && !steps.is_float() =>
             {
                 Ok(Scalar::Pointer(address.wrapping_add(scaled(target, steps.as_whole())), target))
             }
@@ -270,9 +260,7 @@ impl<'s> Evaluator<'s> {
                 let steps = i128::from(bytes) / i128::from(size.unwrap_or(1));
                 Ok(Whole { bits: 64, signed: true, rust: false }.wrap(steps))
             }
-            (Binary::Subtract, Scalar::Pointer(address, target), steps)
-                if !matches!(steps, Scalar::Float(..)) =>
-            {
+            (Binary::Subtract, Scalar::Pointer(address, target), steps) if !steps.is_float() => {
                 Ok(Scalar::Pointer(address.wrapping_sub(scaled(target, steps.as_whole())), target))
             }
             // Bits of addresses are asked for more often than compilers allow.
@@ -294,11 +282,17 @@ impl<'s> Evaluator<'s> {
             Operand::Text(_) => self.placed(operand).map(Operand::Placed)?,
             other => other,
         };
+        if type_name.reference {
+            return match operand {
+                Operand::Placed(placed) => self.taken_for(&placed, type_ref, column),
+                other => Err(self.wrong_operand(&other, "in memory", column)),
+            };
+        }
         let (_, found) = self.types().real(type_ref).ok_or_else(|| unknown_type(type_name, column))?;
         if matches!(found.kind, TypeKind::Struct(_) | TypeKind::Array { .. }) {
             // The same bytes, taken for something else.
             return match operand {
-                Operand::Placed(placed) => Ok(placed.retyped(type_ref)),
+                Operand::Placed(placed) => self.taken_for(&placed, type_ref, column),
                 other => Err(self.wrong_operand(&other, "in memory", column)),
             };
         }
@@ -307,8 +301,14 @@ impl<'s> Evaluator<'s> {
             Operand::Placed(placed) => self.load(&placed, column)?,
             other => return Err(self.wrong_operand(&other, "a number", column)),
         };
-        let bytes = self.encode(scalar, type_ref, column)?;
+        let bytes = self.encode(self.moved(scalar, type_ref, column)?, type_ref, column)?;
         Ok(Placed::computed(type_ref, bytes))
+    }
+
+    /// What is at the same place as another type; of an object, the part or whole that has it.
+    fn taken_for(&self, placed: &Placed, type_ref: TypeRef, column: usize) -> Result<Placed, Failure> {
+        let object = self.layout.referred(placed).ok_or(Failure::NoPlace { column })?;
+        Ok(self.as_class(&object, type_ref, column)?.unwrap_or_else(|| object.retyped(type_ref)))
     }
 
     /// The bytes of a number as a type, cut to its size.
@@ -341,7 +341,7 @@ impl<'s> Evaluator<'s> {
         }
     }
 
-    fn resolve(&self, wanted: &TypeName, column: usize) -> Result<TypeRef, Failure> {
+    pub(super) fn resolve(&self, wanted: &TypeName, column: usize) -> Result<TypeRef, Failure> {
         let types = self.types();
         let named = match wanted.name.as_str() {
             "void" if wanted.pointers > 0 => None,
@@ -375,15 +375,6 @@ impl<'s> Evaluator<'s> {
         })
     }
 
-    fn size_of_type(&self, wanted: &TypeName, column: usize) -> Result<u64, Failure> {
-        if wanted.pointers == 0
-            && let Some(variable) = self.scope.variable(&wanted.name)
-        {
-            return self.size(variable.type_ref, column);
-        }
-        self.size(self.resolve(wanted, column)?, column)
-    }
-
     pub(super) fn size(&self, type_ref: TypeRef, column: usize) -> Result<u64, Failure> {
         self.types().size(type_ref).ok_or_else(|| self.wrong_name(type_ref, "of known size", column))
     }
@@ -402,6 +393,16 @@ impl<'s> Evaluator<'s> {
             Operand::Scalar(scalar) => self.wrong_type(&scalar.place(self.types()), wanted, column),
             Operand::Text(_) => Failure::WrongType { column, type_name: "a text".to_owned(), wanted },
         }
+    }
+}
+
+fn fraction(value: f64, suffix: &str) -> Scalar {
+    match suffix.trim_start_matches('_') {
+        "" => Scalar::FloatLiteral(value),
+        "f" | "F" => Fraction { bits: 32, rust: false }.round(value),
+        "f32" => Fraction { bits: 32, rust: true }.round(value),
+        "f64" => Fraction { bits: 64, rust: true }.round(value),
+        _ => Fraction { bits: 64, rust: false }.round(value),
     }
 }
 

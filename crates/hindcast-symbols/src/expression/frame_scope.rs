@@ -2,9 +2,10 @@
 
 use std::{cell::OnceCell, sync::Arc};
 
-use super::{Register, RegisterKind, Scope};
+use super::{Global, Register, RegisterKind, Scope};
 use crate::{
-    FrameContext, InlineFrame, Memory, Symbols, VariableInfo,
+    FrameContext, GlobalName, InlineFrame, Memory, Symbols, VariableInfo,
+    types::Types,
     value::{DerivedTypes, Placed, register_name},
 };
 
@@ -34,14 +35,13 @@ impl<'a> FrameScope<'a> {
 }
 
 impl Scope for FrameScope<'_> {
-    fn variable(&self, name: &str) -> Option<Placed> {
-        let mut named = self.variables().iter().filter(|variable| variable.name == name);
-        // One that is not declared yet does not hide an outer one.
-        let ready = named.clone().find(|variable| !variable.declared_later);
-        let found = ready.or_else(|| named.next());
-        let global = || self.symbols.find_global(name, self.level.address);
-        let variable = found.cloned().or_else(global)?;
-        Some(Placed::variable(self.symbols, &variable, self.frame))
+    fn local(&self, name: &str) -> Option<Placed> {
+        let variable = visible(self.variables(), name)?;
+        Some(Placed::in_frame(self.symbols, self.types, variable, self.frame))
+    }
+
+    fn global(&self, name: &str) -> Option<Global> {
+        Global::named(self.symbols, name, self.level.address, self.frame)
     }
 
     fn register(&self, name: &str) -> Option<Register> {
@@ -74,6 +74,28 @@ impl Scope for FrameScope<'_> {
         let globals = self.symbols.globals(self.level.address);
         let all = self.variables().iter().cloned().chain(globals);
         all.map(|variable| variable.name).collect()
+    }
+}
+
+/// The variable that a name means among those of a frame, inner ones first.
+pub fn visible<'v>(variables: &'v [VariableInfo], name: &str) -> Option<&'v VariableInfo> {
+    let mut named = variables.iter().filter(|variable| variable.name == name);
+    // One that is not declared yet does not hide an outer one.
+    let ready = named.clone().find(|variable| !variable.declared_later);
+    ready.or_else(|| named.next())
+}
+
+impl Global {
+    /// What is always there under a name, as code at `near_address` sees it.
+    pub fn named(symbols: &Symbols, name: &str, near_address: u64, frame: &dyn FrameContext) -> Option<Self> {
+        Some(match symbols.find_name(name, near_address)? {
+            GlobalName::Variable(variable) => Self::Variable(Placed::variable(symbols, &variable, frame)),
+            GlobalName::Enumerator { type_ref, value } => {
+                let size = symbols.get(type_ref)?.size.unwrap_or(4).min(16) as usize;
+                Self::Enumerator(Placed::computed(type_ref, &value.to_le_bytes()[..size]))
+            }
+            GlobalName::Function { type_ref, address } => Self::Function(Placed::memory(type_ref, address)),
+        })
     }
 }
 

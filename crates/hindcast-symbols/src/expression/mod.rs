@@ -5,11 +5,14 @@
 
 mod access;
 mod assign;
+mod classes;
 mod compare;
 mod error;
 mod evaluate;
 mod frame_scope;
+mod members;
 mod methods;
+mod names;
 mod parser;
 mod scalar;
 mod syntax;
@@ -19,7 +22,7 @@ mod token;
 use std::sync::Arc;
 
 pub use error::ExpressionError;
-pub use frame_scope::{FrameScope, register_part};
+pub use frame_scope::{FrameScope, register_part, visible};
 use syntax::{Kind, Node};
 pub use template::Template;
 
@@ -30,8 +33,11 @@ use crate::{
 
 /// Where an expression finds what it names.
 pub trait Scope {
-    /// A variable: inner ones first, then statics and globals; functions too, with their type.
-    fn variable(&self, name: &str) -> Option<Placed>;
+    /// A variable or argument of the frame, inner ones first.
+    fn local(&self, name: &str) -> Option<Placed>;
+
+    /// What is always there under a name, which may begin with `::`.
+    fn global(&self, name: &str) -> Option<Global>;
 
     /// A register by its name, without `$`.
     fn register(&self, name: &str) -> Option<Register>;
@@ -42,8 +48,28 @@ pub trait Scope {
     /// The memory that values are read from.
     fn memory(&self) -> &dyn Memory;
 
-    /// All names that [`Scope::variable`] would find and that are worth suggesting.
+    /// All names that [`Scope::local`] and [`Scope::global`] would find and that are worth suggesting.
     fn names(&self) -> Vec<String>;
+}
+
+/// What is always there under a name.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Global {
+    /// A variable.
+    Variable(Placed),
+    /// A named number, as a value of its enumeration.
+    Enumerator(Placed),
+    /// A function, at its first instruction.
+    Function(Placed),
+}
+
+impl Global {
+    /// The variable, number or function.
+    pub fn value(self) -> Placed {
+        match self {
+            Self::Variable(value) | Self::Enumerator(value) | Self::Function(value) => value,
+        }
+    }
 }
 
 /// A register.
@@ -123,6 +149,15 @@ impl Expression {
             }
             _ => evaluator.placed(&self.root).map(Evaluated::Value),
         }
+    }
+
+    /// Where the value is; of a C++ reference, where that is what it refers to.
+    pub fn place(&self, scope: &dyn Scope) -> Result<Placed, ExpressionError> {
+        let value = match self.evaluate(scope)? {
+            Evaluated::Value(value) | Evaluated::Assignment { value, .. } => value,
+        };
+        let layout = evaluate::Evaluator::new(scope).layout;
+        layout.referred(&value).ok_or(ExpressionError::NoPlace { column: self.root.column })
     }
 
     /// Whether the expression is true: a number other than zero, a pointer other than null.

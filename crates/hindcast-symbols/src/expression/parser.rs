@@ -292,12 +292,13 @@ impl Parser<'_> {
         if let Some(type_name) = self.c_type()
             && self.accept(")")
         {
-            let is_type = type_name.pointers > 0 || is_known_type(&type_name.name);
+            let is_type = type_name.pointers > 0 || type_name.reference || is_known_type(&type_name.name);
             let operand_follows = match self.peek() {
                 TokenKind::Name(name) => name != "as",
                 TokenKind::End => false,
                 TokenKind::Symbol(symbol) => {
-                    matches!(*symbol, "(" | "~" | "!") || is_type && matches!(*symbol, "*" | "&" | "-" | "+")
+                    matches!(*symbol, "(" | "~" | "!" | "::")
+                        || is_type && matches!(*symbol, "*" | "&" | "-" | "+")
                 }
                 _ => true,
             };
@@ -316,9 +317,12 @@ impl Parser<'_> {
             return self.rust_type();
         }
         let mut words: Vec<String> = Vec::new();
-        while let TokenKind::Name(word) = self.peek().clone() {
-            if word == "as" || word == "sizeof" {
-                return None;
+        loop {
+            match self.peek() {
+                TokenKind::Name(word) if word == "as" || word == "sizeof" => return None,
+                TokenKind::Name(_) => {}
+                TokenKind::Symbol("::") if matches!(self.peek_behind(1), TokenKind::Name(_)) => {}
+                _ => break,
             }
             let full = self.type_path()?;
             if !matches!(
@@ -339,7 +343,8 @@ impl Parser<'_> {
             } else if matches!(self.peek(), TokenKind::Name(word) if word == "const" || word == "volatile") {
                 self.advance();
             } else {
-                return Some(TypeName { name: words.join(" "), pointers });
+                let reference = self.accept("&");
+                return Some(TypeName { name: words.join(" "), pointers, reference });
             }
         }
     }
@@ -363,12 +368,13 @@ impl Parser<'_> {
             pointers += 1;
         }
         let name = self.type_path()?;
-        Some(TypeName { name, pointers })
+        Some(TypeName { name, pointers, reference: false })
     }
 
     /// A path with generic arguments, as it is written.
     fn type_path(&mut self) -> Option<String> {
         let start = self.tokens.get(self.at)?.at;
+        self.accept("::");
         loop {
             let TokenKind::Name(_) = self.peek() else { return None };
             self.advance();
@@ -407,12 +413,7 @@ impl Parser<'_> {
         loop {
             let column = self.column();
             if self.accept(".") || self.accept("->") {
-                let name = match self.peek().clone() {
-                    TokenKind::Name(name) => name,
-                    TokenKind::Integer(number, _) => number.to_string(),
-                    _ => return Err(self.expected("the name of a field")),
-                };
-                self.advance();
+                let name = self.member_name()?;
                 let is_call = self.is("(");
                 if is_call {
                     self.advance();
@@ -429,6 +430,24 @@ impl Parser<'_> {
                 return Ok(value);
             }
         }
+    }
+
+    /// `name`, `0`, or `Class::name`.
+    fn member_name(&mut self) -> Result<String, ExpressionError> {
+        let start = self.at;
+        let path = self.type_path();
+        let is_qualified = self.at.checked_sub(2).and_then(|before| self.tokens.get(before));
+        if let (Some(path), Some(Token { kind: TokenKind::Symbol("::"), .. })) = (path, is_qualified) {
+            return Ok(path);
+        }
+        self.at = start;
+        let name = match self.peek().clone() {
+            TokenKind::Name(name) => name,
+            TokenKind::Integer(number, _) => number.to_string(),
+            _ => return Err(self.expected("the name of a field")),
+        };
+        self.advance();
+        Ok(name)
     }
 
     fn index(&mut self, value: Node, column: usize) -> Parsed {
@@ -457,7 +476,6 @@ impl Parser<'_> {
             TokenKind::Register(name) => Kind::Register(name),
             TokenKind::Name(_) => return self.name(column),
             TokenKind::Symbol("::") if matches!(self.peek_behind(1), TokenKind::Name(_)) => {
-                self.advance();
                 return self.name(column);
             }
             TokenKind::Symbol("(") => {
@@ -473,7 +491,7 @@ impl Parser<'_> {
     }
 
     fn name(&mut self, column: usize) -> Parsed {
-        let mut path = String::new();
+        let mut path = if self.accept("::") { "::".to_owned() } else { String::new() };
         while let TokenKind::Name(part) = self.peek() {
             path += part;
             self.advance();

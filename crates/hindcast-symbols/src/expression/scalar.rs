@@ -24,10 +24,38 @@ pub(super) enum Scalar {
     Literal(i128),
     /// The bits, without the sign's above those of the type.
     Whole(u128, Whole),
-    /// Rounded to the bits of its type, 32 or 64.
-    Float(f64, u32),
+    /// A number with a fraction that has yet to get a type: that of the other operand in Rust.
+    FloatLiteral(f64),
+    /// Rounded to the bits of its type.
+    Float(f64, Fraction),
     Truth(bool),
     Pointer(u64, Option<TypeRef>),
+}
+
+/// A type of numbers with fractions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fraction {
+    /// 32 or 64.
+    pub(super) bits: u32,
+    pub(super) rust: bool,
+}
+
+impl Fraction {
+    const DOUBLE: Self = Self { bits: 64, rust: false };
+
+    pub(super) fn round(self, value: f64) -> Scalar {
+        Scalar::Float(if self.bits == 32 { f64::from(value as f32) } else { value }, self)
+    }
+
+    fn type_ref(self, types: &DerivedTypes<'_>) -> TypeRef {
+        let (name, language) = match (self.bits, self.rust) {
+            (32, true) => ("f32", Language::Rust),
+            (_, true) => ("f64", Language::Rust),
+            (32, false) => ("float", Language::C),
+            (_, false) => ("double", Language::C),
+        };
+        types.base(name, Encoding::Float, u64::from(self.bits / 8), language)
+    }
 }
 
 const INT: Whole = Whole { bits: 32, signed: true, rust: false };
@@ -159,7 +187,7 @@ impl Scalar {
         match self {
             Self::Literal(value) => value != 0,
             Self::Whole(bits, _) => bits != 0,
-            Self::Float(value, _) => value != 0.0,
+            Self::Float(value, _) | Self::FloatLiteral(value) => value != 0.0,
             Self::Truth(truth) => truth,
             Self::Pointer(address, _) => address != 0,
         }
@@ -170,7 +198,7 @@ impl Scalar {
             Self::Literal(value) => value as f64,
             Self::Whole(bits, whole) if whole.signed => whole.value(bits) as f64,
             Self::Whole(bits, _) => bits as f64,
-            Self::Float(value, _) => value,
+            Self::Float(value, _) | Self::FloatLiteral(value) => value,
             Self::Truth(truth) => f64::from(u8::from(truth)),
             Self::Pointer(address, _) => address as f64,
         }
@@ -181,7 +209,7 @@ impl Scalar {
         match self {
             Self::Literal(value) => value,
             Self::Whole(bits, whole) => whole.value(bits),
-            Self::Float(value, _) => value as i128,
+            Self::Float(value, _) | Self::FloatLiteral(value) => value as i128,
             Self::Truth(truth) => i128::from(truth),
             Self::Pointer(address, _) => i128::from(address),
         }
@@ -204,13 +232,12 @@ impl Scalar {
             Self::Whole(bits, whole) => {
                 Placed::computed(whole.type_ref(types), &bits.to_le_bytes()[..whole.bits as usize / 8])
             }
-            Self::Float(value, 32) => {
-                let type_ref = types.base("float", Encoding::Float, 4, Language::C);
-                Placed::computed(type_ref, (value as f32).to_le_bytes())
+            Self::Float(value, of @ Fraction { bits: 32, .. }) => {
+                Placed::computed(of.type_ref(types), (value as f32).to_le_bytes())
             }
-            Self::Float(value, _) => {
-                let type_ref = types.base("double", Encoding::Float, 8, Language::C);
-                Placed::computed(type_ref, value.to_le_bytes())
+            Self::Float(value, of) => Placed::computed(of.type_ref(types), value.to_le_bytes()),
+            Self::FloatLiteral(value) => {
+                Placed::computed(Fraction::DOUBLE.type_ref(types), value.to_le_bytes())
             }
             Self::Truth(truth) => {
                 let type_ref = types.base("bool", Encoding::Boolean, 1, Language::C);
@@ -226,10 +253,24 @@ impl Scalar {
         }
     }
 
+    pub(super) fn is_float(self) -> bool {
+        matches!(self, Self::Float(..) | Self::FloatLiteral(_))
+    }
+
+    /// A literal with the type that it gets from what stands beside it.
+    fn beside(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::FloatLiteral(value), Self::Float(_, of)) if of.rust => of.round(value),
+            (Self::FloatLiteral(value), _) => Self::Float(value, Fraction::DOUBLE),
+            (other, _) => other,
+        }
+    }
+
     /// How two compare as numbers; nothing compares to what is not a number.
     pub(super) fn compare(self, other: Self) -> Option<Ordering> {
-        if matches!(self, Self::Float(..)) || matches!(other, Self::Float(..)) {
-            return self.as_float().partial_cmp(&other.as_float());
+        if self.is_float() || other.is_float() {
+            let (one, two) = (self.beside(other), other.beside(self));
+            return one.as_float().partial_cmp(&two.as_float());
         }
         let huge = |scalar: Self| match scalar {
             Self::Whole(bits, Whole { signed: false, bits: 128, .. }) if bits > i128::MAX as u128 => {
@@ -262,7 +303,7 @@ pub(super) fn combine(
             _ => {}
         }
     }
-    if let (Scalar::Float(..), _) | (_, Scalar::Float(..)) = (left, right) {
+    if left.is_float() || right.is_float() {
         return floats(operator, left, right, column);
     }
     if let (Scalar::Literal(one), Scalar::Literal(two)) = (left, right) {
@@ -373,6 +414,7 @@ fn huge(
 }
 
 fn floats(operator: Binary, left: Scalar, right: Scalar, column: usize) -> Result<Scalar, ExpressionError> {
+    let (left, right) = (left.beside(right), right.beside(left));
     let (one, two) = (left.as_float(), right.as_float());
     let value = match operator {
         Binary::Add => one + two,
@@ -385,10 +427,14 @@ fn floats(operator: Binary, left: Scalar, right: Scalar, column: usize) -> Resul
             return Err(ExpressionError::WrongType { column, type_name, wanted: "a whole number" });
         }
     };
-    let single = |scalar: Scalar| matches!(scalar, Scalar::Float(_, 32));
-    let adapts = |scalar: Scalar| matches!(scalar, Scalar::Literal(_));
-    let is_single = single(left) && (single(right) || adapts(right)) || single(right) && adapts(left);
-    Ok(if is_single { Scalar::Float(f64::from(value as f32), 32) } else { Scalar::Float(value, 64) })
+    let common = match (left, right) {
+        (Scalar::Float(_, one), Scalar::Float(_, two)) => {
+            Fraction { bits: one.bits.max(two.bits), rust: one.rust && two.rust }
+        }
+        (Scalar::Float(_, of), Scalar::Literal(_)) | (Scalar::Literal(_), Scalar::Float(_, of)) => of,
+        _ => Fraction::DOUBLE,
+    };
+    Ok(common.round(value))
 }
 
 fn overflow(
@@ -398,6 +444,10 @@ fn overflow(
     type_name: &str,
     column: usize,
 ) -> ExpressionError {
-    let operation = format!("{} {} {}", left.as_whole(), operator.symbol(), right.as_whole());
+    let text = |scalar: Scalar| match scalar {
+        Scalar::Whole(bits, whole) if !whole.signed => bits.to_string(),
+        other => other.as_whole().to_string(),
+    };
+    let operation = format!("{} {} {}", text(left), operator.symbol(), text(right));
     ExpressionError::Overflow { column, operation, type_name: type_name.to_owned() }
 }

@@ -126,4 +126,6 @@ impl Binary {
 pub(super) struct TypeName {
     pub(super) name: String,
     pub(super) pointers: u32,
+    /// Whether it ends in C++'s `&`.
+    pub(super) reference: bool,
 }

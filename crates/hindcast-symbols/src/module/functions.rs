@@ -95,6 +95,26 @@ impl LoadedModule {
         names
     }
 
+    /// The entry that says first what a function or variable is: where it was declared.
+    pub(crate) fn declared_at(&self, die: DieRef) -> DieRef {
+        let mut at = die;
+        for _ in 0..LONGEST_CHAIN {
+            let next = || -> Option<DieRef> {
+                let debug = self.debug()?;
+                let view = debug.view_of(at)?;
+                let entry = view.entry(at)?;
+                debug
+                    .attribute_reference(&view, &entry, gimli::DW_AT_abstract_origin)
+                    .or_else(|| debug.attribute_reference(&view, &entry, gimli::DW_AT_specification))
+            };
+            match next() {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        at
+    }
+
     /// What the linker calls a function with code. Line tables alone come without it, and without namespaces.
     fn symbol_of(&self, die: DieRef) -> Option<String> {
         let view = self.debug()?.view_of(die)?;

@@ -43,6 +43,8 @@ pub(crate) enum NameKind {
     Type,
     /// A variable that is always at the same place.
     Variable,
+    /// A named number of an enumeration.
+    Enumerator,
 }
 
 /// What is looked for together.
@@ -51,10 +53,11 @@ pub(crate) enum NameClass {
     Code,
     Types,
     Variables,
+    Enumerators,
 }
 
 impl NameClass {
-    const BITS: u32 = 3;
+    const BITS: u32 = 4;
 
     fn bit(self) -> u32 {
         1 << self as u32
@@ -67,6 +70,7 @@ impl NameKind {
             Self::Function | Self::Inlined => NameClass::Code,
             Self::Type => NameClass::Types,
             Self::Variable => NameClass::Variables,
+            Self::Enumerator => NameClass::Enumerators,
         }
     }
 }
@@ -113,13 +117,14 @@ impl NameIndex {
         &'a self,
         debug: &'a DebugInfo,
         name: &str,
-        class: NameClass,
+        classes: &[NameClass],
     ) -> impl Iterator<Item = Named> + use<'a> {
+        let wanted = classes.iter().fold(0, |bits, class| bits | class.bit());
         let (mut chapters, mut names) = (BTreeSet::new(), HashSet::new());
         NameKey::each_of(debug, name, |key| {
             let first = self.mentions.partition_point(|mention| mention.name < key);
             let mentions = self.mentions[first..].iter().take_while(|mention| mention.name == key);
-            for mention in mentions.filter(|mention| mention.chapter_and_kinds & class.bit() != 0) {
+            for mention in mentions.filter(|mention| mention.chapter_and_kinds & wanted != 0) {
                 names.insert(key);
                 chapters.insert((mention.chapter_and_kinds >> NameClass::BITS) as usize);
             }
@@ -127,7 +132,7 @@ impl NameIndex {
         chapters.into_iter().flat_map(move |chapter| {
             let mut found = Vec::new();
             add_chapter(debug, chapter, &mut found);
-            found.retain(|named| named.kind.class() == class && names.contains(&named.name));
+            found.retain(|named| named.kind.class().bit() & wanted != 0 && names.contains(&named.name));
             found
         })
     }
@@ -229,6 +234,7 @@ fn is_named(tag: gimli::DwTag) -> bool {
             | gimli::DW_TAG_class_type
             | gimli::DW_TAG_union_type
             | gimli::DW_TAG_enumeration_type
+            | gimli::DW_TAG_enumerator
             | gimli::DW_TAG_base_type
             | gimli::DW_TAG_unspecified_type
             | gimli::DW_TAG_typedef
@@ -263,7 +269,12 @@ fn kind(entry: &Entry<'_>) -> Option<NameKind> {
             }
             entry.has_attr(gimli::DW_AT_inline).then_some(NameKind::Inlined)
         }
-        gimli::DW_TAG_variable => is_static(entry).then_some(NameKind::Variable),
+        gimli::DW_TAG_variable => {
+            let is_constant =
+                entry.has_attr(gimli::DW_AT_const_value) && !entry.has_attr(gimli::DW_AT_location);
+            (is_constant || is_static(entry)).then_some(NameKind::Variable)
+        }
+        gimli::DW_TAG_enumerator => Some(NameKind::Enumerator),
         _ => Some(NameKind::Type),
     }
 }

@@ -49,6 +49,20 @@ impl<'a> Evaluator<'_, 'a> {
         }
     }
 
+    /// What an expression comes to whose result is a number, not a place.
+    pub(super) fn number(&self, expression: Expression<Slice<'a>>) -> Result<u64> {
+        let pieces = match self.pieces(expression, DEEPEST) {
+            Ok(pieces) => pieces,
+            Err(Stopped::EntryValue) => return Err(LocateError::Frame),
+            Err(Stopped::Because(error)) => return Err(error),
+        };
+        match pieces.first().map(|piece| &piece.location) {
+            Some(&Location::Address { address }) => Ok(address),
+            Some(Location::Value { value }) => value.to_u64(u64::MAX).map_err(|_| LocateError::Damaged),
+            _ => Err(LocateError::Frame),
+        }
+    }
+
     fn whole(&self, piece: gimli::Piece<Slice<'a>>) -> Result<Placement> {
         Ok(match piece.location {
             Location::Empty => Placement::OptimisedOut,

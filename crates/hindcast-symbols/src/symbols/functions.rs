@@ -129,7 +129,7 @@ fn from_symbol_table(module: &LoadedModule, matcher: &Matcher<'_>, limit: usize,
 fn from_debug_information(module: &LoadedModule, matcher: &Matcher<'_>, limit: usize, found: &mut Found) {
     let Some(debug) = module.debug().filter(|_| found.len() < limit) else { return };
     let candidates: Box<dyn Iterator<Item = Named>> = match matcher {
-        Matcher::Name(pattern) => Box::new(module.named(base_name(pattern.last()), NameClass::Code)),
+        Matcher::Name(pattern) => Box::new(module.named(base_name(pattern.last()), &[NameClass::Code])),
         Matcher::Regex(_) => Box::new(all_named(debug)),
     };
     let (mut inlined, mut verdicts) = (HashMap::new(), HashMap::new());
@@ -164,7 +164,7 @@ fn from_debug_information(module: &LoadedModule, matcher: &Matcher<'_>, limit: u
                     inlined.insert(named.die, name);
                 }
             }
-            NameKind::Type | NameKind::Variable => {}
+            NameKind::Type | NameKind::Variable | NameKind::Enumerator => {}
         }
     }
     add_inlined_copies(module, &inlined, found);
@@ -282,6 +282,11 @@ impl NamePattern {
         let (name, rooted) = name.strip_prefix("::").map_or((name, false), |rest| (rest, true));
         let squeezed = squeeze(name);
         Self { components: components(&squeezed).into_iter().map(str::to_owned).collect(), rooted }
+    }
+
+    /// How many parts it has.
+    pub(super) fn length(&self) -> usize {
+        self.components.len()
     }
 
     pub(super) fn last(&self) -> &str {

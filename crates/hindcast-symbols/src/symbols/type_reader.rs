@@ -7,7 +7,7 @@ mod structs;
 
 use std::sync::{Arc, PoisonError};
 
-pub(super) use layout::size_of;
+pub(super) use layout::{count as constant_count, size_of};
 
 use super::Symbols;
 use crate::{
@@ -50,7 +50,7 @@ impl Symbols {
         let others = self.loaded().iter().filter(|other| other.id != module.id);
         for candidate in std::iter::once(module).chain(others) {
             let plain = base_name(last_component(&declared.name));
-            let definition = candidate.named(plain, NameClass::Types).find_map(|named| {
+            let definition = candidate.named(plain, &[NameClass::Types]).find_map(|named| {
                 let found = TypeReader { module: candidate, die: named.die }.read()?;
                 let fits = found.name == declared.name && !matches!(found.kind, TypeKind::Alias { .. });
                 fits.then_some(found)
@@ -92,6 +92,13 @@ impl TypeReader<'_> {
         {
             let view = debug.view_of(definition)?;
             let entry = view.entry(definition)?;
+            return Reading { module: self.module, view: &view, entry: &entry }.read();
+        }
+        if entry.tag() == gimli::DW_TAG_subprogram {
+            // Code that stands apart from its declaration leaves its type there.
+            let declared = self.module.declared_at(self.die);
+            let view = debug.view_of(declared)?;
+            let entry = view.entry(declared)?;
             return Reading { module: self.module, view: &view, entry: &entry }.read();
         }
         Reading { module: self.module, view: &view, entry: &entry }.read()
@@ -154,6 +161,10 @@ impl<'a> Reading<'_, 'a> {
     }
 
     fn name(&self) -> String {
+        // A function's type is called by what it takes and returns.
+        if self.entry.tag() == gimli::DW_TAG_subprogram {
+            return String::new();
+        }
         let Some(name) = self.view.name(self.entry) else { return String::new() };
         let is_qualified = !matches!(
             self.entry.tag(),

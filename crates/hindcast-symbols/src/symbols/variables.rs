@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-use super::{InlineFrame, Symbols, code::Scope, functions::NamePattern, type_reader::children_of};
+use super::{InlineFrame, Symbols, code::Scope, type_reader::children_of};
 use crate::{
     dwarf::{DieRef, Entry, View, die::contains, die::flag},
-    module::{LoadedModule, NameClass, base_name, is_static, unit_language},
+    module::{LoadedModule, is_static, unit_language},
     types::{Language, ModuleId, TypeRef},
 };
 
 /// More variables in one frame or unit are damage.
-const MOST: usize = 1 << 16;
+pub(super) const MOST: usize = 1 << 16;
 const DEEPEST: isize = 512;
 
 /// A variable or argument.
@@ -75,54 +75,6 @@ impl Symbols {
         };
         found().unwrap_or_default()
     }
-
-    /// A variable that is not in a frame, by its name, qualified or not: in the function at
-    /// `near_address` before its unit, before its module, before others.
-    pub fn find_global(&self, name: &str, near_address: u64) -> Option<VariableInfo> {
-        let pattern = NamePattern::new(name);
-        let near = self.loaded_at(near_address);
-        let others = self.loaded().iter().filter(|module| near.is_none_or(|near| near.id != module.id));
-        near.into_iter().chain(others).find_map(|module| {
-            let here = near.is_some_and(|near| near.id == module.id).then(|| module.to_file(near_address));
-            global_in(module, &pattern, here)
-        })
-    }
-}
-
-fn global_in(module: &LoadedModule, pattern: &NamePattern, here: Option<u64>) -> Option<VariableInfo> {
-    let debug = module.debug()?;
-    let function = here.and_then(|here| module.function_die_at(here));
-    let unit = here.and_then(|here| debug.unit_at(here));
-    let candidates = module.named(base_name(pattern.last()), NameClass::Variables);
-    let mut best: Option<(u32, VariableInfo)> = None;
-    for named in candidates.take(MOST) {
-        let Some(view) = debug.view_of(named.die) else { continue };
-        let Some(entry) = view.entry(named.die) else { continue };
-        let Some(variable) = global(module, &view, &entry) else { continue };
-        if !pattern.matches(&variable.name) {
-            continue;
-        }
-        let around = enclosing_function(module, &view, named.die);
-        let rank = match around {
-            Some(around) if function.as_ref().is_some_and(|function| function.die == around) => 4,
-            Some(_) => 0,
-            None if unit == Some(debug.own_unit(&view)) => 3,
-            None if flag(&entry, gimli::DW_AT_external) => 2,
-            None => 1,
-        };
-        if best.as_ref().is_none_or(|(best, _)| rank > *best) {
-            best = Some((rank, variable));
-        }
-    }
-    best.map(|(_, variable)| variable)
-}
-
-fn enclosing_function(module: &LoadedModule, view: &View<'_>, die: DieRef) -> Option<DieRef> {
-    let index = module.debug()?.index(view.file, view.index)?;
-    let mut scopes = index.scopes_of(view.offset_of(die)?);
-    let function = scopes
-        .find(|&scope| view.unit.entry(scope).is_ok_and(|entry| entry.tag() == gimli::DW_TAG_subprogram))?;
-    Some(view.die_ref(function))
 }
 
 fn collect_globals(
@@ -157,7 +109,7 @@ fn collect_globals(
 }
 
 /// A variable that is not in a frame.
-fn global<'a>(module: &LoadedModule, view: &View<'a>, entry: &Entry<'a>) -> Option<VariableInfo> {
+pub(super) fn global<'a>(module: &LoadedModule, view: &View<'a>, entry: &Entry<'a>) -> Option<VariableInfo> {
     if flag(entry, gimli::DW_AT_declaration)
         || !(is_static(entry) || entry.has_attr(gimli::DW_AT_const_value))
     {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     Memory,
-    types::{Base, Encoding, Language, Member, StructType, Type, TypeKind, TypeRef},
+    types::{Base, Encoding, Language, Member, PointerFlavour, StructType, Type, TypeKind, TypeRef},
 };
 
 /// No single value that is read as a whole is larger; containers are read element by element.
@@ -282,6 +282,26 @@ impl Layout<'_> {
         Some(Placed::memory(target?, address))
     }
 
+    /// What a C++ reference refers to, and any other value itself; `None` where that cannot be told.
+    pub(crate) fn referred(&self, placed: &Placed) -> Option<Placed> {
+        let mut at = placed.clone();
+        for _ in 0..DEEPEST {
+            if !self.real(&at).is_some_and(|(_, found)| is_reference(&found.kind)) {
+                return Some(at);
+            }
+            at = self.target(&at)?;
+        }
+        None
+    }
+
+    /// The type that a type of C++ references refers to, and any other type itself.
+    pub(crate) fn referred_type(&self, type_ref: TypeRef) -> TypeRef {
+        match self.types.real(type_ref).map(|(_, found)| found.kind.clone()) {
+            Some(kind @ TypeKind::Pointer { target: Some(target), .. }) if is_reference(&kind) => target,
+            _ => type_ref,
+        }
+    }
+
     /// What a pointer would point to that the compiler did without.
     pub(crate) fn implied(&self, placed: &Placed) -> Option<Placed> {
         let at = self.peel(placed);
@@ -308,6 +328,10 @@ impl Layout<'_> {
     pub(crate) fn stride(&self, element: TypeRef) -> Option<u64> {
         self.types.size(element)
     }
+}
+
+fn is_reference(kind: &TypeKind) -> bool {
+    matches!(kind, TypeKind::Pointer { flavour, .. } if *flavour != PointerFlavour::Pointer)
 }
 
 /// Rust writes the fields of tuples as `__0` in debug information.

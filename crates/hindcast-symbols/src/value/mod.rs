@@ -8,6 +8,7 @@ mod cpp_std;
 mod derived;
 mod items;
 pub(crate) mod layout;
+mod lengths;
 mod line;
 mod located;
 pub(crate) mod number;
@@ -67,7 +68,8 @@ impl<'a> Inspector<'a> {
             type_name: self.layout.types.name_of(value.type_ref),
             value: line.text,
             state: line.state,
-            address: value.address().map(RuntimeAddr),
+            // A C++ reference has no address of its own.
+            address: self.layout.referred(value).and_then(|value| value.address()).map(RuntimeAddr),
             children: Vec::new(),
             child_count: (parts.count() > 0).then_some(parts.count()),
             truncated: line.truncated,

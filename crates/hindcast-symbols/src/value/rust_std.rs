@@ -90,6 +90,19 @@ impl Layout<'_> {
                 };
                 self.lock(placed, held)
             }
+            "std::sync::poison::mutex::MutexGuard"
+            | "std::sync::mutex::MutexGuard"
+            | "std::sync::poison::rwlock::RwLockWriteGuard"
+            | "std::sync::rwlock::RwLockWriteGuard" => {
+                let lock = self.target(&self.field(placed, "lock")?)?;
+                self.inner(self.path(&lock, &["data", "value"])?)
+            }
+            "std::sync::poison::rwlock::RwLockReadGuard" | "std::sync::rwlock::RwLockReadGuard" => {
+                self.inner(self.target(&self.field(placed, "data")?)?)
+            }
+            "core::cell::Ref" | "core::cell::RefMut" => {
+                self.inner(self.target(&self.field(placed, "value")?)?)
+            }
             "core::sync::atomic::AtomicBool" => {
                 let value = self.peel(placed);
                 match self.number(&value)? {

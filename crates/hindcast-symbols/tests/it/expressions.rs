@@ -78,6 +78,11 @@ fn errors_name_the_place_and_what_was_perhaps_meant() {
                     "error: `200 + 100` at column 11 overflows `u8` · hint: cast to a wider type",
                 ),
                 ("unsigned8 as u32 + 100", "300"),
+                (
+                    "unsigned128 + 1",
+                    "error: `340282366920938463463374607431768211455 + 1` at column 13 overflows `u128` · hint: cast to a \
+                     wider type",
+                ),
                 ("-signed8", "error: `0 - -128` at column 1 overflows `i8` · hint: cast to a wider type"),
                 ("hash_map[\"none\"]", "error: no key \"none\" in the map, at column 9"),
                 (
@@ -147,6 +152,32 @@ fn operators_bind_as_in_c() {
             ],
         );
         assert!(globals.shown("$pc").contains("<done>") || globals.shown("$pc").starts_with("0x"));
+    });
+}
+
+#[test]
+fn a_literal_takes_the_type_of_the_other_operand_in_rust_only() {
+    on(Fixture::rust("values"), |globals| {
+        compare(
+            globals,
+            &[
+                ("float32 == 1.1", "true"),
+                ("1.1 == float32", "true"),
+                ("float32 != 1.1", "false"),
+                ("float32 == -1.1", "false"),
+                ("-float32 == -1.1", "true"),
+                ("float32 + 1.1 == 2.2", "true"),
+                ("float32 == 1.1f64", "false"),
+                ("atomic_bool == true", "true"),
+                ("!atomic_bool", "false"),
+            ],
+        );
+    });
+    on(Fixture::c("values"), |globals| {
+        compare(
+            globals,
+            &[("(float)0.1 == 0.1", "false"), ("(float)0.1 == 0.1f", "true"), ("(float)0.5 == 0.5", "true")],
+        );
     });
 }
 

@@ -5,10 +5,10 @@ use std::{path::Path, sync::Arc};
 use hindcast_core::debug::{NumberFormat, ValueLimits, Variable};
 use hindcast_fixtures::Fixture;
 use hindcast_symbols::{
-    FrameContext, Memory, Placement, Symbols,
-    expression::{Evaluated, Expression, ExpressionError, Register, RegisterKind, Scope},
+    FrameContext, Memory, Symbols,
+    expression::{Evaluated, Expression, ExpressionError, Global, Register, RegisterKind, Scope},
     types::ModuleId,
-    value::{Absence, DerivedTypes, Inspector, Placed},
+    value::{DerivedTypes, Inspector, Placed},
 };
 
 use crate::{core_image::CoreImage, support};
@@ -65,20 +65,19 @@ impl<'a> Globals<'a> {
 }
 
 impl Scope for Globals<'_> {
-    fn variable(&self, name: &str) -> Option<Placed> {
-        if self.in_values && name != "VALUES" {
-            let field = Expression::parse(&format!("VALUES.{name}")).ok()?;
-            return match field.evaluate(self) {
-                Ok(Evaluated::Value(value)) => Some(value),
-                _ => None,
-            };
+    fn local(&self, name: &str) -> Option<Placed> {
+        if !self.in_values || name == "VALUES" || name == "this" {
+            return None;
         }
-        let found = self.symbols.find_global(name, self.near)?;
-        match self.symbols.locate(&found, self).ok()? {
-            Placement::Memory(address) => Some(Placed::memory(found.type_ref, address)),
-            Placement::Bytes(bytes) => Some(Placed::computed(found.type_ref, bytes)),
-            _ => Some(Placed::gone(found.type_ref, Absence::OptimisedOut)),
+        let field = Expression::parse(&format!("VALUES.{name}")).ok()?;
+        match field.evaluate(self) {
+            Ok(Evaluated::Value(value)) => Some(value),
+            _ => None,
         }
+    }
+
+    fn global(&self, name: &str) -> Option<Global> {
+        Global::named(self.symbols, name, self.near, self)
     }
 
     fn register(&self, name: &str) -> Option<Register> {

@@ -119,7 +119,8 @@ fn counts(view: &View<'_>, array: &Entry<'_>) -> Vec<Option<u64>> {
     counts
 }
 
-fn count(subrange: &Entry<'_>) -> Option<u64> {
+/// How many elements in a dimension, where the type itself says so.
+pub(in crate::symbols) fn count(subrange: &Entry<'_>) -> Option<u64> {
     if let Some(count) = subrange.attr_value(gimli::DW_AT_count) {
         // clang says -1 for an array of unknown size.
         return count.udata_value().filter(|&count| count != u64::MAX && count != u64::from(u32::MAX));

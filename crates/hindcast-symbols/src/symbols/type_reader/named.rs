@@ -35,7 +35,7 @@ impl Symbols {
 }
 
 fn in_module(module: &LoadedModule, pattern: &NamePattern, name: &str, exact: bool) -> Option<DieRef> {
-    let mut types = module.named(base_name(pattern.last()), NameClass::Types);
+    let mut types = module.named(base_name(pattern.last()), &[NameClass::Types]);
     let found = types.find(|named| {
         let Some(debug) = module.debug() else { return false };
         let full = debug.view_of(named.die).and_then(|view| {

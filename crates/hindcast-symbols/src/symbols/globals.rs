@@ -1,0 +1,260 @@
+//! What is always there, by its name: variables, functions and enumerators outside of frames.
+
+use super::{
+    Symbols, VariableInfo,
+    functions::{NamePattern, components},
+    variables::{MOST, global},
+};
+use crate::{
+    dwarf::{DieRef, Entry, View, die::flag},
+    module::{FunctionDie, LoadedModule, NameClass, NameKind, base_name, is_static, unit_language},
+    types::{Language, TypeKind, TypeRef, Types},
+};
+
+/// What a name means that no frame has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GlobalName {
+    /// A variable that is always at the same place.
+    Variable(VariableInfo),
+    /// A named number.
+    Enumerator {
+        /// The enumeration.
+        type_ref: TypeRef,
+        /// The number.
+        value: i128,
+    },
+    /// A function with code.
+    Function {
+        /// What it takes and returns.
+        type_ref: TypeRef,
+        /// Its first instruction.
+        address: u64,
+    },
+}
+
+/// How close a name is to where it is asked for; a closer one hides the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Closeness {
+    /// In another function, where no other code sees it.
+    OtherFunction,
+    /// In another namespace or class, or in another file only.
+    Elsewhere,
+    /// In the same file, but in another namespace or class.
+    SameFile,
+    /// In a namespace or class around the function, which is so deep.
+    Around(usize),
+    /// In the function itself.
+    SameFunction,
+}
+
+impl Symbols {
+    /// A variable that is not in a frame, by its name, qualified or not: as code at `near_address` sees
+    /// it, from its own module before the program before libraries.
+    pub fn find_global(&self, name: &str, near_address: u64) -> Option<VariableInfo> {
+        match self.find(name, near_address, &[NameClass::Variables])? {
+            GlobalName::Variable(variable) => Some(variable),
+            _ => None,
+        }
+    }
+
+    /// What a name means that no frame has, by the same rules as [`Symbols::find_global`].
+    pub fn find_name(&self, name: &str, near_address: u64) -> Option<GlobalName> {
+        self.find(name, near_address, &[NameClass::Variables, NameClass::Enumerators, NameClass::Code])
+    }
+
+    fn find(&self, name: &str, near_address: u64, classes: &[NameClass]) -> Option<GlobalName> {
+        let pattern = NamePattern::new(name);
+        let near = self.loaded_at(near_address);
+        let is_near = |module: &LoadedModule| near.is_some_and(|near| near.id == module.id);
+        let program = self.loaded().first().filter(|program| !is_near(program));
+        let libraries = self.loaded().iter().skip(1).filter(|module| !is_near(module));
+        let mut hidden = None;
+        for module in near.into_iter().chain(program) {
+            let here = is_near(module).then(|| module.to_file(near_address));
+            match Search::new(self, module, &pattern, here).closest(classes) {
+                Some((Closeness::OtherFunction, found)) => hidden = hidden.or(Some(found)),
+                Some((_, found)) => return Some(found),
+                None => {}
+            }
+        }
+        let visible = libraries.into_iter().find_map(|module| {
+            let (closeness, found) = Search::new(self, module, &pattern, None).closest(classes)?;
+            // What a file of the system's libraries keeps for itself is never meant.
+            let least = match module.separate() {
+                Some(_) => Closeness::SameFile,
+                None => Closeness::Elsewhere,
+            };
+            (closeness >= least).then_some(found)
+        });
+        // What another function keeps for itself is still better than nothing, but not a library's.
+        visible.or(hidden)
+    }
+}
+
+/// A search for a name in one module.
+struct Search<'s> {
+    symbols: &'s Symbols,
+    module: &'s LoadedModule,
+    pattern: &'s NamePattern,
+    /// Where it is asked for, when that is in this module.
+    function: Option<FunctionDie>,
+    unit: Option<usize>,
+    /// The namespaces and classes around that function.
+    around: Vec<String>,
+}
+
+impl<'s> Search<'s> {
+    fn new(
+        symbols: &'s Symbols,
+        module: &'s LoadedModule,
+        pattern: &'s NamePattern,
+        here: Option<u64>,
+    ) -> Self {
+        let function = here.and_then(|here| module.function_die_at(here));
+        let unit = here.and_then(|here| module.debug()?.unit_at(here));
+        let around = function.as_ref().map_or_else(String::new, |function| {
+            let origin = module.declared_at(function.die);
+            module.scope_path(origin)
+        });
+        Self { symbols, module, pattern, function, unit, around: named_scopes(&around) }
+    }
+
+    fn closest(&self, classes: &[NameClass]) -> Option<(Closeness, GlobalName)> {
+        let mut best: Option<(Closeness, GlobalName)> = None;
+        let candidates = self.module.named(base_name(self.pattern.last()), classes);
+        for named in candidates.take(MOST) {
+            let Some(view) = self.module.debug().and_then(|debug| debug.view_of(named.die)) else { continue };
+            let Some(entry) = view.entry(named.die) else { continue };
+            let found = match named.kind {
+                NameKind::Variable => self.variable(&view, &entry),
+                NameKind::Enumerator => self.enumerator(&view, &entry),
+                NameKind::Function => self.function(&view, &entry),
+                NameKind::Inlined | NameKind::Type => None,
+            };
+            let Some((name, found)) = found else { continue };
+            let closeness = self.closeness(&view, &entry, &name);
+            if !self.may_be_meant(&found, &name, closeness) {
+                continue;
+            }
+            // The first of equals, but a variable before anything else.
+            let is_better = best.as_ref().is_none_or(|(best, other)| match closeness.cmp(best) {
+                std::cmp::Ordering::Equal => {
+                    matches!(found, GlobalName::Variable(_)) && !matches!(other, GlobalName::Variable(_))
+                }
+                order => order.is_gt(),
+            });
+            if is_better {
+                best = Some((closeness, found));
+            }
+        }
+        best
+    }
+
+    fn variable<'a>(&self, view: &View<'a>, entry: &Entry<'a>) -> Option<(String, GlobalName)> {
+        // A constant of a function may be one of a block that execution is not in.
+        let die = view.die_ref(entry.offset());
+        if !is_static(entry) && self.enclosing_function(view, die).is_some() {
+            return None;
+        }
+        let variable = global(self.module, view, entry)?;
+        let fits = self.pattern.matches(&variable.name);
+        fits.then(|| (variable.name.clone(), GlobalName::Variable(variable)))
+    }
+
+    fn enumerator<'a>(&self, view: &View<'a>, entry: &Entry<'a>) -> Option<(String, GlobalName)> {
+        let index = self.module.debug()?.index(view.file, view.index)?;
+        let around = index.scopes_of(entry.offset()).next()?;
+        let enumeration = view.unit.entry(around).ok()?;
+        if enumeration.tag() != gimli::DW_TAG_enumeration_type {
+            return None;
+        }
+        let plain = view.name(entry)?;
+        let type_ref = TypeRef { module: self.module.id, entry: view.die_ref(around).encode() };
+        let is_c = unit_language(view) == Language::C;
+        let outside = if is_c {
+            plain.clone().into_owned()
+        } else {
+            self.module.qualified(view.die_ref(around), &plain)
+        };
+        let within = view.name(&enumeration).map(|name| {
+            let path =
+                if is_c { name.into_owned() } else { self.module.qualified(view.die_ref(around), &name) };
+            format!("{path}::{plain}")
+        });
+        let is_scoped = flag(&enumeration, gimli::DW_AT_enum_class);
+        let name = match within {
+            Some(within) if is_scoped || !self.pattern.matches(&outside) => within,
+            _ => outside,
+        };
+        if !self.pattern.matches(&name) {
+            return None;
+        }
+        let found = self.symbols.get(type_ref)?;
+        let TypeKind::Enum { enumerators, .. } = &found.kind else { return None };
+        let (_, value) = enumerators.iter().find(|(known, _)| *known == plain)?;
+        Some((name, GlobalName::Enumerator { type_ref, value: *value }))
+    }
+
+    fn function<'a>(&self, view: &View<'a>, entry: &Entry<'a>) -> Option<(String, GlobalName)> {
+        let function = self.module.function_die(view, entry)?;
+        let name = self.module.function_names(function.die).name?;
+        if !self.pattern.matches(&name) {
+            return None;
+        }
+        let type_ref = TypeRef { module: self.module.id, entry: function.die.encode() };
+        let address = self.module.to_runtime(function.ranges.first()?.start);
+        Some((name, GlobalName::Function { type_ref, address }))
+    }
+
+    fn closeness<'a>(&self, view: &View<'a>, entry: &Entry<'a>, name: &str) -> Closeness {
+        let die = view.die_ref(entry.offset());
+        if let Some(around) = self.enclosing_function(view, die) {
+            let is_same = self.function.as_ref().is_some_and(|function| function.die == around);
+            return if is_same { Closeness::SameFunction } else { Closeness::OtherFunction };
+        }
+        let is_same_file = self.module.debug().is_some_and(|debug| self.unit == Some(debug.own_unit(view)));
+        match self.left_out(name) {
+            Some(depth) if is_same_file || is_shared(entry) => Closeness::Around(depth),
+            _ if is_same_file => Closeness::SameFile,
+            _ => Closeness::Elsewhere,
+        }
+    }
+
+    /// How many namespaces and classes of a name the pattern leaves out, if code here may leave them out.
+    fn left_out(&self, name: &str) -> Option<usize> {
+        let scopes = named_scopes(name);
+        let left_out = scopes.len().saturating_sub(self.pattern.length());
+        (self.around.get(..left_out)? == &scopes[..left_out]).then_some(left_out)
+    }
+
+    /// Methods and enumerators have many short names: one of these alone means what code here sees.
+    fn may_be_meant(&self, found: &GlobalName, name: &str, closeness: Closeness) -> bool {
+        let is_seen = self.pattern.length() > 1 || self.left_out(name).is_some();
+        match found {
+            GlobalName::Variable(_) => true,
+            // Perhaps there is a `using`.
+            GlobalName::Enumerator { .. } => is_seen || closeness == Closeness::SameFile,
+            GlobalName::Function { .. } => is_seen,
+        }
+    }
+
+    fn enclosing_function(&self, view: &View<'_>, die: DieRef) -> Option<DieRef> {
+        let index = self.module.debug()?.index(view.file, view.index)?;
+        let mut scopes = index.scopes_of(view.offset_of(die)?);
+        let function = scopes.find(|&scope| {
+            view.unit.entry(scope).is_ok_and(|entry| entry.tag() == gimli::DW_TAG_subprogram)
+        })?;
+        Some(view.die_ref(function))
+    }
+}
+
+/// Whether other files see it too; they do of definitions that stand apart from their declaration.
+fn is_shared(entry: &Entry<'_>) -> bool {
+    flag(entry, gimli::DW_AT_external) || entry.has_attr(gimli::DW_AT_specification)
+}
+
+/// The parts of a name, without those that source code does not write.
+fn named_scopes(path: &str) -> Vec<String> {
+    let parts = components(path).into_iter();
+    parts.filter(|part| !part.is_empty() && !part.starts_with('(')).map(str::to_owned).collect()
+}
