@@ -536,6 +536,12 @@ impl<'a> Search<'a> {
                     }
                     go_on_from(replica, inside)?;
                 }
+                // A breakpoint instruction of the program's own has the state right behind it.
+                Pause::Boundary if state.compare(replica)? == Likeness::Same => {
+                    *counted += landmark.passes(replica);
+                    landmark.remove(replica)?;
+                    return Ok(Pause::Event);
+                }
                 Pause::Event | Pause::Boundary => {
                     return Err(ReplayError::Diverged("a recorded state was not met again".into()));
                 }

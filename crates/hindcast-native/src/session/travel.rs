@@ -176,9 +176,14 @@ impl Session {
             let Some(mut earlier) = self.before(&position)? else { return Ok(found.map(|(found, _)| found)) };
             let (mut pc, stack) = self.place_at(&earlier)?;
             if self.is_return(pc) {
-                let enters =
-                    granularity == Granularity::Line && found.is_none() && self.line_key(pc).is_some();
-                if !enters && let Some(call) = self.call_before(&earlier, pc, stack)? {
+                let returns_to = self.place_at(&position)?.0;
+                if granularity == Granularity::Line
+                    && self.visible_line(pc).is_some()
+                    && self.visible_line(returns_to).is_some()
+                {
+                    // What was left of the line after this call is passed: the call comes first.
+                    (found, first) = (None, true);
+                } else if let Some(call) = self.call_before(&earlier, pc, stack)? {
                     earlier = call;
                     pc = self.place_at(&earlier)?.0;
                 }
@@ -201,7 +206,8 @@ impl Session {
     }
 
     fn line_key(&self, pc: u64) -> Option<LineKey> {
-        let row = self.visible_line(pc)?;
+        // Code of no line has nothing to show, though steps count it to the line before.
+        let row = self.visible_line(pc).filter(|_| self.symbols.line_at(pc).is_some())?;
         let function = self.symbols.function_at(pc).map(|function| function.start);
         Some((row.file, row.line, function))
     }

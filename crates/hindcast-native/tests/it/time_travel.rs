@@ -192,6 +192,59 @@ fn lines_are_visited_in_reverse() {
 }
 
 #[test]
+fn lines_in_reverse_lead_into_calls_whose_result_is_used() {
+    let mut debuggee = Debuggee::record(&Fixture::c("calls"), &[]);
+    debuggee.run_to("loop_add");
+    let mut visited = Vec::new();
+    while visited.len() < 10 && (debuggee.function() != "main" || visited.is_empty()) {
+        back(&mut debuggee, Granularity::Line);
+        visited.push((debuggee.function(), debuggee.line()));
+    }
+    // First the end of the function that was called last, then its lines.
+    assert_eq!(visited[0].0, "square", "{visited:?}");
+    let lines: Vec<_> = visited.iter().filter_map(|(_, line)| *line).collect();
+    for mark in ["square_return", "square_body"] {
+        assert!(lines.contains(&debuggee.built.line(mark)), "{mark}: {visited:?}");
+    }
+    assert_eq!(visited.last(), Some(&("main".to_owned(), Some(debuggee.built.line("loop_body")))));
+}
+
+#[test]
+fn lines_in_reverse_do_not_lead_into_a_handler_that_interrupted_them() {
+    let mut debuggee = Debuggee::record(&Fixture::c("trapped"), &[]);
+    debuggee.break_at("done");
+    while debuggee.line() != Some(debuggee.built.line("done")) {
+        debuggee.go();
+    }
+    assert_eq!(debuggee.value_of("traps"), "1");
+    for granularity in [Granularity::Line, Granularity::Over] {
+        while debuggee.value_of("traps") == "1" {
+            back(&mut debuggee, granularity);
+            assert_eq!(debuggee.function(), "main", "{granularity:?}");
+        }
+        debuggee.movement(Movement::Goto(Destination::Present));
+    }
+}
+
+#[test]
+fn steps_back_in_rust_never_end_in_code_without_a_line() {
+    let mut debuggee = Debuggee::record(&Fixture::rust("shapes"), &[]);
+    debuggee.run_to("print");
+    for granularity in [Granularity::Over, Granularity::Line] {
+        for visited in 0..40 {
+            let stop = back(&mut debuggee, granularity);
+            if stop.reason == StopReason::HistoryStart {
+                assert!(visited > 20, "{granularity:?}: only {visited} stops");
+                break;
+            }
+            let location = debuggee.frames()[0].location.clone();
+            assert!(location.line.is_some_and(|line| line > 0), "{granularity:?} {stop:?} {location:?}");
+        }
+        debuggee.movement(Movement::Goto(Destination::Present));
+    }
+}
+
+#[test]
 fn reverse_continue_stops_at_the_signals_that_were_asked_for() {
     let mut debuggee = Debuggee::record(&Fixture::c("travel"), &["alarms", "400"]);
     let exception = ExceptionBreakpoint {
