@@ -157,13 +157,33 @@ impl ElfFile {
 
     fn content(&self, name: &str) -> Option<Content> {
         if let Some(section) = self.section(name) {
-            return self.content_of(section);
+            return self.joined(name).or_else(|| self.content_of(section));
         }
         let packed = self.content_of(self.section(&format!(".z{}", name.strip_prefix('.')?))?)?;
         // `ZLIB`, the size big-endian, the data.
         let (header, data) = packed.bytes(&self.source).split_at_checked(12)?;
         let size = u64::from_be_bytes(header[4..].try_into().ok()?);
         (header[..4] == *b"ZLIB").then(|| unpack(CompressionFormat::Zlib, data, size))?
+    }
+
+    /// All sections of a name one after the other, where there are several: a compiler gives each type
+    /// a section of its own for the linker to choose from, and what is split is not linked.
+    fn joined(&self, name: &str) -> Option<Content> {
+        let parts: Vec<_> = self.sections.iter().filter(|section| section.name == name).collect();
+        // Sections that overlap are damage.
+        let total = parts.iter().try_fold(0u64, |total, part| total.checked_add(part.size))?;
+        if parts.len() < 2 || total > self.size {
+            return None;
+        }
+        let mut joined = Vec::new();
+        for part in parts {
+            let Some(content) = self.content_of(part) else { continue };
+            joined.extend_from_slice(content.bytes(&self.source));
+            if joined.len() as u64 > LARGEST_SECTION {
+                return None;
+            }
+        }
+        Some(Content::Apart(joined))
     }
 
     fn content_of(&self, section: &SectionHeader) -> Option<Content> {

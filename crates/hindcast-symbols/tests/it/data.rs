@@ -41,12 +41,14 @@ fn cpp(flags: &[&str]) -> (Built, Symbols, u64) {
     (built, symbols, address)
 }
 
-const WAYS: [&[&str]; 5] = [
+const WAYS: [&[&str]; 7] = [
     &["-gdwarf-5"],
     &["-gdwarf-4"],
     &["-gsplit-dwarf"],
     &["-fdebug-types-section"],
     &["-fdebug-types-section", "-gdwarf-4"],
+    &["-fdebug-types-section", "-gsplit-dwarf"],
+    &["-fdebug-types-section", "-gsplit-dwarf", "-gdwarf-4"],
 ];
 
 #[test]

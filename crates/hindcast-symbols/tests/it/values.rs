@@ -157,7 +157,8 @@ fn values_of_c_are_shown_as_the_program_prints_them() {
 
 #[test]
 fn values_of_cpp_are_shown_as_the_program_prints_them() {
-    for flags in [&["-O0"][..], &["-O2"], &["-std=c++20", "-gdwarf-4"]] {
+    let split = ["-gsplit-dwarf", "-fdebug-types-section", "-gdwarf-4"];
+    for flags in [&["-O0"][..], &["-O2"], &["-std=c++20", "-gdwarf-4"], &split] {
         let built = Fixture::cpp("values").flags(flags).build();
         assert!(all_as_printed(&built.path) >= 120, "{flags:?}");
     }
