@@ -73,7 +73,7 @@ fn the_last_write_between_signals_is_that_of_the_program() {
 #[test]
 fn the_handler_and_what_it_interrupts_are_passed_again_as_often_as_the_first_time() {
     // So many that not all copies of the process can be kept.
-    let mut debuggee = Debuggee::record(&Fixture::c("interrupts"), &["2500"]);
+    let mut debuggee = Debuggee::record(&Fixture::c("interrupts"), &["2500", "20"]);
     debuggee.run_to("done");
     let ticks: usize = debuggee.value_of("ticks").parse().unwrap();
     let present = now(&mut debuggee).0;
