@@ -16,6 +16,8 @@ use usearch::{Index, IndexOptions, MetricKind, ScalarKind};
 const CONNECTIVITY: usize = 16;
 const BREADTH_OF_ADDING: usize = 128;
 const BREADTH_OF_SEARCH: usize = 128;
+/// So few vectors are all looked at: that takes about as long, and a graph can leave one of them without a way to it.
+const LOOKED_THROUGH: usize = 1024;
 
 /// What a committed segment is called and how it is checked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -145,7 +147,9 @@ impl Segment {
 
     /// The nearest, best first.
     pub(super) fn nearest(&self, query: &[f32], limit: usize) -> Result<Vec<ScoredChunk>, IndexError> {
-        let found = if self.removed.is_empty() {
+        let found = if self.graph.size() <= LOOKED_THROUGH {
+            self.graph.exact_search(query, limit + self.removed.len())
+        } else if self.removed.is_empty() {
             self.graph.search(query, limit)
         } else {
             self.graph.filtered_search(query, limit, |chunk| !self.removed.contains(&(chunk as i64)))
@@ -153,6 +157,8 @@ impl Segment {
         let found = found.map_err(engine)?;
         let hits = found.keys.iter().zip(&found.distances);
         Ok(hits
+            .filter(|(key, _)| !self.removed.contains(&(**key as i64)))
+            .take(limit)
             .map(|(&key, &distance)| ScoredChunk { chunk: ChunkId(key as i64), score: 1.0 - distance })
             .collect())
     }
