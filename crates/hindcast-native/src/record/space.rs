@@ -22,7 +22,9 @@ pub(crate) fn redefined(log: &Log, index: u64) -> [Range<u64>; 2] {
         libc::SYS_mmap => [pages(result, length), NONE],
         libc::SYS_munmap => [pages(start, length), NONE],
         // In place: what is no longer there, or new.
-        libc::SYS_mremap if result == start => [between(start + length, start + new_length), NONE],
+        libc::SYS_mremap if result == start => {
+            [between(start.saturating_add(length), start.saturating_add(new_length)), NONE]
+        }
         libc::SYS_mremap => [pages(result, new_length), pages(start, length)],
         libc::SYS_madvise if empties(new_length as i32) => [pages(start, length), NONE],
         libc::SYS_brk => match break_before(log, index) {
@@ -43,7 +45,7 @@ impl Call {
             && !matches!(self.replay, Replay::Emulate(_))
             && self.result as u64 != old
             && offset.checked_add(size)? <= moved;
-        is_moved.then(|| old + offset)
+        is_moved.then(|| old.wrapping_add(offset))
     }
 }
 

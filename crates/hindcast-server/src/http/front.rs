@@ -5,7 +5,7 @@
 //! checks what they are lenient about, so that a bare `curl` gets plain JSON and every error comes
 //! from our catalogue.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _};
@@ -121,17 +121,28 @@ impl Front {
                 .with("connection", "close");
         };
         match request.uri().path() {
-            ENDPOINT => self.mcp(request, from, in_flight).await.unwrap_or_else(|turned_away| *turned_away),
-            "/healthz" => answer::json(StatusCode::OK, r#"{"status":"ok"}"#),
+            ENDPOINT => match self.admit(&request, from).await {
+                Ok(caller) => {
+                    let answered = self.mcp(request, caller, from, in_flight).await;
+                    answered.unwrap_or_else(|turned_away| *turned_away)
+                }
+                Err(turned_away) => without_its_body(*turned_away, request.into_body()).await,
+            },
+            "/healthz" => {
+                let response = answer::json(StatusCode::OK, r#"{"status":"ok"}"#);
+                without_its_body(response, request.into_body()).await
+            }
             other => {
                 let details = format!("there is nothing at `{other}`");
                 let error = WireError::new(ErrorKind::InvalidRequest, details).hint("the endpoint is /mcp");
-                answer::error_as(StatusCode::NOT_FOUND, &error, &Value::Null)
+                let response = answer::error_as(StatusCode::NOT_FOUND, &error, &Value::Null);
+                without_its_body(response, request.into_body()).await
             }
         }
     }
 
-    async fn mcp(&self, request: Request<Incoming>, from: IpAddr, in_flight: InFlight) -> Answered {
+    /// Who calls, if they may; nothing of the body is read for that.
+    async fn admit(&self, request: &Request<Incoming>, from: IpAddr) -> Result<Caller, Box<Response<Body>>> {
         if let Err(details) = self.guard.check(request.uri(), request.headers()) {
             let error = WireError::new(ErrorKind::PermissionDenied, details)
                 .hint("add the name to `server.allowed_hosts` or `server.allowed_origins` if it is yours");
@@ -159,6 +170,16 @@ impl Front {
             }
         };
         self.own_session(request.headers(), &caller.principal)?;
+        Ok(caller)
+    }
+
+    async fn mcp(
+        &self,
+        request: Request<Incoming>,
+        caller: Caller,
+        from: IpAddr,
+        in_flight: InFlight,
+    ) -> Answered {
         if *request.method() == Method::POST {
             self.post(request, caller, from, in_flight).await
         } else {
@@ -202,7 +223,8 @@ impl Front {
         if !is_json(&parts.headers) {
             let error = WireError::new(ErrorKind::InvalidRequest, "the Content-Type is not application/json")
                 .hint("send `Content-Type: application/json`");
-            return Err(turned_away(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error));
+            let response = turned_away(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error);
+            return Err(Box::new(without_its_body(*response, body).await));
         }
         let body = body::read(body, &self.policy)
             .await
@@ -302,11 +324,34 @@ impl Front {
 /// The methods that count against a key's limits.
 const METERED: [&str; 2] = ["tools/call", "resources/read"];
 
+/// How much of a body, and for how long, is waited for that nobody reads.
+const LARGEST_PASSED_OVER: usize = 64 << 10;
+const UNTIL_PASSED_OVER: Duration = Duration::from_millis(50);
+
 /// An answer; the error side is one that the front gave itself.
 type Answered = Result<Response<Body>, Box<Response<Body>>>;
 
 fn turned_away(status: StatusCode, error: &WireError) -> Box<Response<Body>> {
     Box::new(answer::error_as(status, error, &Value::Null))
+}
+
+/// An answer that does not depend on the body. A small one that is there already is passed over; with any other the
+/// connection ends, and the client must know, or it sends the next request into a connection that is being closed.
+async fn without_its_body(response: Response<Body>, mut body: Incoming) -> Response<Body> {
+    let passed_over = async {
+        let mut passed = 0;
+        while let Some(frame) = body.frame().await {
+            passed += frame.ok()?.data_ref().map_or(0, Bytes::len);
+            if passed > LARGEST_PASSED_OVER {
+                return None;
+            }
+        }
+        Some(())
+    };
+    match timeout(UNTIL_PASSED_OVER, passed_over).await {
+        Ok(Some(())) => response,
+        _ => response.with("connection", "close"),
+    }
 }
 
 /// The rest of a stream, or a refusal when there is none. The TypeScript SDK asks for the rest after

@@ -375,6 +375,27 @@ fn a_half_sent_request_is_let_go_after_the_time_limit() {
 }
 
 #[test]
+fn who_is_answered_before_the_body_was_read_is_told_that_the_connection_ends() {
+    let server = Server::start(&[]);
+    let key = server.unlimited_key();
+    for (path, credentials, kind, status) in [
+        ("/mcp", "kdb_dev_wrong", "application/json", 401),
+        ("/mcp", &key, "text/plain", 415),
+        ("/elsewhere", &key, "application/json", 404),
+    ] {
+        let mut connection = server.connect();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nAuthorization: Bearer {credentials}\r\n"
+        );
+        connection.send(format!("{head}Content-Length: 63\r\n\r\n").as_bytes()).unwrap();
+        let reply = connection.reply().unwrap();
+        assert_eq!(reply.status, status, "{reply:?}");
+        let closes = |(name, value): &(String, String)| name == "connection" && value == "close";
+        assert!(reply.headers.iter().any(closes), "{reply:?}");
+    }
+}
+
+#[test]
 fn a_request_that_trickles_in_is_let_go_after_the_time_limit() {
     let server = Server::start_with(&[
         ("HINDCAST_SERVER_CONNECTION_TIMEOUT_MS", "500"),
