@@ -13,6 +13,9 @@ use hindcast_symbols::{
 use super::{PhysicalFrame, Scene, ThreadScene, walk};
 use crate::sys::VectorRegisters;
 
+/// The flag by which the processor knows that it goes on after a fault: programs never see it.
+const RESUMES: u64 = 1 << 16;
+
 /// A frame of a thread.
 pub(crate) struct FrameScope<'a> {
     pub(crate) scene: &'a Scene<'a>,
@@ -86,7 +89,9 @@ impl<'a> FrameScope<'a> {
     /// A register that is only known for the innermost frame.
     pub(crate) fn innermost(&self, name: &str) -> Option<u64> {
         // Segment bases are the thread's, whatever the frame.
-        (self.is_innermost() || name.ends_with("_base")).then(|| self.thread.registers.get(name)).flatten()
+        let known = self.is_innermost() || name.ends_with("_base");
+        let value = known.then(|| self.thread.registers.get(name)).flatten()?;
+        Some(if name == "eflags" { value & !RESUMES } else { value })
     }
 
     /// Callees may change all of them, so that outer frames have none.
