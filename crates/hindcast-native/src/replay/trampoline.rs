@@ -61,8 +61,10 @@ pub(super) fn site(address: u64, code: &[u8], start: u64) -> Option<Site> {
             return None;
         }
         length += instruction.len();
-        let leaves = instruction.flow_control() == FlowControl::UnconditionalBranch
-            || instruction.flow_control() == FlowControl::Return;
+        let leaves = matches!(
+            instruction.flow_control(),
+            FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return
+        );
         instructions.push(instruction);
         if leaves && length < JUMP_LENGTH {
             return None;
@@ -71,7 +73,10 @@ pub(super) fn site(address: u64, code: &[u8], start: u64) -> Option<Site> {
     let covered = address + 1..address + length as u64;
     let whole = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
     let entered = whole.into_iter().any(|instruction| {
-        instruction.op0_kind() == OpKind::NearBranch64 && covered.contains(&instruction.near_branch_target())
+        // Where a jump through a table goes is not known, but it is never into the middle of an instruction.
+        instruction.flow_control() == FlowControl::IndirectBranch && instructions.len() > 1
+            || instruction.op0_kind() == OpKind::NearBranch64
+                && covered.contains(&instruction.near_branch_target())
     });
     (!entered).then_some(Site { address, length, instructions })
 }
