@@ -19,6 +19,7 @@ const SIGNAL: u64 = 5;
 const EDIT: u64 = 6;
 const COUNTER: u64 = 7;
 const FEATURES: u64 = 8;
+const INTERRUPTED: u64 = 9;
 
 /// What comes after the last event.
 const END: u64 = u64::MAX;
@@ -47,6 +48,10 @@ fn write_event(event: &Event, files: &FileList, sink: &mut Sink<'_, '_>) -> io::
             sink.numbers(arguments)?;
             sink.numbers(&[*pc, *result as u64])
         }
+        Event::Interrupted { number, pc, writes } => {
+            sink.numbers(&[INTERRUPTED, *number as u64, *pc])?;
+            write_writes(writes, sink)
+        }
         Event::Signal { number } => sink.numbers(&[SIGNAL, *number as u64]),
         Event::Edit => sink.number(EDIT),
         Event::Counter { pc, length, value, processor } => {
@@ -71,20 +76,34 @@ fn write_call(call: &Call, files: &FileList, sink: &mut Sink<'_, '_>) -> io::Res
     sink.numbers(&call.arguments)?;
     sink.numbers(&[call.pc, call.result as u64])?;
     match &call.replay {
-        Replay::Emulate(writes) => {
-            sink.number(writes.len() as u64)?;
-            for write in writes {
-                sink.number(write.address)?;
-                sink.block(&write.bytes)?;
-            }
-            Ok(())
-        }
+        Replay::Emulate(writes) => write_writes(writes, sink),
         Replay::Map(Some(file)) => {
             let index = files.of_file(file).ok_or_else(|| io::Error::other("a mapped file is gone"))?;
             sink.number(index as u64)
         }
         Replay::Real | Replay::Map(None) => Ok(()),
     }
+}
+
+fn write_writes(writes: &[Write], sink: &mut Sink<'_, '_>) -> io::Result<()> {
+    sink.number(writes.len() as u64)?;
+    for write in writes {
+        sink.number(write.address)?;
+        sink.block(&write.bytes)?;
+    }
+    Ok(())
+}
+
+fn read_writes(source: &mut Source) -> Result<Box<[Write]>, ArchiveError> {
+    let count = source.count(MOST_WRITES)?;
+    let mut left = MOST_BYTES;
+    let write = |_| {
+        let address = source.number()?;
+        let bytes = source.block(left)?.into_boxed_slice();
+        left -= bytes.len() as u64;
+        Ok(Write { address, bytes })
+    };
+    (0..count).map(write).collect()
 }
 
 pub(super) fn read(source: &mut Source, files: &Files) -> Result<Log, ArchiveError> {
@@ -100,6 +119,10 @@ pub(super) fn read(source: &mut Source, files: &Files) -> Result<Log, ArchiveErr
                 let arguments = source.numbers()?;
                 let [pc, result] = source.numbers()?;
                 Event::Barrier { number, arguments, pc, result: result as i64 }
+            }
+            INTERRUPTED => {
+                let [number, pc] = source.numbers()?;
+                Event::Interrupted { number: number as i64, pc, writes: read_writes(source)? }
             }
             SIGNAL => Event::Signal { number: source.count(64)? as i32 },
             EDIT => Event::Edit,
@@ -126,17 +149,7 @@ fn read_call(kind: u64, source: &mut Source, files: &Files) -> Result<Call, Arch
     let arguments = source.numbers()?;
     let [pc, result] = source.numbers()?;
     let replay = match kind {
-        EMULATED => {
-            let count = source.count(MOST_WRITES)?;
-            let mut left = MOST_BYTES;
-            let write = |_| {
-                let address = source.number()?;
-                let bytes = source.block(left)?.into_boxed_slice();
-                left -= bytes.len() as u64;
-                Ok(Write { address, bytes })
-            };
-            Replay::Emulate((0..count).map(write).collect::<Result<_, ArchiveError>>()?)
-        }
+        EMULATED => Replay::Emulate(read_writes(source)?),
         // Nothing else may ever be done for real, whoever wrote the file.
         MADE_AGAIN if is_made_again(number, &arguments) => Replay::Real,
         MAPPED if number == libc::SYS_mmap => Replay::Map(None),

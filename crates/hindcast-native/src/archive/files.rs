@@ -20,7 +20,7 @@ use super::{
     stream::{Sink, Source},
 };
 use crate::{
-    record::{Event, Recorder, Replay},
+    record::{Event, MappedFile, Recorder, Replay},
     replay::Label,
     sys::{self, Mapping, Tid},
 };
@@ -41,7 +41,7 @@ pub(super) struct FileList(Vec<Known>);
 struct Known {
     path: String,
     inode: u64,
-    file: Rc<File>,
+    file: Rc<MappedFile>,
 }
 
 impl FileList {
@@ -60,14 +60,16 @@ impl FileList {
             for mapping in sys::mappings(process)? {
                 list.add_mapped(&mapping);
             }
-            let program = Rc::new(File::open(format!("/proc/{}/exe", process.0))?);
-            list.add(&program)?;
+            list.add(&Rc::new(MappedFile::new(File::open(format!("/proc/{}/exe", process.0))?)?))?;
         }
         Ok(list)
     }
 
-    fn add(&mut self, file: &Rc<File>) -> io::Result<()> {
-        let (inode, path) = (file.metadata()?.ino(), path_of(file)?);
+    fn add(&mut self, file: &Rc<MappedFile>) -> io::Result<()> {
+        let (inode, path) = (file.inode(), file.path()?);
+        if file.is_changed() {
+            return Err(io::Error::other(format!("`{path}` has changed since the program mapped it")));
+        }
         if !self.0.iter().any(|known| known.inode == inode && known.path == path) {
             self.0.push(Known { path, inode, file: file.clone() });
         }
@@ -81,7 +83,7 @@ impl FileList {
         // One that is there no more, or is another by now, is only in the memory of the process.
         let is_same = |data: &fs::Metadata| data.is_file() && data.ino() == mapping.inode;
         if fs::metadata(&mapping.name).is_ok_and(|data| is_same(&data))
-            && let Ok(file) = File::open(&mapping.name)
+            && let Ok(file) = File::open(&mapping.name).and_then(MappedFile::new)
         {
             self.0.push(Known { path: mapping.name.clone(), inode: mapping.inode, file: Rc::new(file) });
         }
@@ -92,18 +94,19 @@ impl FileList {
         (mapping.inode != 0).then(|| self.0.iter().position(is_it)).flatten()
     }
 
-    pub(super) fn of_file(&self, file: &File) -> Option<usize> {
-        let (inode, path) = (file.metadata().ok()?.ino(), path_of(file).ok()?);
+    pub(super) fn of_file(&self, file: &MappedFile) -> Option<usize> {
+        let (inode, path) = (file.inode(), file.path().ok()?);
         self.0.iter().position(|known| known.inode == inode && known.path == path)
     }
 
     /// The program of a process.
     pub(super) fn of_program(&self, process: Tid) -> Option<usize> {
-        self.of_file(&File::open(format!("/proc/{}/exe", process.0)).ok()?)
+        let program = File::open(format!("/proc/{}/exe", process.0)).and_then(MappedFile::new);
+        self.of_file(&program.ok()?)
     }
 
     pub(super) fn file(&self, index: usize) -> &File {
-        &self.0[index].file
+        self.0[index].file.file()
     }
 
     pub(super) fn write(&self, sink: &mut Sink<'_, '_>) -> io::Result<()> {
@@ -117,32 +120,27 @@ impl FileList {
 
 impl Known {
     fn write(&self, sink: &mut Sink<'_, '_>) -> io::Result<()> {
-        let size = self.file.metadata()?.len();
+        let file = self.file.file();
+        let size = file.metadata()?.len();
         let is_there = fs::metadata(&self.path).is_ok_and(|data| data.ino() == self.inode);
         let mut magic = [0; 4];
-        let is_program = self.file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"\x7fELF";
+        let is_program = file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"\x7fELF";
         sink.block(self.path.as_bytes())?;
         if size > LARGEST || is_there && is_program {
             sink.numbers(&[STAYS, size])?;
-            return sink.put(&sum(&self.file)?);
+            return sink.put(&sum(file)?);
         }
         sink.numbers(&[TAKEN_ALONG, size])?;
         let mut done = 0;
         while done < size {
             let mut piece = vec![0; PIECE.min((size - done) as usize)];
             // What was cut off meanwhile is zeroes.
-            let _ = self.file.read_at(&mut piece, done)?;
+            let _ = file.read_at(&mut piece, done)?;
             sink.put(&piece)?;
             done += piece.len() as u64;
         }
         Ok(())
     }
-}
-
-fn path_of(file: &File) -> io::Result<String> {
-    let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-    let path = path.to_string_lossy();
-    Ok(path.strip_suffix(" (deleted)").unwrap_or(&path).to_owned())
 }
 
 fn sum(file: &File) -> io::Result<[u8; 32]> {
@@ -164,7 +162,7 @@ pub(super) struct Files(Vec<Stored>);
 
 struct Stored {
     path: String,
-    file: Rc<File>,
+    file: Rc<MappedFile>,
     is_taken_along: bool,
 }
 
@@ -179,16 +177,20 @@ impl Files {
                     let size = source.number()?;
                     let mut expected = [0; 32];
                     source.take(&mut expected)?;
-                    Stored { file: Rc::new(unchanged(&path, size, &expected)?), path, is_taken_along: false }
+                    let file = MappedFile::new(unchanged(&path, size, &expected)?)?;
+                    Stored { file: Rc::new(file), path, is_taken_along: false }
                 }
-                TAKEN_ALONG => Stored { file: Rc::new(unpacked(&path, source)?), path, is_taken_along: true },
+                TAKEN_ALONG => {
+                    let file = MappedFile::new(unpacked(&path, source)?)?;
+                    Stored { file: Rc::new(file), path, is_taken_along: true }
+                }
                 _ => return Err(ArchiveError::Malformed("there is an unknown kind of file in it")),
             });
         }
         Ok(Self(files))
     }
 
-    pub(super) fn get(&self, index: u64) -> Result<&Rc<File>, ArchiveError> {
+    pub(super) fn get(&self, index: u64) -> Result<&Rc<MappedFile>, ArchiveError> {
         Ok(&self.stored(index)?.file)
     }
 
@@ -201,7 +203,7 @@ impl Files {
     pub(super) fn program(&self, index: u64) -> Result<CString, ArchiveError> {
         let stored = self.stored(index)?;
         let path = match stored.is_taken_along {
-            true => format!("/proc/{}/fd/{}", std::process::id(), stored.file.as_raw_fd()),
+            true => format!("/proc/{}/fd/{}", std::process::id(), stored.file.file().as_raw_fd()),
             false => stored.path.clone(),
         };
         CString::new(path).map_err(|_| ArchiveError::Malformed("a path has a zero in it"))

@@ -210,7 +210,7 @@ impl Building {
         match area.file {
             None => flags |= libc::MAP_ANONYMOUS,
             Some((file, begin)) => {
-                descriptor = Some(self.open(files.get(file)?)?);
+                descriptor = Some(self.open(files.get(file)?.file())?);
                 offset = begin;
             }
         }

@@ -280,7 +280,7 @@ impl Hunt<'_> {
         let found = events.find(|(index, event)| match event {
             // What a program prints is kept as if it were written; it is not.
             Event::Call(Call { number: libc::SYS_write, .. }) => false,
-            Event::Call(Call { replay: Replay::Emulate(writes), .. }) => {
+            Event::Call(Call { replay: Replay::Emulate(writes), .. }) | Event::Interrupted { writes, .. } => {
                 writes.iter().any(|write| overlaps(write.address..write.address + write.bytes.len() as u64))
             }
             _ => redefined(log, *index).into_iter().any(overlaps),

@@ -21,6 +21,9 @@ impl Process {
 
     /// Begins to record a process that was running already.
     pub(crate) fn record_running(&mut self) -> Result<(), TraceError> {
+        if let Some(obstacle) = Recorder::obstacle(self.pid) {
+            return Err(TraceError::NotRecordable(obstacle));
+        }
         let task = self.tasks.get_mut(&self.pid).ok_or(TraceError::Gone)?;
         let (recorder, leader) = Recorder::join(task.take()?, &self.overlay)?;
         task.put(leader);
@@ -178,7 +181,7 @@ impl Process {
         let tid = stopped.tid();
         let Some(recorder) = &mut self.recorder else { return Ok(Ok(stopped)) };
         let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
-        if signal == libc::SIGSEGV && recorder.answered(&stopped, &self.memory)? {
+        if signal == libc::SIGSEGV && recorder.answered(&stopped, &self.memory, &self.overlay)? {
             task.put(stopped);
             if task.how == Resume::Step {
                 return Ok(Err(Some(Halt::Stepped(tid))));

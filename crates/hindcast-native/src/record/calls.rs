@@ -1,6 +1,8 @@
 //! What each system call does to the program that makes it. Whatever is not here is a barrier, which
 //! is always right and only slower.
 
+use super::controls;
+
 /// How a call is replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
@@ -20,6 +22,8 @@ pub(crate) enum Effect {
     Exit,
     /// Makes a process or a thread.
     Spawn,
+    /// Where it succeeds, the process can no longer be copied, for this reason.
+    EndsRecording(&'static str),
     /// Cannot be replayed.
     Barrier,
 }
@@ -35,16 +39,24 @@ pub(crate) enum Out {
     ResultTimes(usize, u64),
     /// As many as another argument says, of this size.
     Counted(usize, usize, u64),
-    /// As many bytes as the number at another argument says, and that number.
+    /// At most as many bytes as the number at another argument says, and that number.
     Length(usize, usize),
+    /// As many bits as another argument says, in words of 64.
+    Bits(usize, usize),
+    /// A byte for each page of the length that another argument says.
+    Pages(usize, usize),
     /// As many bytes as the result says, to the places that a list names.
     Vectors(usize, usize),
     /// A message: its header and what that names.
     Message(usize),
+    /// The lengths of as many messages as the result says, which were sent.
+    SentMessages(usize),
+    /// As many messages as the result says, with their lengths.
+    Messages(usize),
 }
 
 use Effect::{Barrier, Control, Exit, Refused, Result, SignalReturn, Space, Spawn, Writes};
-use Out::{Counted, Fixed, Length, Message, ResultTimes, Vectors};
+use Out::{Bits, Counted, Fixed, Length, Message, Messages, Pages, ResultTimes, SentMessages, Vectors};
 
 const STAT: u64 = 144;
 const TIMESPEC: u64 = 16;
@@ -53,12 +65,9 @@ const RUSAGE: u64 = 144;
 const SIGINFO: u64 = 128;
 const SIGSET: u64 = 8;
 const STATFS: u64 = 120;
-const FD_SET: u64 = 128;
-/// The libc crate does not name it.
-const F_GETOWN_EX: i32 = 16;
 
 /// What the call of this number does.
-pub(crate) fn effect(number: i64) -> Effect {
+fn effect(number: i64) -> Effect {
     match number {
         // Files, by descriptor.
         libc::SYS_read | libc::SYS_pread64 | libc::SYS_getdents64 | libc::SYS_getdents => {
@@ -155,12 +164,18 @@ pub(crate) fn effect(number: i64) -> Effect {
         libc::SYS_pipe | libc::SYS_pipe2 => Writes(&[Fixed(0, 8)]),
         libc::SYS_sendfile => Writes(&[Fixed(2, 8)]),
         libc::SYS_copy_file_range | libc::SYS_splice => Writes(&[Fixed(1, 8), Fixed(3, 8)]),
-        libc::SYS_tee | libc::SYS_vmsplice => Result,
-        libc::SYS_ioctl | libc::SYS_fcntl | libc::SYS_prctl | libc::SYS_arch_prctl => Control,
+        libc::SYS_tee => Result,
+        libc::SYS_ioctl
+        | libc::SYS_fcntl
+        | libc::SYS_prctl
+        | libc::SYS_arch_prctl
+        | libc::SYS_seccomp
+        | libc::SYS_madvise
+        | libc::SYS_personality => Control,
         // Waiting.
         libc::SYS_poll | libc::SYS_ppoll => Writes(&[Counted(0, 1, 8), Fixed(2, TIMESPEC)]),
         libc::SYS_select | libc::SYS_pselect6 => {
-            Writes(&[Fixed(1, FD_SET), Fixed(2, FD_SET), Fixed(3, FD_SET), Fixed(4, TIMESPEC)])
+            Writes(&[Bits(1, 0), Bits(2, 0), Bits(3, 0), Fixed(4, TIMESPEC)])
         }
         libc::SYS_epoll_create | libc::SYS_epoll_create1 | libc::SYS_epoll_ctl => Result,
         libc::SYS_epoll_wait | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => {
@@ -178,14 +193,15 @@ pub(crate) fn effect(number: i64) -> Effect {
         | libc::SYS_shutdown
         | libc::SYS_sendto
         | libc::SYS_sendmsg
-        | libc::SYS_sendmmsg
         | libc::SYS_setsockopt => Result,
+        libc::SYS_sendmmsg => Writes(&[SentMessages(1)]),
         libc::SYS_socketpair => Writes(&[Fixed(3, 8)]),
         libc::SYS_accept | libc::SYS_accept4 | libc::SYS_getsockname | libc::SYS_getpeername => {
             Writes(&[Length(1, 2)])
         }
         libc::SYS_recvfrom => Writes(&[Out::Result(1), Length(4, 5)]),
         libc::SYS_recvmsg => Writes(&[Message(1)]),
+        libc::SYS_recvmmsg => Writes(&[Messages(1), Fixed(4, TIMESPEC)]),
         libc::SYS_getsockopt => Writes(&[Length(3, 4)]),
         // Time.
         libc::SYS_time => Writes(&[Fixed(0, 8)]),
@@ -233,7 +249,6 @@ pub(crate) fn effect(number: i64) -> Effect {
         | libc::SYS_sched_get_priority_max
         | libc::SYS_sched_get_priority_min
         | libc::SYS_setrlimit
-        | libc::SYS_personality
         | libc::SYS_ioprio_get
         | libc::SYS_ioprio_set
         | libc::SYS_membarrier
@@ -251,9 +266,7 @@ pub(crate) fn effect(number: i64) -> Effect {
         | libc::SYS_msync
         | libc::SYS_mbind
         | libc::SYS_set_mempolicy
-        | libc::SYS_process_madvise
-        | libc::SYS_landlock_create_ruleset
-        | libc::SYS_seccomp => Result,
+        | libc::SYS_landlock_create_ruleset => Result,
         libc::SYS_getgroups => Writes(&[ResultTimes(1, 4)]),
         libc::SYS_getresuid | libc::SYS_getresgid => Writes(&[Fixed(0, 4), Fixed(1, 4), Fixed(2, 4)]),
         libc::SYS_capget => Writes(&[Fixed(0, 8), Fixed(1, 24)]),
@@ -269,8 +282,8 @@ pub(crate) fn effect(number: i64) -> Effect {
         libc::SYS_getcpu => Writes(&[Fixed(0, 4), Fixed(1, 4)]),
         libc::SYS_getrandom => Writes(&[Out::Result(0)]),
         libc::SYS_get_robust_list => Writes(&[Fixed(1, 8), Fixed(2, 8)]),
-        libc::SYS_get_mempolicy => Writes(&[Fixed(0, 4), Fixed(1, 128)]),
-        libc::SYS_mincore => Writes(&[Fixed(2, 4096)]),
+        libc::SYS_get_mempolicy => Writes(&[Fixed(0, 4), Bits(1, 2)]),
+        libc::SYS_mincore => Writes(&[Pages(2, 1)]),
         libc::SYS_wait4 => Writes(&[Fixed(1, 4), Fixed(3, RUSAGE)]),
         libc::SYS_waitid => Writes(&[Fixed(2, SIGINFO), Fixed(4, RUSAGE)]),
         // Signals: a replica gets none, so that what it would do with them does not matter.
@@ -286,9 +299,7 @@ pub(crate) fn effect(number: i64) -> Effect {
         | libc::SYS_munmap
         | libc::SYS_mprotect
         | libc::SYS_mremap
-        | libc::SYS_madvise
         | libc::SYS_pkey_mprotect => Space,
-        libc::SYS_pkey_alloc | libc::SYS_pkey_free => Result,
         libc::SYS_rseq
         | libc::SYS_io_uring_setup
         | libc::SYS_io_uring_enter
@@ -301,78 +312,26 @@ pub(crate) fn effect(number: i64) -> Effect {
     }
 }
 
+/// What a call does, also where that depends on what is asked of it.
+pub(crate) fn effect_of(number: i64, arguments: &[u64; 6]) -> Effect {
+    match effect(number) {
+        Control => controls::control(number, arguments),
+        effect => effect,
+    }
+}
+
+/// What a call writes that is interrupted and will be made again: how much of its time is left.
+pub(crate) fn written_when_interrupted(number: i64) -> &'static [Out] {
+    match number {
+        libc::SYS_nanosleep => &[Fixed(1, TIMESPEC)],
+        libc::SYS_clock_nanosleep => &[Fixed(3, TIMESPEC)],
+        libc::SYS_select | libc::SYS_pselect6 => &[Fixed(4, TIMESPEC)],
+        libc::SYS_ppoll => &[Fixed(2, TIMESPEC)],
+        _ => &[],
+    }
+}
+
 /// Whether a replica makes the call for real: it then changes only the replica itself.
 pub(crate) fn is_made_again(number: i64, arguments: &[u64; 6]) -> bool {
-    let effect = match effect(number) {
-        Control => control(number, arguments),
-        effect => effect,
-    };
-    matches!(effect, Space | SignalReturn)
-}
-
-/// What a call with many faces does, by what is asked of it.
-pub(crate) fn control(number: i64, arguments: &[u64; 6]) -> Effect {
-    match number {
-        libc::SYS_ioctl => ioctl(arguments[1]),
-        libc::SYS_fcntl => match arguments[1] as i32 {
-            libc::F_GETLK | libc::F_OFD_GETLK => Writes(&[Fixed(2, 32)]),
-            F_GETOWN_EX => Writes(&[Fixed(2, 8)]),
-            _ => Result,
-        },
-        libc::SYS_prctl => match arguments[0] as i32 {
-            libc::PR_GET_PDEATHSIG | libc::PR_GET_CHILD_SUBREAPER | libc::PR_GET_TSC => {
-                Writes(&[Fixed(1, 4)])
-            }
-            libc::PR_GET_NAME => Writes(&[Fixed(1, 16)]),
-            libc::PR_GET_TID_ADDRESS => Writes(&[Fixed(1, 8)]),
-            // It may not take back what makes it repeatable.
-            libc::PR_SET_TSC => Refused,
-            _ => Result,
-        },
-        _ => match arguments[0] {
-            // ARCH_SET_GS, ARCH_SET_FS: registers of the replica too.
-            0x1001 | 0x1002 => Space,
-            // ARCH_GET_FS, ARCH_GET_GS
-            0x1003 | 0x1004 => Writes(&[Fixed(1, 8)]),
-            // ARCH_CPUID_SET
-            0x1012 => Refused,
-            _ => Result,
-        },
-    }
-}
-
-fn ioctl(request: u64) -> Effect {
-    // Requests from before their number told what they write.
-    match request {
-        libc::TCGETS => return Writes(&[Fixed(2, 60)]),
-        libc::TIOCGWINSZ => return Writes(&[Fixed(2, 8)]),
-        libc::TIOCGPGRP | libc::TIOCGSID | libc::FIONREAD | libc::TIOCOUTQ | libc::TIOCMGET => {
-            return Writes(&[Fixed(2, 4)]);
-        }
-        libc::TCSETS
-        | libc::TCSETSW
-        | libc::TCSETSF
-        | libc::TIOCSWINSZ
-        | libc::TIOCSPGRP
-        | libc::TIOCSCTTY
-        | libc::TIOCNOTTY
-        | libc::TCFLSH
-        | libc::TCSBRK
-        | libc::TCXONC
-        | libc::FIONBIO
-        | libc::FIOCLEX
-        | libc::FIONCLEX
-        | libc::FIOASYNC => return Result,
-        // Network interfaces.
-        0x8910..=0x8970 => return Writes(&[Fixed(2, 40)]),
-        _ => {}
-    }
-    let (direction, size) = (request >> 30 & 3, request >> 16 & 0x3fff);
-    match (direction, size) {
-        (2 | 3, 1..=8) => Writes(&[Fixed(2, 8)]),
-        (2 | 3, 9..=64) => Writes(&[Fixed(2, 64)]),
-        (2 | 3, 65..=4096) => Writes(&[Fixed(2, 4096)]),
-        (1, _) => Result,
-        _ => Barrier,
-    }
+    matches!(effect_of(number, arguments), Space | SignalReturn)
 }

@@ -62,7 +62,11 @@ pub(crate) fn apply(event: &Event, mut registers: GeneralRegisters) -> GeneralRe
             }
             set("rip", pc + 2);
         }
-        Event::Call(_) | Event::Barrier { .. } | Event::Signal { .. } | Event::Edit => {}
+        Event::Call(_)
+        | Event::Interrupted { .. }
+        | Event::Barrier { .. }
+        | Event::Signal { .. }
+        | Event::Edit => {}
     }
     registers
 }

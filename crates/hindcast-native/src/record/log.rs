@@ -1,7 +1,8 @@
 //! The log: everything that a program was told from outside, in order.
 
-use std::{collections::VecDeque, fs::File, rc::Rc};
+use std::{collections::VecDeque, rc::Rc};
 
+use super::mapped_files::{MappedFile, MappedFiles};
 use crate::sys::GeneralRegisters;
 
 /// One piece of input.
@@ -11,6 +12,8 @@ pub(crate) enum Event {
     Call(Call),
     /// A system call that cannot: a checkpoint right after it is where history goes on.
     Barrier { number: i64, arguments: [u64; 6], pc: u64, result: i64 },
+    /// A system call was interrupted, and the program stands before it again. It may have written how much was left of it.
+    Interrupted { number: i64, pc: u64, writes: Box<[Write]> },
     /// A signal was delivered; history goes on at a checkpoint in its handler.
     Signal { number: i32 },
     /// The user changed memory or registers; history goes on at a checkpoint.
@@ -40,7 +43,7 @@ pub(crate) enum Replay {
     /// In the replica itself.
     Real,
     /// A file is mapped again.
-    Map(Option<Rc<File>>),
+    Map(Option<Rc<MappedFile>>),
 }
 
 /// Bytes that the system wrote.
@@ -57,6 +60,8 @@ pub(crate) struct Log {
     /// How many were forgotten.
     forgotten: u64,
     bytes: u64,
+    /// What the program had mapped of files.
+    pub(crate) files: MappedFiles,
 }
 
 impl Log {
@@ -95,6 +100,15 @@ impl Log {
         self.bytes
     }
 
+    /// Withdraws what came from `index` on.
+    pub(crate) fn withdraw_from(&mut self, index: u64) {
+        while self.len() > index
+            && let Some(event) = self.events.pop_back()
+        {
+            self.bytes -= size(&event);
+        }
+    }
+
     /// Forgets what was before `index`.
     pub(crate) fn forget_before(&mut self, index: u64) {
         while self.forgotten < index
@@ -120,7 +134,7 @@ impl Log {
 
 fn size(event: &Event) -> u64 {
     let beside = match event {
-        Event::Call(Call { replay: Replay::Emulate(writes), .. }) => {
+        Event::Call(Call { replay: Replay::Emulate(writes), .. }) | Event::Interrupted { writes, .. } => {
             writes.iter().map(|write| (size_of::<Write>() + write.bytes.len()) as u64).sum()
         }
         _ => 0,

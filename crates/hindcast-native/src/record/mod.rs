@@ -3,13 +3,18 @@
 
 mod calls;
 mod capabilities;
+mod controls;
 mod export;
 mod instructions;
 mod log;
+mod mapped_files;
 mod metronome;
 mod recorder;
 mod running;
+mod self_check;
+mod sharing;
 mod space;
+mod written;
 
 use hindcast_symbols::Memory as _;
 
@@ -19,6 +24,7 @@ pub(crate) use self::{
     export::export,
     instructions::apply,
     log::{Call, Event, Log, Replay, Write, after_call},
+    mapped_files::MappedFile,
     recorder::{Recorder, visible},
     space::redefined,
 };

@@ -1,22 +1,22 @@
 //! Writes down what a live process is told from outside, and copies it from time to time.
 
 use std::{
-    collections::HashMap,
-    fs::File,
-    os::unix::fs::{FileExt as _, MetadataExt},
-    rc::Rc,
+    os::unix::fs::MetadataExt as _,
     time::{Duration, Instant},
 };
 
 use super::{
     calls::{self, Effect, Out},
-    log::{Call, Event, Log, Replay, Write},
+    controls,
+    log::{Call, Event, Log, Replay},
     metronome::Metronome,
     running::{self, Taken},
+    sharing::{Sharing, Unrepeatable, Way},
+    written::{Places, printed, read_word, sends_control_data, written},
 };
 use crate::{
     process::Overlay,
-    replay::{Kin, Timeline, copy_live},
+    replay::{Follower, Kin, Timeline, copy_live},
     sys::{self, GeneralRegisters, ProcessMemory, SignalInfo, Stopped, Tid, TraceError},
 };
 
@@ -30,9 +30,11 @@ pub(crate) struct Recorder {
     pending: Option<PendingCall>,
     /// A call that was interrupted, and will be made again under another name.
     interrupted: Option<PendingCall>,
-    files: HashMap<(u64, u64), Rc<File>>,
-    /// Whether the process shares memory with others.
-    shares: bool,
+    pub(super) sharing: Sharing,
+    /// Whether the process may not open what we can: its copies cannot map files again.
+    confined: bool,
+    /// Lives through the recording right behind the process, where that is asked for.
+    pub(super) follower: Option<Follower>,
     /// Why nothing more is recorded.
     ended: Option<String>,
     /// Whether the program went on after that.
@@ -48,7 +50,7 @@ pub(crate) struct Recorder {
     taken: Option<Taken>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct PendingCall {
     number: i64,
     arguments: [u64; 6],
@@ -56,20 +58,34 @@ struct PendingCall {
     effect: Effect,
     /// Whether an argument was changed on its way to the system.
     advice: Option<u64>,
+    /// Where it writes, beside what its arguments say; `None` where that cannot be told.
+    places: Option<Places>,
+}
+
+impl PendingCall {
+    fn new(number: i64, arguments: [u64; 6], pc: u64, memory: &ProcessMemory) -> Self {
+        let effect = calls::effect_of(number, &arguments);
+        let places = match effect {
+            Effect::Writes(outs) => Places::read(memory, outs, &arguments),
+            _ => Some(Places::default()),
+        };
+        Self { number, arguments, pc, effect, advice: None, places }
+    }
 }
 
 /// What may be taken for the log, unless told otherwise.
 const BUDGET: u64 = 512 << 20;
 /// What it costs that a page which a checkpoint shares has to be copied when it is written.
 const FAULT: Duration = Duration::from_micros(10);
-/// More than any call writes at once that is not counted by its result.
-const LONGEST_NAMED: u64 = 1 << 20;
+/// What copies of shared memory may take, all together.
+const COPIES_BUDGET: u64 = 1 << 30;
 
 impl Recorder {
     /// Makes a process that has just become a program repeatable, and begins to record it.
     pub(crate) fn start(leader: Stopped, overlay: &Overlay) -> Result<(Self, Stopped), TraceError> {
         let mut recorder = Self::new(leader.tid())?;
         let leader = super::tame(leader, recorder.gate)?;
+        recorder.note_mapped_files();
         let leader = recorder.checkpoint(leader, overlay, false)?;
         Ok((recorder, leader))
     }
@@ -79,12 +95,20 @@ impl Recorder {
         let mut recorder = Self::new(leader.tid())?;
         let (leader, taken) = running::take(leader, recorder.gate, &mut recorder.held)?;
         recorder.taken = Some(taken);
-        let mappings = sys::mappings(recorder.process).map_err(|_| TraceError::Gone)?;
-        recorder.shares = mappings.iter().any(|mapping| mapping.permissions.starts_with("rw-s"));
-        recorder.interrupted = interrupted_call(&leader.registers()?);
+        recorder.interrupted = interrupted_call(&leader)?;
+        recorder.confined = !sys::is_our_equal(recorder.process);
+        recorder.sharing.on_join();
+        recorder.note_mapped_files();
         let leader = recorder.checkpoint(leader, overlay, false)?;
         let leader = recorder.rest(leader)?;
         Ok((recorder, leader))
+    }
+
+    /// Why a running process cannot be recorded, if that is so: others may write to memory that it shares.
+    pub(crate) fn obstacle(process: Tid) -> Option<&'static str> {
+        sys::has_writable_shares(process)
+            .unwrap_or(true)
+            .then_some("it shares memory with others, and what they write there is not recorded")
     }
 
     /// A process that we did not start would survive us where it stands.
@@ -119,6 +143,17 @@ impl Recorder {
         self.taken.is_none()
     }
 
+    /// Remembers how the files are that the system mapped for the program.
+    fn note_mapped_files(&mut self) {
+        for mapping in sys::mappings(self.process).unwrap_or_default() {
+            let data = std::fs::metadata(&mapping.name);
+            if mapping.inode != 0 && data.is_ok_and(|data| data.ino() == mapping.inode) {
+                // One that we may not read is not looked at.
+                let _ = self.log.files.open(&mapping.name);
+            }
+        }
+    }
+
     fn new(process: Tid) -> Result<Self, TraceError> {
         Self::with_gate(process, super::gate(process)?)
     }
@@ -131,8 +166,9 @@ impl Recorder {
             gate,
             pending: None,
             interrupted: None,
-            files: HashMap::new(),
-            shares: false,
+            sharing: Sharing::new(process),
+            confined: false,
+            follower: None,
             ended: None,
             went_on: false,
             metronome: Metronome::start(process)?,
@@ -195,7 +231,7 @@ impl Recorder {
     ) -> Result<(Stopped, bool), TraceError> {
         match thread.call()? {
             sys::Call::Entry { number, arguments, pc } => {
-                self.entered(&thread, number as i64, arguments, pc, memory)?;
+                self.entered(&thread, PendingCall::new(number as i64, arguments, pc, memory), memory, overlay)?;
                 Ok((thread, false))
             }
             sys::Call::Exit { result } => Ok((self.left(thread, result, memory, overlay)?, true)),
@@ -206,11 +242,11 @@ impl Recorder {
     fn entered(
         &mut self,
         thread: &Stopped,
-        number: i64,
-        arguments: [u64; 6],
-        pc: u64,
+        mut call: PendingCall,
         memory: &ProcessMemory,
+        overlay: &Overlay,
     ) -> Result<(), TraceError> {
+        let PendingCall { number, arguments, pc, .. } = call;
         if number == libc::SYS_restart_syscall
             && let Some(interrupted) = self.interrupted.take()
         {
@@ -218,10 +254,7 @@ impl Recorder {
             return Ok(());
         }
         self.interrupted = None;
-        let mut call = PendingCall { number, arguments, pc, effect: calls::effect(number), advice: None };
-        if call.effect == Effect::Control {
-            call.effect = calls::control(number, &arguments);
-        }
+        self.watch_openings(number);
         match call.effect {
             Effect::Refused
                 if number == libc::SYS_rseq && super::is_left(super::Wild::RestartableSequence) =>
@@ -235,6 +268,7 @@ impl Recorder {
                 call.effect = Effect::Result;
             }
             Effect::Exit => {
+                self.follow_to_end(thread, overlay)?;
                 self.log.push(Event::Barrier { number, arguments, pc, result: 0 });
                 self.timeline.leave_frontier();
             }
@@ -266,6 +300,11 @@ impl Recorder {
             self.end("the program started a thread, and only programs of one thread are recorded");
             return Effect::Barrier;
         }
+        if let Err(unrepeatable) = self.sharing.on_child(has(libc::CLONE_VM)) {
+            self.log.push(Event::Barrier { number, arguments: *arguments, pc, result: 0 });
+            self.end(unrepeatable.reason);
+            return Effect::Barrier;
+        }
         if has(libc::CLONE_VM) {
             // The new process writes to this one's memory.
             return Effect::Barrier;
@@ -289,6 +328,7 @@ impl Recorder {
             return Ok(thread);
         }
         if sys::restarts(result) {
+            self.interrupted(&call, memory);
             self.interrupted = Some(call);
             return Ok(thread);
         }
@@ -297,65 +337,133 @@ impl Recorder {
             registers.set("rdx", advice);
             thread.set_registers(&registers)?;
         }
-        let PendingCall { number, arguments, pc, .. } = call;
-        let replay = match call.effect {
-            Effect::Result if number == libc::SYS_write && matches!(arguments[0], 1 | 2) => {
-                Some(Replay::Emulate(printed(memory, &arguments, result)))
+        let &PendingCall { number, arguments, pc, .. } = &call;
+        let barrier = Event::Barrier { number, arguments, pc, result };
+        match self.replay(&call, result, memory) {
+            Ok(Some(replay)) => {
+                self.log.push(Event::Call(Call { number, arguments, pc, result, replay }));
+                self.timeline.leave_frontier();
+                self.keep_to_budget();
+                self.follow(&thread, overlay)?;
+                if self.metronome.is_due() { self.checkpoint(thread, overlay, false) } else { Ok(thread) }
             }
-            Effect::Result => Some(Replay::Emulate(Box::default())),
-            Effect::Writes(outs) => written(memory, outs, &arguments, result).map(Replay::Emulate),
-            Effect::SignalReturn => Some(Replay::Real),
-            Effect::Space => self.space(number, &arguments, result),
-            _ => None,
-        };
-        let Some(replay) = replay else {
-            self.log.push(Event::Barrier { number, arguments, pc, result });
-            return self.checkpoint(thread, overlay, false);
-        };
-        self.log.push(Event::Call(Call { number, arguments, pc, result, replay }));
-        self.timeline.leave_frontier();
-        self.keep_to_budget();
-        if self.metronome.is_due() { self.checkpoint(thread, overlay, false) } else { Ok(thread) }
+            Ok(None) => {
+                self.log.push(barrier);
+                self.checkpoint(thread, overlay, false)
+            }
+            Err(unrepeatable) => {
+                if unrepeatable.since_last_look {
+                    self.withdraw(unrepeatable.reason);
+                } else {
+                    self.log.push(barrier);
+                    self.end(unrepeatable.reason);
+                }
+                Ok(thread)
+            }
+        }
     }
 
-    /// How a change of the address space is replayed; `None` where it cannot be.
-    fn space(&mut self, number: i64, arguments: &[u64; 6], result: i64) -> Option<Replay> {
+    /// How a call that is over is replayed; `None` where it cannot be, so that a checkpoint has to follow.
+    fn replay(
+        &mut self,
+        call: &PendingCall,
+        result: i64,
+        memory: &ProcessMemory,
+    ) -> Result<Option<Replay>, Unrepeatable> {
         const FAILED: std::ops::Range<i64> = -4095..0;
-        if FAILED.contains(&result) {
-            return Some(Replay::Emulate(Box::default()));
+        let PendingCall { number, arguments, .. } = *call;
+        let nothing = || Ok(Some(Replay::Emulate(Box::default())));
+        let failed = FAILED.contains(&result);
+        match number {
+            libc::SYS_memfd_create if !failed => self.sharing.on_memory_file(result),
+            libc::SYS_sendmsg | libc::SYS_sendmmsg if sends_control_data(memory, number, &arguments) => {
+                self.sharing.on_descriptors_sent()?;
+            }
+            _ if opens(number) => self.sharing.after_opening(),
+            _ if !failed && confines(number) => self.confined = true,
+            _ => {}
         }
-        if number != libc::SYS_mmap {
-            return Some(Replay::Real);
+        if !failed && self.sharing.is_written_by(number, &arguments) {
+            return Ok(None);
         }
-        let [_, _, protection, flags, descriptor, _] = *arguments;
+        match call.effect {
+            Effect::Result if number == libc::SYS_write && matches!(arguments[0], 1 | 2) => {
+                Ok(Some(Replay::Emulate(printed(memory, &arguments, result))))
+            }
+            Effect::Result => {
+                if number == libc::SYS_madvise && !failed && controls::keeps_from_forks(arguments[2] as i32) {
+                    self.sharing.keep_from_forks();
+                }
+                nothing()
+            }
+            Effect::Writes(outs) => {
+                let places = call.places.as_ref();
+                let writes = places.and_then(|places| written(memory, outs, places, &arguments, result));
+                Ok(writes.map(Replay::Emulate))
+            }
+            Effect::SignalReturn => Ok(Some(Replay::Real)),
+            Effect::Space if failed => nothing(),
+            Effect::Space if number == libc::SYS_mmap => self.mapped(&arguments),
+            // In a replica, shared memory is private, for which these mean something else.
+            Effect::Space
+                if matches!(number, libc::SYS_madvise | libc::SYS_mremap)
+                    && !self.sharing.areas().is_empty() =>
+            {
+                Ok(None)
+            }
+            Effect::Space => Ok(Some(Replay::Real)),
+            Effect::EndsRecording(_) if failed => nothing(),
+            Effect::EndsRecording(reason) => {
+                Err(Unrepeatable { reason: reason.to_owned(), since_last_look: false })
+            }
+            // There is no such call, or no such request: nothing was done.
+            _ if [-i64::from(libc::ENOSYS), -i64::from(libc::ENOTTY)].contains(&result) => nothing(),
+            _ => Ok(None),
+        }
+    }
+
+    /// A call is interrupted, and will be made again from where the program stands then.
+    fn interrupted(&mut self, call: &PendingCall, memory: &ProcessMemory) {
+        let outs = calls::written_when_interrupted(call.number);
+        let writes = written(memory, outs, &Places::default(), &call.arguments, 0).unwrap_or_default();
+        if !writes.is_empty() {
+            self.log.push(Event::Interrupted { number: call.number, pc: call.pc, writes });
+            self.timeline.leave_frontier();
+        }
+    }
+
+    /// How a new mapping is made again.
+    fn mapped(&mut self, arguments: &[u64; 6]) -> Result<Option<Replay>, Unrepeatable> {
+        let [_, _, _, flags, descriptor, _] = *arguments;
         let (flags, descriptor) = (flags as i32, descriptor as i32);
         let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
-        if shared && protection as i32 & libc::PROT_WRITE != 0 {
-            self.shares = true;
-        }
         if flags & libc::MAP_ANONYMOUS != 0 {
-            return Some(Replay::Map(None));
+            return Ok((!shared).then_some(Replay::Map(None)));
         }
-        let file = self.file(descriptor)?;
-        Some(Replay::Map(Some(file)))
+        if self.sharing.map(descriptor, shared)? == Way::Copied || self.confined {
+            return Ok(None);
+        }
+        // A file that cannot be read can be mapped by who opened it, but not by us.
+        let file = self.log.files.open(&format!("/proc/{}/fd/{descriptor}", self.process.0));
+        Ok(file.ok().map(|file| Replay::Map(Some(file))))
     }
 
-    /// The file behind a descriptor of the process, to be mapped again later.
-    fn file(&mut self, descriptor: i32) -> Option<Rc<File>> {
-        let path = format!("/proc/{}/fd/{descriptor}", self.process.0);
-        let data = std::fs::metadata(&path).ok()?;
-        if !data.is_file() {
-            return None;
+    /// Notices who else opens what the program has mapped, before it does so itself.
+    fn watch_openings(&mut self, number: i64) {
+        if self.is_active()
+            && opens(number)
+            && let Err(unrepeatable) = self.sharing.before_opening()
+        {
+            self.withdraw(unrepeatable.reason);
         }
-        let identity = (data.dev(), data.ino());
-        if let Some(file) = self.files.get(&identity) {
-            return Some(file.clone());
+    }
+
+    /// Nothing is recorded from here on, and nobody knows how long what was recorded since the last checkpoint is right.
+    fn withdraw(&mut self, reason: String) {
+        if let Some(last) = self.timeline.last().and_then(|last| self.timeline.get(last)) {
+            self.log.withdraw_from(last.event);
         }
-        let file = Rc::new(File::open(&path).ok()?);
-        // A file that cannot be read can be mapped by who opened it, but not by us.
-        file.read_at(&mut [0], 0).ok()?;
-        self.files.insert(identity, file.clone());
-        Some(file)
+        self.end(reason);
     }
 
     /// Copies the process as it is now. With `asynchronous` it is not right behind an event.
@@ -365,19 +473,37 @@ impl Recorder {
         overlay: &Overlay,
         asynchronous: bool,
     ) -> Result<Stopped, TraceError> {
+        if let Err(unrepeatable) = self.sharing.look() {
+            match unrepeatable.since_last_look {
+                true => self.withdraw(unrepeatable.reason),
+                false => self.end(unrepeatable.reason),
+            }
+        }
+        if !self.is_active() {
+            return Ok(thread);
+        }
         let begun = Instant::now();
         let kin = if self.taken.is_some() { Kin::Orphan } else { Kin::Ours };
-        let copied = copy_live(thread, self.gate, overlay, self.shares, kin)?;
+        let copied = copy_live(thread, self.gate, overlay, self.sharing.areas(), kin)?;
         self.held.extend(copied.held);
+        let thread = copied.original;
+        let copy = match copied.copy {
+            Ok(copy) => copy,
+            Err(error) => {
+                self.end(format!("the process can no longer be copied: {error}"));
+                return Ok(thread);
+            }
+        };
         let time = sys::cpu_time(self.process).ok();
-        self.timeline.push(copied.copy, self.log.len(), !asynchronous, time);
+        self.timeline.push(copy, self.log.len(), !asynchronous, time);
         let faults = sys::minor_faults(self.process).unwrap_or(self.faults);
         let copied_pages = u32::try_from(faults.saturating_sub(self.faults)).unwrap_or(u32::MAX);
         self.faults = faults;
         self.metronome.restart(begun.elapsed() + FAULT.saturating_mul(copied_pages));
         self.timeline.thin(&self.log);
         self.keep_to_budget();
-        Ok(copied.original)
+        self.follow_checkpoint(&thread, overlay)?;
+        Ok(thread)
     }
 
     /// Makes sure that where the process stands now has a name.
@@ -415,7 +541,7 @@ impl Recorder {
         if let Some(PendingCall { number, arguments, pc, .. }) = call {
             self.log.push(Event::Barrier { number, arguments, pc, result: 0 });
         }
-        self.shares = false;
+        self.sharing.on_exec();
         self.gate = super::gate(self.process)?;
         let thread = match &mut self.taken {
             None => super::tame(thread, self.gate)?,
@@ -425,23 +551,36 @@ impl Recorder {
                 thread
             }
         };
+        self.note_mapped_files();
         self.checkpoint(thread, overlay, false)
     }
 
     /// Answers an instruction whose answer is never the same twice, if that is what failed.
-    pub(crate) fn answered(&mut self, thread: &Stopped, memory: &ProcessMemory) -> Result<bool, TraceError> {
+    pub(crate) fn answered(
+        &mut self,
+        thread: &Stopped,
+        memory: &ProcessMemory,
+        overlay: &Overlay,
+    ) -> Result<bool, TraceError> {
         let registers = thread.registers()?;
         let Some(event) = super::instructions::answer(&registers, memory) else { return Ok(false) };
         thread.set_registers(&super::instructions::apply(&event, registers))?;
         if self.is_active() {
             self.log.push(event);
             self.timeline.leave_frontier();
+            self.follow(thread, overlay)?;
         }
         Ok(true)
     }
 
     fn keep_to_budget(&mut self) {
-        while (self.log.bytes() > self.budget || self.timeline.is_full())
+        let copied: u64 = self.sharing.areas().iter().map(|area| area.end - area.start).sum();
+        let is_over = |recorder: &Self| {
+            recorder.log.bytes() > recorder.budget
+                || recorder.timeline.is_full()
+                || copied * recorder.timeline.len() as u64 > COPIES_BUDGET
+        };
+        while is_over(self)
             && let Some(event) = self.timeline.forget_first()
         {
             self.log.forget_before(event);
@@ -449,102 +588,53 @@ impl Recorder {
     }
 }
 
+/// Whether a call opens a file.
+fn opens(number: i64) -> bool {
+    const CALLS: [i64; 7] = [
+        libc::SYS_open,
+        libc::SYS_openat,
+        libc::SYS_openat2,
+        libc::SYS_creat,
+        libc::SYS_open_by_handle_at,
+        libc::SYS_execve,
+        libc::SYS_execveat,
+    ];
+    CALLS.contains(&number)
+}
+
+/// Whether the process may be unable to open what we can, once it has made a call.
+fn confines(number: i64) -> bool {
+    const CALLS: [i64; 14] = [
+        libc::SYS_chroot,
+        libc::SYS_pivot_root,
+        libc::SYS_unshare,
+        libc::SYS_setns,
+        libc::SYS_landlock_restrict_self,
+        libc::SYS_capset,
+        libc::SYS_setuid,
+        libc::SYS_setreuid,
+        libc::SYS_setresuid,
+        libc::SYS_setfsuid,
+        libc::SYS_setgid,
+        libc::SYS_setregid,
+        libc::SYS_setresgid,
+        libc::SYS_setgroups,
+    ];
+    CALLS.contains(&number)
+}
+
 /// The call in which a process was stopped that will be made again, under another name where it has to go on with what is
 /// left of it.
-fn interrupted_call(registers: &GeneralRegisters) -> Option<PendingCall> {
+fn interrupted_call(thread: &Stopped) -> Result<Option<PendingCall>, TraceError> {
+    let registers = thread.registers()?;
     let value = |name: &str| registers.get(name).unwrap_or_default();
     let number = value("orig_rax") as i64;
+    if number < 0 || !sys::restarts(value("rax") as i64) {
+        return Ok(None);
+    }
     let arguments = ["rdi", "rsi", "rdx", "r10", "r8", "r9"].map(value);
-    (number >= 0 && sys::restarts(value("rax") as i64)).then(|| PendingCall {
-        number,
-        arguments,
-        pc: registers.pc(),
-        effect: calls::effect(number),
-        advice: None,
-    })
-}
-
-fn read_word(memory: &ProcessMemory, address: u64) -> Option<u64> {
-    let mut word = [0; 8];
-    (memory.read_some(address, &mut word) == 8).then(|| u64::from_le_bytes(word))
-}
-
-/// The beginning of what was printed, for the timeline: written back where it is, it changes nothing.
-fn printed(memory: &ProcessMemory, arguments: &[u64; 6], result: i64) -> Box<[Write]> {
-    const SHOWN: u64 = 64;
-    let mut writes = Vec::new();
-    push(&mut writes, memory, arguments[1], u64::try_from(result).unwrap_or(0).min(SHOWN));
-    writes.into()
-}
-
-/// What a call wrote; `None` where that cannot be told.
-fn written(memory: &ProcessMemory, outs: &[Out], arguments: &[u64; 6], result: i64) -> Option<Box<[Write]>> {
-    let mut writes = Vec::new();
-    let count = u64::try_from(result).unwrap_or(0);
-    for &out in outs {
-        match out {
-            Out::Fixed(at, size) => push(&mut writes, memory, arguments[at], size),
-            Out::Result(at) => push(&mut writes, memory, arguments[at], count),
-            Out::ResultTimes(at, size) => {
-                push(&mut writes, memory, arguments[at], count.saturating_mul(size));
-            }
-            Out::Counted(at, number, size) => {
-                let length = arguments[number].saturating_mul(size).min(LONGEST_NAMED);
-                push(&mut writes, memory, arguments[at], length);
-            }
-            Out::Length(at, length) if arguments[length] != 0 => {
-                let told = read_word(memory, arguments[length])? as u32;
-                push(&mut writes, memory, arguments[length], 4);
-                push(&mut writes, memory, arguments[at], u64::from(told).min(LONGEST_NAMED));
-            }
-            Out::Length(..) => {}
-            Out::Vectors(at, number) => {
-                vectors(&mut writes, memory, arguments[at], arguments[number], count)?;
-            }
-            Out::Message(at) => message(&mut writes, memory, arguments[at], count)?,
-        }
-    }
-    Some(writes.into())
-}
-
-fn push(writes: &mut Vec<Write>, memory: &ProcessMemory, address: u64, length: u64) {
-    if address == 0 || length == 0 {
-        return;
-    }
-    let mut bytes = vec![0; length as usize];
-    let count = memory.read_some(address, &mut bytes);
-    bytes.truncate(count);
-    if count > 0 {
-        writes.push(Write { address, bytes: bytes.into() });
-    }
-}
-
-fn vectors(
-    writes: &mut Vec<Write>,
-    memory: &ProcessMemory,
-    list: u64,
-    count: u64,
-    mut remaining: u64,
-) -> Option<()> {
-    for index in 0..count.min(1024) {
-        if remaining == 0 {
-            break;
-        }
-        let base = read_word(memory, list + 16 * index)?;
-        let length = read_word(memory, list + 16 * index + 8)?.min(remaining);
-        push(writes, memory, base, length);
-        remaining -= length;
-    }
-    Some(())
-}
-
-fn message(writes: &mut Vec<Write>, memory: &ProcessMemory, header: u64, count: u64) -> Option<()> {
-    const HEADER: u64 = 56;
-    push(writes, memory, header, HEADER);
-    let word = |offset: u64| read_word(memory, header + offset);
-    push(writes, memory, word(0)?, (word(8)? & 0xffff_ffff).min(128));
-    push(writes, memory, word(32)?, word(40)?.min(LONGEST_NAMED));
-    vectors(writes, memory, word(16)?, word(24)?, count)
+    let memory = ProcessMemory::open(thread.tid()).map_err(|_| TraceError::Gone)?;
+    Ok(Some(PendingCall::new(number, arguments, registers.pc(), &memory)))
 }
 
 /// What the registers are that a program sees, without what only the system keeps in them.

@@ -6,7 +6,7 @@ use crate::{
     process::{Overlay, end_of_exec},
     record,
     sys::{
-        self, GeneralRegisters, ProcessMemory, SignalInfo, SpawnError, SpawnPlan, Stopped, Tid, TraceError,
+        self, GeneralRegisters, Mapping, ProcessMemory, SignalInfo, SpawnError, SpawnPlan, Stopped, Tid, TraceError,
         remote_call,
     },
 };
@@ -23,7 +23,8 @@ pub(crate) struct Frozen {
 /// A copy of a live process, and what came up while it was made.
 pub(crate) struct Copied {
     pub(crate) original: Stopped,
-    pub(crate) copy: Frozen,
+    /// Fails where the system does not allow another process.
+    pub(crate) copy: Result<Frozen, TraceError>,
     pub(crate) held: Vec<SignalInfo>,
 }
 
@@ -60,30 +61,60 @@ pub(crate) fn begin(program: CString) -> Result<Frozen, SpawnError> {
     Ok(Frozen::new(leader, gate))
 }
 
-/// Copies a live process. The copy has no descriptors, shares no memory and has none of our
+/// Memory that a copy made by `fork` would share, or lack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CopiedArea {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) protection: u64,
+    pub(crate) is_shared: bool,
+}
+
+impl CopiedArea {
+    pub(crate) fn of(mapping: &Mapping) -> Self {
+        Self {
+            start: mapping.start,
+            end: mapping.end,
+            protection: sys::protection(&mapping.permissions),
+            is_shared: mapping.permissions.ends_with('s'),
+        }
+    }
+}
+
+/// Copies a live process. The copy has no descriptors, its own memory in `areas` and none of our
 /// breakpoints, so that whatever it does, nobody outside sees it.
 pub(crate) fn copy_live(
     original: Stopped,
     gate: u64,
     overlay: &Overlay,
-    shares: bool,
+    areas: &[CopiedArea],
     kin: Kin,
 ) -> Result<Copied, TraceError> {
     let Forked { original, made, held } = match kin {
         Kin::Ours => fork(original, gate, libc::CLONE_PARENT)?,
         Kin::Orphan => fork_twice(original, gate)?,
     };
-    let tid = made.tid();
-    let mut copy = Frozen { thread: Some(made), tid, gate };
+    let copy = made.and_then(|made| isolated(Frozen::new(made, gate), &original, overlay, areas));
+    Ok(Copied { original, copy, held })
+}
+
+/// A copy that has just been made, cut off from everything outside.
+fn isolated(
+    mut copy: Frozen,
+    original: &Stopped,
+    overlay: &Overlay,
+    areas: &[CopiedArea],
+) -> Result<Frozen, TraceError> {
+    let tid = copy.tid;
     copy.set_registers(&settled(original.registers()?))?;
     copy.call(libc::SYS_close_range, [0, u64::from(u32::MAX), 0, 0, 0, 0])?;
-    if let Ok(memory) = ProcessMemory::open(tid) {
-        overlay.write_originals(&memory);
-        if shares {
-            unshare(&mut copy, &memory)?;
-        }
+    let memory = ProcessMemory::open(tid).map_err(|_| TraceError::Gone)?;
+    overlay.write_originals(&memory);
+    if !areas.is_empty() {
+        let live = ProcessMemory::open(original.tid()).map_err(|_| TraceError::Gone)?;
+        areas.iter().try_for_each(|area| copy.take_over(area, &live, &memory))?;
     }
-    Ok(Copied { original, copy, held })
+    Ok(copy)
 }
 
 /// In a call that will be made again, the program stands before it.
@@ -100,31 +131,36 @@ pub(super) fn settled(mut registers: GeneralRegisters) -> GeneralRegisters {
 
 struct Forked {
     original: Stopped,
-    made: Stopped,
+    made: Result<Stopped, TraceError>,
     held: Vec<SignalInfo>,
 }
 
 /// With `CLONE_PARENT` a brother, so that the program's `wait` never sees it; in any case without a signal at its end.
 fn fork(original: Stopped, gate: u64, flags: i32) -> Result<Forked, TraceError> {
     let call = remote_call(original, gate, libc::SYS_clone, [flags as u64, 0, 0, 0, 0, 0])?;
-    let made = call.made.ok_or_else(|| not_copied(call.result))?;
+    let made = call.made.ok_or_else(|| not_copied(call.result));
     Ok(Forked { original: call.thread, made, held: call.held })
 }
 
 /// A copy of a copy that is gone.
 fn fork_twice(original: Stopped, gate: u64) -> Result<Forked, TraceError> {
     let Forked { original, made: between, mut held } = fork(original, gate, 0)?;
+    let between = match between {
+        Ok(between) => between,
+        Err(error) => return Ok(Forked { original, made: Err(error), held }),
+    };
     let tid = between.tid();
     between.die_with_us()?;
     let copied = fork(between, gate, 0).and_then(|forked| {
-        forked.made.die_with_us()?;
-        Ok(forked.made)
+        let made = forked.made?;
+        made.die_with_us()?;
+        Ok(made)
     });
     sys::end(tid);
     let wait = [tid.0 as u64, 0, libc::__WALL as u64, 0, 0, 0];
     let waited = remote_call(original, gate, libc::SYS_wait4, wait)?;
     held.extend(waited.held);
-    Ok(Forked { original: waited.thread, made: copied?, held })
+    Ok(Forked { original: waited.thread, made: copied, held })
 }
 
 fn not_copied(result: i64) -> TraceError {
@@ -132,21 +168,6 @@ fn not_copied(result: i64) -> TraceError {
         what: "cannot copy the process",
         source: std::io::Error::from_raw_os_error(i32::try_from(-result).unwrap_or(libc::EAGAIN)),
     }
-}
-
-/// Puts private copies in the place of shared memory.
-fn unshare(copy: &mut Frozen, memory: &ProcessMemory) -> Result<(), TraceError> {
-    let mappings = sys::mappings(copy.tid).map_err(|_| TraceError::Gone)?;
-    for mapping in mappings.iter().filter(|mapping| mapping.permissions.ends_with('s')) {
-        let length = mapping.end - mapping.start;
-        let mut bytes = vec![0; length as usize];
-        let count = memory.read_some(mapping.start, &mut bytes);
-        let protection = sys::protection(&mapping.permissions);
-        let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        copy.call(libc::SYS_mmap, [mapping.start, length, protection, flags as u64, u64::MAX, 0])?;
-        let _ = memory.write(mapping.start, &bytes[..count]);
-    }
-    Ok(())
 }
 
 impl Frozen {
@@ -209,9 +230,37 @@ impl Frozen {
     pub(crate) fn fork(&mut self) -> Result<Self, TraceError> {
         let Forked { original, made, .. } = fork(self.take()?, self.gate, libc::CLONE_PARENT)?;
         self.put(original);
-        let copy = Self { tid: made.tid(), thread: Some(made), gate: self.gate };
+        let copy = Self::new(made?, self.gate);
         copy.set_registers(&settled(self.registers()?))?;
         Ok(copy)
+    }
+
+    /// Puts private memory in the place of an area, with what the live process has there.
+    fn take_over(
+        &mut self,
+        area: &CopiedArea,
+        live: &ProcessMemory,
+        memory: &ProcessMemory,
+    ) -> Result<(), TraceError> {
+        const PIECE: u64 = 256 << 10;
+        let flags = (libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+        let length = area.end - area.start;
+        let result =
+            self.call(libc::SYS_mmap, [area.start, length, area.protection, flags, u64::MAX, 0])?;
+        if result as u64 != area.start {
+            return Err(not_copied(result));
+        }
+        let mut bytes = vec![0; PIECE.min(length) as usize];
+        for at in (area.start..area.end).step_by(PIECE as usize) {
+            let wanted = PIECE.min(area.end - at) as usize;
+            // Behind the end of a file there is nothing to read.
+            let count = live.read_some(at, &mut bytes[..wanted]);
+            let is_empty = bytes[..count].iter().all(|&byte| byte == 0);
+            if !is_empty {
+                memory.write(at, &bytes[..count]).map_err(|_| TraceError::Gone)?;
+            }
+        }
+        Ok(())
     }
 
     /// Makes a system call in it.

@@ -3,12 +3,15 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{
-    Advance, Functions, Pause, Position, ReplayError, Replica, Timeline,
+    Advance, Frozen, Functions, Pause, Position, ReplayError, Replica, Timeline,
     landmark::run_to_state,
     state::{Likeness, State},
     timeline::Label,
 };
-use crate::record::{Event, Log};
+use crate::{
+    record::{Event, Log},
+    sys::{self, TraceError},
+};
 
 /// A replica, and where in the recording it is.
 pub(crate) struct Past {
@@ -52,6 +55,17 @@ pub(crate) enum Arrival {
 /// Says whether to stop for what a replica met on its way.
 pub(crate) type Visit<'a> = &'a mut dyn FnMut(&mut Replica, &Pause) -> Result<bool, ReplayError>;
 
+/// Refuses a copy that has a file mapped which is not as it was then.
+pub(super) fn check_files(log: &Log, copy: &Frozen) -> Result<(), ReplayError> {
+    let changed = log.files.changed();
+    if changed.is_empty() {
+        return Ok(());
+    }
+    let mappings = sys::mappings(copy.tid()).map_err(|_| TraceError::Gone)?;
+    let is_mapped = |inode: u64| mappings.iter().any(|mapping| mapping.inode == inode);
+    changed.iter().find(|file| is_mapped(file.inode())).map_or(Ok(()), |file| Err(ReplayError::changed(file)))
+}
+
 impl Context<'_> {
     /// Ends the replay if somebody asked for that.
     pub(crate) fn check(&self) -> Result<(), ReplayError> {
@@ -62,6 +76,7 @@ impl Context<'_> {
     pub(crate) fn replica_at(&mut self, label: &Label) -> Result<Replica, ReplayError> {
         self.check()?;
         let anchor = self.timeline.get_mut(label).ok_or(ReplayError::NoSuchMoment)?;
+        check_files(self.log, &anchor.frozen)?;
         Ok(Replica::new(anchor.frozen.fork()?, anchor.event)?)
     }
 

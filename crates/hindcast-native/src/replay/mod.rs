@@ -1,5 +1,6 @@
 //! Replay: any moment of a recording is made again, from a copy of the process and the log.
 
+mod follower;
 mod frozen;
 mod history;
 mod landmark;
@@ -15,7 +16,8 @@ mod trampoline;
 #[cfg(test)]
 pub(crate) use self::state::digest;
 pub(crate) use self::{
-    frozen::{Frozen, Kin, begin, copy_live},
+    follower::{Comparison, Follower, Live},
+    frozen::{CopiedArea, Frozen, Kin, begin, copy_live},
     history::{Arrival, Bound, Context, Past},
     landmark::Functions,
     replica::{Advance, Pause, ReplayError, Replica},

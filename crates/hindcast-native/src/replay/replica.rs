@@ -7,7 +7,7 @@ use hindcast_symbols::Memory as _;
 use super::Frozen;
 use crate::{
     process::Overlay,
-    record::{self, Call, Event, Log, Replay},
+    record::{self, Call, Event, Log, MappedFile, Replay, Write},
     sys::{
         self, ALARM_MARK, DebugRegisters, INTERRUPT_MARK, ProcessInterrupt, ProcessMemory, Resume, Stopped,
         TraceError, WatchKind,
@@ -70,11 +70,23 @@ pub(crate) enum ReplayError {
         "{0} bytes are more than can be looked for at once (32, aligned) · hint: ask for a field or an element of it"
     )]
     TooLarge(u64),
+    /// The program saw something else there than is there now.
+    #[error(
+        "`{0}` has changed since the program mapped it, so what it saw then is lost · hint: go to a moment before it was \
+             mapped, or record the program again"
+    )]
+    Changed(String),
     /// Somebody asked.
     #[error("interrupted")]
     Interrupted,
     #[error(transparent)]
     Trace(#[from] TraceError),
+}
+
+impl ReplayError {
+    pub(super) fn changed(file: &MappedFile) -> Self {
+        Self::Changed(file.path().unwrap_or_else(|_| "a file".into()))
+    }
 }
 
 /// How a replica is to go on.
@@ -84,6 +96,7 @@ pub(crate) enum Advance {
     Step,
 }
 
+const SYSCALL_LENGTH: u64 = 2;
 /// The mapping calls of a replica find the file here, for the moment of the call.
 const PATH_ROOM: u64 = 512;
 
@@ -303,6 +316,12 @@ impl Replica {
             Some(Event::Barrier { number: expected, pc: at, .. }) if (*expected, *at) == (number, pc) => {
                 return Ok(Some(Pause::Boundary));
             }
+            Some(Event::Interrupted { number: expected, pc: at, writes }) if (*expected, *at) == (number, pc) => {
+                self.write(writes)?;
+                self.stand_before_call(number, pc)?;
+                self.event += 1;
+                return Ok(Some(Pause::Event));
+            }
             Some(Event::Call(call)) => call,
             Some(_) => return Err(what("something else")),
         };
@@ -319,13 +338,7 @@ impl Replica {
 
     fn replay(&mut self, call: &Call) -> Result<(), ReplayError> {
         match &call.replay {
-            Replay::Emulate(writes) => {
-                for write in writes {
-                    self.memory.write(write.address, &write.bytes).map_err(|error| {
-                        ReplayError::Diverged(format!("what a system call wrote cannot be written: {error}"))
-                    })?;
-                }
-            }
+            Replay::Emulate(writes) => self.write(writes)?,
             Replay::Real if call.number == libc::SYS_rt_sigreturn => return self.return_from_signal(call.pc),
             Replay::Real if call.number == libc::SYS_arch_prctl => {
                 const ARCH_SET_GS: u64 = 0x1001;
@@ -355,6 +368,24 @@ impl Replica {
         Ok(())
     }
 
+    fn write(&self, writes: &[Write]) -> Result<(), ReplayError> {
+        for write in writes {
+            self.memory.write(write.address, &write.bytes).map_err(|error| {
+                ReplayError::Diverged(format!("what a system call wrote cannot be written: {error}"))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// An interrupted call will be made again, from its instruction on.
+    fn stand_before_call(&self, number: i64, pc: u64) -> Result<(), TraceError> {
+        let mut registers = self.registers()?;
+        registers.set("rip", pc - SYSCALL_LENGTH);
+        registers.set("rax", number as u64);
+        registers.set("orig_rax", u64::MAX);
+        self.frozen.set_registers(&registers)
+    }
+
     /// Makes a call in the replica and holds its result against the first one.
     fn make(&mut self, call: &Call, number: i64, arguments: [u64; 6]) -> Result<(), ReplayError> {
         let result = self.frozen.call(number, arguments)?;
@@ -368,14 +399,17 @@ impl Replica {
         )))
     }
 
-    fn map(&mut self, call: &Call, file: Option<&std::fs::File>) -> Result<(), ReplayError> {
+    fn map(&mut self, call: &Call, file: Option<&MappedFile>) -> Result<(), ReplayError> {
         use std::os::fd::AsRawFd;
         let mut arguments = call.arguments;
         arguments[0] = call.result as u64;
         let kept = arguments[3] as i32 & !(libc::MAP_TYPE | libc::MAP_FIXED_NOREPLACE);
         arguments[3] = (kept | libc::MAP_FIXED | libc::MAP_PRIVATE) as u64;
         let Some(file) = file else { return self.make(call, libc::SYS_mmap, arguments) };
-        let path = format!("/proc/{}/fd/{}\0", std::process::id(), file.as_raw_fd());
+        if file.is_changed() {
+            return Err(ReplayError::changed(file));
+        }
+        let path = format!("/proc/{}/fd/{}\0", std::process::id(), file.file().as_raw_fd());
         let room = self.registers()?.sp().wrapping_sub(PATH_ROOM);
         let mut before = vec![0; path.len()];
         let unwritable =
@@ -395,12 +429,7 @@ impl Replica {
 
     /// The system takes the registers from the stack, so that the call is made where it stands.
     fn return_from_signal(&mut self, pc: u64) -> Result<(), ReplayError> {
-        const SYSCALL_LENGTH: u64 = 2;
-        let mut registers = self.registers()?;
-        registers.set("rip", pc - SYSCALL_LENGTH);
-        registers.set("rax", libc::SYS_rt_sigreturn as u64);
-        registers.set("orig_rax", u64::MAX);
-        self.frozen.set_registers(&registers)?;
+        self.stand_before_call(libc::SYS_rt_sigreturn, pc)?;
         self.in_call = false;
         // The first step only ends the emulated call.
         for _ in 0..4 {

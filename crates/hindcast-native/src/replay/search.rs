@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     Advance, Frozen, Pause, Position, ReplayError, Replica,
-    history::{Bound, Context, Visit},
+    history::{Bound, Context, Visit, check_files},
     landmark::{Landmark, fits, run_for, run_shortly_before, run_to_pass, run_to_state},
     repeat::Repeat,
     state::{Likeness, State},
@@ -66,7 +66,10 @@ impl Context<'_> {
         let copy =
             known.and_then(|window| window.copies.iter_mut().rev().find(|copy| copy.steps <= position.steps));
         let (mut replica, mut steps) = match copy {
-            Some(copy) => (Replica::new(copy.frozen.fork()?, copy.event)?, copy.steps),
+            Some(copy) => {
+                check_files(self.log, &copy.frozen)?;
+                (Replica::new(copy.frozen.fork()?, copy.event)?, copy.steps)
+            }
             None => (self.replica_at(&position.anchor)?, 0),
         };
         let walk = |context: &mut Self, replica: &mut Replica, count: u32| {

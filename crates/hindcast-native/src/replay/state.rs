@@ -154,6 +154,13 @@ fn comparable(registers: &GeneralRegisters, at_call: bool) -> [u64; 27] {
     visible(&registers)
 }
 
+/// The first register that is not the same in both.
+pub(super) fn differing_register(one: &GeneralRegisters, other: &GeneralRegisters) -> Option<String> {
+    let (ours, theirs) = (comparable(one, false), comparable(other, false));
+    let index = ours.iter().zip(&theirs).position(|(ours, theirs)| ours != theirs)?;
+    Some(format!("register {index} is {:#x}, and {:#x} in the replay", ours[index], theirs[index]))
+}
+
 /// Floating point and vector registers, without what only says which of them are in use.
 pub(super) fn vectors(thread: &Stopped) -> Result<Vec<u8>, TraceError> {
     const CONTROL: std::ops::Range<usize> = 416..576;

@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     ffi::CString,
     fs::File,
+    ops::ControlFlow,
     os::fd::OwnedFd,
     path::Path,
     sync::{
@@ -25,6 +26,14 @@ use crate::{
     session::function_around,
     sys::{self, ProcessMemory, SpawnPlan},
 };
+
+mod shared_memory;
+
+/// Whether a program is to be stopped again.
+enum Stops {
+    More,
+    NoMore,
+}
 
 /// A program that is recorded from its first instruction on.
 pub(crate) struct Recorded {
@@ -74,8 +83,13 @@ impl Recorded {
         }
     }
 
-    /// Runs to its end and stops it now and then, so often at most; what it was like there, by the moment.
-    pub(crate) fn run_with_stops(&mut self, every: Duration, most: usize) -> (Halt, HashMap<Position, u64>) {
+    /// Runs to its end, or to where `at_stop` does not want to go on. Stops now and then, as long as `at_stop` is there to
+    /// see it.
+    fn run_stopping(
+        &mut self,
+        every: Duration,
+        mut at_stop: impl FnMut(&mut Self) -> ControlFlow<(), Stops>,
+    ) -> Halt {
         let interrupt = self.process.interrupt();
         let over = Arc::new(AtomicBool::new(false));
         let ended = over.clone();
@@ -85,25 +99,59 @@ impl Recorded {
                 interrupt.interrupt();
             }
         });
-        let mut seen = HashMap::new();
         let halt = loop {
             match self.run() {
-                Halt::Interrupted(_) if seen.len() >= most => over.store(true, Ordering::Relaxed),
-                Halt::Interrupted(_) => {
-                    let live = self.process.digest();
-                    self.process.anchor().unwrap();
-                    let recorder = self.process.recorder_mut().unwrap();
-                    if let Some(position) = recorder.timeline.frontier().cloned() {
-                        recorder.timeline.get_mut(&position.anchor).unwrap().pinned = true;
-                        seen.insert(position, live);
-                    }
-                }
+                halt @ Halt::Interrupted(_) if !over.load(Ordering::Relaxed) => match at_stop(self) {
+                    ControlFlow::Break(()) => break halt,
+                    ControlFlow::Continue(Stops::More) => {}
+                    ControlFlow::Continue(Stops::NoMore) => over.store(true, Ordering::Relaxed),
+                },
+                Halt::Interrupted(_) => {}
                 halt => break halt,
             }
         };
         over.store(true, Ordering::Relaxed);
         clock.join().unwrap();
+        halt
+    }
+
+    /// Runs to its end and stops it now and then, so often at most; what it was like there, by the moment.
+    pub(crate) fn run_with_stops(&mut self, every: Duration, most: usize) -> (Halt, HashMap<Position, u64>) {
+        let mut seen = HashMap::new();
+        let halt = self.run_stopping(every, |recorded| {
+            if seen.len() >= most {
+                return ControlFlow::Continue(Stops::NoMore);
+            }
+            let live = recorded.process.digest();
+            recorded.process.anchor().unwrap();
+            let recorder = recorded.process.recorder_mut().unwrap();
+            if let Some(position) = recorder.timeline.frontier().cloned() {
+                recorder.timeline.get_mut(&position.anchor).unwrap().pinned = true;
+                seen.insert(position, live);
+            }
+            ControlFlow::Continue(Stops::More)
+        });
         (halt, seen)
+    }
+
+    /// Runs until something is true at a stop.
+    fn run_until(&mut self, is_reached: impl Fn(&Self) -> bool) -> Halt {
+        self.run_stopping(Duration::from_millis(1), |recorded| match is_reached(recorded) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(Stops::More),
+        })
+    }
+
+    /// Runs to its end; at some stops the whole past is lived through again.
+    fn run_with_visits(&mut self, every: Duration, most: usize) -> (Halt, usize) {
+        let mut visits = 0;
+        let halt = self.run_stopping(every, |recorded| {
+            recorded.process.anchor().unwrap();
+            recorded.replay_whole().unwrap();
+            visits += 1;
+            ControlFlow::Continue(if visits < most { Stops::More } else { Stops::NoMore })
+        });
+        (halt, visits)
     }
 
     pub(crate) fn with_context<T>(&mut self, work: impl FnOnce(&mut Context<'_>) -> T) -> T {

@@ -488,6 +488,7 @@ impl From<ReplayError> for Halted {
                 DebugError::NoHistory(error.to_string()).into()
             }
             error @ ReplayError::TooLarge(_) => DebugError::Expression(error.to_string()).into(),
+            error @ ReplayError::Changed(_) => DebugError::NoHistory(error.to_string()).into(),
             ReplayError::Diverged(reason) => system(TraceError::Diverged(reason)).into(),
         }
     }

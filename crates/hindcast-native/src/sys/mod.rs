@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "ptrace and fork have no safe face")]
 
 mod debug_registers;
+mod descriptors;
 mod dying;
 #[cfg(test)]
 mod filter;
@@ -18,6 +19,7 @@ mod terminal;
 mod tracee;
 
 pub(crate) use debug_registers::{DebugRegisters, WatchKind};
+pub(crate) use descriptors::{Users, borrow_descriptor, descriptors, has_no, is_writable};
 pub(crate) use dying::{dismiss, end};
 #[cfg(test)]
 pub(crate) use filter::Filter;
@@ -26,8 +28,9 @@ pub(crate) use memory::{ProcessMemory, clean_pushed_flags, pushes_flags};
 pub(crate) use pages::{PAGE, touched};
 pub(crate) use processor::{cpu_time, processor_features, time_stamp_counter};
 pub(crate) use procfs::{
-    Mapping, MemoryPlan, auxiliary_vector, command_line, current_folder, executable, is_ancestor, is_caught,
-    is_handled, mappings, minor_faults, name, protection, threads,
+    Mapping, MemoryPlan, auxiliary_vector, command_line, current_folder, executable, has_writable_shares,
+    is_ancestor, is_caught, is_handled, is_our_equal, kept_from_forks, mappings, minor_faults, name, protection,
+    shared_segment, threads,
 };
 pub(crate) use registers::{GeneralRegisters, VectorRegisters};
 pub(crate) use remote::{remote_call, rest, restarts};

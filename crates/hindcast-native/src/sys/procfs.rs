@@ -43,6 +43,65 @@ fn mapping(line: &str) -> Option<Mapping> {
     })
 }
 
+/// Private memory that is not in a copy made by `fork`, or is empty there.
+pub(crate) fn kept_from_forks(process: Tid) -> io::Result<Vec<Mapping>> {
+    let is_kept = |mapping: &Mapping, flags: &[&str]| {
+        mapping.permissions.ends_with('p')
+            && mapping.inode == 0
+            && !mapping.name.starts_with("[v")
+            && ["dc", "wf"].iter().any(|flag| flags.contains(flag))
+    };
+    flagged(process, is_kept)
+}
+
+/// Whether the process shares memory that it writes to, or may make writable.
+pub(crate) fn has_writable_shares(process: Tid) -> io::Result<bool> {
+    let shares = |mapping: &Mapping, flags: &[&str]| mapping.permissions.ends_with('s') && flags.contains(&"mw");
+    Ok(!flagged(process, shares)?.is_empty())
+}
+
+/// Mappings, chosen by what the system keeps of each beside its permissions.
+fn flagged(process: Tid, choose: impl Fn(&Mapping, &[&str]) -> bool) -> io::Result<Vec<Mapping>> {
+    let text = fs::read_to_string(format!("/proc/{}/smaps", process.0))?;
+    let mut chosen = Vec::new();
+    let mut last = None;
+    for line in text.lines() {
+        match line.strip_prefix("VmFlags:") {
+            Some(flags) => {
+                let flags: Vec<_> = flags.split_ascii_whitespace().collect();
+                chosen.extend(last.take().filter(|last| choose(last, &flags)));
+            }
+            // Figures have a name and a colon.
+            None if !line.split(' ').next().is_some_and(|word| word.ends_with(':')) => last = mapping(line),
+            None => {}
+        }
+    }
+    Ok(chosen)
+}
+
+/// A segment of System V's shared memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SharedSegment {
+    pub(crate) creator: Tid,
+    /// How many processes have it mapped, counted by mapping.
+    pub(crate) attached: u64,
+}
+
+/// The segment of this number, which stands in the place of an inode where it is mapped.
+pub(crate) fn shared_segment(number: u64) -> Option<SharedSegment> {
+    let text = fs::read_to_string("/proc/sysvipc/shm").ok()?;
+    text.lines().find_map(|line| {
+        // key shmid perms size cpid lpid nattch …
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        if fields.next()?.parse() != Ok(number) {
+            return None;
+        }
+        let creator = Tid(fields.nth(2)?.parse().ok()?);
+        let attached = fields.nth(1)?.parse().ok()?;
+        Some(SharedSegment { creator, attached })
+    })
+}
+
 /// What a mapping's permissions are to `mmap`.
 pub(crate) fn protection(permissions: &str) -> u64 {
     let bits = [('r', libc::PROT_READ), ('w', libc::PROT_WRITE), ('x', libc::PROT_EXEC)];
@@ -66,6 +125,19 @@ pub(crate) fn is_ancestor(process: Tid) -> bool {
     };
     let own = i32::try_from(std::process::id()).ok().map(Tid);
     std::iter::successors(own, |&of| parent(of)).take(1000).any(|ancestor| ancestor == process)
+}
+
+/// Whether a process sees the same files as this one, and may open as much.
+pub(crate) fn is_our_equal(process: Tid) -> bool {
+    let same = |link: &str| {
+        let of = |process: &str| fs::read_link(format!("/proc/{process}/{link}")).ok();
+        of("self").is_some() && of("self") == of(&process.0.to_string())
+    };
+    let user = |process: &str| {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        status.lines().find_map(|line| line.strip_prefix("Uid:").map(str::to_owned))
+    };
+    same("root") && same("ns/mnt") && user("self").is_some() && user("self") == user(&process.0.to_string())
 }
 
 /// The name that a thread gave itself.

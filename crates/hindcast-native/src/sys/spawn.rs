@@ -175,6 +175,7 @@ unsafe fn become_program(
         libc::sigemptyset(&raw mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::signal(libc::SIGIO, libc::SIG_DFL);
         let mut go = 0u8;
         if libc::read(descriptors.go, (&raw mut go).cast(), 1) != 1 {
             return Step::Setup;

@@ -18,6 +18,11 @@ pub(crate) enum TraceError {
     Gone,
     #[error("the replay differs from the recording: {0}")]
     Diverged(String),
+    /// A program's recording does not lead to where the program is.
+    #[error("self-check: {0}")]
+    SelfCheck(String),
+    #[error("{0}")]
+    NotRecordable(&'static str),
     /// A recording from a file has nothing beyond its last moment.
     #[error("the recording ends here")]
     RecordingEnds,
