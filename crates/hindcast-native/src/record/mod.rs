@@ -18,6 +18,8 @@ mod written;
 
 use hindcast_symbols::Memory as _;
 
+#[cfg(test)]
+pub(crate) use self::calls::{Effect, effect};
 pub(crate) use self::{
     calls::is_made_again,
     capabilities::{capabilities, try_capabilities},

@@ -1,5 +1,7 @@
 //! Recording and replay on real programs: what is replayed is held against what was seen live.
 
+mod system_calls;
+
 use std::{
     collections::HashMap,
     ffi::CString,
