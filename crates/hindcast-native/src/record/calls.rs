@@ -67,7 +67,7 @@ const SIGSET: u64 = 8;
 const STATFS: u64 = 120;
 
 /// What the call of this number does.
-fn effect(number: i64) -> Effect {
+pub(crate) fn effect(number: i64) -> Effect {
     match number {
         // Files, by descriptor.
         libc::SYS_read | libc::SYS_pread64 | libc::SYS_getdents64 | libc::SYS_getdents => {

@@ -218,6 +218,7 @@ impl Recorder {
     /// Nothing is recorded from here on.
     pub(crate) fn end(&mut self, reason: impl Into<String>) {
         self.ended.get_or_insert_with(|| reason.into());
+        self.follower = None;
         self.went_on = true;
         self.timeline.leave_frontier();
     }
@@ -459,7 +460,7 @@ impl Recorder {
     }
 
     /// Nothing is recorded from here on, and nobody knows how long what was recorded since the last checkpoint is right.
-    fn withdraw(&mut self, reason: String) {
+    pub(super) fn withdraw(&mut self, reason: String) {
         if let Some(last) = self.timeline.last().and_then(|last| self.timeline.get(last)) {
             self.log.withdraw_from(last.event);
         }

@@ -55,6 +55,16 @@ impl Recorder {
     ) -> Result<(), TraceError> {
         let Some(follower) = &mut self.follower else { return Ok(()) };
         let live = Live { thread, overlay, areas: self.sharing.areas() };
-        follower.follow(&self.log, &live, comparison)
+        match follower.follow(&self.log, &live, comparison) {
+            Err(TraceError::SelfCheck(difference)) => match self.sharing.before_opening() {
+                // It is known why: somebody else wrote.
+                Err(unrepeatable) => {
+                    self.withdraw(unrepeatable.reason);
+                    Ok(())
+                }
+                Ok(()) => Err(TraceError::SelfCheck(difference)),
+            },
+            followed => followed,
+        }
     }
 }
