@@ -38,6 +38,8 @@ impl ToolNames {
 pub(crate) struct Registry {
     tools: Vec<RegisteredTool>,
     by_name: HashMap<String, usize>,
+    /// By the name without its group, as the contract writes `export_trace`; none where two groups have it.
+    by_short_name: HashMap<&'static str, Option<usize>>,
     rooms: Vec<Box<dyn ResourceRoom>>,
     prompts: Vec<Prompt>,
 }
@@ -55,6 +57,9 @@ impl Registry {
         for spelling in [name.to_owned(), name.replace('/', "_")] {
             let taken = self.by_name.insert(spelling, index);
             assert!(taken.is_none_or(|taken| taken == index), "tool `{name}` is declared twice");
+        }
+        if let Some((_, short)) = name.split_once('/') {
+            self.by_short_name.entry(short).and_modify(|taken| *taken = None).or_insert(Some(index));
         }
         self.tools.push(tool);
     }
@@ -79,9 +84,10 @@ impl Registry {
         &self.prompts
     }
 
-    /// The tool of that name, in either spelling.
+    /// The tool of that name, in either spelling, with its group or without.
     pub(crate) fn tool(&self, name: &str) -> Option<&RegisteredTool> {
-        self.by_name.get(name).map(|index| &self.tools[*index])
+        let short = || self.by_short_name.get(name).copied().flatten();
+        self.by_name.get(name).copied().or_else(short).map(|index| &self.tools[index])
     }
 
     /// The known tool whose name is most like `name`.
