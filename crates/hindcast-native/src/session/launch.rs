@@ -155,8 +155,7 @@ impl Session {
             HowBegun::Launch => {}
             HowBegun::Trace => return Ok(self.end_of_recording()),
             // It was under way: attaching paused it.
-            HowBegun::Attach => return Ok(stands(self, StopReason::Pause)),
-            HowBegun::Core => return Ok(stands(self, StopReason::Entry)),
+            HowBegun::Attach | HowBegun::Core => return Ok(stands(self, StopReason::Pause)),
         }
         match self.entry {
             StopAtEntry::Loader => Ok(stands(self, StopReason::Entry)),

@@ -13,6 +13,9 @@ pub(crate) use tool::{
     Answer, Attachment, Call, Declaration, Effects, Finished, RegisteredTool, Reply, Tool,
 };
 
+/// Longer names are not compared with those of the tools.
+const LONGEST_COMPARED: usize = 100;
+
 /// How tool names are listed. Both spellings are always understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToolNames {
@@ -92,6 +95,10 @@ impl Registry {
 
     /// The known tool whose name is most like `name`.
     pub(crate) fn nearest_tool(&self, name: &str) -> Option<&'static str> {
+        // No tool is like a long one, and comparing takes as long as both are.
+        if name.len() > LONGEST_COMPARED {
+            return None;
+        }
         let likeness = |known: &str| strsim::normalized_damerau_levenshtein(known, &name.replace('_', "/"));
         self.tools
             .iter()
