@@ -1,5 +1,11 @@
 //! A request that takes longer than it may is answered in time, and its result is not lost.
 
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+};
+
 use hindcast_fixtures::Fixture;
 use serde_json::{Value, json};
 
@@ -94,4 +100,80 @@ fn the_same_call_again_gets_the_result_of_the_one_that_ran_out_of_time() {
     assert!(streamed.contains("Exited with code 7"), "{streamed}");
     let verified = crate::server::hindcast(&server.data, &["audit", "verify"]);
     assert!(verified.starts_with("verified "), "{verified}");
+}
+
+/// What stands in for an Ollama whose model takes long: it answers a question when it is told to.
+struct SlowModel {
+    address: String,
+    asked: mpsc::Receiver<()>,
+    answer: mpsc::Sender<&'static str>,
+}
+
+impl SlowModel {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let (tell_asked, asked) = mpsc::channel();
+        let (answer, answers) = mpsc::channel();
+        std::thread::spawn(move || {
+            for socket in listener.incoming().map_while(Result::ok) {
+                serve_model(socket, &tell_asked, &answers);
+            }
+        });
+        Self { address, asked, answer }
+    }
+}
+
+fn serve_model(mut socket: TcpStream, asked: &mpsc::Sender<()>, answers: &mpsc::Receiver<&str>) {
+    let mut reader = BufReader::new(socket.try_clone().unwrap());
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap_or(0) <= 2 {
+            break;
+        }
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        head += &line;
+    }
+    reader.read_exact(&mut vec![0; length]).unwrap();
+    let body = if head.starts_with("GET /api/tags") {
+        json!({ "models": [{ "name": "slow:latest", "size": 1, "digest": "d" }] }).to_string()
+    } else if head.starts_with("POST /api/show") {
+        json!({ "capabilities": ["completion"] }).to_string()
+    } else {
+        asked.send(()).unwrap();
+        // The test may have ended meanwhile.
+        let Ok(answer) = answers.recv() else { return };
+        json!({ "message": { "role": "assistant", "content": answer }, "done": true }).to_string() + "\n"
+    };
+    let _ = socket.write_all(format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{body}").as_bytes());
+}
+
+#[test]
+fn a_model_that_takes_long_is_asked_once_and_its_answer_is_fetched() {
+    let model = SlowModel::start();
+    let server = Server::start_with(&[LIMIT, ("HINDCAST_KNOWLEDGE_OLLAMA_URL", &model.address)]);
+    let key = server.unlimited_key();
+    let document = json!({ "collection": "x", "name": "n", "text": "the otter swims" });
+    let mut added = json!({});
+    while !added["result"].is_object() {
+        added = server.call(&key, "knowledge/add", document.clone());
+    }
+    let ask = || server.call(&key, "knowledge/ask", json!({ "question": "what does the otter do?" }));
+    let late = ask();
+    assert_eq!(late["error"]["data"]["retry"], "same_request", "{late}");
+    model.asked.recv().unwrap();
+    model.answer.send("It swims.").unwrap();
+    let mut answer = json!({});
+    while !answer["result"].is_object() {
+        answer = ask();
+        assert!(
+            answer["result"].is_object() || answer["error"]["data"]["retry"] == "same_request",
+            "{answer}"
+        );
+    }
+    assert_eq!(answer["result"]["structuredContent"]["answer"], "It swims.", "{answer}");
+    assert!(model.asked.try_recv().is_err(), "the model was asked again");
 }
