@@ -36,10 +36,43 @@ pub struct Usage {
     pub minute_resets_at: Timestamp,
 }
 
-impl Usage {
-    /// What is left of the month.
+/// How one limit stands at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowance {
+    /// What may be used.
+    pub limit: u64,
+    /// What is used.
+    pub used: u64,
+    /// When the count starts again.
+    pub resets_at: Timestamp,
+}
+
+impl Allowance {
+    /// What is left.
     pub fn remaining(&self) -> u64 {
-        self.limits.per_month.saturating_sub(self.month)
+        self.limit.saturating_sub(self.used)
+    }
+}
+
+impl Usage {
+    /// How the limit of that period stands.
+    pub fn of(&self, period: Period) -> Allowance {
+        let Limits { per_month, per_minute } = self.limits;
+        match period {
+            Period::Month => {
+                Allowance { limit: per_month, used: self.month, resets_at: self.month_resets_at }
+            }
+            Period::Minute => {
+                Allowance { limit: per_minute, used: self.minute, resets_at: self.minute_resets_at }
+            }
+        }
+    }
+
+    /// The limit that fewer requests are left of; the month's where both have the same, because
+    /// waiting a minute does not mend that.
+    pub fn nearer(&self) -> Allowance {
+        let (month, minute) = (self.of(Period::Month), self.of(Period::Minute));
+        if minute.remaining() < month.remaining() { minute } else { month }
     }
 
     /// The limit that a further request would break, if any; the month's first, because waiting a
@@ -123,5 +156,11 @@ mod tests {
         assert_eq!(usage(100, 10).exhausted(), Some(Period::Month));
         assert_eq!(usage(99, 10).exhausted(), Some(Period::Minute));
         assert_eq!(usage(99, 9).exhausted(), None);
+        let nearer = |month, minute| usage(month, minute).nearer().limit;
+        assert_eq!(nearer(0, 0), 10, "of a fresh month the minute is used up first");
+        assert_eq!(nearer(95, 0), 100);
+        assert_eq!(nearer(95, 9), 10);
+        assert_eq!(nearer(95, 5), 100, "both have five left");
+        assert_eq!(nearer(100, 10), 100);
     }
 }

@@ -1,32 +1,37 @@
 //! Dispatch: find it, check the right to it, do it, write down what was done.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures::FutureExt as _;
 use hindcast_core::{
     Timestamp,
     audit::AuditRecord,
     identity::{Caller, Scope},
-    progress::Progress,
+    license::Feature,
+    progress::{Progress, Unwatched},
     time::Clock,
 };
 use hindcast_services::{
     Events, Failure, FailureKind,
-    debug::DebugService,
+    debug::{DebugService, SourceWatch},
     documents::DocumentService,
     gateway::Gateway,
     knowledge::{KnowledgeService, ResourceName},
 };
 use serde_json::{Map, Value};
+use tokio::time::timeout_at;
 
 use crate::{
     catalogue::ErrorKind,
     excerpt::excerpt,
     finishing::Finishing,
+    overtime::{Keepable, Leash, Overtime, Question, TimeLimit},
     prompts,
-    registry::{
-        Call, Content, Finished, PromptArgument, RegisteredTool, Registry, Reply, ResourceRoom, ToolNames,
-    },
+    registry::{Call, Content, Finished, PromptArgument, Registry, Reply, ResourceRoom, ToolNames},
     resources, tools,
 };
 
@@ -56,7 +61,14 @@ pub struct App {
     pub(crate) tool_names: ToolNames,
     debug: Arc<DebugService>,
     clock: Arc<dyn Clock>,
+    late_replies: Arc<Overtime<Reply>>,
+    late_contents: Arc<Overtime<Content>>,
 }
+
+/// How long a tool's result is kept that came too late for its request.
+const REPLIES_KEPT: Duration = Duration::from_secs(600);
+/// How long a resource's content is: whoever reads one wants to know how it is now.
+const CONTENTS_KEPT: Duration = Duration::from_secs(60);
 
 impl App {
     /// Declares everything there is.
@@ -71,6 +83,8 @@ impl App {
             events: parts.events,
             tool_names: parts.tool_names,
             debug: parts.debug,
+            late_replies: Overtime::new(parts.clock.clone(), REPLIES_KEPT),
+            late_contents: Overtime::new(parts.clock.clone(), CONTENTS_KEPT),
             clock: parts.clock,
         })
     }
@@ -107,51 +121,92 @@ impl App {
         self.clock.now()
     }
 
-    /// Calls a tool. Once begun it is finished and written down, whatever becomes of the caller.
+    /// Calls a tool. Once begun it is finished and written down, whatever becomes of the caller. When it
+    /// takes longer than the limit, its result is kept for the same call.
     pub(crate) async fn call_tool(
         self: &Arc<Self>,
         caller: Caller,
         name: String,
         arguments: Map<String, Value>,
         progress: Arc<dyn Progress>,
+        limit: Option<TimeLimit>,
     ) -> Result<Reply, Failure> {
-        let app = self.clone();
-        let work = async move {
-            let started = Instant::now();
-            let record = app.record(&caller, "tools/call");
-            let (name, finished) = match app.registry.tool(&name) {
-                Some(tool) => {
-                    let call = Call::new(caller.clone(), progress);
-                    (tool.declaration.name.to_owned(), app.run_tool(tool, call, arguments).await)
-                }
-                None => {
-                    let failure = app.unknown_tool(&name);
-                    // An unknown name is the caller's own text: it may be long, or be anything.
-                    (excerpt(&name, 80), Finished::refused(failure))
-                }
-            };
-            let record = AuditRecord {
-                tool: Some(name),
-                target: finished.target,
-                session_id: finished.session,
-                ..record
-            };
-            app.write_down(record, started, finished.result).await
+        let started = Instant::now();
+        let record = self.record(&caller, "tools/call");
+        let Some(tool) = self.registry.tool(&name) else {
+            // An unknown name is the caller's own text: it may be long, or be anything.
+            let record = AuditRecord { tool: Some(excerpt(&name, 80)), ..record };
+            return self.write_down(record, started, Err(self.unknown_tool(&name))).await;
         };
-        let work = std::panic::AssertUnwindSafe(work).catch_unwind();
-        Finishing::new(work).await.unwrap_or_else(|_| Err(panicked()))
+        let declaration = tool.declaration;
+        let record = AuditRecord { tool: Some(declaration.name.to_owned()), ..record };
+        if let Err(failure) = self.allow(&caller, declaration.scope, declaration.feature, declaration.name) {
+            return self.write_down(record, started, Err(failure)).await;
+        }
+        let question = Question::new(&caller, declaration.name, &arguments);
+        if let Some(result) = self.late_replies.resume(&question, limit).await {
+            return self.write_down(record, started, result).await;
+        }
+        let Some(limit) = limit else {
+            let call = Call::new(caller, progress);
+            let work = self.clone().run_tool(declaration.name, call, arguments, record, started);
+            return finishing(work).await;
+        };
+        let leash = Leash::new(progress);
+        let call = Call::new(caller, leash.clone());
+        let work = self.clone().run_tool(declaration.name, call, arguments, record.clone(), started);
+        let asked = Asked { question, limit, leash, record, started };
+        self.in_time(&self.late_replies, asked, work).await
     }
 
-    async fn run_tool(&self, tool: &RegisteredTool, call: Call, arguments: Map<String, Value>) -> Finished {
-        let declaration = tool.declaration;
-        let allowed = require(&call.caller, declaration.scope, declaration.name)
-            .and_then(|()| declaration.feature.map_or(Ok(()), |feature| self.gateway.check_license(feature)));
-        if let Err(failure) = allowed {
-            return Finished::refused(failure);
+    async fn run_tool(
+        self: Arc<Self>,
+        name: &'static str,
+        call: Call,
+        arguments: Map<String, Value>,
+        record: AuditRecord,
+        started: Instant,
+    ) -> Result<Reply, Failure> {
+        let finished = match self.registry.tool(name) {
+            // A panic in a tool is written down like any failure.
+            Some(tool) => AssertUnwindSafe(tool.run(call, arguments))
+                .catch_unwind()
+                .await
+                .unwrap_or_else(|_| Finished::refused(panicked())),
+            None => Finished::refused(self.unknown_tool(name)),
+        };
+        let record = AuditRecord { target: finished.target, session_id: finished.session, ..record };
+        self.write_down(record, started, finished.result).await
+    }
+
+    /// Answers with the work's result, or at the limit with how to get it later: the work goes on.
+    async fn in_time<T: Keepable>(
+        &self,
+        late: &Arc<Overtime<T>>,
+        asked: Asked,
+        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let Asked { question, limit, leash, record, started } = asked;
+        let mut work = finishing(work);
+        if let Ok(result) = timeout_at(limit.until, &mut work).await {
+            return result;
         }
-        // A panic in a tool ends the call, not the server, and is written down like any failure.
-        let run = std::panic::AssertUnwindSafe(tool.run(call, arguments));
-        run.catch_unwind().await.unwrap_or_else(|_| Finished::refused(panicked()))
+        if limit.unless_heard && leash.was_heard() {
+            return work.await;
+        }
+        leash.let_go();
+        let failure = late.let_go_on(question, record.time, work);
+        self.write_down(record, started, Err(failure)).await
+    }
+
+    /// Whether a request only asks how the caller's limits stand.
+    pub(crate) fn asks_for_usage(&self, method: &str, subject: Option<&str>) -> bool {
+        subject.is_some_and(|subject| match method {
+            "tools/call" => {
+                self.registry.tool(subject).is_some_and(|tool| tool.declaration.name == tools::QUOTA_STATUS)
+            }
+            _ => method == "resources/read" && subject == Gateway::USAGE_URI,
+        })
     }
 
     fn unknown_tool(&self, name: &str) -> Failure {
@@ -163,13 +218,39 @@ impl App {
         }
     }
 
-    /// Reads a resource.
-    pub(crate) async fn read_resource(&self, caller: &Caller, uri: &str) -> Result<Content, Failure> {
+    /// Reads a resource. When that takes longer than the limit, what was read is kept for the same read.
+    pub(crate) async fn read_resource(
+        self: &Arc<Self>,
+        caller: &Caller,
+        uri: &str,
+        limit: Option<TimeLimit>,
+    ) -> Result<Content, Failure> {
         let started = Instant::now();
         let target = Some(excerpt(uri, 200));
         let record = AuditRecord { target, ..self.record(caller, "resources/read") };
-        let result = match self.room(caller, uri) {
-            Ok(room) => room.read(caller, uri).await,
+        if let Err(failure) = self.room(caller, uri) {
+            return self.write_down(record, started, Err(failure)).await;
+        }
+        let question = Question::new(caller, uri, &Map::new());
+        if let Some(result) = self.late_contents.resume(&question, limit).await {
+            return self.write_down(record, started, result).await;
+        }
+        let work = self.clone().read(caller.clone(), uri.to_owned(), record.clone(), started);
+        let Some(limit) = limit else { return finishing(work).await };
+        let leash = Leash::new(Arc::new(Unwatched));
+        let asked = Asked { question, limit, leash, record, started };
+        self.in_time(&self.late_contents, asked, work).await
+    }
+
+    async fn read(
+        self: Arc<Self>,
+        caller: Caller,
+        uri: String,
+        record: AuditRecord,
+        started: Instant,
+    ) -> Result<Content, Failure> {
+        let result = match self.room(&caller, &uri) {
+            Ok(room) => room.read(&caller, &uri).await,
             Err(failure) => Err(failure),
         };
         self.write_down(record, started, result).await
@@ -192,7 +273,7 @@ impl App {
     pub(crate) fn room(&self, caller: &Caller, uri: &str) -> Result<&dyn ResourceRoom, Failure> {
         for room in self.registry.rooms() {
             if let Some(scope) = room.scope(uri) {
-                require(caller, scope, uri)?;
+                self.allow(caller, scope, room.feature(uri), uri)?;
                 return Ok(&**room);
             }
         }
@@ -204,9 +285,25 @@ impl App {
             .fact("uri", uri))
     }
 
-    /// Whether there is something at `uri` that the caller may watch.
-    pub(crate) async fn check_resource(&self, caller: &Caller, uri: &str) -> Result<(), Failure> {
-        self.room(caller, uri)?.check(caller, uri).await
+    /// Watches what is at `uri` for the caller, if there is something that it may watch.
+    pub(crate) async fn watch_resource(
+        &self,
+        caller: &Caller,
+        uri: &str,
+    ) -> Result<Option<SourceWatch>, Failure> {
+        self.room(caller, uri)?.watch(caller, uri).await
+    }
+
+    /// Whether the caller has the right, and the server the license.
+    fn allow(
+        &self,
+        caller: &Caller,
+        scope: Option<Scope>,
+        feature: Option<Feature>,
+        what: &str,
+    ) -> Result<(), Failure> {
+        require(caller, scope, what)?;
+        feature.map_or(Ok(()), |feature| self.gateway.check_license(feature))
     }
 
     fn record(&self, caller: &Caller, method: &'static str) -> AuditRecord {
@@ -243,6 +340,23 @@ impl App {
         self.gateway.audit().append(record).await?;
         result
     }
+}
+
+/// A request with a time limit.
+struct Asked {
+    question: Question,
+    limit: TimeLimit,
+    leash: Arc<Leash>,
+    record: AuditRecord,
+    started: Instant,
+}
+
+/// The work, which is finished also when nobody waits for it. A panic ends it, not the server.
+fn finishing<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+) -> impl Future<Output = Result<T, Failure>> + Send + Unpin + 'static {
+    let work = AssertUnwindSafe(work).catch_unwind();
+    Finishing::new(work.map(|ended| ended.unwrap_or_else(|_| Err(panicked()))))
 }
 
 fn require(caller: &Caller, scope: Option<Scope>, what: &str) -> Result<(), Failure> {

@@ -4,10 +4,10 @@ use hindcast_core::{
     Timestamp,
     debug::{
         Access, Binding, Breakpoint, CodeBreakpoint, ExceptionBreakpoint, Happening, HowBegun, Location,
-        Moment, StopReason, Thread, ThreadState, Trigger, Watched, Watchpoint,
+        Moment, StopReason, ThreadState, Trigger, Watched, Watchpoint,
     },
 };
-use hindcast_services::debug::{Standing, State, ThreadsView, Timeline};
+use hindcast_services::debug::{SeenThread, Standing, State, ThreadsView, Timeline};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -123,7 +123,7 @@ struct ThreadView {
 
 impl ThreadList {
     pub(crate) fn of(view: &ThreadsView) -> Self {
-        let thread = |thread: &Thread| ThreadView {
+        let thread = |SeenThread { thread, .. }: &SeenThread| ThreadView {
             id: thread.id.0,
             name: thread.name.clone(),
             state: match thread.state {

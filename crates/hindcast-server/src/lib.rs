@@ -18,6 +18,7 @@ pub mod http;
 mod jsonrpc;
 mod knowledge_views;
 mod mcp;
+mod overtime;
 mod prompts;
 mod reference;
 mod registry;

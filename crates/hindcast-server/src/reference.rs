@@ -30,8 +30,9 @@ fn errors() -> String {
 }
 
 fn tools(app: &App) -> String {
-    let mut page =
-        format!("# Tools\n\n{NOTE}Each tool answers to its name with `/` and to the same name with `_`.\n");
+    let mut page = format!(
+        "# Tools\n\n{NOTE}Each tool answers to its name with `/`, to the same name with `_`, and to what stands behind the `/`.\n"
+    );
     for tool in app.registry.tools() {
         let declaration = tool.declaration;
         let scope = declaration.scope.map_or("none: any key".into(), |scope| format!("`{scope}`"));

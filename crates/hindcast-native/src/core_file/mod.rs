@@ -100,7 +100,8 @@ impl CoreSession {
 
     fn first_stop(&self) -> Stop {
         let mut stop = Stop {
-            reason: StopReason::Entry,
+            // Without a signal the core is of a program that was under way, as `gcore` writes it.
+            reason: StopReason::Pause,
             detail: None,
             thread: ThreadId(self.target.pid),
             breakpoints: Vec::new(),

@@ -145,26 +145,27 @@ impl Session {
     }
 
     pub(super) fn begin(&mut self) -> Result<Begun, DebugError> {
-        let entry = |session: &mut Self| {
+        let stands = |session: &mut Self, reason| {
             let current = session.current;
-            let mut stop = session.stop_at(current, StopReason::Entry);
+            let mut stop = session.stop_at(current, reason);
             stop.detail = session.image.complaint();
             Begun::Stands(stop)
         };
         match self.target.how {
             HowBegun::Launch => {}
             HowBegun::Trace => return Ok(self.end_of_recording()),
-            HowBegun::Attach | HowBegun::Core => return Ok(entry(self)),
+            // It was under way: attaching paused it.
+            HowBegun::Attach | HowBegun::Core => return Ok(stands(self, StopReason::Pause)),
         }
         match self.entry {
-            StopAtEntry::Loader => Ok(entry(self)),
+            StopAtEntry::Loader => Ok(stands(self, StopReason::Entry)),
             StopAtEntry::No => Ok(Begun::Goes(Plan::Run)),
             StopAtEntry::Main => match main_function(&self.symbols).or_else(|| self.first_instruction()) {
                 Some(address) => {
                     self.insert_all(&[address])?;
                     Ok(Begun::Goes(Plan::RunTo { addresses: vec![address], reason: StopReason::Entry }))
                 }
-                None => Ok(entry(self)),
+                None => Ok(stands(self, StopReason::Entry)),
             },
         }
     }

@@ -1,7 +1,7 @@
 //! Answers that come from the front itself.
 
 use bytes::Bytes;
-use hindcast_core::quota::Usage;
+use hindcast_core::quota::Allowance;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
@@ -29,15 +29,22 @@ pub(super) fn status_of(kind: ErrorKind) -> StatusCode {
     StatusCode::from_u16(kind.entry().status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-/// Says where the caller's key stands.
-pub(super) fn with_limits(response: Response<Body>, usage: Option<&Usage>) -> Response<Body> {
-    let Some(usage) = usage else { return response };
-    let reset = usage.month_resets_at.as_second().max(0).unsigned_abs();
+/// Says how a limit of the caller's key stands.
+pub(super) fn with_limit(response: Response<Body>, limit: Option<&Allowance>) -> Response<Body> {
+    let Some(allowance) = limit else { return response };
+    let reset = allowance.resets_at.as_second().max(0).unsigned_abs();
     response
-        .with("x-ratelimit-limit", usage.limits.per_month)
-        .with("x-ratelimit-remaining", usage.remaining())
+        .with(LIMIT, allowance.limit)
+        .with("x-ratelimit-remaining", allowance.remaining())
         .with("x-ratelimit-reset", reset)
 }
+
+/// Whether the answer says that already.
+pub(super) fn has_limit(response: &Response<Body>) -> bool {
+    response.headers().contains_key(LIMIT)
+}
+
+const LIMIT: &str = "x-ratelimit-limit";
 
 /// Adds headers in a row.
 pub(super) trait With {

@@ -15,6 +15,7 @@ use http::{HeaderMap, Response, StatusCode};
 use rmcp::model::ProtocolVersion;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Body, PROTOCOL_VERSION, answer};
@@ -22,6 +23,7 @@ use crate::{
     app::App,
     catalogue::WireError,
     jsonrpc::{Kind, Message},
+    overtime::TimeLimit,
     registry::{Attachment, Reply},
 };
 
@@ -70,13 +72,17 @@ pub(super) async fn call(
     caller: Caller,
     mut message: Message,
     client: Client,
+    until: Instant,
 ) -> Response<Body> {
     let gone = CancellationToken::new();
     let _told_when_dropped = gone.clone().drop_guard();
     let watch: Arc<dyn Progress> =
         if client.plain { Arc::new(Unwatched) } else { Arc::new(WhileWaitedFor(gone)) };
     let result = match name_and_arguments(message.take_params()) {
-        Ok((name, arguments)) => app.call_tool(caller, name, arguments, watch).await,
+        Ok((name, arguments)) => {
+            let limit = TimeLimit { until, unless_heard: false };
+            app.call_tool(caller, name, arguments, watch, Some(limit)).await
+        }
         Err(failure) => Err(app.refused_call(&caller, "tools/call", failure).await),
     };
     match result {

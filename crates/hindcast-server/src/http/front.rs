@@ -5,14 +5,16 @@
 //! checks what they are lenient about, so that a bare `curl` gets plain JSON and every error comes
 //! from our catalogue.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _};
 use hindcast_core::{
-    identity::{Caller, PrincipalId},
-    quota::Usage,
+    Timestamp,
+    identity::{Caller, KeyId, KeyRecord, PrincipalId},
+    quota::Allowance,
 };
+use hindcast_services::gateway::Refusal;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use hyper::body::Incoming;
@@ -20,8 +22,8 @@ use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService,
     session::{local::LocalSessionManager, never::NeverSessionManager},
 };
-use serde_json::Value;
-use tokio::time::timeout;
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -33,7 +35,7 @@ use super::{
     polish,
     refusals::{Attempt, Refusals},
     replay::Replay,
-    sessions::Sessions,
+    sessions::{self, Sessions},
 };
 use crate::{
     app::App,
@@ -60,6 +62,8 @@ pub struct Front {
     /// Ends open event streams.
     streams: CancellationToken,
     refusals: Refusals,
+    /// Answers to keys that ask how their used-up limits stand.
+    questions_about_limits: governor::DefaultKeyedRateLimiter<KeyId>,
 }
 
 impl Front {
@@ -97,6 +101,9 @@ impl Front {
             stateless,
             streams,
             refusals,
+            questions_about_limits: governor::RateLimiter::keyed(
+                governor::Quota::per_second(QUESTIONS_PER_SECOND).allow_burst(QUESTIONS_AT_ONCE),
+            ),
         })
     }
 
@@ -113,18 +120,13 @@ impl Front {
 
     /// Answers one request.
     pub(super) async fn answer(&self, request: Request<Incoming>, from: IpAddr) -> Response<Body> {
-        let Some(in_flight) = self.drain.enter() else {
-            let error = WireError::new(ErrorKind::InternalError, "the server is shutting down")
-                .hint("try again in a moment");
-            return answer::error_as(StatusCode::SERVICE_UNAVAILABLE, &error, &Value::Null)
-                .with("retry-after", 5u64)
-                .with("connection", "close");
-        };
+        let Some(in_flight) = self.drain.enter() else { return self.closing(&request, from).await };
         match request.uri().path() {
             ENDPOINT => match self.admit(&request, from).await {
                 Ok(caller) => {
+                    let key = caller.key.clone();
                     let answered = self.mcp(request, caller, from, in_flight).await;
-                    answered.unwrap_or_else(|turned_away| *turned_away)
+                    self.with_limit(answered.unwrap_or_else(|turned_away| *turned_away), key.as_deref()).await
                 }
                 Err(turned_away) => without_its_body(*turned_away, request.into_body()).await,
             },
@@ -141,6 +143,27 @@ impl Front {
         }
     }
 
+    /// Turns away whoever comes while the server stops.
+    async fn closing(&self, request: &Request<Incoming>, from: IpAddr) -> Response<Body> {
+        let error = WireError::new(ErrorKind::InternalError, "the server is shutting down")
+            .hint("try again in a moment");
+        let response = answer::error_as(StatusCode::SERVICE_UNAVAILABLE, &error, &Value::Null)
+            .with("retry-after", 5u64)
+            .with("connection", "close");
+        let caller = self.app.gateway.authenticate(authorization(request.headers()), from).await;
+        match caller {
+            Ok(caller) => self.with_limit(response, caller.key.as_deref()).await,
+            Err(_) => response,
+        }
+    }
+
+    /// Says how the key's limits stand, where the answer does not yet.
+    async fn with_limit(&self, response: Response<Body>, key: Option<&KeyRecord>) -> Response<Body> {
+        let Some(key) = key.filter(|_| !answer::has_limit(&response)) else { return response };
+        let usage = self.app.gateway.usage(key).await.ok();
+        answer::with_limit(response, usage.map(|usage| usage.nearer()).as_ref())
+    }
+
     /// Who calls, if they may; nothing of the body is read for that.
     async fn admit(&self, request: &Request<Incoming>, from: IpAddr) -> Result<Caller, Box<Response<Body>>> {
         if let Err(details) = self.guard.check(request.uri(), request.headers()) {
@@ -154,10 +177,8 @@ impl Front {
             let response = turned_away(StatusCode::METHOD_NOT_ALLOWED, &error);
             return Err(Box::new(response.with("allow", "GET, POST, DELETE")));
         }
-        let authorization =
-            request.headers().get(header::AUTHORIZATION).map(|value| value.to_str().unwrap_or(""));
-        let caller = match self.app.gateway.authenticate(authorization, from).await {
-            Ok(caller) => caller,
+        match self.app.gateway.authenticate(authorization(request.headers()), from).await {
+            Ok(caller) => Ok(caller),
             Err(refusal) => {
                 let attempt = Attempt {
                     from,
@@ -166,11 +187,9 @@ impl Front {
                     subject: None,
                     id: &Value::Null,
                 };
-                return Err(Box::new(self.refusals.turn_away(&self.app, refusal, attempt).await));
+                Err(Box::new(self.refusals.turn_away(&self.app, refusal, attempt).await))
             }
-        };
-        self.own_session(request.headers(), &caller.principal)?;
-        Ok(caller)
+        }
     }
 
     async fn mcp(
@@ -180,6 +199,9 @@ impl Front {
         from: IpAddr,
         in_flight: InFlight,
     ) -> Answered {
+        if let Err(turned_away) = self.own_session(request.headers(), &caller.principal) {
+            return Err(Box::new(without_its_body(*turned_away, request.into_body()).await));
+        }
         if *request.method() == Method::POST {
             self.post(request, caller, from, in_flight).await
         } else {
@@ -202,7 +224,7 @@ impl Front {
     async fn stream(&self, mut request: Request<Incoming>, caller: Caller) -> Response<Body> {
         let ends_session = request.method() == Method::DELETE;
         let resumes = request.headers().contains_key(LAST_EVENT_ID);
-        request.extensions_mut().insert(Arc::new(Admitted { caller, plain: false }));
+        request.extensions_mut().insert(Arc::new(Admitted { caller, plain: false, until: None }));
         let mut response = self.with_sessions.handle(request).await;
         if ends_session && response.status() == StatusCode::ACCEPTED {
             // The Python SDK takes only 200 and 204 for success.
@@ -231,7 +253,7 @@ impl Front {
             .map_err(|(status, error)| Box::new(turned_away(status, &error).with("connection", "close")))?;
         let message =
             Message::read(&body).map_err(|refused| Box::new(answer::error(&refused.error, &refused.id)))?;
-        let usage = self.reserve(&caller, from, &message).await?;
+        let limit = self.reserve(&caller, from, &message).await?;
 
         let plain = !accepts_events(&parts.headers);
         let initialises = message.method() == "initialize";
@@ -239,44 +261,45 @@ impl Front {
         let opens_session = initialises && !plain && message.is_readable();
         let in_session = parts.headers.contains_key(SESSION_ID) || opens_session;
         if opens_session && !self.sessions.has_room(&caller.principal).await {
-            let error = WireError::new(ErrorKind::QuotaExceeded, "this principal has too many open sessions")
-                .hint("end sessions with DELETE, or wait five minutes for idle ones to end");
-            return Err(Box::new(answer::error(&error, message.id()).with("retry-after", 300u64)));
+            return Err(Box::new(self.too_many_sessions(message.id())));
         }
 
         let bare = plain && !in_session && !parts.headers.contains_key(PROTOCOL_VERSION);
         let id = message.id().clone();
         // A subscription ends when the client or the server does; nobody waits for it.
         let endless = message.method() == "subscriptions/listen";
+        let until = Instant::now() + self.policy.request_timeout;
         let answered = async {
             let client = direct::Client { bare, plain };
             if !in_session && direct::serves(&message, &parts.headers, client) {
-                direct::call(&self.app, caller, message, client).await
+                direct::call(&self.app, caller, message, client, until).await
             } else {
-                let response = self.protocol(parts, caller, message, in_session, plain).await;
+                // In a session the answer is streamed, and may take its time.
+                let admitted = Admitted { caller, plain, until: (!in_session).then_some(until) };
+                let response = self.protocol(parts, admitted, message, in_session).await;
                 polish::polished(response, bare, &id).await
             }
         };
-        let response = timeout(self.policy.request_timeout, answered).await;
+        // Calls and reads keep to the limit themselves, and say how to get their result later.
+        let response = timeout_at(until + GRACE, answered).await;
         let response = response.unwrap_or_else(|_| self.too_late(&id));
         let response =
             if endless { response } else { response.map(|body| Counted::new(body, in_flight).boxed()) };
-        Ok(answer::with_limits(response, usage.as_ref()))
+        Ok(answer::with_limit(response, limit.as_ref()))
     }
 
     /// Hands a message to the protocol library.
     async fn protocol(
         &self,
         mut parts: http::request::Parts,
-        caller: Caller,
+        admitted: Admitted,
         message: Message,
         in_session: bool,
-        plain: bool,
     ) -> Response<Body> {
-        let principal = caller.principal.clone();
+        let principal = admitted.caller.principal.clone();
         let opens_session = in_session && !parts.headers.contains_key(SESSION_ID);
         parts.headers.insert(header::ACCEPT, HeaderValue::from_static(BOTH));
-        parts.extensions.insert(Arc::new(Admitted { caller, plain }));
+        parts.extensions.insert(Arc::new(admitted));
         let request = Request::from_parts(parts, Full::new(Bytes::from(message.into_bytes())));
         if !in_session {
             return self.stateless.handle(request).await;
@@ -289,20 +312,27 @@ impl Front {
         response
     }
 
-    /// Counts calls and reads; everything else is free, but tells where the key stands.
+    /// Counts calls and reads; everything else is free, but tells where the key stands. So is the
+    /// question how the limits stand, once they are used up.
     async fn reserve(
         &self,
         caller: &Caller,
         from: IpAddr,
         message: &Message,
-    ) -> Result<Option<Usage>, Box<Response<Body>>> {
+    ) -> Result<Option<Allowance>, Box<Response<Body>>> {
         let Some(key) = &caller.key else { return Ok(None) };
         let method = message.method();
         if message.kind() != Kind::Request || !METERED.contains(&method) {
-            return Ok(self.app.gateway.usage(key).await.ok());
+            return Ok(self.app.gateway.usage(key).await.ok().map(|usage| usage.nearer()));
         }
         match self.app.gateway.reserve(key).await {
-            Ok(usage) => Ok(Some(usage)),
+            Ok(usage) => Ok(Some(usage.nearer())),
+            Err(Refusal { used_up: Some(used_up), .. })
+                if self.app.asks_for_usage(method, message.subject())
+                    && self.questions_about_limits.check_key(&key.id).is_ok() =>
+            {
+                Ok(Some(used_up))
+            }
             Err(refusal) => {
                 let principal = Some(&caller.principal);
                 let attempt =
@@ -312,17 +342,39 @@ impl Front {
         }
     }
 
+    fn too_many_sessions(&self, id: &Value) -> Response<Body> {
+        let most = sessions::MOST_PER_PRINCIPAL as u64;
+        let resets_at = self.app.now().saturating_add(IDLE_SESSIONS_END).unwrap_or(Timestamp::MAX);
+        let mut error = WireError::new(ErrorKind::QuotaExceeded, "this principal has too many open sessions")
+            .hint("end sessions with DELETE, or wait five minutes for idle ones to end");
+        let facts = json!({ "limit": most, "used": most, "reset_at": resets_at.to_string() });
+        error.data.extend(facts.as_object().cloned().unwrap_or_default());
+        let response = answer::error(&error, id).with("retry-after", IDLE_SESSIONS_END.as_secs());
+        answer::with_limit(response, Some(&Allowance { limit: most, used: most, resets_at }))
+    }
+
     fn too_late(&self, id: &Value) -> Response<Body> {
         let limit = self.policy.request_timeout;
-        let details = format!("there was no answer within {limit:?}; the work goes on");
+        let details = format!("there was no answer within {limit:?}");
         let error = WireError::new(ErrorKind::InternalError, details)
-            .hint("ask for the result again, or use a client that follows progress");
+            .hint("send the request again; if it stays, look at the server's log");
         answer::error(&error, id)
     }
 }
 
 /// The methods that count against a key's limits.
 const METERED: [&str; 2] = ["tools/call", "resources/read"];
+
+/// How much longer than the limit of a request is waited for what does not keep to it.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How often a key is told that its limits are used up…
+const QUESTIONS_AT_ONCE: NonZeroU32 = NonZeroU32::new(30).expect("not zero");
+/// …and then again: each answer is written down, and that must stay bounded.
+const QUESTIONS_PER_SECOND: NonZeroU32 = NonZeroU32::new(1).expect("not zero");
+
+/// When the protocol library ends sessions that nobody uses.
+const IDLE_SESSIONS_END: Duration = Duration::from_secs(300);
 
 /// How much of a body, and for how long, is waited for that nobody reads.
 const LARGEST_PASSED_OVER: usize = 64 << 10;
@@ -372,6 +424,10 @@ fn nothing_more() -> Response<Body> {
     let error = WireError::new(ErrorKind::InvalidRequest, "there is nothing more on that stream")
         .hint("open a new stream with GET");
     answer::error_as(StatusCode::METHOD_NOT_ALLOWED, &error, &Value::Null).with("allow", "GET, POST, DELETE")
+}
+
+fn authorization(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap_or(""))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

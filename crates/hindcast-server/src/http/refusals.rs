@@ -80,7 +80,7 @@ impl Refusals {
         if let Some(seconds) = refusal.retry_after {
             response = response.with("retry-after", seconds);
         }
-        answer::with_limits(response, refusal.usage.as_ref())
+        answer::with_limit(response, refusal.used_up.as_ref())
     }
 
     /// How many went unwritten since the last one, if this one may be written.

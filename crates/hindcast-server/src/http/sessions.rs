@@ -9,7 +9,7 @@ use hindcast_core::identity::PrincipalId;
 use rmcp::transport::streamable_http_server::session::{SessionManager as _, local::LocalSessionManager};
 
 /// More sessions than this at once are refused to one principal.
-const MOST_PER_PRINCIPAL: usize = 256;
+pub(super) const MOST_PER_PRINCIPAL: usize = 256;
 
 /// Remembers the owner of each session. Sessions that ended are swept out now and then.
 pub(super) struct Sessions {

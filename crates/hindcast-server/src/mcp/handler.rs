@@ -27,6 +27,7 @@ use crate::{
     app::App,
     catalogue::{ErrorKind, WireError},
     excerpt::excerpt,
+    overtime::TimeLimit,
 };
 
 const INSTRUCTIONS: &str = "hindcast runs programs under a debugger. Start one with `debugger/launch` (or \
@@ -80,7 +81,7 @@ impl Handler {
 
     /// For the one user of standard input and output.
     pub(crate) fn local(app: Arc<App>) -> Self {
-        let admitted = Admitted { caller: Caller::local(), plain: false };
+        let admitted = Admitted { caller: Caller::local(), plain: false, until: None };
         Self { local: Some(Arc::new(admitted)), ..Self::new(app, Lifecycle::Session) }
     }
 
@@ -177,9 +178,10 @@ impl ServerHandler for Handler {
         let admitted = self.admitted(&context.extensions)?;
         let name = request.name.into_owned();
         let (watch, forwarder) = progress::watch(&context, admitted.plain);
-        let caller = admitted.caller.clone();
-        let result =
-            self.app.call_tool(caller, name.clone(), request.arguments.unwrap_or_default(), watch).await;
+        let unless_heard = !admitted.plain && context.meta.get_progress_token().is_some();
+        let limit = admitted.until.map(|until| TimeLimit { until, unless_heard });
+        let (caller, arguments) = (admitted.caller.clone(), request.arguments.unwrap_or_default());
+        let result = self.app.call_tool(caller, name.clone(), arguments, watch, limit).await;
         // The last progress must not overtake the answer.
         forwarder.finish().await;
         let result = result.map_err(refuse);
@@ -228,7 +230,8 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let admitted = self.admitted(&context.extensions)?;
-        let content = self.app.read_resource(&admitted.caller, &request.uri).await.map_err(refuse)?;
+        let limit = admitted.until.map(|until| TimeLimit { until, unless_heard: false });
+        let content = self.app.read_resource(&admitted.caller, &request.uri, limit).await.map_err(refuse)?;
         let contents = ResourceContents::text(content.text, request.uri).with_mime_type(content.mime_type);
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
@@ -239,12 +242,10 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let admitted = self.admitted(&context.extensions)?;
-        self.app
-            .check_resource(&admitted.caller, &request.uri)
-            .await
-            .and_then(|()| self.watch(&context, &admitted.caller))
-            .map(|watcher| watcher.add(request.uri))
-            .map_err(refuse)
+        let source = self.app.watch_resource(&admitted.caller, &request.uri).await.map_err(refuse)?;
+        let watcher = self.watch(&context, &admitted.caller).map_err(refuse)?;
+        watcher.add(request.uri, source);
+        Ok(())
     }
 
     async fn unsubscribe(

@@ -7,6 +7,7 @@ mod subscriptions;
 
 pub(crate) use handler::{Handler, Lifecycle};
 use hindcast_core::identity::Caller;
+use tokio::time::Instant;
 
 /// A request that got past the door; travels with it to the handler.
 pub(crate) struct Admitted {
@@ -14,4 +15,6 @@ pub(crate) struct Admitted {
     /// The client takes one JSON answer and nothing else: no progress, no log messages, and going
     /// away does not cancel.
     pub(crate) plain: bool,
+    /// When the answer must be there; none where it is streamed.
+    pub(crate) until: Option<Instant>,
 }

@@ -3,7 +3,7 @@
 //! Changes are collected for a moment and told once, so that a burst is one notification.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -12,7 +12,7 @@ use hindcast_core::{
     event::{Change, Event},
     identity::Caller,
 };
-use hindcast_services::gateway::Gateway;
+use hindcast_services::{debug::SourceWatch, gateway::Gateway};
 use rmcp::{Peer, RoleServer, model::ResourceUpdatedNotificationParam, service::SubscriptionContext};
 use tokio::{
     sync::broadcast::{self, error::RecvError},
@@ -87,20 +87,23 @@ impl Bundles {
 
 /// The subscriptions of one session; ends with it.
 pub(super) struct Watcher {
-    uris: Arc<Mutex<HashSet<String>>>,
+    uris: Arc<Mutex<Subscribed>>,
     task: AbortHandle,
 }
 
+/// What is subscribed to, with what has to be held meanwhile.
+type Subscribed = HashMap<String, Option<SourceWatch>>;
+
 impl Watcher {
     pub(super) fn start(app: &Arc<App>, caller: Caller, peer: Peer<RoleServer>) -> Self {
-        let uris = Arc::new(Mutex::new(HashSet::new()));
+        let uris = Arc::new(Mutex::new(Subscribed::new()));
         let bundles = Bundles::new(app, app.events.listen(), caller);
         let task = tokio::spawn(tell(bundles, uris.clone(), peer)).abort_handle();
         Self { uris, task }
     }
 
-    pub(super) fn add(&self, uri: String) {
-        lock(&self.uris).insert(uri);
+    pub(super) fn add(&self, uri: String, source: Option<SourceWatch>) {
+        lock(&self.uris).insert(uri, source);
     }
 
     pub(super) fn remove(&self, uri: &str) {
@@ -114,14 +117,14 @@ impl Drop for Watcher {
     }
 }
 
-fn lock(uris: &Mutex<HashSet<String>>) -> MutexGuard<'_, HashSet<String>> {
+fn lock(uris: &Mutex<Subscribed>) -> MutexGuard<'_, Subscribed> {
     uris.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn tell(mut bundles: Bundles, uris: Arc<Mutex<HashSet<String>>>, peer: Peer<RoleServer>) {
+async fn tell(mut bundles: Bundles, uris: Arc<Mutex<Subscribed>>, peer: Peer<RoleServer>) {
     loop {
         let interesting = |change: &Change| match change {
-            Change::Resource(uri) => lock(&uris).contains(&**uri),
+            Change::Resource(uri) => lock(&uris).contains_key(&**uri),
             Change::ResourceList => true,
         };
         let Some(changes) = bundles.next(interesting).await else { return };
@@ -130,7 +133,7 @@ async fn tell(mut bundles: Bundles, uris: Arc<Mutex<HashSet<String>>>, peer: Pee
         }
         // Unsubscribed in the meantime means untold.
         let told: Vec<_> = lock(&uris)
-            .iter()
+            .keys()
             .filter(|uri| changes.missed || changes.resources.contains(uri.as_str()))
             .cloned()
             .collect();
@@ -145,14 +148,16 @@ async fn tell(mut bundles: Bundles, uris: Arc<Mutex<HashSet<String>>>, peer: Pee
 /// Serves one `subscriptions/listen` until it is cancelled.
 pub(super) async fn listen(app: &App, caller: &Caller, ears: Ears, context: &SubscriptionContext) {
     let accepted = context.accepted();
-    // What the caller may not read it is not told of either.
-    let uris: HashSet<&str> = accepted
-        .resource_subscriptions
-        .iter()
-        .flatten()
-        .map(String::as_str)
-        .filter(|uri| app.room(caller, uri).is_ok())
-        .collect();
+    let mut uris = HashSet::new();
+    // Held for as long as they are listened to.
+    let mut sources = Vec::new();
+    for uri in accepted.resource_subscriptions.iter().flatten() {
+        // What the caller may not read it is not told of either.
+        if let Ok(source) = app.watch_resource(caller, uri).await {
+            uris.insert(uri.as_str());
+            sources.extend(source);
+        }
+    }
     let lists = accepted.resources_list_changed == Some(true);
     let mut bundles = Bundles::new(app, ears, caller.clone());
     let telling = async {

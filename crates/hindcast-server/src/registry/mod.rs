@@ -13,6 +13,9 @@ pub(crate) use tool::{
     Answer, Attachment, Call, Declaration, Effects, Finished, RegisteredTool, Reply, Tool,
 };
 
+/// Longer names are not compared with those of the tools.
+const LONGEST_COMPARED: usize = 100;
+
 /// How tool names are listed. Both spellings are always understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToolNames {
@@ -38,6 +41,8 @@ impl ToolNames {
 pub(crate) struct Registry {
     tools: Vec<RegisteredTool>,
     by_name: HashMap<String, usize>,
+    /// By the name without its group, as the contract writes `export_trace`; none where two groups have it.
+    by_short_name: HashMap<&'static str, Option<usize>>,
     rooms: Vec<Box<dyn ResourceRoom>>,
     prompts: Vec<Prompt>,
 }
@@ -55,6 +60,9 @@ impl Registry {
         for spelling in [name.to_owned(), name.replace('/', "_")] {
             let taken = self.by_name.insert(spelling, index);
             assert!(taken.is_none_or(|taken| taken == index), "tool `{name}` is declared twice");
+        }
+        if let Some((_, short)) = name.split_once('/') {
+            self.by_short_name.entry(short).and_modify(|taken| *taken = None).or_insert(Some(index));
         }
         self.tools.push(tool);
     }
@@ -79,13 +87,18 @@ impl Registry {
         &self.prompts
     }
 
-    /// The tool of that name, in either spelling.
+    /// The tool of that name, in either spelling, with its group or without.
     pub(crate) fn tool(&self, name: &str) -> Option<&RegisteredTool> {
-        self.by_name.get(name).map(|index| &self.tools[*index])
+        let short = || self.by_short_name.get(name).copied().flatten();
+        self.by_name.get(name).copied().or_else(short).map(|index| &self.tools[index])
     }
 
     /// The known tool whose name is most like `name`.
     pub(crate) fn nearest_tool(&self, name: &str) -> Option<&'static str> {
+        // No tool is like a long one, and comparing takes as long as both are.
+        if name.len() > LONGEST_COMPARED {
+            return None;
+        }
         let likeness = |known: &str| strsim::normalized_damerau_levenshtein(known, &name.replace('_', "/"));
         self.tools
             .iter()

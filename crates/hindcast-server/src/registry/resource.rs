@@ -3,8 +3,14 @@
 use std::borrow::Cow;
 
 use async_trait::async_trait;
-use hindcast_core::identity::{Caller, Scope};
-use hindcast_services::Failure;
+use hindcast_core::{
+    Timestamp,
+    identity::{Caller, Scope},
+    license::Feature,
+};
+use hindcast_services::{Failure, debug::SourceWatch};
+
+use crate::overtime::Keepable;
 
 /// A resource as it is listed.
 #[derive(Debug, Clone)]
@@ -34,11 +40,26 @@ pub(crate) struct Content {
     pub(crate) text: String,
 }
 
+impl Keepable for Content {
+    fn bytes(&self) -> usize {
+        self.mime_type.len() + self.text.len()
+    }
+
+    /// Content is what it is: there is no place to say when it was asked for.
+    fn marked(self, _began: Timestamp) -> Self {
+        self
+    }
+}
+
 /// Owns the URIs that begin in a certain way. A caller sees of it what its scopes allow.
 #[async_trait]
 pub(crate) trait ResourceRoom: Send + Sync + 'static {
     /// Whether a URI belongs here, and what reading it needs; none when it does not.
     fn scope(&self, uri: &str) -> Option<Option<Scope>>;
+
+    /// The part of the product that a URI which belongs here is part of; none for what no license can
+    /// take away.
+    fn feature(&self, uri: &str) -> Option<Feature>;
 
     /// What can be read now.
     async fn list(&self, caller: &Caller) -> Result<Vec<ResourceEntry>, Failure>;
@@ -49,6 +70,12 @@ pub(crate) trait ResourceRoom: Send + Sync + 'static {
     /// Whether there is something at a URI that belongs here, for a caller who wants to watch it.
     async fn check(&self, _caller: &Caller, _uri: &str) -> Result<(), Failure> {
         Ok(())
+    }
+
+    /// The same, and sees to it that changes are announced for as long as what it gives is kept. Most are
+    /// announced anyway.
+    async fn watch(&self, caller: &Caller, uri: &str) -> Result<Option<SourceWatch>, Failure> {
+        self.check(caller, uri).await.map(|()| None)
     }
 
     /// Reads one; the URI belongs here and the caller may.

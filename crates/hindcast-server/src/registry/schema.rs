@@ -110,10 +110,21 @@ pub(super) fn in_short(schema: &Map<String, Value>) -> Map<String, Value> {
     short
 }
 
-/// Arguments brought to the type that the schema asks for, where models often write another: numbers
-/// and truth values as text, numbers for names, null for what is not there.
-pub(super) fn lenient(schema: &Map<String, Value>, mut arguments: Map<String, Value>) -> Map<String, Value> {
+/// What resources and answers call a thing that is an argument of another name.
+const OTHER_NAMES: [(&str, &str); 5] = [
+    ("breakpoint_id", "id"),
+    ("process_id", "pid"),
+    ("collection_id", "collection"),
+    ("document_id", "document"),
+    ("doc_id", "document"),
+];
+
+/// Arguments brought to the name and type that the schema asks for, where models often write another: the
+/// names that resources print, numbers and truth values as text, numbers for names, null for what is not
+/// there.
+pub(super) fn lenient(schema: &Map<String, Value>, arguments: Map<String, Value>) -> Map<String, Value> {
     let Some(Value::Object(fields)) = schema.get("properties") else { return arguments };
+    let mut arguments = with_declared_names(fields, arguments);
     arguments.retain(|name, value| !value.is_null() || !fields.contains_key(name));
     for (name, value) in &mut arguments {
         let wanted = fields.get(name).and_then(|field| field.get("type")).and_then(Value::as_str);
@@ -132,6 +143,40 @@ pub(super) fn lenient(schema: &Map<String, Value>, mut arguments: Map<String, Va
         }
     }
     arguments
+}
+
+fn with_declared_names(fields: &Map<String, Value>, arguments: Map<String, Value>) -> Map<String, Value> {
+    if arguments.keys().all(|name| fields.contains_key(name)) {
+        return arguments;
+    }
+    let (mut named, others): (Map<_, _>, Map<_, _>) =
+        arguments.into_iter().partition(|(name, _)| fields.contains_key(name));
+    for (name, value) in others {
+        match declared_name(fields, &name) {
+            // The same thing said twice; where it is not the same, the other is refused as unknown.
+            Some(meant) if named.get(&meant) == Some(&value) => {}
+            Some(meant) if !named.contains_key(&meant) => drop(named.insert(meant, value)),
+            _ => drop(named.insert(name, value)),
+        }
+    }
+    named
+}
+
+/// The field that is meant by `threadId`, `thread-id` or one of the other names.
+fn declared_name(fields: &Map<String, Value>, name: &str) -> Option<String> {
+    let mut snake = String::with_capacity(name.len() + 4);
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.push(if letter == '-' { '_' } else { letter.to_ascii_lowercase() });
+    }
+    if fields.contains_key(&snake) {
+        return Some(snake);
+    }
+    let (_, meant) =
+        OTHER_NAMES.iter().find(|(other, meant)| *other == snake && fields.contains_key(*meant))?;
+    Some((*meant).to_owned())
 }
 
 #[cfg(test)]
@@ -198,5 +243,25 @@ mod tests {
         assert_eq!(Value::Object(lenient(&schema, given)), meant);
         let Value::Object(given) = json!({ "count": "five", "really": 1 }) else { unreachable!() };
         assert_eq!(lenient(&schema, given.clone()), given, "what is not clear is left to be refused");
+    }
+
+    #[test]
+    fn the_names_that_resources_print_are_understood() {
+        #[derive(Deserialize, JsonSchema)]
+        #[allow(dead_code, reason = "only its schema is looked at")]
+        struct Input {
+            id: String,
+            thread_id: Option<u32>,
+        }
+        let schema = of_input::<Input>();
+        let check = |given: Value, meant: Value| {
+            let Value::Object(given) = given else { unreachable!() };
+            assert_eq!(Value::Object(lenient(&schema, given)), meant);
+        };
+        check(json!({ "breakpoint_id": 1, "threadId": "4" }), json!({ "id": "1", "thread_id": 4 }));
+        check(json!({ "breakpointId": "bp-1" }), json!({ "id": "bp-1" }));
+        check(json!({ "id": "1", "breakpoint_id": "1" }), json!({ "id": "1" }));
+        check(json!({ "id": "1", "breakpoint_id": "2" }), json!({ "id": "1", "breakpoint_id": "2" }));
+        check(json!({ "id": "1", "pid": 5 }), json!({ "id": "1", "pid": 5 }));
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use hindcast_core::{
+    Timestamp,
     identity::{Caller, Scope},
     license::Feature,
     progress::Progress,
@@ -15,7 +16,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use super::schema;
-use crate::excerpt::excerpt;
+use crate::{
+    excerpt::excerpt,
+    overtime::{Keepable, weight},
+};
 
 /// All that is said about a tool.
 #[derive(Debug)]
@@ -73,11 +77,30 @@ pub(crate) enum Attachment {
 }
 
 /// An answer as it goes out, whatever the tool.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub(crate) text: String,
     pub(crate) content: Value,
     pub(crate) attachment: Option<Attachment>,
+}
+
+impl Keepable for Reply {
+    fn bytes(&self) -> usize {
+        let attached = match &self.attachment {
+            None => 0,
+            Some(Attachment::Text(text)) => text.len(),
+            Some(Attachment::Blob { uri, bytes }) => uri.len() + bytes.len(),
+        };
+        self.text.len() + weight(&self.content) + attached
+    }
+
+    fn marked(mut self, began: Timestamp) -> Self {
+        self.text += &format!(
+            "\nnote: this is the result of the same call, begun at {began}, which took longer than a request may; \
+             call again for a new one"
+        );
+        self
+    }
 }
 
 /// A tool.

@@ -6,10 +6,11 @@ use async_trait::async_trait;
 use hindcast_core::{
     debug::{CompletionKind, TimelineQuery},
     identity::{Caller, Scope},
+    license::Feature,
 };
 use hindcast_services::{
     Failure, FailureKind,
-    debug::{BREAKPOINTS_URI, DebugService, SESSION_URI, THREADS_URI, TIMELINE_URI},
+    debug::{BREAKPOINTS_URI, DebugService, SESSION_URI, SourceWatch, THREADS_URI, TIMELINE_URI},
 };
 use serde::Serialize;
 
@@ -40,6 +41,10 @@ impl ResourceRoom for DebugRoom {
         let ours = [SESSION_URI, BREAKPOINTS_URI, THREADS_URI, TIMELINE_URI].contains(&uri)
             || uri.starts_with(SOURCE);
         ours.then_some(Some(Scope::DebugRead))
+    }
+
+    fn feature(&self, uri: &str) -> Option<Feature> {
+        Some(if uri == TIMELINE_URI { Feature::TimeTravel } else { Feature::Debugging })
     }
 
     async fn list(&self, caller: &Caller) -> Result<Vec<ResourceEntry>, Failure> {
@@ -86,12 +91,19 @@ impl ResourceRoom for DebugRoom {
         if self.is_open(caller) { vec![template] } else { Vec::new() }
     }
 
+    async fn watch(&self, caller: &Caller, uri: &str) -> Result<Option<SourceWatch>, Failure> {
+        let Some(path) = uri.strip_prefix(SOURCE) else { return Ok(None) };
+        let session = self.debug.session(caller, None)?;
+        let file = session.source_file(&decoded(path)).await?;
+        self.debug.watch_source(caller, uri, file).await.map(Some)
+    }
+
     async fn read(&self, caller: &Caller, uri: &str) -> Result<Content, Failure> {
         let session = self.debug.session(caller, None)?;
         match uri {
             SESSION_URI => json(&SessionView::of(&session.standing())),
             BREAKPOINTS_URI => json(&BreakpointList::of(&session.breakpoints().await)),
-            THREADS_URI => json(&ThreadList::of(&session.threads().await?)),
+            THREADS_URI => json(&ThreadList::of(&session.last_threads().await?)),
             TIMELINE_URI => {
                 // The newest: what led here.
                 let counted = session.timeline(TimelineQuery::default()).await?.page.total;

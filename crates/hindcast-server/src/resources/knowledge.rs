@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use hindcast_core::identity::{Caller, Scope};
+use hindcast_core::{
+    identity::{Caller, Scope},
+    license::Feature,
+};
 use hindcast_services::{
     Failure, FailureKind,
     knowledge::{
@@ -31,6 +34,10 @@ pub(super) struct KnowledgeRoom {
 impl ResourceRoom for KnowledgeRoom {
     fn scope(&self, uri: &str) -> Option<Option<Scope>> {
         uri.starts_with("resource://").then_some(Some(Scope::KnowledgeRead))
+    }
+
+    fn feature(&self, uri: &str) -> Option<Feature> {
+        (uri != HEALTH_URI).then_some(Feature::Knowledge)
     }
 
     async fn list(&self, caller: &Caller) -> Result<Vec<ResourceEntry>, Failure> {

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use hindcast_core::identity::{Caller, Scope};
+use hindcast_core::{
+    identity::{Caller, Scope},
+    license::Feature,
+};
 use hindcast_services::{
     Failure, FailureKind,
     gateway::{AuditTrail, Gateway},
@@ -32,6 +35,10 @@ impl ResourceRoom for ServerRoom {
             AuditTrail::URI => Some(Some(Scope::AuditRead)),
             _ => error_entry(uri).map(|_| None),
         }
+    }
+
+    fn feature(&self, uri: &str) -> Option<Feature> {
+        (uri == AuditTrail::URI).then_some(Feature::Audit)
     }
 
     async fn list(&self, caller: &Caller) -> Result<Vec<ResourceEntry>, Failure> {

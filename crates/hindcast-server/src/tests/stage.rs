@@ -96,7 +96,7 @@ impl Stage {
         let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
         let arguments: Map<_, _> = arguments;
         let tool = format!("debugger/{tool}");
-        match self.app.call_tool(caller, tool, arguments, Arc::new(Unwatched)).await {
+        match self.app.call_tool(caller, tool, arguments, Arc::new(Unwatched), None).await {
             Ok(reply) => Ok(Said { text: reply.text, content: reply.content, attachment: reply.attachment }),
             Err(failure) => Err(WireError::from(failure).answer(&json!(1))["error"].take()),
         }

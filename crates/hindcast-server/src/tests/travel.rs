@@ -247,7 +247,7 @@ async fn an_export_tells_how_far_it_is() {
     stage.call("continue", json!({})).await;
     let told = Arc::new(Told::default());
     let tool = "debugger/export_trace".to_owned();
-    stage.app.call_tool(Caller::local(), tool, serde_json::Map::new(), told.clone()).await.unwrap();
+    stage.app.call_tool(Caller::local(), tool, serde_json::Map::new(), told.clone(), None).await.unwrap();
     assert_eq!(told.0.lock().unwrap().last(), Some(&(5, Some(6))));
     stage.finish().await;
 }

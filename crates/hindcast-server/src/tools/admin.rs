@@ -8,6 +8,7 @@ use hindcast_core::{
     audit::{AuditFilter, AuditRow},
     identity::{Caller, Scope, Tier},
     license::Feature,
+    quota::{Allowance, Period},
 };
 use hindcast_services::{
     Failure, FailureKind,
@@ -18,6 +19,9 @@ use serde::{Deserialize, Serialize};
 
 use super::NoInput;
 use crate::registry::{Answer, Call, Declaration, Effects, Tool};
+
+/// The tool that answers also when the quota is used up.
+pub(crate) const QUOTA_STATUS: &str = "debugger/quota_status";
 
 pub(super) struct QuotaStatus {
     pub(super) gateway: Arc<Gateway>,
@@ -51,23 +55,24 @@ struct PeriodView {
     reset_at: Timestamp,
 }
 
+impl From<Allowance> for PeriodView {
+    fn from(allowance: Allowance) -> Self {
+        let Allowance { limit, used, resets_at: reset_at } = allowance;
+        Self { limit, used, remaining: allowance.remaining(), reset_at }
+    }
+}
+
 impl QuotaView {
     pub(crate) async fn of(gateway: &Gateway, caller: &Caller) -> Result<Self, Failure> {
         let Some(key) = &caller.key else {
             return Ok(Self { tier: None, unlimited: true, month: None, minute: None });
         };
         let usage = gateway.usage(key).await?;
-        let period = |limit: u64, used: u64, reset_at| PeriodView {
-            limit,
-            used,
-            remaining: limit.saturating_sub(used),
-            reset_at,
-        };
         Ok(Self {
             tier: Some(key.tier),
             unlimited: false,
-            month: Some(period(usage.limits.per_month, usage.month, usage.month_resets_at)),
-            minute: Some(period(usage.limits.per_minute, usage.minute, usage.minute_resets_at)),
+            month: Some(usage.of(Period::Month).into()),
+            minute: Some(usage.of(Period::Minute).into()),
         })
     }
 
@@ -88,9 +93,10 @@ impl Tool for QuotaStatus {
     type Output = QuotaView;
 
     const DECLARATION: Declaration = Declaration {
-        name: "debugger/quota_status",
+        name: QUOTA_STATUS,
         title: "Quota status",
-        description: "Show how many requests this API key has used and may still make this month and this minute",
+        description: "Show how many requests this API key has used and may still make this month and this minute. \
+                      Answers also when they are used up",
         scope: None,
         feature: None,
         effects: Effects::ReadOnly,

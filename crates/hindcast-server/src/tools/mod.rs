@@ -5,7 +5,7 @@ mod debug;
 mod documents;
 mod knowledge;
 
-pub(crate) use admin::QuotaView;
+pub(crate) use admin::{QUOTA_STATUS, QuotaView};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -1,6 +1,6 @@
 //! Looking at a program that stands still, and the little that can be done while it runs.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use hindcast_core::{
     Timestamp,
@@ -11,14 +11,20 @@ use hindcast_core::{
     },
 };
 
-use super::{failures, session::Session, source, viewport::State, worker::Need};
+use super::{
+    failures,
+    session::Session,
+    source,
+    viewport::State,
+    worker::{Need, SeenThread},
+};
 use crate::{Failure, FailureKind};
 
 /// Threads, and whether they are still so.
 #[derive(Debug, Clone)]
 pub struct ThreadsView {
     /// All of them.
-    pub threads: Vec<Thread>,
+    pub threads: Vec<SeenThread>,
     /// The one that stopped last.
     pub current: Option<ThreadId>,
     /// Whether the program has run since.
@@ -158,6 +164,24 @@ impl Session {
         Ok(ThreadsView { threads: captured.threads.clone(), current, stale, captured_at: captured.at })
     }
 
+    /// The threads also after the program's end: those that were last seen, ended.
+    pub async fn last_threads(&self) -> Result<ThreadsView, Failure> {
+        let standing = self.standing();
+        if standing.state != State::Exited || standing.fault.is_some() {
+            return self.threads().await;
+        }
+        let current = standing.scene.as_ref().map(|scene| scene.stop.thread);
+        let (threads, captured_at) = match (standing.threads, standing.target) {
+            (Some(captured), _) => (captured.threads.clone(), captured.at),
+            // It ended before anybody could look.
+            (None, Some(target)) => (Vec::new(), target.since),
+            (None, None) => return Err(self.why_ended()),
+        };
+        let threads = threads.into_iter().map(SeenThread::ended).collect();
+        // Others may have begun and ended since.
+        Ok(ThreadsView { threads, current, stale: true, captured_at })
+    }
+
     /// What is loaded.
     pub async fn modules(&self) -> Result<Vec<Module>, Failure> {
         self.ask(Need::Anything, |core| Ok(core.backend()?.modules()?)).await
@@ -213,33 +237,29 @@ impl Session {
 
     /// The text of a source file that the symbols name, without secrets.
     pub async fn source(&self, path: &str) -> Result<String, Failure> {
-        let not_served =
-            |message: String, hint: &str| Err(Failure::new(FailureKind::SourceNotServed, message).hint(hint));
-        let shown: String = path.chars().take(400).collect();
-        let unnamed = || {
-            not_served(
-                format!("File path '{shown}' is not referenced in any loaded PDB symbols"),
-                "only source files that the program's debug information names are served, under exactly that path",
-            )
-        };
-        let climbs = path.split('/').any(|part| part == ".." || part == ".");
-        if climbs || path.contains('\0') {
-            return unnamed();
-        }
-        let named = path.to_owned();
-        let found = self.ask(Need::Anything, move |core| Ok(core.backend()?.source_file(&named))).await?;
-        let Some(on_disk) = found else { return unnamed() };
+        let on_disk = self.source_file(path).await?;
         match tokio::task::spawn_blocking(move || source::whole_file(&on_disk)).await {
             Ok(Ok(text)) => Ok(self.mask().text(&text).into_owned()),
-            Ok(Err(source::NotServed::Missing)) => not_served(
-                format!("Source file '{shown}' referenced in PDB but not found on disk"),
-                "debug on the machine that has the sources, or build again where they are now",
-            ),
-            Ok(Err(source::NotServed::TooLong)) => not_served(
-                format!("Source file '{shown}' is longer than this server reads"),
-                "the viewport of a stop shows the lines around it",
-            ),
-            Ok(Err(source::NotServed::Elsewhere)) | Err(_) => unnamed(),
+            Ok(Err(reason)) => Err(not_served(path, reason)),
+            Err(_) => Err(not_served(path, source::NotServed::Elsewhere)),
+        }
+    }
+
+    /// Where a source file that the symbols name is on disk, if it may be served.
+    pub async fn source_file(&self, path: &str) -> Result<PathBuf, Failure> {
+        let climbs = path.split('/').any(|part| part == ".." || part == ".");
+        if climbs || path.contains('\0') {
+            return Err(not_served(path, source::NotServed::Elsewhere));
+        }
+        let named = path.to_owned();
+        // The symbols are known also after the program's end.
+        let found = self.ask(Need::Session, move |core| Ok(core.backend()?.source_file(&named))).await?;
+        let on_disk = found.ok_or_else(|| not_served(path, source::NotServed::Elsewhere))?;
+        let checked = on_disk.clone();
+        match tokio::task::spawn_blocking(move || source::check(&checked)).await {
+            Ok(Ok(())) => Ok(on_disk),
+            Ok(Err(reason)) => Err(not_served(path, reason)),
+            Err(_) => Err(not_served(path, source::NotServed::Elsewhere)),
         }
     }
 
@@ -268,6 +288,26 @@ impl Session {
         }
         self.standing.borrow().breakpoints.clone()
     }
+}
+
+/// In the words of the contract.
+fn not_served(path: &str, reason: source::NotServed) -> Failure {
+    let shown: String = path.chars().take(400).collect();
+    let (message, hint) = match reason {
+        source::NotServed::Elsewhere => (
+            format!("File path '{shown}' is not referenced in any loaded PDB symbols"),
+            "only source files that the program's debug information names are served, under exactly that path",
+        ),
+        source::NotServed::Missing => (
+            format!("Source file '{shown}' referenced in PDB but not found on disk"),
+            "debug on the machine that has the sources, or build again where they are now",
+        ),
+        source::NotServed::TooLong => (
+            format!("Source file '{shown}' is longer than this server reads"),
+            "the viewport of a stop shows the lines around it",
+        ),
+    };
+    Failure::new(FailureKind::SourceNotServed, message).hint(hint)
 }
 
 /// Where bytes are.

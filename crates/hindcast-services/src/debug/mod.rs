@@ -17,6 +17,7 @@ mod policy;
 mod secrets;
 mod session;
 mod source;
+mod source_watch;
 #[cfg(test)]
 mod tests;
 mod travel;
@@ -51,9 +52,10 @@ pub use policy::TargetPolicy;
 pub use secrets::{MASKED, Mask};
 pub use session::{OutputPage, Patience, Session, Until};
 pub use source::SourceLine;
+pub use source_watch::SourceWatch;
 pub use travel::{ExportTo, Exported, FoundWrite, Timeline};
 pub use viewport::{FrameView, LocalView, OutputView, Scene, State, Viewport, is_own_code};
-pub use worker::{CapturedThreads, Standing};
+pub use worker::{CapturedThreads, SeenThread, Standing};
 
 use worker::{Announcer, Bell, Core, Origin};
 
@@ -86,6 +88,7 @@ pub struct DebugService {
     desks: Mutex<HashMap<PrincipalId, Desk>>,
     /// Whether the server ends, and nothing may begin any more.
     closed: AtomicBool,
+    sources: source_watch::Watches,
 }
 
 /// The sessions of one principal; the current one last.
@@ -123,7 +126,8 @@ impl DebugService {
         events: Events,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { policy, engine, events, clock, desks: Mutex::default(), closed: AtomicBool::new(false) }
+        let (desks, closed, sources) = Default::default();
+        Self { policy, engine, events, clock, desks, closed, sources }
     }
 
     /// Starts a program and takes it to its first stop.

@@ -72,12 +72,16 @@ pub(super) fn line_of(backend: &mut dyn DebugBackend, location: &Location, mask:
     Some(mask.text(line.text.trim()).into_owned())
 }
 
-/// The whole file, with what is not UTF-8 replaced. No part of the path may be a link.
-pub(super) fn whole_file(path: &Path) -> Result<String, NotServed> {
+/// Whether the file is one that is served. No part of the path may be a link.
+pub(super) fn check(path: &Path) -> Result<(), NotServed> {
     let real = path.canonicalize().map_err(|_| NotServed::Missing)?;
-    if real != path {
-        return Err(NotServed::Elsewhere);
-    }
+    let metadata = path.symlink_metadata().map_err(|_| NotServed::Missing)?;
+    if real == path && metadata.is_file() { Ok(()) } else { Err(NotServed::Elsewhere) }
+}
+
+/// The whole file, with what is not UTF-8 replaced.
+pub(super) fn whole_file(path: &Path) -> Result<String, NotServed> {
+    check(path)?;
     let mut bytes = Vec::new();
     open(path)?.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|_| NotServed::Missing)?;
     if bytes.len() as u64 > LARGEST {

@@ -14,12 +14,14 @@ use hindcast_core::{
     Timestamp,
     debug::{
         AttachRequest, Breakpoint, CoreRequest, DebugBackend, DebugEngine, DebugError, Ending, Granularity,
-        HowBegun, Interrupt, LaunchRequest, Movement, Outcome, Recording, Stop, StopReason, Target, Thread,
-        TimeTravel, TraceFileRequest,
+        HowBegun, Interrupt, LaunchRequest, Location, Movement, Outcome, Recording, Stop, StopReason, Target,
+        Thread, ThreadState, TimeTravel, TraceFileRequest,
     },
     identity::PrincipalId,
     time::Clock,
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 use tokio::sync::{oneshot, watch};
 
 use super::{
@@ -90,11 +92,39 @@ impl Standing {
     }
 }
 
+/// A thread as it is seen: its location is that of its innermost frame, as everywhere else.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct SeenThread {
+    /// The thread.
+    #[serde(flatten)]
+    pub thread: Thread,
+    /// The innermost place whose source is here, where that is further out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub called_from: Option<Location>,
+}
+
+impl SeenThread {
+    fn look(backend: &mut dyn DebugBackend, mut thread: Thread) -> Self {
+        let Ok(stack) = backend.stack(thread.id, 1) else { return Self { thread, called_from: None } };
+        let innermost = stack.frames.into_iter().next().map(|frame| frame.location);
+        let known = std::mem::replace(&mut thread.location, innermost);
+        let here = thread.location.as_ref().map(|location| location.address);
+        Self { called_from: known.filter(|known| here.is_some_and(|here| here != known.address)), thread }
+    }
+
+    /// The thread after the program's end.
+    #[must_use]
+    pub(super) fn ended(self) -> Self {
+        let thread = Thread { state: ThreadState::Exited, location: None, ..self.thread };
+        Self { thread, called_from: None }
+    }
+}
+
 /// Threads, and when they were looked at.
 #[derive(Debug, Clone)]
 pub struct CapturedThreads {
     /// All of them.
-    pub threads: Vec<Thread>,
+    pub threads: Vec<SeenThread>,
     /// When.
     pub at: Timestamp,
 }
@@ -346,8 +376,10 @@ impl Core {
                 | Movement::StepBack { granularity: Granularity::Instruction | Granularity::Line, .. }
         );
         self.before = self.standing.borrow().state;
-        // What will be shown of the threads while the program runs; a short step does not last.
-        let threads = if brief { None } else { self.capture_threads().ok() };
+        // What will be shown of the threads while the program runs, and after its end; a short step does
+        // not last, and seldom changes which there are.
+        let is_known = self.standing.borrow().threads.is_some();
+        let threads = if brief && is_known { None } else { self.capture_threads().ok() };
         self.standing.send_modify(|standing| {
             standing.state = State::Running;
             standing.moves = moves;
@@ -362,7 +394,10 @@ impl Core {
     /// Looks at the threads, and keeps what it saw.
     pub(super) fn capture_threads(&mut self) -> Result<Arc<CapturedThreads>, Failure> {
         let at = self.clock.now();
-        let captured = Arc::new(CapturedThreads { threads: self.backend()?.threads()?, at });
+        let backend = self.backend()?;
+        let threads =
+            backend.threads()?.into_iter().map(|thread| SeenThread::look(backend, thread)).collect();
+        let captured = Arc::new(CapturedThreads { threads, at });
         self.standing.send_if_modified(|standing| {
             standing.threads = Some(captured.clone());
             false
@@ -428,9 +463,6 @@ impl Core {
             let ended = ended || standing.fault.is_some();
             standing.state = if ended { State::Exited } else { State::Paused };
             standing.scene = Some(Arc::new(scene));
-            if ended {
-                standing.threads = None;
-            }
         });
         self.announcer.session();
     }

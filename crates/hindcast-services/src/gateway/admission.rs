@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use hindcast_core::{
     identity::{Caller, KeyId, KeyRecord},
     license::Feature,
-    quota::{Period, Reservation, Usage},
+    quota::{Allowance, Period, Reservation, Usage},
 };
 
 use super::{Gateway, keys};
@@ -20,8 +20,8 @@ pub struct Refusal {
     pub key: Option<KeyId>,
     /// Seconds after which another try makes sense.
     pub retry_after: Option<u64>,
-    /// Where the key stands, when quota was the reason.
-    pub usage: Option<Usage>,
+    /// The limit that is used up, when that was the reason.
+    pub used_up: Option<Allowance>,
 }
 
 /// Where an admitted key stands against its limits.
@@ -39,7 +39,7 @@ impl Gateway {
             failure: Failure::new(FailureKind::AuthenticationFailed, details).hint(hint),
             key,
             retry_after: None,
-            usage: None,
+            used_up: None,
         };
         let header = authorization.ok_or_else(|| {
             refuse(
@@ -67,7 +67,7 @@ impl Gateway {
             failure: error.into(),
             key: None,
             retry_after: None,
-            usage: None,
+            used_up: None,
         })?;
         let record = found.ok_or_else(|| unknown(None))?;
         let id = Some(id);
@@ -129,33 +129,34 @@ impl Gateway {
     /// Counts one metered request of `key`, or says when there is room again.
     pub async fn reserve(&self, key: &KeyRecord) -> DoorAnswer {
         let now = self.clock.now();
-        let plain = |failure| Refusal { failure, key: Some(key.id.clone()), retry_after: None, usage: None };
+        let plain =
+            |failure| Refusal { failure, key: Some(key.id.clone()), retry_after: None, used_up: None };
         let reservation = self
             .store
             .reserve_quota(&key.id, self.limits(key), now)
             .await
             .map_err(|error| plain(error.into()))?;
-        let (usage, period) = match reservation {
+        let (used_up, span) = match reservation {
             Reservation::Granted(usage) => {
                 self.events.changed_for(&key.owner, &self.usage_uri);
                 return Ok(usage);
             }
-            Reservation::Refused(usage, period) => (usage, period),
+            Reservation::Refused(usage, Period::Month) => (usage.of(Period::Month), "month"),
+            Reservation::Refused(usage, Period::Minute) => (usage.of(Period::Minute), "minute"),
         };
-        let (limit, used, reset_at, span) = match period {
-            Period::Month => (usage.limits.per_month, usage.month, usage.month_resets_at, "month"),
-            Period::Minute => (usage.limits.per_minute, usage.minute, usage.minute_resets_at, "minute"),
-        };
-        let wait = reset_at.duration_since(now).as_secs().max(0).unsigned_abs() + 1;
+        let Allowance { limit, used, resets_at } = used_up;
+        let wait = resets_at.duration_since(now).as_secs().max(0).unsigned_abs() + 1;
         let failure = Failure::new(
             FailureKind::QuotaExceeded,
             format!("the limit of {limit} requests a {span} is used up"),
         )
-        .hint(format!("wait until {reset_at}, or use a key of a higher tier"))
+        .hint(format!(
+            "wait until {resets_at}, or use a key of a higher tier; `debugger/quota_status` still answers"
+        ))
         .fact("limit", limit)
         .fact("used", used)
-        .fact("reset_at", reset_at.to_string());
-        Err(Refusal { retry_after: Some(wait), usage: Some(usage), ..plain(failure) })
+        .fact("reset_at", resets_at.to_string());
+        Err(Refusal { retry_after: Some(wait), used_up: Some(used_up), ..plain(failure) })
     }
 
     /// Refuses a feature whose license has ended.

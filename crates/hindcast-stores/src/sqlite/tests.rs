@@ -114,7 +114,7 @@ async fn concurrent_reservations_stop_exactly_at_the_limit_and_survive_a_reopeni
 
     let store = SqliteStore::open(&path, audit_key(), now).unwrap();
     let usage = store.usage(&id, LIMITS, now).await.unwrap();
-    assert_eq!((usage.month, usage.remaining()), (1000, 0));
+    assert_eq!((usage.month, usage.nearer().remaining()), (1000, 0));
     let next_month = store.usage(&id, LIMITS, at("2026-06-01T00:00:00Z")).await.unwrap();
     assert_eq!(next_month.month, 0);
 }

@@ -42,6 +42,9 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
     }
     let loaded = Config::load(&Sources::from_process(options.everywhere.config.clone(), options.flags()))?;
     start_logging(&loaded.config.log)?;
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
     let config = &loaded.config;
     match options.command {
         Command::Serve(_) => serve::run(config),

@@ -25,9 +25,6 @@ pub(super) enum Problem {
     #[error("unknown key `{key}` {} · hint: {hint}", .origin.phrase())]
     UnknownKey { key: String, origin: Origin, hint: String },
 
-    #[error("unknown variable `{variable}` in the environment · hint: {hint}")]
-    UnknownVariable { variable: String, hint: String },
-
     #[error("the variable `{variable}` is not valid Unicode · hint: set it to a text that is")]
     NotUnicode { variable: String },
 
@@ -39,6 +36,17 @@ pub(super) enum Problem {
          · hint: set `data_dir`, `HINDCAST_DATA_DIR` or `--data-dir`"
     )]
     NoDataFolder,
+}
+
+/// Something odd that stops nothing.
+#[derive(Debug, Error, PartialEq)]
+pub(crate) enum Warning {
+    /// Kubernetes sets such variables in every pod beside a service whose name begins with `hindcast`.
+    #[error("variables that Kubernetes sets for a service are ignored: {}", .variables.join(", "))]
+    ServiceLinks { variables: Vec<String> },
+
+    #[error("unknown variable `{variable}` in the environment is ignored · hint: {hint}")]
+    UnknownVariable { variable: String, hint: String },
 }
 
 impl ConfigError {

@@ -8,9 +8,9 @@ use std::{
 
 use super::{
     Config, FlagValue, Origin, Sources,
-    error::{ConfigError, Problem},
+    error::{ConfigError, Problem, Warning},
     keys::{self, Key, Kind},
-    validate,
+    service_links, validate,
 };
 
 /// The configuration in force and where each of its values came from.
@@ -20,6 +20,8 @@ pub(crate) struct Loaded {
     pub(crate) config: Config,
     /// The configuration file that was read, if any.
     pub(crate) file: Option<PathBuf>,
+    /// What the user should know although the configuration holds.
+    pub(crate) warnings: Vec<Warning>,
     pub(super) keys: Vec<Key>,
     pub(super) settings: BTreeMap<String, Setting>,
 }
@@ -37,8 +39,13 @@ impl Config {
     /// Reads one file and touches nothing else. A value is checked even where a later source
     /// overrides it, so that a mistake in the file does not wait for the day the flag is left out.
     pub(crate) fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
-        let mut loader =
-            Loader { sources, keys: keys::known_keys(), settings: BTreeMap::new(), problems: Vec::new() };
+        let mut loader = Loader {
+            sources,
+            keys: keys::known_keys(),
+            settings: BTreeMap::new(),
+            problems: Vec::new(),
+            warnings: Vec::new(),
+        };
         let file = loader.find_file()?;
         if let Some(path) = &file {
             loader.read_file(path)?;
@@ -61,6 +68,7 @@ struct Loader<'a> {
     keys: Vec<Key>,
     settings: BTreeMap<String, Setting>,
     problems: Vec<Problem>,
+    warnings: Vec<Warning>,
 }
 
 impl Loader<'_> {
@@ -119,21 +127,29 @@ impl Loader<'_> {
     }
 
     fn read_environment(&mut self) {
+        let mut service_links = Vec::new();
         for (variable, text) in &self.sources.environment {
             if keys::OTHER_VARIABLES.contains(&variable.as_str()) {
                 continue;
             }
-            let ours = variable.starts_with(keys::VARIABLE_PREFIX);
             let key = self.keys.iter().find(|key| key.variable == *variable).cloned();
             match (key, text.to_str()) {
-                (None, _) if ours => {
-                    let hint = keys::hint_for_variable(&self.keys, variable);
-                    self.problems.push(Problem::UnknownVariable { variable: variable.clone(), hint });
-                }
-                (_, None) => self.problems.push(Problem::NotUnicode { variable: variable.clone() }),
                 (Some(key), Some(text)) => self.take_variable(&key, text),
-                (None, Some(_)) => {}
+                (Some(_), None) => self.problems.push(Problem::NotUnicode { variable: variable.clone() }),
+                // The folders of the system.
+                (None, _) if !variable.starts_with(keys::VARIABLE_PREFIX) => {}
+                (None, Some(text)) if service_links::is_one(variable, text) => {
+                    service_links.push(variable.clone());
+                }
+                // Others may use our prefix, too, and must not keep the program from starting.
+                (None, _) => {
+                    let hint = keys::hint_for_variable(&self.keys, variable);
+                    self.warnings.push(Warning::UnknownVariable { variable: variable.clone(), hint });
+                }
             }
+        }
+        if !service_links.is_empty() {
+            self.warnings.push(Warning::ServiceLinks { variables: service_links });
         }
     }
 
@@ -233,7 +249,8 @@ impl Loader<'_> {
         if config.license.file.is_none() && license.is_file() {
             config.license.file = Some(license);
         }
-        let loaded = Loaded { config, file, keys: self.keys, settings: self.settings };
+        let Self { keys, settings, warnings, .. } = self;
+        let loaded = Loaded { config, file, warnings, keys, settings };
         ConfigError::check(validate::problems(&loaded))?;
         Ok(loaded)
     }

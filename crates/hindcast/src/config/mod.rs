@@ -8,6 +8,7 @@ mod error;
 mod keys;
 mod load;
 mod reference;
+mod service_links;
 mod show;
 mod sources;
 mod validate;

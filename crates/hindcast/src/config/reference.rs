@@ -16,8 +16,10 @@ A value is looked for in four places; the later wins:
 3. the environment variable; the items of a list are separated by commas;
 4. the flag of the command, where it has one.
 
-`hindcast config show` prints every key, its value and where the value came from. An unknown key or variable and a value
-out of range are errors. In paths, `~/` is the home folder; a relative path in the file starts at the file's folder.
+`hindcast config show` prints every key, its value and where the value came from. An unknown key in the file and a value
+out of range are errors. An unknown variable that begins with `HINDCAST_` is a warning that names the nearest known one;
+Kubernetes sets such variables for a service named `hindcast`. In paths, `~/` is the home folder; a relative path in the
+file starts at the file's folder.
 ";
 
 /// The page `docs/reference/configuration.md`: every key with default, variable, accepted values

@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::server::{command, hindcast, try_hindcast};
+use crate::server::{Server, command, hindcast, try_hindcast};
 
 #[test]
 fn the_generated_reference_is_up_to_date() {
@@ -54,8 +54,37 @@ fn wrong_usage_ends_with_2_and_a_failed_job_with_1() {
 
 #[test]
 fn a_second_server_on_the_same_data_is_told_so() {
-    let server = crate::server::Server::start(&[]);
+    let server = Server::start(&[]);
     let second = try_hindcast(&server.data, &["serve", "--http", "--listen", "127.0.0.1:0"]);
     assert_eq!(second.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&second.stderr).contains("another hindcast serves from"));
+}
+
+#[test]
+fn variables_that_kubernetes_sets_for_a_service_named_hindcast_do_not_stop_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let environment = [
+        ("HINDCAST_SERVICE_HOST", "10.96.12.7"),
+        ("HINDCAST_SERVICE_PORT", "7443"),
+        ("HINDCAST_SERVICE_PORT_HTTPS", "7443"),
+        ("HINDCAST_PORT", "tcp://10.96.12.7:7443"),
+        ("HINDCAST_PORT_7443_TCP", "tcp://10.96.12.7:7443"),
+        ("HINDCAST_PORT_7443_TCP_PROTO", "tcp"),
+        ("HINDCAST_PORT_7443_TCP_PORT", "7443"),
+        ("HINDCAST_PORT_7443_TCP_ADDR", "10.96.12.7"),
+        ("HINDCAST_SERVER_LISEN", "0.0.0.0:1"),
+    ];
+    let data = folder.path().join("data");
+    let stderr = std::fs::File::create(&log).unwrap();
+    let server = Server::launch(&data, &[], &environment, stderr);
+    let key = server.first_key.clone().unwrap();
+    assert_eq!(server.rpc(&key, "ping", serde_json::json!({})).status, 200);
+    server.stop();
+    let log = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(log.matches("WARN").count(), 2, "{log}");
+    for (variable, _) in environment {
+        assert!(log.contains(variable), "{variable} is not named: {log}");
+    }
+    assert!(log.contains("did you mean `HINDCAST_SERVER_LISTEN`?"), "{log}");
 }

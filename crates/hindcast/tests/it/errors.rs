@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use rusqlite::Connection as Database;
 use serde_json::{Value, json};
 
-use crate::server::{Reply, Server, hindcast};
+use crate::{
+    license::server_with_an_ended_license,
+    server::{Reply, Server, hindcast},
+};
 
 /// Codes of parts that have not landed, each with the part whose tests will produce it.
 const NOT_YET: [(i64, &str); 1] = [(-32007, "history comes with recording")];
@@ -25,29 +28,7 @@ fn documented() -> BTreeMap<(i64, String), u16> {
 /// Calls a tool of a server whose license for the audit trail has ended.
 fn call_with_an_ended_license() -> Reply {
     let folder = tempfile::tempdir().unwrap();
-    let issuer = folder.path().join("issuer.key");
-    let issuer = issuer.to_str().unwrap();
-    let public_key = hindcast(folder.path(), &["license", "keygen", issuer]);
-    let license = hindcast(
-        folder.path(),
-        &[
-            "license",
-            "issue",
-            "--key",
-            issuer,
-            "--type",
-            "Enterprise",
-            "--licensee",
-            "X",
-            "--feature",
-            "audit",
-            "--expires",
-            "2020-01-01T00:00:00Z",
-        ],
-    );
-    std::fs::write(folder.path().join("license.json"), license).unwrap();
-    let issuers = [("HINDCAST_LICENSE_ISSUERS", public_key.trim())];
-    let server = Server::launch(folder.path(), &[], &issuers, std::process::Stdio::null());
+    let server = server_with_an_ended_license(folder.path(), &["audit"]);
     let key = server.unlimited_key();
     let shown = server.call(&key, "debugger/license_info", json!({}));
     assert_eq!(shown["result"]["structuredContent"]["state"], "expired", "{shown}");

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::server::{Reply, Server, hindcast};
+use crate::server::{BOTH, Connection, Reply, Server, eventually, hindcast};
 
 fn call(server: &Server, key: &str) -> Reply {
     server.rpc(key, "tools/call", json!({ "name": "debugger/license_info" }))
@@ -127,4 +127,137 @@ fn only_calls_and_reads_count() {
         server.rpc(key, method, params);
         assert_eq!(used_this_month(&server.data, &made["id"]) - before, counts, "{method}");
     }
+}
+
+/// The limit, what is left of it and when it starts again, as the headers have it.
+fn headers(reply: &Reply) -> (u64, u64, u64) {
+    let number = |name: &str| {
+        let value = reply.header(name).unwrap_or_else(|| panic!("no {name}: {reply:?}"));
+        value.parse::<u64>().unwrap()
+    };
+    (number("x-ratelimit-limit"), number("x-ratelimit-remaining"), number("x-ratelimit-reset"))
+}
+
+/// What happens within one clock minute; done again when it straddles two.
+fn within_a_minute<T>(mut work: impl FnMut(u64) -> T) -> T {
+    for _ in 0..5 {
+        let began = minute();
+        let done = work(began);
+        if minute() == began {
+            return done;
+        }
+    }
+    panic!("no try stayed within a minute");
+}
+
+#[test]
+fn the_headers_describe_the_limit_that_is_used_up_first() {
+    let server = Server::start(&[]);
+    let (replies, began) = within_a_minute(|began| {
+        let key = server.key(&["--per-month", "4", "--per-minute", "3"]);
+        ((0..4).map(|_| call(&server, &key)).collect::<Vec<_>>(), began)
+    });
+    let next_minute = (began + 1) * 60;
+    for (reply, remaining) in replies.iter().zip([2, 1, 0]) {
+        assert_eq!((reply.status, headers(reply)), (200, (3, remaining, next_minute)), "{reply:?}");
+    }
+    let refused = &replies[3];
+    assert_eq!((refused.status, headers(refused)), (429, (3, 0, next_minute)), "{refused:?}");
+    let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=61).contains(&wait), "{wait}");
+    let data = &refused.error()["data"];
+    assert_eq!((&data["limit"], &data["used"]), (&json!(3), &json!(3)));
+
+    let key = server.key(&["--per-month", "2", "--per-minute", "100"]);
+    for remaining in [1, 0] {
+        let (limit, left, reset) = headers(&call(&server, &key));
+        assert_eq!((limit, left), (2, remaining));
+        assert!(reset > next_minute, "the month's");
+    }
+}
+
+#[test]
+fn every_answer_to_a_valid_key_has_the_headers() {
+    let mut server = Server::start(&[]);
+    let key = server.key(&["--per-month", "7", "--per-minute", "100"]);
+    let authorization = format!("Authorization: Bearer {key}\r\n");
+    let mut replies = vec![
+        (400, server.connect().post(&key, b"{")),
+        (400, server.connect().post(&key, b"[]")),
+        (200, server.rpc(&key, "tools/fly", json!({}))),
+        (404, {
+            let headers = format!("{authorization}Mcp-Session-Id: nobody\r\n");
+            server.connect().post_with(&headers, b"{}").unwrap()
+        }),
+        (415, {
+            let headers = format!("Host: localhost\r\nContent-Type: text/plain\r\n{authorization}");
+            server.connect().request("POST /mcp", &headers, b"{}").unwrap()
+        }),
+        (204, {
+            let session = server.connect().initialize(&key);
+            let headers = format!("Host: localhost\r\nAccept: {BOTH}\r\n{authorization}{session}");
+            server.connect().request("DELETE /mcp", &headers, b"").unwrap()
+        }),
+    ];
+    // Something under way keeps the server while it stops.
+    let mut under_way: Connection = server.connect();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{authorization}Expect: 100-continue\r\nContent-Length: 2\r\n\r\n"
+    );
+    under_way.send(head.as_bytes()).unwrap();
+    assert_eq!(under_way.head().unwrap().status, 100);
+    server.signal("TERM");
+    eventually("newcomers are turned away", || {
+        let reply = server.rpc(&key, "ping", json!({}));
+        let stops = reply.status == 503;
+        if stops {
+            replies.push((503, reply));
+        }
+        stops
+    });
+    let stranger = server.rpc("kdb_live_wrong", "ping", json!({}));
+    assert_eq!((stranger.status, stranger.header("x-ratelimit-limit")), (503, None));
+    under_way.send(b"{}").unwrap();
+    replies.push((400, under_way.reply().unwrap()));
+    assert!(server.ended().success());
+    for (status, reply) in replies {
+        assert_eq!(reply.status, status, "{reply:?}");
+        let (limit, remaining, _) = headers(&reply);
+        assert_eq!((limit, remaining), (7, 7), "{reply:?}");
+    }
+}
+
+#[test]
+fn how_the_limits_stand_is_told_when_they_are_used_up() {
+    let server = Server::start(&[]);
+    for limits in [["--per-month", "1", "--per-minute", "100"], ["--per-month", "100", "--per-minute", "1"]] {
+        within_a_minute(|_| {
+            let made = server.new_key(&limits);
+            let key = made["key"].as_str().unwrap();
+            assert_eq!(call(&server, key).status, 200);
+            let refused = call(&server, key);
+            if refused.status == 200 {
+                return;
+            }
+            assert!(refused.error()["data"]["hint"].as_str().unwrap().contains("debugger/quota_status"));
+            for (method, params) in [
+                ("tools/call", json!({ "name": "debugger/quota_status" })),
+                ("tools/call", json!({ "name": "debugger_quota_status" })),
+                ("resources/read", json!({ "uri": "hindcast://quota" })),
+            ] {
+                let reply = server.rpc(key, method, params);
+                assert_eq!((reply.status, reply.code()), (200, 0), "{reply:?}");
+                assert_eq!(reply.header("x-ratelimit-remaining"), Some("0"));
+            }
+            assert_eq!(used_this_month(&server.data, &made["id"]), 1, "that is not counted");
+            assert_eq!(call(&server, key).status, 429);
+        });
+    }
+    let key = server.key(&["--per-month", "1", "--per-minute", "100"]);
+    call(&server, &key);
+    let mut connection = server.connect();
+    let ask = |_| connection.rpc(&key, "tools/call", json!({ "name": "debugger/quota_status" })).status;
+    let statuses: Vec<_> = (0..200).map(ask).collect();
+    assert_eq!(statuses[0], 200);
+    assert!(statuses.contains(&429), "also that has an end");
 }

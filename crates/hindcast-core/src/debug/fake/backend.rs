@@ -245,6 +245,9 @@ impl FakeBackend {
             Movement::Begin if self.stop_at_entry == StopAtEntry::No => {
                 Ok(self.go(StopReason::Step, |_| false))
             }
+            Movement::Begin if self.target.how == HowBegun::Attach => {
+                Ok(Outcome::Stopped(Self::stop(StopReason::Pause)))
+            }
             Movement::Begin => Ok(Outcome::Stopped(Self::stop(StopReason::Entry))),
             Movement::Continue => Ok(self.go(StopReason::Step, |_| false)),
             Movement::Step { thread, .. } if *thread != MAIN => Err(DebugError::NoSuchThread(*thread)),

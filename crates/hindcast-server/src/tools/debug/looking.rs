@@ -11,7 +11,10 @@ use hindcast_core::{
     },
     identity::Scope,
 };
-use hindcast_services::{Failure, FailureKind, debug};
+use hindcast_services::{
+    Failure, FailureKind,
+    debug::{self, SeenThread},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -388,7 +391,7 @@ impl PagedInput {
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Threads {
-    threads: Vec<Thread>,
+    threads: Vec<SeenThread>,
     /// The one that stopped last
     #[serde(skip_serializing_if = "Option::is_none")]
     current: Option<ThreadId>,
@@ -412,16 +415,19 @@ impl Tool for GetThreads {
         let session = self.0.session(call, input.session_id.as_deref())?;
         let view = session.threads().await?;
         let (threads, total, next_offset) =
-            input.page(view.threads, |thread| format!("{} {}", thread.id, thread.name));
+            input.page(view.threads, |seen| format!("{} {}", seen.thread.id, seen.thread.name));
         let mut said = if view.stale {
             format!("Threads as of {} (the program is running):", view.captured_at)
         } else {
             "Threads:".to_owned()
         };
-        for thread in &threads {
+        for SeenThread { thread, called_from } in &threads {
             let mark = if view.current == Some(thread.id) { '*' } else { ' ' };
             let place = thread.location.as_ref().map(text::place).unwrap_or_default();
             let _ = write!(said, "\n{mark} {} {} {place}", thread.id, thread.name);
+            if let Some(caller) = called_from {
+                let _ = write!(said, ", called from {}", text::place(caller));
+            }
         }
         let content = Threads { threads, current: view.current, stale: view.stale, total, next_offset };
         Ok(Answer { text: said, content })

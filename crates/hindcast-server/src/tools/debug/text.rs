@@ -85,7 +85,7 @@ fn sentence(view: &Viewport) -> String {
             Some(instruction) => format!("Stepped to {address}\n  {instruction}"),
             None => format!("Stepped to {address}"),
         },
-        StopReason::Pause => format!("Paused at {address}"),
+        StopReason::Pause => with_detail(format!("Paused at {address}"), view),
         StopReason::Exception => {
             let kind = view.exception.as_ref().map_or("exception", |raised| raised.exception_type.as_str());
             let message = view.exception.as_ref().and_then(|raised| raised.message.as_deref());

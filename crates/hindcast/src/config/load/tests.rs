@@ -251,11 +251,6 @@ fn what_is_wrong_in_a_file_is_said_with_key_place_value_and_remedy() {
 fn what_is_wrong_in_the_environment_names_the_variable() {
     for (variable, value, expected) in [
         (
-            "HINDCAST_SERVER_LISEN",
-            "127.0.0.1:1",
-            "unknown variable `HINDCAST_SERVER_LISEN` in the environment · hint: did you mean `HINDCAST_SERVER_LISTEN`?",
-        ),
-        (
             "HINDCAST_SERVER_MAX_CONNECTIONS",
             "many",
             "invalid value `many` for `server.max_connections` from the variable `HINDCAST_SERVER_MAX_CONNECTIONS`: \
@@ -287,12 +282,29 @@ fn plain_http_beyond_loopback_is_refused_wherever_the_two_values_come_from() {
 }
 
 #[test]
+fn variables_of_others_are_ignored_with_a_warning() {
+    let mut case = Case::new();
+    case.variable("HINDCAST_PORT", "tcp://10.96.12.7:7443")
+        .variable("HINDCAST_SERVICE_HOST", "10.96.12.7")
+        .variable("HINDCAST_SERVER_LISEN", "127.0.0.1:1");
+    let warnings: Vec<_> = case.load().warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            "unknown variable `HINDCAST_SERVER_LISEN` in the environment is ignored \
+             · hint: did you mean `HINDCAST_SERVER_LISTEN`?",
+            "variables that Kubernetes sets for a service are ignored: HINDCAST_PORT, HINDCAST_SERVICE_HOST",
+        ]
+    );
+}
+
+#[test]
 fn variables_that_are_not_keys_are_left_alone() {
     let mut case = Case::new();
     for variable in keys::OTHER_VARIABLES.iter().skip(1) {
         case.variable(variable, "anything");
     }
-    case.load();
+    assert_eq!(case.load().warnings, []);
 }
 
 #[test]
