@@ -1,5 +1,6 @@
 //! Recording and replay on real programs: what is replayed is held against what was seen live.
 
+mod debian;
 mod system_calls;
 
 use std::{
@@ -16,7 +17,7 @@ use std::{
 };
 
 use hindcast_core::debug::Interrupt as _;
-use hindcast_fixtures::{Fixture, oracle_size};
+use hindcast_fixtures::{Fixture, debian::Nature, oracle_size};
 use hindcast_symbols::Symbols;
 
 use super::{Bound, Context, Position, ReplayError, Replica, digest};
@@ -160,19 +161,38 @@ const VISITS: usize = 100;
 /// Runs a real program under the recorder, stopping it so often on its way: it prints the same and ends the same, and where
 /// it was stopped it can be visited again, from its copies and by replay.
 fn check_program(command: &[&str]) {
+    check_run(command, &|| {}, Nature::Steady);
+}
+
+/// The same for a program that needs something done before each run.
+fn check_run(command: &[&str], prepare: &dyn Fn(), nature: Nature) {
+    prepare();
     let mut recorded = Recorded::start(Path::new(command[0]), &command[1..]);
     let (halt, seen) = recorded.run_with_stops(Duration::from_millis(3), VISITS);
+    let printed = std::fs::read(recorded.output.path()).unwrap();
+    prepare();
     let plain = std::process::Command::new(command[0])
         .args(&command[1..])
         .env_clear()
         .envs(ENVIRONMENT)
+        .stdin(std::process::Stdio::null())
         .output()
         .unwrap();
     assert_eq!(halt, Halt::Ended(Ended::Exited(plain.status.code().unwrap())), "{command:?}");
-    let printed = std::fs::read(recorded.output.path()).unwrap();
-    assert_eq!(printed, plain.stdout, "{command:?}");
-    assert!(recorded.process.recorder().unwrap().is_active(), "{command:?}");
-    assert_eq!(wrong_visits(&mut recorded, &seen), 0, "{command:?}");
+    if nature != Nature::Random {
+        assert!(printed == plain.stdout, "{command:?} prints something else");
+    }
+    let reason = recorded.process.recorder().unwrap().why_ended().unwrap_or_default();
+    match nature {
+        Nature::Ends(word) => assert!(reason.contains(word), "{command:?}: {reason:?}"),
+        _ => assert_eq!(reason, "", "{command:?}"),
+    }
+    assert!(!seen.is_empty(), "{command:?} was never stopped");
+    let mut visits = 0;
+    while visits < VISITS {
+        assert_eq!(wrong_visits(&mut recorded, &seen), 0, "{command:?}");
+        visits += 2 * seen.len();
+    }
     let anchors = recorded.replay_whole().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(anchors > 0, "{command:?}");
 }
