@@ -18,7 +18,9 @@ fn check(name: &str) {
     let folder = tempfile::tempdir().unwrap();
     let command = program(name).command_in(folder.path());
     let command: Vec<_> = command.iter().map(String::as_str).collect();
-    assert!(Path::new(command[0]).exists(), "{name} is missing: install the Debian package `{package}`");
+    for file in program(name).files() {
+        assert!(Path::new(file).exists(), "`{file}` is missing: install the Debian package `{package}`");
+    }
     check_run(&command, &|| program(name).prepare_in(folder.path()), nature);
 }
 
@@ -79,6 +81,7 @@ programs! {
     tar
     cpio
     zip
+    seven_zip
     xz_with_threads
     openssl_digest
     openssl_cipher
