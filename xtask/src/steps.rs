@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use hindcast_fixtures::debian::PROGRAMS;
 
 use crate::workspace::Workspace;
 use crate::{command, conformance, install, licences, peers, tidy};
@@ -84,6 +85,17 @@ fn ensure_tools() -> Result<()> {
         ("xmllint", "libxml2-utils"),
     ] {
         install::ensure_program(program, package)?;
+    }
+    ensure_recorded_programs()
+}
+
+/// The programs that are recorded with `HINDCAST_ORACLES=full`.
+fn ensure_recorded_programs() -> Result<()> {
+    let size = hindcast_fixtures::oracle_size(0, PROGRAMS.len());
+    for program in &PROGRAMS[..size] {
+        for file in program.files() {
+            install::ensure_program(file, program.package)?;
+        }
     }
     Ok(())
 }

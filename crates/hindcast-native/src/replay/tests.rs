@@ -1,5 +1,6 @@
 //! Recording and replay on real programs: what is replayed is held against what was seen live.
 
+mod debian;
 mod system_calls;
 
 use std::{
@@ -17,7 +18,7 @@ use std::{
 };
 
 use hindcast_core::debug::Interrupt as _;
-use hindcast_fixtures::{Fixture, oracle_size};
+use hindcast_fixtures::{Fixture, debian::Nature, oracle_size};
 use hindcast_symbols::Symbols;
 
 use super::{Bound, Context, Position, ReplayError, Replica, digest};
@@ -121,7 +122,7 @@ impl Recorded {
     pub(crate) fn run_with_stops(&mut self, every: Duration, most: usize) -> (Halt, HashMap<Position, u64>) {
         let mut seen = HashMap::new();
         let halt = self.run_stopping(every, |recorded| {
-            if seen.len() >= most {
+            if seen.len() >= most || !recorded.process.is_recording() {
                 return ControlFlow::Continue(Stops::NoMore);
             }
             let live = recorded.process.digest();
@@ -208,19 +209,42 @@ const VISITS: usize = 100;
 /// Runs a real program under the recorder, stopping it so often on its way: it prints the same and ends the same, and where
 /// it was stopped it can be visited again, from its copies and by replay.
 fn check_program(command: &[&str]) {
+    check_run(command, &|| {}, Nature::Steady);
+}
+
+/// The same for a program that needs something done before each run.
+fn check_run(command: &[&str], prepare: &dyn Fn(), nature: Nature) {
+    prepare();
     let mut recorded = Recorded::start(Path::new(command[0]), &command[1..]);
     let (halt, seen) = recorded.run_with_stops(Duration::from_millis(3), VISITS);
-    let plain = std::process::Command::new(command[0])
+    let printed = std::fs::read(recorded.output.path()).unwrap();
+    prepare();
+    // Some programs write otherwise where they cannot go back in their output.
+    let alone = tempfile::NamedTempFile::new().unwrap();
+    let ended = std::process::Command::new(command[0])
         .args(&command[1..])
         .env_clear()
         .envs(ENVIRONMENT)
-        .output()
+        .stdin(std::process::Stdio::null())
+        .stdout(alone.reopen().unwrap())
+        .stderr(std::process::Stdio::null())
+        .status()
         .unwrap();
-    assert_eq!(halt, Halt::Ended(Ended::Exited(plain.status.code().unwrap())), "{command:?}");
-    let printed = std::fs::read(recorded.output.path()).unwrap();
-    assert_eq!(printed, plain.stdout, "{command:?}");
-    assert!(recorded.process.recorder().unwrap().is_active(), "{command:?}");
-    assert_eq!(wrong_visits(&mut recorded, &seen), 0, "{command:?}");
+    assert_eq!(halt, Halt::Ended(Ended::Exited(ended.code().unwrap())), "{command:?}");
+    if nature != Nature::Random {
+        assert!(printed == std::fs::read(alone.path()).unwrap(), "{command:?} prints something else");
+    }
+    let reason = recorded.process.recorder().unwrap().why_ended().unwrap_or_default();
+    match nature {
+        Nature::Ends(word) => assert!(reason.contains(word), "{command:?}: {reason:?}"),
+        _ => assert_eq!(reason, "", "{command:?}"),
+    }
+    assert!(!seen.is_empty(), "{command:?} was never stopped");
+    let mut visits = 0;
+    while visits < VISITS {
+        assert_eq!(wrong_visits(&mut recorded, &seen), 0, "{command:?}");
+        visits += 2 * seen.len();
+    }
     let anchors = recorded.replay_whole().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(anchors > 0, "{command:?}");
 }
