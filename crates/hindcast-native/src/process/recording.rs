@@ -4,7 +4,7 @@ use super::{Ended, Halt, Overlay, Process, tasks::resume_living};
 use crate::{
     record::{self, Recorder},
     sys::{
-        self, CHECKPOINT_MARK, Event, INTERRUPT_MARK, Resume, SignalInfo, Stopped, Tid, TraceError, wait_for,
+        self, CHECKPOINT_MARK, Event, INTERRUPT_MARK, ProcessMemory, Resume, SignalInfo, Stopped, Tid, TraceError, wait_for,
     },
 };
 
@@ -228,6 +228,15 @@ impl Process {
         if let Some(info) = info.filter(|info| info.number() == signal) {
             thread.set_signal(&info)?;
         }
+        // Making the copy ended the time in which the call blocks other signals; the handler still belongs to it.
+        let masks = match recorder.waiting_mask(&self.memory) {
+            Some(waiting) => {
+                let after = thread.signal_mask()?;
+                thread.set_signal_mask(waiting)?;
+                Some(after)
+            }
+            None => None,
+        };
         // Stops at the first instruction of the handler.
         thread.resume(Resume::Step, signal)?;
         let thread = match wait_for(self.pid)? {
@@ -241,6 +250,9 @@ impl Process {
             Event::Stop(thread, _) | Event::Other(thread) | Event::Call(thread) => thread,
             _ => return Err(TraceError::Gone),
         };
+        if let Some(after) = masks {
+            set_returning_mask(&thread, &self.memory, after)?;
+        }
         recorder.signalled(signal);
         let thread = recorder.checkpoint(thread, &self.overlay, false)?;
         task.put(thread);
@@ -315,6 +327,14 @@ impl Process {
             _ => Ok(stopped),
         }
     }
+}
+
+/// A thread at the beginning of a signal handler will have these signals blocked when the handler returns.
+fn set_returning_mask(thread: &Stopped, memory: &ProcessMemory, mask: u64) -> Result<(), TraceError> {
+    /// In the `ucontext` that the system put on the stack, whose address is the handler's third argument.
+    const MASK: u64 = 296;
+    let context = thread.registers()?.get("rdx").ok_or(TraceError::Gone)?;
+    memory.write(context + MASK, &mask.to_le_bytes()).map_err(|_| TraceError::Gone)
 }
 
 /// A program is told of while it still is in the call that began it.

@@ -380,7 +380,7 @@ impl Recorder {
             libc::SYS_sendmsg | libc::SYS_sendmmsg if sends_control_data(memory, number, &arguments) => {
                 self.sharing.on_descriptors_sent()?;
             }
-            _ if opens(number) => self.sharing.after_opening(),
+            _ if opens(number) => self.sharing.after_opening(result),
             _ if !failed && confines(number) => self.confined = true,
             _ => {}
         }
@@ -525,6 +525,19 @@ impl Recorder {
             return Ok(thread);
         }
         self.checkpoint(thread, overlay, true)
+    }
+
+    /// The signals that are blocked only while the interrupted call waits, if it blocks others than the program does.
+    pub(crate) fn waiting_mask(&self, memory: &ProcessMemory) -> Option<u64> {
+        let PendingCall { number, arguments, .. } = self.interrupted.as_ref()?;
+        let mask = match *number {
+            libc::SYS_rt_sigsuspend => arguments[0],
+            libc::SYS_ppoll => arguments[3],
+            libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => arguments[4],
+            libc::SYS_pselect6 => read_word(memory, arguments[5])?,
+            _ => return None,
+        };
+        read_word(memory, mask)
     }
 
     /// A signal is about to be handled: history goes on in the handler.

@@ -26,6 +26,8 @@ pub(super) struct Sharing {
     has_children: bool,
     /// Whether some memory is not in copies that are made by `fork`.
     keeps_from_forks: bool,
+    /// Whether the program opened the memory of a process as a file.
+    opens_memory: bool,
     /// What has to be copied, as of the last look.
     areas: Vec<CopiedArea>,
 }
@@ -64,6 +66,7 @@ impl Sharing {
             openings: None,
             has_children: false,
             keeps_from_forks: false,
+            opens_memory: false,
             areas: Vec::new(),
         }
     }
@@ -73,6 +76,7 @@ impl Sharing {
         let before = std::mem::replace(self, Self::new(self.process));
         self.own = before.own;
         self.has_children = before.has_children;
+        self.opens_memory = before.opens_memory;
     }
 
     /// What has to be copied at a checkpoint.
@@ -115,8 +119,15 @@ impl Sharing {
     }
 
     /// The program has opened a file, which was noticed as well.
-    pub(super) fn after_opening(&mut self) {
+    pub(super) fn after_opening(&mut self, descriptor: i64) {
         let _ = self.look_for_openings();
+        self.opens_memory |= self.is_memory(descriptor as i32);
+    }
+
+    /// Whether a descriptor leads to the memory of a process, by which a program can write to its own.
+    fn is_memory(&self, descriptor: i32) -> bool {
+        let name = fs::read_link(self.descriptor(descriptor)).unwrap_or_default();
+        name.starts_with("/proc") && name.ends_with("mem")
     }
 
     /// Memory is advised not to be in copies of the process, or to be empty there.
@@ -126,7 +137,7 @@ impl Sharing {
 
     /// Whether a call changes a file that is mapped.
     pub(super) fn is_written_by(&self, number: i64, arguments: &[u64; 6]) -> bool {
-        if self.written.is_empty() {
+        if self.written.is_empty() && !self.opens_memory {
             return false;
         }
         let descriptor = match number {
@@ -145,6 +156,9 @@ impl Sharing {
             libc::SYS_openat2 => return true,
             _ => return false,
         };
+        if self.opens_memory && self.is_memory(descriptor as i32) {
+            return true;
+        }
         let data = fs::metadata(self.descriptor(descriptor as i32));
         data.is_ok_and(|data| self.written.contains_key(&data.ino()))
     }
@@ -256,7 +270,9 @@ impl Sharing {
         });
         for mapping in &copied {
             self.check_users(mapping)?;
-            if mappings.iter().any(|other| other != *mapping && is_same_memory(mapping, other)) {
+            let is_alias = |other: &Mapping| other != *mapping && is_same_memory(mapping, other);
+            // Only what is written through shared memory shows elsewhere at once.
+            if mapping.permissions.ends_with('s') && mappings.iter().any(is_alias) {
                 return Err(now("the program maps the same memory at two places"));
             }
         }

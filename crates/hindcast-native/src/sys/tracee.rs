@@ -335,6 +335,21 @@ impl Stopped {
         request(libc::PTRACE_SETSIGINFO, self.0, 0, source, "cannot set the signal").map(drop)
     }
 
+    /// The signals that are blocked. In a call that blocks others while it waits, those that are blocked after it.
+    pub(crate) fn signal_mask(&self) -> Result<u64, TraceError> {
+        const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
+        let mut mask = 0_u64;
+        request(PTRACE_GETSIGMASK, self.0, 8, (&raw mut mask).cast(), "cannot read the signal mask")?;
+        Ok(mask)
+    }
+
+    /// Blocks these signals and no others.
+    pub(crate) fn set_signal_mask(&self, mask: u64) -> Result<(), TraceError> {
+        const PTRACE_SETSIGMASK: libc::c_uint = 0x420b;
+        let source = (&raw const mask).cast_mut().cast();
+        request(PTRACE_SETSIGMASK, self.0, 8, source, "cannot set the signal mask").map(drop)
+    }
+
     /// What is known of the signal it stopped for.
     pub(crate) fn signal_details(&self) -> Result<SignalDetails, TraceError> {
         Ok(self.signal()?.details())
