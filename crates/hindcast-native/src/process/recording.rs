@@ -4,7 +4,8 @@ use super::{Ended, Halt, Overlay, Process, tasks::resume_living};
 use crate::{
     record::{self, Recorder},
     sys::{
-        self, CHECKPOINT_MARK, Event, INTERRUPT_MARK, ProcessMemory, Resume, SignalInfo, Stopped, Tid, TraceError, wait_for,
+        self, CHECKPOINT_MARK, Event, INTERRUPT_MARK, ProcessMemory, Resume, SignalInfo, Stopped, Tid,
+        TraceError, wait_for,
     },
 };
 

@@ -21,7 +21,8 @@ const ARCH_CET_STATUS: u64 = 0x3001;
 const MADV_DONTNEED_LOCKED: i32 = 24;
 const MADV_COLLAPSE: i32 = 25;
 
-const FILTERED: &str = "the program restricts the system calls that it may make, so that it can no longer be copied";
+const FILTERED: &str =
+    "the program restricts the system calls that it may make, so that it can no longer be copied";
 const PROTECTED: &str = "the program keeps its memory from being read, so that it can no longer be copied";
 
 /// What a call with many faces does, by what is asked of it.
@@ -162,10 +163,17 @@ fn ioctl(request: u64) -> Effect {
         | libc::TIOCGPTLCK => Writes(&[Fixed(2, 4)]),
         BLKGETSIZE64 => Writes(&[Fixed(2, 8)]),
         FS_IOC_GETFLAGS | FS_IOC_GETVERSION => Writes(&[Fixed(2, 8)]),
-        GET_NAME | GET_FLAGS | GET_ADDRESS | GET_OTHER_ADDRESS | GET_BROADCAST_ADDRESS | GET_NETWORK_MASK
-        | GET_METRIC | GET_UNIT | GET_HARDWARE_ADDRESS | GET_INDEX | GET_QUEUE_LENGTH => {
-            Writes(&[Fixed(2, 40)])
-        }
+        GET_NAME
+        | GET_FLAGS
+        | GET_ADDRESS
+        | GET_OTHER_ADDRESS
+        | GET_BROADCAST_ADDRESS
+        | GET_NETWORK_MASK
+        | GET_METRIC
+        | GET_UNIT
+        | GET_HARDWARE_ADDRESS
+        | GET_INDEX
+        | GET_QUEUE_LENGTH => Writes(&[Fixed(2, 40)]),
         libc::TCSETS
         | libc::TCSETSW
         | libc::TCSETSF

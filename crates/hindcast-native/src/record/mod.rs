@@ -18,8 +18,6 @@ mod written;
 
 use hindcast_symbols::Memory as _;
 
-#[cfg(test)]
-pub(crate) use self::calls::{Effect, effect};
 pub(crate) use self::{
     calls::is_made_again,
     capabilities::{capabilities, try_capabilities},
@@ -29,6 +27,11 @@ pub(crate) use self::{
     mapped_files::MappedFile,
     recorder::{Recorder, visible},
     space::redefined,
+};
+#[cfg(test)]
+pub(crate) use self::{
+    calls::{Effect, effect},
+    self_check::SELF_CHECK,
 };
 use crate::sys::{self, ProcessMemory, Stopped, Tid, TraceError, remote_call};
 

@@ -232,7 +232,12 @@ impl Recorder {
     ) -> Result<(Stopped, bool), TraceError> {
         match thread.call()? {
             sys::Call::Entry { number, arguments, pc } => {
-                self.entered(&thread, PendingCall::new(number as i64, arguments, pc, memory), memory, overlay)?;
+                self.entered(
+                    &thread,
+                    PendingCall::new(number as i64, arguments, pc, memory),
+                    memory,
+                    overlay,
+                )?;
                 Ok((thread, false))
             }
             sys::Call::Exit { result } => Ok((self.left(thread, result, memory, overlay)?, true)),
@@ -503,7 +508,7 @@ impl Recorder {
         self.metronome.restart(begun.elapsed() + FAULT.saturating_mul(copied_pages));
         self.timeline.thin(&self.log);
         self.keep_to_budget();
-        self.follow_checkpoint(&thread, overlay)?;
+        self.follow_checkpoint()?;
         Ok(thread)
     }
 

@@ -173,7 +173,9 @@ impl Sharing {
             return Ok(Way::Copied);
         }
         if !data.is_file() {
-            return Err(now(&format!("the program maps `{name}`, which is no file: what it reads there is not recorded")));
+            return Err(now(&format!(
+                "the program maps `{name}`, which is no file: what it reads there is not recorded"
+            )));
         }
         if name.starts_with(SECRET) {
             return Err(now("the program has memory that nobody else may read, so that it cannot be copied"));
@@ -188,7 +190,9 @@ impl Sharing {
             let is_alone = |file| sys::has_no(Users::Others, &file) == Some(true);
             let borrowed = || sys::borrow_descriptor(self.process, descriptor);
             let known = self.written.contains_key(&inode);
-            if self.has_children && !is_in_memory || !is_in_memory && !known && !borrowed().is_ok_and(is_alone) {
+            if self.has_children && !is_in_memory
+                || !is_in_memory && !known && !borrowed().is_ok_and(is_alone)
+            {
                 return Err(by_others());
             }
             self.watch(inode, (!is_in_memory).then_some(path.as_str()))?;
@@ -220,7 +224,8 @@ impl Sharing {
         if self.written.contains_key(&inode) {
             return Ok(());
         }
-        let failed = |error: nix::Error| now(&format!("a file that the program maps cannot be watched: {error}"));
+        let failed =
+            |error: nix::Error| now(&format!("a file that the program maps cannot be watched: {error}"));
         let watch = match (path, &self.openings) {
             (None, _) => None,
             (Some(path), Some(openings)) => {
@@ -257,13 +262,12 @@ impl Sharing {
     /// Looks at what the process has mapped; afterwards [`Self::areas`] is up to date.
     pub(super) fn look(&mut self) -> Result<(), Unrepeatable> {
         self.look_for_openings()?;
-        let mappings = sys::mappings(self.process).map_err(|error| now(&format!("its memory cannot be listed: {error}")))?;
+        let mappings = sys::mappings(self.process)
+            .map_err(|error| now(&format!("its memory cannot be listed: {error}")))?;
         let copied: Vec<_> = mappings.iter().filter(|mapping| self.is_copied(mapping)).collect();
         self.written.retain(|inode, watch| {
             let is_mapped = copied.iter().any(|mapping| mapping.inode == *inode);
-            if !is_mapped
-                && let (Some(openings), Some(watch)) = (&self.openings, watch)
-            {
+            if !is_mapped && let (Some(openings), Some(watch)) = (&self.openings, watch) {
                 let _ = openings.rm_watch(*watch);
             }
             is_mapped

@@ -70,7 +70,13 @@ impl Places {
         self.add_list(memory, word(16)?, word(24)?)
     }
 
-    fn add_buffer(&mut self, memory: &ProcessMemory, address: u64, length_at: u64, is_word: bool) -> Option<()> {
+    fn add_buffer(
+        &mut self,
+        memory: &ProcessMemory,
+        address: u64,
+        length_at: u64,
+        is_word: bool,
+    ) -> Option<()> {
         let room = read_length(memory, length_at, is_word)?;
         self.buffers.push(Buffer { address, room, length_at, is_word });
         Some(())
@@ -99,7 +105,9 @@ pub(super) fn written(
             Out::ResultTimes(at, size) => writes.push(arguments[at], count.saturating_mul(size)),
             Out::Counted(at, number, size) => writes.push_named(arguments[at], arguments[number], size)?,
             Out::Bits(at, number) => writes.push_named(arguments[at], arguments[number].div_ceil(64), 8)?,
-            Out::Pages(at, length) => writes.push_named(arguments[at], arguments[length].div_ceil(PAGE), 1)?,
+            Out::Pages(at, length) => {
+                writes.push_named(arguments[at], arguments[length].div_ceil(PAGE), 1)?
+            }
             Out::Length(_, length) => writes.push(arguments[length], 4),
             Out::Vectors(..) => writes.push_list(lists.next()?, count),
             Out::Message(at) => {

@@ -30,11 +30,10 @@ pub(crate) struct Live<'a> {
 /// How thoroughly it is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Comparison {
-    /// As long as that does not take most of the time.
+    /// Registers and memory, as long as that does not take most of the time.
     WhenCheap,
-    Always,
-    /// The program makes its last call, so that its registers do not matter any more.
-    MemoryAlways,
+    /// Memory. The program makes its last call, so that its registers do not matter any more.
+    AtEnd,
 }
 
 const PIECE: usize = 256 << 10;
@@ -42,13 +41,20 @@ const PIECE: usize = 256 << 10;
 const GRACE: Duration = Duration::from_secs(2);
 
 impl Follower {
-    /// Begins at a checkpoint, when so many events have happened.
-    pub(crate) fn new(frozen: Frozen, event: u64) -> Result<Self, TraceError> {
-        Ok(Self { replica: Replica::new(frozen, event)?, begun: Instant::now(), comparing: Duration::ZERO })
+    /// Begins at a checkpoint, when so many events have happened. Takes over from the one `before`.
+    pub(crate) fn new(frozen: Frozen, event: u64, before: Option<&Self>) -> Result<Self, TraceError> {
+        let (begun, comparing) = before
+            .map_or_else(|| (Instant::now(), Duration::ZERO), |before| (before.begun, before.comparing));
+        Ok(Self { replica: Replica::new(frozen, event)?, begun, comparing })
     }
 
     /// Lives through all events that it has not seen yet, and is compared with the live process.
-    pub(crate) fn follow(&mut self, log: &Log, live: &Live<'_>, comparison: Comparison) -> Result<(), TraceError> {
+    pub(crate) fn follow(
+        &mut self,
+        log: &Log,
+        live: &Live<'_>,
+        comparison: Comparison,
+    ) -> Result<(), TraceError> {
         let failed = |what: String| TraceError::SelfCheck(format!("{what}, at event {}", log.len()));
         while self.replica.event() < log.len() {
             match self.replica.advance(log, Advance::Run, log.len()) {
@@ -58,7 +64,7 @@ impl Follower {
                 Err(error) => return Err(failed(error.to_string())),
             }
         }
-        if comparison == Comparison::MemoryAlways {
+        if comparison == Comparison::AtEnd {
             match self.replica.advance(log, Advance::Run, u64::MAX) {
                 Ok(Pause::Boundary) => {}
                 Ok(pause) => return Err(failed(format!("the replay does not end ({pause:?})"))),
@@ -66,7 +72,7 @@ impl Follower {
             }
         }
         let is_cheap = self.comparing < GRACE + self.begun.elapsed() / 3;
-        if comparison == Comparison::WhenCheap && !is_cheap {
+        if comparison != Comparison::AtEnd && !is_cheap {
             return Ok(());
         }
         let begun = Instant::now();
@@ -76,7 +82,7 @@ impl Follower {
     }
 
     fn difference(&self, live: &Live<'_>, comparison: Comparison) -> Result<Option<String>, TraceError> {
-        if comparison != Comparison::MemoryAlways {
+        if comparison != Comparison::AtEnd {
             let registers = super::frozen::settled(live.thread.registers()?);
             if let Some(difference) = state::differing_register(&registers, &self.replica.registers()?) {
                 return Ok(Some(difference));

@@ -6,8 +6,8 @@ use crate::{
     process::{Overlay, end_of_exec},
     record,
     sys::{
-        self, GeneralRegisters, Mapping, ProcessMemory, SignalInfo, SpawnError, SpawnPlan, Stopped, Tid, TraceError,
-        remote_call,
+        self, GeneralRegisters, Mapping, ProcessMemory, SignalInfo, SpawnError, SpawnPlan, Stopped, Tid,
+        TraceError, remote_call,
     },
 };
 
@@ -245,8 +245,7 @@ impl Frozen {
         const PIECE: u64 = 256 << 10;
         let flags = (libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
         let length = area.end - area.start;
-        let result =
-            self.call(libc::SYS_mmap, [area.start, length, area.protection, flags, u64::MAX, 0])?;
+        let result = self.call(libc::SYS_mmap, [area.start, length, area.protection, flags, u64::MAX, 0])?;
         if result as u64 != area.start {
             return Err(not_copied(result));
         }

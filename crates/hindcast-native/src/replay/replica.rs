@@ -316,7 +316,9 @@ impl Replica {
             Some(Event::Barrier { number: expected, pc: at, .. }) if (*expected, *at) == (number, pc) => {
                 return Ok(Some(Pause::Boundary));
             }
-            Some(Event::Interrupted { number: expected, pc: at, writes }) if (*expected, *at) == (number, pc) => {
+            Some(Event::Interrupted { number: expected, pc: at, writes })
+                if (*expected, *at) == (number, pc) =>
+            {
                 self.write(writes)?;
                 self.stand_before_call(number, pc)?;
                 self.event += 1;

@@ -25,7 +25,7 @@ use super::{Bound, Context, Position, ReplayError, Replica, digest};
 use crate::{
     image::Image,
     process::{CleanMemory, Ended, Halt, Overlay, Process},
-    record::{Event, LEFT, Replay, Wild},
+    record::{Event, LEFT, Replay, SELF_CHECK, Wild},
     session::function_around,
     sys::{self, ProcessMemory, SpawnPlan},
 };
@@ -215,6 +215,7 @@ fn check_program(command: &[&str]) {
 /// The same for a program that needs something done before each run.
 fn check_run(command: &[&str], prepare: &dyn Fn(), nature: Nature) {
     prepare();
+    SELF_CHECK.set(true);
     let mut recorded = Recorded::start(Path::new(command[0]), &command[1..]);
     let (halt, seen) = recorded.run_with_stops(Duration::from_millis(3), VISITS);
     let printed = std::fs::read(recorded.output.path()).unwrap();

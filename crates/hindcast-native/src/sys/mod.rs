@@ -29,8 +29,8 @@ pub(crate) use pages::{PAGE, touched};
 pub(crate) use processor::{cpu_time, processor_features, time_stamp_counter};
 pub(crate) use procfs::{
     Mapping, MemoryPlan, auxiliary_vector, command_line, current_folder, executable, has_writable_shares,
-    is_ancestor, is_caught, is_handled, is_our_equal, kept_from_forks, mappings, minor_faults, name, protection,
-    shared_segment, threads,
+    is_ancestor, is_caught, is_handled, is_our_equal, kept_from_forks, mappings, minor_faults, name,
+    protection, shared_segment, threads,
 };
 pub(crate) use registers::{GeneralRegisters, VectorRegisters};
 pub(crate) use remote::{remote_call, rest, restarts};

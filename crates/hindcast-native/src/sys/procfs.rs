@@ -56,7 +56,8 @@ pub(crate) fn kept_from_forks(process: Tid) -> io::Result<Vec<Mapping>> {
 
 /// Whether the process shares memory that it writes to, or may make writable.
 pub(crate) fn has_writable_shares(process: Tid) -> io::Result<bool> {
-    let shares = |mapping: &Mapping, flags: &[&str]| mapping.permissions.ends_with('s') && flags.contains(&"mw");
+    let shares =
+        |mapping: &Mapping, flags: &[&str]| mapping.permissions.ends_with('s') && flags.contains(&"mw");
     Ok(!flagged(process, shares)?.is_empty())
 }
 

@@ -7,11 +7,13 @@ use hindcast_fixtures::Fixture;
 use super::{Recorded, wrong_visits};
 use crate::{
     process::{Ended, Halt},
+    record::SELF_CHECK,
     replay::ReplayError,
 };
 
 fn start(arguments: &[&str]) -> Recorded {
     let program = Fixture::c("shared").flags(["-O1", "-no-pie"]).build().path;
+    SELF_CHECK.set(true);
     Recorded::start(&program, arguments)
 }
 

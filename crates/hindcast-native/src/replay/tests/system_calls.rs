@@ -14,7 +14,7 @@ use object::{Object as _, ObjectSymbol as _};
 use super::{Position, Recorded, ReplayError, state_of};
 use crate::{
     process::{Ended, Halt},
-    record::{Effect, Event, effect},
+    record::{Effect, Event, SELF_CHECK, effect},
 };
 
 /// Rows after which nothing more can be recorded, and words of which the reason has one. To record such a row to its end
@@ -52,7 +52,10 @@ const MAY_END: [(&[&str], &[&str]); 3] = [
         ],
     ),
     // A process that may not fork cannot be copied.
-    (&["copied"], &["memfd_secret", "prctl_set_dumpable", "prctl_set_seccomp", "seccomp", "seccomp_that_forbids"]),
+    (
+        &["copied"],
+        &["memfd_secret", "prctl_set_dumpable", "prctl_set_seccomp", "seccomp", "seccomp_that_forbids"],
+    ),
     (&["thread"], &["clone_vm", "thread"]),
 ];
 
@@ -94,6 +97,7 @@ struct Row {
 
 /// Runs a row under the recorder. Where it calls `look`, it is stopped, led a few steps further and looked at.
 fn record(name: &str) -> Result<Row, String> {
+    SELF_CHECK.set(true);
     let mut recorded = Recorded::start(program(), &[name]);
     let look = look();
     let insert =
