@@ -378,3 +378,54 @@ fn without_a_recording_the_reason_is_told() {
     let Ok(Outcome::Stopped(stop)) = debuggee.backend().run(Movement::Continue) else { panic!("it goes on") };
     assert_eq!(stop.reason, StopReason::Exit);
 }
+
+/// Goes back by each kind of step from the line behind a handler, to the function that threw.
+#[test]
+fn one_steps_back_across_an_exception() {
+    for optimisation in ["-O0", "-O2"] {
+        let mut debuggee = Debuggee::record(&Fixture::cpp("caught").flags([optimisation]), &[]);
+        let breakpoint = debuggee.break_at("after");
+        for _ in 0..4 {
+            debuggee.go();
+        }
+        debuggee.backend().remove_breakpoint(breakpoint.id).unwrap();
+        let here = (registers(&mut debuggee), now(&mut debuggee).0);
+        back(&mut debuggee, Granularity::Instruction);
+        debuggee.step(Granularity::Instruction);
+        assert_eq!((registers(&mut debuggee), now(&mut debuggee).0), here, "{optimisation}");
+        for granularity in [Granularity::Over, Granularity::Line] {
+            let mut lines = Vec::new();
+            let before = ["call", "loop"].map(|mark| debuggee.built.line(mark));
+            while lines.len() < 12 && !before.iter().any(|line| lines.contains(line)) {
+                back(&mut debuggee, granularity);
+                if debuggee.function() == "main" {
+                    lines.extend(debuggee.line());
+                }
+            }
+            let handle = debuggee.built.line("handle");
+            assert!(lines.contains(&handle) && lines.len() < 12, "{optimisation} {granularity:?} {lines:?}");
+            debuggee.movement(Movement::Goto(Destination::Present));
+        }
+        debuggee.expect_exit(0);
+    }
+}
+
+#[test]
+fn a_function_that_others_enter_behind_its_beginning_is_found_again() {
+    let mut debuggee = Debuggee::record(&Fixture::c("entries"), &[]);
+    let mut breakpoint = CodeBreakpoint::at(Place::Function("enter".into()));
+    breakpoint.hit_count = 1500;
+    let breakpoint = debuggee.add(breakpoint);
+    debuggee.go();
+    debuggee.backend().remove_breakpoint(breakpoint.id).unwrap();
+    let here = registers(&mut debuggee);
+    for _ in 0..3 {
+        back(&mut debuggee, Granularity::Instruction);
+    }
+    assert_eq!(debuggee.value_of("number"), "7495");
+    for _ in 0..3 {
+        debuggee.step(Granularity::Instruction);
+    }
+    assert_eq!(registers(&mut debuggee), here);
+    debuggee.expect_exit(0);
+}
