@@ -224,6 +224,10 @@ impl Debuggee {
                 self.go_live();
                 return Ok(Some(Halt::Present(pid)));
             }
+            Bound::Boundary | Bound::Events(_) if self.begins_program() => {
+                self.forget_breakpoints()?;
+                return Ok(Some(Halt::Exec(pid)));
+            }
             Bound::Boundary | Bound::Events(_) => {}
         }
         if self.is_present() {
@@ -241,6 +245,14 @@ impl Debuggee {
     fn is_present(&self) -> bool {
         let frontier = self.live.recorder().and_then(|recorder| recorder.timeline.frontier());
         self.past.is_some() && frontier.is_some() && self.known_position().as_ref() == frontier
+    }
+
+    /// Whether the anchor that a replica stands at is the beginning of another program.
+    fn begins_program(&self) -> bool {
+        let last = self.past.as_ref().and_then(|past| past.anchor.aligned_event()?.checked_sub(1));
+        last.and_then(|last| self.live.recorder()?.log.get(last)).is_some_and(|event| {
+            matches!(event, Event::Barrier { number: libc::SYS_execve | libc::SYS_execveat, .. })
+        })
     }
 
     /// Over what cannot be replayed, to the anchor behind it; false where there is none.
@@ -283,6 +295,10 @@ impl Debuggee {
                 if !self.jump()? {
                     self.go_live();
                     return Ok(Halt::Present(pid));
+                }
+                if self.begins_program() {
+                    self.forget_breakpoints()?;
+                    return Ok(Halt::Exec(pid));
                 }
                 Halt::Stepped(pid)
             }

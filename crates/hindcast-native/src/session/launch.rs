@@ -135,6 +135,7 @@ impl Session {
             unrecorded: Some("only programs that are launched here are recorded".into()),
             happenings: Vec::new(),
             live_stop: None,
+            tally: None,
             tellers: None,
         };
         session.update_image()?;

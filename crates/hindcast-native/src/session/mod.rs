@@ -1,9 +1,11 @@
 //! A live debug session: a traced process seen through its symbols.
 
+mod access;
 mod archive;
 mod breakpoints;
 mod exceptions;
 mod hits;
+mod judge;
 mod landing;
 mod launch;
 mod movement;
@@ -71,6 +73,8 @@ pub(crate) struct Session {
     happenings: Vec<Happening>,
     /// Why the live program last stopped.
     live_stop: Option<Stop>,
+    /// How often breakpoints were hit, up to a moment.
+    tally: Option<judge::Tally>,
     /// Where it is told where exceptions and jumps land, once that was asked.
     tellers: Option<Vec<landing::Teller>>,
 }

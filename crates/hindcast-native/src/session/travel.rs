@@ -34,7 +34,13 @@ impl Session {
         let result = self.go(&movement);
         self.process.arrive();
         match result {
-            Ok(stop) => Ok(Outcome::Stopped(self.stopped_with(stop))),
+            Ok(stop) => {
+                let stop = self.stopped_with(stop);
+                if matches!(movement, Movement::ReverseContinue) {
+                    self.keep_tally();
+                }
+                Ok(Outcome::Stopped(stop))
+            }
             Err(Halted::Interrupted) => {
                 self.plan = Some(Plan::Travel(movement));
                 Ok(Outcome::Interrupted)
@@ -100,11 +106,22 @@ impl Session {
     pub(super) fn after_travel(&mut self) -> Result<(), DebugError> {
         self.current = self.process.pid();
         self.hidden = 0;
-        if self.process.ended().is_none() {
-            self.update_image()?;
-            self.look_again()?;
+        if self.process.ended().is_some() {
+            return Ok(());
         }
-        Ok(())
+        if self.is_another_program() {
+            self.process.forget_breakpoints().map_err(system)?;
+            return self.executed(self.process.pid());
+        }
+        self.update_image()?;
+        self.look_again()
+    }
+
+    /// Whether an exec lies between what was looked at and what is.
+    fn is_another_program(&self) -> bool {
+        let main = self.image.iter().find(|loaded| Some(loaded.module) == self.main);
+        let executable = crate::sys::executable(self.process.system_pid());
+        main.zip(executable.ok()).is_some_and(|(main, now)| std::path::Path::new(&main.path) != now)
     }
 
     fn step_back(&mut self, thread: ThreadId, granularity: Granularity, count: u32) -> Result<Stop, Halted> {
@@ -156,7 +173,7 @@ impl Session {
 
     pub(super) fn find(&mut self, position: &Position, quarry: Quarry) -> Result<Option<Found>, ReplayError> {
         let symbols = &self.symbols;
-        self.process.find_before(position, quarry, &|address| function_around(symbols, address))
+        self.process.find_before(position, quarry, None, &|address| function_around(symbols, address))
     }
 
     fn place_at(&mut self, position: &Position) -> Result<(u64, u64), ReplayError> {
@@ -268,15 +285,24 @@ impl Session {
         if at_end && self.process.ended().is_none() {
             self.land(&position)?;
         }
+        // After the end of a program that was recorded up to there, the hits are those up to the last moment.
+        if !(at_end && gap.is_none() && self.process.ended().is_some()) {
+            self.count_hits_up_to(&position)?;
+        }
         let signals = self.breakpoints.signals().fold(SignalSet::faults(), SignalSet::with);
         loop {
-            let Some(found) = self.find(&position, Quarry::Stops(signals))? else {
+            let Some(found) = self.find_stop(&position, Quarry::Stops(signals))? else {
                 let start = self.first()?;
                 self.land(&start)?;
                 return Ok(across(gap, self.start_stop()));
             };
             let returns = self.process.known_position();
             self.land(&found.position)?;
+            if found.is_other_code {
+                // Breakpoints are where they were then.
+                position = found.position;
+                continue;
+            }
             match self.stop_in_past(&found) {
                 Ok(Some(stop)) => return Ok(across(gap, stop)),
                 Ok(None) => position = found.position,
@@ -295,17 +321,14 @@ impl Session {
         let tid = self.process.pid();
         match &found.pause {
             Some(Pause::Breakpoint(address)) => {
-                let mut stopping = Vec::new();
+                let mut stopping = found.claims.breakpoints.clone();
                 let mut exception = None;
                 for id in self.breakpoints.at(*address) {
-                    let entry = self.breakpoints.get(id)?;
-                    let stops = if entry.exception.is_some() {
-                        exception = self.exception_at(tid, *address, id)?.or(exception);
-                        exception.is_some()
-                    } else {
-                        entry.template.is_none() && self.condition_holds(tid, id)?
-                    };
-                    stopping.extend(stops.then_some(id));
+                    if self.breakpoints.get(id)?.exception.is_some() {
+                        let raised = self.exception_at(tid, *address, id)?;
+                        stopping.extend(raised.is_some().then_some(id));
+                        exception = raised.or(exception);
+                    }
                 }
                 exception = exception.or_else(|| self.unasked_panic(tid, *address));
                 let mut stop = match exception {
@@ -316,23 +339,9 @@ impl Session {
                 stop.breakpoints = stopping;
                 Ok(Some(stop))
             }
-            Some(Pause::Watch(slots)) => {
-                let watching: Vec<_> = self
-                    .breakpoints
-                    .iter()
-                    .filter(|(_, entry)| {
-                        entry
-                            .watching
-                            .as_ref()
-                            .is_some_and(|watching| slots.is_empty() || watching.is_hit_by(slots))
-                    })
-                    .map(|(id, _)| id)
-                    .collect();
-                if watching.is_empty() {
-                    return Ok(None);
-                }
+            Some(Pause::Watch(_)) => {
                 let mut stop = self.stop_at(tid, StopReason::Watchpoint);
-                stop.breakpoints = watching;
+                stop.breakpoints.clone_from(&found.claims.breakpoints);
                 Ok(Some(stop))
             }
             _ => {

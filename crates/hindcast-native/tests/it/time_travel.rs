@@ -429,3 +429,63 @@ fn a_function_that_others_enter_behind_its_beginning_is_found_again() {
     assert_eq!(registers(&mut debuggee), here);
     debuggee.expect_exit(0);
 }
+
+#[test]
+fn breakpoints_before_an_exec_are_those_of_the_program_then() {
+    let mut debuggee = Debuggee::record(&Fixture::c("becomes"), &["again"]);
+    let breakpoint = debuggee.break_at("first");
+    let mut seen = Vec::new();
+    while debuggee.go().reason == StopReason::Breakpoint {
+        seen.push((debuggee.value_of("number"), now(&mut debuggee).0));
+    }
+    assert_eq!(debuggee.stop.exit_code, Some(0));
+    let numbers: Vec<_> = seen.iter().map(|(number, _)| number.as_str()).collect();
+    assert_eq!(numbers, ["2", "3"]);
+    for (number, moment) in seen.iter().rev() {
+        let stop = debuggee.movement(Movement::ReverseContinue).clone();
+        assert_eq!((stop.reason, &stop.breakpoints[..]), (StopReason::Breakpoint, &[breakpoint.id][..]));
+        assert_eq!((debuggee.value_of("number"), now(&mut debuggee).0), (number.clone(), moment.clone()));
+    }
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::HistoryStart);
+    // Forwards they are met again.
+    for (_, moment) in &seen {
+        assert_eq!(debuggee.go().reason, StopReason::Breakpoint);
+        assert_eq!(now(&mut debuggee).0, *moment);
+    }
+}
+
+#[test]
+fn breakpoints_of_two_programs_are_met_in_both_directions() {
+    let calls = Fixture::c("calls").build();
+    let mut debuggee = Debuggee::record(&Fixture::c("becomes"), &[calls.path.to_str().unwrap()]);
+    let first = debuggee.break_at("first").id;
+    let square = debuggee.add(CodeBreakpoint::at(Place::Function("square".into()))).id;
+    let mut seen = Vec::new();
+    while debuggee.go().reason == StopReason::Breakpoint {
+        seen.push((debuggee.stop.breakpoints[0], now(&mut debuggee).0));
+    }
+    let ids: Vec<_> = seen.iter().map(|(id, _)| *id).collect();
+    assert_eq!(ids[..2], [first, square]);
+    for (id, moment) in seen.iter().rev() {
+        assert_eq!(debuggee.movement(Movement::ReverseContinue).breakpoints, [*id]);
+        assert_eq!(now(&mut debuggee).0, *moment);
+    }
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::HistoryStart);
+    for (id, moment) in &seen {
+        assert_eq!(debuggee.go().breakpoints, [*id]);
+        assert_eq!(now(&mut debuggee).0, *moment);
+    }
+    assert_eq!(debuggee.go().reason, StopReason::Exit);
+}
+
+#[test]
+fn breakpoints_in_a_library_that_was_unloaded_are_met_in_the_past() {
+    let library = Fixture::c("plugin").library().build();
+    let mut debuggee = Debuggee::record(&Fixture::c("loader"), &[library.path.to_str().unwrap()]);
+    let id = debuggee.add(CodeBreakpoint::at(Place::Function("plugin_answer".into()))).id;
+    assert_eq!(debuggee.go().breakpoints, [id]);
+    let inside = now(&mut debuggee).0;
+    debuggee.expect_exit(0);
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).breakpoints, [id]);
+    assert_eq!(now(&mut debuggee).0, inside);
+}

@@ -1,8 +1,8 @@
 //! Who wrote, and what, in the past of a program.
 
 use hindcast_core::debug::{
-    Access, DebugError, Destination, FrameRef, Granularity, MemoryWrite, Moment, Movement, StopReason,
-    Trigger, Watched, Watchpoint, Writer,
+    Access, CodeBreakpoint, DebugError, Destination, FrameRef, Granularity, MemoryWrite, Moment, Movement,
+    Place, StopReason, Trigger, Watched, Watchpoint, Writer,
 };
 use hindcast_fixtures::Fixture;
 
@@ -46,6 +46,119 @@ fn a_watchpoint_is_met_in_the_past_where_one_had_stopped_for_it() {
     // The last of them is the present.
     assert_eq!(debuggee.go().reason, StopReason::Present);
     assert_eq!((debuggee.value_of("number").as_str(), now(&mut debuggee)), ("3", seen[2].clone()));
+}
+
+fn watch(debuggee: &mut Debuggee, text: &str, access: Access, condition: Option<&str>) {
+    let watched = watched(debuggee, text);
+    let condition = condition.map(str::to_owned);
+    let watchpoint = Watchpoint { watched, access, condition, enabled: true };
+    debuggee.backend().add_breakpoint(Trigger::Watch(watchpoint)).unwrap();
+}
+
+/// All moments at which a program stops, up to its end.
+fn stops_to_the_end(debuggee: &mut Debuggee) -> Vec<Moment> {
+    let mut seen = Vec::new();
+    while debuggee.go().reason != StopReason::Exit {
+        seen.push(now(debuggee));
+    }
+    seen
+}
+
+/// The same backwards from the end, and then forwards through the past, where the last one is met, too.
+fn check_both_ways(debuggee: &mut Debuggee, seen: &[Moment], reason: StopReason) {
+    for moment in seen.iter().rev() {
+        assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, reason);
+        assert_eq!(now(debuggee), *moment, "of {seen:?}");
+    }
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::HistoryStart);
+    for moment in seen {
+        assert_eq!(debuggee.go().reason, reason);
+        assert_eq!(now(debuggee), *moment, "of {seen:?}");
+    }
+    assert_eq!(debuggee.go().reason, StopReason::Exit);
+}
+
+#[test]
+fn a_watchpoint_stops_at_the_same_accesses_in_both_directions() {
+    // Five times in a loop, once each to add, to assign and to copy.
+    for (access, expected) in [(Access::Read, 8), (Access::Write, 22), (Access::ReadWrite, 30)] {
+        let mut debuggee = Debuggee::record(&Fixture::c("accesses"), &[]);
+        watch(&mut debuggee, "cell", access, None);
+        let seen = stops_to_the_end(&mut debuggee);
+        assert_eq!(seen.len(), expected, "{access:?}");
+        check_both_ways(&mut debuggee, &seen, StopReason::Watchpoint);
+    }
+}
+
+#[test]
+fn the_condition_of_a_watchpoint_holds_in_both_directions() {
+    for (condition, expected) in [("cell % 7 == 3", 3), ("cell == 1000", 0)] {
+        let mut debuggee = Debuggee::record(&Fixture::c("accesses"), &[]);
+        watch(&mut debuggee, "cell", Access::Write, Some(condition));
+        let seen = stops_to_the_end(&mut debuggee);
+        assert_eq!(seen.len(), expected, "{condition}");
+        check_both_ways(&mut debuggee, &seen, StopReason::Watchpoint);
+    }
+}
+
+fn counted(debuggee: &Debuggee, hit_count: u64, multiple: u64, condition: Option<&str>) -> CodeBreakpoint {
+    let (file, line) = (debuggee.built.source_text(), debuggee.built.line("pass"));
+    CodeBreakpoint {
+        hit_count,
+        hit_count_multiple: multiple,
+        condition: condition.map(str::to_owned),
+        ..CodeBreakpoint::at(Place::Line { file, line })
+    }
+}
+
+#[test]
+fn hits_of_a_breakpoint_have_the_same_numbers_in_both_directions() {
+    let cases: [(u64, u64, Option<&str>, &[&str]); 4] = [
+        (0, 3, None, &["2", "5", "8", "11"]),
+        (9, 0, None, &["8", "9", "10", "11"]),
+        (5, 2, None, &["5", "7", "9", "11"]),
+        (0, 2, Some("number % 2 == 0"), &["2", "6", "10"]),
+    ];
+    for (hit_count, multiple, condition, expected) in cases {
+        let mut debuggee = Debuggee::record(&Fixture::c("accesses"), &[]);
+        let breakpoint = counted(&debuggee, hit_count, multiple, condition);
+        let id = debuggee.add(breakpoint).id;
+        let mut seen = Vec::new();
+        while debuggee.go().reason != StopReason::Exit {
+            seen.push((debuggee.value_of("number"), now(&mut debuggee)));
+        }
+        let numbers: Vec<_> = seen.iter().map(|(number, _)| number.as_str()).collect();
+        assert_eq!(numbers, expected);
+        let seen: Vec<_> = seen.into_iter().map(|(_, moment)| moment).collect();
+        check_both_ways(&mut debuggee, &seen, StopReason::Breakpoint);
+        // However one came there: hits that were not passed count, too.
+        debuggee.movement(Movement::Goto(Destination::Moment(seen[1].clone())));
+        assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::Breakpoint);
+        assert_eq!(now(&mut debuggee), seen[0]);
+        let told = debuggee.backend().breakpoints();
+        let first = multiple.max(1) * hit_count.max(multiple).div_ceil(multiple.max(1));
+        assert_eq!((told[0].id, told[0].hit_count), (id, first), "{hit_count} {multiple}");
+        debuggee.movement(Movement::Goto(Destination::Start));
+        assert_eq!(debuggee.go().reason, StopReason::Breakpoint);
+        assert_eq!(now(&mut debuggee), seen[0]);
+    }
+}
+
+#[test]
+fn hits_before_a_breakpoint_was_set_are_numbered_from_there() {
+    let mut debuggee = Debuggee::record(&Fixture::c("accesses"), &[]);
+    debuggee.run_to("done");
+    let breakpoint = counted(&debuggee, 0, 3, None);
+    debuggee.add(breakpoint);
+    for expected in ["9", "6", "3", "0"] {
+        assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::Breakpoint);
+        assert_eq!(debuggee.value_of("number"), expected);
+    }
+    for expected in ["3", "6", "9"] {
+        assert_eq!(debuggee.go().reason, StopReason::Breakpoint);
+        assert_eq!(debuggee.value_of("number"), expected);
+    }
+    assert_eq!(debuggee.go().reason, StopReason::Present);
 }
 
 #[test]
