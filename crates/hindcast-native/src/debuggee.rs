@@ -27,6 +27,8 @@ pub(crate) struct Debuggee {
     live: Process,
     past: Option<Past>,
     window: Option<Window>,
+    /// Where a search for a write was interrupted.
+    interrupted: Option<hunt::Interrupted>,
     interrupt: Arc<Bell>,
     /// Whether the present is only the end of a recording, and does not go on.
     finished: bool,
@@ -61,7 +63,7 @@ impl Debuggee {
             travelling: AtomicBool::new(false),
             asked: AtomicBool::new(false),
         });
-        Self { live, past: None, window: None, interrupt, finished: false }
+        Self { live, past: None, window: None, interrupted: None, interrupt, finished: false }
     }
 
     /// A recording that was made before; its last state is the present.

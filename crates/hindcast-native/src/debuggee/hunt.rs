@@ -2,7 +2,6 @@
 
 use std::{
     ops::Range,
-    sync::atomic::Ordering,
     time::{Duration, Instant},
 };
 
@@ -11,12 +10,12 @@ use hindcast_core::debug::BreakpointId;
 use super::Debuggee;
 use crate::{
     record::{Call, Event, Log, Replay, redefined},
-    replay::{Arrival, Bound, Context, Functions, Label, Past, Pause, Position, ReplayError, Replica},
+    replay::{Arrival, Bound, Context, Functions, Label, Past, Pause, Position, ReplayError, Replica, check},
     sys::WatchKind,
 };
 
 /// What is looked for in the past.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quarry {
     /// Whatever would have stopped the program: breakpoints and watchpoints as they are now, and these signals.
     Stops(SignalSet),
@@ -24,6 +23,15 @@ pub(crate) enum Quarry {
     Call { address: u64, stack: u64 },
     /// A write to memory, also one that left the value as it was.
     Write { address: u64, size: u64 },
+}
+
+/// A search that was interrupted: behind this stretch there is nothing.
+#[derive(Debug)]
+pub(super) struct Interrupted {
+    quarry: Quarry,
+    position: Position,
+    label: Label,
+    bound: Bound,
 }
 
 /// Where it was found.
@@ -73,7 +81,7 @@ pub(crate) trait Judge {
 }
 
 /// Some of the signals.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SignalSet(u64);
 
 impl SignalSet {
@@ -93,6 +101,8 @@ impl SignalSet {
     }
 }
 
+/// A search that was interrupted looks at one stretch before it can be interrupted again, for no longer than this.
+const DEAF: Duration = Duration::from_secs(5);
 /// More stops than this in one stretch, and a shorter one is looked at first.
 const MANY: usize = 4000;
 /// A stretch that takes no longer than this is not divided any more: all its stops are seen in a second or so.
@@ -154,7 +164,11 @@ impl Debuggee {
             }
             Ok(())
         };
-        self.travel(functions, |context, _, window| {
+        let resumes = |interrupted: &Interrupted| {
+            interrupted.quarry == quarry && interrupted.position == *position && judge.is_none()
+        };
+        let mut reached = self.interrupted.take().filter(resumes);
+        let result = self.travel(functions, |context, _, window| {
             let changes = match (quarry, floor) {
                 (Quarry::Stops(_), None) => code_losses(context.log),
                 _ => Vec::new(),
@@ -166,10 +180,22 @@ impl Debuggee {
             }
             let mut label = position.anchor.clone();
             let mut bound = Bound::Steps(position.steps);
+            if let Some(reached) =
+                reached.as_ref().filter(|reached| context.timeline.get(&reached.label).is_some())
+            {
+                (label, bound) = (reached.label.clone(), reached.bound.clone());
+                context.deaf_until = Some(Instant::now() + DEAF);
+            }
             loop {
                 if floor.is_some_and(|floor| label < floor.anchor) {
                     return Ok(None);
                 }
+                reached = Some(Interrupted {
+                    quarry,
+                    position: position.clone(),
+                    label: label.clone(),
+                    bound: bound.clone(),
+                });
                 let start = context.timeline.get(&label).map_or(0, |anchor| anchor.event);
                 let end = match &bound {
                     Bound::Anchor(next) => context.timeline.get(next).map_or(start, |anchor| anchor.event),
@@ -201,8 +227,13 @@ impl Debuggee {
                     return Ok(Some(found));
                 }
                 label = previous;
+                context.deaf_until = None;
             }
-        })
+        });
+        if matches!(result, Err(ReplayError::Interrupted)) {
+            self.interrupted = reached;
+        }
+        result
     }
 }
 
@@ -360,13 +391,11 @@ impl Hunt<'_, '_> {
         most: usize,
     ) -> Result<Counted, ReplayError> {
         let (mut hits, mut last_event) = (Vec::new(), 0);
-        let asked = context.asked;
+        let (asked, deaf_until) = (context.asked, context.deaf_until);
         let mut replica = context.replica_at(label)?;
         self.begin(&mut replica)?;
         context.run(&mut replica, bound, &mut |replica, pause| {
-            if asked.load(Ordering::Relaxed) {
-                return Err(ReplayError::Interrupted);
-            }
+            check(asked, deaf_until)?;
             if let Some(claims) = self.meet(replica, pause)? {
                 hits.push(claims);
                 last_event = replica.event();

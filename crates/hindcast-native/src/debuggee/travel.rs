@@ -25,8 +25,13 @@ impl Debuggee {
     ) -> Result<T, ReplayError> {
         let bell = self.interrupt.clone();
         let recorder: &mut Recorder = self.live.recorder_mut().ok_or(TraceError::Gone)?;
-        let mut context =
-            Context { log: &recorder.log, timeline: &mut recorder.timeline, functions, asked: &bell.asked };
+        let mut context = Context {
+            log: &recorder.log,
+            timeline: &mut recorder.timeline,
+            functions,
+            asked: &bell.asked,
+            deaf_until: None,
+        };
         let result = work(&mut context, &mut self.past, &mut self.window);
         bell.asked.store(false, Ordering::SeqCst);
         result
@@ -87,6 +92,15 @@ impl Debuggee {
                 _ => Ok(Some(Position { anchor: last, steps: 0 })),
             }
         })
+    }
+
+    /// The moment at which so much of the recorded time had passed, from 0 to 1.
+    pub(crate) fn at_share(
+        &mut self,
+        share: f64,
+        functions: Functions<'_>,
+    ) -> Result<Option<Position>, ReplayError> {
+        self.travel(functions, |context, _, _| context.at_share(share))
     }
 
     /// Makes sure that a moment exists: one right behind an event may have no anchor yet.

@@ -181,6 +181,9 @@ impl Recorder {
 
     /// Nothing is recorded from here on.
     pub(crate) fn end(&mut self, reason: impl Into<String>) {
+        if self.is_active() {
+            self.timeline.end_at(sys::cpu_time(self.process).ok());
+        }
         self.ended.get_or_insert_with(|| reason.into());
         self.went_on = true;
         self.timeline.leave_frontier();
@@ -236,6 +239,7 @@ impl Recorder {
             }
             Effect::Exit => {
                 self.log.push(Event::Barrier { number, arguments, pc, result: 0 });
+                self.timeline.end_at(sys::cpu_time(self.process).ok());
                 self.timeline.leave_frontier();
             }
             Effect::Spawn => call.effect = self.cloning(number, &arguments, pc, memory),

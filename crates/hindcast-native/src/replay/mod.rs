@@ -6,6 +6,7 @@ mod landmark;
 mod repeat;
 mod replica;
 mod search;
+mod share;
 mod state;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -16,7 +17,7 @@ mod trampoline;
 pub(crate) use self::state::digest;
 pub(crate) use self::{
     frozen::{Frozen, Kin, begin, copy_live},
-    history::{Arrival, Bound, Context, Past},
+    history::{Arrival, Bound, Context, Past, check},
     landmark::Functions,
     replica::{Advance, Pause, ReplayError, Replica},
     search::Window,

@@ -73,6 +73,12 @@ pub(crate) struct Session {
     happenings: Vec<Happening>,
     /// Why the live program last stopped.
     live_stop: Option<Stop>,
+    /// A search for writes that was interrupted.
+    chase: Option<writes::Chase>,
+    /// Where the history ended and why, where the program went on.
+    history_end: Option<String>,
+    /// Whether the user was told of that.
+    told_end: bool,
     /// How often breakpoints were hit, up to a moment.
     tally: Option<judge::Tally>,
     /// Where it is told where exceptions and jumps land, once that was asked.

@@ -88,6 +88,7 @@ impl Session {
         let result = self.follow(&mut plan);
         match result {
             Ok(None) => {
+                self.find_end();
                 self.plan = Some(plan);
                 self.settle();
                 Ok(Outcome::Interrupted)
@@ -297,7 +298,8 @@ impl Session {
     }
 
     /// A stop that the user hears of.
-    pub(super) fn stopped_with(&mut self, stop: Stop) -> Stop {
+    pub(super) fn stopped_with(&mut self, mut stop: Stop) -> Stop {
+        self.tell_end(&mut stop);
         self.note_stop(&stop);
         self.settle();
         stop

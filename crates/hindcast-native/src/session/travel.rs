@@ -13,7 +13,7 @@ use crate::{
     debuggee::{Found, Quarry, SignalSet},
     process::Ended,
     record::Event,
-    replay::{Label, Pause, Position, ReplayError},
+    replay::{Pause, Position, ReplayError},
     sys::TraceError,
 };
 
@@ -77,12 +77,38 @@ impl Session {
         if let Some(position) = self.process.position()? {
             return Ok(Departure { position, at_end: false, gap: None });
         }
-        let symbols = &self.symbols;
-        let end = self.process.end_of_history(&|address| function_around(symbols, address))?;
-        let position = end.ok_or_else(|| DebugError::NoHistory("the recording is empty".into()))?;
+        let position = self.last()?;
         let gap =
             self.why_incomplete().map(|reason| format!("the recording ends at moment {position}: {reason}"));
         Ok(Departure { position, at_end: true, gap })
+    }
+
+    /// Says in the first stop behind the end of the history that it has ended, where, and why.
+    pub(super) fn tell_end(&mut self, stop: &mut Stop) {
+        if self.told_end || self.process.is_in_past() || !self.find_end() {
+            return;
+        }
+        self.told_end = true;
+        if let Some(end) = &self.history_end {
+            tell(stop, &format!("{end}; what comes after cannot be visited"));
+        }
+    }
+
+    /// Finds out where the history ends, once it has; whether it has.
+    pub(super) fn find_end(&mut self) -> bool {
+        let Some(reason) = self.process.recorder().and_then(|recorder| recorder.why_incomplete()) else {
+            return false;
+        };
+        if self.history_end.is_none() {
+            let reason = reason.to_owned();
+            let symbols = &self.symbols;
+            let end = self.process.end_of_history(&|address| function_around(symbols, address));
+            self.history_end = Some(match end {
+                Ok(Some(end)) => format!("the recording ends at moment {end}: {reason}"),
+                _ => format!("the recording has ended: {reason}"),
+            });
+        }
+        true
     }
 
     /// Why the program went on behind the end of the history, where it did.
@@ -158,6 +184,17 @@ impl Session {
         let first = self.process.recorder().and_then(|recorder| recorder.timeline.first().cloned());
         let anchor = first.ok_or_else(|| DebugError::NoHistory("the recording is empty".into()))?;
         Ok(Position { anchor, steps: 0 })
+    }
+
+    /// Where the program stands, or where the history ends.
+    fn last(&mut self) -> Result<Position, Halted> {
+        let frontier = self.process.recorder().and_then(|recorder| recorder.timeline.frontier().cloned());
+        if let Some(frontier) = frontier.filter(|_| self.process.live_ended().is_none()) {
+            return Ok(frontier);
+        }
+        let symbols = &self.symbols;
+        let end = self.process.end_of_history(&|address| function_around(symbols, address))?;
+        Ok(end.ok_or_else(|| DebugError::NoHistory("the recording is empty".into()))?)
     }
 
     fn start_stop(&mut self) -> Stop {
@@ -376,12 +413,14 @@ impl Session {
             }
             Destination::Start => self.first()?,
             Destination::Moment(moment) => self.parse(moment)?,
+            Destination::Percent(0) => self.first()?,
+            Destination::Percent(100..) => self.last()?,
             Destination::Percent(percent) => {
-                let recorder = self.process.recorder().ok_or(TraceError::Gone)?;
-                let first = recorder.timeline.iter().next().map_or(0, |(_, anchor)| anchor.event);
-                let events = recorder.log.len() - first;
-                let event = first + events * u64::from((*percent).min(100)) / 100;
-                Position { anchor: Label::after_events(event), steps: 0 }
+                // The present is an end, too: it needs a name before anything is measured by it.
+                let _ = self.process.position();
+                let (symbols, share) = (&self.symbols, f64::from(*percent) / 100.0);
+                let found = self.process.at_share(share, &|address| function_around(symbols, address))?;
+                found.ok_or_else(|| DebugError::NoHistory("the recording is empty".into()))?
             }
         };
         // What one leaves keeps its name, so that one can come back.

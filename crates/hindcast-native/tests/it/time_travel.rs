@@ -489,3 +489,28 @@ fn breakpoints_in_a_library_that_was_unloaded_are_met_in_the_past() {
     assert_eq!(debuggee.movement(Movement::ReverseContinue).breakpoints, [id]);
     assert_eq!(now(&mut debuggee).0, inside);
 }
+
+#[test]
+fn a_share_of_the_recording_is_one_of_its_time() {
+    let mut debuggee = Debuggee::record(&Fixture::c("phases"), &[]);
+    debuggee.run_to("done");
+    let present = now(&mut debuggee).0;
+    let mut last = (Moment(String::new()), 0);
+    for percent in [30, 50, 90] {
+        debuggee.movement(Movement::Goto(Destination::Percent(percent)));
+        assert_eq!(debuggee.value_of("phase"), "2", "{percent}");
+        let round: u64 = debuggee.value_of("round").parse().unwrap();
+        let here = (now(&mut debuggee).0, round);
+        assert!(last < here, "{percent}: {last:?} {here:?}");
+        last = here;
+    }
+    assert!(last.1 > 150, "{last:?}");
+    debuggee.movement(Movement::Goto(Destination::Percent(0)));
+    assert_eq!(back(&mut debuggee, Granularity::Instruction).reason, StopReason::HistoryStart);
+    debuggee.movement(Movement::Goto(Destination::Percent(100)));
+    assert_eq!(now(&mut debuggee), (present, false));
+    debuggee.expect_exit(0);
+    debuggee.movement(Movement::Goto(Destination::Percent(100)));
+    assert!(now(&mut debuggee).1);
+    assert_eq!(debuggee.value_of("phase"), "3");
+}

@@ -2,7 +2,7 @@
 
 use hindcast_core::debug::{
     Access, CodeBreakpoint, DebugError, Destination, FrameRef, Granularity, MemoryWrite, Moment, Movement,
-    Place, StopReason, Trigger, Watched, Watchpoint, Writer,
+    Place, RuntimeAddr, StopReason, Trigger, Watched, Watchpoint, Writer,
 };
 use hindcast_fixtures::Fixture;
 
@@ -165,6 +165,9 @@ fn hits_before_a_breakpoint_was_set_are_numbered_from_there() {
 fn behind_the_first_thread_nobody_is_said_to_have_written_and_the_way_back_tells_of_the_gap() {
     let mut debuggee = Debuggee::record(&Fixture::c("joined"), &[]);
     debuggee.run_to("joined");
+    // It is told at once, and once.
+    let told = debuggee.stop.detail.clone().unwrap_or_default();
+    assert!(told.contains("the recording ends at moment") && told.contains("started a thread"), "{told}");
     for name in ["shared", "after", "before"] {
         match last_write(&mut debuggee, name, 1) {
             Err(DebugError::NoHistory(reason)) => {
@@ -200,6 +203,14 @@ fn behind_the_first_thread_nobody_is_said_to_have_written_and_the_way_back_tells
     // After the end of the program it is the same.
     debuggee.movement(Movement::Goto(Destination::Present));
     debuggee.expect_exit(0);
+    assert_eq!(debuggee.stop.detail, None);
+    match last_write(&mut debuggee, "shared", 1) {
+        Err(DebugError::NoHistory(reason)) => assert!(reason.contains("started a thread"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    debuggee.movement(Movement::Goto(Destination::Percent(100)));
+    assert_eq!(now(&mut debuggee), end);
+    debuggee.movement(Movement::Goto(Destination::Present));
     let stop = debuggee.movement(Movement::ReverseContinue).clone();
     assert!(stop.detail.unwrap().contains(&format!("the recording ends at moment {end}")));
 }
@@ -249,4 +260,62 @@ fn numbers_with_a_point_are_told_and_followed_as_such() {
     assert_eq!((writes[0].old.as_str(), writes[0].new.as_str()), ("0.0", "2.5"));
     // It was computed from a number of another kind.
     assert_eq!(writes[0].from, None);
+}
+
+#[test]
+fn after_the_end_of_a_program_the_last_write_is_told_as_of_its_last_moment() {
+    let mut debuggee = Debuggee::record(&Fixture::c("writes"), &[]);
+    debuggee.run_to("done");
+    let there = last_write(&mut debuggee, "point.y", 1).unwrap();
+    debuggee.expect_exit(0);
+    assert_eq!(last_write(&mut debuggee, "point.y", 1).unwrap(), there);
+    assert_eq!(debuggee.backend().run(Movement::Continue).unwrap_err(), DebugError::Ended);
+}
+
+#[test]
+fn of_memory_that_is_not_mapped_no_write_is_told() {
+    let mut debuggee = Debuggee::record(&Fixture::c("writes"), &[]);
+    debuggee.run_to("done");
+    let watched = Watched::Memory { address: RuntimeAddr(0x10), size: 8 };
+    for watched in [watched, watched_at_null(&debuggee)] {
+        match debuggee.backend().time_travel().unwrap().last_write(&watched, 1) {
+            Err(DebugError::Expression(reason)) => {
+                assert!(reason.contains("nothing is mapped at 0x"), "{reason}");
+                assert!(reason.contains("hint: ask for the pointer"), "{reason}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn watched_at_null(debuggee: &Debuggee) -> Watched {
+    watched(debuggee, "*(long *)8")
+}
+
+/// The search is interrupted again and again, and yet comes to an end.
+#[test]
+fn a_search_for_a_write_goes_on_where_it_was_interrupted() {
+    let mut debuggee = Debuggee::record(&Fixture::c("phases"), &["150"]);
+    debuggee.run_to("done");
+    let here = now(&mut debuggee);
+    let interrupt = debuggee.backend().interrupt();
+    let (over, ended) = std::sync::mpsc::channel::<()>();
+    let bell = std::thread::spawn(move || {
+        let period = std::time::Duration::from_millis(100);
+        while ended.recv_timeout(period) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            interrupt.interrupt();
+        }
+    });
+    let mut tries = 0;
+    let writes = loop {
+        tries += 1;
+        match last_write(&mut debuggee, "old", 1) {
+            Err(DebugError::GivenUp(_)) => assert_eq!(now(&mut debuggee), here),
+            other => break other.unwrap(),
+        }
+    };
+    drop(over);
+    bell.join().unwrap();
+    assert!(tries > 1, "nobody interrupted it");
+    assert_eq!(writes[0].location.line, Some(debuggee.built.line("old")), "{writes:?}");
 }
