@@ -14,19 +14,21 @@ use hindcast_symbols::Unreadable;
 use libc::c_int;
 
 use crate::{
-    process::{CleanMemory, Ended, Halt, Process},
+    process::{CleanMemory, Ended, Halt, Overlay, Process},
     record::Recorder,
     replay::{Functions, Past, Window},
-    sys::{GeneralRegisters, ProcessInterrupt, Tid, TraceError, VectorRegisters, WatchKind},
+    sys::{DebugRegisters, GeneralRegisters, ProcessInterrupt, Tid, TraceError, VectorRegisters, WatchKind},
 };
 
-pub(crate) use self::hunt::{Found, Quarry, SignalSet};
+pub(crate) use self::hunt::{Claims, Found, Judge, Quarry, SignalSet};
 
 /// The program, now or then.
 pub(crate) struct Debuggee {
     live: Process,
     past: Option<Past>,
     window: Option<Window>,
+    /// Where a search for a write was interrupted.
+    interrupted: Option<hunt::Interrupted>,
     interrupt: Arc<Bell>,
     /// Whether the present is only the end of a recording, and does not go on.
     finished: bool,
@@ -61,7 +63,7 @@ impl Debuggee {
             travelling: AtomicBool::new(false),
             asked: AtomicBool::new(false),
         });
-        Self { live, past: None, window: None, interrupt, finished: false }
+        Self { live, past: None, window: None, interrupted: None, interrupt, finished: false }
     }
 
     /// A recording that was made before; its last state is the present.
@@ -181,6 +183,21 @@ impl Debuggee {
         match &mut self.past {
             Some(Past { replica, .. }) => replica.overlay.remove(&replica.memory, address),
             None => self.live.remove_breakpoint(address),
+        }
+    }
+
+    /// Takes all breakpoints and watched memory out: they belong to another program.
+    pub(crate) fn forget_breakpoints(&mut self) -> Result<(), TraceError> {
+        let (none, unwatched) = (Overlay::default(), DebugRegisters::default());
+        match &mut self.past {
+            Some(Past { replica, .. }) => {
+                replica.overlay.adopt(&replica.memory, &none);
+                replica.set_debug_registers(unwatched)
+            }
+            None => {
+                self.live.take_over(&none, unwatched);
+                Ok(())
+            }
         }
     }
 

@@ -104,7 +104,10 @@ impl Image {
                 Ok(Some(module)) => {
                     let path = mapping.name.clone();
                     let loaded = Loaded { module, path, range, thread_local: layout.thread_local };
-                    self.loaded.insert(mapping.start, loaded);
+                    // Another program can be where this one was, before or after an exec.
+                    if let Some(replaced) = self.loaded.insert(mapping.start, loaded) {
+                        symbols.remove(replaced.module);
+                    }
                     seen.push(mapping.start);
                     changed = true;
                 }

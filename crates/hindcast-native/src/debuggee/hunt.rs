@@ -5,15 +5,17 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hindcast_core::debug::BreakpointId;
+
 use super::Debuggee;
 use crate::{
     record::{Call, Event, Log, Replay, redefined},
-    replay::{Arrival, Bound, Context, Functions, Label, Past, Pause, Position, ReplayError, Replica},
+    replay::{Arrival, Bound, Context, Functions, Label, Past, Pause, Position, ReplayError, Replica, check},
     sys::WatchKind,
 };
 
 /// What is looked for in the past.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quarry {
     /// Whatever would have stopped the program: breakpoints and watchpoints as they are now, and these signals.
     Stops(SignalSet),
@@ -23,17 +25,63 @@ pub(crate) enum Quarry {
     Write { address: u64, size: u64 },
 }
 
+/// A search that was interrupted: behind this stretch there is nothing.
+#[derive(Debug)]
+pub(super) struct Interrupted {
+    quarry: Quarry,
+    position: Position,
+    label: Label,
+    bound: Bound,
+}
+
 /// Where it was found.
 #[derive(Debug, Clone)]
 pub(crate) struct Found {
     /// Right after it happened, or right before the instruction at the address.
     pub(crate) position: Position,
-    /// What stopped there; nothing where the system wrote.
+    /// What stopped there; nothing where the system wrote or a signal came.
     pub(crate) pause: Option<Pause>,
+    /// Who wants to stop there.
+    pub(crate) claims: Claims,
+    /// Whether other code was mapped up to this moment: nothing was found behind it.
+    pub(crate) is_other_code: bool,
+}
+
+impl Found {
+    fn at(position: Position, pause: Option<Pause>) -> Self {
+        Self { position, pause, claims: Claims::default(), is_other_code: false }
+    }
+}
+
+/// The breakpoints that a replica met at once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Claims {
+    /// Those whose condition holds.
+    pub(crate) breakpoints: Vec<BreakpointId>,
+    /// Whether only a look at the program tells if it stops, as with exceptions.
+    pub(crate) needs_look: bool,
+}
+
+impl Claims {
+    fn is_empty(&self) -> bool {
+        self.breakpoints.is_empty() && !self.needs_look
+    }
+}
+
+/// Knows the user's breakpoints.
+pub(crate) trait Judge {
+    /// A replica begins to run through a stretch.
+    fn begin(&mut self, replica: &Replica);
+
+    /// Who wants to stop for what a replica met.
+    fn meet(&mut self, replica: &Replica, pause: &Pause) -> Result<Claims, ReplayError>;
+
+    /// Whether to stop there. Asked once for each place where somebody wants to, the last one first.
+    fn stops(&mut self, claims: &Claims) -> bool;
 }
 
 /// Some of the signals.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SignalSet(u64);
 
 impl SignalSet {
@@ -53,17 +101,43 @@ impl SignalSet {
     }
 }
 
+/// A search that was interrupted looks at one stretch before it can be interrupted again, for no longer than this.
+const DEAF: Duration = Duration::from_secs(5);
 /// More stops than this in one stretch, and a shorter one is looked at first.
-const MANY: u64 = 4000;
+const MANY: usize = 4000;
 /// A stretch that takes no longer than this is not divided any more: all its stops are seen in a second or so.
 const SHORT: Duration = Duration::from_millis(1);
 
 impl Debuggee {
-    /// Where something last happened before a moment.
+    /// Has a judge count all stops between two moments, those at the later one included.
+    pub(crate) fn count_between(
+        &mut self,
+        earlier: &Position,
+        later: &Position,
+        judge: &mut dyn Judge,
+        functions: Functions<'_>,
+    ) -> Result<(), ReplayError> {
+        let quarry = Quarry::Stops(SignalSet(0));
+        self.hunted(later, Some(earlier), quarry, Some(judge), functions).map(drop)
+    }
+
+    /// Where something last happened before a moment; `judge` is for stops.
     pub(crate) fn find_before(
         &mut self,
         position: &Position,
         quarry: Quarry,
+        judge: Option<&mut dyn Judge>,
+        functions: Functions<'_>,
+    ) -> Result<Option<Found>, ReplayError> {
+        self.hunted(position, None, quarry, judge, functions)
+    }
+
+    fn hunted(
+        &mut self,
+        position: &Position,
+        floor: Option<&Position>,
+        quarry: Quarry,
+        judge: Option<&mut dyn Judge>,
         functions: Functions<'_>,
     ) -> Result<Option<Found>, ReplayError> {
         let (overlay, debug_registers) = match &self.past {
@@ -90,45 +164,156 @@ impl Debuggee {
             }
             Ok(())
         };
-        self.travel(functions, |context, _, _| {
-            let mut hunt = Hunt { quarry, arm: &arm, origin: position };
+        let resumes = |interrupted: &Interrupted| {
+            interrupted.quarry == quarry && interrupted.position == *position && judge.is_none()
+        };
+        let mut reached = self.interrupted.take().filter(resumes);
+        let result = self.travel(functions, |context, _, window| {
+            let changes = match (quarry, floor) {
+                (Quarry::Stops(_), None) => code_losses(context.log),
+                _ => Vec::new(),
+            };
+            let mut hunt = Hunt { quarry, arm: &arm, origin: position, floor, judge };
+            if hunt.judge.is_some() {
+                let replica = context.replica_of(position, window)?;
+                hunt.pass_origin(replica)?;
+            }
             let mut label = position.anchor.clone();
             let mut bound = Bound::Steps(position.steps);
+            if let Some(reached) =
+                reached.as_ref().filter(|reached| context.timeline.get(&reached.label).is_some())
+            {
+                (label, bound) = (reached.label.clone(), reached.bound.clone());
+                context.deaf_until = Some(Instant::now() + DEAF);
+            }
             loop {
+                if floor.is_some_and(|floor| label < floor.anchor) {
+                    return Ok(None);
+                }
+                reached = Some(Interrupted {
+                    quarry,
+                    position: position.clone(),
+                    label: label.clone(),
+                    bound: bound.clone(),
+                });
+                let start = context.timeline.get(&label).map_or(0, |anchor| anchor.event);
+                let end = match &bound {
+                    Bound::Anchor(next) => context.timeline.get(next).map_or(start, |anchor| anchor.event),
+                    Bound::Events(count) => *count,
+                    // What ends it is looked at by itself.
+                    Bound::Boundary => match context.timeline.after(&label) {
+                        Some(next) => context.timeline.get(next).map_or(start, |anchor| anchor.event - 1),
+                        None => context.log.len(),
+                    },
+                    Bound::Steps(_) => start,
+                };
+                let change = changes.iter().rev().copied().find(|change| (start..end).contains(change));
+                if let Some(change) = change {
+                    let behind = context.after_event(label.clone(), change)?.anchor;
+                    if let Some(found) = hunt.stretch(context, &behind, &bound)? {
+                        return Ok(Some(found));
+                    }
+                    let before = context.before_event(label, change)?;
+                    return Ok(Some(Found { is_other_code: true, ..Found::at(before, None) }));
+                }
                 if let Some(found) = hunt.stretch(context, &label, &bound)? {
                     return Ok(Some(found));
                 }
                 let Some(previous) = context.timeline.before(&label).cloned() else { return Ok(None) };
                 bound = context.bound_after(&previous);
                 if matches!(bound, Bound::Boundary | Bound::Events(_))
-                    && let Some(found) = hunt.across_barrier(context, &previous, &label)?
+                    && let Some(found) = hunt.across_barrier(context, &previous, &label, &changes)?
                 {
                     return Ok(Some(found));
                 }
                 label = previous;
+                context.deaf_until = None;
             }
-        })
+        });
+        if matches!(result, Err(ReplayError::Interrupted)) {
+            self.interrupted = reached;
+        }
+        result
     }
 }
 
+/// The events at which code of the program went away: another program was begun, or a library was unloaded. Before them
+/// breakpoints are elsewhere.
+fn code_losses(log: &Log) -> Vec<u64> {
+    let mut code: Vec<Range<u64>> = Vec::new();
+    let mut losses = Vec::new();
+    for (index, event) in log.range(0, log.len()) {
+        match event {
+            Event::Barrier { number: libc::SYS_execve | libc::SYS_execveat, .. } => {
+                code.clear();
+                losses.push(index);
+            }
+            Event::Call(Call {
+                number: libc::SYS_mmap,
+                arguments,
+                result,
+                replay: Replay::Map(Some(_)),
+                ..
+            }) if arguments[2] & libc::PROT_EXEC as u64 != 0 => {
+                let start = *result as u64;
+                code.push(start..start.saturating_add(arguments[1]));
+            }
+            Event::Call(Call { number: libc::SYS_munmap, arguments, result: 0, .. }) => {
+                let gone = arguments[0]..arguments[0].saturating_add(arguments[1]);
+                let before = code.len();
+                code.retain(|code| code.start >= gone.end || gone.start >= code.end);
+                if code.len() < before {
+                    losses.push(index);
+                }
+            }
+            _ => {}
+        }
+    }
+    losses
+}
+
 /// A search through the past, stretch by stretch.
-struct Hunt<'a> {
+struct Hunt<'a, 'judge> {
     quarry: Quarry,
     arm: &'a dyn Fn(&mut Replica) -> Result<(), ReplayError>,
     /// What happened right there is known already.
     origin: &'a Position,
+    /// What happened up to there does not matter.
+    floor: Option<&'a Position>,
+    /// For stops.
+    judge: Option<&'a mut (dyn Judge + 'judge)>,
 }
 
 /// What there is in a stretch.
 struct Counted {
-    hits: u64,
+    /// Who wants to stop, in the order of time.
+    hits: Vec<Claims>,
     /// How many events had happened at the last of them.
     last_event: u64,
     /// How many had happened at its end.
     end: u64,
 }
 
-impl Hunt<'_> {
+impl Hunt<'_, '_> {
+    /// A breakpoint that the search begins at is one of those that were met up to there.
+    fn pass_origin(&mut self, mut replica: Replica) -> Result<(), ReplayError> {
+        let claims = self.claims_here(&mut replica)?;
+        if let (Some(judge), false) = (&mut self.judge, claims.is_empty()) {
+            judge.stops(&claims);
+        }
+        Ok(())
+    }
+
+    /// Who wants to stop where a replica stands, before it goes on.
+    fn claims_here(&mut self, replica: &mut Replica) -> Result<Claims, ReplayError> {
+        (self.arm)(replica)?;
+        let pc = replica.pc()?;
+        match replica.overlay.contains(pc) {
+            true => Ok(self.meet(replica, &Pause::Breakpoint(pc))?.unwrap_or_default()),
+            false => Ok(Claims::default()),
+        }
+    }
+
     /// The last in the stretch from an anchor to a bound.
     fn stretch(
         &mut self,
@@ -140,42 +325,61 @@ impl Hunt<'_> {
             return Ok(None);
         }
         let mut counted = self.count(context, label, bound, MANY)?;
-        if counted.hits > MANY {
+        if counted.hits.len() > MANY {
             if let Bound::Anchor(end) = bound
                 && let Some(found) = self.divided(context, label, end)?
             {
                 return Ok(found);
             }
-            counted = self.count(context, label, bound, u64::MAX)?;
+            counted = self.count(context, label, bound, usize::MAX)?;
         }
         let start = context.timeline.get(label).map_or(0, |anchor| anchor.event);
-        let Counted { mut hits, last_event, end } = counted;
+        let Counted { hits, last_event, end } = counted;
         if let Some(event) = self.written_by_system(context.log, start, end)
-            && (hits == 0 || event >= last_event)
+            && (hits.is_empty() || event >= last_event)
         {
             let position = context.after_event(label.clone(), event)?;
-            return Ok(Some(Found { position, pause: None }));
+            return Ok(Some(Found::at(position, None)));
         }
-        while hits > 0 {
-            let found = self.catch(context, label, bound, hits)?;
-            if found.position != *self.origin || matches!(self.quarry, Quarry::Write { .. }) {
-                return Ok(Some(found));
+        let floor = self.floor.filter(|floor| floor.anchor == *label);
+        let skipped = match floor {
+            Some(floor) if floor.steps > 0 => {
+                let mut replica = context.replica_of(floor, &mut None)?;
+                let there = usize::from(!self.claims_here(&mut replica)?.is_empty());
+                self.count(context, label, &Bound::Steps(floor.steps), usize::MAX)?.hits.len() + there
             }
-            hits -= 1;
+            _ => 0,
+        };
+        for (index, claims) in hits.into_iter().enumerate().skip(skipped).rev() {
+            if self.judge.as_mut().is_some_and(|judge| !judge.stops(&claims)) {
+                continue;
+            }
+            let found = self.catch(context, label, bound, index + 1)?;
+            if found.position != *self.origin || matches!(self.quarry, Quarry::Write { .. }) {
+                return Ok(Some(Found { claims, ..found }));
+            }
         }
-        self.at_start(context, label)
+        if floor.is_some() { Ok(None) } else { self.at_start(context, label) }
     }
 
     /// The anchor that a stretch begins with can be what is looked for.
-    fn at_start(&self, context: &mut Context<'_>, label: &Label) -> Result<Option<Found>, ReplayError> {
+    fn at_start(&mut self, context: &mut Context<'_>, label: &Label) -> Result<Option<Found>, ReplayError> {
         let mut replica = context.replica_at(label)?;
-        (self.arm)(&mut replica)?;
-        let pause = Pause::Breakpoint(replica.pc()?);
-        let armed = replica.overlay.contains(replica.pc()?);
-        if !armed || !self.is_quarry(&replica, &pause)? {
+        let position = Position { anchor: label.clone(), steps: 0 };
+        if position == *self.origin {
             return Ok(None);
         }
-        Ok(Some(Found { position: Position { anchor: label.clone(), steps: 0 }, pause: Some(pause) }))
+        (self.arm)(&mut replica)?;
+        let pc = replica.pc()?;
+        if !replica.overlay.contains(pc) {
+            return Ok(None);
+        }
+        let pause = Pause::Breakpoint(pc);
+        let Some(claims) = self.meet(&replica, &pause)? else { return Ok(None) };
+        if self.judge.as_mut().is_some_and(|judge| !judge.stops(&claims)) {
+            return Ok(None);
+        }
+        Ok(Some(Found { claims, ..Found::at(position, Some(pause)) }))
     }
 
     /// How many there are in a stretch, if not more than `most`.
@@ -184,17 +388,29 @@ impl Hunt<'_> {
         context: &mut Context<'_>,
         label: &Label,
         bound: &Bound,
-        most: u64,
+        most: usize,
     ) -> Result<Counted, ReplayError> {
-        let (mut hits, mut last_event) = (0, 0);
-        let replica = context.scan(label, bound, self.arm, &mut |replica, pause| {
-            if self.is_quarry(replica, pause)? {
-                hits += 1;
+        let (mut hits, mut last_event) = (Vec::new(), 0);
+        let (asked, deaf_until) = (context.asked, context.deaf_until);
+        let mut replica = context.replica_at(label)?;
+        self.begin(&mut replica)?;
+        context.run(&mut replica, bound, &mut |replica, pause| {
+            check(asked, deaf_until)?;
+            if let Some(claims) = self.meet(replica, pause)? {
+                hits.push(claims);
                 last_event = replica.event();
             }
-            Ok(hits > most)
+            Ok(hits.len() > most)
         })?;
         Ok(Counted { hits, last_event, end: replica.event() })
+    }
+
+    fn begin(&mut self, replica: &mut Replica) -> Result<(), ReplayError> {
+        (self.arm)(replica)?;
+        if let Some(judge) = &mut self.judge {
+            judge.begin(replica);
+        }
+        Ok(())
     }
 
     /// Looks at the last few steps of a stretch, then at its later half, and then at the earlier one. `None` where it
@@ -228,19 +444,19 @@ impl Hunt<'_> {
         Ok(Some(self.stretch(context, label, &Bound::Anchor(middle))?))
     }
 
-    /// Goes to the last of them again.
+    /// Goes to one of them again.
     fn catch(
         &mut self,
         context: &mut Context<'_>,
         label: &Label,
         bound: &Bound,
-        hits: u64,
+        hit: usize,
     ) -> Result<Found, ReplayError> {
         let mut replica = context.replica_at(label)?;
-        (self.arm)(&mut replica)?;
-        let mut left = hits;
+        self.begin(&mut replica)?;
+        let mut left = hit;
         let arrival = context.run(&mut replica, bound, &mut |replica, pause| {
-            if self.is_quarry(replica, pause)? {
+            if self.meet(replica, pause)?.is_some() {
                 left -= 1;
             }
             Ok(left == 0)
@@ -257,17 +473,23 @@ impl Hunt<'_> {
                 context.name(&mut past)?
             }
         };
-        Ok(Found { position, pause: pause.or(Some(Pause::Watch(Vec::new()))) })
+        Ok(Found::at(position, pause.or(Some(Pause::Watch(Vec::new())))))
     }
 
-    fn is_quarry(&self, replica: &Replica, pause: &Pause) -> Result<bool, ReplayError> {
+    /// Who wants to stop for what a replica met, if that is what is looked for.
+    fn meet(&mut self, replica: &Replica, pause: &Pause) -> Result<Option<Claims>, ReplayError> {
         Ok(match (self.quarry, pause) {
-            (Quarry::Stops(_), Pause::Breakpoint(_) | Pause::Watch(_))
-            | (Quarry::Write { .. }, Pause::Watch(_)) => true,
-            (Quarry::Call { address, stack }, Pause::Breakpoint(at)) => {
-                *at == address && replica.registers()?.sp() == stack
+            (Quarry::Stops(_), Pause::Breakpoint(_) | Pause::Watch(_)) => match &mut self.judge {
+                Some(judge) => Some(judge.meet(replica, pause)?).filter(|claims| !claims.is_empty()),
+                None => Some(Claims::default()),
+            },
+            (Quarry::Write { .. }, Pause::Watch(_)) => Some(Claims::default()),
+            (Quarry::Call { address, stack }, Pause::Breakpoint(at))
+                if *at == address && replica.registers()?.sp() == stack =>
+            {
+                Some(Claims::default())
             }
-            _ => false,
+            _ => None,
         })
     }
 
@@ -294,17 +516,22 @@ impl Hunt<'_> {
         context: &mut Context<'_>,
         previous: &Label,
         label: &Label,
+        changes: &[u64],
     ) -> Result<Option<Found>, ReplayError> {
         let (address, size) = match self.quarry {
             Quarry::Write { address, size } => (address, size),
             Quarry::Call { .. } => return Ok(None),
             Quarry::Stops(signals) => {
                 let last = context.timeline.get(label).and_then(|anchor| anchor.event.checked_sub(1));
+                if let Some(last) = last.filter(|last| changes.contains(last)) {
+                    let before = context.before_event(previous.clone(), last)?;
+                    return Ok(Some(Found { is_other_code: true, ..Found::at(before, None) }));
+                }
                 let stops = last.and_then(|last| context.log.get(last)).is_some_and(
                     |event| matches!(event, Event::Signal { number } if signals.contains(*number)),
                 );
                 let position = Position { anchor: previous.clone(), steps: 0 };
-                return Ok(stops.then_some(Found { position, pause: None }));
+                return Ok(stops.then(|| Found::at(position, None)));
             }
         };
         let mut replica = context.replica_at(previous)?;
@@ -315,6 +542,6 @@ impl Hunt<'_> {
         let (had, has) =
             (replica.memory.read_some(address, &mut old), after.memory.read_some(address, &mut new));
         let changed = had != has || old != new;
-        Ok(changed.then(|| Found { position: Position { anchor: label.clone(), steps: 0 }, pause: None }))
+        Ok(changed.then(|| Found::at(Position { anchor: label.clone(), steps: 0 }, None)))
     }
 }

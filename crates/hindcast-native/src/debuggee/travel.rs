@@ -25,8 +25,13 @@ impl Debuggee {
     ) -> Result<T, ReplayError> {
         let bell = self.interrupt.clone();
         let recorder: &mut Recorder = self.live.recorder_mut().ok_or(TraceError::Gone)?;
-        let mut context =
-            Context { log: &recorder.log, timeline: &mut recorder.timeline, functions, asked: &bell.asked };
+        let mut context = Context {
+            log: &recorder.log,
+            timeline: &mut recorder.timeline,
+            functions,
+            asked: &bell.asked,
+            deaf_until: None,
+        };
         let result = work(&mut context, &mut self.past, &mut self.window);
         bell.asked.store(false, Ordering::SeqCst);
         result
@@ -87,6 +92,15 @@ impl Debuggee {
                 _ => Ok(Some(Position { anchor: last, steps: 0 })),
             }
         })
+    }
+
+    /// The moment at which so much of the recorded time had passed, from 0 to 1.
+    pub(crate) fn at_share(
+        &mut self,
+        share: f64,
+        functions: Functions<'_>,
+    ) -> Result<Option<Position>, ReplayError> {
+        self.travel(functions, |context, _, _| context.at_share(share))
     }
 
     /// Makes sure that a moment exists: one right behind an event may have no anchor yet.
@@ -224,6 +238,10 @@ impl Debuggee {
                 self.go_live();
                 return Ok(Some(Halt::Present(pid)));
             }
+            Bound::Boundary | Bound::Events(_) if self.begins_program() => {
+                self.forget_breakpoints()?;
+                return Ok(Some(Halt::Exec(pid)));
+            }
             Bound::Boundary | Bound::Events(_) => {}
         }
         if self.is_present() {
@@ -241,6 +259,14 @@ impl Debuggee {
     fn is_present(&self) -> bool {
         let frontier = self.live.recorder().and_then(|recorder| recorder.timeline.frontier());
         self.past.is_some() && frontier.is_some() && self.known_position().as_ref() == frontier
+    }
+
+    /// Whether the anchor that a replica stands at is the beginning of another program.
+    fn begins_program(&self) -> bool {
+        let last = self.past.as_ref().and_then(|past| past.anchor.aligned_event()?.checked_sub(1));
+        last.and_then(|last| self.live.recorder()?.log.get(last)).is_some_and(|event| {
+            matches!(event, Event::Barrier { number: libc::SYS_execve | libc::SYS_execveat, .. })
+        })
     }
 
     /// Over what cannot be replayed, to the anchor behind it; false where there is none.
@@ -283,6 +309,10 @@ impl Debuggee {
                 if !self.jump()? {
                     self.go_live();
                     return Ok(Halt::Present(pid));
+                }
+                if self.begins_program() {
+                    self.forget_breakpoints()?;
+                    return Ok(Halt::Exec(pid));
                 }
                 Halt::Stepped(pid)
             }

@@ -217,6 +217,9 @@ impl Recorder {
 
     /// Nothing is recorded from here on.
     pub(crate) fn end(&mut self, reason: impl Into<String>) {
+        if self.is_active() {
+            self.timeline.end_at(sys::cpu_time(self.process).ok());
+        }
         self.ended.get_or_insert_with(|| reason.into());
         self.follower = None;
         self.went_on = true;
@@ -276,6 +279,7 @@ impl Recorder {
             Effect::Exit => {
                 self.follow_to_end(thread, overlay)?;
                 self.log.push(Event::Barrier { number, arguments, pc, result: 0 });
+                self.timeline.end_at(sys::cpu_time(self.process).ok());
                 self.timeline.leave_frontier();
             }
             Effect::Spawn => call.effect = self.cloning(number, &arguments, pc, memory),

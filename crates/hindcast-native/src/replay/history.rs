@@ -1,6 +1,9 @@
 //! The past as it is being looked at: a replica between two anchors, which moves forwards.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Instant,
+};
 
 use super::{
     Advance, Frozen, Functions, Pause, Position, ReplayError, Replica, Timeline,
@@ -29,6 +32,8 @@ pub(crate) struct Context<'a> {
     pub(crate) functions: Functions<'a>,
     /// Set by who wants the replay to end.
     pub(crate) asked: &'a AtomicBool,
+    /// Until then nobody is heard, so that what is interrupted again and again comes to an end all the same.
+    pub(crate) deaf_until: Option<Instant>,
 }
 
 /// How far a replica may go.
@@ -66,10 +71,16 @@ pub(super) fn check_files(log: &Log, copy: &Frozen) -> Result<(), ReplayError> {
     changed.iter().find(|file| is_mapped(file.inode())).map_or(Ok(()), |file| Err(ReplayError::changed(file)))
 }
 
+/// Ends a replay if somebody asked for that, and is heard already.
+pub(crate) fn check(asked: &AtomicBool, deaf_until: Option<Instant>) -> Result<(), ReplayError> {
+    let is_heard = || deaf_until.is_none_or(|end| Instant::now() >= end);
+    if asked.load(Ordering::Relaxed) && is_heard() { Err(ReplayError::Interrupted) } else { Ok(()) }
+}
+
 impl Context<'_> {
     /// Ends the replay if somebody asked for that.
     pub(crate) fn check(&self) -> Result<(), ReplayError> {
-        if self.asked.load(Ordering::Relaxed) { Err(ReplayError::Interrupted) } else { Ok(()) }
+        check(self.asked, self.deaf_until)
     }
 
     /// A replica at an anchor.

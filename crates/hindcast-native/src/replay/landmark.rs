@@ -11,7 +11,7 @@ use super::{
     repeat::Repeat,
     replica::{Advance, Pause},
     state::{Likeness, State},
-    trampoline::{self, PAGE, Pattern, Site, Trampoline},
+    trampoline::{self, Pattern, ROOM, Site, Trampoline},
 };
 use crate::{
     record::Log,
@@ -25,16 +25,14 @@ pub(crate) type Functions<'a> = &'a dyn Fn(u64) -> Option<Range<u64>>;
 pub(super) enum Landmark {
     Jump {
         site: Site,
-        page: u64,
+        /// Where its code begins.
+        entry: u64,
         original: Vec<u8>,
         trampoline: Trampoline,
         passes: u64,
     },
     /// Where there is no room for a jump.
-    Break {
-        address: u64,
-        passes: u64,
-    },
+    Break { address: u64, passes: u64 },
 }
 
 /// More words than this do not fit beside the code.
@@ -86,21 +84,29 @@ impl Landmark {
         if replica.overlay.any_in(address..covered.end) || covered.contains(&replica.pc()?) {
             return Ok(None);
         }
-        let Some(page) = free_page(replica, address)? else { return Ok(None) };
-        let Some(built) = trampoline::build(&site, page, passes, pattern) else { return Ok(None) };
+        let Some(entry) = free_entry(replica, &site)? else { return Ok(None) };
+        let Some(built) = trampoline::build(&site, entry, pattern) else { return Ok(None) };
         let protection = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) as u64;
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
-        let mapped = replica.frozen.call(libc::SYS_mmap, [page, PAGE, protection, flags, u64::MAX, 0])?;
+        let page = trampoline::mapped_around(entry).start;
+        let mapped = replica.frozen.call(libc::SYS_mmap, [page, ROOM, protection, flags, u64::MAX, 0])?;
         if mapped != page as i64 {
             return Ok(None);
         }
-        let lost = |_| ReplayError::Trace(TraceError::Gone);
-        replica.memory.write(page, &built.bytes).map_err(lost)?;
+        let write = |at: u64, bytes: &[u8]| {
+            replica.memory.write(at, bytes).map_err(|_| ReplayError::Trace(TraceError::Gone))
+        };
+        write(entry, &built.bytes)?;
+        write(built.counter, &passes.to_le_bytes())?;
         let mut original = vec![0; site.length];
         replica.memory.read_some(address, &mut original);
-        replica.memory.write(address, &trampoline::jump(&site, page)).map_err(lost)?;
+        write(address, &trampoline::jump(&site, entry))?;
         replica.traps.push(built.stop);
-        Ok(Some(Self::Jump { site, page, original, trampoline: built, passes }))
+        let copy_of = |inner: u64| built.moved.iter().find(|(_, original)| *original == inner);
+        replica.detours.extend(
+            site.inner_addresses().filter_map(|inner| copy_of(inner).map(|&(copy, _)| (inner, copy))),
+        );
+        Ok(Some(Self::Jump { site, entry, original, trampoline: built, passes }))
     }
 
     /// Its breakpoint is put in, again where it was taken out for a while.
@@ -116,8 +122,8 @@ impl Landmark {
 
     /// Whether a replica was stopped by an access of our own code.
     fn is_own(&self, replica: &Replica) -> Result<bool, TraceError> {
-        let Self::Jump { page, trampoline, .. } = self else { return Ok(false) };
-        Ok((*page..=trampoline.resume).contains(&replica.pc()?))
+        let Self::Jump { entry, trampoline, .. } = self else { return Ok(false) };
+        Ok((*entry..=trampoline.resume).contains(&replica.pc()?))
     }
 
     /// Whether it compares by itself, and stops only where all is the same.
@@ -173,13 +179,16 @@ impl Landmark {
     /// Takes it out.
     pub(super) fn remove(self, replica: &mut Replica) -> Result<(), ReplayError> {
         match self {
-            Self::Jump { site, page, original, trampoline, .. } => {
+            Self::Jump { site, entry, original, trampoline, .. } => {
                 replica.traps.retain(|&trap| trap != trampoline.stop);
+                let inner: Vec<_> = site.inner_addresses().collect();
+                replica.detours.retain(|(address, _)| !inner.contains(address));
                 replica
                     .memory
                     .write(site.address, &original)
                     .map_err(|_| ReplayError::Trace(TraceError::Gone))?;
-                replica.frozen.call(libc::SYS_munmap, [page, PAGE, 0, 0, 0, 0])?;
+                let page = trampoline::mapped_around(entry).start;
+                replica.frozen.call(libc::SYS_munmap, [page, ROOM, 0, 0, 0, 0])?;
             }
             Self::Break { address, .. } => replica.overlay.remove(&replica.memory, address),
         }
@@ -189,11 +198,11 @@ impl Landmark {
     /// A replica that was stopped anywhere is taken out of our code, to where it is in the program. The address that it
     /// has to go on from, as long as this is in place, is given back.
     pub(super) fn step_out(&self, replica: &mut Replica, log: &Log) -> Result<Option<u64>, ReplayError> {
-        let Self::Jump { site, page, trampoline, .. } = self else { return Ok(None) };
+        let Self::Jump { site, entry, trampoline, .. } = self else { return Ok(None) };
         for _ in 0..256 {
             let mut registers = replica.registers()?;
             let pc = registers.pc();
-            if !trampoline::covers(*page).contains(&pc) {
+            if !trampoline::mapped_around(*entry).contains(&pc) {
                 return Ok(None);
             }
             let moved = trampoline.moved.iter().find(|(here, _)| *here == pc).map(|&(_, original)| original);
@@ -208,28 +217,20 @@ impl Landmark {
     }
 }
 
-/// Where a page is free near `address`.
-fn free_page(replica: &Replica, address: u64) -> Result<Option<u64>, ReplayError> {
+/// Where a trampoline for a site can begin.
+fn free_entry(replica: &Replica, site: &Site) -> Result<Option<u64>, ReplayError> {
+    const LOWEST: u64 = 0x10000;
+    const HIGHEST: u64 = 0x7fff_ffff_f000;
+    // Some distance to the neighbours: a heap or a stack may grow.
+    const DISTANCE: u64 = 64 << 10;
     let mappings = sys::mappings(replica.frozen.tid()).map_err(|_| TraceError::Gone)?;
-    // Some room to the neighbours: a heap or a stack may grow.
-    const ROOM: u64 = 16 * PAGE;
-    let below = mappings.windows(2).rev().find_map(|pair| {
-        let free = pair[1].start.checked_sub(pair[0].end)?;
-        let page = pair[1].start - ROOM;
-        (free > 2 * ROOM && pair[1].start <= address && trampoline::reaches(address, page)).then_some(page)
-    });
-    let above = || {
-        mappings.windows(2).find_map(|pair| {
-            let free = pair[1].start.checked_sub(pair[0].end)?;
-            let page = pair[0].end + ROOM;
-            (free > 2 * ROOM && pair[0].end > address && trampoline::reaches(address, page)).then_some(page)
-        })
-    };
-    let lowest = || {
-        let page = mappings.first()?.start.checked_sub(ROOM)?;
-        (page > 0x10000 && trampoline::reaches(address, page)).then_some(page)
-    };
-    Ok(below.or_else(above).or_else(lowest))
+    Ok(site.entry(|wanted| {
+        let around = wanted.start.saturating_sub(DISTANCE)..wanted.end.saturating_add(DISTANCE);
+        let next = mappings.partition_point(|mapping| mapping.end <= around.start);
+        around.start >= LOWEST
+            && around.end <= HIGHEST
+            && mappings.get(next).is_none_or(|mapping| mapping.start >= around.end)
+    }))
 }
 
 /// Lets a replica run, in a stretch without input, until it is in this state. What else stops it on

@@ -7,6 +7,7 @@ mod landmark;
 mod repeat;
 mod replica;
 mod search;
+mod share;
 mod state;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -18,7 +19,7 @@ pub(crate) use self::state::digest;
 pub(crate) use self::{
     follower::{Comparison, Follower, Live},
     frozen::{CopiedArea, Frozen, Kin, begin, copy_live},
-    history::{Arrival, Bound, Context, Past},
+    history::{Arrival, Bound, Context, Past, check},
     landmark::Functions,
     replica::{Advance, Pause, ReplayError, Replica},
     search::Window,

@@ -22,6 +22,8 @@ pub(crate) struct Replica {
     debug_registers: DebugRegisters,
     /// Where the code of landmarks stops it.
     pub(super) traps: Vec<u64>,
+    /// Instructions that gave way to the jump of a landmark, and where their copies are.
+    pub(super) detours: Vec<(u64, u64)>,
     /// How many events have happened to it.
     event: u64,
     /// Whether it stands in a call that was emulated, whose end is yet to come.
@@ -111,6 +113,7 @@ impl Replica {
             overlay: Overlay::default(),
             debug_registers: DebugRegisters::default(),
             traps: Vec::new(),
+            detours: Vec::new(),
             event,
             in_call: false,
             timed: false,
@@ -461,8 +464,20 @@ impl Replica {
                 };
                 Ok(Some(if hits.is_empty() { Pause::Stepped } else { Pause::Watch(hits) }))
             }
+            libc::SIGILL if self.detour(thread)? => Ok(None),
             signal => self.faulted(thread, signal, log),
         }
+    }
+
+    /// Where the program jumped to an instruction that gave way to a landmark, it goes on with the copy.
+    fn detour(&self, thread: &Stopped) -> Result<bool, TraceError> {
+        let mut registers = thread.registers()?;
+        let Some(&(_, copy)) = self.detours.iter().find(|(address, _)| *address == registers.pc()) else {
+            return Ok(false);
+        };
+        registers.set("rip", copy);
+        thread.set_registers(&registers)?;
+        Ok(true)
     }
 
     fn trapped(&mut self, thread: &Stopped, log: &Log) -> Result<Option<Pause>, ReplayError> {

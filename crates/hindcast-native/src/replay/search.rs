@@ -411,10 +411,13 @@ impl Context<'_> {
         let here = self.registers_of(near)?.pc();
         let apart = |left: u64, right: u64| left.abs_diff(right) >= APART;
         let (mark, late) = state.mark();
+        let replica = self.replica_at(near)?;
         let candidates = sites
             .iter()
             .copied()
             .filter(|&site| apart(site, mark) && (site == here || apart(site, here)))
+            // A stop at a repetition counts its rounds, a run to a pass counts it once.
+            .filter(|&site| Repeat::at(&replica, site).is_none())
             .take(2);
         for site in std::iter::once(mark).chain(candidates) {
             let begun = Instant::now();

@@ -174,6 +174,7 @@ impl Recorded {
             timeline: &mut recorder.timeline,
             functions: &|address| function_around(symbols, address),
             asked: &asked,
+            deaf_until: None,
         })
     }
 

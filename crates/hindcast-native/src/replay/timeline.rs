@@ -57,6 +57,8 @@ pub(crate) struct Timeline {
     numbers: u64,
     /// Where the live process stands, while that is known.
     frontier: Option<Position>,
+    /// How long the process had computed when the recording ended.
+    end_time: Option<Duration>,
 }
 
 /// More that nobody was told of are thinned out, the older the more.
@@ -133,6 +135,16 @@ impl Timeline {
         if label != start && !self.anchors.get(label).is_some_and(needed) {
             self.anchors.remove(label);
         }
+    }
+
+    /// The recording ends here, when the process had computed for so long.
+    pub(crate) fn end_at(&mut self, time: Option<Duration>) {
+        self.end_time = time;
+    }
+
+    /// How long the process had computed at the end of the recording, as far as that is known.
+    pub(crate) fn end_time(&self) -> Option<Duration> {
+        self.end_time.or_else(|| self.anchors.values().filter_map(|anchor| anchor.time).next_back())
     }
 
     /// Where the live process stands, if it has a name.

@@ -4,6 +4,10 @@
 //! That code must not change anything that the program can see. It uses only `mov`, `lea`, `jrcxz`
 //! and `jmp`, which leave the flags alone, and keeps the two registers that it needs beside itself,
 //! not on the program's stack.
+//!
+//! A program can also jump to one of the instructions behind the first: from another function, through a table, or to
+//! handle an exception. No analysis finds all of these jumps. So the byte at each of these instructions is one that
+//! no processor executes: the replica stops there, and goes on with the copy of that instruction.
 
 use std::ops::Range;
 
@@ -30,9 +34,10 @@ pub(super) struct Pattern {
     pub(super) words: Vec<(u64, u64)>,
 }
 
-/// The code and its data, for one page.
+/// The code, and where its data is.
 #[derive(Debug)]
 pub(super) struct Trampoline {
+    /// The code, from the entry on.
     pub(super) bytes: Vec<u8>,
     /// Where it stops; everything is as it was at the site.
     pub(super) stop: u64,
@@ -44,8 +49,15 @@ pub(super) struct Trampoline {
     pub(super) counter: u64,
 }
 
-pub(super) const PAGE: u64 = 4096;
+/// What is mapped for a trampoline: its code begins somewhere in the first page, its data is at the end.
+pub(super) const ROOM: u64 = 2 * PAGE;
+const PAGE: u64 = 4096;
 const JUMP_LENGTH: usize = 5;
+/// Bytes that are not the beginning of any instruction in 64-bit mode.
+const INVALID: [u8; 16] =
+    [0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27, 0x2f, 0x37, 0x3f, 0x60, 0x61, 0x9a, 0xce, 0xea];
+/// A jump reaches a little further.
+const FARTHEST: u64 = 0x7000_0000;
 const RCX: u8 = 1;
 const RDX: u8 = 2;
 
@@ -99,25 +111,66 @@ fn can_move(instruction: &Instruction) -> bool {
     stays && !special && !instruction.is_loopcc() && !instruction.is_jcx_short()
 }
 
+impl Site {
+    /// The instructions behind the first, which a jump from elsewhere can lead to: how far behind it they are.
+    fn inner(&self) -> impl Iterator<Item = usize> + '_ {
+        self.instructions.iter().skip(1).map(|instruction| (instruction.ip() - self.address) as usize)
+    }
+
+    /// The same as addresses.
+    pub(super) fn inner_addresses(&self) -> impl Iterator<Item = u64> + '_ {
+        self.inner().map(|offset| self.address + offset as u64)
+    }
+
+    /// Where a trampoline can begin, so that the jump to it has an invalid byte at each inner instruction and `is_free`
+    /// holds for what is mapped around it.
+    pub(super) fn entry(&self, is_free: impl Fn(Range<u64>) -> bool) -> Option<u64> {
+        const ANY: [u8; 256] = {
+            let mut bytes = [0; 256];
+            let mut byte = 0;
+            while byte < 256 {
+                bytes[byte] = byte as u8;
+                byte += 1;
+            }
+            bytes
+        };
+        let fixed: Vec<_> = self.inner().collect();
+        // The byte behind the opcode is the lowest of the distance.
+        let allowed = |byte: usize| if fixed.contains(&(byte + 1)) { &INVALID[..] } else { &ANY[..] };
+        let behind = self.address + JUMP_LENGTH as u64;
+        let (low, middle) = (allowed(0)[0], allowed(1)[0]);
+        let mut highest = allowed(3).to_vec();
+        // Near ones first.
+        highest.sort_by_key(|&byte| (byte as i8).unsigned_abs());
+        for high in highest {
+            for &third in allowed(2) {
+                let distance = i64::from(i32::from_le_bytes([low, middle, third, high]));
+                let entry = behind.wrapping_add_signed(distance);
+                let start = entry & !(PAGE - 1);
+                if distance.unsigned_abs() < FARTHEST && is_free(start..start.saturating_add(ROOM)) {
+                    return Some(entry);
+                }
+            }
+        }
+        None
+    }
+}
+
 /// The jump that takes the place of the site's instructions.
-pub(super) fn jump(site: &Site, page: u64) -> Vec<u8> {
+pub(super) fn jump(site: &Site, entry: u64) -> Vec<u8> {
     let mut bytes = vec![0xe9];
-    bytes.extend(relative(site.address + JUMP_LENGTH as u64, page));
-    bytes.resize(site.length, 0x90);
+    bytes.extend(relative(site.address + JUMP_LENGTH as u64, entry));
+    bytes.resize(site.length, INVALID[0]);
     bytes
 }
 
-/// Whether a page at `page` is near enough.
-pub(super) fn reaches(site: u64, page: u64) -> bool {
-    site.abs_diff(page) < 0x7000_0000
-}
-
-/// The code for a page at `page`. It stops at the pass number `passes`, and where all of the
-/// pattern is met.
-pub(super) fn build(site: &Site, page: u64, passes: u64, pattern: Option<&Pattern>) -> Option<Trampoline> {
-    // Data first: two registers, the counter.
-    let (saved_rcx, saved_rdx, counter) = (page + PAGE - 8, page + PAGE - 16, page + PAGE - 24);
-    let mut code = Code { bytes: Vec::new(), page };
+/// The code that begins at `entry`. It stops at the pass number `passes`, which its user puts at `counter`, and where all
+/// of the pattern is met.
+pub(super) fn build(site: &Site, entry: u64, pattern: Option<&Pattern>) -> Option<Trampoline> {
+    // Two registers, the counter.
+    let end = mapped_around(entry).end;
+    let (saved_rcx, saved_rdx, counter) = (end - 8, end - 16, end - 24);
+    let mut code = Code { bytes: Vec::new(), start: entry };
     code.store(RCX, saved_rcx);
     code.store(RDX, saved_rdx);
     code.load(RCX, counter);
@@ -160,10 +213,10 @@ pub(super) fn build(site: &Site, page: u64, passes: u64, pattern: Option<&Patter
     let mut addresses: Vec<_> =
         offsets.map(|(&offset, instruction)| (resume + u64::from(offset), instruction.ip())).collect();
     code.push(&moved.code_buffer);
-    let end = site.address + site.length as u64;
-    addresses.push((code.here(), end));
+    let behind = site.address + site.length as u64;
+    addresses.push((code.here(), behind));
     let back = code.jump_placeholder();
-    code.patch(back, end);
+    code.patch(back, behind);
     let stop_block = code.here();
     for place in stops {
         code.patch(place, stop_block);
@@ -172,24 +225,24 @@ pub(super) fn build(site: &Site, page: u64, passes: u64, pattern: Option<&Patter
     code.load(RDX, saved_rdx);
     let stop = code.here();
     code.push(&[0xcc]);
-    let mut bytes = code.bytes;
-    if bytes.len() as u64 > PAGE - 24 {
-        return None;
-    }
-    bytes.resize(PAGE as usize, 0xcc);
-    bytes[(counter - page) as usize..][..8].copy_from_slice(&passes.to_le_bytes());
-    Some(Trampoline { bytes, stop, resume, moved: addresses, counter })
+    (code.here() <= counter).then_some(Trampoline {
+        bytes: code.bytes,
+        stop,
+        resume,
+        moved: addresses,
+        counter,
+    })
 }
 
 /// Code being written.
 struct Code {
     bytes: Vec<u8>,
-    page: u64,
+    start: u64,
 }
 
 impl Code {
     fn here(&self) -> u64 {
-        self.page + self.bytes.len() as u64
+        self.start + self.bytes.len() as u64
     }
 
     fn push(&mut self, bytes: &[u8]) {
@@ -247,7 +300,7 @@ impl Code {
     }
 
     fn patch(&mut self, place: usize, target: u64) {
-        let after = self.page + place as u64 + 4;
+        let after = self.start + place as u64 + 4;
         self.bytes[place..place + 4].copy_from_slice(&relative(after, target));
     }
 }
@@ -256,7 +309,8 @@ fn relative(after: u64, target: u64) -> [u8; 4] {
     (target.wrapping_sub(after) as i64 as i32).to_le_bytes()
 }
 
-/// Addresses of the page, whatever is executed there.
-pub(super) fn covers(page: u64) -> Range<u64> {
-    page..page + PAGE
+/// What is mapped for a trampoline that begins at `entry`.
+pub(super) fn mapped_around(entry: u64) -> Range<u64> {
+    let start = entry & !(PAGE - 1);
+    start..start + ROOM
 }

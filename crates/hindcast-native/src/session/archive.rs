@@ -39,6 +39,7 @@ impl Session {
                 timeline: &mut recorder.timeline,
                 functions: &|_| None,
                 asked: &asked,
+                deaf_until: None,
             };
             let replica = context.replica_of(&position, &mut None).map_err(|error| match error {
                 ReplayError::Trace(error) => system(error),

@@ -12,7 +12,7 @@ use hindcast_symbols::{
     in_last_parentheses,
 };
 
-use super::{Session, exceptions::ExceptionKind, watch::Watching};
+use super::{Session, exceptions::ExceptionKind, judge::Ordinal, watch::Watching};
 use crate::look::file_name;
 
 /// All breakpoints of a session.
@@ -37,6 +37,8 @@ pub(super) struct Entry {
     pub(super) note: Option<String>,
     pub(super) watching: Option<Watching>,
     pub(super) hit_count: u64,
+    /// The same up to the moment that is looked at, and below zero before it was set.
+    pub(super) ordinal: Ordinal,
     pub(super) notifications_sent: u64,
 }
 
@@ -117,6 +119,7 @@ impl Entry {
             note: None,
             watching: None,
             hit_count: 0,
+            ordinal: 0,
             notifications_sent: 0,
         };
         entry.read_texts()?;
@@ -140,6 +143,12 @@ impl Entry {
         }
         self.template = message.as_deref().map(Template::parse).transpose().map_err(failed)?;
         Ok(())
+    }
+
+    /// So many hits there were up to the moment that is looked at.
+    pub(super) fn set_ordinal(&mut self, ordinal: Ordinal) {
+        self.ordinal = ordinal;
+        self.hit_count = u64::try_from(ordinal).unwrap_or(0);
     }
 
     pub(super) fn is_enabled(&self) -> bool {
@@ -201,6 +210,8 @@ fn failed(error: impl std::fmt::Display) -> DebugError {
 impl Session {
     pub(super) fn added(&mut self, trigger: Trigger) -> Result<Breakpoint, DebugError> {
         let mut entry = Entry::new(trigger)?;
+        // Its hits count from here on, so those of the others have to be known here, too.
+        self.count_hits_up_to_here()?;
         match &entry.trigger {
             Trigger::Code(CodeBreakpoint { place: Place::Address(address), .. }) => {
                 self.check_code(*address)?;
@@ -217,6 +228,7 @@ impl Session {
         self.breakpoints.last += 1;
         let id = BreakpointId(self.breakpoints.last);
         self.breakpoints.entries.insert(id, entry);
+        self.keep_tally();
         self.bind(id)?;
         self.breakpoints.describe(id)
     }

@@ -6,7 +6,7 @@ use hindcast_core::debug::{
 };
 use hindcast_symbols::FunctionPattern;
 
-use super::{Session, movement::Verdict, system};
+use super::{Session, judge::stops_at, movement::Verdict, system};
 use crate::{look::FrameScope, sys::Tid};
 
 /// Whether a breakpoint instruction is the user's business.
@@ -110,11 +110,9 @@ impl Session {
             Condition::Failed(reason) => Some(reason),
         };
         let entry = self.breakpoints.get_mut(id)?;
-        entry.hit_count += 1;
-        let hits = entry.hit_count;
+        entry.set_ordinal(entry.ordinal + 1);
         let Trigger::Code(code) = &entry.trigger else { return Ok(None) };
-        let counts = hits >= code.hit_count
-            && (code.hit_count_multiple == 0 || hits.is_multiple_of(code.hit_count_multiple));
+        let counts = stops_at(code, entry.ordinal);
         if complaint.is_some() {
             return Ok(Some(complaint));
         }

@@ -135,6 +135,10 @@ impl Session {
             unrecorded: Some("only programs that are launched here are recorded".into()),
             happenings: Vec::new(),
             live_stop: None,
+            chase: None,
+            history_end: None,
+            told_end: false,
+            tally: None,
             tellers: None,
         };
         session.update_image()?;

@@ -1,9 +1,11 @@
 //! A live debug session: a traced process seen through its symbols.
 
+mod access;
 mod archive;
 mod breakpoints;
 mod exceptions;
 mod hits;
+mod judge;
 mod landing;
 mod launch;
 mod movement;
@@ -71,6 +73,14 @@ pub(crate) struct Session {
     happenings: Vec<Happening>,
     /// Why the live program last stopped.
     live_stop: Option<Stop>,
+    /// A search for writes that was interrupted.
+    chase: Option<writes::Chase>,
+    /// Where the history ended and why, where the program went on.
+    history_end: Option<String>,
+    /// Whether the user was told of that.
+    told_end: bool,
+    /// How often breakpoints were hit, up to a moment.
+    tally: Option<judge::Tally>,
     /// Where it is told where exceptions and jumps land, once that was asked.
     tellers: Option<Vec<landing::Teller>>,
 }

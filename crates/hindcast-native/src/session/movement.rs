@@ -51,18 +51,18 @@ impl Session {
             },
             Movement::Continue => {
                 self.hidden = 0;
-                self.fresh(Plan::Run)
+                self.fresh(Plan::Run)?
             }
             Movement::RunTo(place) => {
                 let addresses = self.run_to_addresses(&place)?;
                 self.hidden = 0;
-                self.fresh(Plan::RunTo { addresses, reason: StopReason::Step })
+                self.fresh(Plan::RunTo { addresses, reason: StopReason::Step })?
             }
             Movement::Step { thread, granularity, count } => {
                 let tid = self.known_thread(thread)?;
                 let plan = StepPlan::new(tid, granularity, count.max(1));
                 self.current = tid;
-                self.fresh(Plan::Step(plan))
+                self.fresh(Plan::Step(plan))?
             }
             Movement::StepBack { .. } | Movement::ReverseContinue | Movement::Goto(_) => {
                 self.abandon();
@@ -74,10 +74,11 @@ impl Session {
     }
 
     /// The user has seen where everything stands: breakpoints there are not hit again.
-    fn fresh(&mut self, plan: Plan) -> Plan {
+    fn fresh(&mut self, plan: Plan) -> Result<Plan, DebugError> {
         self.abandon();
+        self.count_hits_up_to_here()?;
         self.process.pass_breakpoint(self.current);
-        plan
+        Ok(plan)
     }
 
     fn drive(&mut self, mut plan: Plan) -> Result<Outcome, DebugError> {
@@ -87,13 +88,16 @@ impl Session {
         let result = self.follow(&mut plan);
         match result {
             Ok(None) => {
+                self.find_end();
                 self.plan = Some(plan);
                 self.settle();
                 Ok(Outcome::Interrupted)
             }
             Ok(Some(stop)) => {
                 self.clean_up(&plan);
-                Ok(Outcome::Stopped(self.stopped_with(stop)))
+                let stop = self.stopped_with(stop);
+                self.keep_tally();
+                Ok(Outcome::Stopped(stop))
             }
             Err(error) => {
                 self.clean_up(&plan);
@@ -173,6 +177,7 @@ impl Session {
                     return Ok(Verdict::Stop(Box::new(self.end_stop(ended))));
                 }
                 self.current = tid;
+                self.count_hits_at_present()?;
                 Ok(Verdict::Stop(Box::new(self.present())))
             }
             Halt::Ended(ended) => Ok(Verdict::Stop(Box::new(self.end_stop(ended)))),
@@ -293,7 +298,8 @@ impl Session {
     }
 
     /// A stop that the user hears of.
-    pub(super) fn stopped_with(&mut self, stop: Stop) -> Stop {
+    pub(super) fn stopped_with(&mut self, mut stop: Stop) -> Stop {
+        self.tell_end(&mut stop);
         self.note_stop(&stop);
         self.settle();
         stop

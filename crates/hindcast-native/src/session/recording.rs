@@ -18,10 +18,10 @@ use crate::{
 
 impl TimeTravel for Session {
     fn recording(&self) -> Recording {
-        let reason = self
-            .unrecorded
-            .clone()
-            .or_else(|| self.process.recorder().and_then(|recorder| recorder.why_ended().map(str::to_owned)));
+        let reason =
+            self.unrecorded.clone().or_else(|| self.history_end.clone()).or_else(|| {
+                self.process.recorder().and_then(|recorder| recorder.why_ended().map(str::to_owned))
+            });
         let moment = |label: &Label| Moment(Position { anchor: label.clone(), steps: 0 }.to_string());
         let recorder = self.process.recorder();
         Recording {
@@ -53,10 +53,9 @@ impl TimeTravel for Session {
     }
 
     fn last_write(&mut self, watched: &Watched, depth: u32) -> Result<Vec<MemoryWrite>, DebugError> {
-        let cell = self.place_of(watched)?;
         let origin = self.process.position();
         self.process.depart();
-        let result = self.writes_before(cell, depth);
+        let result = self.writes_of(watched, depth);
         // Looking does not move.
         match origin {
             Ok(Some(origin)) => drop(self.land(&origin)),
@@ -68,7 +67,7 @@ impl TimeTravel for Session {
         self.process.arrive();
         result.map_err(|halted| match halted {
             Halted::Interrupted => {
-                DebugError::GivenUp("go back by `debugger/reverse_continue` first, then ask again".into())
+                DebugError::GivenUp("the same question goes on where this one was interrupted".into())
             }
             Halted::Failed(error) => error,
         })

@@ -13,7 +13,7 @@ use crate::{
     debuggee::{Found, Quarry, SignalSet},
     process::Ended,
     record::Event,
-    replay::{Label, Pause, Position, ReplayError},
+    replay::{Pause, Position, ReplayError},
     sys::TraceError,
 };
 
@@ -34,7 +34,13 @@ impl Session {
         let result = self.go(&movement);
         self.process.arrive();
         match result {
-            Ok(stop) => Ok(Outcome::Stopped(self.stopped_with(stop))),
+            Ok(stop) => {
+                let stop = self.stopped_with(stop);
+                if matches!(movement, Movement::ReverseContinue) {
+                    self.keep_tally();
+                }
+                Ok(Outcome::Stopped(stop))
+            }
             Err(Halted::Interrupted) => {
                 self.plan = Some(Plan::Travel(movement));
                 Ok(Outcome::Interrupted)
@@ -71,12 +77,38 @@ impl Session {
         if let Some(position) = self.process.position()? {
             return Ok(Departure { position, at_end: false, gap: None });
         }
-        let symbols = &self.symbols;
-        let end = self.process.end_of_history(&|address| function_around(symbols, address))?;
-        let position = end.ok_or_else(|| DebugError::NoHistory("the recording is empty".into()))?;
+        let position = self.last()?;
         let gap =
             self.why_incomplete().map(|reason| format!("the recording ends at moment {position}: {reason}"));
         Ok(Departure { position, at_end: true, gap })
+    }
+
+    /// Says in the first stop behind the end of the history that it has ended, where, and why.
+    pub(super) fn tell_end(&mut self, stop: &mut Stop) {
+        if self.told_end || self.process.is_in_past() || !self.find_end() {
+            return;
+        }
+        self.told_end = true;
+        if let Some(end) = &self.history_end {
+            tell(stop, &format!("{end}; what comes after cannot be visited"));
+        }
+    }
+
+    /// Finds out where the history ends, once it has; whether it has.
+    pub(super) fn find_end(&mut self) -> bool {
+        let Some(reason) = self.process.recorder().and_then(|recorder| recorder.why_incomplete()) else {
+            return false;
+        };
+        if self.history_end.is_none() {
+            let reason = reason.to_owned();
+            let symbols = &self.symbols;
+            let end = self.process.end_of_history(&|address| function_around(symbols, address));
+            self.history_end = Some(match end {
+                Ok(Some(end)) => format!("the recording ends at moment {end}: {reason}"),
+                _ => format!("the recording has ended: {reason}"),
+            });
+        }
+        true
     }
 
     /// Why the program went on behind the end of the history, where it did.
@@ -100,11 +132,22 @@ impl Session {
     pub(super) fn after_travel(&mut self) -> Result<(), DebugError> {
         self.current = self.process.pid();
         self.hidden = 0;
-        if self.process.ended().is_none() {
-            self.update_image()?;
-            self.look_again()?;
+        if self.process.ended().is_some() {
+            return Ok(());
         }
-        Ok(())
+        if self.is_another_program() {
+            self.process.forget_breakpoints().map_err(system)?;
+            return self.executed(self.process.pid());
+        }
+        self.update_image()?;
+        self.look_again()
+    }
+
+    /// Whether an exec lies between what was looked at and what is.
+    fn is_another_program(&self) -> bool {
+        let main = self.image.iter().find(|loaded| Some(loaded.module) == self.main);
+        let executable = crate::sys::executable(self.process.system_pid());
+        main.zip(executable.ok()).is_some_and(|(main, now)| std::path::Path::new(&main.path) != now)
     }
 
     fn step_back(&mut self, thread: ThreadId, granularity: Granularity, count: u32) -> Result<Stop, Halted> {
@@ -143,6 +186,17 @@ impl Session {
         Ok(Position { anchor, steps: 0 })
     }
 
+    /// Where the program stands, or where the history ends.
+    fn last(&mut self) -> Result<Position, Halted> {
+        let frontier = self.process.recorder().and_then(|recorder| recorder.timeline.frontier().cloned());
+        if let Some(frontier) = frontier.filter(|_| self.process.live_ended().is_none()) {
+            return Ok(frontier);
+        }
+        let symbols = &self.symbols;
+        let end = self.process.end_of_history(&|address| function_around(symbols, address))?;
+        Ok(end.ok_or_else(|| DebugError::NoHistory("the recording is empty".into()))?)
+    }
+
     fn start_stop(&mut self) -> Stop {
         let mut stop = self.stop_at(self.process.pid(), StopReason::HistoryStart);
         stop.detail = Some("nothing was recorded before this moment".into());
@@ -156,7 +210,7 @@ impl Session {
 
     pub(super) fn find(&mut self, position: &Position, quarry: Quarry) -> Result<Option<Found>, ReplayError> {
         let symbols = &self.symbols;
-        self.process.find_before(position, quarry, &|address| function_around(symbols, address))
+        self.process.find_before(position, quarry, None, &|address| function_around(symbols, address))
     }
 
     fn place_at(&mut self, position: &Position) -> Result<(u64, u64), ReplayError> {
@@ -268,15 +322,24 @@ impl Session {
         if at_end && self.process.ended().is_none() {
             self.land(&position)?;
         }
+        // After the end of a program that was recorded up to there, the hits are those up to the last moment.
+        if !(at_end && gap.is_none() && self.process.ended().is_some()) {
+            self.count_hits_up_to(&position)?;
+        }
         let signals = self.breakpoints.signals().fold(SignalSet::faults(), SignalSet::with);
         loop {
-            let Some(found) = self.find(&position, Quarry::Stops(signals))? else {
+            let Some(found) = self.find_stop(&position, Quarry::Stops(signals))? else {
                 let start = self.first()?;
                 self.land(&start)?;
                 return Ok(across(gap, self.start_stop()));
             };
             let returns = self.process.known_position();
             self.land(&found.position)?;
+            if found.is_other_code {
+                // Breakpoints are where they were then.
+                position = found.position;
+                continue;
+            }
             match self.stop_in_past(&found) {
                 Ok(Some(stop)) => return Ok(across(gap, stop)),
                 Ok(None) => position = found.position,
@@ -295,17 +358,14 @@ impl Session {
         let tid = self.process.pid();
         match &found.pause {
             Some(Pause::Breakpoint(address)) => {
-                let mut stopping = Vec::new();
+                let mut stopping = found.claims.breakpoints.clone();
                 let mut exception = None;
                 for id in self.breakpoints.at(*address) {
-                    let entry = self.breakpoints.get(id)?;
-                    let stops = if entry.exception.is_some() {
-                        exception = self.exception_at(tid, *address, id)?.or(exception);
-                        exception.is_some()
-                    } else {
-                        entry.template.is_none() && self.condition_holds(tid, id)?
-                    };
-                    stopping.extend(stops.then_some(id));
+                    if self.breakpoints.get(id)?.exception.is_some() {
+                        let raised = self.exception_at(tid, *address, id)?;
+                        stopping.extend(raised.is_some().then_some(id));
+                        exception = raised.or(exception);
+                    }
                 }
                 exception = exception.or_else(|| self.unasked_panic(tid, *address));
                 let mut stop = match exception {
@@ -316,23 +376,9 @@ impl Session {
                 stop.breakpoints = stopping;
                 Ok(Some(stop))
             }
-            Some(Pause::Watch(slots)) => {
-                let watching: Vec<_> = self
-                    .breakpoints
-                    .iter()
-                    .filter(|(_, entry)| {
-                        entry
-                            .watching
-                            .as_ref()
-                            .is_some_and(|watching| slots.is_empty() || watching.is_hit_by(slots))
-                    })
-                    .map(|(id, _)| id)
-                    .collect();
-                if watching.is_empty() {
-                    return Ok(None);
-                }
+            Some(Pause::Watch(_)) => {
                 let mut stop = self.stop_at(tid, StopReason::Watchpoint);
-                stop.breakpoints = watching;
+                stop.breakpoints.clone_from(&found.claims.breakpoints);
                 Ok(Some(stop))
             }
             _ => {
@@ -367,12 +413,14 @@ impl Session {
             }
             Destination::Start => self.first()?,
             Destination::Moment(moment) => self.parse(moment)?,
+            Destination::Percent(0) => self.first()?,
+            Destination::Percent(100..) => self.last()?,
             Destination::Percent(percent) => {
-                let recorder = self.process.recorder().ok_or(TraceError::Gone)?;
-                let first = recorder.timeline.iter().next().map_or(0, |(_, anchor)| anchor.event);
-                let events = recorder.log.len() - first;
-                let event = first + events * u64::from((*percent).min(100)) / 100;
-                Position { anchor: Label::after_events(event), steps: 0 }
+                // The present is an end, too: it needs a name before anything is measured by it.
+                let _ = self.process.position();
+                let (symbols, share) = (&self.symbols, f64::from(*percent) / 100.0);
+                let found = self.process.at_share(share, &|address| function_around(symbols, address))?;
+                found.ok_or_else(|| DebugError::NoHistory("the recording is empty".into()))?
             }
         };
         // What one leaves keeps its name, so that one can come back.

@@ -3,13 +3,13 @@
 //! Memory on the stack is watched until its function returns: afterwards it is something else.
 
 use hindcast_core::debug::{Access, BreakpointId, DebugError, Stop, StopReason, Watched, Watchpoint};
-use hindcast_symbols::{Memory, value::Storage};
+use hindcast_symbols::{Memory, Symbols, value::Storage};
 
-use super::{Session, movement::Verdict, system, writes::Cell};
+use super::{Session, access::accessed, movement::Verdict, system, writes::Cell};
 use crate::{
     look::FrameScope,
-    process::Halt,
-    sys::{Tid, TraceError, WatchKind},
+    process::{CleanMemory, Halt},
+    sys::{GeneralRegisters, Tid, TraceError, WatchKind},
 };
 
 /// What is compared after every instruction must be small.
@@ -57,6 +57,28 @@ struct WatchedFrame {
 impl Watching {
     pub(super) fn is_hit_by(&self, slots: &[usize]) -> bool {
         matches!(&self.means, Means::Registers(own) if own.iter().any(|slot| slots.contains(slot)))
+    }
+
+    /// What is there, as far as it is looked at.
+    pub(super) fn read(&self, memory: &CleanMemory<'_>) -> Option<Vec<u8>> {
+        let mut now = vec![0; self.last.len()];
+        memory.read(self.address, &mut now).is_ok().then_some(now)
+    }
+
+    /// Whether it is about the access that a thread with these registers has just made.
+    pub(super) fn wants(
+        &self,
+        memory: &CleanMemory<'_>,
+        symbols: &Symbols,
+        registers: &GeneralRegisters,
+        changed: bool,
+    ) -> bool {
+        if self.access != Access::Read {
+            return true;
+        }
+        let range = self.address..self.address.saturating_add(self.size);
+        // Where the instruction does not tell, the value does, unless the same was written.
+        accessed(memory, symbols, registers, &range).map_or(!changed, |accessed| accessed.reads)
     }
 
     /// What is to be said when it is set.
@@ -289,13 +311,11 @@ impl Session {
     /// What is to be said where it stops.
     pub(super) fn watch_hit(&mut self, tid: Tid, id: BreakpointId) -> Result<Option<String>, DebugError> {
         let Some(watching) = self.breakpoints.get(id)?.watching.clone() else { return Ok(None) };
-        let mut now = vec![0; watching.last.len()];
-        if self.process.memory().read(watching.address, &mut now).is_err() {
-            return Ok(None);
-        }
+        let memory = self.process.memory();
+        let Some(now) = watching.read(&memory) else { return Ok(None) };
         let changed = now != watching.last;
-        // The processor cannot tell a read from a write; the value can, unless the same was written.
-        if watching.access == Access::Read && changed {
+        let registers = self.process.registers(tid).map_err(system)?;
+        if !watching.wants(&memory, &self.symbols, &registers, changed) {
             self.remember(id, now)?;
             return Ok(None);
         }

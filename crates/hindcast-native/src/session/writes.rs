@@ -1,7 +1,7 @@
 //! Who wrote to memory last, and where the value came from.
 
 use hindcast_core::debug::{
-    DebugBackend as _, DebugError, MemoryWrite, Moment, NumberFormat, ValueLimits, Writer,
+    DebugBackend as _, DebugError, MemoryWrite, Moment, NumberFormat, ValueLimits, Watched, Writer,
 };
 use hindcast_symbols::{
     Memory as _,
@@ -29,51 +29,103 @@ pub(super) struct Cell {
     pub(super) type_ref: Option<TypeRef>,
 }
 
+/// What was asked, and when.
+#[derive(Debug, Clone, PartialEq)]
+struct Question {
+    watched: Watched,
+    depth: u32,
+    position: Position,
+}
+
+/// A value that is followed from write to write.
+#[derive(Debug)]
+pub(super) struct Chase {
+    question: Question,
+    /// The next write is looked for before this moment.
+    position: Position,
+    cell: Cell,
+    /// The next write, where it was found but not looked at.
+    found: Option<Found>,
+    writes: Vec<MemoryWrite>,
+    /// How many writes were followed that were not only moves by the system.
+    hops: u32,
+}
+
 impl Session {
-    /// The last write, and as many of those that its value came from as `depth` says. What the system only moved is one more.
-    pub(super) fn writes_before(&mut self, cell: Cell, depth: u32) -> Result<Vec<MemoryWrite>, Halted> {
+    /// The last write of a value before now, and as many of those that it came from as `depth` says. What the system only
+    /// moved is one more. A question that was interrupted goes on where it was.
+    pub(super) fn writes_of(&mut self, watched: &Watched, depth: u32) -> Result<Vec<MemoryWrite>, Halted> {
         self.history()?;
-        let Departure { mut position, gap, .. } = self.departure()?;
+        let Departure { position, gap, .. } = self.departure()?;
         if let Some(gap) = gap {
             return Err(Halted::Failed(DebugError::NoHistory(format!(
                 "{gap}; who wrote since then is not known · hint: `debugger/goto` with moment {position} and ask there, or set a watchpoint before the write and run the program again"
             ))));
         }
-        let mut cell = cell;
-        let mut writes: Vec<MemoryWrite> = Vec::new();
-        let mut hops = 0;
-        while hops < depth.max(1) {
+        if self.process.ended().is_some() {
             self.land(&position)?;
-            let found = self.find(&position, Quarry::Write { address: cell.address, size: cell.size })?;
+        }
+        let question = Question { watched: watched.clone(), depth, position: position.clone() };
+        let mut chase = match self.chase.take().filter(|chase| chase.question == question) {
+            Some(chase) => chase,
+            None => {
+                let cell = self.place_of(watched)?;
+                if self.bytes_of(cell).is_none() {
+                    return Err(Halted::Failed(not_mapped(cell)));
+                }
+                Chase { question, position, cell, found: None, writes: Vec::new(), hops: 0 }
+            }
+        };
+        let result = self.follow_writes(&mut chase);
+        match result {
+            Ok(()) => Ok(chase.writes),
+            Err(halted) => {
+                self.chase = matches!(halted, Halted::Interrupted).then_some(chase);
+                Err(halted)
+            }
+        }
+    }
+
+    fn follow_writes(&mut self, chase: &mut Chase) -> Result<(), Halted> {
+        while chase.hops < chase.question.depth.max(1) {
+            let Chase { position, cell, .. } = chase;
+            let cell = *cell;
+            self.land(position)?;
+            let quarry = Quarry::Write { address: cell.address, size: cell.size };
+            let found = match chase.found.clone() {
+                Some(found) => Some(found),
+                None => self.find(position, quarry)?,
+            };
+            chase.found.clone_from(&found);
             let there = self.bytes_of(cell);
             let Some(found) = found else {
-                if writes.is_empty() {
+                if chase.writes.is_empty() {
                     self.check_unwritten(cell, there)?;
                 }
                 break;
             };
-            let (write, left) = self.describe_write(&found, cell)?;
+            let (mut write, left) = self.describe_write(&found, cell)?;
             if left != there {
-                if writes.is_empty() {
+                if chase.writes.is_empty() {
                     return Err(Halted::Failed(written_by_others(&write.new)));
                 }
                 break;
             }
-            writes.push(write);
             // Standing right before the write: where did the value come from?
-            let Some(before) = self.process.known_position() else { break };
-            let source = match found.pause {
-                Some(_) => self.memory_source(&before, cell)?,
-                None => self.moved_from(&found.position, cell).map(|cell| (before, cell)),
+            let source = match (self.process.known_position(), &found.pause) {
+                (Some(before), Some(_)) => self.memory_source(&before, cell)?,
+                (Some(before), None) => self.moved_from(&found.position, cell).map(|cell| (before, cell)),
+                (None, _) => None,
             };
-            let Some(source) = source else { break };
-            (position, cell) = source;
-            hops += u32::from(found.pause.is_some());
-            if let Some(write) = writes.last_mut() {
-                write.from = Some(format!("{} bytes at {:#x}", cell.size, cell.address));
-            }
+            write.from =
+                source.as_ref().map(|(_, cell)| format!("{} bytes at {:#x}", cell.size, cell.address));
+            chase.writes.push(write);
+            chase.found = None;
+            let Some((position, cell)) = source else { break };
+            (chase.position, chase.cell) = (position, cell);
+            chase.hops += u32::from(found.pause.is_some());
         }
-        Ok(writes)
+        Ok(())
     }
 
     /// What was never written must be as it was at the start.
@@ -220,6 +272,14 @@ impl Session {
         }
         Ok(None)
     }
+}
+
+/// There is no value that somebody could have written.
+fn not_mapped(cell: Cell) -> DebugError {
+    let Cell { address, size, .. } = cell;
+    DebugError::Expression(format!(
+        "nothing is mapped at {address:#x} ({size} bytes) at this moment, so no write to it can be told · hint: ask for the pointer that leads there, or `debugger/goto` a moment at which it was mapped and ask there"
+    ))
 }
 
 /// The recording does not lead to what is there.

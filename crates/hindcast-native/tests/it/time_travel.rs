@@ -378,3 +378,139 @@ fn without_a_recording_the_reason_is_told() {
     let Ok(Outcome::Stopped(stop)) = debuggee.backend().run(Movement::Continue) else { panic!("it goes on") };
     assert_eq!(stop.reason, StopReason::Exit);
 }
+
+/// Goes back by each kind of step from the line behind a handler, to the function that threw.
+#[test]
+fn one_steps_back_across_an_exception() {
+    for optimisation in ["-O0", "-O2"] {
+        let mut debuggee = Debuggee::record(&Fixture::cpp("caught").flags([optimisation]), &[]);
+        let breakpoint = debuggee.break_at("after");
+        for _ in 0..4 {
+            debuggee.go();
+        }
+        debuggee.backend().remove_breakpoint(breakpoint.id).unwrap();
+        let here = (registers(&mut debuggee), now(&mut debuggee).0);
+        back(&mut debuggee, Granularity::Instruction);
+        debuggee.step(Granularity::Instruction);
+        assert_eq!((registers(&mut debuggee), now(&mut debuggee).0), here, "{optimisation}");
+        for granularity in [Granularity::Over, Granularity::Line] {
+            let mut lines = Vec::new();
+            let before = ["call", "loop"].map(|mark| debuggee.built.line(mark));
+            while lines.len() < 12 && !before.iter().any(|line| lines.contains(line)) {
+                back(&mut debuggee, granularity);
+                if debuggee.function() == "main" {
+                    lines.extend(debuggee.line());
+                }
+            }
+            let handle = debuggee.built.line("handle");
+            assert!(lines.contains(&handle) && lines.len() < 12, "{optimisation} {granularity:?} {lines:?}");
+            debuggee.movement(Movement::Goto(Destination::Present));
+        }
+        debuggee.expect_exit(0);
+    }
+}
+
+#[test]
+fn a_function_that_others_enter_behind_its_beginning_is_found_again() {
+    let mut debuggee = Debuggee::record(&Fixture::c("entries"), &[]);
+    let mut breakpoint = CodeBreakpoint::at(Place::Function("enter".into()));
+    breakpoint.hit_count = 1500;
+    let breakpoint = debuggee.add(breakpoint);
+    debuggee.go();
+    debuggee.backend().remove_breakpoint(breakpoint.id).unwrap();
+    let here = registers(&mut debuggee);
+    for _ in 0..3 {
+        back(&mut debuggee, Granularity::Instruction);
+    }
+    assert_eq!(debuggee.value_of("number"), "7495");
+    for _ in 0..3 {
+        debuggee.step(Granularity::Instruction);
+    }
+    assert_eq!(registers(&mut debuggee), here);
+    debuggee.expect_exit(0);
+}
+
+#[test]
+fn breakpoints_before_an_exec_are_those_of_the_program_then() {
+    let mut debuggee = Debuggee::record(&Fixture::c("becomes"), &["again"]);
+    let breakpoint = debuggee.break_at("first");
+    let mut seen = Vec::new();
+    while debuggee.go().reason == StopReason::Breakpoint {
+        seen.push((debuggee.value_of("number"), now(&mut debuggee).0));
+    }
+    assert_eq!(debuggee.stop.exit_code, Some(0));
+    let numbers: Vec<_> = seen.iter().map(|(number, _)| number.as_str()).collect();
+    assert_eq!(numbers, ["2", "3"]);
+    for (number, moment) in seen.iter().rev() {
+        let stop = debuggee.movement(Movement::ReverseContinue).clone();
+        assert_eq!((stop.reason, &stop.breakpoints[..]), (StopReason::Breakpoint, &[breakpoint.id][..]));
+        assert_eq!((debuggee.value_of("number"), now(&mut debuggee).0), (number.clone(), moment.clone()));
+    }
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::HistoryStart);
+    // Forwards they are met again.
+    for (_, moment) in &seen {
+        assert_eq!(debuggee.go().reason, StopReason::Breakpoint);
+        assert_eq!(now(&mut debuggee).0, *moment);
+    }
+}
+
+#[test]
+fn breakpoints_of_two_programs_are_met_in_both_directions() {
+    let calls = Fixture::c("calls").build();
+    let mut debuggee = Debuggee::record(&Fixture::c("becomes"), &[calls.path.to_str().unwrap()]);
+    let first = debuggee.break_at("first").id;
+    let square = debuggee.add(CodeBreakpoint::at(Place::Function("square".into()))).id;
+    let mut seen = Vec::new();
+    while debuggee.go().reason == StopReason::Breakpoint {
+        seen.push((debuggee.stop.breakpoints[0], now(&mut debuggee).0));
+    }
+    let ids: Vec<_> = seen.iter().map(|(id, _)| *id).collect();
+    assert_eq!(ids[..2], [first, square]);
+    for (id, moment) in seen.iter().rev() {
+        assert_eq!(debuggee.movement(Movement::ReverseContinue).breakpoints, [*id]);
+        assert_eq!(now(&mut debuggee).0, *moment);
+    }
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::HistoryStart);
+    for (id, moment) in &seen {
+        assert_eq!(debuggee.go().breakpoints, [*id]);
+        assert_eq!(now(&mut debuggee).0, *moment);
+    }
+    assert_eq!(debuggee.go().reason, StopReason::Exit);
+}
+
+#[test]
+fn breakpoints_in_a_library_that_was_unloaded_are_met_in_the_past() {
+    let library = Fixture::c("plugin").library().build();
+    let mut debuggee = Debuggee::record(&Fixture::c("loader"), &[library.path.to_str().unwrap()]);
+    let id = debuggee.add(CodeBreakpoint::at(Place::Function("plugin_answer".into()))).id;
+    assert_eq!(debuggee.go().breakpoints, [id]);
+    let inside = now(&mut debuggee).0;
+    debuggee.expect_exit(0);
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).breakpoints, [id]);
+    assert_eq!(now(&mut debuggee).0, inside);
+}
+
+#[test]
+fn a_share_of_the_recording_is_one_of_its_time() {
+    let mut debuggee = Debuggee::record(&Fixture::c("phases"), &[]);
+    debuggee.run_to("done");
+    let present = now(&mut debuggee).0;
+    let mut last = (Moment(String::new()), 0);
+    for percent in [30, 50, 90] {
+        debuggee.movement(Movement::Goto(Destination::Percent(percent)));
+        assert_eq!(debuggee.value_of("phase"), "2", "{percent}");
+        let round: u64 = debuggee.value_of("round").parse().unwrap();
+        let here = (now(&mut debuggee).0, round);
+        assert!(last < here, "{percent}: {last:?} {here:?}");
+        last = here;
+    }
+    assert!(last.1 > 150, "{last:?}");
+    debuggee.movement(Movement::Goto(Destination::Percent(0)));
+    assert_eq!(back(&mut debuggee, Granularity::Instruction).reason, StopReason::HistoryStart);
+    debuggee.movement(Movement::Goto(Destination::Percent(100)));
+    assert_eq!(now(&mut debuggee), (present, false));
+    debuggee.expect_exit(0);
+    debuggee.movement(Movement::Goto(Destination::Percent(100)));
+    assert!(now(&mut debuggee).1);
+    assert_eq!(debuggee.value_of("phase"), "3");
+}

@@ -1,8 +1,8 @@
 //! Who wrote, and what, in the past of a program.
 
 use hindcast_core::debug::{
-    Access, DebugError, Destination, FrameRef, Granularity, MemoryWrite, Moment, Movement, StopReason,
-    Trigger, Watched, Watchpoint, Writer,
+    Access, CodeBreakpoint, DebugError, Destination, FrameRef, Granularity, MemoryWrite, Moment, Movement,
+    Place, RuntimeAddr, StopReason, Trigger, Watched, Watchpoint, Writer,
 };
 use hindcast_fixtures::Fixture;
 
@@ -48,10 +48,126 @@ fn a_watchpoint_is_met_in_the_past_where_one_had_stopped_for_it() {
     assert_eq!((debuggee.value_of("number").as_str(), now(&mut debuggee)), ("3", seen[2].clone()));
 }
 
+fn watch(debuggee: &mut Debuggee, text: &str, access: Access, condition: Option<&str>) {
+    let watched = watched(debuggee, text);
+    let condition = condition.map(str::to_owned);
+    let watchpoint = Watchpoint { watched, access, condition, enabled: true };
+    debuggee.backend().add_breakpoint(Trigger::Watch(watchpoint)).unwrap();
+}
+
+/// All moments at which a program stops, up to its end.
+fn stops_to_the_end(debuggee: &mut Debuggee) -> Vec<Moment> {
+    let mut seen = Vec::new();
+    while debuggee.go().reason != StopReason::Exit {
+        seen.push(now(debuggee));
+    }
+    seen
+}
+
+/// The same backwards from the end, and then forwards through the past, where the last one is met, too.
+fn check_both_ways(debuggee: &mut Debuggee, seen: &[Moment], reason: StopReason) {
+    for moment in seen.iter().rev() {
+        assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, reason);
+        assert_eq!(now(debuggee), *moment, "of {seen:?}");
+    }
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::HistoryStart);
+    for moment in seen {
+        assert_eq!(debuggee.go().reason, reason);
+        assert_eq!(now(debuggee), *moment, "of {seen:?}");
+    }
+    assert_eq!(debuggee.go().reason, StopReason::Exit);
+}
+
+#[test]
+fn a_watchpoint_stops_at_the_same_accesses_in_both_directions() {
+    // Five times in a loop, once each to add, to assign and to copy.
+    for (access, expected) in [(Access::Read, 8), (Access::Write, 22), (Access::ReadWrite, 30)] {
+        let mut debuggee = Debuggee::record(&Fixture::c("accesses"), &[]);
+        watch(&mut debuggee, "cell", access, None);
+        let seen = stops_to_the_end(&mut debuggee);
+        assert_eq!(seen.len(), expected, "{access:?}");
+        check_both_ways(&mut debuggee, &seen, StopReason::Watchpoint);
+    }
+}
+
+#[test]
+fn the_condition_of_a_watchpoint_holds_in_both_directions() {
+    for (condition, expected) in [("cell % 7 == 3", 3), ("cell == 1000", 0)] {
+        let mut debuggee = Debuggee::record(&Fixture::c("accesses"), &[]);
+        watch(&mut debuggee, "cell", Access::Write, Some(condition));
+        let seen = stops_to_the_end(&mut debuggee);
+        assert_eq!(seen.len(), expected, "{condition}");
+        check_both_ways(&mut debuggee, &seen, StopReason::Watchpoint);
+    }
+}
+
+fn counted(debuggee: &Debuggee, hit_count: u64, multiple: u64, condition: Option<&str>) -> CodeBreakpoint {
+    let (file, line) = (debuggee.built.source_text(), debuggee.built.line("pass"));
+    CodeBreakpoint {
+        hit_count,
+        hit_count_multiple: multiple,
+        condition: condition.map(str::to_owned),
+        ..CodeBreakpoint::at(Place::Line { file, line })
+    }
+}
+
+#[test]
+fn hits_of_a_breakpoint_have_the_same_numbers_in_both_directions() {
+    let cases: [(u64, u64, Option<&str>, &[&str]); 4] = [
+        (0, 3, None, &["2", "5", "8", "11"]),
+        (9, 0, None, &["8", "9", "10", "11"]),
+        (5, 2, None, &["5", "7", "9", "11"]),
+        (0, 2, Some("number % 2 == 0"), &["2", "6", "10"]),
+    ];
+    for (hit_count, multiple, condition, expected) in cases {
+        let mut debuggee = Debuggee::record(&Fixture::c("accesses"), &[]);
+        let breakpoint = counted(&debuggee, hit_count, multiple, condition);
+        let id = debuggee.add(breakpoint).id;
+        let mut seen = Vec::new();
+        while debuggee.go().reason != StopReason::Exit {
+            seen.push((debuggee.value_of("number"), now(&mut debuggee)));
+        }
+        let numbers: Vec<_> = seen.iter().map(|(number, _)| number.as_str()).collect();
+        assert_eq!(numbers, expected);
+        let seen: Vec<_> = seen.into_iter().map(|(_, moment)| moment).collect();
+        check_both_ways(&mut debuggee, &seen, StopReason::Breakpoint);
+        // However one came there: hits that were not passed count, too.
+        debuggee.movement(Movement::Goto(Destination::Moment(seen[1].clone())));
+        assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::Breakpoint);
+        assert_eq!(now(&mut debuggee), seen[0]);
+        let told = debuggee.backend().breakpoints();
+        let first = multiple.max(1) * hit_count.max(multiple).div_ceil(multiple.max(1));
+        assert_eq!((told[0].id, told[0].hit_count), (id, first), "{hit_count} {multiple}");
+        debuggee.movement(Movement::Goto(Destination::Start));
+        assert_eq!(debuggee.go().reason, StopReason::Breakpoint);
+        assert_eq!(now(&mut debuggee), seen[0]);
+    }
+}
+
+#[test]
+fn hits_before_a_breakpoint_was_set_are_numbered_from_there() {
+    let mut debuggee = Debuggee::record(&Fixture::c("accesses"), &[]);
+    debuggee.run_to("done");
+    let breakpoint = counted(&debuggee, 0, 3, None);
+    debuggee.add(breakpoint);
+    for expected in ["9", "6", "3", "0"] {
+        assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::Breakpoint);
+        assert_eq!(debuggee.value_of("number"), expected);
+    }
+    for expected in ["3", "6", "9"] {
+        assert_eq!(debuggee.go().reason, StopReason::Breakpoint);
+        assert_eq!(debuggee.value_of("number"), expected);
+    }
+    assert_eq!(debuggee.go().reason, StopReason::Present);
+}
+
 #[test]
 fn behind_the_first_thread_nobody_is_said_to_have_written_and_the_way_back_tells_of_the_gap() {
     let mut debuggee = Debuggee::record(&Fixture::c("joined"), &[]);
     debuggee.run_to("joined");
+    // It is told at once, and once.
+    let told = debuggee.stop.detail.clone().unwrap_or_default();
+    assert!(told.contains("the recording ends at moment") && told.contains("started a thread"), "{told}");
     for name in ["shared", "after", "before"] {
         match last_write(&mut debuggee, name, 1) {
             Err(DebugError::NoHistory(reason)) => {
@@ -87,6 +203,14 @@ fn behind_the_first_thread_nobody_is_said_to_have_written_and_the_way_back_tells
     // After the end of the program it is the same.
     debuggee.movement(Movement::Goto(Destination::Present));
     debuggee.expect_exit(0);
+    assert_eq!(debuggee.stop.detail, None);
+    match last_write(&mut debuggee, "shared", 1) {
+        Err(DebugError::NoHistory(reason)) => assert!(reason.contains("started a thread"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    debuggee.movement(Movement::Goto(Destination::Percent(100)));
+    assert_eq!(now(&mut debuggee), end);
+    debuggee.movement(Movement::Goto(Destination::Present));
     let stop = debuggee.movement(Movement::ReverseContinue).clone();
     assert!(stop.detail.unwrap().contains(&format!("the recording ends at moment {end}")));
 }
@@ -136,4 +260,62 @@ fn numbers_with_a_point_are_told_and_followed_as_such() {
     assert_eq!((writes[0].old.as_str(), writes[0].new.as_str()), ("0.0", "2.5"));
     // It was computed from a number of another kind.
     assert_eq!(writes[0].from, None);
+}
+
+#[test]
+fn after_the_end_of_a_program_the_last_write_is_told_as_of_its_last_moment() {
+    let mut debuggee = Debuggee::record(&Fixture::c("writes"), &[]);
+    debuggee.run_to("done");
+    let there = last_write(&mut debuggee, "point.y", 1).unwrap();
+    debuggee.expect_exit(0);
+    assert_eq!(last_write(&mut debuggee, "point.y", 1).unwrap(), there);
+    assert_eq!(debuggee.backend().run(Movement::Continue).unwrap_err(), DebugError::Ended);
+}
+
+#[test]
+fn of_memory_that_is_not_mapped_no_write_is_told() {
+    let mut debuggee = Debuggee::record(&Fixture::c("writes"), &[]);
+    debuggee.run_to("done");
+    let watched = Watched::Memory { address: RuntimeAddr(0x10), size: 8 };
+    for watched in [watched, watched_at_null(&debuggee)] {
+        match debuggee.backend().time_travel().unwrap().last_write(&watched, 1) {
+            Err(DebugError::Expression(reason)) => {
+                assert!(reason.contains("nothing is mapped at 0x"), "{reason}");
+                assert!(reason.contains("hint: ask for the pointer"), "{reason}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn watched_at_null(debuggee: &Debuggee) -> Watched {
+    watched(debuggee, "*(long *)8")
+}
+
+/// The search is interrupted again and again, and yet comes to an end.
+#[test]
+fn a_search_for_a_write_goes_on_where_it_was_interrupted() {
+    let mut debuggee = Debuggee::record(&Fixture::c("phases"), &["150"]);
+    debuggee.run_to("done");
+    let here = now(&mut debuggee);
+    let interrupt = debuggee.backend().interrupt();
+    let (over, ended) = std::sync::mpsc::channel::<()>();
+    let bell = std::thread::spawn(move || {
+        let period = std::time::Duration::from_millis(100);
+        while ended.recv_timeout(period) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            interrupt.interrupt();
+        }
+    });
+    let mut tries = 0;
+    let writes = loop {
+        tries += 1;
+        match last_write(&mut debuggee, "old", 1) {
+            Err(DebugError::GivenUp(_)) => assert_eq!(now(&mut debuggee), here),
+            other => break other.unwrap(),
+        }
+    };
+    drop(over);
+    bell.join().unwrap();
+    assert!(tries > 1, "nobody interrupted it");
+    assert_eq!(writes[0].location.line, Some(debuggee.built.line("old")), "{writes:?}");
 }

@@ -1,0 +1,258 @@
+//! Which of the user's breakpoints stop a movement through the past.
+//!
+//! A hit has a number: how many hits it is away from the moment at which the breakpoint was set, whichever of the two is
+//! earlier. So `hit_count` and `hit_count_multiple` choose the same moments backwards and forwards, now and in the past.
+
+use std::collections::{BTreeMap, HashMap};
+
+use hindcast_core::debug::{BreakpointId, CodeBreakpoint, DebugError, Trigger};
+use hindcast_symbols::{Symbols, types::ModuleId};
+
+use super::{Session, breakpoints::Breakpoints, function_around, system, travel::Halted};
+use crate::{
+    debuggee::{Claims, Found, Judge, Quarry},
+    image::Image,
+    look::{FrameScope, Scene, ThreadScene},
+    process::CleanMemory,
+    replay::{Pause, Position, ReplayError, Replica},
+};
+
+/// How many hits of a breakpoint there were up to a moment, from the moment on at which it was set. Below zero before that.
+pub(super) type Ordinal = i64;
+
+/// The hits of breakpoints that count them, up to a moment.
+#[derive(Debug, Clone)]
+pub(super) struct Tally {
+    at: Position,
+    hits: BTreeMap<BreakpointId, Ordinal>,
+}
+
+/// Whether a breakpoint stops at the hit with this ordinal.
+pub(super) fn stops_at(code: &CodeBreakpoint, ordinal: Ordinal) -> bool {
+    // The last hit before it was set is one away.
+    let number = if ordinal > 0 { ordinal.unsigned_abs() } else { 1 + ordinal.unsigned_abs() };
+    number >= code.hit_count
+        && (code.hit_count_multiple == 0 || number.is_multiple_of(code.hit_count_multiple))
+}
+
+/// Whether a breakpoint stops at some of its hits only.
+fn counts(code: &CodeBreakpoint) -> bool {
+    code.hit_count > 1 || code.hit_count_multiple > 1
+}
+
+/// Looks at replicas for [`Session`].
+struct PastJudge<'a> {
+    symbols: &'a Symbols,
+    image: &'a Image,
+    main: Option<ModuleId>,
+    breakpoints: &'a Breakpoints,
+    panic_event: Option<u64>,
+    /// Of the breakpoints that count, up to where the search has come.
+    hits: BTreeMap<BreakpointId, Ordinal>,
+    /// Whether nothing stops, because hits are only counted.
+    counts_only: bool,
+    /// What was in watched memory when it was last looked at.
+    last: HashMap<BreakpointId, Vec<u8>>,
+}
+
+impl PastJudge<'_> {
+    fn condition_holds(&self, replica: &Replica, id: BreakpointId) -> Result<bool, ReplayError> {
+        let Some(condition) = self.breakpoints.get(id).ok().and_then(|entry| entry.condition.as_ref()) else {
+            return Ok(true);
+        };
+        let memory = CleanMemory { memory: &replica.memory, overlay: &replica.overlay };
+        let scene = Scene { symbols: self.symbols, image: self.image, memory: &memory, main: self.main };
+        let thread = ThreadScene {
+            registers: replica.registers()?,
+            vectors: replica.frozen.thread()?.vector_registers().ok(),
+            hidden: 0,
+        };
+        let holds = FrameScope::enter(&scene, &thread, 0).map(|scope| condition.is_true(&scope));
+        // As in the present, a condition that fails stops, so that its mistake is seen.
+        Ok(!matches!(holds, Ok(Ok(false))))
+    }
+
+    /// Whether a watchpoint is about the access that a replica has just made.
+    fn is_accessed(&mut self, replica: &Replica, id: BreakpointId) -> Result<bool, ReplayError> {
+        let Some(watching) = self.breakpoints.get(id).ok().and_then(|entry| entry.watching.as_ref()) else {
+            return Ok(false);
+        };
+        let memory = CleanMemory { memory: &replica.memory, overlay: &replica.overlay };
+        let Some(now) = watching.read(&memory) else { return Ok(false) };
+        let before = self.last.insert(id, now.clone());
+        let changed = before.is_some_and(|before| before != now);
+        Ok(watching.wants(&memory, self.symbols, &replica.registers()?, changed))
+    }
+}
+
+impl Judge for PastJudge<'_> {
+    fn begin(&mut self, replica: &Replica) {
+        let memory = CleanMemory { memory: &replica.memory, overlay: &replica.overlay };
+        self.last.clear();
+        for (id, entry) in self.breakpoints.iter() {
+            if let Some(now) = entry.watching.as_ref().and_then(|watching| watching.read(&memory)) {
+                self.last.insert(id, now);
+            }
+        }
+    }
+
+    fn meet(&mut self, replica: &Replica, pause: &Pause) -> Result<Claims, ReplayError> {
+        let mut claims = Claims::default();
+        match pause {
+            Pause::Breakpoint(address) => {
+                claims.needs_look = self.panic_event == Some(*address);
+                for id in self.breakpoints.at(*address) {
+                    let Ok(entry) = self.breakpoints.get(id) else { continue };
+                    match &entry.trigger {
+                        Trigger::Exception(_) => claims.needs_look = true,
+                        Trigger::Code(_)
+                            if entry.template.is_none() && self.condition_holds(replica, id)? =>
+                        {
+                            claims.breakpoints.push(id);
+                        }
+                        Trigger::Code(_) | Trigger::Watch(_) => {}
+                    }
+                }
+            }
+            Pause::Watch(slots) => {
+                let is_hit = |entry: &super::breakpoints::Entry| {
+                    entry.watching.as_ref().is_some_and(|watching| watching.is_hit_by(slots))
+                };
+                let hit: Vec<_> =
+                    self.breakpoints.iter().filter(|(_, entry)| is_hit(entry)).map(|(id, _)| id).collect();
+                for id in hit {
+                    if self.is_accessed(replica, id)? && self.condition_holds(replica, id)? {
+                        claims.breakpoints.push(id);
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(claims)
+    }
+
+    fn stops(&mut self, claims: &Claims) -> bool {
+        let mut stops = claims.needs_look;
+        for id in &claims.breakpoints {
+            let Some(ordinal) = self.hits.get_mut(id) else {
+                stops = true;
+                continue;
+            };
+            let this = *ordinal;
+            *ordinal -= 1;
+            if let Ok(Trigger::Code(code)) = self.breakpoints.get(*id).map(|entry| &entry.trigger) {
+                stops |= stops_at(code, this);
+            }
+        }
+        stops && !self.counts_only
+    }
+}
+
+impl Session {
+    /// Where the user's breakpoints last stopped the program before a moment.
+    pub(super) fn find_stop(&mut self, position: &Position, quarry: Quarry) -> Result<Option<Found>, Halted> {
+        let (found, hits) = self.judged(|session, judge| {
+            let symbols = judge.symbols;
+            let functions = |address| function_around(symbols, address);
+            session.find_before(position, quarry, Some(judge), &functions)
+        })?;
+        // Standing at a hit, that one counts: it was passed by the search.
+        for (id, mut ordinal) in hits {
+            let is_there = found.as_ref().is_some_and(|found| found.claims.breakpoints.contains(&id));
+            ordinal += i64::from(is_there);
+            self.breakpoints.get_mut(id)?.set_ordinal(ordinal);
+        }
+        Ok(found)
+    }
+
+    /// Works with a judge of the breakpoints as they are; returns what it has counted, too.
+    fn judged<T>(
+        &mut self,
+        work: impl FnOnce(&mut crate::debuggee::Debuggee, &mut PastJudge<'_>) -> Result<T, ReplayError>,
+    ) -> Result<(T, BTreeMap<BreakpointId, Ordinal>), Halted> {
+        let hits = self.counted_hits();
+        let mut judge = PastJudge {
+            symbols: &self.symbols,
+            image: &self.image,
+            main: self.main,
+            breakpoints: &self.breakpoints,
+            panic_event: self.panic_event,
+            hits,
+            counts_only: false,
+            last: HashMap::new(),
+        };
+        let done = work(&mut self.process, &mut judge)?;
+        Ok((done, judge.hits))
+    }
+
+    /// The breakpoints that count their hits, with how many there were.
+    fn counted_hits(&self) -> BTreeMap<BreakpointId, Ordinal> {
+        let counting = self.breakpoints.iter().filter(
+            |(_, entry)| matches!(&entry.trigger, Trigger::Code(code) if counts(code) && code.enabled),
+        );
+        counting.map(|(id, entry)| (id, entry.ordinal)).collect()
+    }
+
+    /// The hits are those up to where the program stands.
+    pub(super) fn keep_tally(&mut self) {
+        if let Some(at) = self.process.known_position() {
+            self.tally = Some(Tally { at, hits: self.counted_hits() });
+        }
+    }
+
+    /// Brings the hits of breakpoints that count them to a moment that was come to in another way than past them.
+    pub(super) fn count_hits_up_to(&mut self, position: &Position) -> Result<(), Halted> {
+        let Some(Tally { at, hits: known }) = self.tally.clone() else { return Ok(()) };
+        if at == *position || self.counted_hits().keys().all(|id| !known.contains_key(id)) {
+            return Ok(());
+        }
+        for (&id, &ordinal) in &known {
+            if let Ok(entry) = self.breakpoints.get_mut(id) {
+                entry.set_ordinal(ordinal);
+            }
+        }
+        let (earlier, later) = if at < *position { (&at, position) } else { (position, &at) };
+        let ((), counted) = self.judged(|process, judge| {
+            judge.counts_only = true;
+            let symbols = judge.symbols;
+            process.count_between(earlier, later, judge, &|address| function_around(symbols, address))
+        })?;
+        for (id, ordinal) in counted {
+            let Some(&before) = known.get(&id) else { continue };
+            let between = before - ordinal;
+            let there = if at < *position { before + between } else { before - between };
+            self.breakpoints.get_mut(id)?.set_ordinal(there);
+        }
+        Ok(())
+    }
+
+    /// The present was come to through the past: a breakpoint that the program stands at counts.
+    pub(super) fn count_hits_at_present(&mut self) -> Result<(), DebugError> {
+        let tid = self.process.pid();
+        let pc = self.process.registers(tid).map_err(system)?.pc();
+        for id in self.breakpoints.at(pc) {
+            if self.counted_hits().contains_key(&id) && self.condition_holds(tid, id)? {
+                let entry = self.breakpoints.get_mut(id)?;
+                entry.set_ordinal(entry.ordinal + 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for where the program stands, before it goes on.
+    pub(super) fn count_hits_up_to_here(&mut self) -> Result<(), DebugError> {
+        if !self.process.is_fixed()
+            && self
+                .tally
+                .as_ref()
+                .is_none_or(|tally| Some(&tally.at) == self.process.known_position().as_ref())
+        {
+            return Ok(());
+        }
+        let Ok(Some(here)) = self.process.position() else { return Ok(()) };
+        match self.count_hits_up_to(&here) {
+            Ok(()) | Err(Halted::Interrupted) => Ok(()),
+            Err(Halted::Failed(error)) => Err(error),
+        }
+    }
+}
