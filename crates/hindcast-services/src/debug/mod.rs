@@ -52,7 +52,7 @@ pub use secrets::{MASKED, Mask};
 pub use session::{OutputPage, Patience, Session, Until};
 pub use source::SourceLine;
 pub use travel::{ExportTo, Exported, FoundWrite, Timeline};
-pub use viewport::{FrameView, LocalView, OutputView, Scene, State, Viewport, is_own_code};
+pub use viewport::{FrameView, LocalView, OutputView, Scene, State, Viewport};
 pub use worker::{CapturedThreads, Standing};
 
 use worker::{Announcer, Bell, Core, Origin};

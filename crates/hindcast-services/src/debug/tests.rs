@@ -373,6 +373,7 @@ async fn an_autopsy_explains_a_crash() {
         number: 11,
         cause: Some("address not mapped".into()),
         fault_address: Some(RuntimeAddr(8)),
+        access: None,
         handled: false,
     };
     let stage = stage(FakeProgram::doing(FakeAct::Raise(signal)));

@@ -145,6 +145,7 @@ impl FakeProgram {
             number: 11,
             cause: Some("address not mapped".into()),
             fault_address: Some(RuntimeAddr(0x4242_4242)),
+            access: None,
             handled: false,
         };
         let good = "0x500000 \"EUR\"";
