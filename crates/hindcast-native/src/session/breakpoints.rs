@@ -402,9 +402,11 @@ impl Session {
             (Some(bound), _) if found.moved_to.is_some() => {
                 Some(format!("line {line} has no code; moved to line {bound}"))
             }
-            (Some(bound), _) => Some(format!(
-                "line {line} begins a function; moved to line {bound}, where its arguments are set"
-            )),
+            // The beginning of a function, or of what is inlined there.
+            (Some(bound), _) => {
+                let place = targets.first().and_then(|target| target.file.as_deref()).map(file_name);
+                Some(format!("it stops at {}:{bound}, the first statement there", place.unwrap_or_default()))
+            }
             (None, Some(last)) => {
                 let binds = if is_impossible { "" } else { "; it binds when a library has some there" };
                 Some(format!(

@@ -438,3 +438,11 @@ fn breakpoints_are_managed_after_the_end_of_a_program_without_history() {
     }
     assert!(debuggee.backend().breakpoints().is_empty());
 }
+
+#[test]
+fn a_line_is_stopped_at_also_where_part_of_it_was_moved_away() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("colds").flags(["-O2"]), &[]);
+    let both = debuggee.break_at("both");
+    assert_eq!(debuggee.go().breakpoints, [both.id]);
+    assert_eq!(debuggee.function(), "work");
+}

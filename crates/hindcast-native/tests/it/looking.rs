@@ -160,7 +160,7 @@ fn a_member_behind_a_pointer_that_cannot_be_read_is_not_said_to_be_missing() {
     let error = debuggee.evaluate("head->next->value").unwrap_err();
     assert!(error.contains("cannot read memory at 0x8"), "{error}");
     let error = debuggee.evaluate("head->value").unwrap_or_else(|error| error);
-    assert!(error.contains("cannot read memory at 0x0") || error.contains("unreadable"), "{error}");
+    assert!(error.contains("cannot read"), "{error}");
 }
 
 #[test]

@@ -240,32 +240,54 @@ impl<'a> Evaluator<'_, 'a> {
     /// Whether a call of this frame's function is one of the function that `callee` is in.
     fn calls(&self, call: &Entry<'a>, callee: &Evaluator<'_, '_>, depth: u32) -> bool {
         let is_called = || -> Option<bool> {
+            let start = callee.start()?;
+            if let Some(target) = self.direct_target()
+                && (target == start || self.symbols.function_at(target)?.start == target)
+            {
+                return Some(target == start);
+            }
             let debug = self.module.debug()?;
-            let called = callee.function?;
             let origin = debug
                 .attribute_reference(self.view, call, gimli::DW_AT_call_origin)
                 .or_else(|| debug.attribute_reference(self.view, call, gimli::DW_AT_abstract_origin));
             if let Some(origin) = origin {
-                let is_same_module = self.module.id == callee.module.id;
-                if is_same_module && self.module.declared_at(origin) == self.module.declared_at(called) {
-                    return Some(true);
-                }
-                // One of another file is only declared here.
-                let (ours, theirs) =
-                    (self.module.function_names(origin), callee.module.function_names(called));
-                return Some(match (&ours.linkage_name, &theirs.linkage_name) {
-                    (Some(ours), Some(theirs)) => ours == theirs,
-                    _ => ours.name.is_some() && ours.name == theirs.name,
-                });
+                return Some(self.is_name_of(origin, callee));
             }
             let target = call
                 .attr_value(gimli::DW_AT_call_target)
                 .or_else(|| call.attr_value(gimli::DW_AT_GNU_call_site_target))?;
-            let address = self.told_value(target.exprloc_value()?, depth).ok()?;
-            let function = callee.module.function_die_at(callee.module.to_file(callee.frame.pc()))?;
-            Some(callee.module.to_runtime(function.ranges.first()?.start) == address)
+            Some(self.told_value(target.exprloc_value()?, depth).ok()? == start)
         };
         is_called() == Some(true)
+    }
+
+    /// Where the function begins that the frame is in.
+    fn start(&self) -> Option<u64> {
+        let function = self.module.function_die_at(self.module.to_file(self.frame.pc()))?;
+        Some(self.module.to_runtime(function.ranges.first()?.start))
+    }
+
+    /// Where the call leads that the frame is in, if the instruction itself says so.
+    fn direct_target(&self) -> Option<u64> {
+        const CALL: u8 = 0xe8;
+        let returns_to = self.frame.pc().wrapping_add(1);
+        let mut code = [0; 5];
+        self.frame.memory().read(returns_to.wrapping_sub(5), &mut code).ok()?;
+        let distance = i32::from_le_bytes(*code.last_chunk()?);
+        (code[0] == CALL).then(|| returns_to.wrapping_add_signed(distance.into()))
+    }
+
+    /// Whether the linker knows the function that `callee` is in, and not a part or a variant of it, by the name that
+    /// a call has for what it calls: one of another file is only declared there.
+    fn is_name_of(&self, origin: DieRef, callee: &Evaluator<'_, '_>) -> bool {
+        let called = || -> Option<String> {
+            let table = callee.module.symbol_table()?;
+            let start = callee.module.to_file(callee.start()?);
+            let symbol = table.at(start).filter(|symbol| symbol.address == start)?;
+            Some(String::from_utf8_lossy(table.name(symbol)).into_owned())
+        };
+        let names = self.module.function_names(origin);
+        called().is_some_and(|called| names.linkage_name.or(names.name) == Some(called))
     }
 
     /// What the caller passed.

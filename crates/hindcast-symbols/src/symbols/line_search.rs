@@ -59,8 +59,9 @@ impl Symbols {
     }
 
     fn targets_of(&self, lines: &Lines, taken: u32) -> Vec<LineTarget> {
-        // One target for each function's instance: the lowest address of the line in it.
-        let mut lowest: BTreeMap<(usize, Option<DieRef>), (u64, Arc<str>)> = BTreeMap::new();
+        // One target for each part of a function's instance, which may have rarely run code elsewhere: the lowest
+        // address of the line in it.
+        let mut lowest: BTreeMap<(usize, Option<Instance>), (u64, Arc<str>)> = BTreeMap::new();
         for (module, address, file) in lines.by_line.get(&taken).into_iter().flatten() {
             let instance = instance_at(&self.loaded()[*module], *address);
             let known = lowest.entry((*module, instance)).or_insert_with(|| (*address, Arc::clone(file)));
@@ -83,10 +84,13 @@ impl Symbols {
     }
 }
 
-/// The innermost function or inlined copy at a file address.
-fn instance_at(module: &LoadedModule, address: u64) -> Option<DieRef> {
+/// The innermost function or inlined copy, and which part of the function around it.
+type Instance = (DieRef, usize);
+
+fn instance_at(module: &LoadedModule, address: u64) -> Option<Instance> {
     let function = module.function_die_at(address)?;
-    module.levels_at(&function, address).last().map(|level| level.die)
+    let part = function.ranges.iter().position(|range| range.contains(&address)).unwrap_or(0);
+    module.levels_at(&function, address).last().map(|level| (level.die, part))
 }
 
 /// The address itself, or where the prologue ends that it begins.

@@ -258,7 +258,8 @@ fn examine(
     Ok(Autopsy {
         summary: summarise(scene, access.as_ref(), &frames),
         reason: stop.reason,
-        signal: stop.signal.clone(),
+        // What it wanted is part of the access.
+        signal: stop.signal.clone().map(|signal| RaisedSignal { access: None, ..signal }),
         exception: stop.exception.clone(),
         access,
         thread_id: stop.thread,
