@@ -1,7 +1,7 @@
 //! The sentences and errors that the wire contract prints.
 
 use hindcast_core::debug::{
-    RaisedSignal, RuntimeAddr,
+    FaultAccess, RaisedSignal, RuntimeAddr,
     fake::{FakeAct, FakeProgram},
 };
 use serde_json::json;
@@ -82,7 +82,7 @@ async fn a_crash_is_explained_in_one_call() {
         number: 11,
         cause: Some("address not mapped".into()),
         fault_address: Some(RuntimeAddr(8)),
-        access: None,
+        access: Some(FaultAccess::Read),
         handled: false,
     };
     let stage = Stage::with(FakeProgram::doing(FakeAct::Raise(signal)));
