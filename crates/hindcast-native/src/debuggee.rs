@@ -120,6 +120,11 @@ impl Debuggee {
         if self.past.is_some() { None } else { self.live.ended() }
     }
 
+    /// How the program has ended, if it did while it stood still; told once. In the past nobody looks at it.
+    pub(crate) fn notice_death(&mut self) -> Option<Ended> {
+        if self.past.is_some() || self.finished { None } else { self.live.notice_death() }
+    }
+
     pub(crate) fn threads(&self) -> Vec<Tid> {
         if self.past.is_some() { vec![self.pid()] } else { self.live.threads().collect() }
     }

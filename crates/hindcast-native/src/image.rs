@@ -35,6 +35,21 @@ pub(crate) struct Loaded {
     pub(crate) thread_local: Option<(u64, u64)>,
 }
 
+/// Whether a library is where the system keeps its own.
+fn is_systems(path: &str) -> bool {
+    const FOLDERS: [&str; 6] = ["/lib/", "/lib32/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/libexec/"];
+    path.starts_with('[') || FOLDERS.iter().any(|folder| path.starts_with(folder))
+}
+
+/// Whether a source file is one that programs are made from but do not have: a header of the system's, or what a
+/// language or its packages bring.
+fn is_library_source(file: &str) -> bool {
+    const BEGINNINGS: [&str; 4] = ["/rustc/", "/usr/include/", "/usr/local/include/", "/usr/lib/"];
+    const FOLDERS: [&str; 2] = ["/.cargo/registry/", "/lib/rustlib/"];
+    BEGINNINGS.iter().any(|beginning| file.starts_with(beginning))
+        || FOLDERS.iter().any(|folder| file.contains(folder))
+}
+
 /// The parts of a file header that say where its parts went.
 struct Layout {
     /// Lowest address that the file wants, on a page boundary.
@@ -53,6 +68,20 @@ impl Image {
     /// That of a running process.
     pub(crate) fn of_process(process: Tid) -> Self {
         Self { executable: Some(PathBuf::from(format!("/proc/{}/exe", process.0))), ..Self::default() }
+    }
+
+    /// The file name of what the code at `address` is part of, and whether that is not the program's own: code of the
+    /// system's libraries, or made from a source file of the system's, the language's or a package's.
+    pub(crate) fn whose(
+        &self,
+        address: u64,
+        main: Option<ModuleId>,
+        file: Option<&str>,
+    ) -> (Option<String>, bool) {
+        let loaded = self.at(address);
+        let is_system = loaded.is_some_and(|loaded| Some(loaded.module) != main && is_systems(&loaded.path));
+        let name = loaded.map(|loaded| crate::look::file_name(&loaded.path));
+        (name, is_system || file.is_some_and(is_library_source))
     }
 
     /// What is to be said of files whose symbols would be wrong.
@@ -243,4 +272,27 @@ fn layout(memory: &dyn Memory, start: u64) -> Option<Layout> {
         hindcast_symbols::build_id_in(&bytes)
     });
     (lowest < highest).then_some(Layout { lowest, highest, thread_local, build_id })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_of_libraries_are_not_the_programs_own() {
+        for file in [
+            "/rustc/abc/library/core/src/panicking.rs",
+            "/home/ada/.cargo/registry/src/x/serde/src/lib.rs",
+            "/home/ada/.rustup/toolchains/stable/lib/rustlib/src/rust/library/std/src/io.rs",
+            "/usr/include/c++/12/vector",
+            "/usr/lib/gcc/x86_64-linux-gnu/12/include/emmintrin.h",
+        ] {
+            assert!(is_library_source(file), "{file}");
+        }
+        for file in ["/home/ada/project/src/main.rs", "/usr/src/app/main.c", "/build/app/main.c", "main.c"] {
+            assert!(!is_library_source(file), "{file}");
+        }
+        assert!(is_systems("/usr/lib/x86_64-linux-gnu/libc.so.6") && is_systems("[vdso]"));
+        assert!(!is_systems("/usr/src/app/libplugin.so") && !is_systems("/home/ada/lib/libplugin.so"));
+    }
 }

@@ -24,6 +24,7 @@ pub use memory::{Memory, Unreadable};
 pub use module::{Module, SymbolKind};
 pub use symbols::{
     CodePlace, FrameContext, Function, FunctionPattern, FunctionTarget, GlobalName, InlineFrame, LineMatches,
-    LineRow, LineTarget, Piece, PieceKind, Placement, Symbols, VariableHandle, VariableInfo, demangle_type,
+    LineRow, LineTarget, Piece, PieceKind, Placement, Symbols, VariableHandle, VariableInfo, Viewpoint,
+    demangle_type,
 };
 pub use unwind::{Registers, Unwound};

@@ -17,7 +17,7 @@ use std::{ops::Range, path::Path};
 
 pub use code::{CodePlace, Function, InlineFrame};
 pub use functions::{FunctionPattern, FunctionTarget};
-pub use globals::GlobalName;
+pub use globals::{GlobalName, Viewpoint};
 pub use line_search::{LineMatches, LineTarget};
 pub use lines::LineRow;
 pub use linkage::demangle_type;

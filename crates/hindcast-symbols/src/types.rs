@@ -44,9 +44,10 @@ pub struct Type {
 }
 
 /// The languages whose values look different.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Language {
     /// C and everything that is not named here.
+    #[default]
     C,
     /// C++.
     Cpp,

@@ -56,6 +56,12 @@ pub trait DebugBackend {
     /// Makes the stop of an interrupted movement a real one, which is then not resumed.
     fn pause(&mut self) -> Result<Stop, DebugError>;
 
+    /// Whether the program has ended while it stood still, because somebody else killed it: the stop that tells so.
+    /// Told once; costs little.
+    fn ended_meanwhile(&mut self) -> Option<Stop> {
+        None
+    }
+
     /// Ends the session.
     fn end(&mut self, how: Ending) -> Result<(), DebugError>;
 

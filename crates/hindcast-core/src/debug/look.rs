@@ -23,6 +23,9 @@ pub struct Location {
     /// File name of the executable or library.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub module: Option<String>,
+    /// Whether this is not the program's own code, but the system's, the language's or a package's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub library: bool,
     /// The instruction.
     pub address: RuntimeAddr,
 }

@@ -27,7 +27,9 @@ pub use look::{
     VariablePage, VariableQuery, VariableScope,
 };
 pub use output::{OutputChunk, OutputLog, OutputStream};
-pub use stop::{Granularity, Movement, Outcome, RaisedException, RaisedSignal, Stop, StopReason};
+pub use stop::{
+    FaultAccess, Granularity, Movement, Outcome, RaisedException, RaisedSignal, Stop, StopReason,
+};
 pub use target::{
     AttachRequest, CoreRequest, HowBegun, LaunchRequest, Stdin, StopAtEntry, Target, TraceFileRequest,
 };

@@ -137,9 +137,24 @@ pub struct RaisedSignal {
     /// The address whose access failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault_address: Option<RuntimeAddr>,
+    /// What the instruction wanted of that address, where that is sure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<FaultAccess>,
     /// Whether the program has a handler for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub handled: bool,
+}
+
+/// What an instruction wanted of memory that it may not access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultAccess {
+    /// To read it.
+    Read,
+    /// To write it; also to change it, which reads it first.
+    Write,
+    /// To execute it.
+    Execute,
 }
 
 /// A panic or an exception.

@@ -7,7 +7,7 @@ use object::{
 
 use crate::{
     look::ThreadScene,
-    sys::{GeneralRegisters, Mapping, SignalDetails, VectorRegisters},
+    sys::{GeneralRegisters, Mapping, SignalDetails, VectorLayout, VectorRegisters},
 };
 
 /// What a core file says of a process, apart from its memory.
@@ -22,6 +22,8 @@ pub(super) struct Notes {
     pub(super) mappings: Vec<Mapping>,
     /// Where the memory is in the core file.
     pub(super) segments: Vec<Segment>,
+    /// Where the processor put the vector registers, where the system wrote that down.
+    layout: Option<VectorLayout>,
 }
 
 /// A part of the memory that the core file has.
@@ -40,6 +42,7 @@ const NT_PRPSINFO: u32 = 3;
 const NT_FILE: u32 = 0x4649_4c45;
 const NT_SIGINFO: u32 = 0x5349_4749;
 const NT_X86_XSTATE: u32 = 0x202;
+const NT_X86_XSAVE_LAYOUT: u32 = 0x205;
 /// Offsets in the system's records of x86-64.
 const STATUS_SIGNAL: usize = 12;
 const STATUS_PID: usize = 32;
@@ -70,6 +73,12 @@ impl Notes {
         }
         if notes.threads.is_empty() {
             return Err(broken("it has no threads"));
+        }
+        if let Some(layout) = notes.layout {
+            for (_, scene) in &mut notes.threads {
+                let saved = scene.vectors.take().map(VectorRegisters::into_bytes);
+                scene.vectors = saved.map(|area| VectorRegisters::with_layout(area, layout));
+            }
         }
         notes.mappings.sort_by_key(|mapping| mapping.start);
         Ok(notes)
@@ -117,9 +126,11 @@ impl Notes {
             // Belongs to the thread whose status came before.
             NT_X86_XSTATE => {
                 if let Some((_, scene)) = self.threads.last_mut() {
-                    scene.vectors = Some(VectorRegisters::new(record.to_vec()));
+                    let layout = VectorLayout::of_length(record.len());
+                    scene.vectors = Some(VectorRegisters::with_layout(record.to_vec(), layout));
                 }
             }
+            NT_X86_XSAVE_LAYOUT => self.layout = Some(VectorLayout::of_note(record)),
             // Of the first thread.
             NT_SIGINFO if self.threads.len() <= 1 => self.add_signal(record),
             NT_FILE => self.add_files(record),

@@ -3,7 +3,7 @@
 use hindcast_core::debug::{Frame, Location, RuntimeAddr};
 use hindcast_symbols::{InlineFrame, Registers};
 
-use super::{Scene, file_name};
+use super::Scene;
 use crate::sys::GeneralRegisters;
 
 /// A frame that really is on the stack.
@@ -119,16 +119,18 @@ impl Walk {
 }
 
 fn location(scene: &Scene<'_>, physical: &PhysicalFrame, source: Option<&InlineFrame>) -> Location {
-    let module = scene.image.at(physical.code_address()).map(|loaded| file_name(&loaded.path));
+    let file = source.and_then(|source| source.file.as_deref());
+    let (module, library) = scene.image.whose(physical.code_address(), scene.main, file);
     let address = RuntimeAddr(physical.pc);
     match source {
-        None => Location { module, address, ..Location::default() },
+        None => Location { module, library, address, ..Location::default() },
         Some(source) => Location {
-            file: source.file.as_deref().map(str::to_owned),
+            file: file.map(str::to_owned),
             line: source.line,
             column: source.column,
             function: source.function.clone(),
             module,
+            library,
             address,
         },
     }

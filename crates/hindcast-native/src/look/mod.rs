@@ -2,6 +2,7 @@
 //! process and for the remains of one.
 
 mod code;
+mod fault;
 mod frames;
 mod raised;
 mod registers;

@@ -1,11 +1,11 @@
 //! Why a program gives up, as far as its libraries left it in memory: C++ exceptions, panics, and what the
 //! C library printed before it aborted.
 
-use hindcast_core::debug::{RaisedException, RaisedSignal, Stop};
+use hindcast_core::debug::{RaisedException, RaisedSignal, RuntimeAddr, Stop};
 use hindcast_symbols::Unreadable;
 
 use super::{Scene, Walk, walk};
-use crate::sys::GeneralRegisters;
+use crate::{session::signals::PROTECTION_FAULT, sys::GeneralRegisters};
 
 /// What a C++ exception of the GNU runtime is marked with (`GNUCC++`), in the header that unwinders are given.
 const EXCEPTION: u64 = 0x474e_5543_432b_2b00;
@@ -48,6 +48,15 @@ impl Scene<'_> {
             });
             let message = exception.or_else(|| self.abort_message());
             signal.cause = message.or(signal.cause);
+        }
+        if matches!(signal.number, libc::SIGSEGV | libc::SIGBUS) {
+            if let Some(address) = signal.fault_address {
+                signal.access = self.access_to(address.0, registers);
+            } else if signal.cause.as_deref() == Some(PROTECTION_FAULT)
+                && let Some((access, address)) = self.refused_access(registers)
+            {
+                (signal.access, signal.fault_address) = (Some(access), address.map(RuntimeAddr));
+            }
         }
         stop.detail = Some(match &signal.cause {
             Some(cause) => format!("{}: {cause}", signal.name),

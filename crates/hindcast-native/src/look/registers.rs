@@ -4,6 +4,7 @@ use hindcast_core::debug::{Register, RegisterSet};
 use hindcast_symbols::expression::{self, RegisterKind, register_part};
 
 use super::{FrameScope, code::symbol, scope::GENERAL};
+use crate::sys::VectorRegisters;
 
 /// The registers of a frame.
 pub(crate) fn registers(scope: &FrameScope<'_>, set: RegisterSet) -> Vec<Register> {
@@ -29,23 +30,32 @@ pub(crate) fn registers(scope: &FrameScope<'_>, set: RegisterSet) -> Vec<Registe
         }
     }
     if set != RegisterSet::General {
-        for number in 0..16 {
-            let wide = scope.vectors().and_then(|vectors| vectors.ymm(number));
-            let value = wide.map(|bytes| {
-                let digits: String = bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect();
-                format!("0x{digits}")
-            });
-            told.push(Register { name: format!("ymm{number}"), value, meaning: None });
+        let vectors = scope.vectors();
+        let mut tell = |family: &str, count, value: &dyn Fn(&VectorRegisters, usize) -> Option<Vec<u8>>| {
+            for number in 0..count {
+                let value = vectors.and_then(|vectors| value(vectors, number));
+                let value = value.map(|bytes| hexadecimal(&bytes));
+                told.push(Register { name: format!("{family}{number}"), value, meaning: None });
+            }
+        };
+        if scope.processor_has(VectorRegisters::has_ymm) {
+            tell("ymm", 16, &|vectors, number| vectors.ymm(number).map(Vec::from));
+        } else {
+            tell("xmm", 16, &|vectors, number| vectors.xmm(number).map(Vec::from));
         }
-        for number in 0..8 {
-            let value = scope.vectors().and_then(|vectors| vectors.x87(number)).map(|bytes| {
-                let digits: String = bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect();
-                format!("0x{digits}")
-            });
-            told.push(Register { name: format!("st{number}"), value, meaning: None });
+        tell("st", 8, &|vectors, number| vectors.x87(number).map(Vec::from));
+        if scope.processor_has(VectorRegisters::has_zmm) {
+            tell("zmm", 32, &|vectors, number| vectors.zmm(number).map(Vec::from));
+            tell("k", 8, &|vectors, number| vectors.mask(number).map(Vec::from));
         }
     }
     told
+}
+
+/// As a number: the highest byte first.
+fn hexadecimal(bytes: &[u8]) -> String {
+    let digits: String = bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect();
+    format!("0x{digits}")
 }
 
 fn flags(value: u64) -> String {
@@ -55,7 +65,8 @@ fn flags(value: u64) -> String {
     set.join(" ")
 }
 
-/// A register as expressions see it: `$rax` and its parts, `$pc`, `$sp`, `$eflags`, `$xmm0`, `$st0`.
+/// A register as expressions see it: `$rax` and its parts, `$pc`, `$sp`, `$eflags`, `$xmm0`,
+/// `$ymm0`, `$zmm0`, `$k0`, `$st0`.
 pub(super) fn named(scope: &FrameScope<'_>, name: &str) -> Option<expression::Register> {
     let name = match name {
         "pc" => "rip",
@@ -90,6 +101,12 @@ pub(super) fn named(scope: &FrameScope<'_>, name: &str) -> Option<expression::Re
     }
     if let Some(number) = number("ymm") {
         return told(&vectors.ymm(number)?, RegisterKind::Vector);
+    }
+    if let Some(number) = number("zmm") {
+        return told(&vectors.zmm(number)?, RegisterKind::Vector);
+    }
+    if let Some(number) = number("k") {
+        return told(&vectors.mask(number)?, RegisterKind::Whole);
     }
     told(&vectors.x87(number("st")?)?, RegisterKind::Float)
 }

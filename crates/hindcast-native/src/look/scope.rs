@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use hindcast_core::debug::DebugError;
 use hindcast_symbols::{
-    FrameContext, InlineFrame, Memory, Registers, VariableInfo,
+    FrameContext, InlineFrame, Memory, Registers, VariableInfo, Viewpoint,
     expression::{self, Expression, ExpressionError, Global, Scope},
     types::ModuleId,
     value::{DerivedTypes, Placed},
@@ -33,9 +33,11 @@ pub(super) const GENERAL: [&str; 17] = [
     "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
     "r15", "rip",
 ];
-/// DWARF numbers of `xmm0` and `st0`.
+/// DWARF numbers of `xmm0`, `st0`, `xmm16` and `k0`.
 const FIRST_XMM: u16 = 17;
 const FIRST_X87: u16 = 33;
+const FIRST_UPPER_XMM: u16 = 67;
+const FIRST_MASK: u16 = 118;
 
 impl<'a> FrameScope<'a> {
     /// The frame number `index`, from 0 for the innermost.
@@ -99,6 +101,11 @@ impl<'a> FrameScope<'a> {
         self.thread.vectors.as_ref().filter(|_| self.is_innermost())
     }
 
+    /// Whether the processor has registers of this kind, also where this frame's values are not known.
+    pub(crate) fn processor_has(&self, kind: impl Fn(&VectorRegisters) -> bool) -> bool {
+        self.thread.vectors.as_ref().is_some_and(kind)
+    }
+
     /// Arguments and locals, inner scopes first.
     pub(crate) fn locals(&self) -> Vec<VariableInfo> {
         self.known_locals().to_vec()
@@ -110,9 +117,17 @@ impl<'a> FrameScope<'a> {
         })
     }
 
+    /// Where names are looked up: in what is inlined, not in what it is inlined in.
+    fn viewpoint(&self) -> Viewpoint {
+        match &self.source {
+            Some(source) => source.into(),
+            None => self.physical.code_address().into(),
+        }
+    }
+
     /// Globals and statics of the frame's source file.
     pub(crate) fn globals(&self) -> Vec<VariableInfo> {
-        self.scene.symbols.globals(self.physical.code_address())
+        self.scene.symbols.globals(self.viewpoint())
     }
 
     /// Where a variable is now.
@@ -138,11 +153,9 @@ impl FrameContext for FrameScope<'_> {
     fn register(&self, number: u16) -> Option<Vec<u8>> {
         match number {
             0..=16 => self.general(number).map(|value| value.to_le_bytes().to_vec()),
-            FIRST_XMM..FIRST_X87 => {
-                let number = usize::from(number - FIRST_XMM);
-                let vectors = self.vectors()?;
-                vectors.ymm(number).map(Vec::from).or_else(|| vectors.xmm(number).map(Vec::from))
-            }
+            FIRST_XMM..FIRST_X87 => self.vectors()?.widest(usize::from(number - FIRST_XMM)),
+            FIRST_UPPER_XMM..83 => self.vectors()?.widest(usize::from(number - FIRST_UPPER_XMM) + 16),
+            FIRST_MASK..126 => self.vectors()?.mask(usize::from(number - FIRST_MASK)).map(Vec::from),
             FIRST_X87..=40 => self.vectors()?.x87(usize::from(number - FIRST_X87)).map(Vec::from),
             _ => None,
         }
@@ -177,7 +190,7 @@ impl Scope for FrameScope<'_> {
     }
 
     fn global(&self, name: &str) -> Option<Global> {
-        Global::named(self.scene.symbols, name, self.physical.code_address(), self)
+        Global::named(self.scene.symbols, name, self.viewpoint(), self)
     }
 
     fn register(&self, name: &str) -> Option<expression::Register> {

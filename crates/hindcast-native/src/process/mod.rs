@@ -182,6 +182,8 @@ impl Process {
     /// Takes over breakpoints and watched memory from a replica.
     pub(crate) fn take_over(&mut self, overlay: &Overlay, debug_registers: DebugRegisters) {
         if self.ended.is_some() {
+            self.overlay.mirror(overlay);
+            self.debug_registers = debug_registers;
             return;
         }
         self.overlay.adopt(&self.memory, overlay);
@@ -224,6 +226,10 @@ impl Process {
 
     /// Puts a breakpoint instruction at `address`; each needs its own [`Self::remove_breakpoint`].
     pub(crate) fn insert_breakpoint(&mut self, address: u64) -> Result<(), Unreadable> {
+        if self.ended().is_some() {
+            self.overlay.expect(address);
+            return Ok(());
+        }
         self.overlay.insert(&self.memory, address)
     }
 

@@ -17,7 +17,7 @@ pub(crate) struct Overlay {
     lifted: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Site {
     original: u8,
     /// How many want it there.
@@ -38,6 +38,11 @@ impl Overlay {
         }
         self.sites.insert(address, Site { original: original[0], users: 1 });
         Ok(())
+    }
+
+    /// Counts a user of a breakpoint in memory that is gone: those who [`adopt`](Self::adopt) it put it in.
+    pub(crate) fn expect(&mut self, address: u64) {
+        self.sites.entry(address).or_insert(Site { original: 0, users: 0 }).users += 1;
     }
 
     /// Counts one user less, and takes the breakpoint out when none is left.
@@ -86,6 +91,11 @@ impl Overlay {
                 own.users = site.users;
             }
         }
+    }
+
+    /// Remembers what another process's memory has, where there is no memory to put it into any more.
+    pub(crate) fn mirror(&mut self, other: &Self) {
+        self.sites.clone_from(&other.sites);
     }
 
     /// Forgets everything: the memory is gone, as after an exec.

@@ -500,6 +500,21 @@ impl Process {
         }
     }
 
+    /// How the process has ended, if it did while it stood still: somebody else killed it.
+    pub(crate) fn notice_death(&mut self) -> Option<Ended> {
+        if self.ended.is_some() {
+            return None;
+        }
+        // The system tells of the first thread's death only when the others' were heard.
+        let others = self.tasks.keys().copied().filter(|&tid| tid != self.pid);
+        for tid in others.chain([self.pid]).collect::<Vec<_>>() {
+            if let Some(event) = sys::death_of(tid) {
+                self.note_death(event);
+            }
+        }
+        self.ended
+    }
+
     /// For the end: everything but deaths is ignored.
     pub(super) fn note_death(&mut self, event: Event) {
         match event {

@@ -12,7 +12,13 @@ use hindcast_symbols::{
     in_last_parentheses,
 };
 
-use super::{Session, exceptions::ExceptionKind, judge::Ordinal, watch::Watching};
+use super::{
+    Session,
+    awaited::{Awaited, Watch},
+    exceptions::ExceptionKind,
+    judge::Ordinal,
+    watch::Watching,
+};
 use crate::look::file_name;
 
 /// All breakpoints of a session.
@@ -36,6 +42,8 @@ pub(super) struct Entry {
     inserted: bool,
     pub(super) note: Option<String>,
     pub(super) watching: Option<Watching>,
+    /// What is to be watched once it has a place.
+    pub(super) awaited: Option<Awaited>,
     pub(super) hit_count: u64,
     /// The same up to the moment that is looked at, and below zero before it was set.
     pub(super) ordinal: Ordinal,
@@ -48,6 +56,8 @@ pub(super) struct Resolved {
     pub(super) targets: Vec<Location>,
     /// What is to be said of it; why there is nothing, where there is nothing.
     pub(super) note: Option<String>,
+    /// Whether nothing that is loaded later can change that there is nothing.
+    is_impossible: bool,
 }
 
 /// So many places at most; a regular expression may match everything.
@@ -118,6 +128,7 @@ impl Entry {
             inserted: false,
             note: None,
             watching: None,
+            awaited: None,
             hit_count: 0,
             ordinal: 0,
             notifications_sent: 0,
@@ -160,11 +171,12 @@ impl Entry {
     }
 
     fn describe(&self, id: BreakpointId) -> Breakpoint {
-        let needs_place = !matches!(
-            (&self.trigger, &self.exception),
-            (Trigger::Exception(_), Some(ExceptionKind::Signal(_))) | (Trigger::Watch(_), _)
-        );
-        let binding = if needs_place && self.targets.is_empty() {
+        let is_pending = match (&self.trigger, &self.exception) {
+            (Trigger::Exception(_), Some(ExceptionKind::Signal(_))) => false,
+            (Trigger::Watch(_), _) => !self.watching.as_ref().is_some_and(Watching::is_mapped),
+            _ => self.targets.is_empty(),
+        };
+        let binding = if is_pending {
             Binding::Pending { reason: self.note.clone().unwrap_or_default() }
         } else {
             Binding::Bound { locations: self.targets.clone(), note: self.note.clone() }
@@ -177,21 +189,6 @@ impl Entry {
             notifications_sent: self.notifications_sent,
         }
     }
-}
-
-/// A bare name means the program's own functions, if it has some of that name; says how many others there are.
-fn prefer_own(found: &mut Vec<FunctionTarget>) -> Option<String> {
-    const LIBRARIES: [&str; 4] = ["/rustc/", "/usr/", "/.cargo/registry/", "/lib/rustlib/"];
-    let is_own = |target: &FunctionTarget| {
-        let file = target.file.as_deref();
-        file.is_some_and(|file| file.starts_with('/') && !LIBRARIES.iter().any(|part| file.contains(part)))
-    };
-    let all = found.len();
-    if found.iter().any(is_own) {
-        found.retain(is_own);
-    }
-    let others = all - found.len();
-    (others > 0).then(|| format!("{others} more in libraries; to stop there, write the name with its `::`"))
 }
 
 /// Parameters without what can be written in several ways: blanks, and where `const` stands.
@@ -216,13 +213,18 @@ impl Session {
             Trigger::Code(CodeBreakpoint { place: Place::Address(address), .. }) => {
                 self.check_code(*address)?;
             }
-            Trigger::Watch(watch) => {
-                let watching = self.watch(&watch.clone())?;
-                entry.targets =
-                    vec![Location { address: RuntimeAddr(watching.address), ..Location::default() }];
-                entry.note = watching.note();
-                entry.watching = Some(watching);
+            Trigger::Code(CodeBreakpoint { place: place @ Place::Line { .. }, .. }) => {
+                let resolved = self.resolve(place);
+                if resolved.is_impossible {
+                    return Err(DebugError::BreakpointFailed(resolved.note.unwrap_or_default()));
+                }
             }
+            Trigger::Watch(watch) => match self.watch(&watch.clone())? {
+                Watch::Begun(watching) => entry.begin_watching(watching),
+                Watch::Awaited(awaited, reason) => {
+                    (entry.awaited, entry.note) = (Some(awaited), Some(reason));
+                }
+            },
             _ => {}
         }
         self.breakpoints.last += 1;
@@ -250,7 +252,7 @@ impl Session {
     /// Puts a breakpoint where it belongs by now, and takes it from where it does not.
     fn bind(&mut self, id: BreakpointId) -> Result<(), DebugError> {
         let entry = self.breakpoints.get(id)?;
-        if entry.watching.is_some() {
+        if matches!(entry.trigger, Trigger::Watch(_)) {
             return Ok(());
         }
         let resolved = match (&entry.trigger, &entry.exception) {
@@ -284,13 +286,13 @@ impl Session {
         }
         let note = (targets.is_empty() && !functions.is_empty())
             .then(|| format!("nothing that is loaded can raise it (`{}` is missing)", functions[0]));
-        Resolved { targets, note }
+        Resolved { targets, note, is_impossible: false }
     }
 
     /// Inserts the breakpoint instructions of an enabled breakpoint.
     fn put_in(&mut self, id: BreakpointId) -> Result<(), DebugError> {
         let entry = self.breakpoints.get(id)?;
-        if entry.inserted || self.process.ended().is_some() {
+        if entry.inserted {
             return Ok(());
         }
         let addresses: Vec<_> = entry.targets.iter().map(|target| target.address.0).collect();
@@ -353,16 +355,16 @@ impl Session {
     }
 
     fn put_in_or_watch(&mut self, id: BreakpointId) -> Result<(), DebugError> {
-        match self.breakpoints.get(id)?.watching {
-            Some(_) => self.resume_watching(id),
-            None => self.put_in(id),
+        match self.breakpoints.get(id)?.trigger {
+            Trigger::Watch(_) => self.resume_watching(id),
+            _ => self.put_in(id),
         }
     }
 
     fn take_out_or_unwatch(&mut self, id: BreakpointId) -> Result<(), DebugError> {
-        match self.breakpoints.get(id)?.watching {
-            Some(_) => self.suspend_watching(id),
-            None => self.take_out(id),
+        match self.breakpoints.get(id)?.trigger {
+            Trigger::Watch(_) => self.suspend_watching(id),
+            _ => self.take_out(id),
         }
     }
 
@@ -386,7 +388,7 @@ impl Session {
     pub(super) fn forget_insertions(&mut self) {
         for entry in self.breakpoints.entries.values_mut() {
             entry.inserted = false;
-            entry.watching = None;
+            (entry.watching, entry.awaited) = (None, None);
         }
         self.breakpoints.entries.retain(|_, entry| !matches!(entry.trigger, Trigger::Watch(_)));
     }
@@ -394,7 +396,9 @@ impl Session {
     /// What a place means in the program as it is.
     pub(super) fn resolve(&self, place: &Place) -> Resolved {
         match place {
-            Place::Address(address) => Resolved { targets: vec![self.location(address.0)], note: None },
+            Place::Address(address) => {
+                Resolved { targets: vec![self.location(address.0)], ..Resolved::default() }
+            }
             Place::Line { file, line } => self.resolve_line(file, *line),
             Place::Function(name) => self.resolve_function(name),
             Place::Statement { file, text } => self.resolve_statement(file, text),
@@ -405,24 +409,30 @@ impl Session {
         let found = self.symbols.addresses_of_line(file, line);
         let targets: Vec<_> =
             found.targets.iter().take(MOST_TARGETS).map(|target| self.location(target.address)).collect();
-        let note = match (targets.first().and_then(|target| target.line), found.nearest.as_slice()) {
-            (Some(bound), _) if bound != line => {
+        let is_impossible = found.last.is_some() && !is_header(file);
+        let bound = targets.first().and_then(|target| target.line).filter(|&bound| bound != line);
+        let note = match (bound, found.last) {
+            (Some(bound), _) if found.moved_to.is_some() => {
                 Some(format!("line {line} has no code; moved to line {bound}"))
             }
-            (Some(_), _) => None,
-            (None, []) => Some(format!(
+            // The beginning of a function, or of what is inlined there.
+            (Some(bound), _) => {
+                let place = targets.first().and_then(|target| target.file.as_deref()).map(file_name);
+                Some(format!("it stops at {}:{bound}, the first statement there", place.unwrap_or_default()))
+            }
+            (None, Some(last)) => {
+                let binds = if is_impossible { "" } else { "; it binds when a library has some there" };
+                Some(format!(
+                    "`{file}` has no code at line {line} or behind it{binds} · hint: line {last} is its last with code"
+                ))
+            }
+            (None, None) if targets.is_empty() => Some(format!(
                 "no loaded symbols name the file `{file}`{}; it binds when a library with it is loaded",
                 self.nearest_file(file)
             )),
-            (None, nearest) => {
-                let lines: Vec<_> = nearest.iter().map(u32::to_string).collect();
-                Some(format!(
-                    "line {line} of `{file}` has no code; the nearest lines that have: {}",
-                    lines.join(", ")
-                ))
-            }
+            (None, None) => None,
         };
-        Resolved { targets, note }
+        Resolved { targets, note, is_impossible }
     }
 
     fn nearest_file(&self, file: &str) -> String {
@@ -436,12 +446,12 @@ impl Session {
     fn resolve_function(&self, name: &str) -> Resolved {
         let pattern = match FunctionPattern::read(name) {
             Ok(pattern) => pattern,
-            Err(error) => return Resolved { targets: Vec::new(), note: Some(error.to_string()) },
+            Err(error) => return Resolved::nothing(error.to_string()),
         };
         let mut found = self.symbols.functions_named(&pattern, MOST_TARGETS);
         let mut said = self.choose_overload(&mut found, name);
         if matches!(pattern, FunctionPattern::Exact(_)) && !name.contains("::") {
-            said = said.or(prefer_own(&mut found));
+            said = said.or(self.prefer_own(&mut found));
         }
         let mut targets: Vec<_> = found.iter().map(|target| self.location(target.address)).collect();
         targets.dedup_by_key(|target| target.address);
@@ -456,7 +466,22 @@ impl Session {
                 "no loaded symbols name a function `{name}`{hint}; it binds when a library with it is loaded"
             )
         });
-        Resolved { targets, note: note.or(said) }
+        Resolved { targets, note: note.or(said), is_impossible: false }
+    }
+
+    /// A bare name means the program's own functions, if it has some of that name; says how many others there are.
+    fn prefer_own(&self, found: &mut Vec<FunctionTarget>) -> Option<String> {
+        let is_own = |target: &FunctionTarget| {
+            let file = target.file.as_deref();
+            file.is_some() && !self.image.whose(target.address, self.main, file).1
+        };
+        let all = found.len();
+        if found.iter().any(is_own) {
+            found.retain(is_own);
+        }
+        let others = all - found.len();
+        (others > 0)
+            .then(|| format!("{others} more in libraries; to stop there, write the name with its `::`"))
     }
 
     /// Leaves those functions whose parameters are the ones in `name`, where it has any; says so if there are
@@ -487,15 +512,17 @@ impl Session {
         };
         let Ok(source) = std::fs::read(&*path) else {
             let note = format!("cannot read `{path}` to look for the statement · hint: use `line` instead");
-            return Resolved { targets: Vec::new(), note: Some(note) };
+            return Resolved::nothing(note);
         };
         let squeezed = |text: &str| text.split_whitespace().collect::<String>();
         let wanted = squeezed(text);
         let source = String::from_utf8_lossy(&source);
         let lines = (1..).zip(source.lines()).filter(|(_, line)| squeezed(line).contains(&wanted));
+        let found: Vec<_> = lines.take(20).map(|(line, _)| self.resolve_line(&path, line)).collect();
+        // A line that only speaks of it, as a comment does, counts where no other has it.
+        let has_code = found.iter().any(|at_line| at_line.note.is_none());
         let mut resolved = Resolved::default();
-        for (line, _) in lines.take(20) {
-            let at_line = self.resolve_line(&path, line);
+        for at_line in found.into_iter().filter(|at_line| !has_code || at_line.note.is_none()) {
             resolved.targets.extend(at_line.targets);
             resolved.note = resolved.note.or(at_line.note);
         }
@@ -510,18 +537,33 @@ impl Session {
     /// All that is known of an address of code.
     pub(super) fn location(&self, address: u64) -> Location {
         let place = self.symbols.place(address);
+        let (module, library) = self.image.whose(address, self.main, place.file.as_deref());
         Location {
             file: place.file.as_deref().map(str::to_owned),
             line: place.line,
             column: place.column,
             function: place.function,
-            module: self.image.at(address).map(|loaded| file_name(&loaded.path)),
+            module,
+            library,
             address: RuntimeAddr(address),
         }
     }
 }
 
+/// Whether code of a file is found in whatever includes it: also in what is loaded later.
+fn is_header(file: &str) -> bool {
+    let extension = std::path::Path::new(file).extension().and_then(|extension| extension.to_str());
+    !matches!(
+        extension,
+        Some("c" | "cc" | "cp" | "cpp" | "cxx" | "c++" | "C" | "rs" | "s" | "S" | "f90" | "f")
+    )
+}
+
 impl Resolved {
+    fn nothing(why: String) -> Self {
+        Self { note: Some(why), ..Self::default() }
+    }
+
     fn without_targets(self) -> Self {
         Self { targets: Vec::new(), ..self }
     }

@@ -166,6 +166,9 @@ impl Session {
 
     /// Debug registers told of an access.
     pub(super) fn judge_watch(&mut self, tid: Tid, slots: &[usize]) -> Result<Verdict, DebugError> {
+        if self.is_awaited_by(slots) {
+            self.look_for_awaited()?;
+        }
         // An exception or a jump may have left the frame without returning.
         if let Some(stop) = self.left_frames(tid, None)? {
             return Ok(Verdict::Stop(stop));

@@ -2,6 +2,7 @@
 
 mod access;
 mod archive;
+mod awaited;
 mod breakpoints;
 mod exceptions;
 mod hits;
@@ -222,6 +223,13 @@ impl DebugBackend for Session {
         }
         let current = if self.process.has_thread(self.current) { self.current } else { self.process.pid() };
         Ok(self.stop_at(current, StopReason::Pause))
+    }
+
+    fn ended_meanwhile(&mut self) -> Option<Stop> {
+        let ended = self.process.notice_death()?;
+        self.abandon();
+        let stop = self.end_stop(ended);
+        Some(self.stopped_with(stop))
     }
 
     fn end(&mut self, how: Ending) -> Result<(), DebugError> {

@@ -242,6 +242,7 @@ impl Session {
                     number,
                     cause: None,
                     fault_address: None,
+                    access: None,
                     handled: false,
                 };
                 stop.signal = Some(signal);
@@ -300,6 +301,8 @@ impl Session {
     /// A stop that the user hears of.
     pub(super) fn stopped_with(&mut self, mut stop: Stop) -> Stop {
         self.tell_end(&mut stop);
+        // What cannot be found even now stays pending.
+        let _ = self.look_at_unmapped().and_then(|()| self.look_for_awaited());
         self.note_stop(&stop);
         self.settle();
         stop

@@ -9,6 +9,10 @@ use crate::sys::{self, SignalDetails, Tid};
 const FAULTS: [c_int; 7] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGSYS, libc::SIGTRAP];
 
+/// The cause of a fault whose address the processor does not tell.
+pub(crate) const PROTECTION_FAULT: &str =
+    "general protection fault (non-canonical address or privileged instruction)";
+
 /// Signals that do nothing unless they are caught.
 const HARMLESS: [c_int; 4] = [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGCONT];
 
@@ -28,6 +32,7 @@ pub(crate) fn describe(details: SignalDetails) -> RaisedSignal {
         number: details.signal,
         cause: cause(details),
         fault_address: details.address.filter(|_| details.signal != libc::SIGTRAP).map(RuntimeAddr),
+        access: None,
         handled: false,
     }
 }
@@ -60,9 +65,7 @@ fn cause(details: SignalDetails) -> Option<String> {
     let known = match (details.signal, details.code) {
         (libc::SIGSEGV, 1) => "address not mapped",
         (libc::SIGSEGV, 2) => "no permission for this access",
-        (libc::SIGSEGV, libc::SI_KERNEL) => {
-            "general protection fault (non-canonical address or privileged instruction)"
-        }
+        (libc::SIGSEGV, libc::SI_KERNEL) => PROTECTION_FAULT,
         (libc::SIGBUS, 1) => "invalid address alignment",
         (libc::SIGBUS, 2) => "the mapped file ends before this address",
         (libc::SIGFPE, 1) => "integer division by zero",

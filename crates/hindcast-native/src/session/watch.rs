@@ -5,7 +5,14 @@
 use hindcast_core::debug::{Access, BreakpointId, DebugError, Stop, StopReason, Watched, Watchpoint};
 use hindcast_symbols::{Memory, Symbols, value::Storage};
 
-use super::{Session, access::accessed, movement::Verdict, system, writes::Cell};
+use super::{
+    Session,
+    access::accessed,
+    awaited::{Sought, Watch},
+    movement::Verdict,
+    system,
+    writes::Cell,
+};
 use crate::{
     look::FrameScope,
     process::{CleanMemory, Halt},
@@ -28,6 +35,8 @@ pub(super) struct Watching {
     means: Means,
     /// As it was when last looked at.
     last: Vec<u8>,
+    /// Whether it could be looked at: memory may be watched before it is mapped.
+    is_mapped: bool,
     /// What the user calls it.
     name: String,
     frame: Option<WatchedFrame>,
@@ -59,6 +68,11 @@ impl Watching {
         matches!(&self.means, Means::Registers(own) if own.iter().any(|slot| slots.contains(slot)))
     }
 
+    /// Whether there is something to watch.
+    pub(super) fn is_mapped(&self) -> bool {
+        self.is_mapped
+    }
+
     /// What is there, as far as it is looked at.
     pub(super) fn read(&self, memory: &CleanMemory<'_>) -> Option<Vec<u8>> {
         let mut now = vec![0; self.last.len()];
@@ -83,6 +97,12 @@ impl Watching {
 
     /// What is to be said when it is set.
     pub(super) fn note(&self) -> Option<String> {
+        if !self.is_mapped {
+            return Some(format!(
+                "nothing is mapped at {:#x} now; it is watched as soon as it is",
+                self.address
+            ));
+        }
         (self.means == Means::Steps).then(|| {
             format!(
                 "`{}` ({} bytes) does not fit into the processor's free debug registers: it is watched by single steps of one thread, thousands of times slower · hint: watch a part of it, or remove another watchpoint",
@@ -93,8 +113,21 @@ impl Watching {
 }
 
 impl Session {
-    /// What is watched has other values after a travel, which nobody wrote.
+    /// What is watched has other values after a travel, which nobody wrote, or other places.
     pub(super) fn look_again(&mut self) -> Result<(), DebugError> {
+        self.look_at_watched()?;
+        self.look_for_awaited()
+    }
+
+    /// Sees whether what could not be read can be read by now.
+    pub(super) fn look_at_unmapped(&mut self) -> Result<(), DebugError> {
+        let unmapped = |(_, entry): &(BreakpointId, &super::breakpoints::Entry)| {
+            entry.watching.as_ref().is_some_and(|watching| !watching.is_mapped)
+        };
+        if self.breakpoints.iter().any(|entry| unmapped(&entry)) { self.look_at_watched() } else { Ok(()) }
+    }
+
+    fn look_at_watched(&mut self) -> Result<(), DebugError> {
         let ids: Vec<_> = self.breakpoints.iter().map(|(id, _)| id).collect();
         for id in ids {
             let Some(watching) = self.breakpoints.get(id)?.watching.clone() else { continue };
@@ -132,17 +165,20 @@ impl Session {
         }
     }
 
-    /// Begins to watch.
-    pub(super) fn watch(&mut self, wanted: &Watchpoint) -> Result<Watching, DebugError> {
+    /// Begins to watch, or to wait until there is something to watch.
+    pub(super) fn watch(&mut self, wanted: &Watchpoint) -> Result<Watch, DebugError> {
         let (address, size, name, frame) = match &wanted.watched {
             Watched::Memory { address, size } => {
                 (address.0, *size, format!("{size} bytes at {address}"), None)
             }
             Watched::Expression { text, frame } => {
                 let tid = self.known_thread(frame.thread)?;
-                let placed = self
-                    .with_scope(tid, frame.index, |scope: &FrameScope<'_>| scope.place_of(text))?
-                    .map_err(|error| DebugError::BreakpointFailed(error.to_string()))?;
+                let placed = match self.seek(tid, frame.index, text)? {
+                    Sought::Found(placed) => placed,
+                    Sought::NotYet(reason, reads) => {
+                        return self.await_place(tid, frame.index, &reason, &reads);
+                    }
+                };
                 let Storage::Memory(address) = placed.storage else {
                     return Err(DebugError::BreakpointFailed(format!(
                         "`{text}` is not in memory here, so it cannot be watched · hint: watch what it was computed from"
@@ -158,14 +194,14 @@ impl Session {
             )));
         }
         let mut last = vec![0; usize::try_from(size.min(LARGEST_BY_STEPS)).unwrap_or(TOLD_WHOLE)];
-        self.process
-            .memory()
-            .read(address, &mut last)
-            .map_err(|error| DebugError::BreakpointFailed(format!("`{name}` cannot be watched: {error}")))?;
+        let is_mapped = self.process.memory().read(address, &mut last).is_ok();
         let means = Means::None;
-        let mut watching = Watching { address, size, access: wanted.access, means, last, name, frame };
-        self.arm(&mut watching)?;
-        Ok(watching)
+        let mut watching =
+            Watching { address, size, access: wanted.access, means, last, is_mapped, name, frame };
+        if wanted.enabled {
+            self.arm(&mut watching)?;
+        }
+        Ok(Watch::Begun(watching))
     }
 
     /// The frame of `tid` that `address` is part of, if it is on its stack.
@@ -216,7 +252,9 @@ impl Session {
     }
 
     pub(super) fn resume_watching(&mut self, id: BreakpointId) -> Result<(), DebugError> {
-        let Some(mut watching) = self.breakpoints.get(id)?.watching.clone() else { return Ok(()) };
+        let Some(mut watching) = self.breakpoints.get(id)?.watching.clone() else {
+            return self.look_for_awaited();
+        };
         if watching.means == Means::None {
             self.arm(&mut watching)?;
             self.breakpoints.get_mut(id)?.watching = Some(watching);
@@ -225,18 +263,22 @@ impl Session {
     }
 
     pub(super) fn suspend_watching(&mut self, id: BreakpointId) -> Result<(), DebugError> {
-        let Some(watching) = &mut self.breakpoints.get_mut(id)?.watching else { return Ok(()) };
+        let Some(watching) = &mut self.breakpoints.get_mut(id)?.watching else {
+            return self.stop_awaiting(id);
+        };
         let means = std::mem::replace(&mut watching.means, Means::None);
-        if means == Means::None || self.process.ended().is_some() {
+        if means == Means::None {
             return Ok(());
         }
         if let Some(frame) = watching.frame {
             self.process.remove_breakpoint(frame.returns_to);
         }
-        match means {
+        let released = match means {
             Means::Registers(slots) => self.process.unwatch(&slots).map_err(system),
             Means::Steps | Means::None => Ok(()),
-        }
+        };
+        // What has ended keeps its registers only in our books.
+        if self.process.ended().is_some() { Ok(()) } else { released }
     }
 
     /// Lets the program go on: at once, or by one instruction where something is to be looked at after
@@ -275,7 +317,7 @@ impl Session {
         let mut now = vec![0; watching.last.len()];
         watching.means == Means::Steps
             && self.process.memory().read(watching.address, &mut now).is_ok()
-            && now != watching.last
+            && (now != watching.last || !watching.is_mapped)
     }
 
     /// Ends the watchpoints on frames of `tid` that are gone: those that return to `at`, or all.
@@ -313,13 +355,15 @@ impl Session {
         let Some(watching) = self.breakpoints.get(id)?.watching.clone() else { return Ok(None) };
         let memory = self.process.memory();
         let Some(now) = watching.read(&memory) else { return Ok(None) };
-        let changed = now != watching.last;
+        let changed = !watching.is_mapped || now != watching.last;
         let registers = self.process.registers(tid).map_err(system)?;
         if !watching.wants(&memory, &self.symbols, &registers, changed) {
             self.remember(id, now)?;
             return Ok(None);
         }
-        let detail = if changed {
+        let detail = if !watching.is_mapped {
+            format!("{}: not mapped → {}", watching.name, number(&now[..now.len().min(TOLD_WHOLE)]))
+        } else if changed {
             told_change(&watching.name, &watching.last, &now)
         } else {
             let what =
@@ -335,8 +379,12 @@ impl Session {
     }
 
     fn remember(&mut self, id: BreakpointId, now: Vec<u8>) -> Result<(), DebugError> {
-        if let Some(watching) = &mut self.breakpoints.get_mut(id)?.watching {
+        let entry = self.breakpoints.get_mut(id)?;
+        if let Some(watching) = &mut entry.watching {
             watching.last = now;
+            if !std::mem::replace(&mut watching.is_mapped, true) {
+                entry.note = watching.note();
+            }
         }
         Ok(())
     }

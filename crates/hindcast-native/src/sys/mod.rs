@@ -17,6 +17,7 @@ mod remote;
 mod spawn;
 mod terminal;
 mod tracee;
+mod vector_registers;
 
 pub(crate) use debug_registers::{DebugRegisters, WatchKind};
 pub(crate) use descriptors::{Users, borrow_descriptor, descriptors, has_no, is_writable};
@@ -32,11 +33,12 @@ pub(crate) use procfs::{
     is_ancestor, is_caught, is_handled, is_our_equal, kept_from_forks, mappings, minor_faults, name,
     protection, shared_segment, threads,
 };
-pub(crate) use registers::{GeneralRegisters, VectorRegisters};
+pub(crate) use registers::GeneralRegisters;
 pub(crate) use remote::{remote_call, rest, restarts};
 pub(crate) use spawn::{SpawnError, SpawnPlan, spawn};
 pub(crate) use terminal::Terminal;
 pub(crate) use tracee::{
     Call, Event, RestartableSequence, Resume, Running, SignalDetails, SignalInfo, Stopped, Tid, TraceError,
-    attach_thread, detach_running, forget_stop_signal, kill, send, wait_for, wait_for_any,
+    attach_thread, death_of, detach_running, forget_stop_signal, kill, send, wait_for, wait_for_any,
 };
+pub(crate) use vector_registers::{VectorLayout, VectorRegisters};

@@ -141,6 +141,24 @@ pub(crate) fn wait_for(tid: Tid) -> Result<Event, TraceError> {
     }
 }
 
+/// How a thread has ended, if it has; does not wait.
+pub(crate) fn death_of(tid: Tid) -> Option<Event> {
+    let how = libc::WEXITED | libc::WNOHANG | libc::__WALL | libc::__WNOTHREAD;
+    // SAFETY: the kernel fills `info`, which lives for the call; where there is nothing to tell it stays zero.
+    let (pid, code, status) = unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        if libc::waitid(libc::P_PID, tid.0.unsigned_abs(), &raw mut info, how) == -1 {
+            return None;
+        }
+        (info.si_pid(), info.si_code, info.si_status())
+    };
+    if pid != tid.0 {
+        return None;
+    }
+    super::dying::is_dead(tid);
+    Some(if code == libc::CLD_EXITED { Event::Exited(tid, status) } else { Event::Killed(tid, status) })
+}
+
 fn wait(whom: pid_t) -> Result<Option<Event>, TraceError> {
     let mut status = 0;
     // __WNOTHREAD: sessions have a thread each, and must not take each other's events.

@@ -1,8 +1,8 @@
 //! Breakpoints, tracepoints, watchpoints, exceptions.
 
 use hindcast_core::debug::{
-    Access, Binding, Breakpoint, CodeBreakpoint, ExceptionBreakpoint, FrameRef, Granularity, OutputStream,
-    Place, Stop, StopReason, Trigger, Watched, Watchpoint,
+    Access, Binding, Breakpoint, BreakpointChange, CodeBreakpoint, DebugError, ExceptionBreakpoint, FrameRef,
+    Granularity, Movement, OutputStream, Place, RuntimeAddr, Stop, StopReason, Trigger, Watched, Watchpoint,
 };
 use hindcast_fixtures::Fixture;
 
@@ -87,9 +87,17 @@ fn a_tracepoint_writes_and_does_not_stop() {
 fn a_breakpoint_on_a_line_without_code_moves_or_says_where_code_is() {
     let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
     let file = debuggee.built.source_text();
-    let far = debuggee.add(CodeBreakpoint::at(Place::Line { file: file.clone(), line: 100_000 }));
-    let Binding::Pending { reason } = far.binding else { panic!("{far:?}") };
-    assert!(reason.contains("nearest"), "{reason}");
+    let far = CodeBreakpoint::at(Place::Line { file: file.clone(), line: 100_000 });
+    let refused = debuggee.backend().add_breakpoint(Trigger::Code(far));
+    let Err(DebugError::BreakpointFailed(reason)) = refused else { panic!("{refused:?}") };
+    let last = debuggee.built.line("main_return") + 1;
+    assert!(reason.contains(&format!("line {last} is its last")), "{reason}");
+    assert!(debuggee.backend().breakpoints().is_empty());
+    let asked = debuggee.built.line("square_body") - 2;
+    let moved = debuggee.add(CodeBreakpoint::at(Place::Line { file: file.clone(), line: asked }));
+    let Binding::Bound { locations, note: Some(note) } = moved.binding else { panic!("{moved:?}") };
+    assert_eq!(locations[0].line, Some(asked + 2));
+    assert!(note.contains(&format!("line {asked} has no code; moved to line")), "{note}");
     let unknown = debuggee.add(CodeBreakpoint::at(Place::Line { file: "nosuch.c".into(), line: 1 }));
     assert!(matches!(unknown.binding, Binding::Pending { .. }), "{unknown:?}");
     let by_text = debuggee
@@ -313,4 +321,128 @@ fn a_bare_name_means_the_programs_own_function() {
     assert!(note.as_deref().is_some_and(|note| note.contains("more in libraries")), "{note:?}");
     let breakpoint = debuggee.add(CodeBreakpoint::at(Place::Function("Iterator::count".into())));
     assert!(matches!(breakpoint.binding, Binding::Bound { .. }), "{breakpoint:?}");
+}
+
+fn pending(debuggee: &mut Debuggee, breakpoint: &Breakpoint) -> Option<String> {
+    let all = debuggee.backend().breakpoints();
+    let now = all.into_iter().find(|other| other.id == breakpoint.id).expect("it is still there");
+    match now.binding {
+        Binding::Pending { reason } => Some(reason),
+        Binding::Bound { .. } => None,
+    }
+}
+
+fn watch_memory(address: u64) -> Trigger {
+    let watched = Watched::Memory { address: RuntimeAddr(address), size: 8 };
+    Trigger::Watch(Watchpoint { watched, access: Access::Write, condition: None, enabled: true })
+}
+
+#[test]
+fn memory_that_is_not_mapped_yet_is_watched_from_the_moment_it_is() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("later"), &[]);
+    let watch = debuggee.backend().add_breakpoint(watch_memory(0x2_0000_0000)).unwrap();
+    let reason = pending(&mut debuggee, &watch).expect("nothing is there yet");
+    assert!(reason.contains("0x200000000"), "{reason}");
+    debuggee.run_to("mapped");
+    assert_eq!(pending(&mut debuggee, &watch), None);
+    let mut told = Vec::new();
+    while debuggee.go().reason == StopReason::Watchpoint {
+        told.push(debuggee.stop.detail.clone().unwrap());
+    }
+    let name = "8 bytes at 0x200000000";
+    assert_eq!(told, [format!("{name}: 0 (0x0) → 7 (0x7)"), format!("{name}: 7 (0x7) → 8 (0x8)")]);
+}
+
+#[test]
+fn the_first_write_to_memory_that_was_just_mapped_is_told() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("later"), &[]);
+    debuggee.backend().add_breakpoint(watch_memory(0x2_0000_0000)).unwrap();
+    assert_eq!(debuggee.go().reason, StopReason::Watchpoint);
+    let detail = debuggee.stop.detail.clone().unwrap();
+    assert_eq!(detail, "8 bytes at 0x200000000: not mapped → 7 (0x7)");
+}
+
+#[test]
+fn an_expression_is_watched_once_it_has_a_place() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("later"), &[]);
+    let value = watch(&mut debuggee, "head->next->value");
+    let reason = pending(&mut debuggee, &value).expect("`head` is null");
+    assert!(reason.contains("head->next->value"), "{reason}");
+    assert_eq!(debuggee.go().reason, StopReason::Watchpoint);
+    assert_eq!(debuggee.stop.breakpoints, [value.id]);
+    assert_eq!(debuggee.stop.detail.as_deref(), Some("head->next->value: 0 (0x0) → 4 (0x4)"));
+    assert_eq!(pending(&mut debuggee, &value), None);
+    debuggee.backend().remove_breakpoint(value.id).unwrap();
+    debuggee.expect_exit(0);
+    assert!(debuggee.printed().starts_with("0 4 8"), "{}", debuggee.printed());
+}
+
+#[test]
+fn a_local_that_is_not_declared_yet_is_watched_from_its_declaration_on() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("later"), &[]);
+    let last = watch(&mut debuggee, "last");
+    assert!(pending(&mut debuggee, &last).is_some());
+    debuggee.run_to("end");
+    assert_eq!(pending(&mut debuggee, &last), None);
+}
+
+#[test]
+fn an_awaited_watchpoint_that_is_removed_or_disabled_stops_nothing() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("later"), &[]);
+    let removed = watch(&mut debuggee, "head->value");
+    let disabled = watch(&mut debuggee, "head->next->value");
+    debuggee.backend().remove_breakpoint(removed.id).unwrap();
+    let change = BreakpointChange { enabled: Some(false), ..BreakpointChange::default() };
+    debuggee.backend().change_breakpoint(disabled.id, change).unwrap();
+    debuggee.expect_exit(0);
+    let change = BreakpointChange { enabled: Some(true), ..BreakpointChange::default() };
+    debuggee.backend().change_breakpoint(disabled.id, change).unwrap();
+}
+
+#[test]
+fn breakpoints_are_managed_after_the_end_and_hold_on_the_way_back() {
+    let mut debuggee = Debuggee::record(&Fixture::c("calls"), &[]);
+    let kept = debuggee.break_at("factorial_base");
+    let removed = debuggee.break_at("before_factorial");
+    let disabled = debuggee.break_at("factorial_recursion");
+    while debuggee.go().reason == StopReason::Breakpoint {}
+    assert_eq!(debuggee.stop.reason, StopReason::Exit, "{:?}", debuggee.stop);
+    let added = debuggee.break_at("loop_add");
+    assert!(matches!(added.binding, Binding::Bound { .. }), "{added:?}");
+    debuggee.backend().remove_breakpoint(removed.id).unwrap();
+    let change = BreakpointChange { enabled: Some(false), ..BreakpointChange::default() };
+    debuggee.backend().change_breakpoint(disabled.id, change).unwrap();
+    let ids: Vec<_> = debuggee.backend().breakpoints().iter().map(|breakpoint| breakpoint.id).collect();
+    assert_eq!(ids, [kept.id, disabled.id, added.id]);
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).breakpoints, [kept.id]);
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).breakpoints, [added.id]);
+    // What is set in the past holds after the end was seen again.
+    let printing = debuggee.break_at("print");
+    while debuggee.go().reason == StopReason::Breakpoint {}
+    assert_eq!(debuggee.stop.reason, StopReason::Exit, "{:?}", debuggee.stop);
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).breakpoints, [printing.id]);
+}
+
+#[test]
+fn breakpoints_are_managed_after_the_end_of_a_program_without_history() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
+    let breakpoint = debuggee.break_at("loop_add");
+    debuggee.backend().remove_breakpoint(breakpoint.id).unwrap();
+    debuggee.expect_exit(0);
+    let added = debuggee.break_at("print");
+    assert!(matches!(added.binding, Binding::Bound { .. }), "{added:?}");
+    let watch = debuggee.backend().add_breakpoint(watch_memory(0x2_0000_0000)).unwrap();
+    assert!(matches!(watch.binding, Binding::Pending { .. }), "{watch:?}");
+    for id in [added.id, watch.id] {
+        debuggee.backend().remove_breakpoint(id).unwrap();
+    }
+    assert!(debuggee.backend().breakpoints().is_empty());
+}
+
+#[test]
+fn a_line_is_stopped_at_also_where_part_of_it_was_moved_away() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("colds").flags(["-O2"]), &[]);
+    let both = debuggee.break_at("both");
+    assert_eq!(debuggee.go().breakpoints, [both.id]);
+    assert_eq!(debuggee.function(), "work");
 }

@@ -1,6 +1,8 @@
 //! Programs that misbehave.
 
-use hindcast_core::debug::{Movement, Outcome, Stdin, StopAtEntry, StopReason};
+use hindcast_core::debug::{
+    CodeBreakpoint, DebugError, FaultAccess, Movement, Outcome, Place, Stdin, StopAtEntry, StopReason,
+};
 use hindcast_fixtures::Fixture;
 
 use crate::debuggee::Debuggee;
@@ -144,4 +146,68 @@ fn another_program_is_debugged_after_an_exec() {
     assert_eq!(debuggee.go().reason, StopReason::Breakpoint);
     assert_eq!(debuggee.value_of("number"), "7");
     debuggee.expect_exit(7);
+}
+
+/// What the processor itself says of a fault, as the program's own handler hears it.
+fn truth(fixture: &Fixture, what: &str) -> String {
+    let output = std::process::Command::new(fixture.build().path).args(["truth", what]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_fault_is_told_as_the_access_that_the_processor_says_it_was() {
+    let fixture = Fixture::c("faults");
+    let source = std::fs::read_to_string(fixture.build().source).unwrap();
+    let mut cases: Vec<&str> =
+        source.split("CASE(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    if std::is_x86_feature_detected!("avx2") {
+        cases.extend(["gather", "maskload", "maskstore"]);
+    }
+    assert!(cases.len() > 40, "{cases:?}");
+    for what in cases {
+        let mut debuggee = Debuggee::launch(&fixture, &[what]);
+        debuggee.go();
+        let signal = debuggee.stop.signal.clone().unwrap_or_else(|| panic!("{what}: {:?}", debuggee.stop));
+        let said = match signal.access {
+            Some(FaultAccess::Read) => "read",
+            Some(FaultAccess::Write) => "write",
+            Some(FaultAccess::Execute) => "execute",
+            None => "unknown",
+        };
+        let expected = match (truth(&fixture, what).as_str(), what) {
+            // The processor does not say more than that.
+            ("protection", "wild_load") => "read".to_owned(),
+            ("protection", "wild_store" | "wild_movs" | "unaligned") => "write".to_owned(),
+            ("protection", "wild_return") => "execute".to_owned(),
+            ("protection", "halt") => "unknown".to_owned(),
+            (told, _) => told.to_owned(),
+        };
+        assert_eq!(said, expected, "{what}: {signal:?}");
+        if what.starts_with("wild_") && what != "wild_return" {
+            assert_eq!(signal.fault_address.map(|address| address.0), Some(0xdead_beef_dead_beef), "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_is_killed_while_it_stands_still_is_seen_to_have_ended() {
+    for (fixture, arguments) in [(Fixture::c("calls"), [].as_slice()), (threads(), ["4"].as_slice())] {
+        let mut debuggee = Debuggee::launch(&fixture, arguments);
+        if fixture.build().source.ends_with("threads.c") {
+            debuggee.add(CodeBreakpoint::at(Place::Function("count".into())));
+            debuggee.go();
+        }
+        assert_eq!(debuggee.backend().ended_meanwhile(), None);
+        let pid = i32::try_from(debuggee.backend().target().pid).unwrap();
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
+        let ended = std::iter::repeat_with(|| debuggee.backend().ended_meanwhile()).flatten().next().unwrap();
+        assert_eq!(ended.reason, StopReason::Exit);
+        assert_eq!(ended.signal.map(|signal| signal.name).as_deref(), Some("SIGKILL"));
+        assert_eq!(debuggee.backend().ended_meanwhile(), None, "told once");
+        assert!(matches!(debuggee.backend().threads(), Err(DebugError::Ended)));
+    }
+}
+
+fn threads() -> Fixture {
+    Fixture::c("threads").flags(["-pthread"])
 }

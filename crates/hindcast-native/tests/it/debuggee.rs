@@ -144,9 +144,18 @@ impl Debuggee {
     }
 
     pub(crate) fn locals(&mut self, index: u32) -> Vec<Variable> {
+        self.variables(index, VariableScope::Local)
+    }
+
+    /// Those of the innermost frame's source file.
+    pub(crate) fn globals(&mut self) -> Vec<Variable> {
+        self.variables(0, VariableScope::Global)
+    }
+
+    fn variables(&mut self, index: u32, scope: VariableScope) -> Vec<Variable> {
         let query = VariableQuery {
             frame: FrameRef { thread: self.stop.thread, index },
-            scope: VariableScope::Local,
+            scope,
             filter: None,
             offset: 0,
             limit: 100,

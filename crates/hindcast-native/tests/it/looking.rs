@@ -152,3 +152,26 @@ fn guards_are_what_they_guard() {
         assert_eq!(debuggee.value_of(expression), expected, "{expression}");
     }
 }
+
+#[test]
+fn a_member_behind_a_pointer_that_cannot_be_read_is_not_said_to_be_missing() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("later"), &[]);
+    assert_eq!(debuggee.value_of("&head->next").split(' ').next(), Some("0x8"));
+    let error = debuggee.evaluate("head->next->value").unwrap_err();
+    assert!(error.contains("cannot read memory at 0x8"), "{error}");
+    let error = debuggee.evaluate("head->value").unwrap_or_else(|error| error);
+    assert!(error.contains("cannot read"), "{error}");
+}
+
+#[test]
+fn a_parameter_is_not_told_from_a_call_of_another_function() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("tails").flags(["-O2"]), &[]);
+    debuggee.run_to("reached");
+    let frame =
+        debuggee.frames().into_iter().find(|frame| frame.location.function.as_deref() == Some("doubled"));
+    let index = frame.expect("`doubled` is on the stack").index;
+    let amount =
+        debuggee.locals(index).into_iter().find(|local| local.name == "amount").expect("a parameter");
+    // `main` passed 7, but not to this function.
+    assert!(amount.value == "47" || amount.state == ValueState::OptimisedOut, "{amount:?}");
+}

@@ -1,7 +1,7 @@
 //! The sentences and errors that the wire contract prints.
 
 use hindcast_core::debug::{
-    RaisedSignal, RuntimeAddr,
+    FaultAccess, RaisedSignal, RuntimeAddr,
     fake::{FakeAct, FakeProgram},
 };
 use serde_json::json;
@@ -82,6 +82,7 @@ async fn a_crash_is_explained_in_one_call() {
         number: 11,
         cause: Some("address not mapped".into()),
         fault_address: Some(RuntimeAddr(8)),
+        access: Some(FaultAccess::Read),
         handled: false,
     };
     let stage = Stage::with(FakeProgram::doing(FakeAct::Raise(signal)));
@@ -99,8 +100,14 @@ async fn a_crash_is_explained_in_one_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_core_file_is_opened_and_does_not_run() {
-    let signal =
-        RaisedSignal { name: "SIGABRT".into(), number: 6, cause: None, fault_address: None, handled: false };
+    let signal = RaisedSignal {
+        name: "SIGABRT".into(),
+        number: 6,
+        cause: None,
+        fault_address: None,
+        access: None,
+        handled: false,
+    };
     let stage = Stage::with(FakeProgram::doing(FakeAct::Raise(signal)));
     let opened = stage.call("launch", json!({ "core": stage.folder.join("program") })).await;
     assert!(

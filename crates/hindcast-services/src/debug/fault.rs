@@ -1,6 +1,6 @@
 //! What a failed memory access tells about the mistake behind it.
 
-use hindcast_core::debug::{RaisedSignal, Region, RuntimeAddr};
+use hindcast_core::debug::{FaultAccess, RaisedSignal, Region, RuntimeAddr};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -15,11 +15,11 @@ const JUST_OUTSIDE: u64 = 0x1_0000;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FaultyAccess {
     /// `null_dereference`, `null_call`, `stack_overflow`, `write_to_read_only`, `execute_non_executable`,
-    /// `no_access`, `misaligned`, `non_canonical`, `beyond_file`, `out_of_bounds` or `unmapped`.
+    /// `no_access`, `misaligned`, `non_canonical`, `not_allowed`, `beyond_file`, `out_of_bounds` or `unmapped`.
     pub kind: &'static str,
-    /// `read`, `write` or `execute`, where the instruction tells.
+    /// What the instruction wanted, where that is sure.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub access: Option<&'static str>,
+    pub access: Option<FaultAccess>,
     /// The address that was accessed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<RuntimeAddr>,
@@ -32,8 +32,6 @@ pub struct FaultyAccess {
 #[derive(Debug, Default)]
 pub(super) struct Circumstances<'a> {
     pub(super) instruction: Option<&'a str>,
-    /// Where the instruction is.
-    pub(super) program_counter: Option<RuntimeAddr>,
     pub(super) stack_pointer: Option<RuntimeAddr>,
     /// Registers by name.
     pub(super) registers: &'a [(String, u64)],
@@ -48,12 +46,11 @@ pub(super) fn explain(signal: &RaisedSignal, around: &Circumstances<'_>) -> Opti
     if !matches!(signal.name.as_str(), "SIGSEGV" | "SIGBUS") {
         return None;
     }
-    let access = access(around, signal.fault_address);
+    let access = signal.access;
     let faulty = |kind, explanation: String| {
         Some(FaultyAccess { kind, access, address: signal.fault_address, explanation })
     };
     let cause = signal.cause.as_deref().unwrap_or_default().to_lowercase();
-    let instruction = around.instruction.unwrap_or_default();
     if signal.name == "SIGBUS" {
         return if cause.contains("align") {
             faulty("misaligned", "the address is not a multiple of what the access needs".into())
@@ -62,27 +59,34 @@ pub(super) fn explain(signal: &RaisedSignal, around: &Circumstances<'_>) -> Opti
             faulty("beyond_file", text.into())
         };
     }
-    let Some(address) = signal.fault_address.filter(|address| address.0 != 0 || !cause.contains("kernel"))
-    else {
-        // The processor does not tell the address of a general protection fault.
-        if instruction.starts_with("movaps") || instruction.starts_with("movdqa") {
-            return faulty(
-                "misaligned",
-                format!("`{instruction}` needs an address that is a multiple of 16"),
-            );
-        }
-        let blame = blame(around, |value| value >> 47 != 0 && value >> 47 != 0x1_ffff);
-        let text = format!("the address is none that a program can have: the pointer{blame} was overwritten");
+    let instruction = around.instruction.unwrap_or_default();
+    let Some(address) = signal.fault_address else {
+        return if access == Some(FaultAccess::Execute) {
+            let text = "jump to an address that no program can have: an overwritten return address or function pointer";
+            faulty("non_canonical", text.into())
+        } else {
+            let text = format!("`{instruction}` is not allowed in programs, or not with these operands");
+            faulty("not_allowed", text)
+        };
+    };
+    if !is_canonical(address.0) {
+        let blame = blame(around, |value| !is_canonical(value));
+        let text =
+            format!("{address} is no address that a program can have: the pointer{blame} was overwritten");
         return faulty("non_canonical", text);
-    };
-    let name = match access {
-        Some("write") => "write to",
-        Some("execute") => "jump to",
-        _ => "read of",
-    };
-    if access == Some("execute") {
-        return explain_jump(address, around, faulty);
     }
+    if cause.contains("general protection") {
+        let text = format!(
+            "`{instruction}` needs an address that is a multiple of its operand's size, not {address}"
+        );
+        return faulty("misaligned", text);
+    }
+    let name = match access {
+        Some(FaultAccess::Execute) => return explain_jump(address, around, faulty),
+        Some(FaultAccess::Write) => "write to",
+        Some(FaultAccess::Read) => "read of",
+        None => "access to",
+    };
     if address.0 < NULL_PAGES {
         let blame = blame(around, |value| value < NULL_PAGES);
         let text = match address.0 {
@@ -99,7 +103,8 @@ pub(super) fn explain(signal: &RaisedSignal, around: &Circumstances<'_>) -> Opti
     let inside = around.regions.iter().find(|region| (region.start..region.end).contains(&address));
     if let Some(region) = inside {
         let what = described(region);
-        return if access == Some("write") || region.permissions.starts_with("r-") {
+        let is_readable = region.permissions.starts_with("r-");
+        return if access == Some(FaultAccess::Write) || is_readable && access.is_none() {
             faulty(
                 "write_to_read_only",
                 format!("write to {address}, which is in {what} and read-only ({})", region.permissions),
@@ -183,6 +188,11 @@ fn stack_overflow(address: RuntimeAddr, around: &Circumstances<'_>) -> Option<St
     Some(format!("access to {address} below the end of the stack{why}"))
 }
 
+/// Whether it is an address that a program can have at all.
+fn is_canonical(address: u64) -> bool {
+    matches!(address >> 47, 0 | 0x1_ffff)
+}
+
 fn described(region: &Region) -> String {
     match region.name.as_str() {
         "" => format!("the mapping {}-{}", region.start, region.end),
@@ -205,22 +215,6 @@ fn blame(around: &Circumstances<'_>, bad: impl Fn(u64) -> bool) -> String {
     String::new()
 }
 
-fn access(around: &Circumstances<'_>, address: Option<RuntimeAddr>) -> Option<&'static str> {
-    if address.is_some() && address == around.program_counter {
-        return Some("execute");
-    }
-    let (verb, operands) = around.instruction?.split_once(' ')?;
-    let first_is_memory = operands.split(',').next()?.contains('[');
-    if !operands.contains('[') {
-        // Calls and pushes write to the stack.
-        return matches!(verb, "call" | "push").then_some("write");
-    }
-    let only_reads =
-        ["cmp", "test", "push", "call", "jmp", "mul", "imul", "div", "idiv", "bt", "ucomis", "comis"];
-    let reads = only_reads.iter().any(|reading| verb.starts_with(reading));
-    Some(if first_is_memory && !reads { "write" } else { "read" })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,18 +230,24 @@ mod tests {
 
     /// What is said about an access to `address` by `instruction`.
     #[track_caller]
-    fn check(address: u64, instruction: &str, regions: &[Region], kind: &str, words: &str) {
+    fn check(
+        (access, address): (FaultAccess, u64),
+        instruction: &str,
+        regions: &[Region],
+        kind: &str,
+        words: &str,
+    ) {
         let signal = RaisedSignal {
             name: "SIGSEGV".into(),
             number: 11,
             cause: None,
             fault_address: Some(RuntimeAddr(address)),
+            access: Some(access),
             handled: false,
         };
         let registers = [("rax".to_owned(), 0), ("rdi".to_owned(), address)];
         let around = Circumstances {
             instruction: Some(instruction),
-            program_counter: Some(RuntimeAddr(0x40_1000)),
             stack_pointer: Some(RuntimeAddr(0x7fff_0000_1000)),
             registers: &registers,
             regions,
@@ -260,22 +260,23 @@ mod tests {
 
     #[test]
     fn each_mistake_is_named() {
+        use FaultAccess::{Read, Write};
         let heap = region(0x50_0000, 0x52_1000, "rw-p", "[heap]");
         let constants = region(0x40_2000, 0x40_3000, "r--p", "/bin/x");
         let stack = region(0x7fff_0000_1000, 0x7fff_0010_0000, "rw-p", "[stack]");
-        check(8, "mov eax, dword ptr [rax+8]", &[], "null_dereference", "in rax (0x0)");
-        check(8, "mov eax, dword ptr [rax+8]", &[], "null_dereference", "offset 8");
-        check(0, "mov dword ptr [rax], 1", &[], "null_dereference", "write to address 0");
-        check(0x40_2008, "mov byte ptr [rdi], 1", &[constants], "write_to_read_only", "`/bin/x`");
-        check(0x7fff_0000_0ff8, "call fib", &[stack], "stack_overflow", "`fib` is on it 30 times");
+        check((Read, 8), "mov eax, dword ptr [rax+8]", &[], "null_dereference", "in rax (0x0)");
+        check((Read, 8), "mov eax, dword ptr [rax+8]", &[], "null_dereference", "offset 8");
+        check((Write, 0), "mov dword ptr [rax], 1", &[], "null_dereference", "write to address 0");
+        check((Write, 0x40_2008), "mov byte ptr [rdi], 1", &[constants], "write_to_read_only", "`/bin/x`");
+        check((Write, 0x7fff_0000_0ff8), "call fib", &[stack], "stack_overflow", "`fib` is on it 30 times");
         check(
-            0x52_1000,
+            (Read, 0x52_1000),
             "mov al, byte ptr [rdi]",
             std::slice::from_ref(&heap),
             "out_of_bounds",
             "behind the end of `[heap]`",
         );
-        check(0x7777_0000, "mov al, byte ptr [rdi]", &[heap], "unmapped", "nothing is mapped");
+        check((Read, 0x7777_0000), "mov al, byte ptr [rdi]", &[heap], "unmapped", "nothing is mapped");
     }
 
     #[test]
@@ -290,12 +291,12 @@ mod tests {
                 number: 11,
                 cause: None,
                 fault_address: Some(address),
+                access: Some(FaultAccess::Execute),
                 handled: false,
             };
-            let around =
-                Circumstances { program_counter: Some(address), regions: &heap, ..Circumstances::default() };
+            let around = Circumstances { regions: &heap, ..Circumstances::default() };
             let explained = explain(&signal, &around).unwrap();
-            assert_eq!((explained.kind, explained.access), (kind, Some("execute")));
+            assert_eq!((explained.kind, explained.access), (kind, Some(FaultAccess::Execute)));
         }
     }
 
@@ -306,15 +307,24 @@ mod tests {
             number: 0,
             cause: Some(cause.into()),
             fault_address: None,
+            access: None,
             handled: false,
         };
         let kind = |signal: &RaisedSignal, instruction| {
             let around = Circumstances { instruction: Some(instruction), ..Circumstances::default() };
             explain(signal, &around).map(|explained| explained.kind)
         };
-        let protection = signal("SIGSEGV", "sent by the kernel");
-        assert_eq!(kind(&protection, "movaps xmmword ptr [rsp+8], xmm0"), Some("misaligned"));
-        assert_eq!(kind(&protection, "mov eax, dword ptr [rax]"), Some("non_canonical"));
+        let protection = |access, address: Option<u64>| RaisedSignal {
+            access,
+            fault_address: address.map(RuntimeAddr),
+            ..signal("SIGSEGV", "general protection fault (non-canonical address or privileged instruction)")
+        };
+        let unaligned = protection(Some(FaultAccess::Write), Some(0x7fff_0000_1008));
+        assert_eq!(kind(&unaligned, "movaps xmmword ptr [rsp+8], xmm0"), Some("misaligned"));
+        let overwritten = protection(Some(FaultAccess::Read), Some(0xdead_beef_dead_beef));
+        assert_eq!(kind(&overwritten, "mov eax, dword ptr [rax]"), Some("non_canonical"));
+        assert_eq!(kind(&protection(Some(FaultAccess::Execute), None), "ret"), Some("non_canonical"));
+        assert_eq!(kind(&protection(None, None), "hlt"), Some("not_allowed"));
         assert_eq!(kind(&signal("SIGBUS", "invalid address alignment"), ""), Some("misaligned"));
         assert_eq!(kind(&signal("SIGBUS", "nonexistent physical address"), ""), Some("beyond_file"));
         assert_eq!(kind(&signal("SIGABRT", ""), ""), None);

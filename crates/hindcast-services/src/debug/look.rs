@@ -7,7 +7,7 @@ use hindcast_core::{
     debug::{
         Breakpoint, BreakpointChange, BreakpointId, CompletionKind, Evaluation, FrameRef, Instruction,
         MemoryBlock, Module, NumberFormat, Place, Register, RegisterSet, Stack, Thread, ThreadId, Trigger,
-        ValueLimits, Variable, VariablePage, VariableQuery,
+        ValueLimits, Variable, VariablePage, VariableQuery, Watched,
     },
 };
 
@@ -187,13 +187,16 @@ impl Session {
         self.ask(Need::Anything, |core| Ok(core.backend()?.modules()?)).await
     }
 
-    /// Adds a breakpoint, also while the program runs; after its end, for the way back.
+    /// Adds a breakpoint, also while the program runs; after its end, for the way back and for the next start.
     pub async fn add_breakpoint(&self, trigger: Trigger) -> Result<Breakpoint, Failure> {
-        self.go_before_end().await?;
+        // An expression has a value only where there is something to look at.
+        if matches!(&trigger, Trigger::Watch(watch) if matches!(watch.watched, Watched::Expression { .. })) {
+            self.go_before_end().await?;
+        }
         self.change(move |backend| backend.add_breakpoint(trigger)).await
     }
 
-    /// Changes a breakpoint, also while the program runs.
+    /// Changes a breakpoint, also while the program runs and after its end.
     pub async fn change_breakpoint(
         &self,
         id: BreakpointId,
@@ -202,7 +205,7 @@ impl Session {
         self.change(move |backend| backend.change_breakpoint(id, change)).await
     }
 
-    /// Removes breakpoints, also while the program runs: one, or all. Returns those that are gone.
+    /// Removes breakpoints, also while the program runs and after its end: one, or all. Returns those that are gone.
     pub async fn remove_breakpoints(&self, id: Option<BreakpointId>) -> Result<Vec<BreakpointId>, Failure> {
         self.change(move |backend| {
             let gone = match id {
@@ -222,7 +225,7 @@ impl Session {
         + Send
         + 'static,
     ) -> Result<T, Failure> {
-        self.ask(Need::Anything, move |core| {
+        self.ask(Need::Session, move |core| {
             let changed = change(core.backend()?);
             core.refresh_breakpoints();
             Ok(changed?)

@@ -54,7 +54,7 @@ pub use session::{OutputPage, Patience, Session, Until};
 pub use source::SourceLine;
 pub use source_watch::SourceWatch;
 pub use travel::{ExportTo, Exported, FoundWrite, Timeline};
-pub use viewport::{FrameView, LocalView, OutputView, Scene, State, Viewport, is_own_code};
+pub use viewport::{FrameView, LocalView, OutputView, Scene, State, Viewport};
 pub use worker::{CapturedThreads, SeenThread, Standing};
 
 use worker::{Announcer, Bell, Core, Origin};

@@ -233,25 +233,7 @@ impl Session {
 
     /// Why there is nothing to look at any more.
     pub(super) fn why_ended(&self) -> Failure {
-        let standing = self.standing.borrow();
-        if let Some(fault) = &standing.fault {
-            return Failure::new(FailureKind::NotAttached, format!("the session has ended: {fault}"))
-                .hint("begin again with `debugger/launch`; the server's log has the details");
-        }
-        let ending = standing.scene.as_ref().map(|scene| &scene.stop);
-        let mut failure = failures::ended();
-        if let Some(code) = ending.and_then(|stop| stop.exit_code) {
-            failure.details = format!("the program has ended with exit code {code}");
-        } else if let Some(signal) = ending.and_then(|stop| stop.signal.as_ref()) {
-            failure.details = format!("the program was ended by {}", signal.name);
-        }
-        if standing.has_history() {
-            failure = failure.hint(
-                "its past is there: `debugger/reverse_continue` or `debugger/step_backward` go back before its end; \
-                 `debugger/restart` starts it again",
-            );
-        }
-        failure
+        self.standing.borrow().why_ended()
     }
 
     pub(super) fn send(&self, command: Command) -> Result<(), Failure> {

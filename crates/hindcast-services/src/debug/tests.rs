@@ -7,8 +7,8 @@ use std::{
 
 use hindcast_core::{
     debug::{
-        BreakpointId, CodeBreakpoint, Evaluation, Granularity, Movement, NumberFormat, OutputStream, Place,
-        RaisedSignal, RuntimeAddr, StopReason, ThreadId, Trigger, ValueLimits,
+        BreakpointId, CodeBreakpoint, Evaluation, FaultAccess, Granularity, Movement, NumberFormat,
+        OutputStream, Place, RaisedSignal, RuntimeAddr, StopReason, ThreadId, Trigger, ValueLimits,
         fake::{FakeAct, FakeEngine, FakeProgram},
     },
     event::Change,
@@ -373,6 +373,7 @@ async fn an_autopsy_explains_a_crash() {
         number: 11,
         cause: Some("address not mapped".into()),
         fault_address: Some(RuntimeAddr(8)),
+        access: Some(FaultAccess::Read),
         handled: false,
     };
     let stage = stage(FakeProgram::doing(FakeAct::Raise(signal)));

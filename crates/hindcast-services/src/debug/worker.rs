@@ -6,8 +6,9 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, PoisonError,
-        mpsc::{Receiver, TryRecvError},
+        mpsc::{Receiver, RecvTimeoutError, TryRecvError},
     },
+    time::Duration,
 };
 
 use hindcast_core::{
@@ -30,6 +31,9 @@ use super::{
     viewport::{self, Memory, Scene, State},
 };
 use crate::{Events, Failure, FailureKind};
+
+/// How often a program that stands still is looked after: whether it is still there.
+const LOOK_AFTER: Duration = Duration::from_millis(500);
 
 /// What a session began with, and begins with again.
 #[derive(Debug, Clone)]
@@ -89,6 +93,30 @@ impl Standing {
     /// Whether one can go back.
     pub fn has_history(&self) -> bool {
         self.recording.as_ref().is_some_and(|recording| recording.start.is_some())
+    }
+}
+
+impl Standing {
+    /// Why there is nothing to look at any more.
+    pub(super) fn why_ended(&self) -> Failure {
+        if let Some(fault) = &self.fault {
+            return Failure::new(FailureKind::NotAttached, format!("the session has ended: {fault}"))
+                .hint("begin again with `debugger/launch`; the server's log has the details");
+        }
+        let ending = self.scene.as_ref().map(|scene| &scene.stop);
+        let mut failure = failures::ended();
+        if let Some(code) = ending.and_then(|stop| stop.exit_code) {
+            failure.details = format!("the program has ended with exit code {code}");
+        } else if let Some(signal) = ending.and_then(|stop| stop.signal.as_ref()) {
+            failure.details = format!("the program was ended by {}", signal.name);
+        }
+        if self.has_history() {
+            failure = failure.hint(
+                "its past is there: `debugger/reverse_continue` or `debugger/step_backward` go back before its end; \
+                 `debugger/restart` starts it again",
+            );
+        }
+        failure
     }
 }
 
@@ -281,10 +309,16 @@ impl Core {
         loop {
             let command = match postponed.take() {
                 Some(command) => Ok(command),
-                None => commands.recv(),
+                None => commands.recv_timeout(LOOK_AFTER),
             };
+            // Also before a question: it is to hear of the end, not of what cannot be read any more.
+            self.notice_end();
             match command {
-                Ok(Command::Ask { work, .. }) => work(Ok(self)),
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Command::Ask { need, work }) => match self.may_ask(need) {
+                    Ok(()) => work(Ok(self)),
+                    Err(failure) => work(Err(failure)),
+                },
                 Ok(Command::Move { movement, begun }) => match self.may_move(&movement) {
                     Ok(moves) => {
                         self.depart(moves, &movement);
@@ -308,11 +342,29 @@ impl Core {
                     let _ = done.send(ended);
                     return;
                 }
-                Err(_) => {
+                Err(RecvTimeoutError::Disconnected) => {
                     let _ = self.end(None);
                     return;
                 }
             }
+        }
+    }
+
+    /// Somebody else may kill a program that stands still.
+    fn notice_end(&mut self) {
+        let stands = self.standing.borrow().state == State::Paused;
+        let ended = self.backend.as_deref_mut().filter(|_| stands).and_then(DebugBackend::ended_meanwhile);
+        if let Some(stop) = ended {
+            self.arrive(stop, false);
+        }
+    }
+
+    /// The program may have ended since the question was allowed.
+    fn may_ask(&self, need: Need) -> Result<(), Failure> {
+        let standing = self.standing.borrow();
+        match standing.state {
+            State::Exited if need != Need::Session => Err(standing.why_ended()),
+            _ => Ok(()),
         }
     }
 
@@ -359,7 +411,7 @@ impl Core {
         if movement.is_travel() {
             self.history()?;
         } else if self.standing.borrow().state == State::Exited || self.backend.is_none() {
-            return Err(failures::ended());
+            return Err(self.standing.borrow().why_ended());
         }
         if self.origin.how() == HowBegun::Core {
             return Err(Failure::new(FailureKind::InvalidInput, "a core file does not run").hint(

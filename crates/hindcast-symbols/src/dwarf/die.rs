@@ -51,6 +51,24 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Whether it holds what several units have in common, and stands for no source file.
+    pub(crate) fn is_partial(&self) -> bool {
+        let root = self.unit.entry(self.unit.header.root_offset());
+        root.is_ok_and(|root| root.tag() == gimli::DW_TAG_partial_unit)
+    }
+
+    /// Whether code of this unit may be a copy of a function that another unit declares.
+    pub(crate) fn inlines_from_others(&self) -> bool {
+        let abbreviations = (1..).map_while(|code| self.unit.abbreviations.get(code));
+        abbreviations.filter(|of| of.tag() == gimli::DW_TAG_inlined_subroutine).any(|of| {
+            let mut attributes = of.attributes().iter();
+            attributes.any(|attribute| {
+                attribute.name() == gimli::DW_AT_abstract_origin
+                    && attribute.form() == gimli::DW_FORM_ref_addr
+            })
+        })
+    }
+
     pub(crate) fn in_types(&self) -> bool {
         self.unit.header.section() == gimli::SectionId::DebugTypes
     }

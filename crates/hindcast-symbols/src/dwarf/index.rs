@@ -84,10 +84,6 @@ impl UnitIndex {
         Ok(())
     }
 
-    pub(crate) fn functions(&self) -> &[FunctionRange] {
-        &self.functions
-    }
-
     /// The innermost function with code at the address.
     pub(crate) fn function_at(&self, address: u64) -> Option<FunctionRange> {
         let after = self.functions.partition_point(|function| function.start <= address);

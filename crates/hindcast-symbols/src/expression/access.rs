@@ -33,6 +33,10 @@ impl Evaluator<'_> {
         if let Some(found) = self.member_of(&value, name, column)? {
             return Ok(found);
         }
+        // A pointer that cannot be read itself points to nothing that has fields.
+        if self.layout.real(&value).is_some_and(|(_, found)| matches!(found.kind, TypeKind::Pointer { .. })) {
+            self.load(&value, of.column)?;
+        }
         let known = self.field_names(&value);
         let nearest = most_alike(name, known.iter().map(String::as_str));
         let of = self.types().name_of(value.type_ref);

@@ -4,7 +4,7 @@ use std::{cell::OnceCell, sync::Arc};
 
 use super::{Global, Register, RegisterKind, Scope};
 use crate::{
-    FrameContext, GlobalName, InlineFrame, Memory, Symbols, VariableInfo,
+    FrameContext, GlobalName, InlineFrame, Memory, Symbols, VariableInfo, Viewpoint,
     types::Types,
     value::{DerivedTypes, Placed, register_name},
 };
@@ -41,7 +41,7 @@ impl Scope for FrameScope<'_> {
     }
 
     fn global(&self, name: &str) -> Option<Global> {
-        Global::named(self.symbols, name, self.level.address, self.frame)
+        Global::named(self.symbols, name, self.level, self.frame)
     }
 
     fn register(&self, name: &str) -> Option<Register> {
@@ -71,7 +71,7 @@ impl Scope for FrameScope<'_> {
     }
 
     fn names(&self) -> Vec<String> {
-        let globals = self.symbols.globals(self.level.address);
+        let globals = self.symbols.globals(self.level);
         let all = self.variables().iter().cloned().chain(globals);
         all.map(|variable| variable.name).collect()
     }
@@ -86,9 +86,14 @@ pub fn visible<'v>(variables: &'v [VariableInfo], name: &str) -> Option<&'v Vari
 }
 
 impl Global {
-    /// What is always there under a name, as code at `near_address` sees it.
-    pub fn named(symbols: &Symbols, name: &str, near_address: u64, frame: &dyn FrameContext) -> Option<Self> {
-        Some(match symbols.find_name(name, near_address)? {
+    /// What is always there under a name, as code at `from` sees it.
+    pub fn named(
+        symbols: &Symbols,
+        name: &str,
+        from: impl Into<Viewpoint>,
+        frame: &dyn FrameContext,
+    ) -> Option<Self> {
+        Some(match symbols.find_name(name, from)? {
             GlobalName::Variable(variable) => Self::Variable(Placed::variable(symbols, &variable, frame)),
             GlobalName::Enumerator { type_ref, value } => {
                 let size = symbols.get(type_ref)?.size.unwrap_or(4).min(16) as usize;
@@ -108,7 +113,7 @@ pub fn register_part(name: &str) -> Option<(u16, usize, Option<usize>)> {
         "eflags" | "flags" => "rflags",
         other => other,
     };
-    if let Some(dwarf) = (0..83).find(|number| register_name(*number).as_deref() == Some(name)) {
+    if let Some(dwarf) = (0..126).find(|number| register_name(*number).as_deref() == Some(name)) {
         return Some((dwarf, 0, None));
     }
     let whole = |name: &str| (0..17).find(|number| register_name(*number).as_deref() == Some(name));

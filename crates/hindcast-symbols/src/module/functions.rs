@@ -27,7 +27,8 @@ pub(crate) struct FunctionNames {
     /// As source code writes it, qualified, without parameters.
     pub(crate) name: Option<String>,
     pub(crate) linkage_name: Option<String>,
-    pub(crate) declared_line: Option<u32>,
+    /// The language that it was declared in: one unit may have code of several.
+    pub(crate) language: Language,
 }
 
 impl LoadedModule {
@@ -65,7 +66,6 @@ impl LoadedModule {
     pub(crate) fn function_names(&self, die: DieRef) -> FunctionNames {
         let mut names = FunctionNames::default();
         let mut plain: Option<String> = None;
-        let mut language = Language::C;
         let mut at = die;
         let mut next = Some(die);
         for _ in 0..LONGEST_CHAIN {
@@ -74,23 +74,21 @@ impl LoadedModule {
             let Some(view) = debug.view_of(here) else { break };
             let Some(entry) = view.entry(here) else { break };
             at = here;
-            language = unit_language(&view);
+            names.language = unit_language(&view);
             let linkage_name = || view.linkage_name(&entry).map(Cow::into_owned);
             names.linkage_name = names.linkage_name.take().or_else(linkage_name);
             plain = plain.take().or_else(|| view.name(&entry).map(Cow::into_owned));
-            let line = view.line_number(&entry, gimli::DW_AT_decl_line);
-            names.declared_line = names.declared_line.or(line);
             next = debug
                 .attribute_reference(&view, &entry, gimli::DW_AT_abstract_origin)
                 .or_else(|| debug.attribute_reference(&view, &entry, gimli::DW_AT_specification));
         }
-        if names.linkage_name.is_none() && language != Language::C {
+        if names.linkage_name.is_none() && names.language != Language::C {
             names.linkage_name = self.symbol_of(die);
         }
         let demangled = names.linkage_name.as_deref().and_then(demangle::demangle);
         names.name = demangled.or_else(|| {
             let plain = plain?;
-            Some(if language == Language::C { plain } else { self.qualified(at, &plain) })
+            Some(if names.language == Language::C { plain } else { self.qualified(at, &plain) })
         });
         names
     }

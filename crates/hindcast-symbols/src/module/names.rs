@@ -45,6 +45,8 @@ pub(crate) enum NameKind {
     Variable,
     /// A named number of an enumeration.
     Enumerator,
+    /// A variable outside of functions that the optimiser left no place for.
+    Vanished,
 }
 
 /// What is looked for together.
@@ -54,10 +56,11 @@ pub(crate) enum NameClass {
     Types,
     Variables,
     Enumerators,
+    Vanished,
 }
 
 impl NameClass {
-    const BITS: u32 = 4;
+    const BITS: u32 = 5;
 
     fn bit(self) -> u32 {
         1 << self as u32
@@ -71,6 +74,7 @@ impl NameKind {
             Self::Type => NameClass::Types,
             Self::Variable => NameClass::Variables,
             Self::Enumerator => NameClass::Enumerators,
+            Self::Vanished => NameClass::Vanished,
         }
     }
 }
@@ -187,7 +191,7 @@ fn add_unit(debug: &DebugInfo, unit: usize, found: &mut Vec<Named>) {
     let Some((file, index)) = debug.code_unit(unit) else { return };
     if file == 0 {
         if let Some(view) = debug.view(0, index) {
-            let _ = add_entries(&view, found);
+            let _ = add_entries(debug, &view, found);
             debug.passed(&view);
         }
         return;
@@ -199,26 +203,36 @@ fn add_unit(debug: &DebugInfo, unit: usize, found: &mut Vec<Named>) {
 fn add_file(debug: &DebugInfo, file: u32, found: &mut Vec<Named>) {
     for index in 0..debug.units_of(file).len() {
         if let Some(view) = debug.view(file, index) {
-            let _ = add_entries(&view, found);
+            let _ = add_entries(debug, &view, found);
         }
     }
 }
 
-fn add_entries(view: &View<'_>, found: &mut Vec<Named>) -> gimli::Result<()> {
+fn add_entries<'a>(debug: &'a DebugInfo, view: &View<'a>, found: &mut Vec<Named>) -> gimli::Result<()> {
     let mut entries = view.unit.entries_raw(None)?;
     let mut entry = Entry::null();
+    let mut origins = Origins { debug, view, other: None };
+    // The depth of the function that the entries are in.
+    let mut function = None;
     while !entries.is_empty() {
-        let offset = entries.next_offset();
+        let (offset, depth) = (entries.next_offset(), entries.next_depth());
         let Some(abbreviation) = entries.read_abbreviation()? else { continue };
         let tag = abbreviation.tag();
-        if !is_named(tag) || !may_be_kept(tag, abbreviation) {
+        if function.is_some_and(|function| depth <= function) {
+            function = None;
+        }
+        let is_outside = function.is_none();
+        if tag == gimli::DW_TAG_subprogram && is_outside {
+            function = Some(depth);
+        }
+        if !is_named(tag) || !may_be_kept(abbreviation, is_outside) {
             entries.skip_attributes(abbreviation.attributes())?;
             continue;
         }
         entries.read_attributes(abbreviation.attributes(), &mut entry.attrs)?;
         entry.tag = tag;
-        let Some(kind) = kind(&entry) else { continue };
-        if let Some(name) = name_of(view, &entry) {
+        let Some(kind) = kind(&entry, is_outside) else { continue };
+        if let Some(name) = origins.name_of(&entry) {
             found.push(Named { die: view.die_ref(offset), kind, name });
         }
     }
@@ -242,37 +256,47 @@ fn is_named(tag: gimli::DwTag) -> bool {
 }
 
 /// Whether entries of this shape can be of a kind that is looked for: it saves reading most of them.
-fn may_be_kept(tag: gimli::DwTag, abbreviation: &gimli::Abbreviation) -> bool {
-    let mut has_place = !matches!(tag, gimli::DW_TAG_subprogram | gimli::DW_TAG_variable);
+fn may_be_kept(abbreviation: &gimli::Abbreviation, is_outside: bool) -> bool {
+    let (mut has_place, mut moves, mut is_own) = (false, false, true);
     for attribute in abbreviation.attributes() {
         match attribute.name() {
             gimli::DW_AT_declaration => return false,
             gimli::DW_AT_low_pc | gimli::DW_AT_ranges | gimli::DW_AT_inline => has_place = true,
             gimli::DW_AT_location | gimli::DW_AT_const_value => {
-                has_place |= attribute.form() != gimli::DW_FORM_sec_offset
-                    && attribute.form() != gimli::DW_FORM_loclistx;
+                moves = matches!(attribute.form(), gimli::DW_FORM_sec_offset | gimli::DW_FORM_loclistx);
+                has_place |= !moves;
             }
+            gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => is_own = false,
             _ => {}
         }
     }
-    has_place
+    match abbreviation.tag() {
+        gimli::DW_TAG_subprogram => has_place || is_own,
+        gimli::DW_TAG_variable => has_place || is_own && is_outside && !moves,
+        _ => true,
+    }
 }
 
-fn kind(entry: &Entry<'_>) -> Option<NameKind> {
+fn kind(entry: &Entry<'_>, is_outside: bool) -> Option<NameKind> {
     if entry.has_attr(gimli::DW_AT_declaration) {
         return None;
     }
+    let is_own = origin(entry).is_none();
     match entry.tag() {
         gimli::DW_TAG_subprogram => {
             if entry.has_attr(gimli::DW_AT_low_pc) || entry.has_attr(gimli::DW_AT_ranges) {
                 return Some(NameKind::Function);
             }
-            entry.has_attr(gimli::DW_AT_inline).then_some(NameKind::Inlined)
+            // Link-time optimisation inlines what was compiled without knowing of it.
+            (is_own || entry.has_attr(gimli::DW_AT_inline)).then_some(NameKind::Inlined)
         }
         gimli::DW_TAG_variable => {
-            let is_constant =
-                entry.has_attr(gimli::DW_AT_const_value) && !entry.has_attr(gimli::DW_AT_location);
-            (is_constant || is_static(entry)).then_some(NameKind::Variable)
+            let has_location = entry.has_attr(gimli::DW_AT_location);
+            let is_constant = entry.has_attr(gimli::DW_AT_const_value) && !has_location;
+            if is_constant || is_static(entry) {
+                return Some(NameKind::Variable);
+            }
+            (is_outside && is_own && !has_location).then_some(NameKind::Vanished)
         }
         gimli::DW_TAG_enumerator => Some(NameKind::Enumerator),
         _ => Some(NameKind::Type),
@@ -301,22 +325,41 @@ pub(crate) fn is_static(entry: &Entry<'_>) -> bool {
     )
 }
 
-/// The entry's name, or that of what it is an instance or definition of, in the same unit.
-fn name_of<'a>(view: &View<'a>, entry: &Entry<'a>) -> Option<NameKey> {
-    let name = |entry: &Entry<'a>| NameKey::of(view, entry.attr_value(gimli::DW_AT_name)?);
-    if let Some(name) = name(entry) {
-        return Some(name);
-    }
-    let mut next = origin(entry);
-    for _ in 0..4 {
-        let gimli::AttributeValue::UnitRef(offset) = next? else { return None };
-        let entry = view.unit.entry(offset).ok()?;
-        if let Some(name) = name(&entry) {
+/// Finds the names of a unit's entries, also where they stand in another unit.
+struct Origins<'v, 'a> {
+    debug: &'a DebugInfo,
+    view: &'v View<'a>,
+    /// The other unit that was last looked into: origins of neighbours are neighbours.
+    other: Option<View<'a>>,
+}
+
+impl<'a> Origins<'_, 'a> {
+    /// The entry's name, or that of what it is an instance or definition of.
+    fn name_of(&mut self, entry: &Entry<'a>) -> Option<NameKey> {
+        if let Some(name) = own_name(self.view, entry) {
             return Some(name);
         }
-        next = origin(&entry);
+        let mut next = self.debug.reference(self.view, origin(entry)?)?;
+        for _ in 0..4 {
+            if self.view.offset_of(next).is_none()
+                && self.other.as_ref().is_none_or(|other| other.offset_of(next).is_none())
+            {
+                self.other = Some(self.debug.view_of(next)?);
+            }
+            let is_here = self.view.offset_of(next).is_some();
+            let view = if is_here { self.view } else { self.other.as_ref()? };
+            let entry = view.entry(next)?;
+            if let Some(name) = own_name(view, &entry) {
+                return Some(name);
+            }
+            next = self.debug.reference(view, origin(&entry)?)?;
+        }
+        None
     }
-    None
+}
+
+fn own_name<'a>(view: &View<'a>, entry: &Entry<'a>) -> Option<NameKey> {
+    NameKey::of(view, entry.attr_value(gimli::DW_AT_name)?)
 }
 
 fn origin<'a>(entry: &Entry<'a>) -> Option<crate::dwarf::Value<'a>> {

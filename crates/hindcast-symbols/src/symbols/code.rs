@@ -7,7 +7,7 @@ use crate::{
     demangle,
     dwarf::DieRef,
     elf::ElfSymbol,
-    module::{FunctionDie, LoadedModule, unit_language},
+    module::{FunctionDie, LoadedModule},
     types::{Language, ModuleId},
 };
 
@@ -105,14 +105,13 @@ impl Symbols {
         let Some(function) = module.function_die_at(file_address) else {
             return symbol_frame(module, address, here).into_iter().collect();
         };
-        let language =
-            module.debug().and_then(|debug| debug.view_of(function.die)).map(|view| unit_language(&view));
         let mut frames = Vec::new();
         let mut place = here;
         for level in module.levels_at(&function, file_address).into_iter().rev() {
             let caller = level.call.map(|call| LinePlace::of_call(module, &function, call));
+            let names = module.function_names(level.die);
             frames.push(InlineFrame {
-                function: module.function_names(level.die).name,
+                function: names.name,
                 file: place.file.take(),
                 line: place.line,
                 column: place.column,
@@ -121,7 +120,7 @@ impl Symbols {
                 entered: level.entered,
                 address,
                 module: Some(module.id),
-                language: language.unwrap_or(Language::C),
+                language: names.language,
                 scope: Some(Scope { die: level.die, function: function.die }),
             });
             place = caller.unwrap_or_default();
@@ -157,8 +156,6 @@ impl Symbols {
 pub(super) fn describe(module: &LoadedModule, function: &FunctionDie) -> Function {
     let names = module.function_names(function.die);
     let start = function.ranges.first().map_or(0, |range| range.start);
-    let language =
-        module.debug().and_then(|debug| debug.view_of(function.die)).map(|view| unit_language(&view));
     Function {
         module: module.id,
         name: names.name.unwrap_or_else(|| format!("{start:#x}")),
@@ -170,7 +167,7 @@ pub(super) fn describe(module: &LoadedModule, function: &FunctionDie) -> Functio
             .map(|range| module.to_runtime(range.start)..module.to_runtime(range.end))
             .collect(),
         after_prologue: module.to_runtime(module.after_prologue(function)),
-        language: language.unwrap_or(Language::C),
+        language: names.language,
         from_symtab: false,
     }
 }

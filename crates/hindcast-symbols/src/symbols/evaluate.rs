@@ -7,7 +7,7 @@ use super::{
     type_reader::children_of,
 };
 use crate::{
-    dwarf::{DieRef, Entry, Slice, View},
+    dwarf::{DebugInfo, DieRef, Entry, Slice, View},
     error::LocateError,
     module::LoadedModule,
 };
@@ -156,7 +156,10 @@ impl<'a> Evaluator<'_, 'a> {
             EvaluationResult::RequiresBaseType(offset) => {
                 evaluation.resume_with_base_type(self.base_type(offset)?)
             }
-            EvaluationResult::RequiresParameterRef(_) => return Err(Stopped::EntryValue),
+            EvaluationResult::RequiresParameterRef(offset) => {
+                let passed = Passed::Parameter(self.view.die_ref(offset));
+                evaluation.resume_with_parameter_ref(self.passed(&passed, depth)?)
+            }
             _ => return Err(LocateError::Unsupported("an operation of another machine").into()),
         })
     }
@@ -231,6 +234,64 @@ impl<'a> Evaluator<'_, 'a> {
 
     /// What a register held when the function was called, as its caller's code tells.
     fn entry_value(&self, expression: Expression<Slice<'a>>, depth: u32) -> Stoppable<u64> {
+        self.passed(&Passed::In(expression.0.slice()), depth)
+    }
+
+    /// Whether a call of this frame's function is one of the function that `callee` is in.
+    fn calls(&self, call: &Entry<'a>, callee: &Evaluator<'_, '_>, depth: u32) -> bool {
+        let is_called = || -> Option<bool> {
+            let start = callee.start()?;
+            if let Some(target) = self.direct_target()
+                && (target == start || self.symbols.function_at(target)?.start == target)
+            {
+                return Some(target == start);
+            }
+            let debug = self.module.debug()?;
+            let origin = debug
+                .attribute_reference(self.view, call, gimli::DW_AT_call_origin)
+                .or_else(|| debug.attribute_reference(self.view, call, gimli::DW_AT_abstract_origin));
+            if let Some(origin) = origin {
+                return Some(self.is_name_of(origin, callee));
+            }
+            let target = call
+                .attr_value(gimli::DW_AT_call_target)
+                .or_else(|| call.attr_value(gimli::DW_AT_GNU_call_site_target))?;
+            Some(self.told_value(target.exprloc_value()?, depth).ok()? == start)
+        };
+        is_called() == Some(true)
+    }
+
+    /// Where the function begins that the frame is in.
+    fn start(&self) -> Option<u64> {
+        let function = self.module.function_die_at(self.module.to_file(self.frame.pc()))?;
+        Some(self.module.to_runtime(function.ranges.first()?.start))
+    }
+
+    /// Where the call leads that the frame is in, if the instruction itself says so.
+    fn direct_target(&self) -> Option<u64> {
+        const CALL: u8 = 0xe8;
+        let returns_to = self.frame.pc().wrapping_add(1);
+        let mut code = [0; 5];
+        self.frame.memory().read(returns_to.wrapping_sub(5), &mut code).ok()?;
+        let distance = i32::from_le_bytes(*code.last_chunk()?);
+        (code[0] == CALL).then(|| returns_to.wrapping_add_signed(distance.into()))
+    }
+
+    /// Whether the linker knows the function that `callee` is in, and not a part or a variant of it, by the name that
+    /// a call has for what it calls: one of another file is only declared there.
+    fn is_name_of(&self, origin: DieRef, callee: &Evaluator<'_, '_>) -> bool {
+        let called = || -> Option<String> {
+            let table = callee.module.symbol_table()?;
+            let start = callee.module.to_file(callee.start()?);
+            let symbol = table.at(start).filter(|symbol| symbol.address == start)?;
+            Some(String::from_utf8_lossy(table.name(symbol)).into_owned())
+        };
+        let names = self.module.function_names(origin);
+        called().is_some_and(|called| names.linkage_name.or(names.name) == Some(called))
+    }
+
+    /// What the caller passed.
+    fn passed(&self, passed: &Passed<'_>, depth: u32) -> Stoppable<u64> {
         let depth = depth.checked_sub(1).ok_or(Stopped::EntryValue)?;
         let caller = self.frame.caller().ok_or(Stopped::EntryValue)?;
         let return_address = caller.pc().wrapping_add(1);
@@ -238,8 +299,6 @@ impl<'a> Evaluator<'_, 'a> {
         let function = module.function_die_at(module.to_file(caller.pc())).ok_or(Stopped::EntryValue)?;
         let debug = module.debug().ok_or(Stopped::EntryValue)?;
         let view = debug.view_of(function.die).ok_or(Stopped::EntryValue)?;
-        let wanted = expression.0.slice();
-        let value = call_site_value(&view, function.die, module.to_file(return_address), wanted);
         let evaluator = Evaluator {
             symbols: self.symbols,
             module,
@@ -247,26 +306,41 @@ impl<'a> Evaluator<'_, 'a> {
             frame: caller,
             function: Some(function.die),
         };
-        let pieces = evaluator.pieces(value.ok_or(Stopped::EntryValue)?, depth)?;
+        let call = call_site(&view, function.die, module.to_file(return_address));
+        let call = call.ok_or(Stopped::EntryValue)?;
+        // What was called may have left the rest to another function, which was passed something else.
+        if !evaluator.calls(&call, self, depth) {
+            return Err(Stopped::EntryValue);
+        }
+        let value = passed_by(debug, &view, &call, passed);
+        evaluator.told_value(value.ok_or(Stopped::EntryValue)?, depth)
+    }
+
+    /// What an expression comes to that tells a value.
+    fn told_value(&self, expression: Expression<Slice<'a>>, depth: u32) -> Stoppable<u64> {
+        let pieces = self.pieces(expression, depth)?;
         match pieces.first().map(|piece| &piece.location) {
             Some(Location::Value { value }) => {
                 Ok(value.to_u64(u64::MAX).map_err(|_| LocateError::Damaged)?)
             }
             // Without an operator that says so, the result is the value itself.
             Some(&Location::Address { address }) => Ok(address),
-            Some(&Location::Register { register }) => evaluator.register_number(register.0),
+            Some(&Location::Register { register }) => self.register_number(register.0),
             _ => Err(Stopped::EntryValue),
         }
     }
 }
 
-/// The expression with which a call that returns to `return_address` passed what is in `wanted`.
-fn call_site_value<'a>(
-    view: &View<'a>,
-    function: DieRef,
-    return_address: u64,
-    wanted: &[u8],
-) -> Option<Expression<Slice<'a>>> {
+/// Something that a caller passed.
+enum Passed<'e> {
+    /// What was in this register.
+    In(&'e [u8]),
+    /// A parameter that the optimiser took out of the function, though its callers still know it.
+    Parameter(DieRef),
+}
+
+/// The call of a function that returns to `return_address`.
+fn call_site<'a>(view: &View<'a>, function: DieRef, return_address: u64) -> Option<Entry<'a>> {
     let mut entries = view.unit.entries_raw(Some(view.offset_of(function)?)).ok()?;
     let mut entry = Entry::null();
     entries.read_entry(&mut entry).ok()?;
@@ -279,23 +353,40 @@ fn call_site_value<'a>(
             gimli::DW_TAG_GNU_call_site => entry.attr_value(gimli::DW_AT_low_pc),
             _ => continue,
         };
-        if returns_to.and_then(|value| view.address(value)) != Some(return_address) {
-            continue;
+        if returns_to.and_then(|value| view.address(value)) == Some(return_address) {
+            return Some(entry);
         }
-        let mut found = None;
-        let _ = children_of(view, entry.offset(), &mut |child| {
-            let location = child.attr_value(gimli::DW_AT_location).and_then(|value| value.exprloc_value());
-            let value = child
-                .attr_value(gimli::DW_AT_call_value)
-                .or_else(|| child.attr_value(gimli::DW_AT_GNU_call_site_value));
-            if location.is_some_and(|location| location.0.slice() == wanted) {
-                found = value.and_then(|value| value.exprloc_value());
-            }
-            found.is_none()
-        });
-        return found;
     }
     None
+}
+
+/// The expression with which a call passed what is asked for.
+fn passed_by<'a>(
+    debug: &DebugInfo,
+    view: &View<'a>,
+    call: &Entry<'a>,
+    passed: &Passed<'_>,
+) -> Option<Expression<Slice<'a>>> {
+    let mut found = None;
+    let _ = children_of(view, call.offset(), &mut |child| {
+        let location = child.attr_value(gimli::DW_AT_location).and_then(|value| value.exprloc_value());
+        let value = child
+            .attr_value(gimli::DW_AT_call_value)
+            .or_else(|| child.attr_value(gimli::DW_AT_GNU_call_site_value));
+        let parameter = || {
+            let modern = debug.attribute_reference(view, child, gimli::DW_AT_call_parameter);
+            modern.or_else(|| debug.attribute_reference(view, child, gimli::DW_AT_abstract_origin))
+        };
+        let is_meant = match passed {
+            Passed::In(register) => location.is_some_and(|location| location.0.slice() == *register),
+            Passed::Parameter(wanted) => parameter() == Some(*wanted),
+        };
+        if is_meant {
+            found = value.and_then(|value| value.exprloc_value());
+        }
+        found.is_none()
+    });
+    found
 }
 
 fn bytes_of(value: gimli::Value) -> Vec<u8> {

@@ -164,7 +164,7 @@ fn from_debug_information(module: &LoadedModule, matcher: &Matcher<'_>, limit: u
                     inlined.insert(named.die, name);
                 }
             }
-            NameKind::Type | NameKind::Variable | NameKind::Enumerator => {}
+            NameKind::Type | NameKind::Variable | NameKind::Enumerator | NameKind::Vanished => {}
         }
     }
     add_inlined_copies(module, &inlined, found);
@@ -182,14 +182,16 @@ fn add_inlined_copies(module: &LoadedModule, origins: &HashMap<DieRef, String>, 
     let mut units = BTreeSet::new();
     for origin in origins.keys() {
         let home = debug.file(origin.file).and_then(|file| file.unit_of(debug.own(), *origin));
-        let Some(home) = home else { continue };
-        let has_code = debug.index(origin.file, home).is_some_and(|index| !index.functions().is_empty());
-        if has_code || origin.file != 0 {
-            units.insert((origin.file, home));
-        } else {
-            // Link-time optimisation keeps origins in units without code; copies are in others.
-            units.extend((0..debug.units().len()).map(|unit| (0, unit)));
-        }
+        units.extend(home.map(|home| (origin.file, home)));
+    }
+    if units.iter().any(|(file, _)| *file == 0) {
+        // Link-time optimisation makes copies in other units.
+        let others = (0..debug.units().len()).filter(|&unit| {
+            let is_told = units.contains(&(0, unit));
+            !is_told && debug.view(0, unit).is_some_and(|view| view.inlines_from_others())
+        });
+        let others: Vec<_> = others.map(|unit| (0, unit)).collect();
+        units.extend(others);
     }
     for (file, unit) in units {
         let _ = copies_in(module, file, unit, origins, found);

@@ -1,13 +1,13 @@
 //! What is always there, by its name: variables, functions and enumerators outside of frames.
 
 use super::{
-    Symbols, VariableInfo,
+    InlineFrame, Symbols, VariableInfo,
     functions::{NamePattern, components},
-    variables::{MOST, global},
+    variables::{MOST, global, vanished},
 };
 use crate::{
     dwarf::{DieRef, Entry, View, die::flag},
-    module::{FunctionDie, LoadedModule, NameClass, NameKind, base_name, is_static, unit_language},
+    module::{LoadedModule, NameClass, NameKind, base_name, is_static, unit_language},
     types::{Language, TypeKind, TypeRef, Types},
 };
 
@@ -32,6 +32,35 @@ pub enum GlobalName {
     },
 }
 
+/// Where a name is asked for: it means what code there sees.
+#[derive(Debug, Clone, Copy)]
+pub struct Viewpoint {
+    pub(super) address: u64,
+    /// The function that is inlined at the address, where that one is meant.
+    pub(super) function: Option<DieRef>,
+}
+
+impl From<u64> for Viewpoint {
+    fn from(address: u64) -> Self {
+        Self { address, function: None }
+    }
+}
+
+impl From<&InlineFrame> for Viewpoint {
+    fn from(frame: &InlineFrame) -> Self {
+        Self { address: frame.address, function: frame.scope.map(|scope| scope.die) }
+    }
+}
+
+impl Viewpoint {
+    /// Where the function was declared that has the code: link-time optimisation moves its code to a unit of
+    /// many files.
+    pub(super) fn home(&self, module: &LoadedModule) -> Option<DieRef> {
+        let physical = || module.function_die_at(module.to_file(self.address)).map(|function| function.die);
+        self.function.or_else(physical).map(|function| module.declared_at(function))
+    }
+}
+
 /// How close a name is to where it is asked for; a closer one hides the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Closeness {
@@ -48,29 +77,32 @@ enum Closeness {
 }
 
 impl Symbols {
-    /// A variable that is not in a frame, by its name, qualified or not: as code at `near_address` sees
-    /// it, from its own module before the program before libraries.
-    pub fn find_global(&self, name: &str, near_address: u64) -> Option<VariableInfo> {
-        match self.find(name, near_address, &[NameClass::Variables])? {
+    /// A variable that is not in a frame, by its name, qualified or not: as code at `from` sees it, from its
+    /// own module before the program before libraries.
+    pub fn find_global(&self, name: &str, from: impl Into<Viewpoint>) -> Option<VariableInfo> {
+        match self.find(name, from.into(), &[NameClass::Variables])? {
             GlobalName::Variable(variable) => Some(variable),
             _ => None,
         }
     }
 
-    /// What a name means that no frame has, by the same rules as [`Symbols::find_global`].
-    pub fn find_name(&self, name: &str, near_address: u64) -> Option<GlobalName> {
-        self.find(name, near_address, &[NameClass::Variables, NameClass::Enumerators, NameClass::Code])
+    /// What a name means that no frame has, by the same rules as [`Symbols::find_global`]. A variable that the
+    /// optimiser left no place for is found where nothing else has the name.
+    pub fn find_name(&self, name: &str, from: impl Into<Viewpoint>) -> Option<GlobalName> {
+        let from = from.into();
+        self.find(name, from, &[NameClass::Variables, NameClass::Enumerators, NameClass::Code])
+            .or_else(|| self.find(name, from, &[NameClass::Vanished]))
     }
 
-    fn find(&self, name: &str, near_address: u64, classes: &[NameClass]) -> Option<GlobalName> {
+    fn find(&self, name: &str, from: Viewpoint, classes: &[NameClass]) -> Option<GlobalName> {
         let pattern = NamePattern::new(name);
-        let near = self.loaded_at(near_address);
+        let near = self.loaded_at(from.address);
         let is_near = |module: &LoadedModule| near.is_some_and(|near| near.id == module.id);
         let program = self.loaded().first().filter(|program| !is_near(program));
         let libraries = self.loaded().iter().skip(1).filter(|module| !is_near(module));
         let mut hidden = None;
         for module in near.into_iter().chain(program) {
-            let here = is_near(module).then(|| module.to_file(near_address));
+            let here = is_near(module).then_some(from);
             match Search::new(self, module, &pattern, here).closest(classes) {
                 Some((Closeness::OtherFunction, found)) => hidden = hidden.or(Some(found)),
                 Some((_, found)) => return Some(found),
@@ -96,8 +128,9 @@ struct Search<'s> {
     symbols: &'s Symbols,
     module: &'s LoadedModule,
     pattern: &'s NamePattern,
-    /// Where it is asked for, when that is in this module.
-    function: Option<FunctionDie>,
+    /// The function where it is asked for, when that is in this module: where it was declared.
+    home: Option<DieRef>,
+    /// The unit of the source file that this is in.
     unit: Option<usize>,
     /// The namespaces and classes around that function.
     around: Vec<String>,
@@ -108,15 +141,13 @@ impl<'s> Search<'s> {
         symbols: &'s Symbols,
         module: &'s LoadedModule,
         pattern: &'s NamePattern,
-        here: Option<u64>,
+        here: Option<Viewpoint>,
     ) -> Self {
-        let function = here.and_then(|here| module.function_die_at(here));
-        let unit = here.and_then(|here| module.debug()?.unit_at(here));
-        let around = function.as_ref().map_or_else(String::new, |function| {
-            let origin = module.declared_at(function.die);
-            module.scope_path(origin)
-        });
-        Self { symbols, module, pattern, function, unit, around: named_scopes(&around) }
+        let home = here.and_then(|here| here.home(module));
+        let code = || module.debug()?.unit_at(module.to_file(here?.address));
+        let unit = home.and_then(|home| unit_of(module, home)).or_else(code);
+        let around = home.map_or_else(String::new, |home| module.scope_path(home));
+        Self { symbols, module, pattern, home, unit, around: named_scopes(&around) }
     }
 
     fn closest(&self, classes: &[NameClass]) -> Option<(Closeness, GlobalName)> {
@@ -129,6 +160,7 @@ impl<'s> Search<'s> {
                 NameKind::Variable => self.variable(&view, &entry),
                 NameKind::Enumerator => self.enumerator(&view, &entry),
                 NameKind::Function => self.function(&view, &entry),
+                NameKind::Vanished => self.vanished(&view, &entry),
                 NameKind::Inlined | NameKind::Type => None,
             };
             let Some((name, found)) = found else { continue };
@@ -156,7 +188,14 @@ impl<'s> Search<'s> {
         if !is_static(entry) && self.enclosing_function(view, die).is_some() {
             return None;
         }
-        let variable = global(self.module, view, entry)?;
+        self.fitting(global(self.module, view, entry)?)
+    }
+
+    fn vanished<'a>(&self, view: &View<'a>, entry: &Entry<'a>) -> Option<(String, GlobalName)> {
+        self.fitting(vanished(self.module, view, entry)?)
+    }
+
+    fn fitting(&self, variable: VariableInfo) -> Option<(String, GlobalName)> {
         let fits = self.pattern.matches(&variable.name);
         fits.then(|| (variable.name.clone(), GlobalName::Variable(variable)))
     }
@@ -209,12 +248,15 @@ impl<'s> Search<'s> {
     fn closeness<'a>(&self, view: &View<'a>, entry: &Entry<'a>, name: &str) -> Closeness {
         let die = view.die_ref(entry.offset());
         if let Some(around) = self.enclosing_function(view, die) {
-            let is_same = self.function.as_ref().is_some_and(|function| function.die == around);
+            let is_same = self.home == Some(self.module.declared_at(around));
             return if is_same { Closeness::SameFunction } else { Closeness::OtherFunction };
         }
-        let is_same_file = self.module.debug().is_some_and(|debug| self.unit == Some(debug.own_unit(view)));
+        let declared = self.module.declared_at(die);
+        let own_unit = || self.module.debug().map(|debug| debug.own_unit(view));
+        let declaring = unit_of(self.module, declared).or_else(own_unit);
+        let is_same_file = self.unit.is_some() && self.unit == declaring;
         match self.left_out(name) {
-            Some(depth) if is_same_file || is_shared(entry) => Closeness::Around(depth),
+            Some(depth) if is_same_file || self.is_shared(entry, declared) => Closeness::Around(depth),
             _ if is_same_file => Closeness::SameFile,
             _ => Closeness::Elsewhere,
         }
@@ -238,6 +280,17 @@ impl<'s> Search<'s> {
         }
     }
 
+    /// Whether other files see it too; they do of definitions that stand apart from their declaration.
+    fn is_shared(&self, entry: &Entry<'_>, declared: DieRef) -> bool {
+        let is_declared_external = || {
+            let view = self.module.debug()?.view_of(declared)?;
+            Some(flag(&view.entry(declared)?, gimli::DW_AT_external))
+        };
+        flag(entry, gimli::DW_AT_external)
+            || entry.has_attr(gimli::DW_AT_specification)
+            || is_declared_external() == Some(true)
+    }
+
     fn enclosing_function(&self, view: &View<'_>, die: DieRef) -> Option<DieRef> {
         let index = self.module.debug()?.index(view.file, view.index)?;
         let mut scopes = index.scopes_of(view.offset_of(die)?);
@@ -248,9 +301,11 @@ impl<'s> Search<'s> {
     }
 }
 
-/// Whether other files see it too; they do of definitions that stand apart from their declaration.
-fn is_shared(entry: &Entry<'_>) -> bool {
-    flag(entry, gimli::DW_AT_external) || entry.has_attr(gimli::DW_AT_specification)
+/// Which of the module's own units an entry is in, where that stands for a source file.
+fn unit_of(module: &LoadedModule, die: DieRef) -> Option<usize> {
+    let debug = module.debug()?;
+    let view = debug.view_of(die)?;
+    (!view.is_partial()).then(|| debug.own_unit(&view))
 }
 
 /// The parts of a name, without those that source code does not write.

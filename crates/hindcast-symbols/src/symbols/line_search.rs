@@ -11,9 +11,6 @@ use crate::{
     module::LoadedModule,
 };
 
-/// Lines with code that are told when there is none.
-const NEAREST: usize = 6;
-
 /// Where a line's code is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LineMatches {
@@ -21,8 +18,8 @@ pub struct LineMatches {
     pub targets: Vec<LineTarget>,
     /// The line that has the code, where the one asked for has none and the next one was taken.
     pub moved_to: Option<u32>,
-    /// Without targets: lines nearby that have code.
-    pub nearest: Vec<u32>,
+    /// Without targets: the last line of the file that has code, where one has.
+    pub last: Option<u32>,
     /// The files that the name fits.
     pub files: Vec<Arc<str>>,
 }
@@ -42,7 +39,7 @@ pub struct LineTarget {
 
 impl Symbols {
     /// Where the code of a line is. `file` is a path or its last components. If the line has no code,
-    /// the next one that has is taken, unless that is in a function that only begins after it.
+    /// the next one that has is taken.
     pub fn addresses_of_line(&self, file: &str, line: u32) -> LineMatches {
         let wanted = paths::normalised(file);
         let mut lines = Lines::default();
@@ -53,18 +50,18 @@ impl Symbols {
             LineMatches { files: lines.files.iter().cloned().collect(), ..LineMatches::default() };
         let next = lines.by_line.range(line..).next().map(|(&next, _)| next);
         if let Some(taken) = next {
-            matches.targets = self.targets_of(&lines, taken, line);
-            matches.moved_to = (taken != line && !matches.targets.is_empty()).then_some(taken);
-        }
-        if matches.targets.is_empty() {
-            matches.nearest = lines.nearest(line);
+            matches.targets = self.targets_of(&lines, taken);
+            matches.moved_to = (taken != line).then_some(taken);
+        } else {
+            matches.last = lines.by_line.keys().next_back().copied();
         }
         matches
     }
 
-    fn targets_of(&self, lines: &Lines, taken: u32, asked: u32) -> Vec<LineTarget> {
-        // One target for each function's instance: the lowest address of the line in it.
-        let mut lowest: BTreeMap<(usize, Option<DieRef>), (u64, Arc<str>)> = BTreeMap::new();
+    fn targets_of(&self, lines: &Lines, taken: u32) -> Vec<LineTarget> {
+        // One target for each part of a function's instance, which may have rarely run code elsewhere: the lowest
+        // address of the line in it.
+        let mut lowest: BTreeMap<(usize, Option<Instance>), (u64, Arc<str>)> = BTreeMap::new();
         for (module, address, file) in lines.by_line.get(&taken).into_iter().flatten() {
             let instance = instance_at(&self.loaded()[*module], *address);
             let known = lowest.entry((*module, instance)).or_insert_with(|| (*address, Arc::clone(file)));
@@ -74,12 +71,11 @@ impl Symbols {
         }
         let mut targets: Vec<LineTarget> = lowest
             .into_iter()
-            .filter_map(|((module, _), (address, file))| {
+            .map(|((module, _), (address, file))| {
                 let module = &self.loaded()[module];
-                let address = breakpoint_address(module, address, taken, asked)?;
-                let runtime = module.to_runtime(address);
+                let runtime = module.to_runtime(breakpoint_address(module, address));
                 let function = self.place(runtime).function;
-                Some(LineTarget { address: runtime, file, line: taken, function })
+                LineTarget { address: runtime, file, line: taken, function }
             })
             .collect();
         targets.sort_by_key(|target| target.address);
@@ -88,23 +84,23 @@ impl Symbols {
     }
 }
 
-/// The innermost function or inlined copy at a file address.
-fn instance_at(module: &LoadedModule, address: u64) -> Option<DieRef> {
+/// The innermost function or inlined copy, and which part of the function around it.
+type Instance = (DieRef, usize);
+
+fn instance_at(module: &LoadedModule, address: u64) -> Option<Instance> {
     let function = module.function_die_at(address)?;
-    module.levels_at(&function, address).last().map(|level| level.die)
+    let part = function.ranges.iter().position(|range| range.contains(&address)).unwrap_or(0);
+    module.levels_at(&function, address).last().map(|level| (level.die, part))
 }
 
-fn breakpoint_address(module: &LoadedModule, address: u64, taken: u32, asked: u32) -> Option<u64> {
-    let Some(function) = module.function_die_at(address) else { return Some(address) };
-    if function.ranges.first().is_none_or(|range| range.start != address) {
-        return Some(address);
+/// The address itself, or where the prologue ends that it begins.
+fn breakpoint_address(module: &LoadedModule, address: u64) -> u64 {
+    match module.function_die_at(address) {
+        Some(function) if function.ranges.first().is_some_and(|range| range.start == address) => {
+            module.after_prologue(&function)
+        }
+        _ => address,
     }
-    // Moved into a function that begins after the line: what was asked for is not in it.
-    let declared = module.function_names(function.die).declared_line;
-    if taken != asked && declared.is_some_and(|declared| asked < declared) {
-        return None;
-    }
-    Some(module.after_prologue(&function))
 }
 
 /// What line tables say of the files that fit.
@@ -137,25 +133,29 @@ impl Lines {
         let mut rows = program.rows();
         let mut sequence: Vec<Row> = Vec::new();
         let mut start = None;
-        let mut last: Option<(u32, u32)> = None;
+        // File and line of the statement that is under way.
+        let mut statement: Option<(u32, u32)> = None;
         while let Ok(Some((_, row))) = rows.next_row() {
             if row.end_sequence() {
                 // What the linker dropped is at 0, or nowhere.
                 if start.is_some_and(|start| start != 0 && module.is_code(start)) {
                     self.keep(at, &sequence, files);
                 }
-                (sequence, start, last) = (Vec::new(), None, None);
+                (sequence, start, statement) = (Vec::new(), None, None);
                 continue;
             }
             let row = Row::new(row);
             start = start.or(Some(row.address));
             let is_ours = files.iter().any(|&(file, _)| file == row.file);
-            // A row that continues its line begins nothing.
-            if is_ours && row.is_stmt && row.line > 0 && last != Some((row.file, row.line)) {
+            // A row that continues a statement of its line begins nothing.
+            let place = Some((row.file, row.line));
+            if is_ours && row.is_stmt && row.line > 0 && statement != place {
                 sequence.push(row);
             }
-            if row.is_stmt || last.is_none_or(|last| last != (row.file, row.line)) {
-                last = Some((row.file, row.line));
+            if row.is_stmt {
+                statement = place;
+            } else if statement != place {
+                statement = None;
             }
         }
     }
@@ -168,14 +168,6 @@ impl Lines {
             }
             self.by_line.entry(row.line).or_default().push((at, row.address, Arc::clone(file)));
         }
-    }
-
-    fn nearest(&self, line: u32) -> Vec<u32> {
-        let before = self.by_line.range(..line).rev().map(|(&line, _)| line).take(NEAREST / 2);
-        let after = self.by_line.range(line..).map(|(&line, _)| line).take(NEAREST / 2);
-        let mut nearest: Vec<u32> = before.chain(after).collect();
-        nearest.sort_unstable();
-        nearest
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{InlineFrame, Symbols, code::Scope, type_reader::children_of};
+use super::{InlineFrame, Symbols, Viewpoint, code::Scope, type_reader::children_of};
 use crate::{
     dwarf::{DieRef, Entry, View, die::contains, die::flag},
     module::{LoadedModule, is_static, unit_language},
@@ -63,23 +63,39 @@ impl Symbols {
         found().unwrap_or_default()
     }
 
-    /// The variables outside of functions in the unit that an address is in.
-    pub fn globals(&self, address: u64) -> Vec<VariableInfo> {
+    /// The variables outside of functions of the source file that code at `from` was made from.
+    pub fn globals(&self, from: impl Into<Viewpoint>) -> Vec<VariableInfo> {
+        let from = from.into();
         let found = || -> Option<Vec<VariableInfo>> {
-            let module = self.loaded_at(address)?;
+            let module = self.loaded_at(from.address)?;
             let debug = module.debug()?;
-            let view = debug.code_view(debug.unit_at(module.to_file(address))?)?;
+            let code = debug.code_view(debug.unit_at(module.to_file(from.address))?)?;
             let mut found = Vec::new();
-            let _ = collect_globals(module, &view, &mut found);
+            let home =
+                from.home(module).and_then(|home| debug.view_of(home)).filter(|home| !home.is_partial());
+            match home.filter(|home| (home.file, home.index) != (code.file, code.index)) {
+                None => drop(collect_globals(module, &code, |_| true, &mut found)),
+                // Link-time optimisation puts the variables of a file into any of its own units.
+                Some(home) => {
+                    for unit in 0..debug.units().len() {
+                        let Some(view) = debug.view(0, unit) else { continue };
+                        let is_of_file = |named_at| home.offset_of(named_at).is_some();
+                        let _ = collect_globals(module, &view, is_of_file, &mut found);
+                        debug.passed(&view);
+                    }
+                }
+            }
             Some(found)
         };
         found().unwrap_or_default()
     }
 }
 
+/// Adds the variables of a unit that `is_meant` by where their name stands.
 fn collect_globals(
     module: &LoadedModule,
     view: &View<'_>,
+    is_meant: impl Fn(DieRef) -> bool,
     found: &mut Vec<VariableInfo>,
 ) -> gimli::Result<()> {
     let mut entries = view.unit.entries_raw(None)?;
@@ -100,7 +116,10 @@ fn collect_globals(
             continue;
         }
         match entry.tag() {
-            gimli::DW_TAG_variable => found.extend(global(module, view, &entry)),
+            gimli::DW_TAG_variable if is_always_there(&entry) => {
+                let named = outside_of_frames(module, view, &entry);
+                found.extend(named.filter(|(_, named_at)| is_meant(*named_at)).map(|(variable, _)| variable));
+            }
             gimli::DW_TAG_subprogram => outside = Some(depth),
             _ => {}
         }
@@ -110,19 +129,34 @@ fn collect_globals(
 
 /// A variable that is not in a frame.
 pub(super) fn global<'a>(module: &LoadedModule, view: &View<'a>, entry: &Entry<'a>) -> Option<VariableInfo> {
-    if flag(entry, gimli::DW_AT_declaration)
-        || !(is_static(entry) || entry.has_attr(gimli::DW_AT_const_value))
-    {
-        return None;
-    }
+    is_always_there(entry).then(|| outside_of_frames(module, view, entry))?.map(|(variable, _)| variable)
+}
+
+/// A variable outside of functions that the optimiser left no place for.
+pub(super) fn vanished<'a>(
+    module: &LoadedModule,
+    view: &View<'a>,
+    entry: &Entry<'a>,
+) -> Option<VariableInfo> {
+    outside_of_frames(module, view, entry).map(|(variable, _)| variable)
+}
+
+fn is_always_there(entry: &Entry<'_>) -> bool {
+    !flag(entry, gimli::DW_AT_declaration) && (is_static(entry) || entry.has_attr(gimli::DW_AT_const_value))
+}
+
+/// The variable, and the entry that names it.
+fn outside_of_frames<'a>(
+    module: &LoadedModule,
+    view: &View<'a>,
+    entry: &Entry<'a>,
+) -> Option<(VariableInfo, DieRef)> {
     let die = view.die_ref(entry.offset());
     let about = About::new(module, die)?;
-    let name = if unit_language(view) == Language::C {
-        about.name
-    } else {
-        module.qualified(about.named_at, &about.name)
-    };
-    Some(VariableInfo {
+    let named_at = about.named_at;
+    let name =
+        if about.language == Language::C { about.name } else { module.qualified(named_at, &about.name) };
+    let variable = VariableInfo {
         name,
         type_ref: about.type_ref?,
         is_argument: false,
@@ -131,7 +165,8 @@ pub(super) fn global<'a>(module: &LoadedModule, view: &View<'a>, entry: &Entry<'
         declared_later: false,
         artificial: false,
         handle: VariableHandle { module: module.id, die, function: None },
-    })
+    };
+    Some((variable, named_at))
 }
 
 /// The type of the variable with this entry.
@@ -143,6 +178,8 @@ pub(super) fn type_of(module: &LoadedModule, die: DieRef) -> Option<TypeRef> {
 struct About {
     name: String,
     named_at: DieRef,
+    /// The language that it was declared in: one unit may have code of several.
+    language: Language,
     type_ref: Option<TypeRef>,
     line: Option<u32>,
     file: Option<String>,
@@ -153,13 +190,13 @@ impl About {
     fn new(module: &LoadedModule, die: DieRef) -> Option<Self> {
         let debug = module.debug()?;
         let (mut name, mut type_ref, mut line, mut file, mut artificial) = (None, None, None, None, false);
-        let mut at = die;
+        let (mut at, mut language) = (die, Language::C);
         let mut next = Some(die);
         for _ in 0..6 {
             let Some(here) = next else { break };
             let view = debug.view_of(here)?;
             let entry = view.entry(here)?;
-            at = here;
+            (at, language) = (here, unit_language(&view));
             name = name.or_else(|| view.name(&entry).map(Cow::into_owned));
             let of = debug.attribute_reference(&view, &entry, gimli::DW_AT_type);
             type_ref = type_ref.or(of.map(|of| TypeRef { module: module.id, entry: of.encode() }));
@@ -175,7 +212,7 @@ impl About {
                 .attribute_reference(&view, &entry, gimli::DW_AT_abstract_origin)
                 .or_else(|| debug.attribute_reference(&view, &entry, gimli::DW_AT_specification));
         }
-        Some(Self { name: name?, named_at: at, type_ref, line, file, artificial })
+        Some(Self { name: name?, named_at: at, language, type_ref, line, file, artificial })
     }
 }
 

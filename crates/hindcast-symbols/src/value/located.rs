@@ -131,6 +131,7 @@ pub fn register_name(dwarf: u16) -> Option<String> {
         58 => Some("fs_base".to_owned()),
         59 => Some("gs_base".to_owned()),
         67..83 => Some(format!("xmm{}", dwarf - 67 + 16)),
+        118..126 => Some(format!("k{}", dwarf - 118)),
         _ => None,
     }
 }

@@ -161,16 +161,18 @@ fn lines_are_where_gdb_breaks_on_them() {
 }
 
 #[test]
-fn a_line_without_code_moves_to_the_next_one_in_its_function() {
+fn a_line_without_code_moves_to_the_next_one_that_has() {
     let built = Fixture::c("calls").build();
     let symbols = loaded(&built.path);
-    // A blank line before a function, and one behind the end of the file.
-    let before = built.line("square_body") - 2;
-    let nothing = symbols.addresses_of_line("calls.c", before);
-    assert_eq!((nothing.targets.len(), nothing.moved_to), (0, None), "{nothing:?}");
-    assert!(nothing.nearest.contains(&(before + 1)), "{nothing:?}");
+    // The first line, a blank one before a function, and one behind the end of the file.
+    for line in [1, built.line("square_body") - 2, built.line("factorial_base") + 3] {
+        let moved = symbols.addresses_of_line("calls.c", line);
+        let ours: Vec<u64> = moved.targets.iter().map(|target| target.address).collect();
+        assert_eq!(ours, breakpoints_of_gdb(&built, &format!("calls.c:{line}")), "{line}");
+        assert!(moved.moved_to.is_some_and(|to| to > line), "{moved:?}");
+    }
     let behind = symbols.addresses_of_line("calls.c", 100_000);
-    assert!(behind.targets.is_empty() && !behind.nearest.is_empty());
+    assert_eq!((behind.targets.len(), behind.last), (0, Some(built.line("main_return") + 1)));
     let unknown = symbols.addresses_of_line("no_such_file.c", 1);
     assert!(unknown.targets.is_empty() && unknown.files.is_empty());
 

@@ -58,6 +58,10 @@ impl DebugBackend for RemoteBackend {
         self.moved(&Call::Pause)
     }
 
+    fn ended_meanwhile(&mut self) -> Option<Stop> {
+        self.moved(&Call::EndedMeanwhile).ok().flatten()
+    }
+
     fn end(&mut self, how: Ending) -> Result<(), DebugError> {
         self.link.ask(&Call::End(how))
     }

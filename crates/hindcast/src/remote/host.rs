@@ -176,6 +176,10 @@ impl Session {
                 let stop = backend.pause();
                 out.answer(number, self.moved(stop))
             }
+            Call::EndedMeanwhile => {
+                let ended = backend.ended_meanwhile();
+                out.answer(number, self.moved(Ok(ended)))
+            }
             Call::End(how) => out.answer(number, backend.end(how)),
             Call::WriteInput { text, eof } => out.answer(number, backend.write_input(&text, eof)),
             Call::AddBreakpoint(trigger) => out.answer(number, backend.add_breakpoint(trigger)),

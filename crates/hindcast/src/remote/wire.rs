@@ -49,6 +49,8 @@ pub(super) enum Call {
     Run(Movement),
     /// Answered with [`Moved`].
     Pause,
+    /// Answered with [`Moved`].
+    EndedMeanwhile,
     End(Ending),
     WriteInput {
         #[serde(with = "as_base64")]

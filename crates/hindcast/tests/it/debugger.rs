@@ -30,6 +30,16 @@ impl Client {
         }
     }
 
+    /// Waits for a notification.
+    pub(crate) fn notified(&mut self, method: &str) -> Value {
+        loop {
+            let message = self.local.answer().expect("a message");
+            if message["method"] == method {
+                return message;
+            }
+        }
+    }
+
     /// The text of a call that succeeds.
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> String {
         let answer = self.rpc("tools/call", &json!({ "name": tool, "arguments": arguments }));
@@ -346,4 +356,84 @@ fn what_cannot_be_done_is_said_with_the_way_out() {
     assert!(unknown.to_string().contains("argc"), "{unknown}");
     let status = client.status();
     assert!(status["result"]["content"][0]["text"].as_str().unwrap().contains("paused"), "{status}");
+}
+
+#[test]
+fn a_program_that_somebody_kills_while_it_stands_still_has_ended_for_everybody() {
+    let mut client = Client::new();
+    let pid = pid_in(&client.launch(&Fixture::c("calls"), &[]));
+    let subscribed = client.rpc("resources/subscribe", &json!({ "uri": "debugger://session" }));
+    assert!(subscribed["result"].is_object(), "{subscribed}");
+    let killed = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
+    assert!(killed.success());
+    // Nobody asks, and yet it is told.
+    let told = client.notified("notifications/resources/updated");
+    assert_eq!(told["params"]["uri"], "debugger://session");
+    let status = client.status()["result"]["structuredContent"].clone();
+    assert_eq!(status["sessions"][0]["state"], "exited", "{status}");
+    let error = client.refused("debugger/evaluate", json!({ "expression": "total" }));
+    assert_eq!(error["code"], -32005, "{error}");
+    assert!(error.to_string().contains("ended by SIGKILL"), "{error}");
+}
+
+#[test]
+fn the_question_after_a_kill_hears_of_it_at_once() {
+    let mut client = Client::new();
+    let pid = pid_in(&client.launch(&Fixture::c("calls"), &[]));
+    let killed = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
+    assert!(killed.success());
+    eventually("its death", || !is_alive(pid));
+    let error = client.refused("debugger/get_stack_trace", json!({}));
+    assert!(error.to_string().contains("ended by SIGKILL"), "{error}");
+}
+
+#[test]
+fn a_program_with_sources_of_the_systems_folder_is_shown_its_own_locals() {
+    let mut client = Client::new();
+    let fixture = Fixture::c("misbehave");
+    let sources = Path::new(&fixture.build().source_text()).parent().unwrap().to_string_lossy().into_owned();
+    let elsewhere = fixture.flags([format!("-fdebug-prefix-map={sources}=/usr/src/app")]);
+    client.launch(&elsewhere, &["abort"]);
+    let stopped = client.call("debugger/continue", json!({}));
+    assert!(stopped.contains("/usr/src/app/misbehave.c") || stopped.contains("misbehave.c:"), "{stopped}");
+    assert!(stopped.contains("the innermost of your code"), "{stopped}");
+    let autopsy = client.call("debugger/autopsy", json!({}));
+    assert!(autopsy.lines().next().unwrap().contains("misbehave.c:"), "{autopsy}");
+}
+
+#[test]
+fn a_string_instruction_that_reads_a_bad_address_is_told_as_a_read() {
+    for (what, words) in [("movs_read", "read of 0x7777000"), ("movs_write", "write to 0x7777000")] {
+        let mut client = Client::new();
+        client.launch(&Fixture::c("faults"), &[what]);
+        client.call("debugger/continue", json!({}));
+        let autopsy = client.call("debugger/autopsy", json!({}));
+        assert!(autopsy.contains(words), "{what}: {autopsy}");
+    }
+}
+
+#[test]
+fn breakpoints_are_placed_where_code_is_and_managed_after_the_end() {
+    let mut client = Client::new();
+    let calls = Fixture::c("calls");
+    let built = calls.build();
+    client.launch(&calls, &[]);
+    let behind = client.refused("debugger/set_breakpoint", json!({ "file": "calls.c", "line": 100_000 }));
+    assert_eq!((&behind["code"], &behind["message"]), (&json!(-32006), &json!("Breakpoint failed")));
+    let asked = built.line("square_body") - 2;
+    let arguments =
+        json!({ "name": "debugger/set_breakpoint", "arguments": { "file": "calls.c", "line": asked } });
+    let moved = client.rpc("tools/call", &arguments)["result"]["structuredContent"].clone();
+    assert_eq!(moved["requested"], format!("calls.c:{asked}"), "{moved}");
+    assert_eq!(moved["bound"][0]["line"], asked + 2, "{moved}");
+    client.call("debugger/remove_breakpoint", json!({ "id": "all" }));
+    client.call("debugger/continue", json!({}));
+    let set = client.call("debugger/set_breakpoint", json!({ "function": "square" }));
+    assert!(set.starts_with("Breakpoint 2 set at 0x"), "{set}");
+    let changed = client.call("debugger/update_breakpoint", json!({ "id": "2", "condition": "number == 3" }));
+    assert!(changed.starts_with("Breakpoint 2 changed"), "{changed}");
+    let back = client.call("debugger/reverse_continue", json!({}));
+    assert!(back.starts_with("Stopped at breakpoint 2"), "{back}");
+    client.call("debugger/goto", json!({ "moment": "present" }));
+    assert_eq!(client.call("debugger/remove_breakpoint", json!({ "id": "2" })), "Breakpoint 2 removed");
 }

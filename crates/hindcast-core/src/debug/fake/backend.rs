@@ -302,6 +302,7 @@ impl FakeBackend {
             column: Some(1),
             function: Some(step.function.clone()),
             module: Some(self.target.name.clone()),
+            library: false,
             address: address_of(at),
         }
     }

@@ -14,8 +14,8 @@ use std::sync::{
 };
 
 use super::{
-    AttachRequest, CoreRequest, DebugBackend, DebugEngine, DebugError, HowBegun, LaunchRequest, OutputStream,
-    RaisedSignal, RuntimeAddr, Variable,
+    AttachRequest, CoreRequest, DebugBackend, DebugEngine, DebugError, FaultAccess, HowBegun, LaunchRequest,
+    OutputStream, RaisedSignal, RuntimeAddr, Variable,
 };
 use backend::{Beginning, FakeBackend};
 
@@ -145,6 +145,7 @@ impl FakeProgram {
             number: 11,
             cause: Some("address not mapped".into()),
             fault_address: Some(RuntimeAddr(0x4242_4242)),
+            access: Some(FaultAccess::Read),
             handled: false,
         };
         let good = "0x500000 \"EUR\"";

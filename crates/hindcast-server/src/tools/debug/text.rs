@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, path::Path};
 
 use hindcast_core::debug::{Frame, Location, StopReason, Variable};
-use hindcast_services::debug::{FrameView, OutputView, State, Viewport, is_own_code};
+use hindcast_services::debug::{FrameView, OutputView, State, Viewport};
 
 /// Values longer than this are cut in the text; the data has them whole.
 const LONGEST_VALUE: usize = 200;
@@ -39,7 +39,7 @@ fn with_surroundings(mut text: String, view: &Viewport) -> String {
         let _ = write!(text, "\nin {}", place(location));
     }
     // What called `main` says nothing; the data has it.
-    let own = |frame: &FrameView| frame.file.as_deref().is_some_and(is_own_code);
+    let own = |frame: &FrameView| frame.is_own;
     let outermost = view.frames.iter().rposition(own).map_or(view.frames.len(), |own| own + 1);
     for frame in view.frames.iter().take(outermost).skip(1) {
         short_frame(&mut text, frame);

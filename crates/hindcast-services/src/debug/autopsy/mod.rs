@@ -100,6 +100,9 @@ pub struct AutopsyFrame {
     /// Whether there are more of them.
     #[serde(skip)]
     more_locals: bool,
+    /// Whether it is the caller's own code.
+    #[serde(skip)]
+    is_own: bool,
     /// Arguments and locals, to look for suspects among.
     #[serde(skip)]
     suspects: Vec<LocalView>,
@@ -255,7 +258,8 @@ fn examine(
     Ok(Autopsy {
         summary: summarise(scene, access.as_ref(), &frames),
         reason: stop.reason,
-        signal: stop.signal.clone(),
+        // What it wanted is part of the access.
+        signal: stop.signal.clone().map(|signal| RaisedSignal { access: None, ..signal }),
         exception: stop.exception.clone(),
         access,
         thread_id: stop.thread,
@@ -273,7 +277,7 @@ fn gives_up(stop: &Stop) -> bool {
 }
 
 fn is_own(frame: &Frame) -> bool {
-    frame.location.file.as_deref().is_some_and(viewport::is_own_code)
+    viewport::is_own(&frame.location)
 }
 
 /// The innermost frame, unless the program gives up there, and those of one's own code: what is between is how
@@ -343,7 +347,6 @@ fn explain_access(
     let instruction = disassembly.iter().find(|instruction| Some(instruction.address) == here);
     let around = Circumstances {
         instruction: instruction.map(|instruction| instruction.text.as_str()),
-        program_counter: value("rip").or(here),
         stack_pointer: value("rsp"),
         registers: &values,
         regions: &regions,
@@ -400,6 +403,7 @@ fn examine_frame(
         arguments: arguments.join(", "),
         locals,
         more_locals,
+        is_own: is_own(frame),
         suspects,
     }
 }
@@ -423,8 +427,7 @@ fn summarise(scene: &Scene, access: Option<&FaultyAccess>, frames: &[AutopsyFram
             format!("no crash: it stopped for another reason{detail}")
         }
     };
-    let own = |frame: &&AutopsyFrame| frame.file.as_deref().is_some_and(viewport::is_own_code);
-    match frames.iter().find(own).or(frames.first()) {
+    match frames.iter().find(|frame| frame.is_own).or(frames.first()) {
         Some(AutopsyFrame { function, file: Some(file), line: Some(line), .. }) => {
             let name = file.rsplit('/').next().unwrap_or(file);
             format!("{what}, in `{function}` at {name}:{line}")
