@@ -1,17 +1,17 @@
 //! Taking documents in: each wholly or not at all, and only what changed.
 
 use std::{
-    collections::{HashMap, HashSet},
-    io::Read,
+    collections::HashSet,
     path::{Path, PathBuf},
+    sync::Arc,
     time::UNIX_EPOCH,
 };
 
 use hindcast_core::{
     identity::Caller,
     knowledge::{
-        Collection, Document, EmbedError, NewChunk, NewDocument, NewVector, Ownership, Place, SourceFile,
-        TextHash, WatchedPath,
+        Collection, Document, EmbedError, NewChunk, NewDocument, NewVector, NewWatch, Ownership, Place,
+        SourceFile, TextHash, WatchGrant,
     },
     progress::Progress,
     store::StoreError,
@@ -20,16 +20,20 @@ use hindcast_extract::{Extracted, Format, chunk};
 use sha2::{Digest, Sha256};
 
 use super::{
-    KnowledgeService, blocking,
+    KnowledgeService, Stopping, blocking,
     extraction::Extractor,
     invalid,
-    names::{id_of_anything, id_of_name},
-    walk::{Found, FoundFile, shown, walk},
+    names::{check_id, id_of_anything, id_of_name},
+    reading::{Opened, Permit, Reader, is_gone},
+    walk::{Found, FoundFile, WalkLimits, Walked, Walking, shown, walk},
 };
 use crate::Failure;
 
 /// Few enough that progress is seen, and what the model likes best.
 const EMBED_BATCH: usize = 8;
+
+/// How often a file is looked at again that another process writes down meanwhile.
+const TRIES: usize = 5;
 
 /// What is to be taken in.
 #[derive(Debug, Clone)]
@@ -57,6 +61,8 @@ pub enum Material {
 pub struct AddRequest {
     /// Id or name of the collection, which is made if there is none.
     pub collection: String,
+    /// The id of a new collection; made from its name where absent.
+    pub id: Option<String>,
     /// Whose a new collection is.
     pub ownership: Ownership,
     /// What.
@@ -122,10 +128,8 @@ pub(super) struct Intake {
     pub(super) collection: Collection,
     /// Whether it was made for what is taken in now.
     is_new: bool,
-    /// The documents by the path they came from.
-    known: HashMap<String, Document>,
-    taken_ids: HashSet<String>,
-    pub(super) notices: Vec<String>,
+    permit: Arc<Permit>,
+    notices: Vec<String>,
 }
 
 impl Intake {
@@ -137,7 +141,19 @@ impl Intake {
     }
 }
 
+/// A walk on behalf of a caller who waits for it.
+struct Waited(Stopping);
+
+impl Walking for Waited {
+    fn is_stopped(&self) -> bool {
+        self.0.is_set()
+    }
+
+    fn enter(&mut self, _folder: &Path) {}
+}
+
 /// A document that was read and cut, without vectors yet.
+#[derive(Clone)]
 struct Prepared {
     original: Vec<u8>,
     hash: TextHash,
@@ -153,10 +169,13 @@ impl KnowledgeService {
         request: AddRequest,
         progress: &dyn Progress,
     ) -> Result<AddReport, Failure> {
+        let policy = self.policy.reading.clone();
+        let reader = Reader::of(caller);
         match request.material {
             Material::Text { name, text, mime_type } => {
                 let given = self.prepare_text(&name, text, mime_type.as_deref()).await?;
-                let mut intake = self.intake(caller, &request.collection, request.ownership).await?;
+                let permit = Arc::new(blocking(move || policy.permit(reader)).await?);
+                let mut intake = self.intake(caller, &request.collection, request.id, request.ownership, permit).await?;
                 let outcome = self.add_text(&mut intake, given, progress).await?;
                 self.finished(caller, intake, vec![FileReport { path: name, outcome }]).await
             }
@@ -164,43 +183,83 @@ impl KnowledgeService {
                 if paths.is_empty() {
                     return Err(invalid("there is nothing to add").hint("give `paths`, or `name` and `text`"));
                 }
-                let roots = absolute(&paths)?;
-                let (policy, walker, walked) = (self.policy.reading.clone(), caller.clone(), roots.clone());
-                let found = blocking(move || walk(&policy, &walker, &walked)).await?;
-                let mut intake = self.intake(caller, &request.collection, request.ownership).await?;
+                let stopping = self.stopping.clone();
+                let (permit, walked) = blocking(move || {
+                    let permit = policy.permit(reader);
+                    let walked = walk(&permit, &absolute(&paths)?, WalkLimits::USUAL, &mut Waited(stopping));
+                    Ok::<_, Failure>((Arc::new(permit), walked))
+                })
+                .await??;
+                let Walked { found, accepted, notices } = walked;
+                let mut intake = self.intake(caller, &request.collection, request.id, request.ownership, permit).await?;
+                intake.notices.extend(notices);
+                let seen: HashSet<_> = found.iter().map(|found| found.shown.clone()).collect();
                 let mut reports = self.add_found(&mut intake, found, progress).await?;
-                reports.extend(self.remove_vanished(&mut intake, &roots).await?);
+                reports.extend(self.remove_vanished(&intake, &accepted, &seen).await?);
                 if watch {
-                    for root in roots.iter().filter(|root| root.exists()) {
-                        let watched = WatchedPath { collection: intake.collection.key, path: shown(root) };
-                        self.store.watch_path(watched).await?;
-                    }
+                    self.watch(caller, &intake, &accepted).await?;
                 }
                 self.finished(caller, intake, reports).await
             }
         }
     }
 
-    async fn intake(&self, caller: &Caller, name: &str, ownership: Ownership) -> Result<Intake, Failure> {
-        let (collection, is_new) = match self.find_collection(caller, name).await? {
-            Some(collection) => (collection, false),
-            None => {
-                let id = id_of_name(name)?;
+    /// Has folders watched, with the caller's rights and for as long as the caller has them.
+    async fn watch(&self, caller: &Caller, intake: &Intake, roots: &[PathBuf]) -> Result<(), Failure> {
+        let grant = caller.key.as_ref().map_or(WatchGrant::Local, |key| WatchGrant::Key(key.id.clone()));
+        for root in roots {
+            let watch =
+                NewWatch { collection: intake.collection.key, path: shown(root), grant: grant.clone() };
+            self.store.watch(watch).await?;
+        }
+        Ok(())
+    }
+
+    async fn intake(
+        &self,
+        caller: &Caller,
+        name: &str,
+        id: Option<String>,
+        ownership: Ownership,
+        permit: Arc<Permit>,
+    ) -> Result<Intake, Failure> {
+        let found = self.find_collection(caller, name).await?;
+        let (collection, is_new) = match (found, id) {
+            (Some(collection), Some(id)) if collection.id != id => {
+                return Err(invalid(format!("the collection `{name}` has the id `{}`", collection.id))
+                    .hint("leave the id out, or rename the collection"));
+            }
+            (Some(collection), _) => (collection, false),
+            (None, id) => {
+                let id = self.free_collection_id(caller, id, name).await?;
                 let made =
                     self.store.open_collection(ownership, id, name.trim().into(), self.clock.now()).await?;
                 self.wrote.notify_one();
                 (made, true)
             }
         };
-        Ok(Intake { is_new, ..self.intake_into(collection).await? })
+        Ok(Intake { is_new, ..self.intake_into(collection, permit) })
     }
 
-    pub(super) async fn intake_into(&self, collection: Collection) -> Result<Intake, Failure> {
-        let documents = self.store.documents(collection.key).await?;
-        let taken_ids = documents.iter().map(|document| document.id.clone()).collect();
-        let by_path = |document: Document| Some((document.source.clone()?.path, document));
-        let known = documents.into_iter().filter_map(by_path).collect();
-        Ok(Intake { collection, is_new: false, known, taken_ids, notices: Vec::new() })
+    /// The id that a new collection gets.
+    async fn free_collection_id(
+        &self,
+        caller: &Caller,
+        id: Option<String>,
+        name: &str,
+    ) -> Result<String, Failure> {
+        let of_name = id_of_name(name)?;
+        let Some(id) = id else { return Ok(of_name) };
+        check_id(&id).map_err(|problem| invalid(problem).hint("leave the id out to have it made from the name"))?;
+        match self.find_collection(caller, &id).await? {
+            Some(taken) => Err(invalid(format!("the collection `{}` has the id `{id}` already", taken.name))
+                .hint("choose another id, or add to that collection")),
+            None => Ok(id),
+        }
+    }
+
+    pub(super) fn intake_into(&self, collection: Collection, permit: Arc<Permit>) -> Intake {
+        Intake { collection, is_new: false, permit, notices: Vec::new() }
     }
 
     async fn finished(
@@ -234,8 +293,9 @@ impl KnowledgeService {
         let total = found.len() as u64;
         let mut reports = Vec::with_capacity(found.len());
         for (done, found) in (0_u64..).zip(found) {
-            if progress.cancelled() {
-                intake.notices.push(format!("stopped: {} of {total} files were not looked at", total - done));
+            if progress.cancelled() || self.stopping.is_set() {
+                let left = total - done;
+                intake.notice(format!("stopped: {left} of {total} files were not looked at · hint: add them again"));
                 break;
             }
             progress.report(done, Some(total), &found.shown);
@@ -256,43 +316,75 @@ impl KnowledgeService {
         progress: &dyn Progress,
     ) -> Result<FileOutcome, Failure> {
         let failed = |reason: String| Ok(FileOutcome::Failed { reason });
-        let Some(format) = file.path.extension().and_then(|end| Format::of_extension(end.to_str()?)) else {
+        let Some(format) = file.format() else {
             return failed(format!(
                 "files of this type are not understood · hint: those that end in {} are",
                 Format::known_extensions()
             ));
         };
-        let path = shown(&file.path);
-        let source = match look_at(&file.path, path.clone(), self.policy.max_file_bytes) {
-            Ok(source) => source,
-            Err(reason) => return failed(reason),
-        };
-        let known = intake.known.get(&path).cloned();
-        if let Some(known) = known.as_ref().filter(|known| known.source.as_ref() == Some(&source)) {
-            return Ok(FileOutcome::Unchanged { document: known.id.clone() });
+        for _ in 0..TRIES {
+            match self.try_file(intake, file, format, progress).await? {
+                Ok(outcome) => return Ok(outcome),
+                Err(Hindrance::Reason(reason)) => return failed(reason),
+                // Another process was faster; what it made of the file is looked at.
+                Err(Hindrance::Changed) => {}
+            }
         }
-        let (limit, real) = (self.policy.max_file_bytes, file.path.clone());
-        let bytes = match blocking(move || read(&real, limit)).await? {
+        failed("it is changed again and again while it is read · hint: add it again".into())
+    }
+
+    async fn try_file(
+        &self,
+        intake: &mut Intake,
+        file: &FoundFile,
+        format: Format,
+        progress: &dyn Progress,
+    ) -> Result<Result<FileOutcome, Hindrance>, Failure> {
+        let (limit, permit, real) = (self.policy.max_file_bytes, intake.permit.clone(), file.path.clone());
+        let (opened, source) = match blocking(move || look_at(&permit, &real, limit)).await? {
+            Ok(looked) => looked,
+            Err(reason) => return Ok(Err(Hindrance::Reason(reason))),
+        };
+        let mut known = self.store.document_at(intake.collection.key, &source.path).await?;
+        if let Some(known) = known.as_ref().filter(|known| known.source.as_ref() == Some(&source)) {
+            return Ok(Ok(FileOutcome::Unchanged { document: known.id.clone() }));
+        }
+        let bytes = match blocking(move || opened.read(limit)).await? {
             Ok(bytes) => bytes,
-            Err(reason) => return failed(reason),
+            Err(reason) => return Ok(Err(Hindrance::Reason(reason))),
         };
         let hash: TextHash = Sha256::digest(&bytes).into();
         if let Some(known) = known.as_ref().filter(|known| known.hash == hash) {
-            self.store.refresh_source(known.key, source.modified).await?;
-            return Ok(FileOutcome::Unchanged { document: known.id.clone() });
+            self.store.refresh_source(known.version(), source.modified).await?;
+            return Ok(Ok(FileOutcome::Unchanged { document: known.id.clone() }));
+        }
+        if known.is_none() {
+            known = self.moved(intake, hash).await?;
         }
         let extractor = self.policy.extractor.clone();
         let prepared = match blocking(move || prepare(&extractor, format, bytes, hash)).await? {
             Ok(prepared) => prepared,
-            Err(reason) => return failed(reason),
+            Err(reason) => return Ok(Err(Hindrance::Reason(reason))),
         };
         let name = prepared.extracted.title.clone().unwrap_or_else(|| title_of_file(file, format));
-        let id = match &known {
-            Some(known) => known.id.clone(),
-            None => free_id(&intake.taken_ids, file, format),
-        };
-        let entry = Entry { id, name, known, format, source: Some(source) };
+        let entry = Entry { ids: possible_ids(file, format), name, known, format, source: Some(source) };
         self.keep(intake, entry, prepared, progress).await
+    }
+
+    /// The document of a file that said the same and is gone: the file has moved.
+    async fn moved(&self, intake: &Intake, hash: TextHash) -> Result<Option<Document>, Failure> {
+        let same = self.store.documents_of_content(intake.collection.key, hash).await?;
+        if same.is_empty() {
+            return Ok(None);
+        }
+        blocking(move || {
+            same.into_iter().find(|document| {
+                let path = document.source.as_ref().map(|source| &*source.path);
+                // A path that had to be escaped cannot be looked for.
+                path.is_some_and(|path| !path.contains('\\') && is_gone(Path::new(path)))
+            })
+        })
+        .await
     }
 
     /// Everything that can be wrong with a text is found out before a collection is made for it.
@@ -321,11 +413,17 @@ impl KnowledgeService {
         progress: &dyn Progress,
     ) -> Result<FileOutcome, Failure> {
         let GivenText { id, name, format, prepared } = given;
-        let known = self.store.find_document(intake.collection.key, &id).await?;
-        if let Some(known) = known.as_ref().filter(|known| known.hash == prepared.hash) {
-            return Ok(FileOutcome::Unchanged { document: known.id.clone() });
+        for _ in 0..TRIES {
+            let known = self.store.find_document(intake.collection.key, &id).await?;
+            if let Some(known) = known.as_ref().filter(|known| known.hash == prepared.hash) {
+                return Ok(FileOutcome::Unchanged { document: known.id.clone() });
+            }
+            let entry = Entry { ids: vec![id.clone()], name: name.clone(), known, format, source: None };
+            if let Ok(outcome) = self.keep(intake, entry, prepared.clone(), progress).await? {
+                return Ok(outcome);
+            }
         }
-        self.keep(intake, Entry { id, name, known, format, source: None }, prepared, progress).await
+        Err(StoreError::Changed(format!("the document `{id}`")).into())
     }
 
     /// Makes the vectors, and only then touches the truth.
@@ -335,13 +433,13 @@ impl KnowledgeService {
         entry: Entry,
         mut prepared: Prepared,
         progress: &dyn Progress,
-    ) -> Result<FileOutcome, Failure> {
+    ) -> Result<Result<FileOutcome, Hindrance>, Failure> {
         self.embed(intake, entry.known.as_ref(), &mut prepared, progress).await?;
         let was_known = entry.known.is_some();
-        let mut new = NewDocument {
+        let kept = self.store.keep_document(NewDocument {
             collection: intake.collection.key,
-            replaces: entry.known.as_ref().map(|known| known.key),
-            id: entry.id,
+            replaces: entry.known.as_ref().map(Document::version),
+            ids: entry.ids,
             name: entry.name,
             description: prepared.extracted.description.unwrap_or_default(),
             mime_type: entry.format.served_mime_type().into(),
@@ -351,29 +449,18 @@ impl KnowledgeService {
             source: entry.source,
             chunks: prepared.chunks,
             now: self.clock.now(),
-        };
-        let document = loop {
-            match self.store.replace_document(new.clone()).await {
-                Ok(document) => break document,
-                // Another process was faster with that id.
-                Err(StoreError::Exists(_)) => new.id = numbered(&new.id, &intake.taken_ids),
-                // Another process has removed it: it comes anew.
-                Err(StoreError::Missing(_)) if new.replaces.is_some() => new.replaces = None,
-                Err(error) => return Err(error.into()),
-            }
-            intake.taken_ids.insert(new.id.clone());
+        });
+        let Document { id: document, chunks, .. } = match kept.await {
+            Ok(document) => document,
+            Err(StoreError::Changed(_)) => return Ok(Err(Hindrance::Changed)),
+            Err(error) => return Err(error.into()),
         };
         self.wrote.notify_one();
-        intake.taken_ids.insert(document.id.clone());
-        if let Some(source) = &document.source {
-            intake.known.insert(source.path.clone(), document.clone());
-        }
-        let (document, chunks) = (document.id, document.chunks);
-        Ok(if was_known {
+        Ok(Ok(if was_known {
             FileOutcome::Updated { document, chunks }
         } else {
             FileOutcome::Added { document, chunks }
-        })
+        }))
     }
 
     /// Gives every chunk its vector that has none yet. Without a model they stay without, and that is said.
@@ -400,7 +487,7 @@ impl KnowledgeService {
             return Ok(());
         }
         for batch in missing.chunks(EMBED_BATCH) {
-            if progress.cancelled() {
+            if progress.cancelled() || self.stopping.is_set() {
                 break;
             }
             let texts: Vec<_> = batch
@@ -425,29 +512,42 @@ impl KnowledgeService {
         Ok(())
     }
 
-    /// Removes documents whose files are gone from the folders that were read.
+    /// Removes documents whose files are gone from the folders that were read. What was `seen` there is not gone, even if its
+    /// path cannot be written as text.
     pub(super) async fn remove_vanished(
         &self,
-        intake: &mut Intake,
+        intake: &Intake,
         roots: &[PathBuf],
+        seen: &HashSet<String>,
     ) -> Result<Vec<FileReport>, Failure> {
-        let is_gone = |path: &str| {
-            let path = Path::new(path);
-            roots.iter().any(|root| path.starts_with(root)) && std::fs::symlink_metadata(path).is_err()
-        };
-        let gone: Vec<_> = intake.known.keys().filter(|path| is_gone(path)).cloned().collect();
-        let mut reports = Vec::new();
-        for path in gone {
-            let Some(document) = intake.known.remove(&path) else { continue };
-            match self.store.remove_document(document.key, self.clock.now()).await {
-                Ok(()) | Err(StoreError::Missing(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
-            self.wrote.notify_one();
-            reports.push(FileReport { path, outcome: FileOutcome::Removed { document: document.id } });
+        let mut candidates = Vec::new();
+        for root in roots {
+            let below = self.store.documents_below(intake.collection.key, &shown(root)).await?;
+            let source = |document: Document| Some((document.source.clone()?.path, document));
+            candidates.extend(below.into_iter().filter_map(source).filter(|(path, _)| !seen.contains(path)));
         }
-        Ok(reports)
+        let gone = blocking(move || {
+            candidates.retain(|(path, _)| is_gone(Path::new(path)));
+            candidates
+        })
+        .await?;
+        if gone.is_empty() {
+            return Ok(Vec::new());
+        }
+        let versions = gone.iter().map(|(_, document)| document.version()).collect();
+        let removed = self.store.remove_unchanged(versions, self.clock.now()).await?;
+        self.wrote.notify_one();
+        let report =
+            |(path, document): (String, Document)| FileReport { path, outcome: FileOutcome::Removed { document: document.id } };
+        Ok(gone.into_iter().filter(|(_, document)| removed.contains(&document.key)).map(report).collect())
     }
+}
+
+/// Why a file was not taken in.
+enum Hindrance {
+    Reason(String),
+    /// Another process wrote it down meanwhile.
+    Changed,
 }
 
 /// A text that can be taken in.
@@ -460,7 +560,8 @@ struct GivenText {
 
 /// Where a document goes.
 struct Entry {
-    id: String,
+    /// Best first.
+    ids: Vec<String>,
     name: String,
     known: Option<Document>,
     format: Format,
@@ -504,8 +605,12 @@ fn text_format(name: &str, mime_type: Option<&str>) -> Result<Format, Failure> {
     Ok(format)
 }
 
-fn look_at(path: &Path, shown: String, limit: u64) -> Result<SourceFile, String> {
-    let metadata = std::fs::metadata(path).map_err(|error| format!("it cannot be read: {error}"))?;
+fn look_at(permit: &Permit, path: &Path, limit: u64) -> Result<(Opened, SourceFile), String> {
+    let opened = permit.open(path)?;
+    let metadata = &opened.metadata;
+    if !metadata.is_file() {
+        return Err("it is not a file any more".into());
+    }
     let size = metadata.len();
     if size == 0 {
         return Err("it is empty".into());
@@ -517,19 +622,7 @@ fn look_at(path: &Path, shown: String, limit: u64) -> Result<SourceFile, String>
     }
     let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let modified = modified.and_then(|age| i64::try_from(age.as_nanos()).ok()).unwrap_or_default();
-    Ok(SourceFile { path: shown, modified, size })
-}
-
-fn read(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
-    let unreadable = |error: std::io::Error| format!("it cannot be read: {error}");
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(unreadable)?;
-    // It may have grown since it was looked at.
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > limit {
-        return Err(format!("it has more than the {limit} bytes that are allowed"));
-    }
-    Ok(bytes)
+    Ok((opened, SourceFile { path: shown(path), modified, size }))
 }
 
 fn prepare(
@@ -568,25 +661,13 @@ fn title_of_file(file: &FoundFile, format: Format) -> String {
     name.unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The shortest id that says which file it is: its name, with the end and the folders only where others have that name.
-fn free_id(taken: &HashSet<String>, file: &FoundFile, format: Format) -> String {
+/// Ids that say which file it is, shortest first: its name, with the end and the folders only where others have that name.
+fn possible_ids(file: &FoundFile, format: Format) -> Vec<String> {
     let stem = file.path.file_stem().unwrap_or_default().to_string_lossy();
     let name = file.path.file_name().unwrap_or_default().to_string_lossy();
     let parent = file.path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
     let relative = file.relative.to_string_lossy().replace('/', "-");
     let short = if format.is_code() { name.clone() } else { stem };
     let candidates = [short.into_owned(), name.clone().into_owned(), format!("{parent}-{name}"), relative];
-    let candidates: Vec<_> = candidates.iter().map(|candidate| id_of_anything(candidate)).collect();
-    candidates
-        .iter()
-        .find(|candidate| !taken.contains(*candidate))
-        .cloned()
-        .unwrap_or_else(|| numbered(&candidates[0], taken))
-}
-
-fn numbered(id: &str, taken: &HashSet<String>) -> String {
-    (2..)
-        .map(|number| format!("{id}-{number}"))
-        .find(|id| !taken.contains(id))
-        .unwrap_or_else(|| id.to_owned())
+    candidates.iter().map(|candidate| id_of_anything(candidate)).collect()
 }

@@ -194,6 +194,7 @@ impl KnowledgeService {
             }
             let query = QueryRecord {
                 collections: vec![collection.key],
+                is_asked: request.collection.is_some(),
                 text: request.query.chars().take(1000).collect(),
                 latency_us: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
                 best_score,
@@ -201,6 +202,7 @@ impl KnowledgeService {
             };
             self.store.record_query(query).await?;
         }
+        self.wrote.notify_one();
         Ok(())
     }
 }

@@ -9,9 +9,12 @@ mod ollama;
 mod ownership;
 mod seeded;
 mod subscriptions;
+mod two_processes;
+mod watching;
 
 use std::{
     path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -31,7 +34,17 @@ impl Client {
         Self::over(tempfile::tempdir().unwrap(), &[])
     }
 
-    pub(crate) fn over(folder: tempfile::TempDir, environment: &[(&str, &str)]) -> Self {
+    /// Another client of the same data folder, with a process of its own.
+    pub(crate) fn beside(&self) -> Self {
+        Self::over(self.local.folder.clone(), &[])
+    }
+
+    /// Kills the process without warning; the data stays as long as another client has it.
+    pub(crate) fn kill(self) {
+        drop(self.local);
+    }
+
+    pub(crate) fn over(folder: impl Into<Arc<tempfile::TempDir>>, environment: &[(&str, &str)]) -> Self {
         let local = Local::start_in(folder, environment).initialize();
         Self { local, heard: Vec::new(), last: 100 }
     }

@@ -48,6 +48,49 @@ fn a_subscriber_hears_of_a_change_by_a_tool_by_another_process_and_by_a_watched_
 }
 
 #[test]
+fn those_who_look_at_figures_hear_that_something_was_used() {
+    let mut client = Client::new();
+    client.call("knowledge/add", json!({ "collection": "notes", "name": "otter", "text": "the otter swims" }));
+    client.call("knowledge/add", json!({ "collection": "other", "name": "owl", "text": "the owl flies" }));
+    let (stats, collections) = ("resource://knowledge/notes/stats", "resource://knowledge/collections");
+    for uri in [stats, collections, "resource://knowledge/other/stats"] {
+        client.subscribe(uri);
+    }
+    let search = json!({ "query": "otter", "collection": "notes", "min_relevance": 0.0 });
+    // What was added is told first.
+    client.call("knowledge/add", json!({ "collection": "notes", "name": "end", "text": "the end" }));
+    client.hear(stats);
+    client.hear(collections);
+    client.forget();
+    client.call("knowledge/search", search.clone());
+    client.hear(stats);
+    client.hear(collections);
+    assert_eq!(client.read_json(stats)["usageStatistics"]["monthlyQueries"], 1);
+    assert_eq!(client.read_json(collections)[0]["monthlyQueries"], 1);
+
+    // Many searches are told a few times, and the last of them is.
+    client.forget();
+    for _ in 0..40 {
+        client.call("knowledge/search", search.clone());
+    }
+    let mut times = 0;
+    while client.read_json(stats)["usageStatistics"]["monthlyQueries"] != 41 || times == 0 {
+        client.hear(stats);
+        times += 1;
+    }
+    assert!(times <= 10, "told {times} times");
+
+    // Another process searches; a document is read.
+    client.hear(stats);
+    client.forget();
+    knowledge(client.data(), &["search", "otter", "--collection", "notes", "--min-relevance", "0"]);
+    // The command line is another user, and the collection is the local one's.
+    client.read("resource://knowledge/notes/document/otter");
+    client.hear(stats);
+    assert!(!client.has_heard("resource://knowledge/other/stats"), "nobody used the other one");
+}
+
+#[test]
 fn what_is_not_there_cannot_be_subscribed_to() {
     let mut client = Client::new();
     let answer = client.request("resources/subscribe", json!({ "uri": "resource://knowledge/none/stats" }));
