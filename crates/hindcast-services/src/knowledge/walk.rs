@@ -8,7 +8,7 @@ use std::{
 
 use hindcast_extract::Format;
 
-use super::reading::Permit;
+use super::reading::{Opened, Permit};
 
 /// A file that was found, or why it cannot be read.
 #[derive(Debug, PartialEq, Eq)]
@@ -145,8 +145,7 @@ impl Walk<'_> {
     }
 
     fn look(&mut self, path: &Path, depth: usize) -> Result<Entry, String> {
-        let real = self.permit.resolve(path)?;
-        let opened = self.permit.open(&real)?;
+        let (real, opened) = self.open(path, depth)?;
         let kind = opened.metadata.file_type();
         if kind.is_file() {
             return Ok(Entry::File(real, opened.metadata.len()));
@@ -162,6 +161,20 @@ impl Walk<'_> {
         }
         self.walking.enter(&real);
         Ok(Entry::Folder(opened.names()?.into_iter().map(|name| real.join(name)).collect()))
+    }
+
+    /// Opens what is at a path, and gives its true path. What is not a link in a folder whose true path is known needs no
+    /// resolving, which is most of the work.
+    fn open(&self, path: &Path, depth: usize) -> Result<(PathBuf, Opened), String> {
+        if depth > 0 {
+            let opened = self.permit.open(path)?;
+            if !opened.metadata.is_symlink() {
+                return Ok((path.into(), opened));
+            }
+        }
+        let real = self.permit.resolve(path)?;
+        let opened = self.permit.open(&real)?;
+        Ok((real, opened))
     }
 
     /// Whether a limit is reached; said once.

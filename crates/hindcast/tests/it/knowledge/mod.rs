@@ -124,6 +124,16 @@ impl Client {
     }
 }
 
+/// Waits longer than [`crate::server::eventually`]: many files are taken in meanwhile.
+#[track_caller]
+pub(crate) fn until(what: &str, mut met: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !met() {
+        assert!(started.elapsed() < Duration::from_secs(60), "never happened: {what}");
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+}
+
 /// Runs `hindcast knowledge …` and reads its JSON.
 #[track_caller]
 pub(crate) fn knowledge(data: &Path, arguments: &[&str]) -> Value {

@@ -51,9 +51,12 @@ fn a_subscriber_hears_of_a_change_by_a_tool_by_another_process_and_by_a_watched_
 fn those_who_look_at_figures_hear_that_something_was_used() {
     let mut client = Client::new();
     client.call("knowledge/add", json!({ "collection": "notes", "name": "otter", "text": "the otter swims" }));
-    client.call("knowledge/add", json!({ "collection": "other", "name": "owl", "text": "the owl flies" }));
+    for collection in ["searched", "read"] {
+        client.call("knowledge/add", json!({ "collection": collection, "name": "owl", "text": "the owl flies" }));
+    }
     let (stats, collections) = ("resource://knowledge/notes/stats", "resource://knowledge/collections");
-    for uri in [stats, collections, "resource://knowledge/other/stats"] {
+    let (searched, read) = ("resource://knowledge/searched/stats", "resource://knowledge/read/stats");
+    for uri in [stats, collections, searched, read] {
         client.subscribe(uri);
     }
     let search = json!({ "query": "otter", "collection": "notes", "min_relevance": 0.0 });
@@ -80,14 +83,13 @@ fn those_who_look_at_figures_hear_that_something_was_used() {
     }
     assert!(times <= 10, "told {times} times");
 
-    // Another process searches; a document is read.
-    client.hear(stats);
-    client.forget();
-    knowledge(client.data(), &["search", "otter", "--collection", "notes", "--min-relevance", "0"]);
-    // The command line is another user, and the collection is the local one's.
-    client.read("resource://knowledge/notes/document/otter");
-    client.hear(stats);
-    assert!(!client.has_heard("resource://knowledge/other/stats"), "nobody used the other one");
+    // Another process searches; a document is read. Until then nobody used these.
+    assert!(!client.has_heard(searched) && !client.has_heard(read));
+    knowledge(client.data(), &["search", "owl", "--collection", "searched", "--min-relevance", "0"]);
+    client.hear(searched);
+    assert!(!client.has_heard(read));
+    client.read("resource://knowledge/read/document/owl");
+    client.hear(read);
 }
 
 #[test]

@@ -1,14 +1,10 @@
 //! Several processes over one data folder: a file is one document, whoever takes it in.
 
-use std::{
-    path::Path,
-    process::Stdio,
-    time::{Duration, Instant},
-};
+use std::{path::Path, process::Stdio};
 
 use serde_json::{Value, json};
 
-use super::{Client, knowledge};
+use super::{Client, knowledge, until};
 use crate::server::command;
 
 const FILES: usize = 61;
@@ -17,16 +13,6 @@ fn write_files(folder: &Path, word: &str) {
     for number in 0..FILES {
         let text = format!("# Note {number}\n\nThis note says {word} and number{number}.\n");
         std::fs::write(folder.join(format!("note{number}.md")), text).unwrap();
-    }
-}
-
-/// Waits longer than [`crate::server::eventually`]: many files are taken in meanwhile.
-#[track_caller]
-fn until(what: &str, mut met: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !met() {
-        assert!(started.elapsed() < Duration::from_secs(60), "never happened: {what}");
-        std::thread::park_timeout(Duration::from_millis(50));
     }
 }
 
