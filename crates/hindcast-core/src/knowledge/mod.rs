@@ -21,8 +21,8 @@ pub use embedding::{EmbedError, Embedder};
 pub use fake::WordEmbedder;
 pub use lexical::{LexicalEntry, LexicalRead, LexicalWrite};
 pub use record::{
-    Collection, Document, DocumentKey, DocumentVersion, FoundChunk, NewChunk, NewDocument, NewVector, NewWatch,
-    Ownership, Place, SourceFile, TextHash, Watch, WatchGrant,
+    Collection, Document, DocumentKey, DocumentVersion, FoundChunk, NewChunk, NewDocument, NewVector,
+    NewWatch, Ownership, Place, SourceFile, TextHash, Watch, WatchGrant,
 };
 pub use store::{
     Catalogue, ChangeRecord, ChunkChanges, ChunkSource, IndexedChunk, KnowledgeStore, Storage, UsageLog,

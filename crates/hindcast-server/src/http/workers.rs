@@ -60,13 +60,11 @@ impl Worker {
     fn start(number: usize, end: CancellationToken) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
-        let thread = thread::Builder::new()
-            .name(format!("worker {number}"))
-            .spawn(move || {
-                runtime.block_on(until(end));
-                // A file that never answers is not waited for.
-                runtime.shutdown_timeout(LONGEST_WAIT);
-            })?;
+        let thread = thread::Builder::new().name(format!("worker {number}")).spawn(move || {
+            runtime.block_on(until(end));
+            // A file that never answers is not waited for.
+            runtime.shutdown_timeout(LONGEST_WAIT);
+        })?;
         Ok(Self { runtime: handle, connections: TaskTracker::new(), thread: Some(thread) })
     }
 }

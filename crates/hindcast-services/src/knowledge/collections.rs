@@ -7,10 +7,9 @@ use hindcast_core::{
 };
 
 use super::{
-    KnowledgeService,
-    add::{embedded_text, lexical_only},
-    blocking,
+    KnowledgeService, blocking,
     figures::{Activity, activity, month_before},
+    intake::{embedded_text, lexical_only},
     invalid,
     names::{check_id, id_of_name},
 };
@@ -108,8 +107,11 @@ impl KnowledgeService {
         let collection = self.collection(caller, name).await?;
         let of_name = id_of_name(new_name)?;
         let id = id.map_or(of_name, str::to_owned);
-        check_id(&id).map_err(|problem| invalid(problem).hint("leave the id out to have it made from the name"))?;
-        self.store.rename_collection(collection.key, id.clone(), new_name.trim().into(), self.clock.now()).await?;
+        check_id(&id)
+            .map_err(|problem| invalid(problem).hint("leave the id out to have it made from the name"))?;
+        self.store
+            .rename_collection(collection.key, id.clone(), new_name.trim().into(), self.clock.now())
+            .await?;
         self.wrote.notify_one();
         self.collection(caller, &id).await
     }

@@ -42,7 +42,8 @@ impl KnowledgeService {
             let seen = self.first_generation().await;
             // Apart from each other: a folder that takes hours to read keeps nobody from hearing what changed.
             let watching = Watching::new(self.clone()).run();
-            let (followed, (), ()) = tokio::join!(self.follow(seen, usage), self.embed_what_is_missing(), watching);
+            let (followed, (), ()) =
+                tokio::join!(self.follow(seen, usage), self.embed_what_is_missing(), watching);
             if let Err(failure) = followed {
                 tracing::error!(%failure, "the knowledge base is not followed any more");
             }

@@ -30,7 +30,8 @@ impl Leases {
         let Some(path) = &self.path else { return true };
         if self.file.is_none() {
             let opened = OpenOptions::new().create(true).truncate(false).write(true).open(path);
-            self.file = opened.inspect_err(|error| tracing::warn!(%error, "watched folders have no lock")).ok();
+            self.file =
+                opened.inspect_err(|error| tracing::warn!(%error, "watched folders have no lock")).ok();
         }
         let Some(file) = &self.file else { return true };
         let is_ours = lock(file, watch, true);

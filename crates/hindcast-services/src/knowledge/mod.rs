@@ -19,6 +19,7 @@ pub mod fusion;
 mod health;
 mod indexing;
 mod installing;
+mod intake;
 mod lease;
 mod models;
 mod names;
@@ -57,8 +58,8 @@ pub use models::{ModelReport, ModelRow};
 pub use names::{
     COLLECTIONS_URI, HEALTH_URI, MODELS_URI, ResourceName, document_uri, documents_uri, stats_uri,
 };
-pub use search::{Hit, SearchAnswer, SearchMode, SearchRequest};
 pub use reading::ReadPolicy;
+pub use search::{Hit, SearchAnswer, SearchMode, SearchRequest};
 
 use crate::{Events, Failure, FailureKind, gateway::Gateway};
 use indexing::Indexing;
@@ -177,7 +178,9 @@ impl KnowledgeService {
         }
         match tokio::time::timeout(LONGEST_FINISH, self.indexing.commit()).await {
             Ok(committed) => committed,
-            Err(_) => Ok(tracing::info!("the vectors were not written out; they are read again at the next start")),
+            Err(_) => {
+                Ok(tracing::info!("the vectors were not written out; they are read again at the next start"))
+            }
         }
     }
 }

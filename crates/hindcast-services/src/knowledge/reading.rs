@@ -49,10 +49,7 @@ impl ReadPolicy {
     /// What this reader may read. Looks at the folders, so it may wait for a disk.
     pub(super) fn permit(&self, reader: Reader) -> Permit {
         let real = |folders: &[PathBuf]| {
-            folders
-                .iter()
-                .map(|folder| fs::canonicalize(folder).unwrap_or_else(|_| folder.clone()))
-                .collect()
+            folders.iter().map(|folder| fs::canonicalize(folder).unwrap_or_else(|_| folder.clone())).collect()
         };
         Permit { reader, allowed: real(&self.allowed_folders), forbidden: real(&self.forbidden_folders) }
     }
@@ -261,7 +258,11 @@ mod tests {
         // After the check its folder becomes a link that leads out.
         fs::rename(&open, root.join("moved")).unwrap();
         symlink(&closed, &open).unwrap();
-        assert_eq!(opened.read(1000).unwrap(), open.as_os_str().as_encoded_bytes(), "what was opened is read");
+        assert_eq!(
+            opened.read(1000).unwrap(),
+            open.as_os_str().as_encoded_bytes(),
+            "what was opened is read"
+        );
         assert!(permit.open(&file).is_err_and(|reason| reason == NOT_ALLOWED));
         // The file itself becomes a link.
         fs::remove_file(&open).unwrap();

@@ -10,10 +10,9 @@ use hindcast_core::{
 use sha2::{Digest, Sha256};
 
 use super::{
-    KnowledgeService,
-    add::lexical_only,
-    blocking,
+    KnowledgeService, blocking,
     fusion::{Evidence, fuse},
+    intake::lexical_only,
     invalid,
 };
 use crate::Failure;

@@ -154,7 +154,10 @@ impl Walk<'_> {
             return Err("it is neither a file nor a folder".into());
         }
         if depth > self.limits.depth {
-            return Err(format!("it is more than {} folders deep · hint: add it by itself", self.limits.depth));
+            return Err(format!(
+                "it is more than {} folders deep · hint: add it by itself",
+                self.limits.depth
+            ));
         }
         if !self.folders.insert(real.clone()) {
             return Err("it leads to a folder that is read already".into());
@@ -297,7 +300,13 @@ mod tests {
         let check = |limits: WalkLimits, files: usize, notice: &str| {
             let walked = walk_as(Reader::Local, &ReadPolicy::default(), limits, &root);
             assert_eq!(walked.found.iter().filter(|found| found.file.is_ok()).count(), files, "{notice}");
-            let said = walked.notices.join(" ") + &walked.found.iter().filter_map(|found| found.file.as_ref().err()).cloned().collect::<String>();
+            let said = walked.notices.join(" ")
+                + &walked
+                    .found
+                    .iter()
+                    .filter_map(|found| found.file.as_ref().err())
+                    .cloned()
+                    .collect::<String>();
             assert!(said.contains(notice), "{said}");
         };
         let usual = WalkLimits::USUAL;

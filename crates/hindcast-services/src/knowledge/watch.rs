@@ -301,7 +301,9 @@ impl Watching {
         let seen: HashSet<String> = found.iter().map(|found| found.shown.clone()).collect();
         while !found.is_empty() && self.reader(&watch.grant).await.is_some() && !service.stopping.is_set() {
             let rest = found.split_off(found.len().min(BATCH));
-            for report in service.add_found(&mut intake, std::mem::replace(&mut found, rest), &Unwatched).await? {
+            for report in
+                service.add_found(&mut intake, std::mem::replace(&mut found, rest), &Unwatched).await?
+            {
                 tracing::debug!(path = report.path, outcome = ?report.outcome, "a watched file was looked at");
             }
         }

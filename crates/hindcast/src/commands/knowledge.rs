@@ -241,8 +241,7 @@ async fn remove(knowledge: &KnowledgeService, remove: RemoveKnowledge) -> Result
 
 async fn rename(knowledge: &KnowledgeService, rename: RenameKnowledge) -> Result<ExitCode> {
     let RenameKnowledge { name, new_name, id, .. } = &rename;
-    let renamed =
-        knowledge.rename_collection(&caller(&rename.whose), name, new_name, id.as_deref()).await?;
+    let renamed = knowledge.rename_collection(&caller(&rename.whose), name, new_name, id.as_deref()).await?;
     if rename.output.json {
         print_json(&collection_value(&renamed))?;
     } else {

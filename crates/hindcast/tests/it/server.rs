@@ -226,10 +226,7 @@ impl Local {
     }
 
     /// The same over data that is already there, with variables of the environment.
-    pub(crate) fn start_in(
-        folder: impl Into<Arc<tempfile::TempDir>>,
-        environment: &[(&str, &str)],
-    ) -> Self {
+    pub(crate) fn start_in(folder: impl Into<Arc<tempfile::TempDir>>, environment: &[(&str, &str)]) -> Self {
         let mut command = command();
         command.envs(environment.iter().copied());
         Self::run(folder.into(), command)

@@ -143,7 +143,8 @@ impl Tool for Add {
         };
         let ownership =
             if input.shared { Ownership::Shared } else { Ownership::Private(call.caller.principal.clone()) };
-        let request = AddRequest { collection: input.collection, id: input.collection_id, ownership, material };
+        let request =
+            AddRequest { collection: input.collection, id: input.collection_id, ownership, material };
         let report = self.knowledge.add(&call.caller, request, &*call.progress).await?;
         Ok(told(report))
     }

@@ -315,7 +315,10 @@ fn find_collection(
         .optional()
 }
 
-pub(super) fn collection_by_key(connection: &Connection, key: CollectionKey) -> Result<Collection, StoreError> {
+pub(super) fn collection_by_key(
+    connection: &Connection,
+    key: CollectionKey,
+) -> Result<Collection, StoreError> {
     connection
         .prepare_cached(&format!("{COLLECTION} WHERE key = ?1"))
         .and_then(|mut statement| statement.query_row([key.0], collection).optional())
@@ -396,4 +399,3 @@ fn collection(row: &Row<'_>) -> rusqlite::Result<Collection> {
         chunks: row.get(8)?,
     })
 }
-

@@ -74,7 +74,9 @@ pub(super) fn remove_unchanged(
     now: Timestamp,
 ) -> Result<bool, StoreError> {
     match document_by_key(transaction, expected.key) {
-        Ok(found) if found.version() == expected => remove_document(transaction, expected.key, now).map(|()| true),
+        Ok(found) if found.version() == expected => {
+            remove_document(transaction, expected.key, now).map(|()| true)
+        }
         Ok(_) | Err(StoreError::Missing(_)) => Ok(false),
         Err(error) => Err(error),
     }
@@ -149,7 +151,9 @@ pub(super) fn document_named(
     id: &str,
 ) -> rusqlite::Result<Option<Document>> {
     connection
-        .prepare_cached(&format!("SELECT {DOCUMENT_COLUMNS} FROM documents WHERE collection = ?1 AND id = ?2"))?
+        .prepare_cached(&format!(
+            "SELECT {DOCUMENT_COLUMNS} FROM documents WHERE collection = ?1 AND id = ?2"
+        ))?
         .query_row(params![collection.0, id], |row| document(row, 0))
         .optional()
 }

@@ -2,8 +2,9 @@ use hindcast_core::{
     Timestamp,
     identity::KeyId,
     knowledge::{
-        AnswerFigures, AnswerRecord, Catalogue, ChunkId, ChunkSource, Collection, DocumentKey, DocumentVersion, NewChunk,
-        NewDocument, NewVector, NewWatch, Place, QueryRecord, SourceFile, UsageLog, WatchGrant,
+        AnswerFigures, AnswerRecord, Catalogue, ChunkId, ChunkSource, Collection, DocumentKey,
+        DocumentVersion, NewChunk, NewDocument, NewVector, NewWatch, Place, QueryRecord, SourceFile,
+        UsageLog, WatchGrant,
     },
 };
 
@@ -204,7 +205,8 @@ async fn who_gave_a_folder_to_be_watched_is_kept_and_the_local_user_goes_first()
     let stage = Stage::new();
     let collection = stage.collection("letters").await.key;
     let key = |id: &str| WatchGrant::Key(KeyId(id.into()));
-    for (path, grant) in [("/a", key("k1")), ("/a", key("k2")), ("/b", WatchGrant::Local), ("/b", key("k1"))] {
+    for (path, grant) in [("/a", key("k1")), ("/a", key("k2")), ("/b", WatchGrant::Local), ("/b", key("k1"))]
+    {
         stage.store.watch(NewWatch { collection, path: path.into(), grant }).await.unwrap();
     }
     let watches = stage.store.watches().await.unwrap();
@@ -290,7 +292,10 @@ async fn use_is_counted_by_collection_and_by_model() {
     assert_eq!((figures.recent, figures.total, figures.mean_best_score), (2, 3, Some(0.625)));
     assert_eq!(figures.texts, [("new".to_owned(), 2)], "what was asked of everything is no topic");
     let used = stage.store.used_since(0).await.unwrap().unwrap();
-    assert_eq!((used.position, &used.collections[..], &used.askers[..]), (3, &[(Ownership::Shared, "letters".to_owned())][..], &[][..]));
+    assert_eq!(
+        (used.position, &used.collections[..], &used.askers[..]),
+        (3, &[(Ownership::Shared, "letters".to_owned())][..], &[][..])
+    );
     assert_eq!(stage.store.used_since(3).await.unwrap(), None);
 
     let ada = PrincipalId("ada".into());

@@ -105,7 +105,8 @@ fn lend_models(from: &DataFolder, to: &DataFolder) -> Result<()> {
 
 async fn take_in(service: &KnowledgeService, corpus: &Path) -> Result<()> {
     let material = Material::Paths { paths: vec![corpus.into()], watch: false };
-    let request = AddRequest { collection: COLLECTION.into(), id: None, ownership: Ownership::Shared, material };
+    let request =
+        AddRequest { collection: COLLECTION.into(), id: None, ownership: Ownership::Shared, material };
     let progress = ProgressLine::new("files");
     let report = service.add(&Caller::local(), request, &progress).await?;
     progress.finish();

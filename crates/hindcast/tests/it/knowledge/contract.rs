@@ -218,9 +218,7 @@ fn every_pair_of_the_contract_is_answered_as_it_is_written() {
 fn a_collection_may_have_an_id_that_does_not_follow_from_its_name() {
     let mut client = Client::new();
     let (name, id) = ("Machine Learning With Python", "machine_Learning_With_python");
-    let add = |collection: &str, id: &str, name: &str| {
-        json!({ "collection": collection, "collection_id": id, "name": name, "text": "words" })
-    };
+    let add = |collection: &str, id: &str, name: &str| json!({ "collection": collection, "collection_id": id, "name": name, "text": "words" });
     assert_eq!(client.call("knowledge/add", add(name, id, "one"))["collection"], id);
     assert_eq!(client.call("knowledge/add", add(name, id, "two"))["documents"], 2);
     let collections = client.read_json("resource://knowledge/collections");
@@ -255,7 +253,10 @@ fn what_was_asked_of_everything_is_no_topic_of_a_collection() {
     client.call("knowledge/search", asked);
     let mut usage = |id: &str| {
         let stats = client.read_json(&format!("resource://knowledge/{id}/stats"));
-        (stats["usageStatistics"]["totalQueries"].clone(), stats["usageStatistics"]["mostQueriedTopics"].clone())
+        (
+            stats["usageStatistics"]["totalQueries"].clone(),
+            stats["usageStatistics"]["mostQueriedTopics"].clone(),
+        )
     };
     assert_eq!(usage("fish"), (json!(2), json!(["salmon ladders"])));
     assert_eq!(usage("birds"), (json!(1), json!([])));

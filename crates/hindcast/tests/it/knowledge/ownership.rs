@@ -66,8 +66,13 @@ fn health_shows_a_caller_only_its_own_figures() {
     let (seen, others) = (health(&server, ada_key), health(&server, &ben));
     let figures = |health: &Value| {
         let metrics = &health["metrics"];
-        json!([health["components"]["sqliteDatabase"]["knowledgeBases"], metrics["successRate"],
-               metrics["averageResponseTime"], metrics["errorsLast24Hours"], metrics["totalConversations"]])
+        json!([
+            health["components"]["sqliteDatabase"]["knowledgeBases"],
+            metrics["successRate"],
+            metrics["averageResponseTime"],
+            metrics["errorsLast24Hours"],
+            metrics["totalConversations"]
+        ])
     };
     assert_eq!(figures(&seen), json!([2, "50%", "0.21s", 1, 2]));
     assert_eq!(figures(&others), json!([0, null, null, 0, 0]));

@@ -50,9 +50,13 @@ fn a_subscriber_hears_of_a_change_by_a_tool_by_another_process_and_by_a_watched_
 #[test]
 fn those_who_look_at_figures_hear_that_something_was_used() {
     let mut client = Client::new();
-    client.call("knowledge/add", json!({ "collection": "notes", "name": "otter", "text": "the otter swims" }));
+    client
+        .call("knowledge/add", json!({ "collection": "notes", "name": "otter", "text": "the otter swims" }));
     for collection in ["searched", "read"] {
-        client.call("knowledge/add", json!({ "collection": collection, "name": "owl", "text": "the owl flies" }));
+        client.call(
+            "knowledge/add",
+            json!({ "collection": collection, "name": "owl", "text": "the owl flies" }),
+        );
     }
     let (stats, collections) = ("resource://knowledge/notes/stats", "resource://knowledge/collections");
     let (searched, read) = ("resource://knowledge/searched/stats", "resource://knowledge/read/stats");

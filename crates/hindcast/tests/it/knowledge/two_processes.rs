@@ -46,7 +46,9 @@ fn two_servers_that_watch_one_folder_have_each_file_once() {
     let marker = |text: &str| std::fs::write(files.path().join("zz-marker.md"), text).unwrap();
     marker("# Marker\n\nfirstmarker\n");
     for client in [&mut first, &mut second] {
-        until("all files are there", || names(client).len() >= FILES + 2 && holding(client, "firstmarker") > 0);
+        until("all files are there", || {
+            names(client).len() >= FILES + 2 && holding(client, "firstmarker") > 0
+        });
         until("the newest is found", || holding(client, "alder") == 50);
     }
     // Whoever is slower has had its turn when it has seen the next change, too.
@@ -87,12 +89,17 @@ fn two_commands_that_add_one_folder_at_once_make_each_file_one_document() {
     const FILES: usize = 1000;
     let files = tempfile::tempdir().unwrap();
     for number in 0..FILES {
-        std::fs::write(files.path().join(format!("{number}.txt")), format!("this is number{number}")).unwrap();
+        std::fs::write(files.path().join(format!("{number}.txt")), format!("this is number{number}"))
+            .unwrap();
     }
     let data = tempfile::tempdir().unwrap();
     let add = || {
         let mut command = command();
-        command.args(["knowledge", "add", "all", "--json"]).arg(files.path()).arg("--data-dir").arg(data.path());
+        command
+            .args(["knowledge", "add", "all", "--json"])
+            .arg(files.path())
+            .arg("--data-dir")
+            .arg(data.path());
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let running = [add(), add()];

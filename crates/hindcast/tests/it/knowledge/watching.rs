@@ -89,7 +89,11 @@ fn a_refused_folder_is_neither_watched_nor_read() {
     assert_eq!(watch(&server, &key, &folders.open)["added"], 1);
     for refused in [&folders.closed, &folders.closed.join("b.md"), &folders.open.join("../closed"), &linked] {
         let answer = watch(&server, &key, refused);
-        assert_eq!((&answer["failed"], &answer["files"][0]["outcome"]), (&json!(1), &json!("failed")), "{answer}");
+        assert_eq!(
+            (&answer["failed"], &answer["files"][0]["outcome"]),
+            (&json!(1), &json!("failed")),
+            "{answer}"
+        );
     }
     assert_eq!(watched(&server.data), [folders.open.to_str().unwrap()]);
     std::fs::write(folders.closed.join("c.md"), "# Closed\n\nsecretly changed").unwrap();
@@ -123,7 +127,8 @@ fn kernel_file_systems_are_never_walked_and_large_ones_hold_up_nobody() {
     );
     busy.send(&[head.as_bytes(), body.as_bytes()].concat()).unwrap();
     until("documents come in", || {
-        let read = server.rpc(&key, "resources/read", json!({ "uri": "resource://knowledge/collections" })).json();
+        let read =
+            server.rpc(&key, "resources/read", json!({ "uri": "resource://knowledge/collections" })).json();
         let text = read["result"]["contents"][0]["text"].as_str().unwrap_or("[]").to_owned();
         let collections: Vec<Value> = serde_json::from_str(&text).unwrap();
         collections.iter().any(|one| one["id"] == "all" && one["documentCount"].as_u64() > Some(3))
@@ -175,7 +180,8 @@ fn what_an_older_version_stored_though_it_was_refused_is_not_read() {
     // The allowed one is watched as before.
     see_a_change(&server, &key, &folders.open.join("a.md"), "openly");
     assert_eq!(found(&server, &key, "secretly"), Vec::<String>::new());
-    let read = server.rpc(&key, "resources/read", json!({ "uri": "resource://knowledge/collections" })).json();
+    let read =
+        server.rpc(&key, "resources/read", json!({ "uri": "resource://knowledge/collections" })).json();
     assert!(read.to_string().contains(r#"\"documentCount\": 1"#), "{read}");
     check_stops(server);
 }
