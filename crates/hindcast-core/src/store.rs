@@ -26,6 +26,9 @@ pub enum StoreError {
     /// There is nothing by that name.
     #[error("there is no {0}")]
     Missing(String),
+    /// Another writer was faster.
+    #[error("{0} has changed meanwhile")]
+    Changed(String),
 }
 
 /// Keys, usage and audit trail. Every verb is atomic, and durable when it returns unless it says otherwise.

@@ -237,8 +237,6 @@ impl From<Health> for HealthJson {
     fn from(health: Health) -> Self {
         let answers = &health.answers;
         let response = |part: &ComponentHealth| part.response.map(milliseconds);
-        let tenths =
-            |mean: f64| if mean < 1000.0 { format!("{mean:.0}ms") } else { format!("{:.1}s", mean / 1000.0) };
         Self {
             status: health.status.name(),
             health_score: health.score,
@@ -268,7 +266,7 @@ impl From<Health> for HealthJson {
             },
             metrics: MetricsJson {
                 success_rate: percent(answers.answered, answers.asked),
-                average_response_time: answers.mean_duration_ms.map(tenths),
+                average_response_time: answers.mean_duration_ms.map(seconds),
                 errors_last_24_hours: answers.recent_errors,
                 total_conversations: answers.conversations,
                 database_size: file_size(health.database_bytes),
@@ -341,8 +339,6 @@ fn model(row: ModelRow) -> ModelJson {
         return ModelJson::Embedding { name, size, purpose: "embedding", dimensions, last_used };
     }
     let figures = row.figures.unwrap_or_default();
-    let hundredths =
-        |mean: f64| if mean < 1000.0 { format!("{mean:.0}ms") } else { format!("{:.2}s", mean / 1000.0) };
     ModelJson::Answering {
         name,
         size,
@@ -353,6 +349,16 @@ fn model(row: ModelRow) -> ModelJson {
         last_used,
         tool_support: row.model.calls_tools,
     }
+}
+
+/// Seconds to three digits, as the contract writes the mean of all answers: `19.8s`, `0.21s`.
+fn seconds(milliseconds: f64) -> String {
+    if milliseconds < 9995.0 { hundredths(milliseconds) } else { format!("{:.1}s", milliseconds / 1000.0) }
+}
+
+/// Seconds with two decimals, as the contract writes the mean of a model's answers: `22.10s`.
+fn hundredths(milliseconds: f64) -> String {
+    format!("{:.2}s", milliseconds / 1000.0)
 }
 
 fn milliseconds(time: Duration) -> String {
@@ -413,6 +419,8 @@ mod tests {
         assert_eq!(percent(29, 30).as_deref(), Some("96.7%"));
         assert_eq!(percent(20, 20).as_deref(), Some("100%"));
         assert_eq!(percent(0, 0), None);
+        assert_eq!([19_800.0, 4880.0, 210.0].map(seconds), ["19.8s", "4.88s", "0.21s"]);
+        assert_eq!([10_510.0, 22_100.0, 210.0].map(hundredths), ["10.51s", "22.10s", "0.21s"]);
         assert_eq!(model_size(109_500_000_000), "109.5 GB");
         assert_eq!(model_size(274_302_450), "274 MB");
         assert_eq!(file_size(409_600), "400.0 KB");

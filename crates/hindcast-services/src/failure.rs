@@ -95,6 +95,9 @@ impl From<StoreError> for Failure {
             StoreError::Missing(_) | StoreError::Exists(_) => {
                 Self::new(FailureKind::InvalidInput, error.to_string())
             }
+            StoreError::Changed(_) => {
+                Self::new(FailureKind::InvalidInput, error.to_string()).hint("try again")
+            }
             StoreError::Unavailable(_) | StoreError::Corrupt(_) => {
                 Self::new(FailureKind::Internal, error.to_string())
                     .hint("try again; if it stays, run `hindcast doctor` on the server")

@@ -41,6 +41,11 @@ impl DataFolder {
         self.0.join("knowledge.db")
     }
 
+    /// By this processes agree who watches which folder.
+    pub(crate) fn watch_lock(&self) -> PathBuf {
+        self.0.join("watching.lock")
+    }
+
     /// What is derived from it.
     pub(crate) fn indexes(&self) -> PathBuf {
         self.0.join("indexes")

@@ -376,7 +376,7 @@ pub(crate) enum Knowledge {
     Show(ShowKnowledge),
     /// Remove a document or a whole collection; files on disk stay
     Remove(RemoveKnowledge),
-    /// Give a collection another name, and the id that follows from it
+    /// Give a collection another name and id
     Rename(RenameKnowledge),
     /// Hold the indexes against the store and make what is missing
     Reindex(Json),
@@ -422,6 +422,9 @@ pub(crate) struct AddKnowledge {
     /// Files and folders; hidden ones below them are left out
     #[arg(required = true)]
     pub(crate) paths: Vec<PathBuf>,
+    /// The id of a new collection (default: its name with `_` for spaces)
+    #[arg(long)]
+    pub(crate) id: Option<String>,
     /// Let the running server keep the collection up to date with them
     #[arg(long)]
     pub(crate) watch: bool,
@@ -469,6 +472,9 @@ pub(crate) struct RenameKnowledge {
     pub(crate) name: String,
     /// Its new name
     pub(crate) new_name: String,
+    /// Its new id (default: the new name with `_` for spaces)
+    #[arg(long)]
+    pub(crate) id: Option<String>,
     #[command(flatten)]
     pub(crate) whose: Whose,
     #[command(flatten)]

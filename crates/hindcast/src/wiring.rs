@@ -64,6 +64,7 @@ pub(crate) fn audit_trail_as_found(folder: &DataFolder) -> Result<AuditTrail> {
 pub(crate) fn knowledge(
     config: &Config,
     folder: &DataFolder,
+    keys: Option<Arc<Gateway>>,
     events: &Events,
 ) -> Result<(Arc<KnowledgeService>, IndexFolder)> {
     let indexes = IndexFolder::open(&folder.indexes())?;
@@ -83,6 +84,7 @@ pub(crate) fn knowledge(
         vectors: Arc::new(vectors),
         embedder,
         chat,
+        keys,
         events: events.clone(),
         clock: Arc::new(SystemClock),
         policy: KnowledgePolicy {
@@ -91,6 +93,7 @@ pub(crate) fn knowledge(
                 allowed_folders: config.knowledge.allowed_folders.clone(),
                 forbidden_folders: vec![config.data_dir.clone()],
             },
+            watch_lock: Some(folder.watch_lock()),
             extractor: std::env::current_exe().map_or(Extractor::Here, Extractor::Program),
             ollama_is_expected: ollama_url.is_some_and(|url| url != "off"),
             chat_model: config.knowledge.chat_model.clone(),

@@ -21,13 +21,13 @@ pub use embedding::{EmbedError, Embedder};
 pub use fake::WordEmbedder;
 pub use lexical::{LexicalEntry, LexicalRead, LexicalWrite};
 pub use record::{
-    Collection, Document, DocumentKey, FoundChunk, NewChunk, NewDocument, NewVector, Ownership, Place,
-    SourceFile, TextHash, WatchedPath,
+    Collection, Document, DocumentKey, DocumentVersion, FoundChunk, NewChunk, NewDocument, NewVector,
+    NewWatch, Ownership, Place, SourceFile, TextHash, Watch, WatchGrant,
 };
 pub use store::{
     Catalogue, ChangeRecord, ChunkChanges, ChunkSource, IndexedChunk, KnowledgeStore, Storage, UsageLog,
 };
-pub use usage::{AnswerFigures, AnswerRecord, ModelFigures, QueryFigures, QueryRecord, Turn};
+pub use usage::{AnswerFigures, AnswerRecord, ModelFigures, QueryFigures, QueryRecord, Turn, Used};
 pub use vectors::{VectorEntry, VectorRead, VectorWrite};
 
 /// A chunk, by its row in the truth. Never given to another chunk, also when this one is gone.

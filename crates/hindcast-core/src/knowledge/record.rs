@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{ChunkId, CollectionKey};
-use crate::identity::PrincipalId;
+use crate::identity::{KeyId, PrincipalId};
 
 /// A document, by its row in the truth. Never given to another document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,6 +84,28 @@ pub struct Document {
     pub source: Option<SourceFile>,
 }
 
+impl Document {
+    /// The document as it is now, for a writer that must not undo what another process writes meanwhile.
+    pub fn version(&self) -> DocumentVersion {
+        DocumentVersion {
+            key: self.key,
+            hash: self.hash,
+            modified: self.source.as_ref().map(|source| source.modified),
+        }
+    }
+}
+
+/// A document as somebody read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DocumentVersion {
+    /// Its row.
+    pub key: DocumentKey,
+    /// What the original hashed to.
+    pub hash: TextHash,
+    /// When its file was last modified.
+    pub modified: Option<i64>,
+}
+
 /// Where in a document something stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
@@ -126,10 +148,10 @@ pub struct NewVector {
 pub struct NewDocument {
     /// Where it belongs.
     pub collection: CollectionKey,
-    /// The document whose place it takes; none for a new one.
-    pub replaces: Option<DocumentKey>,
-    /// Its name in URIs; what stays when it takes another's place.
-    pub id: String,
+    /// The document whose place it takes, as it was read; none for a new one.
+    pub replaces: Option<DocumentVersion>,
+    /// The names it may have in URIs, best first. A document that takes another's place keeps that one's.
+    pub ids: Vec<String>,
     /// Its title.
     pub name: String,
     /// What it is about, in a sentence.
@@ -169,11 +191,37 @@ pub struct FoundChunk {
     pub document: Document,
 }
 
-/// A folder whose files are kept up to date.
+/// Whose rights count when a watched folder is read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct WatchedPath {
-    /// Into which collection they go.
+pub enum WatchGrant {
+    /// The user of this machine, on the command line or over standard input.
+    Local,
+    /// The holder of this key, as long as the key is good.
+    Key(KeyId),
+    /// Nobody knows: an older version did not write it down.
+    Unknown,
+}
+
+/// A folder or file that is to be kept up to date.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NewWatch {
+    /// Into which collection the files go.
     pub collection: CollectionKey,
     /// The file or folder.
     pub path: String,
+    /// Whose rights count.
+    pub grant: WatchGrant,
+}
+
+/// A folder or file that is kept up to date.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Watch {
+    /// Its row; never given to another watch.
+    pub key: i64,
+    /// Into which collection the files go.
+    pub collection: CollectionKey,
+    /// The file or folder.
+    pub path: String,
+    /// Whose rights count.
+    pub grant: WatchGrant,
 }

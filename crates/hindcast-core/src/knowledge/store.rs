@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::{
-    AnswerFigures, AnswerRecord, ChunkId, Collection, CollectionKey, Document, DocumentKey, FoundChunk,
-    Generation, ModelFigures, NewDocument, NewVector, Ownership, QueryFigures, QueryRecord, TextHash, Turn,
-    WatchedPath,
+    AnswerFigures, AnswerRecord, ChunkId, Collection, CollectionKey, Document, DocumentKey, DocumentVersion,
+    FoundChunk, Generation, ModelFigures, NewDocument, NewVector, NewWatch, Ownership, QueryFigures,
+    QueryRecord, TextHash, Turn, Used, Watch,
 };
 use crate::{identity::PrincipalId, store::StoreError};
 
@@ -53,22 +53,52 @@ pub trait Catalogue: Send + Sync {
     /// The text of a document as it is served.
     async fn document_text(&self, document: DocumentKey) -> Result<String, StoreError>;
 
-    /// Keeps a document, whole, in the place of the one it replaces. Chunks that were there keep their ids and vectors. Fails
-    /// with [`StoreError::Missing`] when the collection or the replaced document has gone meanwhile, and with
-    /// [`StoreError::Exists`] when the id is taken.
-    async fn replace_document(&self, document: NewDocument) -> Result<Document, StoreError>;
+    /// The document that was made from the file at `path`.
+    async fn document_at(
+        &self,
+        collection: CollectionKey,
+        path: &str,
+    ) -> Result<Option<Document>, StoreError>;
 
-    /// Notes that a document's file was touched but says the same.
-    async fn refresh_source(&self, document: DocumentKey, modified: i64) -> Result<(), StoreError>;
+    /// The documents that were made from the file at `path` or from files below it.
+    async fn documents_below(
+        &self,
+        collection: CollectionKey,
+        path: &str,
+    ) -> Result<Vec<Document>, StoreError>;
+
+    /// The documents of files whose content hashes to `hash`.
+    async fn documents_of_content(
+        &self,
+        collection: CollectionKey,
+        hash: TextHash,
+    ) -> Result<Vec<Document>, StoreError>;
+
+    /// Keeps a document, whole. A document made from a file is identified by its path, another by its id. Chunks that were there
+    /// keep their ids and vectors.
+    ///
+    /// Fails with [`StoreError::Missing`] when the collection is gone, and with [`StoreError::Changed`] when what is there is
+    /// not what the document says it replaces: then look again.
+    async fn keep_document(&self, document: NewDocument) -> Result<Document, StoreError>;
+
+    /// Notes that a document's file was touched but says the same. Does nothing when the document has changed meanwhile.
+    async fn refresh_source(&self, document: DocumentVersion, modified: i64) -> Result<(), StoreError>;
 
     /// Removes a document with all its chunks, and gives its space back to the disk.
     async fn remove_document(&self, document: DocumentKey, now: Timestamp) -> Result<(), StoreError>;
 
-    /// What is watched.
-    async fn watched_paths(&self) -> Result<Vec<WatchedPath>, StoreError>;
+    /// Removes those of the documents that have not changed meanwhile; returns which these were.
+    async fn remove_unchanged(
+        &self,
+        documents: Vec<DocumentVersion>,
+        now: Timestamp,
+    ) -> Result<Vec<DocumentKey>, StoreError>;
 
-    /// Watches a file or folder from now on.
-    async fn watch_path(&self, watched: WatchedPath) -> Result<(), StoreError>;
+    /// What is watched.
+    async fn watches(&self) -> Result<Vec<Watch>, StoreError>;
+
+    /// Watches a file or folder from now on. The local user's grant stays when a key gives the same folder.
+    async fn watch(&self, watch: NewWatch) -> Result<(), StoreError>;
 
     /// What the truth takes on disk, in bytes.
     async fn size(&self) -> Result<u64, StoreError>;
@@ -208,12 +238,16 @@ pub trait UsageLog: Send + Sync {
     /// The answered turns of a conversation, oldest first; none when `owner` has no such conversation.
     async fn conversation(&self, id: &str, owner: &PrincipalId) -> Result<Option<Vec<Turn>>, StoreError>;
 
-    /// How each model did, ever.
-    async fn model_figures(&self) -> Result<Vec<ModelFigures>, StoreError>;
+    /// What was used after `position`, by any process; none when nothing was.
+    async fn used_since(&self, position: u64) -> Result<Option<Used>, StoreError>;
 
-    /// How answering went from `since` on, with the errors from `errors_since` on.
+    /// How each model did for `owner`, ever.
+    async fn model_figures(&self, owner: &PrincipalId) -> Result<Vec<ModelFigures>, StoreError>;
+
+    /// How answering `owner` went from `since` on, with the errors from `errors_since` on.
     async fn answer_figures(
         &self,
+        owner: &PrincipalId,
         since: Timestamp,
         errors_since: Timestamp,
     ) -> Result<AnswerFigures, StoreError>;

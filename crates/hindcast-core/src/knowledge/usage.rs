@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::CollectionKey;
+use super::{CollectionKey, Ownership};
 use crate::identity::PrincipalId;
 
 /// A search or question that was answered.
@@ -10,6 +10,8 @@ use crate::identity::PrincipalId;
 pub struct QueryRecord {
     /// The collections it touched.
     pub collections: Vec<CollectionKey>,
+    /// Whether it was asked of them by name, and not of everything: only then does it tell what they are asked about.
+    pub is_asked: bool,
     /// What was asked.
     pub text: String,
     /// How long it took, in microseconds.
@@ -29,7 +31,7 @@ pub struct QueryFigures {
     pub total: u64,
     /// The mean of the best hits' relevances; none without any hit.
     pub mean_best_score: Option<f64>,
-    /// What was asked and how often, most frequent first.
+    /// What was asked of it by name and how often, most frequent first.
     pub texts: Vec<(String, u64)>,
 }
 
@@ -95,4 +97,15 @@ pub struct AnswerFigures {
     pub recent_errors: u64,
     /// Conversations ever.
     pub conversations: u64,
+}
+
+/// What was used since somebody last looked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Used {
+    /// Where to go on next time.
+    pub position: u64,
+    /// The collections that were searched or read, by id.
+    pub collections: Vec<(Ownership, String)>,
+    /// Who asked a model.
+    pub askers: Vec<PrincipalId>,
 }

@@ -15,6 +15,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 /// Shorter than the time limits of connections and requests are likely to be.
 const BEAT: Duration = Duration::from_secs(1);
 
+/// How long work that cannot be interrupted keeps a thread that ends.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
 /// Running threads; they end, with all that runs on them, when this is dropped.
 pub(super) struct Workers {
     workers: Vec<Worker>,
@@ -57,9 +60,11 @@ impl Worker {
     fn start(number: usize, end: CancellationToken) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
-        let thread = thread::Builder::new()
-            .name(format!("worker {number}"))
-            .spawn(move || runtime.block_on(until(end)))?;
+        let thread = thread::Builder::new().name(format!("worker {number}")).spawn(move || {
+            runtime.block_on(until(end));
+            // A file that never answers is not waited for.
+            runtime.shutdown_timeout(LONGEST_WAIT);
+        })?;
         Ok(Self { runtime: handle, connections: TaskTracker::new(), thread: Some(thread) })
     }
 }

@@ -201,8 +201,8 @@ impl ServerHandler for Handler {
         for room in self.app.registry.rooms() {
             entries.extend(room.list(&admitted.caller).await.map_err(refuse)?);
         }
-        let rank = |entry: &crate::registry::ResourceEntry| entry.priority.unwrap_or(f32::INFINITY);
-        entries.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+        // What has no priority in its contract comes first; the rest stays in its room's order.
+        entries.sort_by_key(|entry| entry.priority.is_some());
         let (resources, next_cursor) =
             render::page(entries.into_iter().map(render::resource).collect(), request)?;
         Ok(ListResourcesResult { next_cursor, ..ListResourcesResult::with_all_items(resources) })

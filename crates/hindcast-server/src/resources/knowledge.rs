@@ -115,8 +115,8 @@ impl ResourceRoom for KnowledgeRoom {
                 let views = knowledge.collection_views(caller).await?;
                 pretty(&views.into_iter().map(CollectionJson::from).collect::<Vec<_>>())
             }
-            ResourceName::Health => pretty(&HealthJson::from(knowledge.health().await?)),
-            ResourceName::Models => pretty(&ModelsJson::from(knowledge.models().await?)),
+            ResourceName::Health => pretty(&HealthJson::from(knowledge.health(Some(caller)).await?)),
+            ResourceName::Models => pretty(&ModelsJson::from(knowledge.models(caller).await?)),
             ResourceName::Documents(id) => {
                 let (collection, documents) = knowledge.documents_resource(caller, &id, uri).await?;
                 let rows = documents.into_iter().map(|document| DocumentJson::of(&collection.id, document));

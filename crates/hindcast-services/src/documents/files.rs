@@ -154,7 +154,7 @@ impl FileStamp {
 }
 
 /// A path without `.` and `..`, by its text alone.
-fn lexically(path: &Path) -> PathBuf {
+pub(crate) fn lexically(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for component in path.components() {
         match component {
@@ -183,13 +183,13 @@ fn open_without_waiting(path: &Path) -> std::io::Result<File> {
 
 /// The path of an open file, where the system tells.
 #[cfg(target_os = "linux")]
-fn opened_path(file: &File) -> Option<PathBuf> {
+pub(crate) fn opened_path(file: &File) -> Option<PathBuf> {
     use std::os::fd::AsRawFd;
     std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn opened_path(_file: &File) -> Option<PathBuf> {
+pub(crate) fn opened_path(_file: &File) -> Option<PathBuf> {
     None
 }
 

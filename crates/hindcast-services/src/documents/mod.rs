@@ -20,6 +20,7 @@ pub use cache::{CachedDocument, Counts};
 use cache::{DocumentCache, Fetched};
 use files::Opened;
 pub use files::{FilePolicy, FileStamp};
+pub(crate) use files::{lexically, opened_path};
 pub use hindcast_xml::schema::{Verdict, Violation};
 use pool::WorkerPool;
 pub use pool::{Assignment, OUT_OF_MEMORY, OUT_OF_TIME, WorkerCommand};

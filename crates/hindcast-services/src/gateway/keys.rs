@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hindcast_core::{
     Timestamp,
-    identity::{Environment, KeyId, KeyRecord, PrincipalId, ScopeSet, SecretHash, Tier},
+    identity::{Environment, KeyId, KeyRecord, PrincipalId, Scope, ScopeSet, SecretHash, Tier},
     quota::{Limits, Usage},
 };
 use ipnet::IpNet;
@@ -114,6 +114,18 @@ impl Gateway {
             Failure::new(FailureKind::InvalidInput, format!("there is no key `{id}`"))
                 .hint("`hindcast keys list` shows them")
         })
+    }
+
+    /// Whether the key opens the door now and has the scope, for work that goes on after its request.
+    pub async fn is_good_for(&self, id: &KeyId, scope: Scope) -> bool {
+        match self.store.find_key(id).await {
+            Ok(Some(key)) => {
+                key.revoked_at.is_none()
+                    && key.expires_at.is_none_or(|end| self.clock.now() < end)
+                    && key.scopes.contains(scope)
+            }
+            _ => false,
+        }
     }
 
     /// Where the key stands against its limits.

@@ -1,35 +1,30 @@
 //! Taking documents in: each wholly or not at all, and only what changed.
 
 use std::{
-    collections::{HashMap, HashSet},
-    io::Read,
+    collections::HashSet,
     path::{Path, PathBuf},
-    time::UNIX_EPOCH,
+    sync::Arc,
 };
 
 use hindcast_core::{
     identity::Caller,
-    knowledge::{
-        Collection, Document, EmbedError, NewChunk, NewDocument, NewVector, Ownership, Place, SourceFile,
-        TextHash, WatchedPath,
-    },
+    knowledge::{Collection, NewWatch, Ownership, TextHash, WatchGrant},
     progress::Progress,
     store::StoreError,
 };
-use hindcast_extract::{Extracted, Format, chunk};
+use hindcast_extract::Format;
 use sha2::{Digest, Sha256};
 
 use super::{
-    KnowledgeService, blocking,
+    KnowledgeService, Stopping, blocking,
     extraction::Extractor,
+    intake::{Entry, Intake, Prepared, TRIES, prepare},
     invalid,
-    names::{id_of_anything, id_of_name},
-    walk::{Found, FoundFile, shown, walk},
+    names::{check_id, id_of_name},
+    reading::{Permit, Reader},
+    walk::{WalkLimits, Walked, Walking, shown, walk},
 };
 use crate::Failure;
-
-/// Few enough that progress is seen, and what the model likes best.
-const EMBED_BATCH: usize = 8;
 
 /// What is to be taken in.
 #[derive(Debug, Clone)]
@@ -57,6 +52,8 @@ pub enum Material {
 pub struct AddRequest {
     /// Id or name of the collection, which is made if there is none.
     pub collection: String,
+    /// The id of a new collection; made from its name where absent.
+    pub id: Option<String>,
     /// Whose a new collection is.
     pub ownership: Ownership,
     /// What.
@@ -117,32 +114,15 @@ pub struct AddReport {
     pub notices: Vec<String>,
 }
 
-/// What is known while documents are taken into one collection.
-pub(super) struct Intake {
-    pub(super) collection: Collection,
-    /// Whether it was made for what is taken in now.
-    is_new: bool,
-    /// The documents by the path they came from.
-    known: HashMap<String, Document>,
-    taken_ids: HashSet<String>,
-    pub(super) notices: Vec<String>,
-}
+/// A walk on behalf of a caller who waits for it.
+struct Waited(Stopping);
 
-impl Intake {
-    /// Says something once.
-    fn notice(&mut self, notice: String) {
-        if !self.notices.contains(&notice) {
-            self.notices.push(notice);
-        }
+impl Walking for Waited {
+    fn is_stopped(&self) -> bool {
+        self.0.is_set()
     }
-}
 
-/// A document that was read and cut, without vectors yet.
-struct Prepared {
-    original: Vec<u8>,
-    hash: TextHash,
-    extracted: Extracted,
-    chunks: Vec<NewChunk>,
+    fn enter(&mut self, _folder: &Path) {}
 }
 
 impl KnowledgeService {
@@ -153,10 +133,14 @@ impl KnowledgeService {
         request: AddRequest,
         progress: &dyn Progress,
     ) -> Result<AddReport, Failure> {
+        let policy = self.policy.reading.clone();
+        let reader = Reader::of(caller);
         match request.material {
             Material::Text { name, text, mime_type } => {
                 let given = self.prepare_text(&name, text, mime_type.as_deref()).await?;
-                let mut intake = self.intake(caller, &request.collection, request.ownership).await?;
+                let permit = Arc::new(blocking(move || policy.permit(reader)).await?);
+                let mut intake =
+                    self.intake(caller, &request.collection, request.id, request.ownership, permit).await?;
                 let outcome = self.add_text(&mut intake, given, progress).await?;
                 self.finished(caller, intake, vec![FileReport { path: name, outcome }]).await
             }
@@ -164,43 +148,81 @@ impl KnowledgeService {
                 if paths.is_empty() {
                     return Err(invalid("there is nothing to add").hint("give `paths`, or `name` and `text`"));
                 }
-                let roots = absolute(&paths)?;
-                let (policy, walker, walked) = (self.policy.reading.clone(), caller.clone(), roots.clone());
-                let found = blocking(move || walk(&policy, &walker, &walked)).await?;
-                let mut intake = self.intake(caller, &request.collection, request.ownership).await?;
+                let stopping = self.stopping.clone();
+                let (permit, walked) = blocking(move || {
+                    let permit = policy.permit(reader);
+                    let walked = walk(&permit, &absolute(&paths)?, WalkLimits::USUAL, &mut Waited(stopping));
+                    Ok::<_, Failure>((Arc::new(permit), walked))
+                })
+                .await??;
+                let Walked { found, accepted, notices } = walked;
+                let mut intake =
+                    self.intake(caller, &request.collection, request.id, request.ownership, permit).await?;
+                intake.notices.extend(notices);
+                let seen: HashSet<_> = found.iter().map(|found| found.shown.clone()).collect();
                 let mut reports = self.add_found(&mut intake, found, progress).await?;
-                reports.extend(self.remove_vanished(&mut intake, &roots).await?);
+                reports.extend(self.remove_vanished(&intake, &accepted, &seen).await?);
                 if watch {
-                    for root in roots.iter().filter(|root| root.exists()) {
-                        let watched = WatchedPath { collection: intake.collection.key, path: shown(root) };
-                        self.store.watch_path(watched).await?;
-                    }
+                    self.watch(caller, &intake, &accepted).await?;
                 }
                 self.finished(caller, intake, reports).await
             }
         }
     }
 
-    async fn intake(&self, caller: &Caller, name: &str, ownership: Ownership) -> Result<Intake, Failure> {
-        let (collection, is_new) = match self.find_collection(caller, name).await? {
-            Some(collection) => (collection, false),
-            None => {
-                let id = id_of_name(name)?;
+    /// Has folders watched, with the caller's rights and for as long as the caller has them.
+    async fn watch(&self, caller: &Caller, intake: &Intake, roots: &[PathBuf]) -> Result<(), Failure> {
+        let grant = caller.key.as_ref().map_or(WatchGrant::Local, |key| WatchGrant::Key(key.id.clone()));
+        for root in roots {
+            let watch =
+                NewWatch { collection: intake.collection.key, path: shown(root), grant: grant.clone() };
+            self.store.watch(watch).await?;
+        }
+        Ok(())
+    }
+
+    async fn intake(
+        &self,
+        caller: &Caller,
+        name: &str,
+        id: Option<String>,
+        ownership: Ownership,
+        permit: Arc<Permit>,
+    ) -> Result<Intake, Failure> {
+        let found = self.find_collection(caller, name).await?;
+        let (collection, is_new) = match (found, id) {
+            (Some(collection), Some(id)) if collection.id != id => {
+                return Err(invalid(format!("the collection `{name}` has the id `{}`", collection.id))
+                    .hint("leave the id out, or rename the collection"));
+            }
+            (Some(collection), _) => (collection, false),
+            (None, id) => {
+                let id = self.free_collection_id(caller, id, name).await?;
                 let made =
                     self.store.open_collection(ownership, id, name.trim().into(), self.clock.now()).await?;
                 self.wrote.notify_one();
                 (made, true)
             }
         };
-        Ok(Intake { is_new, ..self.intake_into(collection).await? })
+        Ok(Intake { is_new, ..self.intake_into(collection, permit) })
     }
 
-    pub(super) async fn intake_into(&self, collection: Collection) -> Result<Intake, Failure> {
-        let documents = self.store.documents(collection.key).await?;
-        let taken_ids = documents.iter().map(|document| document.id.clone()).collect();
-        let by_path = |document: Document| Some((document.source.clone()?.path, document));
-        let known = documents.into_iter().filter_map(by_path).collect();
-        Ok(Intake { collection, is_new: false, known, taken_ids, notices: Vec::new() })
+    /// The id that a new collection gets.
+    async fn free_collection_id(
+        &self,
+        caller: &Caller,
+        id: Option<String>,
+        name: &str,
+    ) -> Result<String, Failure> {
+        let of_name = id_of_name(name)?;
+        let Some(id) = id else { return Ok(of_name) };
+        check_id(&id)
+            .map_err(|problem| invalid(problem).hint("leave the id out to have it made from the name"))?;
+        match self.find_collection(caller, &id).await? {
+            Some(taken) => Err(invalid(format!("the collection `{}` has the id `{id}` already", taken.name))
+                .hint("choose another id, or add to that collection")),
+            None => Ok(id),
+        }
     }
 
     async fn finished(
@@ -222,77 +244,6 @@ impl KnowledgeService {
         let seen = self.collections(caller).await?;
         let collection = seen.into_iter().find(|seen| seen.key == intake.collection.key);
         Ok(AddReport { collection: collection.unwrap_or(intake.collection), files, notices: intake.notices })
-    }
-
-    /// Takes files in, one after the other.
-    pub(super) async fn add_found(
-        &self,
-        intake: &mut Intake,
-        found: Vec<Found>,
-        progress: &dyn Progress,
-    ) -> Result<Vec<FileReport>, Failure> {
-        let total = found.len() as u64;
-        let mut reports = Vec::with_capacity(found.len());
-        for (done, found) in (0_u64..).zip(found) {
-            if progress.cancelled() {
-                intake.notices.push(format!("stopped: {} of {total} files were not looked at", total - done));
-                break;
-            }
-            progress.report(done, Some(total), &found.shown);
-            let outcome = match found.file {
-                Ok(file) => self.add_file(intake, &file, progress).await?,
-                Err(reason) => FileOutcome::Failed { reason },
-            };
-            reports.push(FileReport { path: found.shown, outcome });
-        }
-        progress.report(total, Some(total), "done");
-        Ok(reports)
-    }
-
-    async fn add_file(
-        &self,
-        intake: &mut Intake,
-        file: &FoundFile,
-        progress: &dyn Progress,
-    ) -> Result<FileOutcome, Failure> {
-        let failed = |reason: String| Ok(FileOutcome::Failed { reason });
-        let Some(format) = file.path.extension().and_then(|end| Format::of_extension(end.to_str()?)) else {
-            return failed(format!(
-                "files of this type are not understood · hint: those that end in {} are",
-                Format::known_extensions()
-            ));
-        };
-        let path = shown(&file.path);
-        let source = match look_at(&file.path, path.clone(), self.policy.max_file_bytes) {
-            Ok(source) => source,
-            Err(reason) => return failed(reason),
-        };
-        let known = intake.known.get(&path).cloned();
-        if let Some(known) = known.as_ref().filter(|known| known.source.as_ref() == Some(&source)) {
-            return Ok(FileOutcome::Unchanged { document: known.id.clone() });
-        }
-        let (limit, real) = (self.policy.max_file_bytes, file.path.clone());
-        let bytes = match blocking(move || read(&real, limit)).await? {
-            Ok(bytes) => bytes,
-            Err(reason) => return failed(reason),
-        };
-        let hash: TextHash = Sha256::digest(&bytes).into();
-        if let Some(known) = known.as_ref().filter(|known| known.hash == hash) {
-            self.store.refresh_source(known.key, source.modified).await?;
-            return Ok(FileOutcome::Unchanged { document: known.id.clone() });
-        }
-        let extractor = self.policy.extractor.clone();
-        let prepared = match blocking(move || prepare(&extractor, format, bytes, hash)).await? {
-            Ok(prepared) => prepared,
-            Err(reason) => return failed(reason),
-        };
-        let name = prepared.extracted.title.clone().unwrap_or_else(|| title_of_file(file, format));
-        let id = match &known {
-            Some(known) => known.id.clone(),
-            None => free_id(&intake.taken_ids, file, format),
-        };
-        let entry = Entry { id, name, known, format, source: Some(source) };
-        self.keep(intake, entry, prepared, progress).await
     }
 
     /// Everything that can be wrong with a text is found out before a collection is made for it.
@@ -321,132 +272,17 @@ impl KnowledgeService {
         progress: &dyn Progress,
     ) -> Result<FileOutcome, Failure> {
         let GivenText { id, name, format, prepared } = given;
-        let known = self.store.find_document(intake.collection.key, &id).await?;
-        if let Some(known) = known.as_ref().filter(|known| known.hash == prepared.hash) {
-            return Ok(FileOutcome::Unchanged { document: known.id.clone() });
-        }
-        self.keep(intake, Entry { id, name, known, format, source: None }, prepared, progress).await
-    }
-
-    /// Makes the vectors, and only then touches the truth.
-    async fn keep(
-        &self,
-        intake: &mut Intake,
-        entry: Entry,
-        mut prepared: Prepared,
-        progress: &dyn Progress,
-    ) -> Result<FileOutcome, Failure> {
-        self.embed(intake, entry.known.as_ref(), &mut prepared, progress).await?;
-        let was_known = entry.known.is_some();
-        let mut new = NewDocument {
-            collection: intake.collection.key,
-            replaces: entry.known.as_ref().map(|known| known.key),
-            id: entry.id,
-            name: entry.name,
-            description: prepared.extracted.description.unwrap_or_default(),
-            mime_type: entry.format.served_mime_type().into(),
-            original: prepared.original,
-            text: prepared.extracted.text,
-            hash: prepared.hash,
-            source: entry.source,
-            chunks: prepared.chunks,
-            now: self.clock.now(),
-        };
-        let document = loop {
-            match self.store.replace_document(new.clone()).await {
-                Ok(document) => break document,
-                // Another process was faster with that id.
-                Err(StoreError::Exists(_)) => new.id = numbered(&new.id, &intake.taken_ids),
-                // Another process has removed it: it comes anew.
-                Err(StoreError::Missing(_)) if new.replaces.is_some() => new.replaces = None,
-                Err(error) => return Err(error.into()),
+        for _ in 0..TRIES {
+            let known = self.store.find_document(intake.collection.key, &id).await?;
+            if let Some(known) = known.as_ref().filter(|known| known.hash == prepared.hash) {
+                return Ok(FileOutcome::Unchanged { document: known.id.clone() });
             }
-            intake.taken_ids.insert(new.id.clone());
-        };
-        self.wrote.notify_one();
-        intake.taken_ids.insert(document.id.clone());
-        if let Some(source) = &document.source {
-            intake.known.insert(source.path.clone(), document.clone());
-        }
-        let (document, chunks) = (document.id, document.chunks);
-        Ok(if was_known {
-            FileOutcome::Updated { document, chunks }
-        } else {
-            FileOutcome::Added { document, chunks }
-        })
-    }
-
-    /// Gives every chunk its vector that has none yet. Without a model they stay without, and that is said.
-    async fn embed(
-        &self,
-        intake: &mut Intake,
-        known: Option<&Document>,
-        prepared: &mut Prepared,
-        progress: &dyn Progress,
-    ) -> Result<(), Failure> {
-        let model = self.embedder.model().to_owned();
-        let embedded: HashSet<TextHash> = match known {
-            Some(known) => self.store.embedded_hashes(known.key, &model).await?.into_iter().collect(),
-            None => HashSet::new(),
-        };
-        let missing: Vec<usize> = (0..prepared.chunks.len())
-            .filter(|&index| !embedded.contains(&prepared.chunks[index].hash))
-            .collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        if let Err(error) = self.installing.ensure(&self.embedder, progress).await? {
-            intake.notice(lexical_only(&error));
-            return Ok(());
-        }
-        for batch in missing.chunks(EMBED_BATCH) {
-            if progress.cancelled() {
-                break;
-            }
-            let texts: Vec<_> = batch
-                .iter()
-                .map(|&index| embedded_text(&prepared.chunks[index].headings, &prepared.chunks[index].text))
-                .collect();
-            let embedder = self.embedder.clone();
-            let made =
-                blocking(move || embedder.embed(&texts.iter().map(String::as_str).collect::<Vec<_>>()));
-            match made.await? {
-                Ok(vectors) => {
-                    for (&index, numbers) in batch.iter().zip(vectors) {
-                        prepared.chunks[index].vector = Some(NewVector { model: model.clone(), numbers });
-                    }
-                }
-                Err(error) => {
-                    intake.notice(lexical_only(&error));
-                    break;
-                }
+            let entry = Entry { ids: vec![id.clone()], name: name.clone(), known, format, source: None };
+            if let Ok(outcome) = self.keep(intake, entry, prepared.clone(), progress).await? {
+                return Ok(outcome);
             }
         }
-        Ok(())
-    }
-
-    /// Removes documents whose files are gone from the folders that were read.
-    pub(super) async fn remove_vanished(
-        &self,
-        intake: &mut Intake,
-        roots: &[PathBuf],
-    ) -> Result<Vec<FileReport>, Failure> {
-        let is_gone = |path: &str| {
-            let path = Path::new(path);
-            roots.iter().any(|root| path.starts_with(root)) && std::fs::symlink_metadata(path).is_err()
-        };
-        let gone: Vec<_> = intake.known.keys().filter(|path| is_gone(path)).cloned().collect();
-        let mut reports = Vec::new();
-        for path in gone {
-            let Some(document) = intake.known.remove(&path) else { continue };
-            match self.store.remove_document(document.key, self.clock.now()).await {
-                Ok(()) | Err(StoreError::Missing(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
-            self.wrote.notify_one();
-            reports.push(FileReport { path, outcome: FileOutcome::Removed { document: document.id } });
-        }
-        Ok(reports)
+        Err(StoreError::Changed(format!("the document `{id}`")).into())
     }
 }
 
@@ -456,25 +292,6 @@ struct GivenText {
     name: String,
     format: Format,
     prepared: Prepared,
-}
-
-/// Where a document goes.
-struct Entry {
-    id: String,
-    name: String,
-    known: Option<Document>,
-    format: Format,
-    source: Option<SourceFile>,
-}
-
-/// What is said when chunks have no vectors.
-pub(super) fn lexical_only(error: &EmbedError) -> String {
-    format!("found by words only, not by meaning: {error}")
-}
-
-/// What the model reads of a chunk.
-pub(super) fn embedded_text(headings: &str, text: &str) -> String {
-    if headings.is_empty() { text.to_owned() } else { format!("{headings}\n{text}") }
 }
 
 fn absolute(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
@@ -502,91 +319,4 @@ fn text_format(name: &str, mime_type: Option<&str>) -> Result<Format, Failure> {
         return Err(invalid("PDF and DOCX are not text").hint("give the file in `paths`"));
     }
     Ok(format)
-}
-
-fn look_at(path: &Path, shown: String, limit: u64) -> Result<SourceFile, String> {
-    let metadata = std::fs::metadata(path).map_err(|error| format!("it cannot be read: {error}"))?;
-    let size = metadata.len();
-    if size == 0 {
-        return Err("it is empty".into());
-    }
-    if size > limit {
-        return Err(format!(
-            "it has {size} bytes, more than the {limit} that are allowed · hint: raise `knowledge.max_file_bytes`"
-        ));
-    }
-    let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    let modified = modified.and_then(|age| i64::try_from(age.as_nanos()).ok()).unwrap_or_default();
-    Ok(SourceFile { path: shown, modified, size })
-}
-
-fn read(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
-    let unreadable = |error: std::io::Error| format!("it cannot be read: {error}");
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(unreadable)?;
-    // It may have grown since it was looked at.
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > limit {
-        return Err(format!("it has more than the {limit} bytes that are allowed"));
-    }
-    Ok(bytes)
-}
-
-fn prepare(
-    extractor: &Extractor,
-    format: Format,
-    original: Vec<u8>,
-    hash: TextHash,
-) -> Result<Prepared, String> {
-    let extracted = extractor.extract(format, &original)?;
-    let text = match &extracted.text {
-        Some(text) => text,
-        None => std::str::from_utf8(&original).map_err(|error| error.to_string())?,
-    };
-    let chunks = chunk(format, text, &extracted)
-        .into_iter()
-        .map(|chunk| {
-            let headings = chunk.headings.join(" › ");
-            let text = text[chunk.range.clone()].to_owned();
-            let hash = Sha256::new().chain_update(&headings).chain_update([0]).chain_update(&text).finalize();
-            let bytes = (chunk.range.start as u64, chunk.range.end as u64);
-            NewChunk {
-                hash: hash.into(),
-                headings,
-                text,
-                place: Place { bytes, lines: chunk.lines, page: chunk.page },
-                is_code: format.is_code(),
-                vector: None,
-            }
-        })
-        .collect();
-    Ok(Prepared { original, hash, extracted, chunks })
-}
-
-fn title_of_file(file: &FoundFile, format: Format) -> String {
-    let name = if format.is_code() { file.path.file_name() } else { file.path.file_stem() };
-    name.unwrap_or_default().to_string_lossy().into_owned()
-}
-
-/// The shortest id that says which file it is: its name, with the end and the folders only where others have that name.
-fn free_id(taken: &HashSet<String>, file: &FoundFile, format: Format) -> String {
-    let stem = file.path.file_stem().unwrap_or_default().to_string_lossy();
-    let name = file.path.file_name().unwrap_or_default().to_string_lossy();
-    let parent = file.path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
-    let relative = file.relative.to_string_lossy().replace('/', "-");
-    let short = if format.is_code() { name.clone() } else { stem };
-    let candidates = [short.into_owned(), name.clone().into_owned(), format!("{parent}-{name}"), relative];
-    let candidates: Vec<_> = candidates.iter().map(|candidate| id_of_anything(candidate)).collect();
-    candidates
-        .iter()
-        .find(|candidate| !taken.contains(*candidate))
-        .cloned()
-        .unwrap_or_else(|| numbered(&candidates[0], taken))
-}
-
-fn numbered(id: &str, taken: &HashSet<String>) -> String {
-    (2..)
-        .map(|number| format!("{id}-{number}"))
-        .find(|id| !taken.contains(id))
-        .unwrap_or_else(|| id.to_owned())
 }

@@ -73,7 +73,7 @@ impl KnowledgeService {
         let Some(chat) = &self.chat else {
             return Err(no_model("answering is switched off: `knowledge.ollama_url` is `off`".into()));
         };
-        let model = self.choose_model(&**chat, request.model.clone()).await?;
+        let model = self.choose_model(caller, &**chat, request.model.clone()).await?;
         let search = SearchRequest {
             query: request.question.clone(),
             collection: request.collection.clone(),
@@ -97,6 +97,7 @@ impl KnowledgeService {
                 at: self.clock.now(),
             })
             .await?;
+        self.wrote.notify_one();
         let reply = reply.map_err(|error| explained(&error))?;
         let citations = citations(&reply.text, found.hits);
         let Reply { text, tokens } = reply;
@@ -113,12 +114,17 @@ impl KnowledgeService {
     }
 
     /// The model that was named, or the operator's, or the one that is used most, or any.
-    async fn choose_model(&self, chat: &dyn ChatModel, named: Option<String>) -> Result<String, Failure> {
+    async fn choose_model(
+        &self,
+        caller: &Caller,
+        chat: &dyn ChatModel,
+        named: Option<String>,
+    ) -> Result<String, Failure> {
         if let Some(model) = named.or_else(|| self.policy.chat_model.clone()) {
             return Ok(model);
         }
         let installed = chat.models().await.map_err(|error| explained(&error))?;
-        let figures = self.store.model_figures().await?;
+        let figures = self.store.model_figures(&caller.principal).await?;
         let conversations = |name: &str| {
             figures.iter().find(|figures| figures.model == name).map_or(0, |figures| figures.conversations)
         };

@@ -7,12 +7,11 @@ use hindcast_core::{
 };
 
 use super::{
-    KnowledgeService,
-    add::{embedded_text, lexical_only},
-    blocking,
+    KnowledgeService, blocking,
     figures::{Activity, activity, month_before},
+    intake::{embedded_text, lexical_only},
     invalid,
-    names::id_of_name,
+    names::{check_id, id_of_name},
 };
 use crate::{Failure, FailureKind};
 
@@ -97,18 +96,24 @@ impl KnowledgeService {
         })
     }
 
-    /// Gives a collection another name, and the id that follows from it.
+    /// Gives a collection another name, and the id that is given or follows from the name.
     pub async fn rename_collection(
         &self,
         caller: &Caller,
         name: &str,
         new_name: &str,
+        id: Option<&str>,
     ) -> Result<Collection, Failure> {
         let collection = self.collection(caller, name).await?;
-        let id = id_of_name(new_name)?;
-        self.store.rename_collection(collection.key, id, new_name.trim().into(), self.clock.now()).await?;
+        let of_name = id_of_name(new_name)?;
+        let id = id.map_or(of_name, str::to_owned);
+        check_id(&id)
+            .map_err(|problem| invalid(problem).hint("leave the id out to have it made from the name"))?;
+        self.store
+            .rename_collection(collection.key, id.clone(), new_name.trim().into(), self.clock.now())
+            .await?;
         self.wrote.notify_one();
-        self.collection(caller, new_name).await
+        self.collection(caller, &id).await
     }
 
     /// Removes a collection: its rows, vectors, files and the space they took.
@@ -174,7 +179,7 @@ impl KnowledgeService {
             if let Err(error) = self.installing.ensure(&self.embedder, progress).await? {
                 return Ok(vec![lexical_only(&error)]);
             }
-            if progress.cancelled() {
+            if progress.cancelled() || self.stopping.is_set() {
                 return Ok(vec!["stopped before every chunk had its vector".into()]);
             }
             let ids: Vec<_> = missing.iter().map(|chunk| chunk.chunk).collect();

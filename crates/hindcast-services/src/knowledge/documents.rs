@@ -47,6 +47,7 @@ impl KnowledgeService {
         let document = self.document_resource(&collection, id, uri).await?;
         let text = self.store.document_text(document.key).await?;
         self.store.touch_collection(collection.key, self.clock.now()).await?;
+        self.wrote.notify_one();
         Ok(ReadDocument { document, text })
     }
 

@@ -1,6 +1,9 @@
 //! Hearing what changed, whoever changed it, and telling those who look at it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use hindcast_core::{
     knowledge::{ChangeRecord, Generation, Ownership},
@@ -22,12 +25,25 @@ const PROBE_EVERY: Duration = Duration::from_secs(15);
 /// How long vectors may be in memory only. They are in the truth all the while.
 const COMMIT_AFTER: Duration = Duration::from_secs(10);
 
+/// Figures that change with every search are told at most this often.
+const USAGE_EVERY: Duration = Duration::from_secs(1);
+
+/// What was used and told so far.
+struct UsageSeen {
+    position: u64,
+    told: Option<Instant>,
+}
+
 impl KnowledgeService {
     /// Keeps up until it is dropped: indexes follow the truth, subscribers hear of changes, watched folders are read.
     pub async fn keep_up(self: Arc<Self>) {
         let following = async {
+            let usage = self.usage_so_far().await;
             let seen = self.first_generation().await;
-            let (followed, ()) = tokio::join!(self.follow(seen), self.embed_what_is_missing());
+            // Apart from each other: a folder that takes hours to read keeps nobody from hearing what changed.
+            let watching = Watching::new(self.clone()).run();
+            let (followed, (), ()) =
+                tokio::join!(self.follow(seen, usage), self.embed_what_is_missing(), watching);
             if let Err(failure) = followed {
                 tracing::error!(%failure, "the knowledge base is not followed any more");
             }
@@ -51,31 +67,63 @@ impl KnowledgeService {
         }
     }
 
-    async fn follow(self: &Arc<Self>, mut seen: Generation) -> Result<(), Failure> {
+    async fn follow(self: &Arc<Self>, mut seen: Generation, mut usage: UsageSeen) -> Result<(), Failure> {
         if let Err(failure) = self.indexing.catch_up().await {
             tracing::warn!(%failure, "the indexes stay behind; the next search tries again");
         }
-        let mut watching = Watching::start(self.clone());
-        watching.refresh().await;
         loop {
             tokio::select! {
                 () = self.wrote.notified() => {}
                 () = tokio::time::sleep(LOOK_EVERY) => {}
-                () = watching.changed() => {}
             }
-            watching.take_in().await;
             match self.tell_since(seen).await {
                 Ok(Some(newest)) => {
                     seen = newest;
-                    watching.refresh().await;
+                    self.watches_changed.notify_one();
                     if let Err(failure) = self.indexing.catch_up().await {
                         tracing::warn!(%failure, "the indexes stay behind; the next search tries again");
                     }
                 }
                 Ok(None) => {}
-                // Another process may hold the file for long; it is looked at again.
+                // The store may be busy for long; it is looked at again.
                 Err(failure) => tracing::warn!(%failure, "it was not seen what changed"),
             }
+            if let Err(failure) = self.tell_usage(&mut usage).await {
+                tracing::warn!(%failure, "it was not seen what was used");
+            }
+        }
+    }
+
+    /// What was used before we looked is old news.
+    async fn usage_so_far(&self) -> UsageSeen {
+        let used = self.store.used_since(0).await;
+        let used = used.inspect_err(|error| tracing::warn!(%error, "it was not seen what was used"));
+        UsageSeen { position: used.ok().flatten().map_or(0, |used| used.position), told: None }
+    }
+
+    /// Tells whose figures changed because something was used, not oftener than people look.
+    async fn tell_usage(&self, seen: &mut UsageSeen) -> Result<(), Failure> {
+        if seen.told.is_some_and(|told| told.elapsed() < USAGE_EVERY) {
+            return Ok(());
+        }
+        let Some(used) = self.store.used_since(seen.position).await? else { return Ok(()) };
+        seen.position = used.position;
+        seen.told = Some(Instant::now());
+        for (ownership, collection) in &used.collections {
+            self.tell_owner(ownership, COLLECTIONS_URI);
+            self.tell_owner(ownership, &stats_uri(collection));
+        }
+        for asker in &used.askers {
+            self.events.changed_for(asker, &MODELS_URI.into());
+            self.events.changed_for(asker, &HEALTH_URI.into());
+        }
+        Ok(())
+    }
+
+    fn tell_owner(&self, ownership: &Ownership, uri: &str) {
+        match ownership {
+            Ownership::Shared => self.events.changed(&uri.into()),
+            Ownership::Private(owner) => self.events.changed_for(owner, &uri.into()),
         }
     }
 
@@ -92,10 +140,7 @@ impl KnowledgeService {
     }
 
     fn tell(&self, change: &ChangeRecord) {
-        let changed = |uri: &str| match &change.ownership {
-            Ownership::Shared => self.events.changed(&uri.into()),
-            Ownership::Private(owner) => self.events.changed_for(owner, &uri.into()),
-        };
+        let changed = |uri: &str| self.tell_owner(&change.ownership, uri);
         changed(COLLECTIONS_URI);
         changed(&documents_uri(&change.collection));
         changed(&stats_uri(&change.collection));
@@ -116,19 +161,18 @@ impl KnowledgeService {
         let mut models_before = None;
         self.health_wanted.notified().await;
         loop {
-            if let Ok(health) = self.health().await {
+            if let Ok(health) = self.health(None).await {
                 let statuses = [health.database.status, health.vectors.status, health.ollama.status];
                 let now = (health.status, statuses);
                 if health_before.replace(now).is_some_and(|before| before != now) {
                     self.events.changed(&HEALTH_URI.into());
                 }
             }
-            if let Ok(report) = self.models().await {
-                let names: Vec<_> = report.models.into_iter().map(|row| row.model.name).collect();
-                let same = models_before.as_ref() == Some(&names);
-                if models_before.replace(names).is_some() && !same {
-                    self.events.changed(&MODELS_URI.into());
-                }
+            let models = self.installed_models().await;
+            let names: Vec<_> = models.into_iter().map(|model| model.name).collect();
+            let same = models_before.as_ref() == Some(&names);
+            if models_before.replace(names).is_some() && !same {
+                self.events.changed(&MODELS_URI.into());
             }
             tokio::time::sleep(PROBE_EVERY).await;
         }

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use hindcast_core::{
     Timestamp,
-    knowledge::{AnswerFigures, CollectionKey, Ownership},
+    identity::{Caller, Scope},
+    knowledge::{AnswerFigures, Collection, CollectionKey},
 };
 
 use super::{
@@ -113,16 +114,31 @@ const OLLAMA_CRITICAL: Duration = Duration::from_secs(10);
 const LONGEST_PROBE: Duration = Duration::from_secs(12);
 
 impl KnowledgeService {
-    /// Asks every part, each with a time limit.
-    pub async fn health(&self) -> Result<Health, Failure> {
+    /// Asks every part, each with a time limit. All figures are of what the caller sees and did; without a caller there are none.
+    pub async fn health(&self, caller: Option<&Caller>) -> Result<Health, Failure> {
         let now = self.clock.now();
+        let seen = match caller {
+            Some(caller) => self.collections(caller).await.unwrap_or_default(),
+            None => Vec::new(),
+        };
         let (database, vectors, ollama) =
-            tokio::join!(self.probe_database(), self.probe_vectors(), self.probe_ollama());
+            tokio::join!(self.probe_database(&seen), self.probe_vectors(&seen), self.probe_ollama());
         let (ollama, model_bytes) = ollama;
-        let (orphaned_collections, missing_collections) = self.synchronization().await.unwrap_or_default();
-        let answers =
-            self.store.answer_figures(month_before(now), hours_before(now, 24)).await.unwrap_or_default();
-        let database_bytes = self.store.size().await.unwrap_or_default();
+        let is_operator = caller.is_some_and(is_operator);
+        let (orphaned_collections, missing_collections) =
+            self.synchronization(&seen, is_operator).await.unwrap_or_default();
+        let answers = match caller {
+            Some(caller) => {
+                let (month, day) = (month_before(now), hours_before(now, 24));
+                self.store.answer_figures(&caller.principal, month, day).await.unwrap_or_default()
+            }
+            None => AnswerFigures::default(),
+        };
+        let database_bytes = if is_operator {
+            self.store.size().await.unwrap_or_default()
+        } else {
+            self.stored_bytes(&seen).await.unwrap_or_default()
+        };
         let mut parts = vec![database.status, vectors.status];
         // One that nobody named and that is not there is no part.
         if self.policy.ollama_is_expected || ollama.status != ComponentStatus::Offline {
@@ -144,19 +160,30 @@ impl KnowledgeService {
             recommendations: Vec::new(),
         };
         health.recommendations = recommendations(&health, self.policy.ollama_is_expected);
-        health.recommendations.extend(self.forgotten(now).await.unwrap_or_default());
+        health.recommendations.extend(forgotten(&seen, now));
         Ok(health)
     }
 
-    async fn probe_database(&self) -> ComponentHealth {
-        let probe = async { self.store.collections(None).await.map(|found| found.len() as u64).ok() };
+    /// What these collections take.
+    async fn stored_bytes(&self, collections: &[Collection]) -> Result<u64, Failure> {
+        let mut sum = 0;
+        for collection in collections {
+            let storage = self.store.storage(collection.key, self.embedder.model()).await?;
+            sum += storage.stored_bytes + storage.chunk_bytes + storage.vector_bytes;
+        }
+        Ok(sum)
+    }
+
+    async fn probe_database(&self, seen: &[Collection]) -> ComponentHealth {
+        let probe = async { self.store.generation().await.ok().map(|_| seen.len() as u64) };
         timed(probe, |response| {
             if response > DATABASE_SLOW { ComponentStatus::Degraded } else { ComponentStatus::Operational }
         })
         .await
     }
 
-    async fn probe_vectors(&self) -> ComponentHealth {
+    async fn probe_vectors(&self, seen: &[Collection]) -> ComponentHealth {
+        let keys: Vec<_> = seen.iter().map(|collection| collection.key).collect();
         let (vectors, dimension) = (self.indexing.vectors.clone(), self.embedder.dimension());
         let probe = async {
             let work = blocking(move || {
@@ -165,7 +192,9 @@ impl KnowledgeService {
                 if let Some(first) = anywhere.first_mut() {
                     *first = 1.0;
                 }
-                vectors.nearest(&anywhere, None, 1).map(|_| vectors.collections().len() as u64)
+                vectors.nearest(&anywhere, None, 1).map(|_| {
+                    vectors.collections().into_iter().filter(|held| keys.contains(held)).count() as u64
+                })
             });
             work.await.ok().and_then(Result::ok)
         };
@@ -193,43 +222,44 @@ impl KnowledgeService {
         (health, bytes)
     }
 
-    /// Vector collections without metadata, and the reverse.
-    async fn synchronization(&self) -> Result<(Vec<String>, Vec<String>), Failure> {
-        let known = self.store.collections(None).await?;
+    /// Vector collections without metadata, which only the operator is told of, and the reverse.
+    async fn synchronization(
+        &self,
+        seen: &[Collection],
+        is_operator: bool,
+    ) -> Result<(Vec<String>, Vec<String>), Failure> {
         let held: Vec<CollectionKey> = self.indexing.vectors.collections();
-        let orphaned = held.iter().filter(|key| known.iter().all(|collection| collection.key != **key));
+        let mut orphaned = Vec::new();
+        if is_operator {
+            let known = self.store.collection_keys().await?;
+            orphaned.extend(held.iter().filter(|key| !known.contains(key)).map(|key| key.0.to_string()));
+        }
         let mut missing = Vec::new();
-        for collection in &known {
-            if held.contains(&collection.key) {
-                continue;
-            }
+        for collection in seen.iter().filter(|collection| !held.contains(&collection.key)) {
             let vectors = self.store.vector_ids(collection.key, self.embedder.model()).await?;
             if !vectors.is_empty() {
-                // Who reads this need not know what others call their own.
-                missing.push(match collection.ownership {
-                    Ownership::Shared => collection.id.clone(),
-                    Ownership::Private(_) => collection.key.0.to_string(),
-                });
+                missing.push(collection.id.clone());
             }
         }
-        Ok((orphaned.map(|key| key.0.to_string()).collect(), missing))
+        Ok((orphaned, missing))
     }
+}
 
-    /// Collections with documents that nobody has asked for in 90 days.
-    async fn forgotten(&self, now: Timestamp) -> Result<Option<String>, Failure> {
-        let long_ago = hours_before(now, 90 * 24);
-        let forgotten: Vec<_> = self
-            .store
-            .collections(None)
-            .await?
-            .into_iter()
-            .filter(|collection| collection.documents > 0 && collection.created_at < long_ago)
-            .filter(|collection| collection.accessed_at.is_none_or(|accessed| accessed < long_ago))
-            .map(|collection| collection.documents)
-            .collect();
-        let documents: u64 = forgotten.iter().sum();
-        Ok((documents > 0).then(|| format!("Review {documents} documents that were not queried in 90 days")))
-    }
+/// Who looks after the whole server, and not only after what is its own.
+fn is_operator(caller: &Caller) -> bool {
+    caller.key.is_none() || caller.may(Some(Scope::Admin))
+}
+
+/// Collections with documents that nobody has asked for in 90 days.
+fn forgotten(seen: &[Collection], now: Timestamp) -> Option<String> {
+    let long_ago = hours_before(now, 90 * 24);
+    let documents: u64 = seen
+        .iter()
+        .filter(|collection| collection.documents > 0 && collection.created_at < long_ago)
+        .filter(|collection| collection.accessed_at.is_none_or(|accessed| accessed < long_ago))
+        .map(|collection| collection.documents)
+        .sum();
+    (documents > 0).then(|| format!("Review {documents} documents that were not queried in 90 days"))
 }
 
 async fn timed(

@@ -19,15 +19,25 @@ pub mod fusion;
 mod health;
 mod indexing;
 mod installing;
+mod intake;
+mod lease;
 mod models;
 mod names;
 pub mod quality;
+mod reading;
 mod search;
 mod topics;
 mod walk;
 mod watch;
 
-use std::sync::Arc;
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use hindcast_core::{
     knowledge::{ChatModel, Embedder, KnowledgeStore, VectorWrite},
@@ -48,12 +58,15 @@ pub use models::{ModelReport, ModelRow};
 pub use names::{
     COLLECTIONS_URI, HEALTH_URI, MODELS_URI, ResourceName, document_uri, documents_uri, stats_uri,
 };
+pub use reading::ReadPolicy;
 pub use search::{Hit, SearchAnswer, SearchMode, SearchRequest};
-pub use walk::ReadPolicy;
 
-use crate::{Events, Failure, FailureKind};
+use crate::{Events, Failure, FailureKind, gateway::Gateway};
 use indexing::Indexing;
 use installing::Installing;
+
+/// How long a program that was told to stop waits for its indexes.
+const LONGEST_FINISH: Duration = Duration::from_secs(3);
 
 /// What the operator decided about knowledge.
 #[derive(Debug, Clone)]
@@ -62,6 +75,8 @@ pub struct KnowledgePolicy {
     pub max_file_bytes: u64,
     /// Where files may be read from.
     pub reading: ReadPolicy,
+    /// The file by which processes agree who watches a folder; without one every process does.
+    pub watch_lock: Option<PathBuf>,
     /// Who reads formats that need a parser of their own.
     pub extractor: Extractor,
     /// Whether an Ollama was named: one that was must be there.
@@ -82,6 +97,8 @@ pub struct KnowledgeParts {
     pub embedder: Arc<dyn Embedder>,
     /// Answers; none where that is switched off.
     pub chat: Option<Arc<dyn ChatModel>>,
+    /// Knows whether a key is still good; without it no folder of a key is watched.
+    pub keys: Option<Arc<Gateway>>,
     /// Where changes are announced.
     pub events: Events,
     /// The time.
@@ -95,6 +112,7 @@ pub struct KnowledgeService {
     store: Arc<dyn KnowledgeStore>,
     embedder: Arc<dyn Embedder>,
     chat: Option<Arc<dyn ChatModel>>,
+    keys: Option<Arc<Gateway>>,
     events: Events,
     clock: Arc<dyn Clock>,
     policy: KnowledgePolicy,
@@ -104,6 +122,23 @@ pub struct KnowledgeService {
     health_wanted: Notify,
     /// Something was written here: whoever follows need not wait for its next look.
     wrote: Notify,
+    /// What is watched may be something else now.
+    watches_changed: Notify,
+    stopping: Stopping,
+}
+
+/// Whether the program is about to end: long work stops at the next safe point.
+#[derive(Debug, Clone, Default)]
+struct Stopping(Arc<AtomicBool>);
+
+impl Stopping {
+    fn set(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
 }
 
 impl KnowledgeService {
@@ -115,6 +150,7 @@ impl KnowledgeService {
             store: parts.store,
             embedder: parts.embedder,
             chat: parts.chat,
+            keys: parts.keys,
             events: parts.events,
             clock: parts.clock,
             policy: parts.policy,
@@ -122,13 +158,30 @@ impl KnowledgeService {
             installing: Installing::default(),
             health_wanted: Notify::new(),
             wrote: Notify::new(),
+            watches_changed: Notify::new(),
+            stopping: Stopping::default(),
         })
     }
 
-    /// Makes what was indexed durable; for when the program ends.
+    /// Lets long work stop at the next safe point: the program is about to end. What is taken in file by file stops between two
+    /// files, and a second run goes on.
+    pub fn stop(&self) {
+        self.stopping.set();
+    }
+
+    /// Makes what was indexed durable; for when the program ends. A program that was told to stop does not wait for the indexes
+    /// to catch up: they do so at the next start.
     pub async fn finish(&self) -> Result<(), Failure> {
-        self.indexing.catch_up().await?;
-        self.indexing.commit().await
+        if !self.stopping.is_set() {
+            self.indexing.catch_up().await?;
+            return self.indexing.commit().await;
+        }
+        match tokio::time::timeout(LONGEST_FINISH, self.indexing.commit()).await {
+            Ok(committed) => committed,
+            Err(_) => {
+                Ok(tracing::info!("the vectors were not written out; they are read again at the next start"))
+            }
+        }
     }
 }
 

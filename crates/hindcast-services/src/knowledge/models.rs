@@ -2,6 +2,7 @@
 
 use hindcast_core::{
     Timestamp,
+    identity::Caller,
     knowledge::{InstalledModel, ModelFigures},
 };
 
@@ -33,14 +34,18 @@ pub struct ModelReport {
 }
 
 impl KnowledgeService {
+    /// What is installed, with how it did for the caller.
+    pub async fn models(&self, caller: &Caller) -> Result<ModelReport, Failure> {
+        let figures = self.store.model_figures(&caller.principal).await?;
+        Ok(report(self.installed_models().await, figures))
+    }
+
     /// What is installed. No model server is a normal state, with no models.
-    pub async fn models(&self) -> Result<ModelReport, Failure> {
-        let installed = match &self.chat {
+    pub(super) async fn installed_models(&self) -> Vec<InstalledModel> {
+        match &self.chat {
             Some(chat) => chat.models().await.unwrap_or_default(),
             None => Vec::new(),
-        };
-        let figures = self.store.model_figures().await?;
-        Ok(report(installed, figures))
+        }
     }
 }
 

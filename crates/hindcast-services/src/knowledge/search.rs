@@ -10,10 +10,9 @@ use hindcast_core::{
 use sha2::{Digest, Sha256};
 
 use super::{
-    KnowledgeService,
-    add::lexical_only,
-    blocking,
+    KnowledgeService, blocking,
     fusion::{Evidence, fuse},
+    intake::lexical_only,
     invalid,
 };
 use crate::Failure;
@@ -194,6 +193,7 @@ impl KnowledgeService {
             }
             let query = QueryRecord {
                 collections: vec![collection.key],
+                is_asked: request.collection.is_some(),
                 text: request.query.chars().take(1000).collect(),
                 latency_us: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
                 best_score,
@@ -201,6 +201,7 @@ impl KnowledgeService {
             };
             self.store.record_query(query).await?;
         }
+        self.wrote.notify_one();
         Ok(())
     }
 }

@@ -72,11 +72,13 @@ impl Stage {
             vectors: Arc::new(vectors),
             embedder,
             chat: Some(Arc::new(parrot)),
+            keys: None,
             events: Events::default(),
             clock: Arc::new(ManualClock::at("2026-02-05T10:30:05Z".parse().unwrap())),
             policy: KnowledgePolicy {
                 max_file_bytes: 1 << 20,
                 reading: ReadPolicy::default(),
+                watch_lock: None,
                 extractor: Extractor::Here,
                 ollama_is_expected: false,
                 chat_model: None,
@@ -87,7 +89,7 @@ impl Stage {
     async fn add(&self, collection: &str, name: &str, text: &str) -> AddReport {
         let material = Material::Text { name: name.into(), text: text.into(), mime_type: None };
         let ownership = Ownership::Private(PrincipalId::local());
-        let request = AddRequest { collection: collection.into(), ownership, material };
+        let request = AddRequest { collection: collection.into(), id: None, ownership, material };
         self.service.add(&Caller::local(), request, &Unwatched).await.unwrap()
     }
 
@@ -156,7 +158,7 @@ async fn a_conversation_is_kept_and_gone_on_with() {
     assert_eq!(second.text, "said 4 messages, see [1]", "the first turn is told again");
     let stranger = Caller { principal: PrincipalId("ben".into()), ..Caller::local() };
     assert!(stage.service.ask(&stranger, again, &Unwatched).await.is_err());
-    let models = stage.service.models().await.unwrap();
+    let models = stage.service.models(&Caller::local()).await.unwrap();
     assert_eq!(models.most_used.as_deref(), Some("parrot"));
     let figures = models.models[0].figures.clone().unwrap();
     assert_eq!((figures.conversations, figures.asked, figures.answered, figures.tokens), (1, 2, 2, 14));
@@ -168,7 +170,7 @@ async fn an_answer_that_breaks_off_is_counted_as_none() {
     let ask = AskRequest { question: "why?".into(), collection: None, model: None, conversation: None };
     let failure = stage.service.ask(&Caller::local(), ask, &Unwatched).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::ModelUnavailable);
-    let health = stage.service.health().await.unwrap();
+    let health = stage.service.health(Some(&Caller::local())).await.unwrap();
     assert_eq!((health.answers.asked, health.answers.answered, health.answers.recent_errors), (1, 0, 1));
     assert_eq!(health.recommendations, ["Investigate error patterns to improve reliability"]);
 }

@@ -2,44 +2,13 @@
 
 use std::{
     collections::HashSet,
-    fs,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
-use hindcast_core::identity::Caller;
+use hindcast_extract::Format;
 
-/// Where files may be read from.
-#[derive(Debug, Clone, Default)]
-pub struct ReadPolicy {
-    /// Folders whose files may be read for callers over HTTP.
-    pub allowed_folders: Vec<PathBuf>,
-    /// Folders that nobody's documents come from: our own.
-    pub forbidden_folders: Vec<PathBuf>,
-}
-
-impl ReadPolicy {
-    /// Why a file, by its true path, must not be read for this caller.
-    fn refusal(&self, caller: &Caller, path: &Path) -> Option<String> {
-        let is_in = |folders: &[PathBuf]| {
-            folders.iter().any(|folder| {
-                fs::canonicalize(folder)
-                    .map_or_else(|_| path.starts_with(folder), |folder| path.starts_with(folder))
-            })
-        };
-        if is_in(&self.forbidden_folders) {
-            return Some("it is in hindcast's own data folder".into());
-        }
-        let is_remote = caller.key.is_some();
-        if is_remote && !is_in(&self.allowed_folders) {
-            return Some(
-                "it is not in one of the folders of `knowledge.allowed_folders` · hint: give `name` and `text`, or let the \
-                 operator add the folder"
-                    .into(),
-            );
-        }
-        None
-    }
-}
+use super::reading::{Opened, Permit};
 
 /// A file that was found, or why it cannot be read.
 #[derive(Debug, PartialEq, Eq)]
@@ -57,81 +26,185 @@ pub(super) struct FoundFile {
     pub(super) relative: PathBuf,
 }
 
+impl FoundFile {
+    /// What it is written in, as its name tells.
+    pub(super) fn format(&self) -> Option<Format> {
+        Format::of_extension(self.path.extension()?.to_str()?)
+    }
+}
+
+/// How much one walk looks at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WalkLimits {
+    pub(super) files: usize,
+    /// Of the files that are understood.
+    pub(super) bytes: u64,
+    pub(super) depth: usize,
+    pub(super) time: Duration,
+}
+
+impl WalkLimits {
+    /// More than a person keeps in one collection, and a matter of seconds.
+    pub(super) const USUAL: Self =
+        Self { files: 200_000, bytes: 10 << 30, depth: 100, time: Duration::from_secs(60) };
+}
+
+/// What a walk found.
+#[derive(Debug, Default)]
+pub(super) struct Walked {
+    pub(super) found: Vec<Found>,
+    /// The paths that were given and may be read.
+    pub(super) accepted: Vec<PathBuf>,
+    /// What was left out, and why.
+    pub(super) notices: Vec<String>,
+}
+
+/// Whoever wants to know how a walk goes.
+pub(super) trait Walking {
+    /// Whether to stop here.
+    fn is_stopped(&self) -> bool;
+    /// A folder is about to be read.
+    fn enter(&mut self, folder: &Path);
+}
+
 /// All files, in the order of their names. Links are followed, each folder is read once, hidden files are left out.
-pub(super) fn walk(policy: &ReadPolicy, caller: &Caller, roots: &[PathBuf]) -> Vec<Found> {
-    let mut walk = Walk { policy, caller, found: Vec::new(), folders: HashSet::new(), files: HashSet::new() };
+pub(super) fn walk(
+    permit: &Permit,
+    roots: &[PathBuf],
+    limits: WalkLimits,
+    walking: &mut dyn Walking,
+) -> Walked {
+    let mut walk = Walk {
+        permit,
+        limits,
+        walking,
+        end: Instant::now() + limits.time,
+        bytes: 0,
+        folders: HashSet::new(),
+        files: HashSet::new(),
+        walked: Walked::default(),
+        is_over: false,
+    };
     for root in roots {
         let base = match root.file_name() {
             Some(name) if root.is_file() => PathBuf::from(name),
             _ => PathBuf::new(),
         };
-        walk.take(root, &base, 0);
+        if walk.take(root, &base, 0) {
+            walk.walked.accepted.push(root.clone());
+        }
     }
-    walk.found
+    walk.walked
 }
 
-/// Deeper than people nest folders.
-const DEEPEST: usize = 100;
-
 struct Walk<'a> {
-    policy: &'a ReadPolicy,
-    caller: &'a Caller,
-    found: Vec<Found>,
+    permit: &'a Permit,
+    limits: WalkLimits,
+    walking: &'a mut dyn Walking,
+    end: Instant,
+    bytes: u64,
     folders: HashSet<PathBuf>,
     files: HashSet<PathBuf>,
+    walked: Walked,
+    /// A limit was reached, and that was said.
+    is_over: bool,
+}
+
+enum Entry {
+    File(PathBuf, u64),
+    Folder(Vec<PathBuf>),
 }
 
 impl Walk<'_> {
-    fn take(&mut self, path: &Path, relative: &Path, depth: usize) {
+    /// Whether it may be read.
+    fn take(&mut self, path: &Path, relative: &Path, depth: usize) -> bool {
+        if self.is_over(path) {
+            return false;
+        }
         match self.look(path, depth) {
             Ok(Entry::Folder(children)) => {
                 for child in children {
                     let name = child.file_name().unwrap_or_default();
                     self.take(&child, &relative.join(name), depth + 1);
                 }
+                true
             }
-            Ok(Entry::File(path)) => {
+            Ok(Entry::File(path, size)) => {
                 if self.files.insert(path.clone()) {
                     let file = FoundFile { path: path.clone(), relative: relative.into() };
-                    self.found.push(Found { shown: shown(&path), file: Ok(file) });
+                    self.bytes += if file.format().is_some() { size } else { 0 };
+                    self.walked.found.push(Found { shown: shown(&path), file: Ok(file) });
                 }
+                true
             }
-            Err(reason) => self.found.push(Found { shown: shown(path), file: Err(reason) }),
+            Err(reason) => {
+                self.walked.found.push(Found { shown: shown(path), file: Err(reason) });
+                false
+            }
         }
     }
 
     fn look(&mut self, path: &Path, depth: usize) -> Result<Entry, String> {
-        let is_link = path.is_symlink();
-        let real = fs::canonicalize(path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound if is_link => "it is a link to nothing".to_owned(),
-            std::io::ErrorKind::NotFound => "there is no such file or folder".to_owned(),
-            _ => format!("it cannot be read: {error}"),
-        })?;
-        if let Some(refusal) = self.policy.refusal(self.caller, &real) {
-            return Err(refusal);
-        }
-        let kind = fs::metadata(&real).map_err(|error| format!("it cannot be read: {error}"))?.file_type();
+        let (real, opened) = self.open(path, depth)?;
+        let kind = opened.metadata.file_type();
         if kind.is_file() {
-            return Ok(Entry::File(real));
+            return Ok(Entry::File(real, opened.metadata.len()));
         }
         if !kind.is_dir() {
             return Err("it is neither a file nor a folder".into());
         }
-        if !self.folders.insert(real.clone()) || depth > DEEPEST {
+        if depth > self.limits.depth {
+            return Err(format!(
+                "it is more than {} folders deep · hint: add it by itself",
+                self.limits.depth
+            ));
+        }
+        if !self.folders.insert(real.clone()) {
             return Err("it leads to a folder that is read already".into());
         }
-        let entries = fs::read_dir(&real).map_err(|error| format!("it cannot be read: {error}"))?;
-        let mut children: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-        children
-            .retain(|child| child.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b".")));
-        children.sort();
-        Ok(Entry::Folder(children))
+        self.walking.enter(&real);
+        Ok(Entry::Folder(opened.names()?.into_iter().map(|name| real.join(name)).collect()))
     }
-}
 
-enum Entry {
-    File(PathBuf),
-    Folder(Vec<PathBuf>),
+    /// Opens what is at a path, and gives its true path. What is not a link in a folder whose true path is known needs no
+    /// resolving, which is most of the work.
+    fn open(&self, path: &Path, depth: usize) -> Result<(PathBuf, Opened), String> {
+        if depth > 0 {
+            let opened = self.permit.open(path)?;
+            if !opened.metadata.is_symlink() {
+                return Ok((path.into(), opened));
+            }
+        }
+        let real = self.permit.resolve(path)?;
+        let opened = self.permit.open(&real)?;
+        Ok((real, opened))
+    }
+
+    /// Whether a limit is reached; said once.
+    fn is_over(&mut self, path: &Path) -> bool {
+        if self.is_over {
+            return true;
+        }
+        let limits = self.limits;
+        let reason = if self.walking.is_stopped() {
+            "the server stops".to_owned()
+        } else if self.walked.found.len() >= limits.files {
+            format!("there are more than {} files", limits.files)
+        } else if self.bytes > limits.bytes {
+            format!("the files have more than {} bytes", limits.bytes)
+        } else if Instant::now() > self.end {
+            format!("looking took more than {} seconds", limits.time.as_secs())
+        } else {
+            return false;
+        };
+        self.is_over = true;
+        let notice = format!(
+            "not everything was looked at: {reason}; left out from `{}` on · hint: add the folders below it one by one",
+            shown(path)
+        );
+        self.walked.notices.push(notice);
+        true
+    }
 }
 
 /// A path as text, always the same for the same path.
@@ -144,9 +217,25 @@ pub(super) fn shown(path: &Path) -> String {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::{fs, os::unix::fs::symlink};
 
-    use super::*;
+    use super::{
+        super::reading::{ReadPolicy, Reader},
+        *,
+    };
+
+    struct Alone;
+
+    impl Walking for Alone {
+        fn is_stopped(&self) -> bool {
+            false
+        }
+        fn enter(&mut self, _folder: &Path) {}
+    }
+
+    fn walk_as(reader: Reader, policy: &ReadPolicy, limits: WalkLimits, root: &Path) -> Walked {
+        walk(&policy.permit(reader), &[root.into()], limits, &mut Alone)
+    }
 
     #[test]
     fn every_file_is_found_once_and_loops_are_told() {
@@ -159,8 +248,9 @@ mod tests {
         symlink(&root, root.join("sub/loop")).unwrap();
         symlink(root.join("nowhere"), root.join("dangling")).unwrap();
         symlink(root.join("a.md"), root.join("z.md")).unwrap();
-        let found = walk(&ReadPolicy::default(), &Caller::local(), std::slice::from_ref(&root));
-        let told: Vec<_> = found
+        let walked = walk_as(Reader::Local, &ReadPolicy::default(), WalkLimits::USUAL, &root);
+        let told: Vec<_> = walked
+            .found
             .iter()
             .map(|found| {
                 let name = Path::new(&found.shown).strip_prefix(&root).unwrap().to_str().unwrap();
@@ -175,10 +265,11 @@ mod tests {
             ("sub/🦀.txt", None),
         ];
         assert_eq!(told, expected);
+        assert_eq!((walked.accepted, walked.notices), (vec![root], Vec::new()));
     }
 
     #[test]
-    fn links_out_of_the_allowed_folders_are_not_followed_for_remote_callers() {
+    fn links_out_of_the_allowed_folders_are_followed_only_for_the_local_user() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         fs::create_dir_all(root.join("open")).unwrap();
@@ -189,8 +280,40 @@ mod tests {
             allowed_folders: vec![root.join("open")],
             forbidden_folders: vec![root.join("data")],
         };
-        let local = walk(&policy, &Caller::local(), &[root.join("open")]);
-        assert!(local[0].file.is_ok());
-        assert!(walk(&policy, &Caller::local(), &[root.join("data")])[0].file.is_err());
+        let walk = |reader, path: &str| walk_as(reader, &policy, WalkLimits::USUAL, &root.join(path));
+        assert!(walk(Reader::Local, "open").found[0].file.is_ok());
+        assert!(walk(Reader::Remote, "open").found[0].file.is_err());
+        for (reader, path) in [(Reader::Local, "data"), (Reader::Remote, "secret.md"), (Reader::Remote, "")] {
+            let walked = walk(reader, path);
+            assert!(walked.found[0].file.is_err() && walked.accepted.is_empty(), "{reader:?} {path}");
+        }
+    }
+
+    #[test]
+    fn what_goes_beyond_the_limits_is_left_out_and_that_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("d/e")).unwrap();
+        for name in ["a.md", "b.md", "c.md", "d/e/f.md"] {
+            fs::write(root.join(name), "words").unwrap();
+        }
+        let check = |limits: WalkLimits, files: usize, notice: &str| {
+            let walked = walk_as(Reader::Local, &ReadPolicy::default(), limits, &root);
+            assert_eq!(walked.found.iter().filter(|found| found.file.is_ok()).count(), files, "{notice}");
+            let said = walked.notices.join(" ")
+                + &walked
+                    .found
+                    .iter()
+                    .filter_map(|found| found.file.as_ref().err())
+                    .cloned()
+                    .collect::<String>();
+            assert!(said.contains(notice), "{said}");
+        };
+        let usual = WalkLimits::USUAL;
+        check(usual, 4, "");
+        check(WalkLimits { files: 2, ..usual }, 2, "more than 2 files");
+        check(WalkLimits { bytes: 9, ..usual }, 2, "more than 9 bytes");
+        check(WalkLimits { depth: 1, ..usual }, 3, "more than 1 folders deep");
+        check(WalkLimits { time: Duration::ZERO, ..usual }, 0, "more than 0 seconds");
     }
 }

@@ -3,114 +3,68 @@
 use std::{
     collections::{HashMap, HashSet},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use hindcast_core::{
-    identity::Caller,
-    knowledge::{CollectionKey, WatchedPath},
+    identity::Scope,
+    knowledge::{Watch, WatchGrant},
     progress::Unwatched,
 };
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
-use tokio::sync::mpsc;
+use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use tokio::sync::Notify;
 
-use super::{KnowledgeService, blocking, walk::walk};
+use super::{
+    KnowledgeService, Stopping, blocking,
+    lease::Leases,
+    reading::Reader,
+    walk::{WalkLimits, Walking, walk},
+};
 use crate::Failure;
 
 /// Editors write a file in several steps; what follows closely is one change.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// What is watched, and what changed there.
-pub(super) struct Watching {
-    service: Arc<KnowledgeService>,
-    watcher: Option<RecommendedWatcher>,
-    changes: mpsc::UnboundedReceiver<PathBuf>,
-    /// Keeps the channel open where nothing can be watched.
-    _sender: mpsc::UnboundedSender<PathBuf>,
-    roots: HashMap<PathBuf, HashSet<CollectionKey>>,
-    pending: HashSet<PathBuf>,
+/// How soon another process takes over, and a right that was taken away has its effect.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// More changes at once are one: look at everything again.
+const MOST_PENDING: usize = 10_000;
+
+/// Files between two looks at whether the folder may still be read.
+const BATCH: usize = 50;
+
+/// What changed on the disk and was not looked at yet.
+#[derive(Default)]
+struct Pending {
+    paths: HashSet<PathBuf>,
+    /// So much happened that some of it was missed.
+    is_everything: bool,
 }
 
-impl Watching {
-    pub(super) fn start(service: Arc<KnowledgeService>) -> Self {
-        let (sender, changes) = mpsc::unbounded_channel();
-        let tell = sender.clone();
-        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            for path in
-                event.ok().filter(|event| !event.kind.is_access()).into_iter().flat_map(|event| event.paths)
-            {
-                // An error says that nobody listens any more.
-                let _ = tell.send(path);
-            }
-        });
-        let watcher = watcher.inspect_err(|error| tracing::warn!(%error, "folders cannot be watched")).ok();
-        Self { service, watcher, changes, _sender: sender, roots: HashMap::new(), pending: HashSet::new() }
-    }
+/// Hears of changes; the system tells on a thread of its own.
+#[derive(Default)]
+struct Ear {
+    pending: Mutex<Pending>,
+    heard: Notify,
+}
 
-    /// Watches what is to be watched now. What is new is read at once: it may have changed while nobody watched.
-    pub(super) async fn refresh(&mut self) {
-        let watched = match self.service.store.watched_paths().await {
-            Ok(watched) => watched,
-            Err(error) => return tracing::warn!(%error, "it is not known which folders to watch"),
-        };
-        let mut wanted: HashMap<PathBuf, HashSet<CollectionKey>> = HashMap::new();
-        for WatchedPath { collection, path } in watched {
-            wanted.entry(path.into()).or_default().insert(collection);
+impl Ear {
+    fn hear(&self, event: notify::Result<notify::Event>) {
+        let Ok(event) = event else { return };
+        let mut pending = lock(&self.pending);
+        if event.need_rescan() {
+            pending.is_everything = true;
+        } else if event.kind.is_access() {
+            return;
         }
-        for gone in self.roots.keys().filter(|root| !wanted.contains_key(*root)) {
-            if let Some(watcher) = &mut self.watcher {
-                // It may be gone from the disk as well.
-                let _ = watcher.unwatch(gone);
-            }
+        pending.paths.extend(event.paths.into_iter().filter(|path| !is_hidden(path)));
+        if pending.paths.len() > MOST_PENDING {
+            *pending = Pending { paths: HashSet::new(), is_everything: true };
         }
-        for (root, collections) in &wanted {
-            if self.roots.get(root) == Some(collections) {
-                continue;
-            }
-            // A file that is replaced by another of its name is seen by its folder only.
-            let (path, mode) = match root.parent() {
-                Some(folder) if root.is_file() => (folder, RecursiveMode::NonRecursive),
-                _ => (&**root, RecursiveMode::Recursive),
-            };
-            if let Some(watcher) = &mut self.watcher
-                && let Err(error) = watcher.watch(path, mode)
-            {
-                tracing::warn!(%error, path = %root.display(), "this folder is not watched");
-            }
-            self.pending.insert(root.clone());
-        }
-        self.roots = wanted;
-        self.take_in().await;
-    }
-
-    /// Waits until something changed, and a little longer.
-    pub(super) async fn changed(&mut self) {
-        let Some(first) = self.changes.recv().await else { return std::future::pending().await };
-        self.pending.insert(first);
-        while let Ok(Some(next)) = tokio::time::timeout(SETTLE, self.changes.recv()).await {
-            self.pending.insert(next);
-        }
-    }
-
-    /// Takes in what changed, if anything did.
-    pub(super) async fn take_in(&mut self) {
-        let changed: Vec<PathBuf> = self.pending.drain().collect();
-        let mut by_collection: HashMap<CollectionKey, Vec<PathBuf>> = HashMap::new();
-        for path in changed.into_iter().filter(|path| !is_hidden(path)) {
-            for (root, collections) in &self.roots {
-                if path.starts_with(root) {
-                    for collection in collections {
-                        by_collection.entry(*collection).or_default().push(path.clone());
-                    }
-                }
-            }
-        }
-        for (collection, paths) in by_collection {
-            if let Err(failure) = self.service.take_in_changed(collection, paths).await {
-                tracing::warn!(%failure, "changes of a watched folder were not taken in");
-            }
-        }
+        drop(pending);
+        self.heard.notify_one();
     }
 }
 
@@ -119,22 +73,305 @@ fn is_hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
-impl KnowledgeService {
-    async fn take_in_changed(&self, key: CollectionKey, paths: Vec<PathBuf>) -> Result<(), Failure> {
-        let collections = self.store.collections(None).await?;
-        let Some(collection) = collections.into_iter().find(|collection| collection.key == key) else {
-            return Ok(());
-        };
-        let mut intake = self.intake_into(collection).await?;
-        let policy = self.policy.reading.clone();
-        let existing: Vec<_> = paths.iter().filter(|path| path.exists()).cloned().collect();
-        // Whether it may be read was decided when it was given to be watched.
-        let found = blocking(move || walk(&policy, &Caller::local(), &existing)).await?;
-        let mut reports = self.add_found(&mut intake, found, &Unwatched).await?;
-        reports.extend(self.remove_vanished(&mut intake, &paths).await?);
-        for report in reports {
-            tracing::debug!(path = report.path, outcome = ?report.outcome, "a watched file changed");
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A watch that this process looks after.
+struct Held {
+    watch: Watch,
+    /// The folders the system tells us about, by their true paths.
+    folders: HashSet<PathBuf>,
+    /// Whether there was something at its path when it was last looked at.
+    is_there: bool,
+}
+
+/// The watches of this process, and what changed there.
+pub(super) struct Watching {
+    service: Arc<KnowledgeService>,
+    watcher: Arc<Mutex<Option<RecommendedWatcher>>>,
+    ear: Arc<Ear>,
+    leases: Leases,
+    held: HashMap<i64, Held>,
+    /// Watches to be read from their roots on.
+    unread: HashSet<i64>,
+    /// Watches that are not read, and why; said once.
+    refused: HashMap<i64, String>,
+}
+
+/// Whether a watch may be read, as far as the disk tells.
+enum Place {
+    There,
+    /// Nothing is there now.
+    Missing,
+    Refused(String),
+}
+
+impl Watching {
+    pub(super) fn new(service: Arc<KnowledgeService>) -> Self {
+        let leases = Leases::in_file(service.policy.watch_lock.as_deref());
+        Self {
+            service,
+            watcher: Arc::default(),
+            ear: Arc::default(),
+            leases,
+            held: HashMap::new(),
+            unread: HashSet::new(),
+            refused: HashMap::new(),
+        }
+    }
+
+    /// Watches for as long as it is polled.
+    pub(super) async fn run(mut self) {
+        loop {
+            if let Err(failure) = self.refresh().await {
+                tracing::warn!(%failure, "it is not known which folders to watch");
+            }
+            self.take_in().await;
+            tokio::select! {
+                () = self.settled() => {}
+                () = self.service.watches_changed.notified() => {}
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+        }
+    }
+
+    /// Waits until something changed, and a little longer.
+    async fn settled(&self) {
+        self.ear.heard.notified().await;
+        while tokio::time::timeout(SETTLE, self.ear.heard.notified()).await.is_ok() {}
+    }
+
+    /// Finds out what this process is to look after. What is new is read: it may have changed while nobody watched.
+    async fn refresh(&mut self) -> Result<(), Failure> {
+        let wanted = self.service.store.watches().await?;
+        let gone: Vec<_> =
+            self.held.keys().copied().filter(|key| wanted.iter().all(|watch| watch.key != *key)).collect();
+        for key in gone {
+            self.let_go(key).await;
+        }
+        for watch in wanted {
+            match self.place(&watch).await? {
+                Place::Refused(reason) => self.refuse(&watch, reason).await,
+                place => self.hold(watch, matches!(place, Place::There)),
+            }
         }
         Ok(())
+    }
+
+    fn hold(&mut self, watch: Watch, is_there: bool) {
+        self.refused.remove(&watch.key);
+        if !self.leases.hold(watch.key) {
+            return;
+        }
+        let key = watch.key;
+        let held = self.held.entry(key).or_insert_with(|| {
+            self.unread.insert(key);
+            Held { watch: watch.clone(), folders: HashSet::new(), is_there }
+        });
+        if is_there != held.is_there {
+            self.unread.insert(key);
+        }
+        held.is_there = is_there;
+        held.watch = watch;
+    }
+
+    async fn refuse(&mut self, watch: &Watch, reason: String) {
+        self.let_go(watch.key).await;
+        if self.refused.get(&watch.key) != Some(&reason) {
+            tracing::warn!(path = watch.path, %reason, "a watched folder is not read; add it again with `watch` to have it read");
+            self.refused.insert(watch.key, reason);
+        }
+    }
+
+    async fn let_go(&mut self, key: i64) {
+        self.leases.release(key);
+        self.unread.remove(&key);
+        let Some(held) = self.held.remove(&key) else { return };
+        let folders = held.folders.into_iter();
+        self.unwatch(folders.collect()).await;
+    }
+
+    /// Stops hearing of folders that no other watch needs.
+    async fn unwatch(&self, folders: Vec<PathBuf>) {
+        let is_free = |folder: &PathBuf| !self.held.values().any(|held| held.folders.contains(folder));
+        let free: Vec<_> = folders.into_iter().filter(is_free).collect();
+        let watcher = self.watcher.clone();
+        let unwatched = blocking(move || {
+            if let Some(watcher) = &mut *lock(&watcher) {
+                for folder in free {
+                    // It may be gone from the disk as well.
+                    let _ = watcher.unwatch(&folder);
+                }
+            }
+        });
+        if let Err(failure) = unwatched.await {
+            tracing::warn!(%failure, "folders are still watched");
+        }
+    }
+
+    /// Whose rights count; none when they are gone.
+    async fn reader(&self, grant: &WatchGrant) -> Option<Reader> {
+        match grant {
+            WatchGrant::Local => Some(Reader::Local),
+            WatchGrant::Unknown => Some(Reader::Remote),
+            WatchGrant::Key(key) => {
+                let keys = self.service.keys.as_ref()?;
+                keys.is_good_for(key, Scope::KnowledgeWrite).await.then_some(Reader::Remote)
+            }
+        }
+    }
+
+    async fn place(&self, watch: &Watch) -> Result<Place, Failure> {
+        let Some(reader) = self.reader(&watch.grant).await else {
+            return Ok(Place::Refused("the key that gave it is not good any more".into()));
+        };
+        let (policy, path) = (self.service.policy.reading.clone(), PathBuf::from(&watch.path));
+        blocking(move || {
+            let permit = policy.permit(reader);
+            match permit.resolve(&path).and_then(|real| permit.open(&real)) {
+                Ok(_) => Place::There,
+                Err(_) if !path.exists() && permit.covers(&path) => Place::Missing,
+                Err(reason) => Place::Refused(reason),
+            }
+        })
+        .await
+    }
+
+    /// Takes in what changed, if anything did.
+    async fn take_in(&mut self) {
+        let Pending { paths, is_everything } = std::mem::take(&mut *lock(&self.ear.pending));
+        if is_everything {
+            self.unread.extend(self.held.keys());
+        }
+        let mut work: HashMap<i64, Vec<PathBuf>> = HashMap::new();
+        for (key, held) in &self.held {
+            if self.unread.contains(key) {
+                work.insert(*key, vec![held.watch.path.clone().into()]);
+                continue;
+            }
+            let changed: Vec<_> = paths.iter().filter(|path| held.hears_of(path)).cloned().collect();
+            if !changed.is_empty() {
+                work.insert(*key, changed);
+            }
+        }
+        for (key, paths) in work {
+            self.unread.remove(&key);
+            if let Err(failure) = self.take_in_paths(key, paths).await {
+                tracing::warn!(%failure, "changes of a watched folder were not taken in; they are tried again");
+                self.unread.insert(key);
+            }
+        }
+    }
+
+    async fn take_in_paths(&mut self, key: i64, paths: Vec<PathBuf>) -> Result<(), Failure> {
+        let Some(watch) = self.held.get(&key).map(|held| held.watch.clone()) else { return Ok(()) };
+        let Some(reader) = self.reader(&watch.grant).await else { return Ok(()) };
+        let service = self.service.clone();
+        let collections = service.store.collections(None).await?;
+        let Some(collection) = collections.into_iter().find(|found| found.key == watch.collection) else {
+            return Ok(());
+        };
+        let (policy, roots) = (service.policy.reading.clone(), paths.clone());
+        let mut listening = Listening {
+            stopping: service.stopping.clone(),
+            watcher: self.watcher.clone(),
+            ear: self.ear.clone(),
+            folders: HashSet::new(),
+            is_told: false,
+        };
+        let root = PathBuf::from(&watch.path);
+        let (permit, walked, folders, is_there) = blocking(move || {
+            let permit = policy.permit(reader);
+            for file in roots.iter().filter(|root| root.is_file()) {
+                // A file that is replaced by another of its name is seen by its folder only.
+                file.parent().into_iter().for_each(|folder| listening.enter(folder));
+            }
+            let there: Vec<_> = roots.into_iter().filter(|root| root.exists()).collect();
+            let walked = walk(&permit, &there, WalkLimits::USUAL, &mut listening);
+            (Arc::new(permit), walked, listening.folders, root.exists())
+        })
+        .await?;
+        self.keep_folders(key, folders, is_there).await;
+        for notice in &walked.notices {
+            tracing::warn!(path = watch.path, "{notice}");
+        }
+        let mut intake = service.intake_into(collection, permit);
+        let mut found = walked.found;
+        let seen: HashSet<String> = found.iter().map(|found| found.shown.clone()).collect();
+        while !found.is_empty() && self.reader(&watch.grant).await.is_some() && !service.stopping.is_set() {
+            let rest = found.split_off(found.len().min(BATCH));
+            for report in
+                service.add_found(&mut intake, std::mem::replace(&mut found, rest), &Unwatched).await?
+            {
+                tracing::debug!(path = report.path, outcome = ?report.outcome, "a watched file was looked at");
+            }
+        }
+        for report in service.remove_vanished(&intake, &paths, &seen).await? {
+            tracing::debug!(path = report.path, "a watched file is gone");
+        }
+        Ok(())
+    }
+
+    /// Remembers which folders belong to a watch, and forgets those that are gone.
+    async fn keep_folders(&mut self, key: i64, new: HashSet<PathBuf>, is_there: bool) {
+        let Some(held) = self.held.get_mut(&key) else { return };
+        // When it comes back it is another folder, which has to be watched anew.
+        held.is_there = is_there;
+        held.folders.extend(new);
+        let known: Vec<_> = held.folders.iter().cloned().collect();
+        let gone = blocking(move || known.into_iter().filter(|folder| !folder.is_dir()).collect::<Vec<_>>());
+        let Ok(gone) = gone.await else { return };
+        if let Some(held) = self.held.get_mut(&key) {
+            held.folders.retain(|folder| !gone.contains(folder));
+        }
+        self.unwatch(gone).await;
+    }
+}
+
+impl Held {
+    /// Whether a path is one of this watch.
+    fn hears_of(&self, path: &Path) -> bool {
+        let root = Path::new(&self.watch.path);
+        path == root
+            || path.starts_with(root)
+            // A folder that a link leads to is somewhere else.
+            || (path.parent().is_some_and(|folder| self.folders.contains(folder))
+                && root.parent() != path.parent())
+    }
+}
+
+/// Listens to every folder before it is read, so that nothing is missed in between.
+struct Listening {
+    stopping: Stopping,
+    watcher: Arc<Mutex<Option<RecommendedWatcher>>>,
+    ear: Arc<Ear>,
+    folders: HashSet<PathBuf>,
+    /// Whether it was said that a folder cannot be watched.
+    is_told: bool,
+}
+
+impl Walking for Listening {
+    fn is_stopped(&self) -> bool {
+        self.stopping.is_set()
+    }
+
+    fn enter(&mut self, folder: &Path) {
+        let mut watcher = lock(&self.watcher);
+        if watcher.is_none() {
+            let ear = self.ear.clone();
+            *watcher = notify::recommended_watcher(move |event| ear.hear(event))
+                .inspect_err(|error| tracing::warn!(%error, "folders cannot be watched"))
+                .ok();
+        }
+        let Some(watcher) = &mut *watcher else { return };
+        match watcher.watch(folder, RecursiveMode::NonRecursive) {
+            Ok(()) => drop(self.folders.insert(folder.into())),
+            Err(error) if !self.is_told => {
+                self.is_told = true;
+                tracing::warn!(%error, path = %folder.display(), "this folder, and perhaps more, is not watched; changes there are seen when it is added again");
+            }
+            Err(_) => {}
+        }
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn run(config: &Config, command: Knowledge) -> Result<ExitCode> {
         Knowledge::Add(_) => DataFolder::open(&config.data_dir)?,
         _ => DataFolder::existing(&config.data_dir)?,
     };
-    let (knowledge, indexes) = wiring::knowledge(config, &folder, &Events::default())?;
+    let (knowledge, indexes) = wiring::knowledge(config, &folder, None, &Events::default())?;
     let code = small_runtime()?.block_on(async {
         let code = match command {
             Knowledge::Add(add) => self::add(&knowledge, add).await?,
@@ -67,7 +67,7 @@ async fn add(knowledge: &KnowledgeService, add: AddKnowledge) -> Result<ExitCode
         None => Ownership::Shared,
     };
     let material = Material::Paths { paths: add.paths, watch: add.watch };
-    let request = AddRequest { collection: add.name, ownership, material };
+    let request = AddRequest { collection: add.name, id: add.id, ownership, material };
     let progress = ProgressLine::new("files");
     let report = knowledge.add(&caller(&add.whose), request, &progress).await?;
     progress.finish();
@@ -240,7 +240,8 @@ async fn remove(knowledge: &KnowledgeService, remove: RemoveKnowledge) -> Result
 }
 
 async fn rename(knowledge: &KnowledgeService, rename: RenameKnowledge) -> Result<ExitCode> {
-    let renamed = knowledge.rename_collection(&caller(&rename.whose), &rename.name, &rename.new_name).await?;
+    let RenameKnowledge { name, new_name, id, .. } = &rename;
+    let renamed = knowledge.rename_collection(&caller(&rename.whose), name, new_name, id.as_deref()).await?;
     if rename.output.json {
         print_json(&collection_value(&renamed))?;
     } else {

@@ -27,7 +27,7 @@ pub(super) fn run(config: &Config, mcp: Mcp) -> Result<ExitCode> {
     let folder = DataFolder::open(&config.data_dir)?;
     let events = Events::default();
     let gateway = wiring::gateway(config, &folder, &events)?;
-    let (knowledge, indexes) = wiring::knowledge(config, &folder, &events)?;
+    let (knowledge, indexes) = wiring::knowledge(config, &folder, Some(gateway.clone()), &events)?;
     // The folder that the client started us in is the one it works on.
     let folders = std::env::current_dir().into_iter().collect();
     let engine = wiring::debug_engine();
@@ -42,8 +42,9 @@ pub(super) fn run(config: &Config, mcp: Mcp) -> Result<ExitCode> {
             served = hindcast_server::serve_stdio(app.clone()) => served,
             () = stop.next() => Ok(()),
         };
-        app.end_debug_sessions().await;
         keeping_up.abort();
+        knowledge.stop();
+        app.end_debug_sessions().await;
         knowledge.finish().await?;
         drop(indexes);
         anyhow::Ok(served?)

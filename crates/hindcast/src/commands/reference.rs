@@ -29,7 +29,7 @@ fn pages() -> Result<Vec<(&'static str, String)>> {
     let events = Events::default();
     let config = Config::default();
     let made = wiring::gateway(&config, &folder, &events).and_then(|gateway| {
-        let (knowledge, _indexes) = wiring::knowledge(&config, &folder, &events)?;
+        let (knowledge, _indexes) = wiring::knowledge(&config, &folder, None, &events)?;
         let app = wiring::app(&config, gateway, knowledge, wiring::debug_engine(), events, Vec::new())?;
         Ok(hindcast_server::reference_pages(&app))
     });

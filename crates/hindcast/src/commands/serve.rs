@@ -16,6 +16,9 @@ use hindcast_services::{
 use super::{print_text, shed_the_start, small_runtime};
 use crate::{config::Config, data_folder::DataFolder, wiring};
 
+/// How long work that cannot be interrupted keeps a server that stops.
+const LONGEST_WAIT: Duration = Duration::from_secs(3);
+
 pub(super) fn run(config: &Config) -> Result<ExitCode> {
     raise_open_file_limit();
     let folder = DataFolder::open(&config.data_dir)?;
@@ -31,7 +34,7 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
         let certificate = certificate(config, &folder)?;
         let listener = Listener::bind(config.server.listen, certificate.as_ref()).await?;
         let port = listener.address()?.port();
-        let (knowledge, indexes) = wiring::knowledge(config, &folder, &events)?;
+        let (knowledge, indexes) = wiring::knowledge(config, &folder, Some(gateway.clone()), &events)?;
         let engine = wiring::debug_engine_in_workers();
         let app = wiring::app(config, gateway.clone(), knowledge.clone(), engine, events, Vec::new())?;
         let keeping_up = tokio::spawn(knowledge.clone().keep_up());
@@ -39,20 +42,27 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
         let front = Front::new(app.clone(), wiring::http_policy(&config.server));
         // From here on a stop is waited for, so whoever reads the lines below may send one.
         let stop = stop_signal()?;
+        let (watched, stopping) = (keeping_up.abort_handle(), knowledge.clone());
+        let stop = async move {
+            stop.await;
+            // Nobody waits for what is read in the background, and what is taken in for a caller stops between two files.
+            watched.abort();
+            stopping.stop();
+        };
         print_text(&greeting(config, certificate.as_ref(), port, first_key(&gateway, config).await?))?;
         let idle = tokio::spawn(end_idle_sessions(app.clone(), config.debug.idle_minutes));
         let served = serve(listener, front, stop).await;
         idle.abort();
         app.end_debug_sessions().await;
-        keeping_up.abort();
         knowledge.finish().await?;
         drop(indexes);
         served?;
         tracing::info!("stopped");
         anyhow::Ok(())
     })?;
-    // The store's writer ends, and with it the last commit, before another server may start.
-    drop(runtime);
+    // The store's writer ends, and with it the last commit, before another server may start. A file that never answers is not
+    // waited for.
+    runtime.shutdown_timeout(LONGEST_WAIT);
     drop(gateway);
     drop(lock);
     Ok(ExitCode::SUCCESS)

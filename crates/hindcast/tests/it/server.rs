@@ -5,7 +5,7 @@ use std::{
     net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio},
-    sync::mpsc,
+    sync::{Arc, mpsc},
     time::{Duration, Instant},
 };
 
@@ -184,6 +184,11 @@ impl Server {
         Data { path: self.data.clone(), _folder: self.folder.take() }
     }
 
+    /// What one that has ended leaves.
+    pub(crate) fn stopped(mut self) -> Data {
+        Data { path: self.data.clone(), _folder: self.folder.take() }
+    }
+
     /// What it has printed since the greeting. Only for one that has ended, or this never returns.
     pub(crate) fn rest_of_stdout(&mut self) -> String {
         let mut rest = String::new();
@@ -212,7 +217,7 @@ pub(crate) struct Local {
     process: Child,
     stdin: Option<ChildStdin>,
     lines: mpsc::Receiver<Vec<u8>>,
-    pub(crate) folder: tempfile::TempDir,
+    pub(crate) folder: Arc<tempfile::TempDir>,
 }
 
 impl Local {
@@ -221,20 +226,20 @@ impl Local {
     }
 
     /// The same over data that is already there, with variables of the environment.
-    pub(crate) fn start_in(folder: tempfile::TempDir, environment: &[(&str, &str)]) -> Self {
+    pub(crate) fn start_in(folder: impl Into<Arc<tempfile::TempDir>>, environment: &[(&str, &str)]) -> Self {
         let mut command = command();
         command.envs(environment.iter().copied());
-        Self::run(folder, command)
+        Self::run(folder.into(), command)
     }
 
     /// One that works in another folder.
     pub(crate) fn start_at(working_folder: &Path) -> Self {
         let mut command = command();
         command.current_dir(working_folder);
-        Self::run(tempfile::tempdir().unwrap(), command)
+        Self::run(Arc::new(tempfile::tempdir().unwrap()), command)
     }
 
-    fn run(folder: tempfile::TempDir, mut command: Command) -> Self {
+    fn run(folder: Arc<tempfile::TempDir>, mut command: Command) -> Self {
         command.args(["mcp", "--data-dir"]).arg(folder.path());
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(process.stdout.take().unwrap());

@@ -29,6 +29,9 @@ pub(super) struct Add {
 pub(super) struct AddInput {
     /// Collection (id or name); made if there is none
     collection: String,
+    /// The id of a new collection; made from its name where absent
+    #[serde(default, alias = "collectionId")]
+    collection_id: Option<String>,
     /// Files and folders on the server's machine
     #[serde(default)]
     paths: Vec<PathBuf>,
@@ -140,7 +143,8 @@ impl Tool for Add {
         };
         let ownership =
             if input.shared { Ownership::Shared } else { Ownership::Private(call.caller.principal.clone()) };
-        let request = AddRequest { collection: input.collection, ownership, material };
+        let request =
+            AddRequest { collection: input.collection, id: input.collection_id, ownership, material };
         let report = self.knowledge.add(&call.caller, request, &*call.progress).await?;
         Ok(told(report))
     }

@@ -1,18 +1,16 @@
-//! Collections and documents in their tables.
-
-use std::collections::HashMap;
+//! Collections in their tables, and what is asked of documents.
 
 use async_trait::async_trait;
 use hindcast_core::{
     Timestamp,
-    identity::PrincipalId,
+    identity::{KeyId, PrincipalId},
     knowledge::{
-        Catalogue, Collection, CollectionKey, Document, DocumentKey, NewChunk, NewDocument, Ownership,
-        SourceFile, TextHash, WatchedPath,
+        Catalogue, Collection, CollectionKey, Document, DocumentKey, DocumentVersion, NewDocument, NewWatch,
+        Ownership, TextHash, Watch, WatchGrant,
     },
     store::StoreError,
 };
-use rusqlite::{Connection, OptionalExtension, Row, params, types::Type};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
     super::{
@@ -20,7 +18,13 @@ use super::{
         transaction::Transaction,
         unavailable,
     },
-    Change, SqliteKnowledge, next_generation, owner, ownership,
+    Change, SqliteKnowledge,
+    documents::{
+        DOCUMENT_COLUMNS, document, document_at, document_named, keep_document, remove_document,
+        remove_unchanged,
+    },
+    next_generation, owner, ownership,
+    usage::note_use,
 };
 
 const COLLECTION: &str = "
@@ -28,11 +32,6 @@ const COLLECTION: &str = "
            (SELECT count(*) FROM documents WHERE collection = collections.key),
            (SELECT coalesce(sum(chunks), 0) FROM documents WHERE collection = collections.key)
     FROM collections";
-
-pub(super) const DOCUMENT_COLUMNS: &str = "
-    documents.key, documents.collection, documents.id, documents.name, documents.description, documents.mime_type,
-    documents.size, documents.chunks, documents.hash, documents.created_at, documents.updated_at, documents.path,
-    documents.modified";
 
 #[async_trait]
 impl Catalogue for SqliteKnowledge {
@@ -88,26 +87,15 @@ impl Catalogue for SqliteKnowledge {
     }
 
     async fn remove_collection(&self, key: CollectionKey) -> Result<(), StoreError> {
-        self.on_writer(move |connection| {
-            let transaction = Transaction::begin(connection).map_err(unavailable)?;
-            let old = collection_by_key(&transaction, key)?;
-            remove(&transaction, &old).map_err(unavailable)?;
-            transaction.commit().map_err(unavailable)?;
-            give_back(connection);
-            Ok(())
+        self.remove(move |transaction| {
+            let old = collection_by_key(transaction, key)?;
+            remove(transaction, &old).map_err(unavailable)
         })
         .await
     }
 
     async fn touch_collection(&self, key: CollectionKey, now: Timestamp) -> Result<(), StoreError> {
-        self.write(move |transaction| {
-            transaction
-                .prepare_cached("UPDATE collections SET accessed_at = ?2 WHERE key = ?1")
-                .and_then(|mut update| update.execute(params![key.0, nanoseconds(now)]))
-                .map(drop)
-                .map_err(unavailable)
-        })
-        .await
+        self.write(move |transaction| note_use(transaction, key, now).map_err(unavailable)).await
     }
 
     async fn documents(&self, collection: CollectionKey) -> Result<Vec<Document>, StoreError> {
@@ -126,13 +114,47 @@ impl Catalogue for SqliteKnowledge {
         id: &str,
     ) -> Result<Option<Document>, StoreError> {
         let id = id.to_owned();
+        self.read(move |connection| document_named(connection, collection, &id)).await
+    }
+
+    async fn document_at(
+        &self,
+        collection: CollectionKey,
+        path: &str,
+    ) -> Result<Option<Document>, StoreError> {
+        let path = path.to_owned();
+        self.read(move |connection| document_at(connection, collection, &path)).await
+    }
+
+    async fn documents_below(
+        &self,
+        collection: CollectionKey,
+        path: &str,
+    ) -> Result<Vec<Document>, StoreError> {
+        let path = path.trim_end_matches('/').to_owned();
         self.read(move |connection| {
-            connection
-                .prepare_cached(&format!(
-                    "SELECT {DOCUMENT_COLUMNS} FROM documents WHERE collection = ?1 AND id = ?2"
-                ))?
-                .query_row(params![collection.0, id], |row| document(row, 0))
-                .optional()
+            // `0` is what follows `/`.
+            let mut statement = connection.prepare_cached(&format!(
+                "SELECT {DOCUMENT_COLUMNS} FROM documents
+                 WHERE collection = ?1 AND path IS NOT NULL AND (path = ?2 OR (path > ?3 AND path < ?4))"
+            ))?;
+            let bounds = params![collection.0, path, format!("{path}/"), format!("{path}0")];
+            statement.query_map(bounds, |row| document(row, 0))?.collect()
+        })
+        .await
+    }
+
+    async fn documents_of_content(
+        &self,
+        collection: CollectionKey,
+        hash: TextHash,
+    ) -> Result<Vec<Document>, StoreError> {
+        self.read(move |connection| {
+            let mut statement = connection.prepare_cached(&format!(
+                "SELECT {DOCUMENT_COLUMNS} FROM documents
+                 WHERE collection = ?1 AND hash = ?2 AND path IS NOT NULL"
+            ))?;
+            statement.query_map(params![collection.0, hash], |row| document(row, 0))?.collect()
         })
         .await
     }
@@ -158,14 +180,17 @@ impl Catalogue for SqliteKnowledge {
         }
     }
 
-    async fn replace_document(&self, document: NewDocument) -> Result<Document, StoreError> {
-        self.write(move |transaction| replace_document(transaction, &document)).await
+    async fn keep_document(&self, document: NewDocument) -> Result<Document, StoreError> {
+        self.write(move |transaction| keep_document(transaction, &document)).await
     }
 
-    async fn refresh_source(&self, document: DocumentKey, modified: i64) -> Result<(), StoreError> {
+    async fn refresh_source(&self, document: DocumentVersion, modified: i64) -> Result<(), StoreError> {
         self.write(move |transaction| {
             transaction
-                .execute("UPDATE documents SET modified = ?2 WHERE key = ?1", params![document.0, modified])
+                .execute(
+                    "UPDATE documents SET modified = ?4 WHERE key = ?1 AND hash = ?2 AND modified IS ?3",
+                    params![document.key.0, document.hash, document.modified, modified],
+                )
                 .map(drop)
                 .map_err(unavailable)
         })
@@ -173,37 +198,54 @@ impl Catalogue for SqliteKnowledge {
     }
 
     async fn remove_document(&self, document: DocumentKey, now: Timestamp) -> Result<(), StoreError> {
-        self.on_writer(move |connection| {
-            let transaction = Transaction::begin(connection).map_err(unavailable)?;
-            remove_document(&transaction, document, now)?;
-            transaction.commit().map_err(unavailable)?;
-            give_back(connection);
-            Ok(())
+        self.remove(move |transaction| remove_document(transaction, document, now)).await
+    }
+
+    async fn remove_unchanged(
+        &self,
+        documents: Vec<DocumentVersion>,
+        now: Timestamp,
+    ) -> Result<Vec<DocumentKey>, StoreError> {
+        self.remove(move |transaction| {
+            let mut removed = Vec::new();
+            for document in documents {
+                if remove_unchanged(transaction, document, now)? {
+                    removed.push(document.key);
+                }
+            }
+            Ok(removed)
         })
         .await
     }
 
-    async fn watched_paths(&self) -> Result<Vec<WatchedPath>, StoreError> {
+    async fn watches(&self) -> Result<Vec<Watch>, StoreError> {
         self.read(|connection| {
             connection
-                .prepare_cached("SELECT collection, path FROM watched")?
+                .prepare_cached("SELECT key, collection, path, granted_to FROM watched ORDER BY key")?
                 .query_map([], |row| {
-                    Ok(WatchedPath { collection: CollectionKey(row.get(0)?), path: row.get(1)? })
+                    Ok(Watch {
+                        key: row.get(0)?,
+                        collection: CollectionKey(row.get(1)?),
+                        path: row.get(2)?,
+                        grant: grant(row.get(3)?),
+                    })
                 })?
                 .collect()
         })
         .await
     }
 
-    async fn watch_path(&self, watched: WatchedPath) -> Result<(), StoreError> {
+    async fn watch(&self, watch: NewWatch) -> Result<(), StoreError> {
         self.write(move |transaction| {
-            let collection = collection_by_key(transaction, watched.collection)?;
+            let collection = collection_by_key(transaction, watch.collection)?;
             let Collection { ownership, id, .. } = &collection;
             let change = Change { ownership, collection: id, document: None, is_membership: false };
             transaction
                 .execute(
-                    "INSERT OR IGNORE INTO watched VALUES (?1, ?2)",
-                    params![watched.collection.0, watched.path],
+                    "INSERT INTO watched (collection, path, granted_to) VALUES (?1, ?2, ?3)
+                     ON CONFLICT (collection, path) DO UPDATE SET granted_to = excluded.granted_to
+                     WHERE granted_to IS NOT 'local'",
+                    params![watch.collection.0, watch.path, granted_to(&watch.grant)],
                 )
                 // Those who watch folders must hear of it.
                 .and_then(|_| next_generation(transaction, &change))
@@ -225,6 +267,43 @@ impl Catalogue for SqliteKnowledge {
     }
 }
 
+impl SqliteKnowledge {
+    /// Removes something in a transaction, and then gives the space back to the disk.
+    async fn remove<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.on_writer(move |connection| {
+            let transaction = Transaction::begin(connection).map_err(unavailable)?;
+            let done = job(&transaction)?;
+            transaction.commit().map_err(unavailable)?;
+            give_back(connection);
+            Ok(done)
+        })
+        .await
+    }
+}
+
+/// How a grant is written.
+fn granted_to(grant: &WatchGrant) -> Option<String> {
+    match grant {
+        WatchGrant::Local => Some("local".into()),
+        WatchGrant::Key(key) => Some(format!("key {key}")),
+        WatchGrant::Unknown => None,
+    }
+}
+
+fn grant(granted_to: Option<String>) -> WatchGrant {
+    match granted_to.as_deref() {
+        Some("local") => WatchGrant::Local,
+        Some(text) => match text.strip_prefix("key ") {
+            Some(key) => WatchGrant::Key(KeyId(key.into())),
+            None => WatchGrant::Unknown,
+        },
+        None => WatchGrant::Unknown,
+    }
+}
+
 fn find_collection(
     connection: &Connection,
     ownership: &Ownership,
@@ -236,7 +315,10 @@ fn find_collection(
         .optional()
 }
 
-fn collection_by_key(connection: &Connection, key: CollectionKey) -> Result<Collection, StoreError> {
+pub(super) fn collection_by_key(
+    connection: &Connection,
+    key: CollectionKey,
+) -> Result<Collection, StoreError> {
     connection
         .prepare_cached(&format!("{COLLECTION} WHERE key = ?1"))
         .and_then(|mut statement| statement.query_row([key.0], collection).optional())
@@ -304,210 +386,6 @@ fn give_back(connection: &Connection) {
     }
 }
 
-fn remove_document(
-    transaction: &Transaction<'_>,
-    key: DocumentKey,
-    now: Timestamp,
-) -> Result<(), StoreError> {
-    let document = document_by_key(transaction, key)?;
-    let collection = collection_by_key(transaction, document.collection)?;
-    let change = Change {
-        ownership: &collection.ownership,
-        collection: &collection.id,
-        document: Some(&document.id),
-        is_membership: true,
-    };
-    let write = || {
-        let generation = next_generation(transaction, &change)?;
-        transaction.execute(
-            "INSERT INTO removed_chunks SELECT ?2, collection, id FROM chunks WHERE document = ?1",
-            params![key.0, generation],
-        )?;
-        transaction.execute("DELETE FROM documents WHERE key = ?1", [key.0])?;
-        note_update(transaction, collection.key, now)
-    };
-    write().map_err(unavailable)
-}
-
-fn document_by_key(connection: &Connection, key: DocumentKey) -> Result<Document, StoreError> {
-    connection
-        .prepare_cached(&format!("SELECT {DOCUMENT_COLUMNS} FROM documents WHERE key = ?1"))
-        .and_then(|mut statement| statement.query_row([key.0], |row| document(row, 0)).optional())
-        .map_err(unavailable)?
-        .ok_or_else(|| StoreError::Missing("such document any more".into()))
-}
-
-fn note_update(transaction: &Transaction<'_>, key: CollectionKey, now: Timestamp) -> rusqlite::Result<()> {
-    transaction
-        .prepare_cached("UPDATE collections SET updated_at = ?2 WHERE key = ?1")?
-        .execute(params![key.0, nanoseconds(now)])?;
-    Ok(())
-}
-
-fn replace_document(transaction: &Transaction<'_>, new: &NewDocument) -> Result<Document, StoreError> {
-    let collection = collection_by_key(transaction, new.collection)?;
-    if let Some(replaced) = new.replaces {
-        document_by_key(transaction, replaced)?;
-    } else if id_is_taken(transaction, new).map_err(unavailable)? {
-        return Err(StoreError::Exists(format!("document `{}`", new.id)));
-    }
-    let change = Change {
-        ownership: &collection.ownership,
-        collection: &collection.id,
-        document: Some(&new.id),
-        is_membership: new.replaces.is_none(),
-    };
-    let write = || {
-        let generation = next_generation(transaction, &change)?;
-        let key = write_document(transaction, new)?;
-        write_chunks(transaction, new, key, generation)?;
-        note_update(transaction, new.collection, new.now)?;
-        Ok(key)
-    };
-    let key = write().map_err(unavailable)?;
-    document_by_key(transaction, key)
-}
-
-fn id_is_taken(transaction: &Transaction<'_>, new: &NewDocument) -> rusqlite::Result<bool> {
-    transaction
-        .prepare_cached("SELECT 1 FROM documents WHERE collection = ?1 AND id = ?2")?
-        .exists(params![new.collection.0, new.id])
-}
-
-fn write_document(transaction: &Transaction<'_>, new: &NewDocument) -> rusqlite::Result<DocumentKey> {
-    let now = nanoseconds(new.now);
-    let key: i64 = transaction
-        .prepare_cached(
-            "INSERT INTO documents (key, collection, id, name, description, mime_type, size, chunks, hash, created_at,
-                                    updated_at, path, modified)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12)
-             ON CONFLICT (key) DO UPDATE SET
-                 name = excluded.name, description = excluded.description, mime_type = excluded.mime_type,
-                 size = excluded.size, chunks = excluded.chunks, hash = excluded.hash,
-                 updated_at = excluded.updated_at, path = excluded.path, modified = excluded.modified
-             RETURNING key",
-        )?
-        .query_row(
-            params![
-                new.replaces.map(|replaced| replaced.0),
-                new.collection.0,
-                new.id,
-                new.name,
-                new.description,
-                new.mime_type,
-                new.original.len(),
-                new.chunks.len(),
-                new.hash,
-                now,
-                new.source.as_ref().map(|source| &source.path),
-                new.source.as_ref().map(|source| source.modified),
-            ],
-            |row| row.get(0),
-        )?;
-    transaction.prepare_cached("INSERT OR REPLACE INTO contents VALUES (?1, ?2, ?3)")?.execute(params![
-        key,
-        new.original,
-        new.text
-    ])?;
-    Ok(DocumentKey(key))
-}
-
-/// Chunks that say what an old one said keep its row; the rest of the old ones go.
-fn write_chunks(
-    transaction: &Transaction<'_>,
-    new: &NewDocument,
-    document: DocumentKey,
-    generation: i64,
-) -> rusqlite::Result<()> {
-    let mut old = old_chunks(transaction, document)?;
-    for (position, chunk) in new.chunks.iter().enumerate() {
-        let kept = old.get_mut(&chunk.hash).and_then(Vec::pop);
-        let id = write_chunk(transaction, new, document, kept, position, chunk, generation)?;
-        if let Some(vector) = &chunk.vector {
-            write_vector(transaction, id, &vector.model, &vector.numbers, generation)?;
-        }
-    }
-    let mut bury = transaction.prepare_cached("INSERT INTO removed_chunks VALUES (?1, ?2, ?3)")?;
-    let mut delete = transaction.prepare_cached("DELETE FROM chunks WHERE id = ?1")?;
-    for id in old.into_values().flatten() {
-        bury.execute([generation, new.collection.0, id])?;
-        delete.execute([id])?;
-    }
-    Ok(())
-}
-
-fn old_chunks(
-    transaction: &Transaction<'_>,
-    document: DocumentKey,
-) -> rusqlite::Result<HashMap<TextHash, Vec<i64>>> {
-    let mut old: HashMap<_, Vec<_>> = HashMap::new();
-    let mut statement = transaction
-        .prepare_cached("SELECT hash, id FROM chunks WHERE document = ?1 ORDER BY position DESC")?;
-    let mut rows = statement.query([document.0])?;
-    while let Some(row) = rows.next()? {
-        old.entry(row.get(0)?).or_default().push(row.get(1)?);
-    }
-    Ok(old)
-}
-
-fn write_chunk(
-    transaction: &Transaction<'_>,
-    new: &NewDocument,
-    document: DocumentKey,
-    kept: Option<i64>,
-    position: usize,
-    chunk: &NewChunk,
-    generation: i64,
-) -> rusqlite::Result<i64> {
-    let place = &chunk.place;
-    transaction
-        .prepare_cached(
-            "INSERT INTO chunks (id, document, collection, position, hash, headings, text, first_byte, end_byte,
-                                 first_line, last_line, page, is_code, generation)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
-             ON CONFLICT (id) DO UPDATE SET
-                 position = excluded.position, first_byte = excluded.first_byte, end_byte = excluded.end_byte,
-                 first_line = excluded.first_line, last_line = excluded.last_line, page = excluded.page
-             RETURNING id",
-        )?
-        .query_row(
-            params![
-                kept,
-                document.0,
-                new.collection.0,
-                position,
-                chunk.hash,
-                chunk.headings,
-                chunk.text,
-                place.bytes.0,
-                place.bytes.1,
-                place.lines.0,
-                place.lines.1,
-                place.page,
-                chunk.is_code,
-                generation,
-            ],
-            |row| row.get(0),
-        )
-}
-
-pub(super) fn write_vector(
-    transaction: &Transaction<'_>,
-    chunk: i64,
-    model: &str,
-    numbers: &[f32],
-    generation: i64,
-) -> rusqlite::Result<()> {
-    let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-    transaction
-        .prepare_cached(
-            "INSERT INTO vectors (chunk, model, generation, numbers) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT (chunk, model) DO UPDATE SET numbers = excluded.numbers, generation = excluded.generation",
-        )?
-        .execute(params![chunk, model, generation, bytes])?;
-    Ok(())
-}
-
 fn collection(row: &Row<'_>) -> rusqlite::Result<Collection> {
     Ok(Collection {
         key: CollectionKey(row.get(0)?),
@@ -520,33 +398,4 @@ fn collection(row: &Row<'_>) -> rusqlite::Result<Collection> {
         documents: row.get(7)?,
         chunks: row.get(8)?,
     })
-}
-
-/// Reads [`DOCUMENT_COLUMNS`], of which the first is column `first`.
-pub(super) fn document(row: &Row<'_>, first: usize) -> rusqlite::Result<Document> {
-    let size = row.get(first + 6)?;
-    let source = match row.get::<_, Option<String>>(first + 11)? {
-        Some(path) => Some(SourceFile { path, modified: row.get(first + 12)?, size }),
-        None => None,
-    };
-    Ok(Document {
-        key: DocumentKey(row.get(first)?),
-        collection: CollectionKey(row.get(first + 1)?),
-        id: row.get(first + 2)?,
-        name: row.get(first + 3)?,
-        description: row.get(first + 4)?,
-        mime_type: row.get(first + 5)?,
-        size,
-        chunks: row.get(first + 7)?,
-        hash: hash(row, first + 8)?,
-        created_at: timestamp(row.get(first + 9)?),
-        updated_at: timestamp(row.get(first + 10)?),
-        source,
-    })
-}
-
-pub(super) fn hash(row: &Row<'_>, column: usize) -> rusqlite::Result<TextHash> {
-    row.get::<_, Vec<u8>>(column)?
-        .try_into()
-        .map_err(|_| rusqlite::Error::FromSqlConversionFailure(column, Type::Blob, "not 32 bytes".into()))
 }

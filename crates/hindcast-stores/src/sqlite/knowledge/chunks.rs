@@ -13,7 +13,7 @@ use rusqlite::{Connection, Row, params};
 use super::{
     super::unavailable,
     REMEMBERED, SqliteKnowledge,
-    catalogue::{DOCUMENT_COLUMNS, document, hash, write_vector},
+    documents::{DOCUMENT_COLUMNS, document, hash, write_vector},
     generation, ownership,
 };
 

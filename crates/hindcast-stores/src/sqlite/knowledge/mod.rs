@@ -5,6 +5,7 @@
 
 mod catalogue;
 mod chunks;
+mod documents;
 mod schema;
 mod usage;
 

@@ -8,7 +8,8 @@ use rusqlite::{Connection, config::DbConfig};
 use super::super::{schema::BUSY_TIMEOUT, unavailable};
 
 /// Each entry takes the file from the version of its index to the next. Entries are only ever added.
-pub(super) const MIGRATIONS: [&str; 1] = ["
+pub(super) const MIGRATIONS: [&str; 2] = [
+    "
     -- How often something changed; the derived indexes and the subscribers of every process follow it.
     CREATE TABLE generation (
         only   INTEGER PRIMARY KEY CHECK (only = 1),
@@ -123,7 +124,61 @@ pub(super) const MIGRATIONS: [&str; 1] = ["
     ) STRICT;
     CREATE INDEX answer_conversation ON answers (conversation);
     CREATE INDEX answer_time ON answers (at);
-"];
+",
+    "
+    -- A document that was made from a file is identified by the file's path. Several processes could make several documents
+    -- of one file before: the newest stays, under the oldest's id.
+    CREATE TEMP TABLE ranked AS
+        SELECT key, collection, path, id,
+               row_number() OVER (PARTITION BY collection, path ORDER BY updated_at DESC, key DESC) AS place,
+               first_value(id) OVER (PARTITION BY collection, path ORDER BY created_at, key) AS first_id
+        FROM documents WHERE path IS NOT NULL;
+    CREATE TEMP TABLE superseded AS
+        SELECT key, row_number() OVER (ORDER BY key) AS number FROM ranked WHERE place > 1;
+    INSERT INTO removed_chunks
+        SELECT (SELECT value FROM generation) + number, chunks.collection, chunks.id
+        FROM superseded JOIN chunks ON chunks.document = superseded.key;
+    INSERT INTO changes
+        SELECT (SELECT value FROM generation) + number, collections.owner, collections.id, documents.id, 1
+        FROM superseded JOIN documents ON documents.key = superseded.key
+        JOIN collections ON collections.key = documents.collection;
+    UPDATE generation SET value = value + (SELECT count(*) FROM superseded);
+    DELETE FROM documents WHERE key IN (SELECT key FROM superseded);
+    UPDATE documents SET id = ranked.first_id
+        FROM ranked WHERE ranked.key = documents.key AND ranked.place = 1 AND ranked.first_id <> documents.id;
+    DROP TABLE superseded;
+    DROP TABLE ranked;
+    CREATE UNIQUE INDEX document_path ON documents (collection, path) WHERE path IS NOT NULL;
+    CREATE INDEX document_hash ON documents (collection, hash) WHERE path IS NOT NULL;
+
+    ALTER TABLE watched RENAME TO watched_before;
+    CREATE TABLE watched (
+        key         INTEGER PRIMARY KEY AUTOINCREMENT,
+        collection  INTEGER NOT NULL REFERENCES collections (key) ON DELETE CASCADE,
+        path        TEXT NOT NULL,
+        granted_to  TEXT,                     -- 'local' or 'key ID'; NULL: unknown, so only what every key may read
+        UNIQUE (collection, path)
+    ) STRICT;
+    -- Only the local user has the collections of that name.
+    INSERT INTO watched (collection, path, granted_to)
+        SELECT watched_before.collection, path, iif(owner = 'local', 'local', NULL)
+        FROM watched_before JOIN collections ON collections.key = watched_before.collection;
+    DROP TABLE watched_before;
+
+    -- How often something was used; those who look at the figures follow it.
+    CREATE TABLE uses (
+        only   INTEGER PRIMARY KEY CHECK (only = 1),
+        value  INTEGER NOT NULL
+    ) STRICT;
+    INSERT INTO uses VALUES (1, 0);
+    ALTER TABLE collections ADD COLUMN used INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE answers ADD COLUMN used INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX answer_used ON answers (used);
+
+    -- Whether the collection was asked by name. Of older queries that is not known; they count as before.
+    ALTER TABLE queries ADD COLUMN asked INTEGER NOT NULL DEFAULT 1;
+",
+];
 
 /// A connection set up as every connection to the file must be.
 pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {

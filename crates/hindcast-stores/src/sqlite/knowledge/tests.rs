@@ -1,8 +1,10 @@
 use hindcast_core::{
     Timestamp,
+    identity::KeyId,
     knowledge::{
-        AnswerRecord, Catalogue, ChunkId, ChunkSource, Collection, NewChunk, NewDocument, NewVector, Place,
-        QueryRecord, UsageLog,
+        AnswerFigures, AnswerRecord, Catalogue, ChunkId, ChunkSource, Collection, DocumentKey,
+        DocumentVersion, NewChunk, NewDocument, NewVector, NewWatch, Place, QueryRecord, SourceFile,
+        UsageLog, WatchGrant,
     },
 };
 
@@ -52,7 +54,7 @@ fn document(collection: &Collection, id: &str, words: &str) -> NewDocument {
     NewDocument {
         collection: collection.key,
         replaces: None,
-        id: id.into(),
+        ids: vec![id.into()],
         name: id.into(),
         description: String::new(),
         mime_type: "text/plain".into(),
@@ -69,7 +71,7 @@ fn document(collection: &Collection, id: &str, words: &str) -> NewDocument {
 async fn a_document_comes_out_as_it_went_in() {
     let stage = Stage::new();
     let collection = stage.collection("letters").await;
-    let kept = stage.store.replace_document(document(&collection, "alpha", "one two")).await.unwrap();
+    let kept = stage.store.keep_document(document(&collection, "alpha", "one two")).await.unwrap();
     assert_eq!((kept.chunks, kept.size), (2, 7));
     assert_eq!(stage.store.document_text(kept.key).await.unwrap(), "one two");
     let ids = stage.store.chunk_ids(collection.key).await.unwrap();
@@ -85,18 +87,18 @@ async fn a_document_comes_out_as_it_went_in() {
 async fn chunks_that_stay_keep_their_ids_and_the_others_are_told_as_gone() {
     let stage = Stage::new();
     let collection = stage.collection("letters").await;
-    let first = stage.store.replace_document(document(&collection, "alpha", "one two three")).await.unwrap();
+    let first = stage.store.keep_document(document(&collection, "alpha", "one two three")).await.unwrap();
     let before = stage.store.chunk_ids(collection.key).await.unwrap();
     let seen = stage.store.generation().await.unwrap();
 
     let mut next = document(&collection, "alpha", "three one four");
-    next.replaces = Some(first.key);
+    next.replaces = Some(first.version());
     for chunk in &mut next.chunks {
         if chunk.text != "four" {
             chunk.vector = None;
         }
     }
-    stage.store.replace_document(next).await.unwrap();
+    stage.store.keep_document(next).await.unwrap();
     let after = stage.store.chunk_ids(collection.key).await.unwrap();
     let new = ChunkId(before[2].0 + 1);
     assert_eq!(after, [before[0], before[2], new]);
@@ -107,21 +109,109 @@ async fn chunks_that_stay_keep_their_ids_and_the_others_are_told_as_gone() {
     assert_eq!(stage.store.embedded_hashes(first.key, MODEL).await.unwrap().len(), 3);
 }
 
+/// A document of the file at this path.
+fn file(collection: &Collection, path: &str, words: &str) -> NewDocument {
+    let source = SourceFile { path: path.into(), modified: 1, size: words.len() as u64 };
+    NewDocument { source: Some(source), ..document(collection, "file", words) }
+}
+
 #[tokio::test]
-async fn a_taken_id_and_a_vanished_document_are_refused_and_change_nothing() {
+async fn a_writer_that_expects_something_else_is_refused_and_changes_nothing() {
     let stage = Stage::new();
     let collection = stage.collection("letters").await;
-    let kept = stage.store.replace_document(document(&collection, "alpha", "one")).await.unwrap();
+    let kept = stage.store.keep_document(document(&collection, "alpha", "one")).await.unwrap();
+    let at = stage.store.keep_document(file(&collection, "/a", "one")).await.unwrap();
     let generation = stage.store.generation().await.unwrap();
-    let again = stage.store.replace_document(document(&collection, "alpha", "two")).await;
-    assert!(matches!(again, Err(StoreError::Exists(_))), "{again:?}");
-    let gone = NewDocument {
-        replaces: Some(hindcast_core::knowledge::DocumentKey(99)),
-        ..document(&collection, "b", "c")
-    };
-    assert!(matches!(stage.store.replace_document(gone).await, Err(StoreError::Missing(_))));
+    let gone = DocumentVersion { key: DocumentKey(99), ..kept.version() };
+    let other = DocumentVersion { hash: [8; 32], ..at.version() };
+    for refused in [
+        document(&collection, "alpha", "two"),
+        NewDocument { replaces: Some(gone), ..document(&collection, "b", "c") },
+        file(&collection, "/a", "two"),
+        NewDocument { replaces: Some(other), ..file(&collection, "/a", "two") },
+        NewDocument { replaces: Some(kept.version()), ..file(&collection, "/a", "two") },
+    ] {
+        let refused = stage.store.keep_document(refused).await;
+        assert!(matches!(refused, Err(StoreError::Changed(_))), "{refused:?}");
+    }
+    assert_eq!(stage.store.remove_unchanged(vec![other, gone], now()).await.unwrap(), []);
+    stage.store.refresh_source(other, 7).await.unwrap();
     assert_eq!(stage.store.generation().await.unwrap(), generation);
     assert_eq!(stage.store.document_text(kept.key).await.unwrap(), "one");
+    assert_eq!(stage.store.document_at(collection.key, "/a").await.unwrap(), Some(at.clone()));
+    assert_eq!(stage.store.remove_unchanged(vec![at.version()], now()).await.unwrap(), [at.key]);
+}
+
+#[tokio::test]
+async fn a_file_is_one_document_and_keeps_its_id_when_it_moves() {
+    let stage = Stage::new();
+    let collection = stage.collection("letters").await;
+    let first = stage.store.keep_document(file(&collection, "/a/x", "one")).await.unwrap();
+    let second = stage.store.keep_document(file(&collection, "/b/x", "two")).await.unwrap();
+    assert_eq!((&*first.id, &*second.id), ("file", "file-2"));
+    let moved = NewDocument { replaces: Some(first.version()), ..file(&collection, "/c/x", "one") };
+    let moved = stage.store.keep_document(moved).await.unwrap();
+    assert_eq!((moved.key, &*moved.id), (first.key, "file"));
+    let below = |path: &'static str| {
+        let (store, key) = (stage.store.clone(), collection.key);
+        async move { store.documents_below(key, path).await.unwrap().len() }
+    };
+    assert_eq!([below("/").await, below("/c").await, below("/c/x").await, below("/a").await], [2, 1, 1, 0]);
+    assert_eq!(stage.store.documents_of_content(collection.key, [7; 32]).await.unwrap().len(), 2);
+}
+
+/// A file of the first version, in which several processes made several documents of one file.
+#[tokio::test]
+async fn what_the_first_version_has_twice_is_there_once_and_the_newest_stays() {
+    let stage = Stage::new();
+    let path = stage.folder.path().join("knowledge.db");
+    let old = schema::open(&path).unwrap();
+    old.execute_batch(schema::MIGRATIONS[0]).unwrap();
+    old.execute_batch(
+        "PRAGMA user_version = 1;
+         UPDATE generation SET value = 40;
+         INSERT INTO collections (key, owner, id, name, created_at, updated_at) VALUES
+             (1, NULL, 'shared', 'shared', 0, 0), (2, 'local', 'own', 'own', 0, 0), (3, 'ada', 'ada', 'ada', 0, 0);
+         INSERT INTO documents VALUES
+             (1, 1, 'x',   'x', '', 'text/plain', 3, 1, zeroblob(32), 10, 20, '/x', 5),
+             (2, 1, 'x-2', 'x', '', 'text/plain', 3, 1, zeroblob(32), 11, 30, '/x', 6),
+             (3, 1, 'x-3', 'x', '', 'text/plain', 3, 1, zeroblob(32), 12, 12, '/x', 5),
+             (4, 2, 'x',   'x', '', 'text/plain', 3, 1, zeroblob(32), 12, 12, '/x', 5),
+             (5, 1, 'one', 'x', '', 'text/plain', 3, 1, zeroblob(32), 12, 12, NULL, NULL),
+             (6, 1, 'two', 'x', '', 'text/plain', 3, 1, zeroblob(32), 12, 12, NULL, NULL);
+         INSERT INTO contents SELECT key, CAST('old' AS BLOB), NULL FROM documents;
+         UPDATE contents SET original = CAST('new' AS BLOB) WHERE document = 2;
+         INSERT INTO chunks SELECT key * 10, key, collection, 0, zeroblob(32), '', id, 0, 1, 1, 1, NULL, 0, 7 FROM documents;
+         INSERT INTO watched VALUES (1, '/s'), (2, '/l'), (3, '/a');",
+    )
+    .unwrap();
+    drop(old);
+    let collections = stage.store.collections(None).await.unwrap();
+    assert_eq!(collections.iter().map(|one| one.documents).collect::<Vec<_>>(), [3, 1, 0]);
+    let shared = collections[0].key;
+    let kept = stage.store.document_at(shared, "/x").await.unwrap().unwrap();
+    assert_eq!((&*kept.id, kept.key), ("x", DocumentKey(2)));
+    assert_eq!(stage.store.document_text(kept.key).await.unwrap(), "new");
+    // The indexes hear of what went.
+    let changes = stage.store.chunk_changes(Generation(40)).await.unwrap().unwrap();
+    assert_eq!(changes.removed, [(shared, ChunkId(10)), (shared, ChunkId(30))]);
+    assert_eq!(stage.store.generation().await.unwrap(), Generation(42));
+    let grants: Vec<_> = stage.store.watches().await.unwrap().into_iter().map(|watch| watch.grant).collect();
+    assert_eq!(grants, [WatchGrant::Unknown, WatchGrant::Local, WatchGrant::Unknown]);
+}
+
+#[tokio::test]
+async fn who_gave_a_folder_to_be_watched_is_kept_and_the_local_user_goes_first() {
+    let stage = Stage::new();
+    let collection = stage.collection("letters").await.key;
+    let key = |id: &str| WatchGrant::Key(KeyId(id.into()));
+    for (path, grant) in [("/a", key("k1")), ("/a", key("k2")), ("/b", WatchGrant::Local), ("/b", key("k1"))]
+    {
+        stage.store.watch(NewWatch { collection, path: path.into(), grant }).await.unwrap();
+    }
+    let watches = stage.store.watches().await.unwrap();
+    let granted: Vec<_> = watches.iter().map(|watch| (&*watch.path, watch.grant.clone())).collect();
+    assert_eq!(granted, [("/a", key("k2")), ("/b", WatchGrant::Local)]);
 }
 
 #[tokio::test]
@@ -133,7 +223,7 @@ async fn removing_a_collection_gives_its_space_back_to_the_disk() {
     let collection = stage.collection("large").await;
     let mut large = document(&collection, "alpha", "one");
     large.original = vec![b'x'; 4_000_000];
-    stage.store.replace_document(large).await.unwrap();
+    stage.store.keep_document(large).await.unwrap();
     assert!(stage.store.size().await.unwrap() > empty + 4_000_000);
     stage.store.remove_collection(collection.key).await.unwrap();
     assert!(stage.store.size().await.unwrap() <= empty + 16 * 4096, "{empty}");
@@ -162,7 +252,7 @@ async fn every_process_hears_what_changed_and_whose_it_was() {
     let collection = stage.collection("letters").await;
     let other = SqliteKnowledge::in_file(&stage.folder.path().join("knowledge.db"));
     let seen = other.generation().await.unwrap();
-    let kept = stage.store.replace_document(document(&collection, "alpha", "one")).await.unwrap();
+    let kept = stage.store.keep_document(document(&collection, "alpha", "one")).await.unwrap();
     stage.store.rename_collection(collection.key, "words".into(), "Words".into(), now()).await.unwrap();
     stage.store.remove_document(kept.key, now()).await.unwrap();
     let heard = other.changes(seen).await.unwrap();
@@ -190,6 +280,7 @@ async fn use_is_counted_by_collection_and_by_model() {
     ] {
         let query = QueryRecord {
             collections: vec![collection.key],
+            is_asked: text == "new",
             text: text.into(),
             latency_us: 5,
             best_score,
@@ -199,7 +290,13 @@ async fn use_is_counted_by_collection_and_by_model() {
     }
     let figures = stage.store.query_figures(collection.key, at("2026-01-15T00:00:00Z")).await.unwrap();
     assert_eq!((figures.recent, figures.total, figures.mean_best_score), (2, 3, Some(0.625)));
-    assert_eq!(figures.texts[0], ("new".to_owned(), 2));
+    assert_eq!(figures.texts, [("new".to_owned(), 2)], "what was asked of everything is no topic");
+    let used = stage.store.used_since(0).await.unwrap().unwrap();
+    assert_eq!(
+        (used.position, &used.collections[..], &used.askers[..]),
+        (3, &[(Ownership::Shared, "letters".to_owned())][..], &[][..])
+    );
+    assert_eq!(stage.store.used_since(3).await.unwrap(), None);
 
     let ada = PrincipalId("ada".into());
     for (answer, duration_ms) in [(Some("yes"), 1000), (None, 9000)] {
@@ -215,13 +312,17 @@ async fn use_is_counted_by_collection_and_by_model() {
         };
         stage.store.record_answer(answer).await.unwrap();
     }
-    let model = &stage.store.model_figures().await.unwrap()[0];
+    let model = &stage.store.model_figures(&ada).await.unwrap()[0];
     assert_eq!((model.conversations, model.asked, model.answered, model.tokens), (1, 2, 1, 20));
     assert_eq!(model.mean_duration_ms, Some(1000.0));
     assert_eq!(stage.store.conversation("c1", &ada).await.unwrap().unwrap().len(), 1);
     assert_eq!(stage.store.conversation("c1", &PrincipalId("ben".into())).await.unwrap(), None);
-    let answers = stage.store.answer_figures(now(), now()).await.unwrap();
+    let answers = stage.store.answer_figures(&ada, now(), now()).await.unwrap();
     assert_eq!((answers.asked, answers.answered, answers.recent_errors, answers.conversations), (2, 1, 1, 1));
+    let ben = PrincipalId("ben".into());
+    assert_eq!(stage.store.answer_figures(&ben, now(), now()).await.unwrap(), AnswerFigures::default());
+    assert_eq!(stage.store.model_figures(&ben).await.unwrap(), []);
+    assert_eq!(stage.store.used_since(3).await.unwrap().unwrap().askers, [ada]);
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use hindcast_core::{
     identity::PrincipalId,
     knowledge::{
         AnswerFigures, AnswerRecord, CollectionKey, ModelFigures, QueryFigures, QueryRecord, Turn, UsageLog,
+        Used,
     },
     store::StoreError,
 };
@@ -14,9 +15,10 @@ use rusqlite::params;
 use super::{
     super::{
         keys::{nanoseconds, timestamp},
+        transaction::Transaction,
         unavailable,
     },
-    SqliteKnowledge,
+    SqliteKnowledge, ownership,
 };
 
 /// How many different query texts are looked at for their topics.
@@ -29,10 +31,9 @@ impl UsageLog for SqliteKnowledge {
             let write = || {
                 // Nothing is kept of a collection that has gone meanwhile.
                 let mut insert = transaction.prepare_cached(
-                    "INSERT INTO queries SELECT key, ?2, ?3, ?4, ?5 FROM collections WHERE key = ?1",
+                    "INSERT INTO queries (collection, at, text, latency_us, best_score, asked)
+                     SELECT key, ?2, ?3, ?4, ?5, ?6 FROM collections WHERE key = ?1",
                 )?;
-                let mut touch =
-                    transaction.prepare_cached("UPDATE collections SET accessed_at = ?2 WHERE key = ?1")?;
                 for collection in &query.collections {
                     let at = nanoseconds(query.at);
                     insert.execute(params![
@@ -40,9 +41,10 @@ impl UsageLog for SqliteKnowledge {
                         at,
                         query.text,
                         query.latency_us,
-                        query.best_score
+                        query.best_score,
+                        query.is_asked
                     ])?;
-                    touch.execute(params![collection.0, at])?;
+                    note_use(transaction, *collection, query.at)?;
                 }
                 Ok(())
             };
@@ -59,7 +61,7 @@ impl UsageLog for SqliteKnowledge {
         self.read(move |connection| {
             let texts = connection
                 .prepare_cached(
-                    "SELECT text, count(*) FROM queries WHERE collection = ?1
+                    "SELECT text, count(*) FROM queries WHERE collection = ?1 AND asked
                      GROUP BY text ORDER BY count(*) DESC, max(at) DESC LIMIT ?2",
                 )?
                 .query_map(params![collection.0, TEXTS], |row| Ok((row.get(0)?, row.get(1)?)))?
@@ -95,10 +97,11 @@ impl UsageLog for SqliteKnowledge {
 
     async fn record_answer(&self, answer: AnswerRecord) -> Result<(), StoreError> {
         self.write(move |transaction| {
+            let position = next_use(transaction).map_err(unavailable)?;
             transaction
                 .execute(
-                    "INSERT INTO answers (conversation, owner, model, at, question, answer, duration_ms, tokens)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                    "INSERT INTO answers (conversation, owner, model, at, question, answer, duration_ms, tokens, used)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
                     params![
                         answer.conversation,
                         &*answer.owner.0,
@@ -107,7 +110,8 @@ impl UsageLog for SqliteKnowledge {
                         answer.question,
                         answer.answer,
                         answer.duration_ms,
-                        answer.tokens
+                        answer.tokens,
+                        position
                     ],
                 )
                 .map(drop)
@@ -133,15 +137,39 @@ impl UsageLog for SqliteKnowledge {
         .await
     }
 
-    async fn model_figures(&self) -> Result<Vec<ModelFigures>, StoreError> {
-        self.read(|connection| {
+    async fn used_since(&self, position: u64) -> Result<Option<Used>, StoreError> {
+        if self.is_untouched() {
+            return Ok(None);
+        }
+        self.read(move |connection| {
+            let now: u64 =
+                connection.prepare_cached("SELECT value FROM uses")?.query_row([], |row| row.get(0))?;
+            if now == position {
+                return Ok(None);
+            }
+            let collections = connection
+                .prepare_cached("SELECT owner, id FROM collections WHERE used > ?1")?
+                .query_map([position], |row| Ok((ownership(row.get(0)?), row.get(1)?)))?
+                .collect::<rusqlite::Result<_>>()?;
+            let askers = connection
+                .prepare_cached("SELECT DISTINCT owner FROM answers WHERE used > ?1")?
+                .query_map([position], |row| Ok(PrincipalId(row.get::<_, String>(0)?.into())))?
+                .collect::<rusqlite::Result<_>>()?;
+            Ok(Some(Used { position: now, collections, askers }))
+        })
+        .await
+    }
+
+    async fn model_figures(&self, owner: &PrincipalId) -> Result<Vec<ModelFigures>, StoreError> {
+        let owner = owner.clone();
+        self.read(move |connection| {
             connection
                 .prepare_cached(
                     "SELECT model, count(DISTINCT conversation), count(*), count(answer),
                             avg(iif(answer IS NULL, NULL, duration_ms)), sum(tokens), max(at)
-                     FROM answers GROUP BY model",
+                     FROM answers WHERE owner = ?1 GROUP BY model",
                 )?
-                .query_map([], |row| {
+                .query_map([&*owner.0], |row| {
                     Ok(ModelFigures {
                         model: row.get(0)?,
                         conversations: row.get(1)?,
@@ -159,18 +187,20 @@ impl UsageLog for SqliteKnowledge {
 
     async fn answer_figures(
         &self,
+        owner: &PrincipalId,
         since: Timestamp,
         errors_since: Timestamp,
     ) -> Result<AnswerFigures, StoreError> {
+        let owner = owner.clone();
         self.read(move |connection| {
             connection
                 .prepare_cached(
                     "SELECT count(*) FILTER (WHERE at >= ?1), count(answer) FILTER (WHERE at >= ?1),
                             avg(duration_ms) FILTER (WHERE at >= ?1 AND answer IS NOT NULL),
                             count(*) FILTER (WHERE at >= ?2 AND answer IS NULL), count(DISTINCT conversation)
-                     FROM answers",
+                     FROM answers WHERE owner = ?3",
                 )?
-                .query_row([nanoseconds(since), nanoseconds(errors_since)], |row| {
+                .query_row(params![nanoseconds(since), nanoseconds(errors_since), &*owner.0], |row| {
                     Ok(AnswerFigures {
                         asked: row.get(0)?,
                         answered: row.get(1)?,
@@ -182,4 +212,23 @@ impl UsageLog for SqliteKnowledge {
         })
         .await
     }
+}
+
+/// Notes that a collection was searched or read.
+pub(super) fn note_use(
+    transaction: &Transaction<'_>,
+    collection: CollectionKey,
+    at: Timestamp,
+) -> rusqlite::Result<()> {
+    let position = next_use(transaction)?;
+    transaction
+        .prepare_cached("UPDATE collections SET accessed_at = ?2, used = ?3 WHERE key = ?1")?
+        .execute(params![collection.0, nanoseconds(at), position])?;
+    Ok(())
+}
+
+fn next_use(transaction: &Transaction<'_>) -> rusqlite::Result<i64> {
+    transaction
+        .prepare_cached("UPDATE uses SET value = value + 1 RETURNING value")?
+        .query_row([], |row| row.get(0))
 }

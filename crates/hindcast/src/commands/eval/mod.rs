@@ -49,7 +49,7 @@ pub(super) async fn run(config: &Config, options: &EvaluateKnowledge) -> Result<
     }
     config.data_dir = scratch.path().join("data");
     config.knowledge.allowed_folders.clear();
-    let (service, indexes) = wiring::knowledge(&config, &data, &Events::default())?;
+    let (service, indexes) = wiring::knowledge(&config, &data, None, &Events::default())?;
     let begin = Instant::now();
     take_in(&service, &corpus).await?;
     let ingest = begin.elapsed();
@@ -105,7 +105,8 @@ fn lend_models(from: &DataFolder, to: &DataFolder) -> Result<()> {
 
 async fn take_in(service: &KnowledgeService, corpus: &Path) -> Result<()> {
     let material = Material::Paths { paths: vec![corpus.into()], watch: false };
-    let request = AddRequest { collection: COLLECTION.into(), ownership: Ownership::Shared, material };
+    let request =
+        AddRequest { collection: COLLECTION.into(), id: None, ownership: Ownership::Shared, material };
     let progress = ProgressLine::new("files");
     let report = service.add(&Caller::local(), request, &progress).await?;
     progress.finish();

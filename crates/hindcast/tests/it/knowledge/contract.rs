@@ -137,9 +137,10 @@ fn every_pair_of_the_contract_is_answered_as_it_is_written() {
         }
         assert_eq!(found, resource);
     }
-    let priorities: Vec<_> =
-        listed.iter().filter_map(|found| found["annotations"]["priority"].as_f64()).collect();
-    assert!(priorities.is_sorted_by(|one, other| one >= other), "{priorities:?}");
+    // They come in the contract's order, collection by collection.
+    let place = |uri: &Value| listed.iter().position(|found| found["uri"] == *uri);
+    let wanted = expected(0)["result"]["resources"].as_array().unwrap();
+    assert!(wanted.iter().map(|resource| place(&resource["uri"])).is_sorted(), "{listed:?}");
 
     // 2: the collections, word for word.
     assert_eq!(answers[1], *expected(1));
@@ -211,6 +212,54 @@ fn every_pair_of_the_contract_is_answered_as_it_is_written() {
         assert!(hint.is_some_and(|hint| hint.as_str().is_some_and(|hint| !hint.is_empty())));
         assert_eq!(answer, pair["response"]);
     }
+}
+
+#[test]
+fn a_collection_may_have_an_id_that_does_not_follow_from_its_name() {
+    let mut client = Client::new();
+    let (name, id) = ("Machine Learning With Python", "machine_Learning_With_python");
+    let add = |collection: &str, id: &str, name: &str| json!({ "collection": collection, "collection_id": id, "name": name, "text": "words" });
+    assert_eq!(client.call("knowledge/add", add(name, id, "one"))["collection"], id);
+    assert_eq!(client.call("knowledge/add", add(name, id, "two"))["documents"], 2);
+    let collections = client.read_json("resource://knowledge/collections");
+    assert_eq!((&collections[0]["id"], &collections[0]["name"]), (&json!(id), &json!(name)));
+    let listed = client.request("resources/list", json!({}));
+    let uri = format!("resource://knowledge/{id}/documents");
+    let listed = listed["result"]["resources"].as_array().unwrap();
+    let found = listed.iter().find(|one| one["uri"] == uri).expect("it is listed by its id");
+    assert_eq!(found["name"], format!("{name} - All Documents"));
+    assert_eq!(
+        found["description"],
+        format!("List of all documents in {name} collection (2 documents, 2 chunks)")
+    );
+    // One name has one id, and one id one name.
+    for (collection, id) in [(name, "other"), ("Other", id), ("Other", "a/b")] {
+        let arguments = add(collection, id, "three");
+        let refused =
+            client.request("tools/call", json!({ "name": "knowledge/add", "arguments": arguments }));
+        assert_eq!(refused["error"]["code"], -32602, "{collection} {id}");
+        crate::server::helpful_error(&refused);
+    }
+}
+
+#[test]
+fn what_was_asked_of_everything_is_no_topic_of_a_collection() {
+    let mut client = Client::new();
+    for (collection, text) in [("fish", "the river has a salmon"), ("birds", "the river has a heron")] {
+        client.call("knowledge/add", json!({ "collection": collection, "name": "n", "text": text }));
+    }
+    client.call("knowledge/search", json!({ "query": "river", "min_relevance": 0.0 }));
+    let asked = json!({ "query": "salmon ladders", "collection": "fish", "min_relevance": 0.0 });
+    client.call("knowledge/search", asked);
+    let mut usage = |id: &str| {
+        let stats = client.read_json(&format!("resource://knowledge/{id}/stats"));
+        (
+            stats["usageStatistics"]["totalQueries"].clone(),
+            stats["usageStatistics"]["mostQueriedTopics"].clone(),
+        )
+    };
+    assert_eq!(usage("fish"), (json!(2), json!(["salmon ladders"])));
+    assert_eq!(usage("birds"), (json!(1), json!([])));
 }
 
 #[test]

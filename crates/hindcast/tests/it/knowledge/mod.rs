@@ -9,9 +9,12 @@ mod ollama;
 mod ownership;
 mod seeded;
 mod subscriptions;
+mod two_processes;
+mod watching;
 
 use std::{
     path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -31,7 +34,17 @@ impl Client {
         Self::over(tempfile::tempdir().unwrap(), &[])
     }
 
-    pub(crate) fn over(folder: tempfile::TempDir, environment: &[(&str, &str)]) -> Self {
+    /// Another client of the same data folder, with a process of its own.
+    pub(crate) fn beside(&self) -> Self {
+        Self::over(self.local.folder.clone(), &[])
+    }
+
+    /// Kills the process without warning; the data stays as long as another client has it.
+    pub(crate) fn kill(self) {
+        drop(self.local);
+    }
+
+    pub(crate) fn over(folder: impl Into<Arc<tempfile::TempDir>>, environment: &[(&str, &str)]) -> Self {
         let local = Local::start_in(folder, environment).initialize();
         Self { local, heard: Vec::new(), last: 100 }
     }
@@ -108,6 +121,16 @@ impl Client {
 
     pub(crate) fn forget(&mut self) {
         self.heard.clear();
+    }
+}
+
+/// Waits longer than [`crate::server::eventually`]: many files are taken in meanwhile.
+#[track_caller]
+pub(crate) fn until(what: &str, mut met: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !met() {
+        assert!(started.elapsed() < Duration::from_secs(60), "never happened: {what}");
+        std::thread::park_timeout(Duration::from_millis(50));
     }
 }
 

@@ -44,6 +44,48 @@ fn principals_see_their_own_and_the_shared_collections_and_no_others() {
 }
 
 #[test]
+fn health_shows_a_caller_only_its_own_figures() {
+    let server = Server::start_with(&[("HINDCAST_KNOWLEDGE_OLLAMA_URL", "off")]);
+    let (ada, ben) = (server.new_key(&["--tier", "enterprise"]), server.unlimited_key());
+    let ada_key = ada["key"].as_str().unwrap();
+    let note = |name: &str| json!({ "collection": name, "name": "n", "text": "some words" });
+    for name in ["one", "two"] {
+        assert_eq!(server.call(ada_key, "knowledge/add", note(name))["error"], Value::Null);
+    }
+    let before = health(&server, &ben);
+    let connection = rusqlite::Connection::open(server.data.join("knowledge.db")).unwrap();
+    let now = hindcast_core::Timestamp::now().as_nanosecond() as i64;
+    for (conversation, answer) in [("c1", Some("yes")), ("c2", None)] {
+        connection
+            .execute(
+                "INSERT INTO answers VALUES (?1, ?2, 'm', ?3, 'why?', ?4, 210, 5, 0)",
+                rusqlite::params![conversation, ada["owner"].as_str().unwrap(), now, answer],
+            )
+            .unwrap();
+    }
+    let (seen, others) = (health(&server, ada_key), health(&server, &ben));
+    let figures = |health: &Value| {
+        let metrics = &health["metrics"];
+        json!([
+            health["components"]["sqliteDatabase"]["knowledgeBases"],
+            metrics["successRate"],
+            metrics["averageResponseTime"],
+            metrics["errorsLast24Hours"],
+            metrics["totalConversations"]
+        ])
+    };
+    assert_eq!(figures(&seen), json!([2, "50%", "0.21s", 1, 2]));
+    assert_eq!(figures(&others), json!([0, null, null, 0, 0]));
+    assert_eq!((&others["metrics"], &others["recommendations"]), (&before["metrics"], &json!([])));
+    assert_eq!(others["metrics"]["databaseSize"], "0 B", "what others have is nobody's business");
+}
+
+fn health(server: &Server, key: &str) -> Value {
+    let read = server.rpc(key, "resources/read", json!({ "uri": "resource://system/health" })).json();
+    serde_json::from_str(read["result"]["contents"][0]["text"].as_str().unwrap()).unwrap()
+}
+
+#[test]
 fn reading_and_writing_need_their_scopes() {
     let server = Server::start(&[]);
     let reader = server.key(&["--scope", "knowledge:read"]);

@@ -74,7 +74,7 @@ impl Seed<'_> {
         for text in texts {
             self.connection
                 .execute(
-                    "INSERT INTO queries VALUES (?1, ?2, ?3, 1000, ?4)",
+                    "INSERT INTO queries VALUES (?1, ?2, ?3, 1000, ?4, 1)",
                     params![collection, at, text, score],
                 )
                 .unwrap();
@@ -89,7 +89,7 @@ impl Seed<'_> {
             let share = if number == 0 { tokens } else { 0 };
             self.connection
                 .execute(
-                    "INSERT INTO answers VALUES (?1, 'local', ?2, ?3, 'why?', ?4, ?5, ?6)",
+                    "INSERT INTO answers VALUES (?1, 'local', ?2, ?3, 'why?', ?4, ?5, ?6, 0)",
                     params![
                         format!("{model}-{}", number % conversations),
                         model,

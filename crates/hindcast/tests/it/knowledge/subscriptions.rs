@@ -48,6 +48,55 @@ fn a_subscriber_hears_of_a_change_by_a_tool_by_another_process_and_by_a_watched_
 }
 
 #[test]
+fn those_who_look_at_figures_hear_that_something_was_used() {
+    let mut client = Client::new();
+    client
+        .call("knowledge/add", json!({ "collection": "notes", "name": "otter", "text": "the otter swims" }));
+    for collection in ["searched", "read"] {
+        client.call(
+            "knowledge/add",
+            json!({ "collection": collection, "name": "owl", "text": "the owl flies" }),
+        );
+    }
+    let (stats, collections) = ("resource://knowledge/notes/stats", "resource://knowledge/collections");
+    let (searched, read) = ("resource://knowledge/searched/stats", "resource://knowledge/read/stats");
+    for uri in [stats, collections, searched, read] {
+        client.subscribe(uri);
+    }
+    let search = json!({ "query": "otter", "collection": "notes", "min_relevance": 0.0 });
+    // What was added is told first.
+    client.call("knowledge/add", json!({ "collection": "notes", "name": "end", "text": "the end" }));
+    client.hear(stats);
+    client.hear(collections);
+    client.forget();
+    client.call("knowledge/search", search.clone());
+    client.hear(stats);
+    client.hear(collections);
+    assert_eq!(client.read_json(stats)["usageStatistics"]["monthlyQueries"], 1);
+    assert_eq!(client.read_json(collections)[0]["monthlyQueries"], 1);
+
+    // Many searches are told a few times, and the last of them is.
+    client.forget();
+    for _ in 0..40 {
+        client.call("knowledge/search", search.clone());
+    }
+    let mut times = 0;
+    while client.read_json(stats)["usageStatistics"]["monthlyQueries"] != 41 || times == 0 {
+        client.hear(stats);
+        times += 1;
+    }
+    assert!(times <= 10, "told {times} times");
+
+    // Another process searches; a document is read. Until then nobody used these.
+    assert!(!client.has_heard(searched) && !client.has_heard(read));
+    knowledge(client.data(), &["search", "owl", "--collection", "searched", "--min-relevance", "0"]);
+    client.hear(searched);
+    assert!(!client.has_heard(read));
+    client.read("resource://knowledge/read/document/owl");
+    client.hear(read);
+}
+
+#[test]
 fn what_is_not_there_cannot_be_subscribed_to() {
     let mut client = Client::new();
     let answer = client.request("resources/subscribe", json!({ "uri": "resource://knowledge/none/stats" }));

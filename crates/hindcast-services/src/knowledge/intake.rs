@@ -1,0 +1,384 @@
+//! Taking files into one collection: what is read, made of it, and kept.
+
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::UNIX_EPOCH,
+};
+
+use hindcast_core::{
+    knowledge::{
+        Collection, Document, EmbedError, NewChunk, NewDocument, NewVector, Place, SourceFile, TextHash,
+    },
+    progress::Progress,
+    store::StoreError,
+};
+use hindcast_extract::{Extracted, Format, chunk};
+use sha2::{Digest, Sha256};
+
+use super::{
+    FileOutcome, FileReport, KnowledgeService, blocking,
+    extraction::Extractor,
+    names::id_of_anything,
+    reading::{Opened, Permit, is_gone},
+    walk::{Found, FoundFile, shown},
+};
+use crate::Failure;
+
+/// Few enough that progress is seen, and what the model likes best.
+const EMBED_BATCH: usize = 8;
+
+/// How often a file is looked at again that another process writes down meanwhile.
+pub(super) const TRIES: usize = 5;
+
+/// What is known while documents are taken into one collection.
+pub(super) struct Intake {
+    pub(super) collection: Collection,
+    /// Whether it was made for what is taken in now.
+    pub(super) is_new: bool,
+    pub(super) permit: Arc<Permit>,
+    pub(super) notices: Vec<String>,
+}
+
+impl Intake {
+    /// Says something once.
+    pub(super) fn notice(&mut self, notice: String) {
+        if !self.notices.contains(&notice) {
+            self.notices.push(notice);
+        }
+    }
+}
+
+/// A document that was read and cut, without vectors yet.
+#[derive(Clone)]
+pub(super) struct Prepared {
+    original: Vec<u8>,
+    pub(super) hash: TextHash,
+    pub(super) extracted: Extracted,
+    chunks: Vec<NewChunk>,
+}
+
+impl KnowledgeService {
+    pub(super) fn intake_into(&self, collection: Collection, permit: Arc<Permit>) -> Intake {
+        Intake { collection, is_new: false, permit, notices: Vec::new() }
+    }
+
+    /// Takes files in, one after the other.
+    pub(super) async fn add_found(
+        &self,
+        intake: &mut Intake,
+        found: Vec<Found>,
+        progress: &dyn Progress,
+    ) -> Result<Vec<FileReport>, Failure> {
+        let total = found.len() as u64;
+        let mut reports = Vec::with_capacity(found.len());
+        for (done, found) in (0_u64..).zip(found) {
+            if progress.cancelled() || self.stopping.is_set() {
+                let left = total - done;
+                intake.notice(format!(
+                    "stopped: {left} of {total} files were not looked at · hint: add them again"
+                ));
+                break;
+            }
+            progress.report(done, Some(total), &found.shown);
+            let outcome = match found.file {
+                Ok(file) => self.add_file(intake, &file, progress).await?,
+                Err(reason) => FileOutcome::Failed { reason },
+            };
+            reports.push(FileReport { path: found.shown, outcome });
+        }
+        progress.report(total, Some(total), "done");
+        Ok(reports)
+    }
+
+    async fn add_file(
+        &self,
+        intake: &mut Intake,
+        file: &FoundFile,
+        progress: &dyn Progress,
+    ) -> Result<FileOutcome, Failure> {
+        let failed = |reason: String| Ok(FileOutcome::Failed { reason });
+        let Some(format) = file.format() else {
+            return failed(format!(
+                "files of this type are not understood · hint: those that end in {} are",
+                Format::known_extensions()
+            ));
+        };
+        for _ in 0..TRIES {
+            match self.try_file(intake, file, format, progress).await? {
+                Ok(outcome) => return Ok(outcome),
+                Err(Hindrance::Reason(reason)) => return failed(reason),
+                // Another process was faster; what it made of the file is looked at.
+                Err(Hindrance::Changed) => {}
+            }
+        }
+        failed("it is changed again and again while it is read · hint: add it again".into())
+    }
+
+    async fn try_file(
+        &self,
+        intake: &mut Intake,
+        file: &FoundFile,
+        format: Format,
+        progress: &dyn Progress,
+    ) -> Result<Result<FileOutcome, Hindrance>, Failure> {
+        let (limit, permit, real) = (self.policy.max_file_bytes, intake.permit.clone(), file.path.clone());
+        let (opened, source) = match blocking(move || look_at(&permit, &real, limit)).await? {
+            Ok(looked) => looked,
+            Err(reason) => return Ok(Err(Hindrance::Reason(reason))),
+        };
+        let mut known = self.store.document_at(intake.collection.key, &source.path).await?;
+        if let Some(known) = known.as_ref().filter(|known| known.source.as_ref() == Some(&source)) {
+            return Ok(Ok(FileOutcome::Unchanged { document: known.id.clone() }));
+        }
+        let bytes = match blocking(move || opened.read(limit)).await? {
+            Ok(bytes) => bytes,
+            Err(reason) => return Ok(Err(Hindrance::Reason(reason))),
+        };
+        let hash: TextHash = Sha256::digest(&bytes).into();
+        if let Some(known) = known.as_ref().filter(|known| known.hash == hash) {
+            self.store.refresh_source(known.version(), source.modified).await?;
+            return Ok(Ok(FileOutcome::Unchanged { document: known.id.clone() }));
+        }
+        if known.is_none() {
+            known = self.moved(intake, hash).await?;
+        }
+        let extractor = self.policy.extractor.clone();
+        let prepared = match blocking(move || prepare(&extractor, format, bytes, hash)).await? {
+            Ok(prepared) => prepared,
+            Err(reason) => return Ok(Err(Hindrance::Reason(reason))),
+        };
+        let name = prepared.extracted.title.clone().unwrap_or_else(|| title_of_file(file, format));
+        let entry = Entry { ids: possible_ids(file, format), name, known, format, source: Some(source) };
+        self.keep(intake, entry, prepared, progress).await
+    }
+
+    /// The document of a file that said the same and is gone: the file has moved.
+    async fn moved(&self, intake: &Intake, hash: TextHash) -> Result<Option<Document>, Failure> {
+        let same = self.store.documents_of_content(intake.collection.key, hash).await?;
+        if same.is_empty() {
+            return Ok(None);
+        }
+        blocking(move || {
+            same.into_iter().find(|document| {
+                let path = document.source.as_ref().map(|source| &*source.path);
+                // A path that had to be escaped cannot be looked for.
+                path.is_some_and(|path| !path.contains('\\') && is_gone(Path::new(path)))
+            })
+        })
+        .await
+    }
+
+    /// Makes the vectors, and only then touches the truth.
+    pub(super) async fn keep(
+        &self,
+        intake: &mut Intake,
+        entry: Entry,
+        mut prepared: Prepared,
+        progress: &dyn Progress,
+    ) -> Result<Result<FileOutcome, Hindrance>, Failure> {
+        self.embed(intake, entry.known.as_ref(), &mut prepared, progress).await?;
+        let was_known = entry.known.is_some();
+        let kept = self.store.keep_document(NewDocument {
+            collection: intake.collection.key,
+            replaces: entry.known.as_ref().map(Document::version),
+            ids: entry.ids,
+            name: entry.name,
+            description: prepared.extracted.description.unwrap_or_default(),
+            mime_type: entry.format.served_mime_type().into(),
+            original: prepared.original,
+            text: prepared.extracted.text,
+            hash: prepared.hash,
+            source: entry.source,
+            chunks: prepared.chunks,
+            now: self.clock.now(),
+        });
+        let Document { id: document, chunks, .. } = match kept.await {
+            Ok(document) => document,
+            Err(StoreError::Changed(_)) => return Ok(Err(Hindrance::Changed)),
+            Err(error) => return Err(error.into()),
+        };
+        self.wrote.notify_one();
+        Ok(Ok(if was_known {
+            FileOutcome::Updated { document, chunks }
+        } else {
+            FileOutcome::Added { document, chunks }
+        }))
+    }
+
+    /// Gives every chunk its vector that has none yet. Without a model they stay without, and that is said.
+    async fn embed(
+        &self,
+        intake: &mut Intake,
+        known: Option<&Document>,
+        prepared: &mut Prepared,
+        progress: &dyn Progress,
+    ) -> Result<(), Failure> {
+        let model = self.embedder.model().to_owned();
+        let embedded: HashSet<TextHash> = match known {
+            Some(known) => self.store.embedded_hashes(known.key, &model).await?.into_iter().collect(),
+            None => HashSet::new(),
+        };
+        let missing: Vec<usize> = (0..prepared.chunks.len())
+            .filter(|&index| !embedded.contains(&prepared.chunks[index].hash))
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        if let Err(error) = self.installing.ensure(&self.embedder, progress).await? {
+            intake.notice(lexical_only(&error));
+            return Ok(());
+        }
+        for batch in missing.chunks(EMBED_BATCH) {
+            if progress.cancelled() || self.stopping.is_set() {
+                break;
+            }
+            let texts: Vec<_> = batch
+                .iter()
+                .map(|&index| embedded_text(&prepared.chunks[index].headings, &prepared.chunks[index].text))
+                .collect();
+            let embedder = self.embedder.clone();
+            let made =
+                blocking(move || embedder.embed(&texts.iter().map(String::as_str).collect::<Vec<_>>()));
+            match made.await? {
+                Ok(vectors) => {
+                    for (&index, numbers) in batch.iter().zip(vectors) {
+                        prepared.chunks[index].vector = Some(NewVector { model: model.clone(), numbers });
+                    }
+                }
+                Err(error) => {
+                    intake.notice(lexical_only(&error));
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes documents whose files are gone from the folders that were read. What was `seen` there is not gone, even if its
+    /// path cannot be written as text.
+    pub(super) async fn remove_vanished(
+        &self,
+        intake: &Intake,
+        roots: &[PathBuf],
+        seen: &HashSet<String>,
+    ) -> Result<Vec<FileReport>, Failure> {
+        let mut candidates = Vec::new();
+        for root in roots {
+            let below = self.store.documents_below(intake.collection.key, &shown(root)).await?;
+            let source = |document: Document| Some((document.source.clone()?.path, document));
+            candidates.extend(below.into_iter().filter_map(source).filter(|(path, _)| !seen.contains(path)));
+        }
+        let gone = blocking(move || {
+            candidates.retain(|(path, _)| is_gone(Path::new(path)));
+            candidates
+        })
+        .await?;
+        if gone.is_empty() {
+            return Ok(Vec::new());
+        }
+        let versions = gone.iter().map(|(_, document)| document.version()).collect();
+        let removed = self.store.remove_unchanged(versions, self.clock.now()).await?;
+        self.wrote.notify_one();
+        let report = |(path, document): (String, Document)| FileReport {
+            path,
+            outcome: FileOutcome::Removed { document: document.id },
+        };
+        Ok(gone.into_iter().filter(|(_, document)| removed.contains(&document.key)).map(report).collect())
+    }
+}
+
+/// Why a file was not taken in.
+pub(super) enum Hindrance {
+    Reason(String),
+    /// Another process wrote it down meanwhile.
+    Changed,
+}
+
+/// Where a document goes.
+pub(super) struct Entry {
+    /// Best first.
+    pub(super) ids: Vec<String>,
+    pub(super) name: String,
+    pub(super) known: Option<Document>,
+    pub(super) format: Format,
+    pub(super) source: Option<SourceFile>,
+}
+
+/// What is said when chunks have no vectors.
+pub(super) fn lexical_only(error: &EmbedError) -> String {
+    format!("found by words only, not by meaning: {error}")
+}
+
+/// What the model reads of a chunk.
+pub(super) fn embedded_text(headings: &str, text: &str) -> String {
+    if headings.is_empty() { text.to_owned() } else { format!("{headings}\n{text}") }
+}
+
+fn look_at(permit: &Permit, path: &Path, limit: u64) -> Result<(Opened, SourceFile), String> {
+    let opened = permit.open(path)?;
+    let metadata = &opened.metadata;
+    if !metadata.is_file() {
+        return Err("it is not a file any more".into());
+    }
+    let size = metadata.len();
+    if size == 0 {
+        return Err("it is empty".into());
+    }
+    if size > limit {
+        return Err(format!(
+            "it has {size} bytes, more than the {limit} that are allowed · hint: raise `knowledge.max_file_bytes`"
+        ));
+    }
+    let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let modified = modified.and_then(|age| i64::try_from(age.as_nanos()).ok()).unwrap_or_default();
+    Ok((opened, SourceFile { path: shown(path), modified, size }))
+}
+
+pub(super) fn prepare(
+    extractor: &Extractor,
+    format: Format,
+    original: Vec<u8>,
+    hash: TextHash,
+) -> Result<Prepared, String> {
+    let extracted = extractor.extract(format, &original)?;
+    let text = match &extracted.text {
+        Some(text) => text,
+        None => std::str::from_utf8(&original).map_err(|error| error.to_string())?,
+    };
+    let chunks = chunk(format, text, &extracted)
+        .into_iter()
+        .map(|chunk| {
+            let headings = chunk.headings.join(" › ");
+            let text = text[chunk.range.clone()].to_owned();
+            let hash = Sha256::new().chain_update(&headings).chain_update([0]).chain_update(&text).finalize();
+            let bytes = (chunk.range.start as u64, chunk.range.end as u64);
+            NewChunk {
+                hash: hash.into(),
+                headings,
+                text,
+                place: Place { bytes, lines: chunk.lines, page: chunk.page },
+                is_code: format.is_code(),
+                vector: None,
+            }
+        })
+        .collect();
+    Ok(Prepared { original, hash, extracted, chunks })
+}
+
+fn title_of_file(file: &FoundFile, format: Format) -> String {
+    let name = if format.is_code() { file.path.file_name() } else { file.path.file_stem() };
+    name.unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Ids that say which file it is, shortest first: its name, with the end and the folders only where others have that name.
+fn possible_ids(file: &FoundFile, format: Format) -> Vec<String> {
+    let stem = file.path.file_stem().unwrap_or_default().to_string_lossy();
+    let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+    let parent = file.path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+    let relative = file.relative.to_string_lossy().replace('/', "-");
+    let short = if format.is_code() { name.clone() } else { stem };
+    let candidates = [short.into_owned(), name.clone().into_owned(), format!("{parent}-{name}"), relative];
+    candidates.iter().map(|candidate| id_of_anything(candidate)).collect()
+}
