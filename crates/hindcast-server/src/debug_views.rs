@@ -67,6 +67,7 @@ fn moment(time: Timestamp) -> String {
 fn reason(reason: StopReason) -> &'static str {
     match reason {
         StopReason::Entry => "Entry",
+        StopReason::Attach => "Attach",
         StopReason::Breakpoint => "Breakpoint",
         StopReason::Watchpoint => "Watchpoint",
         StopReason::Step => "Step",

@@ -100,8 +100,10 @@ pub struct Stop {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// It was just started or attached to.
+    /// It was just started.
     Entry,
+    /// It was just attached to, wherever it was.
+    Attach,
     /// A breakpoint.
     Breakpoint,
     /// A watched value was written or read.

@@ -103,24 +103,26 @@ impl Session {
         entry: StopAtEntry,
     ) -> Result<Self, DebugError> {
         let pid = process.pid();
-        let executable = sys::executable(pid).unwrap_or_default().to_string_lossy().into_owned();
+        // What belongs to the whole process is not found under the number of a first thread that has ended.
+        let witness = process.system_pid();
+        let executable = sys::executable(witness).unwrap_or_default().to_string_lossy().into_owned();
         let target = Target {
             pid: pid.0.unsigned_abs(),
             name: file_name(&executable),
             executable,
-            args: sys::command_line(pid).unwrap_or_default().into_iter().skip(1).collect(),
-            cwd: sys::current_folder(pid).unwrap_or_default().to_string_lossy().into_owned(),
+            args: sys::command_line(witness).unwrap_or_default().into_iter().skip(1).collect(),
+            cwd: sys::current_folder(witness).unwrap_or_default().to_string_lossy().into_owned(),
             how,
             since: Timestamp::now(),
             runtime: None,
         };
         let mut session = Self {
             target,
-            current: pid,
+            current: witness,
             hidden: 0,
             process,
             symbols: hindcast_symbols::Symbols::new(),
-            image: crate::image::Image::of_process(pid),
+            image: crate::image::Image::of_process(witness),
             mappings: Vec::new(),
             main: None,
             library_event: None,
@@ -145,26 +147,27 @@ impl Session {
     }
 
     pub(super) fn begin(&mut self) -> Result<Begun, DebugError> {
-        let entry = |session: &mut Self| {
+        let stand = |session: &mut Self, reason: StopReason| {
             let current = session.current;
-            let mut stop = session.stop_at(current, StopReason::Entry);
+            let mut stop = session.stop_at(current, reason);
             stop.detail = session.image.complaint();
             Begun::Stands(stop)
         };
         match self.target.how {
             HowBegun::Launch => {}
             HowBegun::Trace => return Ok(self.end_of_recording()),
-            HowBegun::Attach | HowBegun::Core => return Ok(entry(self)),
+            HowBegun::Attach => return Ok(stand(self, StopReason::Attach)),
+            HowBegun::Core => return Ok(stand(self, StopReason::Entry)),
         }
         match self.entry {
-            StopAtEntry::Loader => Ok(entry(self)),
+            StopAtEntry::Loader => Ok(stand(self, StopReason::Entry)),
             StopAtEntry::No => Ok(Begun::Goes(Plan::Run)),
             StopAtEntry::Main => match main_function(&self.symbols).or_else(|| self.first_instruction()) {
                 Some(address) => {
                     self.insert_all(&[address])?;
                     Ok(Begun::Goes(Plan::RunTo { addresses: vec![address], reason: StopReason::Entry }))
                 }
-                None => Ok(entry(self)),
+                None => Ok(stand(self, StopReason::Entry)),
             },
         }
     }

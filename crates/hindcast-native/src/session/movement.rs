@@ -76,6 +76,7 @@ impl Session {
     /// The user has seen where everything stands: breakpoints there are not hit again.
     fn fresh(&mut self, plan: Plan) -> Plan {
         self.abandon();
+        self.process.forget_steps();
         self.process.pass_breakpoint(self.current);
         plan
     }
@@ -201,7 +202,7 @@ impl Session {
     pub(super) fn stop_at(&mut self, tid: Tid, reason: StopReason) -> Stop {
         self.current = tid;
         self.hidden = match reason {
-            StopReason::Entry => self.inlined_from_here(tid),
+            StopReason::Entry | StopReason::Attach => self.inlined_from_here(tid),
             // Steps know themselves how deep they went.
             StopReason::Step => self.hidden,
             _ => 0,
@@ -301,6 +302,8 @@ impl Session {
 
     /// Lets what the program printed arrive.
     fn settle(&mut self) {
+        // One that is gone tells so by itself.
+        let _ = self.process.rest();
         if let Some(pump) = &self.pump {
             pump.drain();
         }

@@ -79,6 +79,7 @@ fn sentence(view: &Viewport) -> String {
     let ids = ids.join(", ");
     match reason {
         StopReason::Entry => with_detail(format!("Stopped at entry ({address})"), view),
+        StopReason::Attach => with_detail(format!("Attached at {address}"), view),
         StopReason::Breakpoint => with_detail(format!("Stopped at breakpoint {ids} ({address})"), view),
         StopReason::Watchpoint => with_detail(format!("Stopped at watchpoint {ids} ({address})"), view),
         StopReason::Step => match &view.instruction {
