@@ -7,6 +7,8 @@ mod companions;
 mod overlay;
 mod recording;
 mod signalled;
+mod stopping;
+mod task;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -21,15 +23,15 @@ use libc::c_int;
 
 use self::{
     companions::Companions,
-    tasks::{Pending, Task},
+    task::{Pending, Task},
 };
 pub(crate) use self::{
     overlay::{CleanMemory, Overlay},
     recording::end_of_exec,
 };
 use crate::sys::{
-    self, Bell, DebugRegisters, GeneralRegisters, Keeper, Life, ProcessMemory, Rope, SignalDetails, Stopped, Tid,
-    TraceError, VectorRegisters, WatchKind,
+    self, Bell, DebugRegisters, GeneralRegisters, Keeper, Life, ProcessMemory, Rope, SignalDetails, Stopped,
+    Tid, TraceError, VectorRegisters, WatchKind,
 };
 use crate::{record::Recorder, replay::Frozen};
 
@@ -122,7 +124,8 @@ impl Process {
             Err(_) if sys::is_zombie(pid, pid) && threads()?.len() > 1 => None,
             Err(error) => return Err(error),
         };
-        let witness = if first.is_some() { pid } else { threads()?.into_iter().find(|&tid| tid != pid).unwrap_or(pid) };
+        let witness =
+            if first.is_some() { pid } else { threads()?.into_iter().find(|&tid| tid != pid).unwrap_or(pid) };
         let mut process = Self::with_memory(pid, open_memory(witness)?, false)?;
         process.is_headless = first.is_none();
         process.tasks.extend(first.map(|first| (pid, Task::running(first))));
@@ -168,6 +171,13 @@ impl Process {
         }
         if !self.overlay.is_lifted() {
             self.overlay.lift_all(&self.memory);
+            if !self.debug_registers.is_empty() {
+                let without = DebugRegisters::default();
+                self.tasks.values().filter_map(|task| task.handle().ok()).for_each(|thread| {
+                    // One that was killed tells so itself.
+                    let _ = without.apply(thread);
+                });
+            }
             self.rests = true;
         }
         for (&tid, task) in &mut self.tasks {
@@ -194,6 +204,10 @@ impl Process {
     fn wake(&mut self) {
         if std::mem::take(&mut self.rests) {
             self.overlay.lower_all(&self.memory);
+            if !self.debug_registers.is_empty() {
+                // One that was killed tells so itself.
+                let _ = self.apply_debug_registers();
+            }
         }
     }
 
@@ -372,6 +386,10 @@ impl Process {
     fn apply_debug_registers(&self) -> Result<(), TraceError> {
         if let Some(keeper) = self.overlay.keeper() {
             keeper.watches(!self.debug_registers.is_empty());
+        }
+        // One that rests is given them when it moves.
+        if self.rests {
+            return Ok(());
         }
         for task in self.tasks.values() {
             self.debug_registers.apply(task.handle()?)?;

@@ -2,7 +2,7 @@
 
 use super::{
     Ended, Halt, Overlay, Process,
-    tasks::{mend, resume_living},
+    task::{mend, resume_living},
 };
 use crate::{
     record::{self, Recorder},

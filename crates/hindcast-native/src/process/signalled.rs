@@ -5,7 +5,7 @@ use libc::c_int;
 
 use super::{
     Halt, Process,
-    tasks::{mend, resume_living},
+    task::{mend, resume_living},
 };
 use crate::sys::{DebugRegisters, GeneralRegisters, Resume, SignalDetails, Stopped, Tid, TraceError};
 

@@ -1,147 +1,19 @@
 //! Threads: letting them go on, waiting, stopping them all.
 
-use std::time::Duration;
-
 use libc::c_int;
 
-use super::{Ended, Halt, Process, open_memory};
-use crate::sys::{
-    self, Bell, Call, DebugRegisters, Event, GeneralRegisters, Resume, Rung, Running, SignalDetails, SignalInfo, Stopped,
-    Tid, TraceError,
+use super::{
+    Ended, Halt, Process, open_memory,
+    task::{Pending, Task, is_about_to_trap, mend, resume_living},
 };
-
-/// A thread of the process.
-pub(super) struct Task {
-    handle: Handle,
-    /// Something that happened while another thread's event was being told.
-    pub(super) pending: Option<Pending>,
-    /// What it is to receive when it goes on.
-    pub(super) signal: c_int,
-    /// All that is known of the last signal that was told of.
-    pub(super) info: Option<SignalInfo>,
-    /// Whether it makes a step that is a system call.
-    pub(super) in_call_step: bool,
-    /// How it was last resumed: after an event that nobody needs to hear of it goes on so.
-    pub(super) how: Resume,
-    /// The breakpoint at this address was told of: it is not hit again before the thread moved.
-    pub(super) passed: Option<u64>,
-    /// Where a signal handler returns to that was called before the thread had passed a breakpoint.
-    pub(super) interrupted: Option<GeneralRegisters>,
-}
-
-enum Handle {
-    Running(Running),
-    Stopped(Stopped),
-    /// Only while it is turned from one into the other, or was killed.
-    Gone,
-}
-
-/// An event that waits to be told.
-#[derive(Debug)]
-pub(super) enum Pending {
-    Signal(SignalDetails),
-    Watch(Vec<usize>),
-    Stepped,
-}
+use crate::sys::{self, Bell, DebugRegisters, Event, Resume, Rung, Stopped, Tid, TraceError};
 
 /// What comes to the thread that traces.
-enum Heard {
+pub(super) enum Heard {
     Event(Event),
     Rung(Rung),
     /// Nothing can come any more.
     Over,
-}
-
-/// How often it is looked whether the first thread has ended, which nobody tells.
-const GLANCE: Duration = Duration::from_millis(1);
-
-impl Task {
-    pub(super) fn stopped(handle: Stopped) -> Self {
-        Self {
-            handle: Handle::Stopped(handle),
-            pending: None,
-            signal: 0,
-            info: None,
-            in_call_step: false,
-            how: Resume::Continue,
-            passed: None,
-            interrupted: None,
-        }
-    }
-
-    pub(super) fn running(handle: Running) -> Self {
-        Self {
-            handle: Handle::Running(handle),
-            pending: None,
-            signal: 0,
-            info: None,
-            in_call_step: false,
-            how: Resume::Continue,
-            passed: None,
-            interrupted: None,
-        }
-    }
-
-    pub(super) fn handle(&self) -> Result<&Stopped, TraceError> {
-        match &self.handle {
-            Handle::Stopped(stopped) => Ok(stopped),
-            Handle::Running(_) | Handle::Gone => Err(TraceError::Gone),
-        }
-    }
-
-    pub(super) fn into_handle(self) -> Result<Stopped, TraceError> {
-        match self.handle {
-            Handle::Stopped(stopped) => Ok(stopped),
-            Handle::Running(_) | Handle::Gone => Err(TraceError::Gone),
-        }
-    }
-
-    pub(super) fn registers(&self) -> Result<GeneralRegisters, TraceError> {
-        self.handle()?.registers()
-    }
-
-    pub(super) fn set_registers(&mut self, registers: &GeneralRegisters) -> Result<(), TraceError> {
-        self.handle()?.set_registers(registers)
-    }
-
-    fn is_running(&self) -> bool {
-        matches!(self.handle, Handle::Running(_))
-    }
-
-    /// Takes the thread, to have it do something for us; [`Self::put`] gives it back.
-    pub(super) fn take(&mut self) -> Result<Stopped, TraceError> {
-        match std::mem::replace(&mut self.handle, Handle::Gone) {
-            Handle::Stopped(stopped) => Ok(stopped),
-            other => {
-                self.handle = other;
-                Err(TraceError::Gone)
-            }
-        }
-    }
-
-    pub(super) fn put(&mut self, stopped: Stopped) {
-        self.handle = Handle::Stopped(stopped);
-    }
-
-    pub(super) fn resume(&mut self, how: Resume) -> Result<(), TraceError> {
-        match std::mem::replace(&mut self.handle, Handle::Gone) {
-            Handle::Stopped(stopped) => {
-                let signal = std::mem::take(&mut self.signal);
-                if let Some(info) = self.info.take().filter(|info| info.number() == signal) {
-                    // It may have done something for us since it stopped for the signal.
-                    stopped.set_signal(&info)?;
-                }
-                self.how = how;
-                self.passed = None;
-                self.handle = Handle::Running(stopped.resume(how, signal)?);
-                Ok(())
-            }
-            other => {
-                self.handle = other;
-                Ok(())
-            }
-        }
-    }
 }
 
 impl Process {
@@ -335,7 +207,7 @@ impl Process {
     }
 
     /// What comes next, or with `WNOHANG` only what has come.
-    fn hear(&mut self, how: c_int) -> Result<Option<Heard>, TraceError> {
+    pub(super) fn hear(&mut self, how: c_int) -> Result<Option<Heard>, TraceError> {
         // The end can have been taken along with an earlier wait.
         if self.life.is_over() {
             return Ok(Some(Heard::Over));
@@ -361,14 +233,10 @@ impl Process {
     fn rung(&mut self, rung: Rung) -> Result<Option<Halt>, TraceError> {
         if rung.beat
             && self.is_checkpoint_due()
-            && let Some(Task { handle: Handle::Running(running), how: Resume::Call, .. }) =
-                self.tasks.get(&self.pid)
+            && let Some(task) = self.tasks.get(&self.pid).filter(|task| task.how == Resume::Call)
         {
-            match running.interrupt() {
-                Ok(()) => self.asked_for_checkpoint = true,
-                Err(TraceError::Gone) => {}
-                Err(error) => return Err(error),
-            }
+            task.interrupt()?;
+            self.asked_for_checkpoint = true;
         }
         Ok(rung.interrupt.then(|| Halt::Interrupted(self.witness())))
     }
@@ -381,7 +249,7 @@ impl Process {
     }
 
     /// Deals with an event, and returns what is to be told of it.
-    fn consider(&mut self, event: Event) -> Result<Option<Halt>, TraceError> {
+    pub(super) fn consider(&mut self, event: Event) -> Result<Option<Halt>, TraceError> {
         match event {
             Event::Exited(tid, code) => Ok(self.gone(tid, Ended::Exited(code))),
             Event::Killed(tid, signal) => Ok(self.gone(tid, Ended::Killed(signal))),
@@ -406,12 +274,12 @@ impl Process {
         }
     }
 
-    fn knows(&self, stopped: &Stopped) -> bool {
+    pub(super) fn knows(&self, stopped: &Stopped) -> bool {
         self.tasks.contains_key(&stopped.tid())
     }
 
     /// Takes note of threads and processes that are made; the thread that told goes on or not, as the caller wants.
-    fn note_made(&mut self, event: Event) -> Option<Stopped> {
+    pub(super) fn note_made(&mut self, event: Event) -> Option<Stopped> {
         match event {
             Event::Clone(stopped, made) => {
                 if self.knows(&stopped) && !self.tasks.contains_key(&made) && !self.companions.knows(made) {
@@ -465,7 +333,7 @@ impl Process {
         let tid = stopped.tid();
         match self.tasks.get_mut(&tid) {
             Some(task) => {
-                task.handle = Handle::Stopped(stopped);
+                task.put(stopped);
                 let how = task.how;
                 resume_living(task, how)
             }
@@ -503,7 +371,7 @@ impl Process {
     }
 
     /// A thread or process that was made stands at its first instruction.
-    fn begin(&mut self, stopped: Stopped, signal: c_int) -> Result<(), TraceError> {
+    pub(super) fn begin(&mut self, stopped: Stopped, signal: c_int) -> Result<(), TraceError> {
         self.awaited.remove(&stopped.tid());
         if self.is_thread(stopped.tid()) {
             return self.adopt(stopped);
@@ -534,7 +402,7 @@ impl Process {
         Ok(())
     }
 
-    fn executed(&mut self, stopped: Stopped) -> Result<Halt, TraceError> {
+    pub(super) fn executed(&mut self, stopped: Stopped) -> Result<Halt, TraceError> {
         // All other threads are gone without a word, and so is the memory.
         self.tasks.clear();
         self.awaited.clear();
@@ -550,139 +418,9 @@ impl Process {
         Ok(Halt::Exec(tid))
     }
 
-    /// Stops every thread that runs. What happens to one meanwhile is told later.
-    pub(super) fn stop_all(&mut self) -> Result<(), TraceError> {
-        for task in self.tasks.values() {
-            if let Handle::Running(running) = &task.handle {
-                match running.interrupt() {
-                    Ok(()) | Err(TraceError::Gone) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        while self.ended.is_none() && (!self.awaited.is_empty() || self.tasks.values().any(Task::is_running)) {
-            match self.hear(if self.is_first_left() { libc::WNOHANG } else { 0 })? {
-                Some(Heard::Over) => drop(self.over(Ended::Killed(libc::SIGKILL))),
-                // Not now, but when it moves again.
-                Some(Heard::Rung(rung)) => self.rung_meanwhile |= rung.interrupt,
-                Some(Heard::Event(event)) => self.hold(event)?,
-                None if sys::is_zombie(self.pid, self.pid) => drop(self.tasks.remove(&self.pid)),
-                None => std::thread::sleep(GLANCE),
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits for processes that were made just now: they have copies of our breakpoints.
-    pub(super) fn receive_companions(&mut self) -> Result<(), TraceError> {
-        while self.ended.is_none() && self.companions.expects_any() {
-            match self.hear(0)? {
-                Some(Heard::Over) => drop(self.over(Ended::Killed(libc::SIGKILL))),
-                Some(Heard::Event(event)) => self.hold(event)?,
-                Some(Heard::Rung(_)) | None => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether only the first thread still runs, as far as is known: while there are others, nobody tells its end.
-    fn is_first_left(&self) -> bool {
-        self.awaited.is_empty()
-            && self.tasks.len() > 1
-            && self.tasks.iter().all(|(&tid, task)| tid == self.pid || !task.is_running())
-    }
-
-    /// Deals with an event while everything is being stopped. It means what it would mean alone, but whoever it is about
-    /// stays where they are: a stop takes our interruption away, so that one who went on would not be stopped again.
-    fn hold(&mut self, event: Event) -> Result<(), TraceError> {
-        match event {
-            Event::Signal(stopped, signal) if self.knows(&stopped) => self.hold_signal(stopped, signal),
-            Event::Stop(stopped, _) if self.knows(&stopped) => self.hold_stop(stopped),
-            Event::Stop(stopped, signal) => self.begin(stopped, signal),
-            Event::Call(stopped) if self.is_recorded(stopped.tid()) => self.hold_call(stopped),
-            Event::Exec(stopped) if stopped.tid() == self.pid => {
-                self.executed(stopped)?;
-                self.became_another = Some(self.pid);
-                Ok(())
-            }
-            Event::Call(ref stopped)
-            | Event::Clone(ref stopped, _)
-            | Event::Fork(ref stopped, _)
-            | Event::Vfork(ref stopped, _)
-            | Event::VforkDone(ref stopped)
-            | Event::Other(ref stopped)
-                if self.knows(stopped) =>
-            {
-                if let Some(stopped) = self.note_made(event) {
-                    self.put(stopped);
-                }
-                Ok(())
-            }
-            // Deaths, and what other processes do.
-            other => self.consider(other).map(drop),
-        }
-    }
-
-    fn hold_stop(&mut self, stopped: Stopped) -> Result<(), TraceError> {
-        let tid = stopped.tid();
-        mend(&stopped)?;
-        let traps = is_about_to_trap(&stopped)?;
-        self.put(stopped);
-        if let Some(task) = self.tasks.get_mut(&tid).filter(|_| traps) {
-            // It does nothing before it is told of that.
-            let how = task.how;
-            resume_living(task, Resume::Continue)?;
-            task.how = how;
-        }
-        Ok(())
-    }
-
-    fn hold_signal(&mut self, stopped: Stopped, signal: c_int) -> Result<(), TraceError> {
-        let tid = stopped.tid();
-        mend(&stopped)?;
-        let halt = match self.answered_instruction(&stopped, signal)? {
-            true => Some(Halt::Stepped(tid)),
-            false => self.read_signal(&stopped, signal)?,
-        };
-        let info = stopped.signal().ok();
-        self.put(stopped);
-        let Some(task) = self.tasks.get_mut(&tid) else { return Ok(()) };
-        task.info = info;
-        match halt {
-            Some(Halt::Stepped(_)) if task.how != Resume::Step => {}
-            Some(halt) => self.hold_halt(tid, halt),
-            None => {}
-        }
-        Ok(())
-    }
-
-    fn hold_call(&mut self, stopped: Stopped) -> Result<(), TraceError> {
-        let tid = stopped.tid();
-        let begins = matches!(stopped.call()?, Call::Entry { .. });
-        if let Some(halt) = self.call_noted(stopped)? {
-            self.hold_halt(tid, halt);
-        } else if begins && let Some(task) = self.tasks.get_mut(&tid) {
-            // Where a call begins the process cannot be copied.
-            resume_living(task, Resume::Call)?;
-            if let Handle::Running(running) = &task.handle {
-                match running.interrupt() {
-                    Ok(()) | Err(TraceError::Gone) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Keeps what is to be told of a thread.
-    fn hold_halt(&mut self, tid: Tid, halt: Halt) {
-        let Some(task) = self.tasks.get_mut(&tid) else { return };
-        match halt {
-            Halt::Signal(_, details) => task.pending = Some(Pending::Signal(details)),
-            Halt::Watch(_, slots) => task.pending = Some(Pending::Watch(slots)),
-            Halt::Stepped(_) => task.pending = Some(Pending::Stepped),
-            // It stands before the breakpoint again, and hits it when it goes on, unless that was removed by then.
-            _ => {}
+    pub(super) fn put(&mut self, stopped: Stopped) {
+        if let Some(task) = self.tasks.get_mut(&stopped.tid()) {
+            task.put(stopped);
         }
     }
 
@@ -692,12 +430,6 @@ impl Process {
             if matches!(task.pending, Some(Pending::Stepped)) {
                 task.pending = None;
             }
-        }
-    }
-
-    fn put(&mut self, stopped: Stopped) {
-        if let Some(task) = self.tasks.get_mut(&stopped.tid()) {
-            task.handle = Handle::Stopped(stopped);
         }
     }
 
@@ -713,28 +445,5 @@ impl Process {
             }
             Event::Call(_) | Event::VforkDone(_) | Event::Exec(_) => {}
         }
-    }
-}
-
-/// A call that failed only because we stopped its thread is made again.
-pub(super) fn mend(stopped: &Stopped) -> Result<(), TraceError> {
-    match stopped.mend_call() {
-        Ok(()) | Err(TraceError::Gone) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-fn is_about_to_trap(stopped: &Stopped) -> Result<bool, TraceError> {
-    match stopped.is_about_to_trap() {
-        Err(TraceError::Gone) => Ok(false),
-        other => other,
-    }
-}
-
-/// Resumes a thread; one that was killed meanwhile tells so by its own event.
-pub(super) fn resume_living(task: &mut Task, how: Resume) -> Result<(), TraceError> {
-    match task.resume(how) {
-        Ok(()) | Err(TraceError::Gone) => Ok(()),
-        Err(error) => Err(error),
     }
 }

@@ -77,7 +77,8 @@ pub(super) fn give_back(
 ) -> Result<Stopped, TraceError> {
     let memory = ProcessMemory::open(thread.tid()).map_err(|_| TraceError::Gone)?;
     let mut thread = thread;
-    let is_in_stub = |pc| taken.code.iter().any(|(address, _)| (address + 1..address + STUB as u64).contains(&pc));
+    let is_in_stub =
+        |pc| taken.code.iter().any(|(address, _)| (address + 1..address + STUB as u64).contains(&pc));
     while is_in_stub(thread.registers()?.pc()) {
         thread = step(thread, held)?;
     }

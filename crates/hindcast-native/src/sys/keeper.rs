@@ -58,7 +58,8 @@ impl Keeper {
     /// For a program that this thread traces.
     pub(crate) fn start(program: Tid, memory: &ProcessMemory) -> Result<Self, TraceError> {
         let failed = |source| TraceError::System { what: "cannot keep the program from harm", source };
-        let threads = CString::new(format!("/proc/{}/task", program.0)).map_err(|error| failed(error.into()))?;
+        let threads =
+            CString::new(format!("/proc/{}/task", program.0)).map_err(|error| failed(error.into()))?;
         let ledger = Ledger::shared().map_err(failed)?;
         let descriptor = memory.descriptor().as_raw_fd();
         // SAFETY: the child only makes calls that are allowed after a fork, until it exits.

@@ -153,9 +153,7 @@ pub(crate) fn send_again(process: Tid, thread: Tid, info: &SignalInfo) {
     // It may be gone already.
     // SAFETY: the siginfo lives for the call.
     unsafe {
-        if !is_queued
-            || libc::syscall(libc::SYS_rt_tgsigqueueinfo, process.0, thread.0, signal, from) == -1
-        {
+        if !is_queued || libc::syscall(libc::SYS_rt_tgsigqueueinfo, process.0, thread.0, signal, from) == -1 {
             libc::syscall(libc::SYS_tgkill, process.0, thread.0, signal);
         }
     }
@@ -360,7 +358,8 @@ impl Stopped {
         // SAFETY: errno is this thread's own; the request takes no pointer.
         let (word, error) = unsafe {
             *libc::__errno_location() = 0;
-            let word = libc::ptrace(libc::PTRACE_PEEKUSER, self.tid.0, offset, std::ptr::null_mut::<c_void>());
+            let word =
+                libc::ptrace(libc::PTRACE_PEEKUSER, self.tid.0, offset, std::ptr::null_mut::<c_void>());
             (word, *libc::__errno_location())
         };
         if error == 0 { Ok(word as u64) } else { Err(TraceError::last("cannot read debug registers")) }

@@ -12,7 +12,8 @@ use std::{
 
 use hindcast_core::debug::{
     Access, AttachRequest, CodeBreakpoint, DebugBackend, DebugEngine as _, DebugError, Ending, FrameRef,
-    Granularity, Movement, Outcome, OutputLog, Place, Stop, StopReason, ThreadId, Trigger, Watched, Watchpoint,
+    Granularity, Movement, Outcome, OutputLog, Place, Stop, StopReason, ThreadId, Trigger, Watched,
+    Watchpoint,
 };
 use hindcast_fixtures::{Built, Fixture, oracle_size};
 use hindcast_native::NativeEngine;
@@ -77,7 +78,11 @@ impl Subject {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         let state = self.state();
-        assert!(line.starts_with("handled"), "no answer ({line:?}): it is {state}, {:?}", self.child.try_wait());
+        assert!(
+            line.starts_with("handled"),
+            "no answer ({line:?}): it is {state}, {:?}",
+            self.child.try_wait()
+        );
         let after = |name: &str| {
             let mut words = line.split_whitespace().skip_while(|word| *word != name);
             words.nth(1).unwrap().parse().unwrap()
@@ -138,8 +143,9 @@ impl Subject {
 
     fn attach(&self, record: bool) -> Box<dyn DebugBackend> {
         let output = Arc::new(OutputLog::new(1000));
-        let mut backend =
-            NativeEngine.attach(&AttachRequest { pid: self.child.id(), record, output }).expect("it is there");
+        let mut backend = NativeEngine
+            .attach(&AttachRequest { pid: self.child.id(), record, output })
+            .expect("it is there");
         let stop = moved(&mut *backend, Movement::Begin);
         assert_eq!(stop.reason, StopReason::Attach);
         backend
@@ -357,7 +363,9 @@ fn killed(subject: &mut Subject, before: &Traces, what: &str) {
     assert!(lines.any(|line| line.unwrap() == "ready"), "{what}: the debugger is not ready");
     debugger.kill().unwrap();
     debugger.wait().unwrap();
-    eventually("nothing of the debugger is left in the code", || subject.traces().code == before.code || what == "records");
+    eventually("nothing of the debugger is left in the code", || {
+        subject.traces().code == before.code || what == "records"
+    });
     eventually("nobody traces it", || subject.status("TracerPid:") == "0");
     // Over the places where the breakpoints were.
     subject.send(Signal::SIGUSR1);
@@ -391,7 +399,8 @@ fn a_program_whose_first_thread_has_ended_is_attached_to_looked_at_and_let_go() 
         assert_eq!(threads.len(), 9, "{threads:?}");
         for thread in threads {
             let stack = backend.stack(thread.id, 20).unwrap();
-            let names: Vec<_> = stack.frames.iter().filter_map(|frame| frame.location.function.clone()).collect();
+            let names: Vec<_> =
+                stack.frames.iter().filter_map(|frame| frame.location.function.clone()).collect();
             assert!(names.iter().any(|name| name == "wait_long"), "{names:?}");
         }
         subject.break_at(&mut *backend, "beat");
