@@ -177,6 +177,7 @@ impl Process {
                     // One that was killed tells so itself.
                     let _ = without.apply(thread);
                 });
+                self.keeper_watches(false);
             }
             self.rests = true;
         }
@@ -198,6 +199,12 @@ impl Process {
             }
         }
         Ok(())
+    }
+
+    fn keeper_watches(&self, any: bool) {
+        if let Some(keeper) = self.overlay.keeper() {
+            keeper.watches(any);
+        }
     }
 
     /// Ends [`Self::rest`].
@@ -384,13 +391,11 @@ impl Process {
     }
 
     fn apply_debug_registers(&self) -> Result<(), TraceError> {
-        if let Some(keeper) = self.overlay.keeper() {
-            keeper.watches(!self.debug_registers.is_empty());
-        }
         // One that rests is given them when it moves.
         if self.rests {
             return Ok(());
         }
+        self.keeper_watches(!self.debug_registers.is_empty());
         for task in self.tasks.values() {
             self.debug_registers.apply(task.handle()?)?;
         }

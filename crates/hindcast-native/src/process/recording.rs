@@ -342,7 +342,9 @@ pub(crate) fn end_of_exec(stopped: Stopped) -> Result<Stopped, TraceError> {
         match wait_for(tid)? {
             Event::Call(stopped) => return Ok(stopped),
             // An interruption of ours that came too late.
-            Event::Stop(stopped, _) => drop(stopped.resume(Resume::Call, 0)?),
+            Event::Stop(stopped, _) => {
+                stopped.resume(Resume::Call, 0)?;
+            }
             _ => return Err(TraceError::Gone),
         }
     }

@@ -1,4 +1,4 @@
-//! Threads: letting them go on, waiting, stopping them all.
+//! Threads: letting them go on, and waiting for what they tell.
 
 use libc::c_int;
 

@@ -130,10 +130,10 @@ fn beat(shared: &Shared, process: Tid) {
         }
         // Only one that computes: a call that waits would have to be made again.
         let now = cpu_time(process).unwrap_or(used);
-        if now.saturating_sub(used) >= looked.elapsed() / 2 {
-            if let Some(rope) = shared.rope.get() {
-                rope.beat();
-            }
+        if now.saturating_sub(used) >= looked.elapsed() / 2
+            && let Some(rope) = shared.rope.get()
+        {
+            rope.beat();
         }
         (used, looked) = (now, Instant::now());
     }

@@ -13,7 +13,7 @@ use std::{
 
 use libc::{c_int, c_void};
 
-use super::{ProcessMemory, Tid, TraceError, dying};
+use super::{ProcessMemory, Tid, TraceError, dying, tracee};
 
 const BREAKPOINT: u8 = 0xcc;
 /// More than anybody sets; what is not used takes no memory.
@@ -248,6 +248,7 @@ unsafe fn clear_watches_of(thread: c_int) {
         }
         let control = std::mem::offset_of!(libc::user, u_debugreg) + 8 * CONTROL;
         libc::ptrace(libc::PTRACE_POKEUSER, thread, control, none);
+        tracee::mend_call(Tid(thread));
         let signal = if status >> 16 == 0 { libc::WSTOPSIG(status) } else { 0 };
         libc::ptrace(libc::PTRACE_DETACH, thread, none, signal as usize as *mut c_void);
     }

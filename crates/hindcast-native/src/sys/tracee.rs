@@ -519,6 +519,12 @@ fn request(
     if result == -1 { Err(TraceError::last(what)) } else { Ok(result) }
 }
 
+/// As [`Stopped::mend_call`], of a thread that stands still. Allocates nothing.
+pub(super) fn mend_call(tid: Tid) {
+    // One that was killed needs no mending.
+    let _ = Stopped { tid, signal: None }.mend_call();
+}
+
 /// Ends the tracing of a thread that runs or is dying: it must be stopped for that, or buried.
 pub(crate) fn detach_running(tid: Tid) {
     // One that is dead cannot be interrupted.

@@ -65,7 +65,7 @@ impl Subject {
     }
 
     fn pid(&self) -> Pid {
-        Pid::from_raw(i32::try_from(self.child.id()).unwrap())
+        Pid::from_raw(i32::try_from(self.child.id()).expect("it is there"))
     }
 
     fn send(&self, signal: Signal) {
@@ -74,9 +74,9 @@ impl Subject {
 
     /// What it answers; a program that stands still or is dead does not.
     fn ask(&mut self) -> Counts {
-        self.child.stdin.as_mut().unwrap().write_all(b"?\n").unwrap();
+        self.child.stdin.as_mut().expect("it is there").write_all(b"?\n").expect("it listens");
         let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
+        self.output.read_line(&mut line).expect("it is there");
         let state = self.state();
         assert!(
             line.starts_with("handled"),
@@ -85,7 +85,7 @@ impl Subject {
         );
         let after = |name: &str| {
             let mut words = line.split_whitespace().skip_while(|word| *word != name);
-            words.nth(1).unwrap().parse().unwrap()
+            words.nth(1).expect("it is there").parse().expect("it is there")
         };
         let counts = Counts {
             handled: after("handled"),
@@ -115,28 +115,37 @@ impl Subject {
 
     fn traces(&self) -> Traces {
         let pid = self.pid();
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
-        let memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("it is there");
+        let memory = fs::File::open(format!("/proc/{pid}/mem")).expect("it is there");
         let mut code = BTreeMap::new();
         for line in maps.lines().filter(|line| line.contains(" r-xp ") && !line.contains("[vsyscall]")) {
-            let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
-            let number = |text| u64::from_str_radix(text, 16).unwrap();
+            let (start, end) =
+                line.split(' ').next().expect("it is there").split_once('-').expect("it is there");
+            let number = |text| u64::from_str_radix(text, 16).expect("it is there");
             let mut bytes = vec![0; (number(end) - number(start)) as usize];
-            memory.read_exact_at(&mut bytes, number(start)).unwrap();
+            memory.read_exact_at(&mut bytes, number(start)).expect("it is there");
             code.insert(line.to_owned(), bytes);
         }
         let mut descriptors: Vec<_> = fs::read_dir(format!("/proc/{pid}/fd"))
-            .unwrap()
-            .map(|entry| format!("{:?}", fs::read_link(entry.unwrap().path())))
+            .expect("it is there")
+            .map(|entry| format!("{:?}", fs::read_link(entry.expect("it is there").path())))
             .collect();
         descriptors.sort();
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        let group = stat.rsplit_once(')').unwrap().1.split(' ').skip(2).take(5).collect::<Vec<_>>().join(" ");
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
+        let group = stat
+            .rsplit_once(')')
+            .expect("it is there")
+            .1
+            .split(' ')
+            .skip(2)
+            .take(5)
+            .collect::<Vec<_>>()
+            .join(" ");
         Traces {
             mappings: maps.lines().map(str::to_owned).collect(),
             code,
             descriptors,
-            children: fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap(),
+            children: fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("it is there"),
             group,
         }
     }
@@ -238,9 +247,12 @@ fn visit(subject: &mut Subject, before: &Traces, visit: Visit, record: bool) {
             let interrupt = backend.interrupt();
             std::thread::scope(|scope| {
                 scope.spawn(|| interrupt.interrupt());
-                assert!(matches!(backend.run(Movement::Continue).unwrap(), Outcome::Interrupted));
+                assert!(matches!(
+                    backend.run(Movement::Continue).expect("it is there"),
+                    Outcome::Interrupted
+                ));
             });
-            backend.pause().unwrap();
+            backend.pause().expect("it is there");
             // Too late: it must not stop the process after we are gone.
             interrupt.interrupt();
         }
@@ -262,7 +274,7 @@ fn visit(subject: &mut Subject, before: &Traces, visit: Visit, record: bool) {
         }
     }
     let late = backend.interrupt();
-    backend.end(Ending::Detach).unwrap();
+    backend.end(Ending::Detach).expect("it is let go");
     late.interrupt();
     drop(backend);
     late.interrupt();
@@ -352,17 +364,17 @@ fn a_debugger_to_be_killed() {
 /// Starts a debugger, kills it, and looks whether the program goes on without anything of it.
 fn killed(subject: &mut Subject, before: &Traces, what: &str) {
     let known = subject.ask();
-    let mut debugger = Command::new(std::env::current_exe().unwrap())
+    let mut debugger = Command::new(std::env::current_exe().expect("it is there"))
         .args(["--exact", "attaching::a_debugger_to_be_killed", "--nocapture"])
         .env("HINDCAST_HOLDS", format!("{} {what}", subject.pid()))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(debugger.stdout.take().unwrap()).lines();
-    assert!(lines.any(|line| line.unwrap() == "ready"), "{what}: the debugger is not ready");
-    debugger.kill().unwrap();
-    debugger.wait().unwrap();
+        .expect("it is there");
+    let mut lines = BufReader::new(debugger.stdout.take().expect("it is there")).lines();
+    assert!(lines.any(|line| line.expect("it is there") == "ready"), "{what}: the debugger is not ready");
+    debugger.kill().expect("it is there");
+    debugger.wait().expect("it is there");
     eventually("nothing of the debugger is left in the code", || {
         subject.traces().code == before.code || what == "records"
     });
