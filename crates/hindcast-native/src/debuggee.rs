@@ -17,7 +17,9 @@ use crate::{
     process::{CleanMemory, Ended, Halt, Overlay, Process},
     record::Recorder,
     replay::{Functions, Past, Window},
-    sys::{DebugRegisters, GeneralRegisters, ProcessInterrupt, Tid, TraceError, VectorRegisters, WatchKind},
+    sys::{
+        DebugRegisters, GeneralRegisters, ProcessInterrupt, Rope, Tid, TraceError, VectorRegisters, WatchKind,
+    },
 };
 
 pub(crate) use self::hunt::{Claims, Found, Judge, Quarry, SignalSet};
@@ -36,7 +38,7 @@ pub(crate) struct Debuggee {
 
 /// Ends a movement of the live process, or a replay.
 pub(crate) struct Bell {
-    live: Arc<ProcessInterrupt>,
+    live: Arc<Rope>,
     replica: Mutex<Option<ProcessInterrupt>>,
     travelling: AtomicBool,
     asked: AtomicBool,
@@ -90,8 +92,23 @@ impl Debuggee {
     pub(crate) fn system_pid(&self) -> Tid {
         match &self.past {
             Some(past) => past.replica.frozen.tid(),
-            None => self.live.pid(),
+            None => self.live.witness(),
         }
+    }
+
+    /// The first thread that has not ended.
+    pub(crate) fn first_thread(&self) -> Tid {
+        if self.past.is_some() { self.pid() } else { self.live.witness() }
+    }
+
+    /// A process that was attached to survives us where it stands.
+    pub(crate) fn rest(&mut self) -> Result<(), TraceError> {
+        self.live.rest()
+    }
+
+    /// Steps that were cut short are over.
+    pub(crate) fn forget_steps(&mut self) {
+        self.live.forget_steps();
     }
 
     pub(crate) fn interrupt(&self) -> Arc<Bell> {
@@ -261,7 +278,6 @@ impl Debuggee {
 
     pub(crate) fn detach(&mut self) {
         self.forget_past();
-        self.live.forget_recording();
         self.live.detach();
     }
 

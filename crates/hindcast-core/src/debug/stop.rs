@@ -100,7 +100,7 @@ pub struct Stop {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// It was just started or attached to.
+    /// It was just started.
     Entry,
     /// A breakpoint.
     Breakpoint,

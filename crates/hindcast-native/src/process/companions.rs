@@ -23,6 +23,11 @@ impl Companions {
         }
     }
 
+    /// Whether it was seen or told of.
+    pub(super) fn knows(&self, tid: Tid) -> bool {
+        self.expected.contains(&tid) || self.traced.contains(&tid)
+    }
+
     pub(super) fn expects(&self, tid: Tid) -> bool {
         self.expected.contains(&tid)
     }
@@ -70,6 +75,11 @@ impl Companions {
         for &tid in self.traced.iter().chain(&self.expected) {
             sys::kill(tid);
         }
+    }
+
+    /// Whether some were told of that have not been seen.
+    pub(super) fn expects_any(&self) -> bool {
+        !self.expected.is_empty()
     }
 
     /// Lets all go on without us.

@@ -7,26 +7,31 @@ mod companions;
 mod overlay;
 mod recording;
 mod signalled;
+mod stopping;
+mod task;
 mod tasks;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use hindcast_symbols::Unreadable;
 use libc::c_int;
 
 use self::{
     companions::Companions,
-    tasks::{Pending, Task},
+    task::{Pending, Task},
 };
 pub(crate) use self::{
     overlay::{CleanMemory, Overlay},
     recording::end_of_exec,
 };
 use crate::sys::{
-    self, DebugRegisters, GeneralRegisters, ProcessInterrupt, ProcessMemory, SignalDetails, Stopped, Tid,
-    TraceError, VectorRegisters, WatchKind,
+    self, Bell, DebugRegisters, GeneralRegisters, Keeper, Life, ProcessMemory, Rope, SignalDetails, Stopped,
+    Tid, TraceError, VectorRegisters, WatchKind,
 };
 use crate::{record::Recorder, replay::Frozen};
 
@@ -38,7 +43,22 @@ pub(crate) struct Process {
     overlay: Overlay,
     debug_registers: DebugRegisters,
     companions: Companions,
-    interrupt: Arc<ProcessInterrupt>,
+    /// Threads that were told of by the one that made them, but not yet seen.
+    awaited: HashSet<Tid>,
+    /// Whether the first thread had ended before we came, so that it is not ours.
+    is_headless: bool,
+    life: Life,
+    /// Absent once there is nothing more to interrupt.
+    bell: Option<Bell>,
+    rope: Arc<Rope>,
+    /// Somebody asked while all threads were being stopped for something else.
+    rung_meanwhile: bool,
+    /// The first thread was interrupted, to be copied.
+    asked_for_checkpoint: bool,
+    /// Whether our breakpoints are out of the memory until it moves again.
+    rests: bool,
+    /// It became another program while all threads were being stopped.
+    became_another: Option<Tid>,
     /// Whether we started it, so that it and all that it starts ends with us.
     owned: bool,
     /// Whether one thread makes a step while all others stand still.
@@ -78,6 +98,14 @@ pub(crate) enum Halt {
     Ended(Ended),
 }
 
+/// A thread that cannot be taken hold of after so many tries belongs to somebody else.
+const MOST_ROUNDS: u32 = 1000;
+
+fn open_memory(process: Tid) -> Result<ProcessMemory, TraceError> {
+    ProcessMemory::open(process)
+        .map_err(|source| TraceError::System { what: "cannot open the memory of the process", source })
+}
+
 impl Process {
     /// Takes over a process that [`sys::spawn`] started.
     pub(crate) fn launched(leader: Stopped) -> Result<Self, TraceError> {
@@ -89,26 +117,105 @@ impl Process {
 
     /// Takes hold of a running process and stops all its threads.
     pub(crate) fn attach(pid: Tid) -> Result<Self, TraceError> {
-        let first = sys::attach_thread(pid, false)?;
-        let mut process = Self::new(pid, false)?;
-        process.tasks.insert(pid, Task::running(first));
+        let threads = || sys::threads(pid).map_err(|_| TraceError::Gone);
+        let first = match sys::attach_thread(pid, false) {
+            Ok(first) => Some(first),
+            // It ended, and left the others behind.
+            Err(_) if sys::is_zombie(pid, pid) && threads()?.len() > 1 => None,
+            Err(error) => return Err(error),
+        };
+        let witness =
+            if first.is_some() { pid } else { threads()?.into_iter().find(|&tid| tid != pid).unwrap_or(pid) };
+        let mut process = Self::with_memory(pid, open_memory(witness)?, false)?;
+        process.is_headless = first.is_none();
+        process.tasks.extend(first.map(|first| (pid, Task::running(first))));
         // A thread may make another while we take hold of it: look again until there is no new one.
-        loop {
-            let threads = sys::threads(pid).map_err(|_| TraceError::Gone)?;
-            let new: Vec<_> = threads.into_iter().filter(|tid| !process.tasks.contains_key(tid)).collect();
-            if new.is_empty() {
+        for round in 0.. {
+            process.stop_all()?;
+            let is_new = |tid: &Tid| !process.tasks.contains_key(tid) && !sys::is_zombie(pid, *tid);
+            let new: Vec<_> = threads()?.into_iter().filter(is_new).collect();
+            if new.is_empty() || process.ended.is_some() {
                 break;
             }
             for tid in new {
-                // Or it ended, or the one that made it handed it to us.
-                if let Ok(running) = sys::attach_thread(tid, false) {
-                    process.tasks.insert(tid, Task::running(running));
+                match sys::attach_thread(tid, false) {
+                    Ok(running) => drop(process.tasks.insert(tid, Task::running(running))),
+                    // It ended, or the one that made it is about to hand it to us; or somebody else has it.
+                    Err(error) if round > MOST_ROUNDS => return Err(error),
+                    Err(_) => {}
                 }
             }
-            process.stop_all()?;
         }
-        process.stop_all()?;
+        // Whoever attached gets to know what it is now.
+        process.became_another = None;
+        if process.tasks.is_empty() {
+            return Err(TraceError::Gone);
+        }
+        process.keep()?;
         Ok(process)
+    }
+
+    /// A program that we attached to survives us, whatever kills us.
+    fn keep(&mut self) -> Result<(), TraceError> {
+        if !self.owned {
+            self.overlay.keep(Some(Keeper::start(self.pid, &self.memory)?));
+        }
+        Ok(())
+    }
+
+    /// The same where it stands: nothing of ours is in it until it moves again. One that stands at a breakpoint would hit it
+    /// when we are killed; one that stands behind a breakpoint or a step would get a signal; and die of that.
+    pub(crate) fn rest(&mut self) -> Result<(), TraceError> {
+        if self.owned || self.ended.is_some() {
+            return Ok(());
+        }
+        if !self.overlay.is_lifted() {
+            self.overlay.lift_all(&self.memory);
+            if !self.debug_registers.is_empty() {
+                let without = DebugRegisters::default();
+                self.tasks.values().filter_map(|task| task.handle().ok()).for_each(|thread| {
+                    // One that was killed tells so itself.
+                    let _ = without.apply(thread);
+                });
+                self.keeper_watches(false);
+            }
+            self.rests = true;
+        }
+        for (&tid, task) in &mut self.tasks {
+            let is_told = task.signal != 0 || matches!(task.pending, Some(Pending::Signal(_)));
+            if is_told || !task.handle().is_ok_and(Stopped::is_trapped) {
+                continue;
+            }
+            let mut held = Vec::new();
+            let rested = sys::rest(task.take()?, &mut held);
+            for info in held {
+                sys::send_again(self.pid, tid, &info);
+            }
+            match rested {
+                Ok(thread) => task.put(thread),
+                // It was killed, and tells so itself.
+                Err(TraceError::Gone) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn keeper_watches(&self, any: bool) {
+        if let Some(keeper) = self.overlay.keeper() {
+            keeper.watches(any);
+        }
+    }
+
+    /// Ends [`Self::rest`].
+    fn wake(&mut self) {
+        if std::mem::take(&mut self.rests) {
+            self.overlay.lower_all(&self.memory);
+            if !self.debug_registers.is_empty() {
+                // One that was killed tells so itself.
+                let _ = self.apply_debug_registers();
+            }
+        }
     }
 
     /// The last state of a recording that was made before.
@@ -132,8 +239,11 @@ impl Process {
     }
 
     fn new(pid: Tid, owned: bool) -> Result<Self, TraceError> {
-        let memory = ProcessMemory::open(pid)
-            .map_err(|source| TraceError::System { what: "cannot open the memory of the process", source })?;
+        Self::with_memory(pid, open_memory(pid)?, owned)
+    }
+
+    fn with_memory(pid: Tid, memory: ProcessMemory, owned: bool) -> Result<Self, TraceError> {
+        let bell = Bell::new()?;
         Ok(Self {
             pid,
             memory,
@@ -141,7 +251,15 @@ impl Process {
             overlay: Overlay::default(),
             debug_registers: DebugRegisters::default(),
             companions: Companions::default(),
-            interrupt: Arc::new(ProcessInterrupt::new(pid)?),
+            awaited: HashSet::new(),
+            is_headless: false,
+            life: Life::of(pid)?,
+            rope: bell.rope(),
+            bell: Some(bell),
+            rung_meanwhile: false,
+            asked_for_checkpoint: false,
+            rests: false,
+            became_another: None,
             owned,
             alone: false,
             ended: None,
@@ -154,8 +272,16 @@ impl Process {
         self.pid
     }
 
-    pub(crate) fn interrupt(&self) -> Arc<ProcessInterrupt> {
-        self.interrupt.clone()
+    pub(crate) fn interrupt(&self) -> Arc<Rope> {
+        self.rope.clone()
+    }
+
+    /// The first thread that has not ended: what belongs to the whole process is found under its number.
+    pub(crate) fn witness(&self) -> Tid {
+        if self.tasks.contains_key(&self.pid) {
+            return self.pid;
+        }
+        self.tasks.keys().next().copied().unwrap_or(self.pid)
     }
 
     pub(crate) fn ended(&self) -> Option<Ended> {
@@ -271,6 +397,11 @@ impl Process {
     }
 
     fn apply_debug_registers(&self) -> Result<(), TraceError> {
+        // One that rests is given them when it moves.
+        if self.rests {
+            return Ok(());
+        }
+        self.keeper_watches(!self.debug_registers.is_empty());
         for task in self.tasks.values() {
             self.debug_registers.apply(task.handle()?)?;
         }
@@ -279,37 +410,67 @@ impl Process {
 
     /// Lets the process go on without us.
     pub(crate) fn detach(&mut self) {
-        self.stop_all().ok();
+        if self.ended.is_none() {
+            // One that cannot be stopped is dead or dying.
+            let _ = self.stop_all().and_then(|()| self.receive_companions());
+        }
         let _ = self.end_recording();
-        self.overlay.write_originals(&self.memory);
+        if self.ended.is_none() {
+            self.overlay.write_originals(&self.memory);
+        }
         self.overlay.clear();
-        // An interruption that came too late would stop it after we are gone.
-        sys::forget_stop_signal(self.pid);
         let without = DebugRegisters::default();
-        for (_, task) in std::mem::take(&mut self.tasks) {
+        let mut dying = Vec::new();
+        // The first thread last: its end is told when there are no others.
+        for (tid, task) in std::mem::take(&mut self.tasks).into_iter().rev() {
             let signal = match &task.pending {
                 Some(Pending::Signal(details)) => details.signal,
                 _ => task.signal,
             };
-            let Ok(stopped) = task.into_handle() else { continue };
+            let info = task.info.filter(|info| info.number() == signal);
+            let Ok(stopped) = task.into_handle() else {
+                dying.push(tid);
+                continue;
+            };
             if !self.debug_registers.is_empty() {
                 let _ = without.apply(&stopped);
             }
-            // One that died meanwhile needs no letting go.
-            let _ = stopped.detach(signal);
+            match info {
+                // It may have done something for us since it stopped for the signal.
+                Some(info) if stopped.takes_signal() => drop(stopped.set_signal(&info)),
+                Some(info) => sys::send_again(self.pid, tid, &info),
+                None => {}
+            }
+            if stopped.detach(signal).is_err() {
+                dying.push(tid);
+            }
+        }
+        // Until we have seen their ends, nobody else does.
+        dying.sort_by_key(|&tid| tid == self.pid);
+        for tid in dying {
+            sys::detach_running(tid);
         }
         self.companions.detach();
+        self.overlay.keep(None);
+        self.bell = None;
         self.ended = Some(Ended::Exited(0));
     }
 
     /// Kills the process and all that it made, and waits until they are gone.
     pub(crate) fn terminate(&mut self) {
+        // They would be waited for.
+        self.bell = None;
+        self.overlay.keep(None);
         // Once it has ended, its number can be somebody else's.
         if self.ended.is_none() {
             sys::kill(self.pid);
         }
         self.companions.kill();
         while self.ended.is_none() || !self.companions.is_empty() {
+            if self.ended.is_none() && self.life.is_over() {
+                self.ended = Some(Ended::Killed(libc::SIGKILL));
+                continue;
+            }
             match sys::wait_for_any() {
                 Ok(event) => self.note_death(event),
                 // Nobody is left.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Range};
 
 use hindcast_symbols::{Memory, Unreadable};
 
-use crate::sys::ProcessMemory;
+use crate::sys::{Keeper, ProcessMemory};
 
 const BREAKPOINT: u8 = 0xcc;
 
@@ -15,6 +15,8 @@ pub(crate) struct Overlay {
     sites: BTreeMap<u64, Site>,
     /// Whether the sites are out of the memory for a while.
     lifted: bool,
+    /// Takes them out when we are killed.
+    keeper: Option<Keeper>,
 }
 
 #[derive(Debug, Clone)]
@@ -22,9 +24,20 @@ struct Site {
     original: u8,
     /// How many want it there.
     users: u32,
+    /// The keeper's name for it.
+    name: Option<usize>,
 }
 
 impl Overlay {
+    /// From now on they are taken out when we are killed.
+    pub(super) fn keep(&mut self, keeper: Option<Keeper>) {
+        self.keeper = keeper;
+    }
+
+    pub(super) fn keeper(&self) -> Option<&Keeper> {
+        self.keeper.as_ref()
+    }
+
     /// Puts a breakpoint at `address`, or counts one more user of the one that is there.
     pub(crate) fn insert(&mut self, memory: &ProcessMemory, address: u64) -> Result<(), Unreadable> {
         if let Some(site) = self.sites.get_mut(&address) {
@@ -33,16 +46,18 @@ impl Overlay {
         }
         let mut original = [0];
         memory.read(address, &mut original)?;
+        let name = self.keeper.as_mut().and_then(|keeper| keeper.note(address, original[0]));
         if !self.lifted {
-            memory.write(address, &[BREAKPOINT])?;
+            let written = memory.write(address, &[BREAKPOINT]);
+            written.inspect_err(|_| self.forget(name))?;
         }
-        self.sites.insert(address, Site { original: original[0], users: 1 });
+        self.sites.insert(address, Site { original: original[0], users: 1, name });
         Ok(())
     }
 
     /// Counts a user of a breakpoint in memory that is gone: those who [`adopt`](Self::adopt) it put it in.
     pub(crate) fn expect(&mut self, address: u64) {
-        self.sites.entry(address).or_insert(Site { original: 0, users: 0 }).users += 1;
+        self.sites.entry(address).or_insert(Site { original: 0, users: 0, name: None }).users += 1;
     }
 
     /// Counts one user less, and takes the breakpoint out when none is left.
@@ -50,12 +65,19 @@ impl Overlay {
         let Some(site) = self.sites.get_mut(&address) else { return };
         site.users -= 1;
         if site.users == 0 {
-            let original = site.original;
+            let (original, name) = (site.original, site.name);
             self.sites.remove(&address);
             if !self.lifted {
                 // Fails only where the library was unloaded, and the breakpoint with it.
                 let _ = memory.write(address, &[original]);
             }
+            self.forget(name);
+        }
+    }
+
+    fn forget(&mut self, name: Option<usize>) {
+        if let (Some(keeper), Some(name)) = (&mut self.keeper, name) {
+            keeper.forget(name);
         }
     }
 
@@ -82,6 +104,7 @@ impl Overlay {
         for address in gone {
             if let Some(site) = self.sites.remove(&address) {
                 let _ = memory.write(address, &[site.original]);
+                self.forget(site.name);
             }
         }
         for (&address, site) in &other.sites {
@@ -100,7 +123,9 @@ impl Overlay {
 
     /// Forgets everything: the memory is gone, as after an exec.
     pub(crate) fn clear(&mut self) {
-        self.sites.clear();
+        for site in std::mem::take(&mut self.sites).into_values() {
+            self.forget(site.name);
+        }
         self.lifted = false;
     }
 
@@ -116,6 +141,10 @@ impl Overlay {
         if self.sites.contains_key(&address) && !self.lifted {
             let _ = memory.write(address, &[BREAKPOINT]);
         }
+    }
+
+    pub(super) fn is_lifted(&self) -> bool {
+        self.lifted
     }
 
     /// Takes all out, until [`lower_all`](Self::lower_all).

@@ -1,12 +1,12 @@
 //! What is different while a process is being recorded.
 
-use super::{Ended, Halt, Overlay, Process, tasks::resume_living};
+use super::{
+    Ended, Halt, Overlay, Process,
+    task::{mend, resume_living},
+};
 use crate::{
     record::{self, Recorder},
-    sys::{
-        self, CHECKPOINT_MARK, Event, INTERRUPT_MARK, ProcessMemory, Resume, SignalInfo, Stopped, Tid,
-        TraceError, wait_for,
-    },
+    sys::{self, Call, Event, ProcessMemory, Resume, SignalInfo, Stopped, Tid, TraceError, wait_for},
 };
 
 impl Process {
@@ -16,6 +16,7 @@ impl Process {
         let leader = end_of_exec(task.take()?)?;
         let (recorder, leader) = Recorder::start(leader, &self.overlay)?;
         task.put(leader);
+        recorder.metronome().ring_with(self.interrupt());
         self.recorder = Some(Box::new(recorder));
         Ok(())
     }
@@ -28,21 +29,31 @@ impl Process {
         let task = self.tasks.get_mut(&self.pid).ok_or(TraceError::Gone)?;
         let (recorder, leader) = Recorder::join(task.take()?, &self.overlay)?;
         task.put(leader);
+        recorder.metronome().ring_with(self.interrupt());
         self.recorder = Some(Box::new(recorder));
         Ok(())
     }
 
-    /// A process that was running already is as it was before it was recorded.
+    /// The process is as it was before it was recorded, and needs nobody to answer for it.
     pub(super) fn end_recording(&mut self) -> Result<(), TraceError> {
-        let (Some(mut recorder), Some(task)) = (self.recorder.take(), self.tasks.get_mut(&self.pid)) else {
-            return Ok(());
-        };
-        let thread = recorder.let_go(task.take()?)?;
-        task.put(thread);
-        // What came meanwhile and was not from us is still to come.
-        for details in recorder.take_held().iter().map(SignalInfo::details) {
-            if !matches!(details.value, Some(INTERRUPT_MARK | CHECKPOINT_MARK)) {
-                sys::send(self.pid, details.signal);
+        let Some(mut recorder) = self.recorder.take() else { return Ok(()) };
+        let traps = recorder.traps_instructions();
+        let gate = recorder.gate();
+        for (&tid, task) in &mut self.tasks {
+            let mut held = Vec::new();
+            if traps {
+                let thread = record::set_traps(task.take()?, gate, false, &mut held)?;
+                task.put(thread);
+            } else if tid == self.pid {
+                let thread = recorder.let_go(task.take()?)?;
+                task.put(thread);
+            }
+            if tid == self.pid {
+                held.extend(recorder.take_held());
+            }
+            // What came meanwhile is still to come.
+            for info in held {
+                sys::send_again(self.pid, tid, &info);
             }
         }
         Ok(())
@@ -136,74 +147,79 @@ impl Process {
     /// A system call begins or ends.
     pub(super) fn called(&mut self, stopped: Stopped) -> Result<Option<Halt>, TraceError> {
         let tid = stopped.tid();
-        let recorder = self.recorder.as_mut().ok_or(TraceError::Gone)?;
-        let (stopped, over) = recorder.called(stopped, &self.memory, &self.overlay)?;
-        let active = recorder.is_active();
-        let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
-        task.put(stopped);
-        if over && std::mem::take(&mut task.in_call_step) {
-            return Ok(Some(Halt::Stepped(tid)));
-        }
-        // Where a call begins it cannot be copied; it is told at its end.
-        if over && let Some(halt) = self.held_halt() {
+        if let Some(halt) = self.call_noted(stopped)? {
             return Ok(Some(halt));
         }
         self.leave_frontier();
+        let active = self.is_recording();
         let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
         let how = if active || task.in_call_step { task.how } else { Resume::Continue };
         resume_living(task, how)?;
         Ok(None)
     }
 
+    /// The same; the thread stays where it is.
+    pub(super) fn call_noted(&mut self, stopped: Stopped) -> Result<Option<Halt>, TraceError> {
+        let tid = stopped.tid();
+        mend(&stopped)?;
+        let again = matches!(stopped.call()?, Call::Exit { result } if sys::restarts(result));
+        let recorder = self.recorder.as_mut().ok_or(TraceError::Gone)?;
+        let (stopped, over) = recorder.called(stopped, &self.memory, &self.overlay)?;
+        let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
+        task.put(stopped);
+        if over && !again && std::mem::take(&mut task.in_call_step) {
+            return Ok(Some(Halt::Stepped(tid)));
+        }
+        // Where a call begins it cannot be copied; it is told at its end.
+        Ok(if over { self.held_halt() } else { None })
+    }
+
     /// A signal that came while the process did something for us.
     pub(super) fn held_halt(&mut self) -> Option<Halt> {
-        let mut held = self.recorder.as_mut()?.take_held();
-        held.retain(|signal| signal.details().value != Some(CHECKPOINT_MARK));
+        let held = self.recorder.as_mut()?.take_held();
         let (first, rest) = held.split_first()?;
         // The others wait their turn.
         self.recorder.as_mut()?.hold(rest);
         let task = self.tasks.get_mut(&self.pid)?;
-        let details = first.details();
-        match (details.signal, details.value) {
-            (libc::SIGSTOP, Some(INTERRUPT_MARK)) => Some(Halt::Interrupted(self.pid)),
-            _ => {
-                task.info = Some(*first);
-                Some(Halt::Signal(self.pid, details))
+        task.info = Some(*first);
+        Some(Halt::Signal(self.pid, first.details()))
+    }
+
+    /// Answers an instruction whose answer is never the same twice, if that is what failed.
+    pub(super) fn answered_instruction(
+        &mut self,
+        stopped: &Stopped,
+        signal: i32,
+    ) -> Result<bool, TraceError> {
+        match &mut self.recorder {
+            Some(recorder) if signal == libc::SIGSEGV => {
+                recorder.answered(stopped, &self.memory, &self.overlay)
             }
+            _ => Ok(false),
         }
     }
 
-    /// Deals with signals that are the recorder's business; gives the others back.
-    pub(super) fn recorded_signal(
+    pub(super) fn is_checkpoint_due(&self) -> bool {
+        let recorder = self.recorder.as_ref().filter(|recorder| recorder.is_active());
+        recorder.is_some_and(|recorder| recorder.metronome().is_due())
+    }
+
+    /// Copies a process that was stopped for that. Tells of a signal that came meanwhile.
+    pub(super) fn checkpoint_if_asked(
         &mut self,
         stopped: Stopped,
-        signal: i32,
-    ) -> Result<Result<Stopped, Option<Halt>>, TraceError> {
-        let tid = stopped.tid();
-        let Some(recorder) = &mut self.recorder else { return Ok(Ok(stopped)) };
-        let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
-        if signal == libc::SIGSEGV && recorder.answered(&stopped, &self.memory, &self.overlay)? {
-            task.put(stopped);
-            if task.how == Resume::Step {
-                return Ok(Err(Some(Halt::Stepped(tid))));
+    ) -> Result<(Stopped, Option<Halt>), TraceError> {
+        let asked = std::mem::take(&mut self.asked_for_checkpoint);
+        let runs = self.tasks.get(&stopped.tid()).is_some_and(|task| task.how == Resume::Call);
+        match &mut self.recorder {
+            Some(recorder) if asked && runs && recorder.is_active() && recorder.metronome().is_due() => {
+                let stopped = recorder.checkpoint(stopped, &self.overlay, true)?;
+                let halt = self.held_halt();
+                self.leave_frontier();
+                Ok((stopped, halt))
             }
-        } else if signal == libc::SIGSTOP && stopped.signal_details()?.value == Some(CHECKPOINT_MARK) {
-            let due = recorder.is_active() && recorder.metronome().is_due() && task.how == Resume::Call;
-            let stopped = if due { recorder.checkpoint(stopped, &self.overlay, true)? } else { stopped };
-            task.put(stopped);
-        } else {
-            return Ok(Ok(stopped));
+            _ => Ok((stopped, None)),
         }
-        if let Some(halt) = self.held_halt() {
-            return Ok(Err(Some(halt)));
-        }
-        if let Some(recorder) = &mut self.recorder {
-            recorder.timeline.leave_frontier();
-        }
-        let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
-        let how = task.how;
-        resume_living(task, how)?;
-        Ok(Err(None))
     }
 
     /// Delivers a signal that the program handles, and copies the process in its handler: from the
@@ -323,7 +339,12 @@ impl Process {
     pub(super) fn release_companion(&self, stopped: Stopped) -> Result<Stopped, TraceError> {
         match &self.recorder {
             Some(recorder) if self.companions.expects(stopped.tid()) => {
-                record::trap_instructions(stopped, recorder.gate(), false)
+                let (tid, mut held) = (stopped.tid(), Vec::new());
+                let released = record::set_traps(stopped, recorder.gate(), false, &mut held);
+                for info in held {
+                    sys::send_again(tid, tid, &info);
+                }
+                released
             }
             _ => Ok(stopped),
         }
@@ -342,9 +363,15 @@ fn set_returning_mask(thread: &Stopped, memory: &ProcessMemory, mask: u64) -> Re
 pub(crate) fn end_of_exec(stopped: Stopped) -> Result<Stopped, TraceError> {
     let tid = stopped.tid();
     stopped.resume(Resume::Call, 0)?;
-    match wait_for(tid)? {
-        Event::Call(stopped) => Ok(stopped),
-        _ => Err(TraceError::Gone),
+    loop {
+        match wait_for(tid)? {
+            Event::Call(stopped) => return Ok(stopped),
+            // An interruption of ours that came too late.
+            Event::Stop(stopped, _) => {
+                stopped.resume(Resume::Call, 0)?;
+            }
+            _ => return Err(TraceError::Gone),
+        }
     }
 }
 

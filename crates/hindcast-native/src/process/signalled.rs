@@ -3,16 +3,26 @@
 
 use libc::c_int;
 
-use super::{Halt, Process, tasks::resume_living};
-use crate::sys::{DebugRegisters, GeneralRegisters, INTERRUPT_MARK, SignalDetails, Stopped, Tid, TraceError};
+use super::{
+    Halt, Process,
+    task::{mend, resume_living},
+};
+use crate::sys::{DebugRegisters, GeneralRegisters, Resume, SignalDetails, Stopped, Tid, TraceError};
 
 impl Process {
     pub(super) fn signalled(&mut self, stopped: Stopped, signal: c_int) -> Result<Option<Halt>, TraceError> {
         let tid = stopped.tid();
-        let stopped = match self.recorded_signal(stopped, signal)? {
-            Err(halt) => return Ok(halt),
-            Ok(stopped) => stopped,
-        };
+        if self.answered_instruction(&stopped, signal)? {
+            self.leave_frontier();
+            let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
+            task.put(stopped);
+            if task.how == Resume::Step {
+                return Ok(Some(Halt::Stepped(tid)));
+            }
+            let how = task.how;
+            return resume_living(task, how).map(|()| None);
+        }
+        mend(&stopped)?;
         let halt = self.read_signal(&stopped, signal);
         let info = stopped.signal().ok();
         let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
@@ -32,9 +42,6 @@ impl Process {
     pub(super) fn read_signal(&self, stopped: &Stopped, signal: c_int) -> Result<Option<Halt>, TraceError> {
         let tid = stopped.tid();
         let details = stopped.signal_details()?;
-        if signal == libc::SIGSTOP && details.value == Some(INTERRUPT_MARK) {
-            return Ok(Some(Halt::Interrupted(tid)));
-        }
         if signal != libc::SIGTRAP {
             return Ok(Some(Halt::Signal(tid, details)));
         }

@@ -1,139 +1,26 @@
-//! Threads: letting them go on, waiting, stopping them all.
+//! Threads: letting them go on, and waiting for what they tell.
 
 use libc::c_int;
 
-use super::{Ended, Halt, Process};
-use crate::sys::{
-    self, DebugRegisters, Event, GeneralRegisters, Resume, Running, SignalDetails, SignalInfo, Stopped, Tid,
-    TraceError,
+use super::{
+    Ended, Halt, Process, open_memory,
+    task::{Pending, Task, is_about_to_trap, mend, resume_living},
 };
+use crate::sys::{self, Bell, DebugRegisters, Event, Resume, Rung, Stopped, Tid, TraceError};
 
-/// A thread of the process.
-pub(super) struct Task {
-    handle: Handle,
-    /// Something that happened while another thread's event was being told.
-    pub(super) pending: Option<Pending>,
-    /// What it is to receive when it goes on.
-    pub(super) signal: c_int,
-    /// All that is known of the last signal that was told of.
-    pub(super) info: Option<SignalInfo>,
-    /// Whether it makes a step that is a system call.
-    pub(super) in_call_step: bool,
-    /// How it was last resumed: after an event that nobody needs to hear of it goes on so.
-    pub(super) how: Resume,
-    /// The breakpoint at this address was told of: it is not hit again before the thread moved.
-    pub(super) passed: Option<u64>,
-    /// Where a signal handler returns to that was called before the thread had passed a breakpoint.
-    pub(super) interrupted: Option<GeneralRegisters>,
-}
-
-enum Handle {
-    Running(Running),
-    Stopped(Stopped),
-    /// Only while it is turned from one into the other, or was killed.
-    Gone,
-}
-
-/// An event that waits to be told.
-#[derive(Debug)]
-pub(super) enum Pending {
-    Signal(SignalDetails),
-    Watch(Vec<usize>),
-}
-
-impl Task {
-    pub(super) fn stopped(handle: Stopped) -> Self {
-        Self {
-            handle: Handle::Stopped(handle),
-            pending: None,
-            signal: 0,
-            info: None,
-            in_call_step: false,
-            how: Resume::Continue,
-            passed: None,
-            interrupted: None,
-        }
-    }
-
-    pub(super) fn running(handle: Running) -> Self {
-        Self {
-            handle: Handle::Running(handle),
-            pending: None,
-            signal: 0,
-            info: None,
-            in_call_step: false,
-            how: Resume::Continue,
-            passed: None,
-            interrupted: None,
-        }
-    }
-
-    pub(super) fn handle(&self) -> Result<&Stopped, TraceError> {
-        match &self.handle {
-            Handle::Stopped(stopped) => Ok(stopped),
-            Handle::Running(_) | Handle::Gone => Err(TraceError::Gone),
-        }
-    }
-
-    pub(super) fn into_handle(self) -> Result<Stopped, TraceError> {
-        match self.handle {
-            Handle::Stopped(stopped) => Ok(stopped),
-            Handle::Running(_) | Handle::Gone => Err(TraceError::Gone),
-        }
-    }
-
-    pub(super) fn registers(&self) -> Result<GeneralRegisters, TraceError> {
-        self.handle()?.registers()
-    }
-
-    pub(super) fn set_registers(&mut self, registers: &GeneralRegisters) -> Result<(), TraceError> {
-        self.handle()?.set_registers(registers)
-    }
-
-    fn is_running(&self) -> bool {
-        matches!(self.handle, Handle::Running(_))
-    }
-
-    /// Takes the thread, to have it do something for us; [`Self::put`] gives it back.
-    pub(super) fn take(&mut self) -> Result<Stopped, TraceError> {
-        match std::mem::replace(&mut self.handle, Handle::Gone) {
-            Handle::Stopped(stopped) => Ok(stopped),
-            other => {
-                self.handle = other;
-                Err(TraceError::Gone)
-            }
-        }
-    }
-
-    pub(super) fn put(&mut self, stopped: Stopped) {
-        self.handle = Handle::Stopped(stopped);
-    }
-
-    pub(super) fn resume(&mut self, how: Resume) -> Result<(), TraceError> {
-        match std::mem::replace(&mut self.handle, Handle::Gone) {
-            Handle::Stopped(stopped) => {
-                let signal = std::mem::take(&mut self.signal);
-                if let Some(info) = self.info.take().filter(|info| info.number() == signal) {
-                    // It may have done something for us since it stopped for the signal.
-                    stopped.set_signal(&info)?;
-                }
-                self.how = how;
-                self.passed = None;
-                self.handle = Handle::Running(stopped.resume(how, signal)?);
-                Ok(())
-            }
-            other => {
-                self.handle = other;
-                Ok(())
-            }
-        }
-    }
+/// What comes to the thread that traces.
+pub(super) enum Heard {
+    Event(Event),
+    Rung(Rung),
+    /// Nothing can come any more.
+    Over,
 }
 
 impl Process {
     /// Lets all threads go on until something is to be told. A thread that stands at a breakpoint
     /// that was told of goes past it first.
     pub(crate) fn run(&mut self) -> Result<Halt, TraceError> {
+        self.wake();
         loop {
             match self.run_once()? {
                 Halt::Breakpoint(tid, _) if self.is_back_from_handler(tid) => self.pass_breakpoint(tid),
@@ -143,6 +30,8 @@ impl Process {
     }
 
     fn run_once(&mut self) -> Result<Halt, TraceError> {
+        // Those on the way past a breakpoint.
+        self.forget_steps();
         if let Some(halt) = self.pending_halt() {
             return Ok(halt);
         }
@@ -171,6 +60,7 @@ impl Process {
     /// Lets one thread execute one instruction. The others stand still, unless the instruction may
     /// wait for them.
     pub(crate) fn step(&mut self, tid: Tid) -> Result<Halt, TraceError> {
+        self.wake();
         if let Some(halt) = self.pending_halt() {
             return Ok(halt);
         }
@@ -182,6 +72,10 @@ impl Process {
 
     /// As [`step`](Self::step), with the other threads running meanwhile.
     pub(crate) fn step_with_others(&mut self, tid: Tid) -> Result<Halt, TraceError> {
+        self.wake();
+        if let Some(halt) = self.pending_halt() {
+            return Ok(halt);
+        }
         if self.is_recording() {
             return self.step_recorded(tid);
         }
@@ -199,6 +93,7 @@ impl Process {
     /// Lets one thread execute one instruction, for whoever runs by steps: unlike a step, it is a hit
     /// where the thread stands at a breakpoint that was not told of.
     pub(crate) fn creep(&mut self, tid: Tid) -> Result<Halt, TraceError> {
+        self.wake();
         if let Some(halt) = self.pending_halt() {
             return Ok(halt);
         }
@@ -252,8 +147,12 @@ impl Process {
 
     pub(super) fn is_at_system_call(&self, tid: Tid) -> Result<bool, TraceError> {
         const SYSCALL: [u8; 2] = [0x0f, 0x05];
+        let registers = self.registers(tid)?;
+        if registers.is_call_interrupted() {
+            return Ok(true);
+        }
         let mut code = [0; 2];
-        let count = self.memory().read_some(self.registers(tid)?.pc(), &mut code);
+        let count = self.memory().read_some(registers.pc(), &mut code);
         Ok(count == 2 && code == SYSCALL)
     }
 
@@ -268,6 +167,7 @@ impl Process {
             Some(match task.pending.take()? {
                 Pending::Signal(details) => Halt::Signal(tid, details),
                 Pending::Watch(slots) => Halt::Watch(tid, slots),
+                Pending::Stepped => Halt::Stepped(tid),
             })
         })
     }
@@ -282,22 +182,63 @@ impl Process {
 
     fn wait_running(&mut self) -> Result<Halt, TraceError> {
         loop {
-            let event = match sys::wait_for_any() {
-                Ok(event) => event,
-                // The leader's end was taken along with an earlier wait.
-                Err(TraceError::Gone) => return Ok(self.over(Ended::Killed(libc::SIGKILL))),
-                Err(error) => return Err(error),
+            let heard = if std::mem::take(&mut self.rung_meanwhile) {
+                Some(Heard::Rung(Rung { interrupt: true, beat: false }))
+            } else {
+                self.hear(0)?
             };
-            if let Some(halt) = self.consider(event)? {
-                if !matches!(halt, Halt::Ended(_)) {
-                    self.stop_all()?;
-                }
-                return Ok(match self.ended {
-                    Some(ended) => Halt::Ended(ended),
-                    None => halt,
-                });
+            let halt = match heard {
+                Some(Heard::Over) => Some(self.over(Ended::Killed(libc::SIGKILL))),
+                Some(Heard::Rung(rung)) => self.rung(rung)?,
+                Some(Heard::Event(event)) => self.consider(event)?,
+                None => None,
+            };
+            let Some(halt) = halt else { continue };
+            if !matches!(halt, Halt::Ended(_)) {
+                self.stop_all()?;
             }
+            return Ok(match (self.ended, self.became_another.take()) {
+                (Some(ended), _) => Halt::Ended(ended),
+                // Of the thread that has something to tell nothing is left.
+                (None, Some(tid)) => Halt::Exec(tid),
+                (None, None) => halt,
+            });
         }
+    }
+
+    /// What comes next, or with `WNOHANG` only what has come.
+    pub(super) fn hear(&mut self, how: c_int) -> Result<Option<Heard>, TraceError> {
+        // The end can have been taken along with an earlier wait.
+        if self.life.is_over() {
+            return Ok(Some(Heard::Over));
+        }
+        let rung = self.bell.as_ref().map(Bell::rung).unwrap_or_default();
+        if rung != Rung::default() {
+            return Ok(Some(Heard::Rung(rung)));
+        }
+        let waited =
+            if how == libc::WNOHANG { sys::wait_for_any_now() } else { sys::wait_for_any().map(Some) };
+        match waited {
+            Ok(Some(event)) => Ok(Some(match self.bell.as_ref().map(|bell| bell.hear(event)) {
+                Some(Ok(rung)) => Heard::Rung(rung),
+                Some(Err(event)) => Heard::Event(event),
+                None => Heard::Over,
+            })),
+            Ok(None) => Ok(None),
+            Err(TraceError::Gone) => Ok(Some(Heard::Over)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn rung(&mut self, rung: Rung) -> Result<Option<Halt>, TraceError> {
+        if rung.beat
+            && self.is_checkpoint_due()
+            && let Some(task) = self.tasks.get(&self.pid).filter(|task| task.how == Resume::Call)
+        {
+            task.interrupt()?;
+            self.asked_for_checkpoint = true;
+        }
+        Ok(rung.interrupt.then(|| Halt::Interrupted(self.witness())))
     }
 
     pub(super) fn over(&mut self, ended: Ended) -> Halt {
@@ -308,61 +249,82 @@ impl Process {
     }
 
     /// Deals with an event, and returns what is to be told of it.
-    fn consider(&mut self, event: Event) -> Result<Option<Halt>, TraceError> {
+    pub(super) fn consider(&mut self, event: Event) -> Result<Option<Halt>, TraceError> {
         match event {
             Event::Exited(tid, code) => Ok(self.gone(tid, Ended::Exited(code))),
             Event::Killed(tid, signal) => Ok(self.gone(tid, Ended::Killed(signal))),
-            Event::Signal(stopped, signal) if self.tasks.contains_key(&stopped.tid()) => {
-                self.signalled(stopped, signal)
-            }
+            Event::Signal(stopped, signal) if self.knows(&stopped) => self.signalled(stopped, signal),
             Event::Signal(stopped, signal) => {
                 self.companions.resume(stopped, signal);
                 Ok(None)
             }
-            Event::Stop(stopped, signal) => {
-                self.new_or_stopped(stopped, signal)?;
-                Ok(None)
-            }
+            Event::Stop(stopped, signal) => self.new_or_stopped(stopped, signal),
             Event::Call(stopped) if self.is_recorded(stopped.tid()) => self.called(stopped),
-            Event::Call(stopped) | Event::Clone(stopped) | Event::Other(stopped) => {
-                self.go_on(stopped)?;
-                Ok(None)
-            }
-            Event::Fork(stopped, child) => {
-                self.companions.expect(child);
-                self.go_on(stopped)?;
-                Ok(None)
-            }
-            Event::Vfork(stopped, child) => {
-                self.companions.expect(child);
-                if self.tasks.contains_key(&stopped.tid()) {
-                    // The child runs in this memory; our breakpoints would kill it.
-                    self.overlay.lift_all(&self.memory);
-                }
-                self.go_on(stopped)?;
-                Ok(None)
-            }
-            Event::VforkDone(stopped) => {
-                if self.tasks.contains_key(&stopped.tid()) {
-                    self.overlay.lower_all(&self.memory);
-                }
-                self.go_on(stopped)?;
-                Ok(None)
-            }
             Event::Exec(stopped) if stopped.tid() == self.pid => self.executed(stopped).map(Some),
             Event::Exec(stopped) => {
                 self.companions.resume(stopped, 0);
                 Ok(None)
             }
+            other => {
+                if let Some(stopped) = self.note_made(other) {
+                    self.go_on(stopped)?;
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    pub(super) fn knows(&self, stopped: &Stopped) -> bool {
+        self.tasks.contains_key(&stopped.tid())
+    }
+
+    /// Takes note of threads and processes that are made; the thread that told goes on or not, as the caller wants.
+    pub(super) fn note_made(&mut self, event: Event) -> Option<Stopped> {
+        match event {
+            Event::Clone(stopped, made) => {
+                if self.knows(&stopped) && !self.tasks.contains_key(&made) && !self.companions.knows(made) {
+                    self.awaited.insert(made);
+                }
+                Some(stopped)
+            }
+            Event::Fork(stopped, child) => {
+                self.companions.expect(child);
+                Some(stopped)
+            }
+            Event::Vfork(stopped, child) => {
+                self.companions.expect(child);
+                if self.knows(&stopped) {
+                    // The child runs in this memory; our breakpoints would kill it.
+                    self.overlay.lift_all(&self.memory);
+                }
+                Some(stopped)
+            }
+            Event::VforkDone(stopped) => {
+                if self.knows(&stopped) {
+                    self.overlay.lower_all(&self.memory);
+                }
+                Some(stopped)
+            }
+            Event::Call(stopped)
+            | Event::Other(stopped)
+            | Event::Signal(stopped, _)
+            | Event::Stop(stopped, _)
+            | Event::Exec(stopped) => Some(stopped),
+            Event::Exited(..) | Event::Killed(..) => None,
         }
     }
 
     fn gone(&mut self, tid: Tid, how: Ended) -> Option<Halt> {
+        self.awaited.remove(&tid);
         if tid == self.pid {
             return Some(self.over(how));
         }
         self.companions.forget(tid);
-        self.tasks.remove(&tid);
+        let was_ours = self.tasks.remove(&tid).is_some();
+        // The end of a first thread that ended before we came is told to others.
+        if was_ours && self.is_headless && self.tasks.is_empty() && self.awaited.is_empty() {
+            return Some(self.over(how));
+        }
         None
     }
 
@@ -371,7 +333,7 @@ impl Process {
         let tid = stopped.tid();
         match self.tasks.get_mut(&tid) {
             Some(task) => {
-                task.handle = Handle::Stopped(stopped);
+                task.put(stopped);
                 let how = task.how;
                 resume_living(task, how)
             }
@@ -382,26 +344,44 @@ impl Process {
         }
     }
 
-    fn new_or_stopped(&mut self, stopped: Stopped, signal: c_int) -> Result<(), TraceError> {
+    fn new_or_stopped(&mut self, stopped: Stopped, signal: c_int) -> Result<Option<Halt>, TraceError> {
         let tid = stopped.tid();
-        if let Some(task) = self.tasks.get_mut(&tid) {
-            // Our own interruptions are asked for elsewhere. A signal that stops the whole process was told
-            // of before it was let through: who lets it go on then wants it to.
-            task.handle = Handle::Stopped(stopped);
-            let how = task.how;
-            return resume_living(task, how);
-        }
-        if self.is_thread(tid) {
-            self.adopt(stopped)?;
-            // A breakpoint that is being stepped over is not in the memory: nobody else may run past it.
-            if !self.alone {
-                let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
-                resume_living(task, Resume::Continue)?;
+        if self.knows(&stopped) {
+            mend(&stopped)?;
+            // We interrupted it for a checkpoint, or too late. A signal that stops the whole process was told of before
+            // it was let through: who lets it go on then wants it to.
+            if is_about_to_trap(&stopped)? {
+                return self.go_on(stopped).map(|()| None);
             }
-            return Ok(());
+            let (stopped, halt) = self.checkpoint_if_asked(stopped)?;
+            if halt.is_some() {
+                self.put(stopped);
+                return Ok(halt);
+            }
+            return self.go_on(stopped).map(|()| None);
         }
-        let stopped = self.release_companion(stopped)?;
-        self.companions.begin(stopped, signal, &self.overlay, self.owned);
+        self.begin(stopped, signal)?;
+        // A breakpoint that is being stepped over is not in the memory: nobody else may run past it.
+        if !self.alone
+            && let Some(task) = self.tasks.get_mut(&tid)
+        {
+            resume_living(task, Resume::Continue)?;
+        }
+        Ok(None)
+    }
+
+    /// A thread or process that was made stands at its first instruction.
+    pub(super) fn begin(&mut self, stopped: Stopped, signal: c_int) -> Result<(), TraceError> {
+        self.awaited.remove(&stopped.tid());
+        if self.is_thread(stopped.tid()) {
+            return self.adopt(stopped);
+        }
+        match self.release_companion(stopped) {
+            Ok(stopped) => self.companions.begin(stopped, signal, &self.overlay, self.owned),
+            // It was killed, and tells so itself.
+            Err(TraceError::Gone) => {}
+            Err(error) => return Err(error),
+        }
         Ok(())
     }
 
@@ -412,90 +392,43 @@ impl Process {
 
     fn adopt(&mut self, stopped: Stopped) -> Result<(), TraceError> {
         if !self.debug_registers.is_empty() {
-            self.debug_registers.apply(&stopped)?;
+            match self.debug_registers.apply(&stopped) {
+                // It was killed, and tells so itself.
+                Ok(()) | Err(TraceError::Gone) => {}
+                Err(error) => return Err(error),
+            }
         }
         self.tasks.insert(stopped.tid(), Task::stopped(stopped));
         Ok(())
     }
 
-    fn executed(&mut self, stopped: Stopped) -> Result<Halt, TraceError> {
+    pub(super) fn executed(&mut self, stopped: Stopped) -> Result<Halt, TraceError> {
         // All other threads are gone without a word, and so is the memory.
         self.tasks.clear();
+        self.awaited.clear();
+        self.is_headless = false;
+        self.rests = false;
         self.overlay.clear();
         self.debug_registers = DebugRegisters::default();
-        self.memory = sys::ProcessMemory::open(self.pid)
-            .map_err(|source| TraceError::System { what: "cannot open the memory of the process", source })?;
+        self.memory = open_memory(self.pid)?;
+        self.keep()?;
         let stopped = self.recorded_exec(stopped)?;
         let tid = stopped.tid();
         self.tasks.insert(tid, Task::stopped(stopped));
         Ok(Halt::Exec(tid))
     }
 
-    /// Stops every thread that runs. What happens to one meanwhile is told later.
-    pub(super) fn stop_all(&mut self) -> Result<(), TraceError> {
-        for task in self.tasks.values() {
-            if let Handle::Running(running) = &task.handle {
-                match running.interrupt() {
-                    Ok(()) | Err(TraceError::Gone) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        while self.tasks.values().any(Task::is_running) {
-            let event = match sys::wait_for_any() {
-                Ok(event) => event,
-                Err(TraceError::Gone) => {
-                    self.over(Ended::Killed(libc::SIGKILL));
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
-            };
-            self.hold(event)?;
-            if self.ended.is_some() {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    /// Deals with an event while everything is being stopped.
-    fn hold(&mut self, event: Event) -> Result<(), TraceError> {
-        match event {
-            Event::Signal(stopped, signal) if self.tasks.contains_key(&stopped.tid()) => {
-                let pending = match self.read_signal(&stopped, signal)? {
-                    Some(Halt::Signal(_, details)) => Some(Pending::Signal(details)),
-                    Some(Halt::Watch(_, slots)) => Some(Pending::Watch(slots)),
-                    // It stands before the breakpoint again, and hits it when it goes on, unless
-                    // that was removed by then. A step or an interruption needs no telling now.
-                    _ => None,
-                };
-                self.put(stopped, pending);
-                Ok(())
-            }
-            Event::Stop(stopped, _) if self.tasks.contains_key(&stopped.tid()) => {
-                self.put(stopped, None);
-                Ok(())
-            }
-            Event::Stop(stopped, _) if self.is_thread(stopped.tid()) => self.adopt(stopped),
-            Event::Clone(stopped) | Event::Other(stopped) if self.tasks.contains_key(&stopped.tid()) => {
-                self.put(stopped, None);
-                Ok(())
-            }
-            Event::Fork(stopped, child) if self.tasks.contains_key(&stopped.tid()) => {
-                self.companions.expect(child);
-                self.put(stopped, None);
-                Ok(())
-            }
-            // A thread that waits for its vfork cannot be stopped before that is done.
-            other => self.consider(other).map(drop),
-        }
-    }
-
-    fn put(&mut self, stopped: Stopped, pending: Option<Pending>) {
+    pub(super) fn put(&mut self, stopped: Stopped) {
         if let Some(task) = self.tasks.get_mut(&stopped.tid()) {
-            task.handle = Handle::Stopped(stopped);
-            if pending.is_some() {
-                task.pending = pending;
+            task.put(stopped);
+        }
+    }
+
+    /// The user has seen where everything stands: steps that were cut short are over.
+    pub(crate) fn forget_steps(&mut self) {
+        for task in self.tasks.values_mut() {
+            if matches!(task.pending, Some(Pending::Stepped)) {
+                task.pending = None;
             }
         }
     }
@@ -520,20 +453,12 @@ impl Process {
         match event {
             Event::Exited(tid, code) => drop(self.gone(tid, Ended::Exited(code))),
             Event::Killed(tid, signal) => drop(self.gone(tid, Ended::Killed(signal))),
-            Event::Fork(_, child) | Event::Vfork(_, child) => sys::kill(child),
+            Event::Clone(_, child) | Event::Fork(_, child) | Event::Vfork(_, child) => sys::kill(child),
             // Whatever it is, it does not outlive its signal.
             Event::Signal(stopped, _) | Event::Stop(stopped, _) | Event::Other(stopped) => {
                 sys::kill(stopped.tid());
             }
-            Event::Call(_) | Event::Clone(_) | Event::VforkDone(_) | Event::Exec(_) => {}
+            Event::Call(_) | Event::VforkDone(_) | Event::Exec(_) => {}
         }
-    }
-}
-
-/// Resumes a thread; one that was killed meanwhile tells so by its own event.
-pub(super) fn resume_living(task: &mut Task, how: Resume) -> Result<(), TraceError> {
-    match task.resume(how) {
-        Ok(()) | Err(TraceError::Gone) => Ok(()),
-        Err(error) => Err(error),
     }
 }

@@ -2,14 +2,14 @@
 
 use std::{
     sync::{
-        Arc, Condvar, Mutex, PoisonError,
+        Arc, Condvar, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use crate::sys::{CHECKPOINT_MARK, ProcessInterrupt, Tid, TraceError, cpu_time};
+use crate::sys::{Rope, Tid, TraceError, cpu_time};
 
 /// How often a busy process is copied: what that costs is to be a tenth of its time, or less.
 const COSTS: u32 = 10;
@@ -31,6 +31,8 @@ struct Shared {
     last: AtomicU64,
     /// Also in microseconds.
     beat: AtomicU64,
+    /// What wakes the thread that traces the process.
+    rope: OnceLock<Arc<Rope>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,20 +44,26 @@ enum Phase {
 
 impl Metronome {
     pub(crate) fn start(process: Tid) -> Result<Self, TraceError> {
-        let interrupt = ProcessInterrupt::new(process)?;
         let shared = Arc::new(Shared {
             phase: Mutex::new(Phase::Resting),
             changed: Condvar::new(),
             begun: Instant::now(),
             last: AtomicU64::new(0),
             beat: AtomicU64::new(SHORTEST.as_micros() as u64),
+            rope: OnceLock::new(),
         });
         let beating = shared.clone();
         let thread = std::thread::Builder::new()
             .name("metronome".into())
-            .spawn(move || beat(&beating, &interrupt, process))
+            .spawn(move || beat(&beating, process))
             .map_err(|source| TraceError::System { what: "cannot start a thread", source })?;
         Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Rings with this when a checkpoint is due.
+    pub(crate) fn ring_with(&self, rope: Arc<Rope>) {
+        // Somebody else's would be the same one.
+        let _ = self.shared.rope.set(rope);
     }
 
     /// The process runs from now on, or stands still.
@@ -104,7 +112,7 @@ impl Shared {
     }
 }
 
-fn beat(shared: &Shared, interrupt: &ProcessInterrupt, process: Tid) {
+fn beat(shared: &Shared, process: Tid) {
     let (mut used, mut looked) = (Duration::ZERO, shared.begun);
     let mut phase = shared.phase.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
@@ -122,8 +130,10 @@ fn beat(shared: &Shared, interrupt: &ProcessInterrupt, process: Tid) {
         }
         // Only one that computes: a call that waits would have to be made again.
         let now = cpu_time(process).unwrap_or(used);
-        if now.saturating_sub(used) >= looked.elapsed() / 2 {
-            interrupt.send(CHECKPOINT_MARK);
+        if now.saturating_sub(used) >= looked.elapsed() / 2
+            && let Some(rope) = shared.rope.get()
+        {
+            rope.beat();
         }
         (used, looked) = (now, Instant::now());
     }

@@ -33,7 +33,7 @@ pub(crate) use self::{
     calls::{Effect, effect},
     self_check::SELF_CHECK,
 };
-use crate::sys::{self, ProcessMemory, Stopped, Tid, TraceError, remote_call};
+use crate::sys::{self, ProcessMemory, SignalInfo, Stopped, Tid, TraceError, remote_call};
 
 /// Where a process has a system call instruction that nobody else uses.
 pub(crate) fn gate(process: Tid) -> Result<u64, TraceError> {
@@ -84,8 +84,19 @@ thread_local! {
     pub(crate) static LEFT: std::cell::Cell<Option<Wild>> = const { std::cell::Cell::new(None) };
 }
 
-/// Whether instructions that are never the same twice trap; a new process has it from its parent.
+/// As [`set_traps`], of a process that nobody sends signals to.
 pub(crate) fn trap_instructions(thread: Stopped, gate: u64, trap: bool) -> Result<Stopped, TraceError> {
+    set_traps(thread, gate, trap, &mut Vec::new())
+}
+
+/// Whether instructions that are never the same twice trap; a new process has it from its parent. Signals that come
+/// meanwhile are held.
+pub(crate) fn set_traps(
+    thread: Stopped,
+    gate: u64,
+    trap: bool,
+    held: &mut Vec<SignalInfo>,
+) -> Result<Stopped, TraceError> {
     const ARCH_CPUID_SET: u64 = 0x1012;
     let counter = if trap { libc::PR_TSC_SIGSEGV } else { libc::PR_TSC_ENABLE };
     let calls = [
@@ -95,7 +106,9 @@ pub(crate) fn trap_instructions(thread: Stopped, gate: u64, trap: bool) -> Resul
     ];
     let mut thread = thread;
     for (number, arguments) in calls {
-        thread = remote_call(thread, gate, number, arguments)?.thread;
+        let remote = remote_call(thread, gate, number, arguments)?;
+        thread = remote.thread;
+        held.extend(remote.held);
     }
     Ok(thread)
 }

@@ -76,6 +76,12 @@ pub(super) fn give_back(
     held: &mut Vec<SignalInfo>,
 ) -> Result<Stopped, TraceError> {
     let memory = ProcessMemory::open(thread.tid()).map_err(|_| TraceError::Gone)?;
+    let mut thread = thread;
+    let is_in_stub =
+        |pc| taken.code.iter().any(|(address, _)| (address + 1..address + STUB as u64).contains(&pc));
+    while is_in_stub(thread.registers()?.pc()) {
+        thread = step(thread, held)?;
+    }
     for (address, before) in &taken.code {
         let _ = memory.write(*address, before);
     }

@@ -255,7 +255,7 @@ impl Replica {
                 }
                 sys::Event::Exited(..) | sys::Event::Killed(..) => return Err(TraceError::Gone.into()),
                 sys::Event::Stop(thread, _)
-                | sys::Event::Clone(thread)
+                | sys::Event::Clone(thread, _)
                 | sys::Event::Fork(thread, _)
                 | sys::Event::Vfork(thread, _)
                 | sys::Event::VforkDone(thread)

@@ -103,24 +103,26 @@ impl Session {
         entry: StopAtEntry,
     ) -> Result<Self, DebugError> {
         let pid = process.pid();
-        let executable = sys::executable(pid).unwrap_or_default().to_string_lossy().into_owned();
+        // What belongs to the whole process is not found under the number of a first thread that has ended.
+        let witness = process.system_pid();
+        let executable = sys::executable(witness).unwrap_or_default().to_string_lossy().into_owned();
         let target = Target {
             pid: pid.0.unsigned_abs(),
             name: file_name(&executable),
             executable,
-            args: sys::command_line(pid).unwrap_or_default().into_iter().skip(1).collect(),
-            cwd: sys::current_folder(pid).unwrap_or_default().to_string_lossy().into_owned(),
+            args: sys::command_line(witness).unwrap_or_default().into_iter().skip(1).collect(),
+            cwd: sys::current_folder(witness).unwrap_or_default().to_string_lossy().into_owned(),
             how,
             since: Timestamp::now(),
             runtime: None,
         };
         let mut session = Self {
             target,
-            current: pid,
+            current: witness,
             hidden: 0,
             process,
             symbols: hindcast_symbols::Symbols::new(),
-            image: crate::image::Image::of_process(pid),
+            image: crate::image::Image::of_process(witness),
             mappings: Vec::new(),
             main: None,
             library_event: None,

@@ -221,7 +221,8 @@ impl DebugBackend for Session {
         if self.process.ended().is_some() {
             return Err(DebugError::Ended);
         }
-        let current = if self.process.has_thread(self.current) { self.current } else { self.process.pid() };
+        let current =
+            if self.process.has_thread(self.current) { self.current } else { self.process.first_thread() };
         Ok(self.stop_at(current, StopReason::Pause))
     }
 

@@ -77,6 +77,7 @@ impl Session {
     fn fresh(&mut self, plan: Plan) -> Result<Plan, DebugError> {
         self.abandon();
         self.count_hits_up_to_here()?;
+        self.process.forget_steps();
         self.process.pass_breakpoint(self.current);
         Ok(plan)
     }
@@ -310,6 +311,8 @@ impl Session {
 
     /// Lets what the program printed arrive.
     fn settle(&mut self) {
+        // One that is gone tells so by itself.
+        let _ = self.process.rest();
         if let Some(pump) = &self.pump {
             pump.drain();
         }

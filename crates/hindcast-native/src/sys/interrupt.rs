@@ -1,8 +1,8 @@
-//! Stopping a process from another thread than the one that traces it.
+//! Stopping a replica from another thread than the one that traces it. It is ours alone, so that a signal can do that.
 
 use std::{
     io,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    os::fd::{AsRawFd, OwnedFd},
 };
 
 use hindcast_core::debug::Interrupt;
@@ -12,10 +12,8 @@ use super::{Tid, TraceError};
 /// Sent along with the signal, so that it is not taken for one of somebody else.
 pub(crate) const INTERRUPT_MARK: u64 = 0x6869_6e64_6361_7374;
 
-/// The same, for the making of a checkpoint.
-pub(crate) const CHECKPOINT_MARK: u64 = INTERRUPT_MARK + 1;
 /// The same, at the end of a time that a replica was given.
-pub(crate) const ALARM_MARK: u64 = INTERRUPT_MARK + 2;
+pub(crate) const ALARM_MARK: u64 = INTERRUPT_MARK + 1;
 
 /// Sends a marked `SIGSTOP`: it cannot be blocked, and the tracing thread sees it before the process
 /// does, and keeps it.
@@ -27,13 +25,7 @@ pub(crate) struct ProcessInterrupt {
 
 impl ProcessInterrupt {
     pub(crate) fn new(process: Tid) -> Result<Self, TraceError> {
-        // SAFETY: the call takes no pointers.
-        let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, process.0, 0) };
-        if descriptor == -1 {
-            return Err(TraceError::last("cannot open the process"));
-        }
-        // SAFETY: the system gave it to us just now.
-        Ok(Self { process: unsafe { OwnedFd::from_raw_fd(descriptor as i32) } })
+        super::bell::descriptor(process).map(|process| Self { process })
     }
 
     /// The same, for another thread.

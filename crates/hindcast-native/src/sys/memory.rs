@@ -3,7 +3,10 @@
 use std::{
     fs::{File, OpenOptions},
     io,
-    os::unix::fs::FileExt,
+    os::{
+        fd::{AsFd as _, BorrowedFd},
+        unix::fs::FileExt,
+    },
 };
 
 use hindcast_symbols::{Memory, Unreadable};
@@ -18,6 +21,10 @@ impl ProcessMemory {
     /// Must be opened again after an exec, which gives the process another memory.
     pub(crate) fn open(process: Tid) -> io::Result<Self> {
         OpenOptions::new().read(true).write(true).open(format!("/proc/{}/mem", process.0)).map(Self)
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 
     /// Also writes where the process itself may only read or execute.

@@ -2,12 +2,14 @@
 //! are safe to make in any order; what can go wrong is an error.
 #![allow(unsafe_code, reason = "ptrace and fork have no safe face")]
 
+mod bell;
 mod debug_registers;
 mod descriptors;
 mod dying;
 #[cfg(test)]
 mod filter;
 mod interrupt;
+mod keeper;
 mod memory;
 mod pages;
 mod processor;
@@ -19,19 +21,21 @@ mod terminal;
 mod tracee;
 mod vector_registers;
 
+pub(crate) use bell::{Bell, Rope, Rung};
 pub(crate) use debug_registers::{DebugRegisters, WatchKind};
 pub(crate) use descriptors::{Users, borrow_descriptor, descriptors, has_no, is_writable};
-pub(crate) use dying::{dismiss, end};
+pub(crate) use dying::{Life, dismiss, end};
 #[cfg(test)]
 pub(crate) use filter::Filter;
-pub(crate) use interrupt::{ALARM_MARK, CHECKPOINT_MARK, INTERRUPT_MARK, ProcessInterrupt};
+pub(crate) use interrupt::{ALARM_MARK, INTERRUPT_MARK, ProcessInterrupt};
+pub(crate) use keeper::Keeper;
 pub(crate) use memory::{ProcessMemory, clean_pushed_flags, pushes_flags};
 pub(crate) use pages::{PAGE, touched};
 pub(crate) use processor::{cpu_time, processor_features, time_stamp_counter};
 pub(crate) use procfs::{
     Mapping, MemoryPlan, auxiliary_vector, command_line, current_folder, executable, has_writable_shares,
-    is_ancestor, is_caught, is_handled, is_our_equal, kept_from_forks, mappings, minor_faults, name,
-    protection, shared_segment, threads,
+    is_ancestor, is_caught, is_handled, is_our_equal, is_zombie, kept_from_forks, mappings, minor_faults,
+    name, protection, shared_segment, threads,
 };
 pub(crate) use registers::GeneralRegisters;
 pub(crate) use remote::{remote_call, rest, restarts};
@@ -39,6 +43,6 @@ pub(crate) use spawn::{SpawnError, SpawnPlan, spawn};
 pub(crate) use terminal::Terminal;
 pub(crate) use tracee::{
     Call, Event, RestartableSequence, Resume, Running, SignalDetails, SignalInfo, Stopped, Tid, TraceError,
-    attach_thread, death_of, detach_running, forget_stop_signal, kill, send, wait_for, wait_for_any,
+    attach_thread, death_of, detach_running, kill, send_again, wait_for, wait_for_any, wait_for_any_now,
 };
 pub(crate) use vector_registers::{VectorLayout, VectorRegisters};

@@ -230,11 +230,6 @@ pub(crate) fn minor_faults(process: Tid) -> io::Result<u64> {
     count.ok_or_else(|| io::Error::other("no such field"))
 }
 
-/// Whether a signal was sent to the process and not yet delivered.
-pub(super) fn has_pending(process: Tid, signal: i32) -> bool {
-    is_in(process, signal, ["ShdPnd:", "SigPnd:"])
-}
-
 /// Whether a signal would be caught or ignored.
 pub(crate) fn is_handled(process: Tid, signal: i32) -> bool {
     is_in(process, signal, ["SigCgt:", "SigIgn:"])
@@ -253,6 +248,12 @@ fn signal_set(process: Tid, field: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", process.0)).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     u64::from_str_radix(line.trim(), 16).ok()
+}
+
+/// Whether a thread has ended, but is still listed: the first one is, as long as there are others.
+pub(crate) fn is_zombie(process: Tid, thread: Tid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/task/{}/stat", process.0, thread.0));
+    stat.is_ok_and(|stat| matches!(after_name(&stat).trim_start().as_bytes().first(), Some(b'Z' | b'X')))
 }
 
 #[cfg(test)]

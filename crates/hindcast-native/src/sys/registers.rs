@@ -21,6 +21,11 @@ impl GeneralRegisters {
         self.0.rip
     }
 
+    /// Whether it stands in a system call that it makes again when it goes on.
+    pub(crate) fn is_call_interrupted(&self) -> bool {
+        self.0.orig_rax as i64 >= 0 && super::restarts(self.0.rax as i64)
+    }
+
     pub(crate) fn sp(&self) -> u64 {
         self.0.rsp
     }

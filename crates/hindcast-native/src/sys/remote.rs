@@ -92,8 +92,8 @@ impl Pending {
                     }
                     thread.resume(Resume::Step, 0)?;
                 }
-                Event::Clone(thread) | Event::Fork(thread, _) => {
-                    self.made = Some(first_stop(thread.made()?)?);
+                Event::Clone(thread, made) | Event::Fork(thread, made) => {
+                    self.made = Some(first_stop(made)?);
                     thread.resume(Resume::Step, 0)?;
                 }
                 Event::Exited(..) | Event::Killed(..) => return Err(TraceError::Gone),

@@ -7,7 +7,7 @@ use std::{
     ptr,
 };
 
-use super::{Event, Resume, Stopped, Tid, TraceError, attach_thread, end, wait_for_any};
+use super::{Event, Resume, Stopped, Tid, TraceError, attach_thread, end, wait_for};
 
 /// All that a program is started with.
 #[derive(Debug)]
@@ -112,9 +112,9 @@ fn traced_from_the_start(process: Tid, mut go: io::PipeWriter) -> Result<Stopped
     attach_thread(process, true)?;
     go.write_all(&[1]).map_err(SpawnError::System)?;
     loop {
-        match wait_for_any()? {
-            Event::Exec(stopped) if stopped.tid() == process => return Ok(stopped),
-            Event::Exited(tid, _) | Event::Killed(tid, _) if tid == process => return Err(SpawnError::Died),
+        match wait_for(process)? {
+            Event::Exec(stopped) => return Ok(stopped),
+            Event::Exited(..) | Event::Killed(..) => return Err(SpawnError::Died),
             Event::Signal(stopped, signal) => {
                 stopped.resume(Resume::Continue, signal)?;
             }

@@ -1,6 +1,7 @@
 //! The engine on real programs, with gdb as the judge where it knows better.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod attaching;
 mod breakpoints;
 mod crashes;
 mod debuggee;

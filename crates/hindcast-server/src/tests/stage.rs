@@ -184,9 +184,11 @@ fn knowledge(folder: &Path, events: &Events, clock: Arc<dyn Clock>) -> Arc<Knowl
         vectors: Arc::new(vectors),
         embedder,
         chat: None,
+        keys: None,
         events: events.clone(),
         clock,
         policy: KnowledgePolicy {
+            watch_lock: None,
             max_file_bytes: 1 << 20,
             reading: ReadPolicy::default(),
             extractor: Extractor::Here,

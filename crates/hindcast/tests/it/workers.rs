@@ -395,6 +395,45 @@ fn what_was_attached_to_goes_on_when_its_session_ends() {
 }
 
 #[test]
+fn what_was_attached_to_goes_on_when_the_worker_is_killed() {
+    let hang = json!({ "file": "misbehave.c", "line": Fixture::c("misbehave").build().line("hang") });
+    let elsewhere = json!({ "function": "print_much" });
+    let hosted = Hosted::start();
+    for (breakpoint, runs) in [(hang, false), (elsewhere, true)] {
+        let program = attached(&hosted, breakpoint);
+        let went = hosted.call("debugger/continue", json!({ "wait": !runs }));
+        assert_eq!(went.contains("breakpoint 1"), !runs, "{went}");
+        let worker = hosted.worker();
+        let processes = children_of(worker);
+        kill(worker);
+        for process in processes {
+            eventually("nothing of the worker is left", || !is_alive(process));
+        }
+        goes_on(program);
+    }
+}
+
+#[test]
+fn a_process_that_sleeps_sleeps_on_after_being_attached_to_and_let_go() {
+    let hosted = Hosted::start();
+    let mut program = Command::new("sleep").arg("1000").spawn().unwrap();
+    let state = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", program.id())).unwrap();
+        stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
+    };
+    for round in 0..hindcast_fixtures::oracle_size(15, 500) {
+        let attached = hosted.call("debugger/attach", json!({ "pid": program.id() }));
+        assert!(!attached.contains("entry"), "{attached}");
+        hosted.call("debugger/disconnect", json!({}));
+        eventually("it sleeps", || state() == 'S');
+        // A signal that came late would be there by now: the worker has ended.
+        assert_eq!(state(), 'S', "round {round}");
+    }
+    program.kill().unwrap();
+    program.wait().unwrap();
+}
+
+#[test]
 fn a_server_that_stops_ends_its_workers() {
     let hosted = Hosted::start();
     let (launched, _) = hosted.launch(&Fixture::c("misbehave"), &["hang"]);

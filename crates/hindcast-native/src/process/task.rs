@@ -1,0 +1,162 @@
+//! One thread, and what is known of it.
+
+use libc::c_int;
+
+use crate::sys::{GeneralRegisters, Resume, Running, SignalDetails, SignalInfo, Stopped, TraceError};
+
+/// A thread of the process.
+pub(super) struct Task {
+    handle: Handle,
+    /// Something that happened while another thread's event was being told.
+    pub(super) pending: Option<Pending>,
+    /// What it is to receive when it goes on.
+    pub(super) signal: c_int,
+    /// All that is known of the last signal that was told of.
+    pub(super) info: Option<SignalInfo>,
+    /// Whether it makes a step that is a system call.
+    pub(super) in_call_step: bool,
+    /// How it was last resumed: after an event that nobody needs to hear of it goes on so.
+    pub(super) how: Resume,
+    /// The breakpoint at this address was told of: it is not hit again before the thread moved.
+    pub(super) passed: Option<u64>,
+    /// Where a signal handler returns to that was called before the thread had passed a breakpoint.
+    pub(super) interrupted: Option<GeneralRegisters>,
+}
+
+enum Handle {
+    Running(Running),
+    Stopped(Stopped),
+    /// Only while it is turned from one into the other, or was killed.
+    Gone,
+}
+
+/// An event that waits to be told.
+#[derive(Debug)]
+pub(super) enum Pending {
+    Signal(SignalDetails),
+    Watch(Vec<usize>),
+    Stepped,
+}
+
+impl Task {
+    pub(super) fn stopped(handle: Stopped) -> Self {
+        Self {
+            handle: Handle::Stopped(handle),
+            pending: None,
+            signal: 0,
+            info: None,
+            in_call_step: false,
+            how: Resume::Continue,
+            passed: None,
+            interrupted: None,
+        }
+    }
+
+    pub(super) fn running(handle: Running) -> Self {
+        Self {
+            handle: Handle::Running(handle),
+            pending: None,
+            signal: 0,
+            info: None,
+            in_call_step: false,
+            how: Resume::Continue,
+            passed: None,
+            interrupted: None,
+        }
+    }
+
+    pub(super) fn handle(&self) -> Result<&Stopped, TraceError> {
+        match &self.handle {
+            Handle::Stopped(stopped) => Ok(stopped),
+            Handle::Running(_) | Handle::Gone => Err(TraceError::Gone),
+        }
+    }
+
+    pub(super) fn into_handle(self) -> Result<Stopped, TraceError> {
+        match self.handle {
+            Handle::Stopped(stopped) => Ok(stopped),
+            Handle::Running(_) | Handle::Gone => Err(TraceError::Gone),
+        }
+    }
+
+    pub(super) fn registers(&self) -> Result<GeneralRegisters, TraceError> {
+        self.handle()?.registers()
+    }
+
+    pub(super) fn set_registers(&mut self, registers: &GeneralRegisters) -> Result<(), TraceError> {
+        self.handle()?.set_registers(registers)
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.handle, Handle::Running(_))
+    }
+
+    /// Asks it to stop if it runs; one that was killed tells so itself.
+    pub(super) fn interrupt(&self) -> Result<(), TraceError> {
+        match &self.handle {
+            Handle::Running(running) => match running.interrupt() {
+                Err(TraceError::Gone) => Ok(()),
+                other => other,
+            },
+            Handle::Stopped(_) | Handle::Gone => Ok(()),
+        }
+    }
+
+    /// Takes the thread, to have it do something for us; [`Self::put`] gives it back.
+    pub(super) fn take(&mut self) -> Result<Stopped, TraceError> {
+        match std::mem::replace(&mut self.handle, Handle::Gone) {
+            Handle::Stopped(stopped) => Ok(stopped),
+            other => {
+                self.handle = other;
+                Err(TraceError::Gone)
+            }
+        }
+    }
+
+    pub(super) fn put(&mut self, stopped: Stopped) {
+        self.handle = Handle::Stopped(stopped);
+    }
+
+    pub(super) fn resume(&mut self, how: Resume) -> Result<(), TraceError> {
+        match std::mem::replace(&mut self.handle, Handle::Gone) {
+            Handle::Stopped(stopped) => {
+                let signal = std::mem::take(&mut self.signal);
+                if let Some(info) = self.info.take().filter(|info| info.number() == signal) {
+                    // It may have done something for us since it stopped for the signal.
+                    stopped.set_signal(&info)?;
+                }
+                self.how = how;
+                self.passed = None;
+                self.handle = Handle::Running(stopped.resume(how, signal)?);
+                Ok(())
+            }
+            other => {
+                self.handle = other;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A call that failed only because we stopped its thread is made again.
+pub(super) fn mend(stopped: &Stopped) -> Result<(), TraceError> {
+    match stopped.mend_call() {
+        Ok(()) | Err(TraceError::Gone) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn is_about_to_trap(stopped: &Stopped) -> Result<bool, TraceError> {
+    match stopped.is_about_to_trap() {
+        Err(TraceError::Gone) => Ok(false),
+        other => other,
+    }
+}
+
+/// Resumes a thread; one that was killed meanwhile tells so by its own event.
+pub(super) fn resume_living(task: &mut Task, how: Resume) -> Result<(), TraceError> {
+    match task.resume(how) {
+        Ok(()) | Err(TraceError::Gone) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
