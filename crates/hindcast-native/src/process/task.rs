@@ -40,21 +40,16 @@ pub(super) enum Pending {
 
 impl Task {
     pub(super) fn stopped(handle: Stopped) -> Self {
-        Self {
-            handle: Handle::Stopped(handle),
-            pending: None,
-            signal: 0,
-            info: None,
-            in_call_step: false,
-            how: Resume::Continue,
-            passed: None,
-            interrupted: None,
-        }
+        Self::new(Handle::Stopped(handle))
     }
 
     pub(super) fn running(handle: Running) -> Self {
+        Self::new(Handle::Running(handle))
+    }
+
+    fn new(handle: Handle) -> Self {
         Self {
-            handle: Handle::Running(handle),
+            handle,
             pending: None,
             signal: 0,
             info: None,
