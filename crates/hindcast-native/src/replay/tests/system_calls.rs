@@ -6,12 +6,13 @@ use std::{
     path::Path,
     process::Command,
     sync::OnceLock,
+    time::Duration,
 };
 
 use hindcast_fixtures::Fixture;
 use object::{Object as _, ObjectSymbol as _};
 
-use super::{Position, Recorded, ReplayError, state_of};
+use super::{Position, Recorded, ReplayError, state_of, wrong_visits};
 use crate::{
     process::{Ended, Halt},
     record::{Effect, Event, SELF_CHECK, effect},
@@ -235,6 +236,25 @@ fn clocks_and_timers_are_replayed_as_they_were() {
 #[test]
 fn waiting_is_replayed_as_it_was() {
     check_file("waiting");
+}
+
+/// The system writes what is left of the time when a call is stopped, and goes on with that.
+#[test]
+fn calls_that_are_stopped_in_the_middle_are_replayed_as_they_were() {
+    let waiting: Vec<_> = rows(None).into_iter().filter(|name| name.starts_with("waits_in_")).collect();
+    assert!(!waiting.is_empty());
+    let check = |name: &String| {
+        let mut recorded = Recorded::start(program(), &[name]);
+        let (halt, seen) = recorded.run_with_stops(Duration::from_millis(10), 50);
+        assert_eq!(halt, Halt::Ended(Ended::Exited(0)), "{name}");
+        assert!(!seen.is_empty(), "{name}");
+        match recorded.replay_whole() {
+            Ok(_) => (wrong_visits(&mut recorded, &seen) > 0).then(|| format!("{name} is not what it was")),
+            Err(error) => Some(format!("{name}: {error}")),
+        }
+    };
+    let wrong: Vec<_> = waiting.iter().filter_map(check).collect();
+    assert!(wrong.is_empty(), "these rows are wrong:\n{}", wrong.join("\n"));
 }
 
 /// Whoever adds a call to the table adds a row for it.
