@@ -469,11 +469,12 @@ fn read_word(memory: &ProcessMemory, address: u64) -> Option<u64> {
     (memory.read_some(address, &mut word) == 8).then(|| u64::from_le_bytes(word))
 }
 
-/// The beginning of what was printed, for the timeline: written back where it is, it changes nothing.
+/// The beginning of what was printed, for the timeline: written back where it is, it changes nothing. Of errors it is
+/// enough for the message of a panic.
 fn printed(memory: &ProcessMemory, arguments: &[u64; 6], result: i64) -> Box<[Write]> {
-    const SHOWN: u64 = 64;
+    let shown = if arguments[0] == 2 { 1024 } else { 64 };
     let mut writes = Vec::new();
-    push(&mut writes, memory, arguments[1], u64::try_from(result).unwrap_or(0).min(SHOWN));
+    push(&mut writes, memory, arguments[1], u64::try_from(result).unwrap_or(0).min(shown));
     writes.into()
 }
 

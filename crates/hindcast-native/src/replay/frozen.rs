@@ -6,8 +6,8 @@ use crate::{
     process::{Overlay, end_of_exec},
     record,
     sys::{
-        self, GeneralRegisters, ProcessMemory, SignalInfo, SpawnError, SpawnPlan, Stopped, Tid, TraceError,
-        remote_call,
+        self, GeneralRegisters, ProcessMemory, SignalInfo, SpawnError, SpawnPlan, SpawnStreams, Stopped, Tid,
+        TraceError, remote_call,
     },
 };
 
@@ -49,9 +49,7 @@ pub(crate) fn begin(program: CString) -> Result<Frozen, SpawnError> {
         program,
         environment: Vec::new(),
         folder: None,
-        stdin: null()?,
-        stdout: null()?,
-        stderr: null()?,
+        streams: SpawnStreams::Own { stdin: null()?, stdout: null()?, stderr: null()? },
     };
     let leader = sys::spawn(&plan)?;
     let process = leader.tid();
@@ -61,7 +59,8 @@ pub(crate) fn begin(program: CString) -> Result<Frozen, SpawnError> {
 }
 
 /// Copies a live process. The copy has no descriptors, shares no memory and has none of our
-/// breakpoints, so that whatever it does, nobody outside sees it.
+/// breakpoints, so that whatever it does, nobody outside sees it. It has a process group of its own, so
+/// that what is typed at the program's terminal does not reach it.
 pub(crate) fn copy_live(
     original: Stopped,
     gate: u64,
@@ -77,6 +76,7 @@ pub(crate) fn copy_live(
     let mut copy = Frozen { thread: Some(made), tid, gate };
     copy.set_registers(&settled(original.registers()?))?;
     copy.call(libc::SYS_close_range, [0, u64::from(u32::MAX), 0, 0, 0, 0])?;
+    copy.call(libc::SYS_setpgid, [0; 6])?;
     if let Ok(memory) = ProcessMemory::open(tid) {
         overlay.write_originals(&memory);
         if shares {

@@ -12,5 +12,6 @@ mod recordings;
 mod sessions;
 mod stacks;
 mod stepping;
+mod streams;
 mod time_travel;
 mod writes;

@@ -11,6 +11,8 @@ mod errors;
 mod keys;
 mod knowledge;
 mod limits;
+#[cfg(target_os = "linux")]
+mod record;
 mod scopes;
 mod sdk;
 mod server;
