@@ -5,18 +5,57 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     os::fd::{AsFd, OwnedFd},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::JoinHandle,
-    time::Duration,
 };
 
 use hindcast_core::debug::{OutputLog, OutputStream};
 use nix::{
-    poll::{PollFd, PollFlags, ppoll},
-    sys::time::TimeSpec,
+    fcntl::{FcntlArg, OFlag, fcntl},
+    poll::{PollFd, PollFlags, PollTimeout, poll},
 };
 
-/// Reads a program's terminals on a thread of its own, so that the program never waits for a reader,
+/// Our ends of a program's standard streams.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+    pub(crate) input: Input,
+}
+
+/// What a program reads, as far as that is ours to write.
+#[derive(Debug, Default)]
+pub(crate) struct Input {
+    to: To,
+    waiting: VecDeque<u8>,
+    /// Whether nothing comes after that. A terminal can be read from again after its end.
+    ends: bool,
+    /// Whether the last line has no end yet.
+    unfinished: bool,
+}
+
+#[derive(Debug, Default)]
+enum To {
+    Pipe(Arc<File>),
+    Terminal(Arc<File>),
+    /// Nobody reads what we write: it ended, the program closed it, or it comes from a file.
+    #[default]
+    Nobody,
+}
+
+/// Why input was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InputRefused {
+    /// So much waits already.
+    TooMuch(usize),
+    /// Nobody reads it.
+    Ended,
+}
+
+/// Reads a program's output on a thread of its own, so that the program waits only while the log does,
 /// and writes its input, so that nobody waits for the program.
 pub(crate) struct Pump {
     shared: Arc<Shared>,
@@ -24,77 +63,133 @@ pub(crate) struct Pump {
 }
 
 struct Shared {
-    state: Mutex<State>,
-    /// Told when a drain is done.
-    drained: Condvar,
+    output: Mutex<Output>,
+    input: Mutex<Input>,
+    stop: AtomicBool,
     waker: io::PipeWriter,
 }
 
-#[derive(Default)]
-struct State {
-    input: VecDeque<u8>,
-    input_ends: bool,
-    drains_asked: u64,
-    drains_done: u64,
-    stop: bool,
+struct Output {
+    /// A stream whose last writer is gone is taken out.
+    streams: [Option<(OutputStream, Arc<File>)>; 2],
+    log: Arc<OutputLog>,
 }
 
-/// A pseudo-terminal passes text on in its own time; that it has come to rest is only known by waiting.
-const AT_REST: Duration = Duration::from_micros(200);
 /// The most input that waits for a program to read it.
 const LARGEST_INPUT: usize = 16 << 20;
+/// More than a terminal holds, and more than a pipe does unless it was made larger.
+const LARGEST_BUFFER: usize = 1 << 20;
+/// A terminal takes a line of at most 4 kB at once.
+const TERMINAL_PIECE: usize = 1024;
 const END_OF_INPUT: u8 = 4;
 
+impl Input {
+    /// Through a pipe: first this text.
+    pub(crate) fn pipe(end: OwnedFd, text: &str, ends: bool) -> io::Result<Self> {
+        set_nonblocking(&end)?;
+        let to = To::Pipe(Arc::new(end.into()));
+        Ok(Self { to, waiting: text.bytes().collect(), ends, unfinished: false })
+    }
+
+    /// Through a terminal.
+    pub(crate) fn terminal(end: OwnedFd) -> Self {
+        Self { to: To::Terminal(Arc::new(end.into())), ..Self::default() }
+    }
+
+    fn add(&mut self, text: &[u8], ends: bool) -> Result<(), InputRefused> {
+        if matches!(self.to, To::Nobody) || self.ends {
+            return Err(InputRefused::Ended);
+        }
+        if self.waiting.len() + text.len() > LARGEST_INPUT {
+            return Err(InputRefused::TooMuch(self.waiting.len()));
+        }
+        self.waiting.extend(text);
+        if let Some(last) = text.last() {
+            self.unfinished = *last != b'\n';
+        }
+        match self.to {
+            To::Terminal(_) if ends => {
+                // Behind an unfinished line the first only ends that.
+                self.waiting.extend(std::iter::repeat_n(END_OF_INPUT, 1 + usize::from(self.unfinished)));
+                self.unfinished = false;
+            }
+            _ => self.ends = ends,
+        }
+        Ok(())
+    }
+
+    /// Writes as much as is taken at once.
+    fn feed(&mut self) {
+        loop {
+            let (front, _) = self.waiting.as_slices();
+            let written = match &self.to {
+                To::Nobody => return,
+                _ if front.is_empty() => break,
+                To::Pipe(pipe) => (&**pipe).write(front),
+                To::Terminal(terminal) => (&**terminal).write(&front[..front.len().min(TERMINAL_PIECE)]),
+            };
+            match written {
+                Ok(count) => drop(self.waiting.drain(..count)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // The program has closed it.
+                Err(_) => {
+                    self.to = To::Nobody;
+                    self.waiting.clear();
+                }
+            }
+        }
+        if self.ends {
+            // The program reads the end when nobody has it open any more.
+            self.to = To::Nobody;
+        }
+    }
+
+    /// Where to, if something waits to be written.
+    fn wanted(&self) -> Option<Arc<File>> {
+        match &self.to {
+            To::Pipe(end) | To::Terminal(end) if !self.waiting.is_empty() => Some(end.clone()),
+            _ => None,
+        }
+    }
+}
+
 impl Pump {
-    /// Reads `stdout` and `stderr` into `log`; input goes to `stdout`'s terminal.
-    pub(crate) fn start(stdout: OwnedFd, stderr: OwnedFd, log: Arc<OutputLog>) -> io::Result<Self> {
+    /// Reads into `log`.
+    pub(crate) fn start(ends: Ends, log: Arc<OutputLog>) -> io::Result<Self> {
+        set_nonblocking(&ends.stdout)?;
+        set_nonblocking(&ends.stderr)?;
         let (wake, waker) = io::pipe()?;
-        let shared = Arc::new(Shared { state: Mutex::default(), drained: Condvar::new(), waker });
-        let worker = Worker {
-            shared: shared.clone(),
-            wake,
-            streams: [
-                Some((OutputStream::Stdout, File::from(stdout))),
-                Some((OutputStream::Stderr, File::from(stderr))),
-            ],
-            log,
-        };
+        let stream = |kind, end| Some((kind, Arc::new(File::from(end))));
+        let streams = [stream(OutputStream::Stdout, ends.stdout), stream(OutputStream::Stderr, ends.stderr)];
+        let shared = Arc::new(Shared {
+            output: Mutex::new(Output { streams, log }),
+            input: Mutex::new(ends.input),
+            stop: AtomicBool::new(false),
+            waker,
+        });
+        let its = shared.clone();
         let thread =
-            std::thread::Builder::new().name("debuggee-output".into()).spawn(move || worker.work())?;
+            std::thread::Builder::new().name("debuggee-output".into()).spawn(move || its.work(wake))?;
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Waits until all that the program printed before it stopped is in the log.
+    /// Puts all that was printed before this call into the log. Does not wait for whoever still can print.
     pub(crate) fn drain(&self) {
-        let mut state = self.shared.state();
-        state.drains_asked += 1;
-        let wanted = state.drains_asked;
-        self.shared.wake();
-        let patience = Duration::from_millis(200);
-        // A worker that ended has drained all there was.
-        let _ = self
-            .shared
-            .drained
-            .wait_timeout_while(state, patience, |state| state.drains_done < wanted && !state.stop);
+        locked(&self.shared.output).read();
     }
 
-    /// Passes on input; false when too much waits already.
-    pub(crate) fn write_input(&self, text: &[u8], eof: bool) -> bool {
-        let mut state = self.shared.state();
-        if state.input.len() + text.len() > LARGEST_INPUT {
-            return false;
-        }
-        state.input.extend(text);
-        state.input_ends |= eof;
-        drop(state);
+    /// Passes on input.
+    pub(crate) fn write_input(&self, text: &[u8], ends: bool) -> Result<(), InputRefused> {
+        locked(&self.shared.input).add(text, ends)?;
         self.shared.wake();
-        true
+        Ok(())
     }
 }
 
 impl Drop for Pump {
     fn drop(&mut self) {
-        self.shared.state().stop = true;
+        self.shared.stop.store(true, Ordering::Release);
         self.shared.wake();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -103,118 +198,75 @@ impl Drop for Pump {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn wake(&self) {
         // Full means that it is awake already; broken, that it has ended.
         let _ = (&self.waker).write(&[0]);
     }
-}
 
-struct Worker {
-    shared: Arc<Shared>,
-    wake: io::PipeReader,
-    /// A stream whose last writer is gone is taken out.
-    streams: [Option<(OutputStream, File)>; 2],
-    log: Arc<OutputLog>,
-}
-
-impl Worker {
-    fn work(mut self) {
-        loop {
-            let wanted = {
-                let state = self.shared.state();
-                if state.stop {
-                    break;
-                }
-                (state.drains_asked > state.drains_done).then_some(state.drains_asked)
-            };
-            let anything = self.wait(wanted.is_some());
-            let read = self.read_all();
-            if let Some(wanted) = wanted
-                && !anything
-                && !read
-            {
-                self.shared.state().drains_done = wanted;
-                self.shared.drained.notify_all();
+    fn work(&self, mut wake: io::PipeReader) {
+        while !self.stop.load(Ordering::Acquire) {
+            locked(&self.input).feed();
+            if self.wait(&wake) {
+                let mut bytes = [0; 64];
+                let _ = wake.read(&mut bytes);
             }
-            self.feed();
+            locked(&self.output).read();
         }
-        self.shared.drained.notify_all();
     }
 
-    /// Waits for something to do; returns whether a stream has something to read.
-    fn wait(&mut self, draining: bool) -> bool {
-        let feeding = !self.shared.state().input.is_empty();
-        let mut descriptors = vec![PollFd::new(self.wake.as_fd(), PollFlags::POLLIN)];
-        for (index, stream) in self.streams.iter().enumerate() {
-            let Some((_, file)) = stream else { continue };
-            let mut events = PollFlags::POLLIN;
-            if index == 0 && feeding {
-                events |= PollFlags::POLLOUT;
-            }
-            descriptors.push(PollFd::new(file.as_fd(), events));
-        }
-        let timeout = draining.then(|| TimeSpec::from_duration(AT_REST));
-        // Interrupted is as good as nothing to do.
-        if ppoll(&mut descriptors, timeout, None).is_err() {
-            return true;
-        }
-        let readable = |descriptor: &PollFd<'_>| {
-            descriptor
-                .revents()
-                .is_some_and(|events| events.intersects(PollFlags::POLLIN | PollFlags::POLLHUP))
-        };
-        let woken = readable(&descriptors[0]);
-        let anything = descriptors[1..].iter().any(readable);
-        if woken {
-            let mut bytes = [0; 64];
-            let _ = self.wake.read(&mut bytes);
-        }
-        anything
+    /// Waits for something to do; returns whether somebody woke us.
+    fn wait(&self, wake: &io::PipeReader) -> bool {
+        // Held while we wait: a stream may be taken out meanwhile.
+        let outputs: Vec<_> =
+            locked(&self.output).streams.iter().flatten().map(|(_, file)| file.clone()).collect();
+        let input = locked(&self.input).wanted();
+        let mut descriptors = vec![PollFd::new(wake.as_fd(), PollFlags::POLLIN)];
+        descriptors.extend(outputs.iter().map(|file| PollFd::new(file.as_fd(), PollFlags::POLLIN)));
+        descriptors.extend(input.iter().map(|file| PollFd::new(file.as_fd(), PollFlags::POLLOUT)));
+        // An interruption is as good as nothing to do.
+        let _ = poll(&mut descriptors, PollTimeout::NONE);
+        descriptors[0].any().unwrap_or(false)
     }
+}
 
-    /// Reads until nothing is left; returns whether there was anything.
-    fn read_all(&mut self) -> bool {
+impl Output {
+    /// Reads what there is. Of a stream that is written to all the time it reads at least as much as was there at first.
+    fn read(&mut self) {
         let mut buffer = [0; 64 << 10];
-        let mut anything = false;
         for stream in &mut self.streams {
-            // Bounded, so that a flood on one does not starve the other, nor the input.
-            for _ in 0..16 {
-                let Some((kind, file)) = stream else { break };
-                match file.read(&mut buffer) {
+            let Some((kind, file)) = stream else { continue };
+            let mut left = capacity(file);
+            while left > 0 {
+                match (&**file).read(&mut buffer) {
                     Ok(count @ 1..) => {
-                        anything = true;
                         self.log.push(*kind, &buffer[..count]);
+                        left = left.saturating_sub(count);
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     // A terminal that nobody has open any more is an I/O error.
-                    Ok(0) | Err(_) => *stream = None,
+                    Ok(0) | Err(_) => {
+                        *stream = None;
+                        break;
+                    }
                 }
             }
         }
-        anything
     }
+}
 
-    fn feed(&mut self) {
-        let Some((_, terminal)) = &mut self.streams[0] else { return };
-        let mut state = self.shared.state();
-        loop {
-            if state.input.is_empty() {
-                if state.input_ends && terminal.write(&[END_OF_INPUT]).is_ok() {
-                    state.input_ends = false;
-                }
-                return;
-            }
-            let (front, _) = state.input.as_slices();
-            // A terminal takes a line of at most 4 kB at once.
-            match terminal.write(&front[..front.len().min(1024)]) {
-                Ok(count) => drop(state.input.drain(..count)),
-                Err(_) => return,
-            }
-        }
-    }
+/// How much can wait in a stream to be read.
+fn capacity(file: &File) -> usize {
+    let pipe = fcntl(file, FcntlArg::F_GETPIPE_SZ).ok().and_then(|size| usize::try_from(size).ok());
+    pipe.unwrap_or(0).max(LARGEST_BUFFER)
+}
+
+fn set_nonblocking(end: &OwnedFd) -> io::Result<()> {
+    let flags = OFlag::from_bits_retain(fcntl(end, FcntlArg::F_GETFL)?);
+    fcntl(end, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+    Ok(())
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -31,7 +31,8 @@ pub use stop::{
     FaultAccess, Granularity, Movement, Outcome, RaisedException, RaisedSignal, Stop, StopReason,
 };
 pub use target::{
-    AttachRequest, CoreRequest, HowBegun, LaunchRequest, Stdin, StopAtEntry, Target, TraceFileRequest,
+    AttachRequest, CoreRequest, HowBegun, LaunchRequest, Stdin, StopAtEntry, Streams, Target,
+    TraceFileRequest,
 };
 pub use trace::{EngineLog, Trace, TraceError, TraceEvent, TraceHead, TraceWriter, happening_in_a_line};
 pub use travel::{

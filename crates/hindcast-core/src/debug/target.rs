@@ -21,11 +21,13 @@ pub struct LaunchRequest {
     pub env: BTreeMap<String, String>,
     /// Where it first stops.
     pub stop_at_entry: StopAtEntry,
-    /// What it reads.
+    /// What it reads; not used where the streams are inherited.
     pub stdin: Stdin,
+    /// What its standard streams are.
+    pub streams: Streams,
     /// Whether to record it, so that one can go back.
     pub record: bool,
-    /// Where what it prints goes; to be said anew by whoever reads a request that was written down.
+    /// Where its output goes. Not serialized; the receiver must set it.
     #[serde(skip, default = "nowhere")]
     pub output: Arc<OutputLog>,
 }
@@ -42,12 +44,25 @@ pub enum StopAtEntry {
     No,
 }
 
+/// What the standard streams of a launched program are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Streams {
+    /// A pipe each. The C library then prints when its buffer is full or the program exits.
+    #[default]
+    Pipes,
+    /// A terminal for input and output, and one for errors.
+    Terminal,
+    /// Our own, whatever they are. The program is in our process group, and its output does not go to
+    /// [`LaunchRequest::output`].
+    Inherited,
+}
+
 /// What a launched program reads.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub enum Stdin {
-    /// What is written later, through a terminal of its own.
+    /// What is written later.
     #[default]
-    Terminal,
+    Written,
     /// This, and then the end.
     Text(String),
     /// This file.
@@ -61,7 +76,7 @@ pub struct AttachRequest {
     pub pid: u32,
     /// Whether to record it from now on, so that one can go back.
     pub record: bool,
-    /// Where log messages go; its own output stays where it was. To be said anew, as for a launch.
+    /// Where log messages go; its own output stays where it was. Not serialized, as for a launch.
     #[serde(skip, default = "nowhere")]
     pub output: Arc<OutputLog>,
 }

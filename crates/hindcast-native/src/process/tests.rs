@@ -7,7 +7,7 @@ use hindcast_fixtures::Fixture;
 use hindcast_symbols::Memory as _;
 
 use super::{Ended, Halt, Process};
-use crate::sys::{self, SpawnPlan};
+use crate::sys::{self, SpawnPlan, SpawnStreams};
 
 fn launch(fixture: &str, arguments: &[&str]) -> Process {
     let program = Fixture::c(fixture).flags(["-pthread", "-no-pie"]).build().path;
@@ -19,9 +19,7 @@ fn launch(fixture: &str, arguments: &[&str]) -> Process {
         arguments: std::iter::once(program).chain(arguments.iter().copied()).map(text).collect(),
         environment: Vec::new(),
         folder: None,
-        stdin: null(),
-        stdout: null(),
-        stderr: null(),
+        streams: SpawnStreams::Own { stdin: null(), stdout: null(), stderr: null() },
     };
     Process::launched(sys::spawn(&plan).unwrap()).unwrap()
 }

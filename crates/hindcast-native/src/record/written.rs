@@ -146,11 +146,12 @@ pub(super) fn sends_control_data(memory: &ProcessMemory, number: i64, arguments:
     })
 }
 
-/// The beginning of what was printed, for the timeline: written back where it is, it changes nothing.
+/// The beginning of what was printed, for the timeline: written back where it is, it changes nothing. Of errors it is
+/// enough for the message of a panic.
 pub(super) fn printed(memory: &ProcessMemory, arguments: &[u64; 6], result: i64) -> Box<[Write]> {
-    const SHOWN: u64 = 64;
+    let shown = if arguments[0] == 2 { 1024 } else { 64 };
     let mut writes = Writes { memory, list: Vec::new() };
-    writes.push(arguments[1], u64::try_from(result).unwrap_or(0).min(SHOWN));
+    writes.push(arguments[1], u64::try_from(result).unwrap_or(0).min(shown));
     writes.list.into()
 }
 

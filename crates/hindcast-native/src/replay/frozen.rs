@@ -6,7 +6,8 @@ use crate::{
     process::{Overlay, end_of_exec},
     record,
     sys::{
-        self, GeneralRegisters, Mapping, ProcessMemory, SignalInfo, SpawnError, SpawnPlan, Stopped, Tid,
+        self, GeneralRegisters, Mapping, ProcessMemory, SignalInfo, SpawnError, SpawnPlan, SpawnStreams,
+        Stopped, Tid,
         TraceError, remote_call,
     },
 };
@@ -50,9 +51,7 @@ pub(crate) fn begin(program: CString) -> Result<Frozen, SpawnError> {
         program,
         environment: Vec::new(),
         folder: None,
-        stdin: null()?,
-        stdout: null()?,
-        stderr: null()?,
+        streams: SpawnStreams::Own { stdin: null()?, stdout: null()?, stderr: null()? },
     };
     let leader = sys::spawn(&plan)?;
     let process = leader.tid();
@@ -82,7 +81,8 @@ impl CopiedArea {
 }
 
 /// Copies a live process. The copy has no descriptors, its own memory in `areas` and none of our
-/// breakpoints, so that whatever it does, nobody outside sees it.
+/// breakpoints, so that whatever it does, nobody outside sees it. It has a process group of its own, so
+/// that what is typed at the program's terminal does not reach it.
 pub(crate) fn copy_live(
     original: Stopped,
     gate: u64,
@@ -108,6 +108,7 @@ fn isolated(
     let tid = copy.tid;
     copy.set_registers(&settled(original.registers()?))?;
     copy.call(libc::SYS_close_range, [0, u64::from(u32::MAX), 0, 0, 0, 0])?;
+    copy.call(libc::SYS_setpgid, [0; 6])?;
     let memory = ProcessMemory::open(tid).map_err(|_| TraceError::Gone)?;
     overlay.write_originals(&memory);
     if !areas.is_empty() {

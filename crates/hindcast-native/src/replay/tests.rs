@@ -27,7 +27,7 @@ use crate::{
     process::{CleanMemory, Ended, Halt, Overlay, Process},
     record::{Event, LEFT, Replay, SELF_CHECK, Wild},
     session::function_around,
-    sys::{self, ProcessMemory, SpawnPlan},
+    sys::{self, ProcessMemory, SpawnPlan, SpawnStreams},
 };
 
 mod shared_memory;
@@ -62,9 +62,11 @@ impl Recorded {
             arguments: std::iter::once(name).chain(arguments.iter().copied()).map(text).collect(),
             environment: ENVIRONMENT.iter().map(|(name, value)| text(&format!("{name}={value}"))).collect(),
             folder: None,
-            stdin: null(),
-            stdout: OwnedFd::from(output.reopen().unwrap()),
-            stderr: null(),
+            streams: SpawnStreams::Own {
+                stdin: null(),
+                stdout: OwnedFd::from(output.reopen().unwrap()),
+                stderr: null(),
+            },
         };
         let mut process = Process::launched(sys::spawn(&plan).unwrap()).unwrap();
         process.record().unwrap();

@@ -7,6 +7,7 @@ use hindcast_core::debug::{
 use super::{Session, signals};
 use crate::{
     look::{FRAMES_OF_GIVING_UP, Thrown, is_unhandled_panic},
+    record::{Event, Replay},
     sys::Tid,
 };
 
@@ -128,15 +129,35 @@ impl Session {
 
     /// The standard library prints the message before it lets the panic go on.
     fn panic_message(&self) -> Option<String> {
-        let pump = self.pump.as_ref()?;
-        pump.drain();
-        let log = &self.log;
-        let since = log.end().saturating_sub(16 << 10);
-        let chunk = log.read(since, 16 << 10, Some(OutputStream::Stderr));
-        let text: Vec<u8> = chunk.pieces.into_iter().flat_map(|(_, bytes)| bytes).collect();
+        let text = match &self.pump {
+            Some(pump) => {
+                pump.drain();
+                let since = self.log.end().saturating_sub(16 << 10);
+                let chunk = self.log.read(since, 16 << 10, Some(OutputStream::Stderr));
+                chunk.pieces.into_iter().flat_map(|(_, bytes)| bytes).collect()
+            }
+            None => self.recorded_errors()?,
+        };
         let text = String::from_utf8_lossy(&text).into_owned();
         let start = text.rfind("panicked at ")?;
         let message = text[start..].split("\nnote: run with").next()?.split("\nstack backtrace:").next()?;
         Some(message.trim_end().to_owned())
+    }
+
+    /// What a recorded program wrote to stderr last, as far as the recording has it. A backtrace is many writes.
+    fn recorded_errors(&self) -> Option<Vec<u8>> {
+        const EVENTS: u64 = 20_000;
+        let log = &self.process.recorder()?.log;
+        let lately = log.range(log.len().saturating_sub(EVENTS), log.len());
+        let written = lately.filter_map(|(_, event)| match event {
+            Event::Call(call) if call.number == libc::SYS_write && call.arguments[0] == 2 => {
+                match &call.replay {
+                    Replay::Emulate(writes) => Some(writes),
+                    Replay::Real | Replay::Map(_) => None,
+                }
+            }
+            _ => None,
+        });
+        Some(written.flatten().flat_map(|write| write.bytes.iter().copied()).collect())
     }
 }

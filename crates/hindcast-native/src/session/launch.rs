@@ -2,18 +2,13 @@
 
 use std::{
     ffi::{CString, OsStr},
-    fs::File,
-    io::{Seek, SeekFrom, Write},
-    os::{
-        fd::OwnedFd,
-        unix::{ffi::OsStrExt, fs::PermissionsExt},
-    },
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use hindcast_core::debug::{
-    AttachRequest, DebugError, HowBegun, LaunchRequest, Stdin, StopAtEntry, StopReason, Target,
+    AttachRequest, DebugError, HowBegun, LaunchRequest, StopAtEntry, StopReason, Target,
 };
 use jiff::Timestamp;
 
@@ -21,25 +16,20 @@ use super::{
     Session,
     breakpoints::main_function,
     movement::{Begun, Plan},
-    system,
+    streams, system,
 };
 use crate::{
     debuggee::Debuggee,
     look::file_name,
     output::Pump,
     process::Process,
-    sys::{self, SpawnError, SpawnPlan, Terminal, Tid, TraceError},
+    sys::{self, SpawnError, SpawnPlan, Tid, TraceError},
 };
 
 impl Session {
     pub(crate) fn launch(request: &LaunchRequest) -> Result<Self, DebugError> {
         let program = find_program(&request.program, request.cwd.as_deref())?;
-        let io = |error: std::io::Error| {
-            DebugError::System(format!("cannot open a terminal for the program: {error}"))
-        };
-        let stdout = Terminal::open().map_err(io)?;
-        let stderr = Terminal::open().map_err(io)?;
-        let stdin = input(&request.stdin, &stdout)?;
+        let (streams, ends) = streams::open(request)?;
         let plan = SpawnPlan {
             program: c_text(program.as_os_str())?,
             arguments: std::iter::once(program.as_os_str())
@@ -48,20 +38,20 @@ impl Session {
                 .collect::<Result<_, _>>()?,
             environment: environment(request)?,
             folder: request.cwd.as_ref().map(|folder| c_text(folder.as_os_str())).transpose()?,
-            stdin,
-            stdout: stdout.slave,
-            stderr: stderr.slave,
+            streams,
         };
         let leader =
             sys::spawn(&plan).map_err(|error| not_started(error, &program, request.cwd.as_deref()))?;
-        // Ours is the last hold on the terminals' other ends: they close when the program is gone.
+        // Ours is the last hold on the streams' other ends: they close when the program is gone.
         drop(plan);
         let mut process = Process::launched(leader).map_err(system)?;
         let refused = if request.record { process.record().err() } else { None };
-        let pump = Pump::start(stdout.master, stderr.master, request.output.clone()).map_err(io)?;
+        let pump = ends.map(|ends| Pump::start(ends, request.output.clone())).transpose();
+        let pump = pump
+            .map_err(|error| DebugError::System(format!("cannot read what the program prints: {error}")))?;
         let process = Debuggee::new(process);
         let mut session =
-            Self::new(process, HowBegun::Launch, request.output.clone(), Some(pump), request.stop_at_entry)?;
+            Self::new(process, HowBegun::Launch, request.output.clone(), pump, request.stop_at_entry)?;
         session.unrecorded = match (request.record, refused) {
             (true, None) => None,
             (true, Some(error)) => Some(format!("this program cannot be recorded here: {error}")),
@@ -277,25 +267,6 @@ fn find_program(program: &Path, folder: Option<&Path>) -> Result<PathBuf, DebugE
 
 fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
-}
-
-fn input(stdin: &Stdin, terminal: &Terminal) -> Result<OwnedFd, DebugError> {
-    let failed =
-        |error: std::io::Error| DebugError::LaunchFailed(format!("cannot prepare its input: {error}"));
-    match stdin {
-        Stdin::Terminal => terminal.slave.try_clone().map_err(failed),
-        Stdin::File(path) => File::open(path).map(OwnedFd::from).map_err(|error| {
-            DebugError::LaunchFailed(format!("cannot open `{}` as its input: {error}", path.display()))
-        }),
-        Stdin::Text(text) => {
-            let name = c"debuggee input";
-            let descriptor = nix::sys::memfd::memfd_create(name, nix::sys::memfd::MFdFlags::MFD_CLOEXEC)
-                .map_err(|error| failed(error.into()))?;
-            let mut file = File::from(descriptor);
-            file.write_all(text.as_bytes()).and_then(|()| file.seek(SeekFrom::Start(0))).map_err(failed)?;
-            Ok(file.into())
-        }
-    }
 }
 
 fn environment(request: &LaunchRequest) -> Result<Vec<CString>, DebugError> {

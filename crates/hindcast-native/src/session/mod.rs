@@ -13,6 +13,7 @@ mod movement;
 mod recording;
 pub(crate) mod signals;
 mod step;
+mod streams;
 mod travel;
 mod watch;
 mod writes;
@@ -37,7 +38,7 @@ use crate::{
     debuggee::Debuggee,
     image::Image,
     look::{self, FrameScope, Scene, ThreadScene, Walk, Write},
-    output::Pump,
+    output::{InputRefused, Pump},
     sys::{self, Mapping, Tid, TraceError},
 };
 
@@ -245,13 +246,19 @@ impl DebugBackend for Session {
     fn write_input(&mut self, text: &[u8], eof: bool) -> Result<(), DebugError> {
         let Some(pump) = &self.pump else {
             return Err(DebugError::Unsupported(
-                "the program was not launched here, so its input is not ours · hint: write to where it reads from".into(),
+                "the program's input is not ours · hint: write to where it reads from".into(),
             ));
         };
-        if pump.write_input(text, eof) {
-            return Ok(());
-        }
-        Err(DebugError::Unsupported("16 MB of input already wait for the program to read them".into()))
+        pump.write_input(text, eof).map_err(|refused| {
+            DebugError::Unsupported(match refused {
+                InputRefused::TooMuch(waiting) => format!(
+                    "{waiting} bytes of input already wait for the program to read them · hint: let it run first"
+                ),
+                InputRefused::Ended => "the program's input has ended: `eof` ended it, `stdin` gave all of it at the launch, \
+                                        or the program closed it · hint: launch it again without `stdin`"
+                    .into(),
+            })
+        })
     }
 
     fn add_breakpoint(&mut self, trigger: Trigger) -> Result<Breakpoint, DebugError> {

@@ -12,8 +12,8 @@ use hindcast_core::{
 
 use super::{Session, travel::Halted};
 use crate::{
-    record::{Event, Replay},
-    replay::{Label, Position},
+    record::{Event, Log, Replay},
+    replay::{Label, Position, Timeline},
 };
 
 impl TimeTravel for Session {
@@ -28,9 +28,8 @@ impl TimeTravel for Session {
             active: recorder.is_some_and(|recorder| recorder.is_active()) && reason.is_none(),
             reason,
             start: recorder.and_then(|recorder| recorder.timeline.first().map(moment)),
-            end: recorder.and_then(|recorder| match recorder.timeline.frontier() {
-                Some(position) => Some(Moment(position.to_string())),
-                None => recorder.timeline.last().map(moment),
+            end: recorder.and_then(|recorder| {
+                Some(Moment(last_moment(&recorder.timeline, &recorder.log)?.to_string()))
             }),
             events: recorder.map_or(0, |recorder| recorder.log.len()),
             checkpoints: recorder.map_or(0, |recorder| recorder.timeline.len() as u64),
@@ -104,13 +103,33 @@ impl TimeTravel for Session {
     }
 }
 
+/// The last moment that has a name. Right behind an event that can be replayed there always is one.
+fn last_moment(timeline: &Timeline, log: &Log) -> Option<Position> {
+    if let Some(frontier) = timeline.frontier() {
+        return Some(frontier.clone());
+    }
+    let last = timeline.last()?.clone();
+    let replayed = match log.len().checked_sub(1).and_then(|index| log.get(index)) {
+        Some(
+            Event::Call(_) | Event::Interrupted { .. } | Event::Counter { .. } | Event::Features { .. },
+        ) => log.len(),
+        Some(Event::Barrier { .. } | Event::Signal { .. } | Event::Edit) => log.len() - 1,
+        None => 0,
+    };
+    Some(Position { anchor: last.max(Label::after_events(replayed)), steps: 0 })
+}
+
 /// What an event is to the user, if it is anything.
 fn happening(event: &Event) -> Option<(HappeningKind, String)> {
+    /// As much is shown of what was printed.
+    const SHOWN: usize = 64;
     match event {
         Event::Call(call) if call.number == libc::SYS_write && matches!(call.arguments[0], 1 | 2) => {
             let stream = if call.arguments[0] == 1 { "stdout" } else { "stderr" };
             let text = match &call.replay {
-                Replay::Emulate(writes) => writes.first().map(|write| String::from_utf8_lossy(&write.bytes)),
+                Replay::Emulate(writes) => writes
+                    .first()
+                    .map(|write| String::from_utf8_lossy(&write.bytes[..write.bytes.len().min(SHOWN)])),
                 Replay::Real | Replay::Map(_) => None,
             };
             let text = text.unwrap_or_default();

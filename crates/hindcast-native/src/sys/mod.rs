@@ -2,6 +2,7 @@
 //! are safe to make in any order; what can go wrong is an error.
 #![allow(unsafe_code, reason = "ptrace and fork have no safe face")]
 
+mod at_start;
 mod bell;
 mod debug_registers;
 mod descriptors;
@@ -39,7 +40,7 @@ pub(crate) use procfs::{
 };
 pub(crate) use registers::GeneralRegisters;
 pub(crate) use remote::{remote_call, rest, restarts};
-pub(crate) use spawn::{SpawnError, SpawnPlan, spawn};
+pub(crate) use spawn::{SpawnError, SpawnPlan, SpawnStreams, spawn};
 pub(crate) use terminal::Terminal;
 pub(crate) use tracee::{
     Call, Event, RestartableSequence, Resume, Running, SignalDetails, SignalInfo, Stopped, Tid, TraceError,

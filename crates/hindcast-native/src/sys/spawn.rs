@@ -19,9 +19,16 @@ pub(crate) struct SpawnPlan {
     /// `NAME=VALUE`, all of them.
     pub(crate) environment: Vec<CString>,
     pub(crate) folder: Option<CString>,
-    pub(crate) stdin: OwnedFd,
-    pub(crate) stdout: OwnedFd,
-    pub(crate) stderr: OwnedFd,
+    pub(crate) streams: SpawnStreams,
+}
+
+/// What the program reads from and writes to.
+#[derive(Debug)]
+pub(crate) enum SpawnStreams {
+    /// Its own. It has a session of its own, so that nothing typed at our terminal reaches it.
+    Own { stdin: OwnedFd, stdout: OwnedFd, stderr: OwnedFd },
+    /// Ours as we were started with them. It is in our process group, so that our terminal is its terminal.
+    Inherited,
 }
 
 /// Why it did not start.
@@ -48,8 +55,7 @@ enum Step {
     Program,
 }
 
-/// Starts the program and returns it standing at its first instruction. It dies when we do, and has
-/// a session of its own, so that nothing typed at our terminal reaches it.
+/// Starts the program and returns it standing at its first instruction. It dies when we do.
 pub(crate) fn spawn(plan: &SpawnPlan) -> Result<Stopped, SpawnError> {
     let (go_read, go_write) = io::pipe().map_err(SpawnError::System)?;
     let (mut failure_read, failure_write) = io::pipe().map_err(SpawnError::System)?;
@@ -63,14 +69,9 @@ pub(crate) fn spawn(plan: &SpawnPlan) -> Result<Stopped, SpawnError> {
     match child {
         -1 => return Err(SpawnError::System(io::Error::last_os_error())),
         0 => {
-            let descriptors = Descriptors {
-                stdin: plan.stdin.as_raw_fd(),
-                stdout: plan.stdout.as_raw_fd(),
-                stderr: plan.stderr.as_raw_fd(),
-                go: go_read.as_raw_fd(),
-            };
+            let go = go_read.as_raw_fd();
             // SAFETY: this is the child; all pointers are to memory that the fork copied.
-            let step = unsafe { become_program(plan, &arguments, &environment, &descriptors, parent) };
+            let step = unsafe { become_program(plan, &arguments, &environment, go, parent) };
             let errno = io::Error::last_os_error().raw_os_error().unwrap_or(0);
             let mut message = [step as u8, 0, 0, 0, 0];
             message[1..].copy_from_slice(&errno.to_ne_bytes());
@@ -130,13 +131,6 @@ fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
 }
 
-struct Descriptors {
-    stdin: RawFd,
-    stdout: RawFd,
-    stderr: RawFd,
-    go: RawFd,
-}
-
 /// Returns only when something failed, and then what.
 ///
 /// # Safety
@@ -145,26 +139,16 @@ unsafe fn become_program(
     plan: &SpawnPlan,
     arguments: &[*const libc::c_char],
     environment: &[*const libc::c_char],
-    descriptors: &Descriptors,
+    go: RawFd,
     parent: libc::pid_t,
 ) -> Step {
     // SAFETY: see above; all pointers end with what the calls expect.
     unsafe {
-        libc::setsid();
         // Until it is traced, this keeps it from outliving us.
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         if libc::getppid() != parent {
             return Step::Setup;
         }
-        let pairs = [(descriptors.stdin, 0), (descriptors.stdout, 1), (descriptors.stderr, 2)];
-        for (from, to) in pairs {
-            // They are above 2, because our own 0 to 2 are open.
-            if libc::dup2(from, to) == -1 {
-                return Step::Setup;
-            }
-        }
-        // Fails where stdin is a file, which is no terminal to control anything.
-        libc::ioctl(0, libc::TIOCSCTTY, 0);
         // The same addresses in every run. Refused in some containers, where it then is not so.
         let personality = libc::personality(0xffff_ffff);
         if personality != -1 {
@@ -176,8 +160,11 @@ unsafe fn become_program(
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         libc::signal(libc::SIGIO, libc::SIG_DFL);
-        let mut go = 0u8;
-        if libc::read(descriptors.go, (&raw mut go).cast(), 1) != 1 {
+        if !take_streams(&plan.streams) {
+            return Step::Setup;
+        }
+        let mut byte = 0u8;
+        if libc::read(go, (&raw mut byte).cast(), 1) != 1 {
             return Step::Setup;
         }
         libc::prctl(libc::PR_SET_PDEATHSIG, 0);
@@ -189,4 +176,27 @@ unsafe fn become_program(
         libc::execve(plan.program.as_ptr(), arguments.as_ptr(), environment.as_ptr());
     }
     Step::Program
+}
+
+/// # Safety
+/// As for [`become_program`].
+unsafe fn take_streams(streams: &SpawnStreams) -> bool {
+    // SAFETY: see above; no pointers are passed.
+    unsafe {
+        match streams {
+            SpawnStreams::Inherited => super::at_start::restore(),
+            SpawnStreams::Own { stdin, stdout, stderr } => {
+                libc::setsid();
+                for (from, to) in [(stdin, 0), (stdout, 1), (stderr, 2)] {
+                    // They are above 2, because our own 0 to 2 are open.
+                    if libc::dup2(from.as_raw_fd(), to) == -1 {
+                        return false;
+                    }
+                }
+                // Fails where stdin is no terminal, and then there is none to control.
+                libc::ioctl(0, libc::TIOCSCTTY, 0);
+            }
+        }
+    }
+    true
 }

@@ -1,4 +1,4 @@
-//! A terminal for a debuggee: programs print line by line only to one.
+//! A terminal for a debuggee. The C library prints line by line only to one.
 
 use std::{
     io,
@@ -19,7 +19,7 @@ impl Terminal {
         let nix::pty::OpenptyResult { master, slave } = nix::pty::openpty(None, None)?;
         let mut modes = nix::sys::termios::tcgetattr(&slave)?;
         use nix::sys::termios::{LocalFlags, OutputFlags, SetArg};
-        // What is written to it is input, not output; and a line ends as the program ended it.
+        // Input is not output, and a line ends as the program ended it.
         modes.local_flags.remove(LocalFlags::ECHO);
         modes.output_flags.remove(OutputFlags::OPOST);
         nix::sys::termios::tcsetattr(&slave, SetArg::TCSANOW, &modes)?;
@@ -28,10 +28,6 @@ impl Terminal {
             if unsafe { libc::fcntl(end.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
                 return Err(io::Error::last_os_error());
             }
-        }
-        // SAFETY: as above.
-        if unsafe { libc::fcntl(master.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } == -1 {
-            return Err(io::Error::last_os_error());
         }
         Ok(Self { master, slave })
     }

@@ -1,7 +1,7 @@
 //! Programs that misbehave.
 
 use hindcast_core::debug::{
-    CodeBreakpoint, DebugError, FaultAccess, Movement, Outcome, Place, Stdin, StopAtEntry, StopReason,
+    CodeBreakpoint, DebugError, FaultAccess, Movement, Outcome, Place, StopReason,
 };
 use hindcast_fixtures::Fixture;
 
@@ -76,31 +76,6 @@ fn a_flood_of_output_is_bounded_and_told() {
     let kept: usize = chunk.pieces.iter().map(|(_, bytes)| bytes.len()).sum();
     assert!(kept <= 1 << 20, "{kept}");
     assert_eq!(chunk.dropped + kept as u64, 200 << 20);
-}
-
-#[test]
-fn output_and_errors_are_told_apart() {
-    let mut debuggee = misbehaving(&["both"]);
-    debuggee.expect_exit(0);
-    use hindcast_core::debug::OutputStream::{Stderr, Stdout};
-    for (stream, text) in [(Stdout, "to stdout\n"), (Stderr, "to stderr\n")] {
-        let chunk = debuggee.output.read(0, 1000, Some(stream));
-        assert_eq!(chunk.pieces, [(stream, text.as_bytes().to_vec())]);
-    }
-}
-
-#[test]
-fn input_comes_from_text_or_from_the_terminal() {
-    let echo = &Fixture::c("misbehave");
-    let text = Stdin::Text("one\ntwo".into());
-    let mut debuggee = Debuggee::launch_with(echo, &["echo"], StopAtEntry::Main, text);
-    debuggee.expect_exit(0);
-    assert_eq!(debuggee.printed(), "read: one\nread: twoend of input\n");
-
-    let mut debuggee = Debuggee::launch(echo, &["echo"]);
-    debuggee.backend().write_input(b"three\n", true).unwrap();
-    debuggee.expect_exit(0);
-    assert_eq!(debuggee.printed(), "read: three\nend of input\n");
 }
 
 #[test]

@@ -6,14 +6,17 @@ use hindcast_core::{
     debug::{
         Breakpoint, CodeBreakpoint, DebugBackend, DebugEngine as _, DebugError, Evaluation, Frame, FrameRef,
         Granularity, LaunchRequest, Movement, NumberFormat, Outcome, OutputLog, Place, Stdin, Stop,
-        StopAtEntry, StopReason, ThreadId, TraceFileRequest, TraceFormat, TraceRequest, Trigger, ValueLimits,
-        Variable, VariableQuery, VariableScope,
+        StopAtEntry, StopReason, Streams, ThreadId, TraceFileRequest, TraceFormat, TraceRequest, Trigger,
+        ValueLimits, Variable, VariableQuery, VariableScope,
     },
     progress::Unwatched,
 };
 use hindcast_fixtures::{Built, Fixture};
 use hindcast_native::NativeEngine;
 use tempfile::NamedTempFile;
+
+/// What is printed is then there at every stop.
+const ON_TERMINALS: Streams = Streams::Terminal;
 
 /// A program that stands still. Dropping it checks that it is gone.
 pub(crate) struct Debuggee {
@@ -27,37 +30,49 @@ pub(crate) struct Debuggee {
 impl Debuggee {
     /// Standing in `main`.
     pub(crate) fn launch(fixture: &Fixture, args: &[&str]) -> Self {
-        Self::launch_with(fixture, args, StopAtEntry::Main, Stdin::Terminal)
+        Self::launch_with(fixture, args, StopAtEntry::Main, Stdin::Written)
     }
 
     pub(crate) fn launch_with(fixture: &Fixture, args: &[&str], entry: StopAtEntry, stdin: Stdin) -> Self {
-        Self::begin(fixture, args, entry, stdin, false)
+        Self::launch_on(ON_TERMINALS, fixture, args, entry, stdin)
+    }
+
+    pub(crate) fn launch_on(
+        streams: Streams,
+        fixture: &Fixture,
+        args: &[&str],
+        entry: StopAtEntry,
+        stdin: Stdin,
+    ) -> Self {
+        Self::begin(fixture.build(), args, (entry, stdin, streams), false)
     }
 
     /// Standing in `main`, and recorded.
     pub(crate) fn record(fixture: &Fixture, args: &[&str]) -> Self {
-        Self::begin(fixture, args, StopAtEntry::Main, Stdin::Terminal, true)
+        Self::begin(fixture.build(), args, (StopAtEntry::Main, Stdin::Written, ON_TERMINALS), true)
     }
 
     /// The same with a copy of a program.
     pub(crate) fn record_copy(program: &Path, built: Built) -> Self {
         let built = Built { path: program.to_owned(), ..built };
-        Self::begin_built(built, &[], StopAtEntry::Main, Stdin::Terminal, true)
+        Self::begin(built, &[], (StopAtEntry::Main, Stdin::Written, ON_TERMINALS), true)
     }
 
-    fn begin(fixture: &Fixture, args: &[&str], entry: StopAtEntry, stdin: Stdin, record: bool) -> Self {
-        Self::begin_built(fixture.build(), args, entry, stdin, record)
-    }
-
-    fn begin_built(built: Built, args: &[&str], entry: StopAtEntry, stdin: Stdin, record: bool) -> Self {
+    fn begin(
+        built: Built,
+        args: &[&str],
+        (stop_at_entry, stdin, streams): (StopAtEntry, Stdin, Streams),
+        record: bool,
+    ) -> Self {
         let output = Arc::new(OutputLog::new(1 << 20));
         let request = LaunchRequest {
             program: built.path.clone(),
             args: args.iter().map(|&arg| arg.to_owned()).collect(),
             cwd: None,
             env: BTreeMap::new(),
-            stop_at_entry: entry,
+            stop_at_entry,
             stdin,
+            streams,
             record,
             output: output.clone(),
         };

@@ -15,5 +15,6 @@ mod registers;
 mod sessions;
 mod stacks;
 mod stepping;
+mod streams;
 mod time_travel;
 mod writes;

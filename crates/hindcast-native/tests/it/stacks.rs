@@ -14,7 +14,7 @@ fn same_as_gdb(fixture: &Fixture, args: &[&str], marks: &[&str]) -> usize {
     let places: Vec<_> = marks.iter().map(|mark| format!("{name}:{}", built.line(mark))).collect();
     let judged = gdb::stacks(&built.path, args, &places, MOST);
     // Not in `main`: breakpoints there would count as seen.
-    let mut debuggee = Debuggee::launch_with(fixture, args, StopAtEntry::Loader, Stdin::Terminal);
+    let mut debuggee = Debuggee::launch_with(fixture, args, StopAtEntry::Loader, Stdin::Written);
     for mark in marks {
         let place = Place::Line { file: built.source_text(), line: built.line(mark) };
         debuggee.add(CodeBreakpoint::at(place));

@@ -38,7 +38,7 @@ use std::{
 use hindcast_core::{
     debug::{
         AttachRequest, CoreRequest, DebugEngine, Ending, LaunchRequest, OutputLog, Stdin, StopAtEntry,
-        TraceFileRequest, TraceHead,
+        Streams, TraceFileRequest, TraceHead,
     },
     identity::{Caller, PrincipalId},
     time::Clock,
@@ -72,8 +72,8 @@ pub const TIMELINE_URI: &str = "debugger://timeline";
 
 /// How many sessions a principal may have at once.
 const MOST_SESSIONS: usize = 8;
-/// How much of what a program prints is kept.
-const OUTPUT_KEPT: usize = 4 << 20;
+/// How much output of a program is kept: the newest.
+pub const OUTPUT_KEPT: usize = 4 << 20;
 /// How long a program may take to be started or attached to.
 const BEGIN_WITHIN: Duration = Duration::from_secs(30);
 /// How long sessions may take to end when the server does.
@@ -114,6 +114,8 @@ pub struct LaunchOptions {
     pub stop_at_entry: StopAtEntry,
     /// What it reads.
     pub stdin: Stdin,
+    /// What its standard streams are.
+    pub streams: Streams,
     /// Whether to record it, so that one can go back.
     pub record: bool,
 }
@@ -141,7 +143,7 @@ impl DebugService {
         let program = find_program(&options.program, options.cwd.as_deref())?;
         let stdin_file = match &options.stdin {
             Stdin::File(file) => Some(readable(file)?),
-            Stdin::Terminal | Stdin::Text(_) => None,
+            Stdin::Written | Stdin::Text(_) => None,
         };
         // The local user may do what the system lets them; a key holder what the operator allows.
         if caller.key.is_some() {
@@ -157,6 +159,7 @@ impl DebugService {
             env: options.env,
             stop_at_entry: options.stop_at_entry,
             stdin: stdin_file.map_or(options.stdin, Stdin::File),
+            streams: options.streams,
             record: options.record,
             output: output.clone(),
         });
@@ -461,6 +464,7 @@ async fn start(
         breakpoints: Arc::default(),
         recording: None,
         is_to_be_recorded: origin.is_to_be_recorded(),
+        streams: origin.streams(),
         problem: None,
         fault: None,
     });

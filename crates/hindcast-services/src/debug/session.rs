@@ -10,7 +10,7 @@ use std::{
 };
 
 use hindcast_core::{
-    debug::{Ending, Movement, OutputChunk, OutputLog, OutputStream, ThreadId},
+    debug::{Ending, Movement, OutputLog, OutputStream, ThreadId},
     progress::Progress,
 };
 use tokio::{
@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use super::{
-    failures,
+    OUTPUT_KEPT, failures,
     secrets::Mask,
     viewport::{OutputView, State, Viewport},
     worker::{Bell, Command, Core, Need, Standing},
@@ -312,17 +312,21 @@ impl Session {
         let mut output = OutputView::of(&chunk, self.mask);
         let dropped = chunk.dropped + (from - since);
         output.dropped_bytes = Some(dropped).filter(|dropped| *dropped > 0);
-        if dropped > 0 {
+        let forgotten = self.output.read(since, 0, None).dropped;
+        if forgotten > 0 {
             viewport.notes.push(format!(
-                "{dropped} earlier bytes of output: `debugger/read_output` with since {since}"
+                "{forgotten} bytes of output are gone: only the last {} MB are kept",
+                OUTPUT_KEPT >> 20
+            ));
+        }
+        if dropped > forgotten {
+            viewport.notes.push(format!(
+                "{} earlier bytes of output: `debugger/read_output` with since {}",
+                dropped - forgotten,
+                since + forgotten
             ));
         }
         viewport.output = Some(output);
-    }
-
-    /// What was printed since a cursor, as it was printed; for those who show it on a terminal.
-    pub fn raw_output(&self, since: u64, limit: usize) -> OutputChunk {
-        self.output.read(since, limit, None)
     }
 
     /// Up to where output can be read.

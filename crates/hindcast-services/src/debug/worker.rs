@@ -15,8 +15,8 @@ use hindcast_core::{
     Timestamp,
     debug::{
         AttachRequest, Breakpoint, CoreRequest, DebugBackend, DebugEngine, DebugError, Ending, Granularity,
-        HowBegun, Interrupt, LaunchRequest, Location, Movement, Outcome, Recording, Stop, StopReason, Target,
-        Thread, ThreadState, TimeTravel, TraceFileRequest,
+        HowBegun, Interrupt, LaunchRequest, Location, Movement, Outcome, Recording, Stop, StopReason, Streams,
+        Target, Thread, ThreadState, TimeTravel, TraceFileRequest,
     },
     identity::PrincipalId,
     time::Clock,
@@ -54,6 +54,14 @@ impl Origin {
         }
     }
 
+    /// What the standard streams are of a program that was launched.
+    pub(super) fn streams(&self) -> Option<Streams> {
+        match self {
+            Self::Launch(request) => Some(request.streams),
+            Self::Attach(_) | Self::Core(_) | Self::Trace(_) => None,
+        }
+    }
+
     /// Whether somebody wanted a history.
     pub(super) fn is_to_be_recorded(&self) -> bool {
         match self {
@@ -83,6 +91,8 @@ pub struct Standing {
     pub recording: Option<Arc<Recording>>,
     /// Whether somebody asked for a recording.
     pub is_to_be_recorded: bool,
+    /// What the program's standard streams are, where it was launched.
+    pub streams: Option<Streams>,
     /// Why that movement could not be made.
     pub problem: Option<(u64, Failure)>,
     /// Why the session ended, where it was not the program that ended.

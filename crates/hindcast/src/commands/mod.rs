@@ -9,6 +9,7 @@ mod license;
 mod mcp;
 mod models;
 mod progress_line;
+#[cfg(target_os = "linux")]
 mod record;
 mod reference;
 mod replay;
@@ -55,7 +56,12 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
         Command::Knowledge(command) => knowledge::run(config, command),
         Command::Models(models) => models::run(config, models),
         Command::Config(ConfigCommand::Show(output)) => show_config(&loaded, output),
+        #[cfg(target_os = "linux")]
         Command::Record(record) => record::run(config, record),
+        #[cfg(not(target_os = "linux"))]
+        Command::Record(_) => {
+            anyhow::bail!("nothing is recorded on this system · hint: record on Linux x86-64")
+        }
         Command::Replay(replay) => replay::run(config, &replay),
         Command::Demo => demo::run(config),
         Command::Xml(xml) => xml::run(config, xml),

@@ -1,101 +1,61 @@
 //! `hindcast record`: runs a program under the recorder, as if it ran alone, and tells what was recorded.
+//!
+//! The program has our standard streams and is in our process group, so what it reads, prints and is sent by a
+//! terminal never goes through us.
 
-use std::{
-    fmt::Write as _,
-    io::{IsTerminal, Read, Write},
-    process::ExitCode,
-    sync::Arc,
-    time::Instant,
-};
+mod signals;
+
+use std::{fmt::Write as _, io::Write, process::ExitCode, sync::Arc, time::Instant};
 
 use anyhow::{Context, Result};
 use hindcast_core::{
-    debug::{Movement, OutputStream, Stdin, StopAtEntry, StopReason, ThreadId, TraceFormat, TraceRequest},
+    debug::{Movement, StopAtEntry, StopReason, Streams, ThreadId, TraceFormat, TraceRequest},
     identity::Caller,
 };
 use hindcast_services::{
     Events,
     debug::{DebugService, ExportTo, LaunchOptions, Mask, Session, State, Until, Viewport},
 };
-use tokio::sync::mpsc;
 
-use super::{patience, recorded_runtime, serve::StopSignals};
+use self::signals::Signals;
+use super::{patience, recorded_runtime};
 use crate::{config::Config, options::Record, wiring};
 
-/// How long output may wait to be shown at most.
-const LOOK_AGAIN: u64 = 200;
-/// As much of what was printed is read at once.
-const PIECE: usize = 64 << 10;
 /// What shells answer for a program that a signal ended.
 const SIGNALLED: i32 = 128;
 /// What Rust lets a program exit with that panics.
 const PANICKED: i32 = 101;
-const INTERRUPTED: u8 = 130;
 
 pub(super) fn run(config: &Config, options: Record) -> Result<ExitCode> {
+    // First of all, because threads have from the one that starts them which signals they leave to others.
+    let mut signals = Signals::take()?;
     let service = wiring::debug_service(config, wiring::debug_engine(), Events::default())?;
     let runtime = recorded_runtime()?;
     let code = runtime.block_on(async {
-        let mut stop = StopSignals::new()?;
-        let mut screen = Screen::of_process();
-        let code = tokio::select! {
-            code = record(&service, options, &mut screen) => code,
-            () = stop.next() => Ok(INTERRUPTED),
-        };
+        let code = record(&service, options, &mut signals, &mut std::io::stderr()).await;
         service.end_all().await;
         code
     });
-    // A blocked read of standard input must not keep the process.
     runtime.shutdown_background();
     Ok(ExitCode::from(code?))
 }
 
-/// Where the program's output and our own words go.
-struct Screen<'a> {
-    stdout: Box<dyn Write + 'a>,
-    stderr: Box<dyn Write + 'a>,
-}
-
-impl Screen<'_> {
-    fn of_process() -> Self {
-        Self { stdout: Box::new(std::io::stdout()), stderr: Box::new(std::io::stderr()) }
-    }
-
-    /// Shows what was printed since, and returns up to where.
-    fn show(&mut self, session: &Session, mut since: u64) -> Result<u64> {
-        loop {
-            let chunk = session.raw_output(since, PIECE);
-            for (stream, bytes) in &chunk.pieces {
-                let to = if *stream == OutputStream::Stdout { &mut self.stdout } else { &mut self.stderr };
-                to.write_all(bytes)?;
-            }
-            since = chunk.next;
-            if !chunk.more {
-                self.stdout.flush()?;
-                self.stderr.flush()?;
-                return Ok(since);
-            }
-        }
-    }
-
-    fn say(&mut self, text: &str) -> Result<()> {
-        writeln!(self.stderr, "{text}")?;
-        Ok(self.stderr.flush()?)
-    }
-}
-
 /// Runs the program to its end or to its crash; the exit code is the program's own.
-async fn record(service: &DebugService, options: Record, screen: &mut Screen<'_>) -> Result<u8> {
+async fn record(
+    service: &DebugService,
+    options: Record,
+    signals: &mut Signals,
+    stderr: &mut dyn Write,
+) -> Result<u8> {
     let caller = Caller::local();
     let output = options.output.map(|file| service.new_file(&caller, &file)).transpose()?;
     let mut command = options.command.into_iter();
     let program = command.next().context("no program is named")?;
-    let (stdin, mut typed) = standard_input()?;
     let launch = LaunchOptions {
         program: program.into(),
         args: command.map(|argument| argument.to_string_lossy().into_owned()).collect(),
         stop_at_entry: StopAtEntry::No,
-        stdin,
+        streams: Streams::Inherited,
         record: true,
         ..LaunchOptions::default()
     };
@@ -103,85 +63,56 @@ async fn record(service: &DebugService, options: Record, screen: &mut Screen<'_>
     let started = Instant::now();
     // Whoever runs their own program sees what it prints.
     let (session, _) = service.launch(&caller, launch, Mask::new(false), &patience(0)).await?;
-    let view = follow(&session, &mut typed, screen).await?;
-    screen.say(&format!("\nhindcast: {}", summary(&session, &view, started)))?;
-    if view.state == State::Paused {
-        screen.say(&format!("\n{}", session.autopsy(10, 1).await?))?;
-        screen.say(&how_to_go_back(&session, &program.display().to_string(), &args))?;
+    let view = follow(&session, signals).await?;
+    // Where nobody reads our own words, the program still has its exit code and the recording is written.
+    let mut say = |text: &str| drop(writeln!(stderr, "{text}").and_then(|()| stderr.flush()));
+    say(&format!("\nhindcast: {}", summary(&session, &view, started)));
+    let told = async {
+        if view.state == State::Paused {
+            say(&format!("\n{}", session.autopsy(10, 1).await?));
+            say(&how_to_go_back(&session, &program.display().to_string(), &args));
+        }
+        if let Some(file) = output {
+            let request =
+                TraceRequest { format: TraceFormat::Binary, start_snapshot: None, end_snapshot: None };
+            let exported = session.export(request, ExportTo::File(file.clone()), &patience(u64::MAX)).await?;
+            let (shown, bytes) = (file.display(), exported.bytes);
+            say(&format!("hindcast: wrote {shown} ({bytes} bytes); `hindcast replay {shown}` opens it"));
+        }
+        Ok(exit_code(&session))
+    };
+    tokio::select! {
+        code = told => code,
+        // The program is no more: what would have ended it ends us.
+        signal = signals.ending() => Ok(signalled(signal)),
     }
-    if let Some(file) = output {
-        let request = TraceRequest { format: TraceFormat::Binary, start_snapshot: None, end_snapshot: None };
-        let exported = session.export(request, ExportTo::File(file.clone()), &patience(u64::MAX)).await?;
-        let (shown, bytes) = (file.display(), exported.bytes);
-        screen
-            .say(&format!("hindcast: wrote {shown} ({bytes} bytes); `hindcast replay {shown}` opens it"))?;
-    }
-    Ok(exit_code(&session))
 }
 
-/// What the program reads: a file as it is, what comes through a pipe as a whole, a terminal line by line.
-fn standard_input() -> Result<(Stdin, Option<mpsc::Receiver<Option<String>>>)> {
-    let mut input = std::io::stdin();
-    if input.is_terminal() {
-        let (lines, typed) = mpsc::channel(16);
-        std::thread::Builder::new().name("standard input".into()).spawn(move || {
-            for line in std::io::stdin().lines() {
-                let Ok(line) = line else { break };
-                if lines.blocking_send(Some(line + "\n")).is_err() {
-                    return;
-                }
-            }
-            let _ = lines.blocking_send(None);
-        })?;
-        return Ok((Stdin::Terminal, Some(typed)));
-    }
-    if let Ok(file) = std::fs::canonicalize("/proc/self/fd/0")
-        && file.is_file()
-    {
-        return Ok((Stdin::File(file), None));
-    }
-    let mut text = String::new();
-    input.read_to_string(&mut text).context(
-        "cannot read standard input as text · hint: give it as a file: `hindcast record -- PROGRAM < FILE`",
-    )?;
-    Ok((Stdin::Text(text), None))
-}
-
-/// Shows what the program prints, and gives it what is typed, until it has ended or crashed.
-async fn follow(
-    session: &Arc<Session>,
-    typed: &mut Option<mpsc::Receiver<Option<String>>>,
-    screen: &mut Screen<'_>,
-) -> Result<Viewport> {
-    let mut shown = 0;
+/// Passes on signals that only we got, until the program has ended or crashed.
+async fn follow(session: &Arc<Session>, signals: &mut Signals) -> Result<Viewport> {
+    let pid = session.standing().target.map(|target| target.pid);
     loop {
-        let patience = patience(LOOK_AGAIN);
+        let patience = patience(u64::MAX);
         let view = tokio::select! {
-            view = session.wait(Until::Output, &patience) => view,
-            line = next_line(typed) => {
-                let eof = line.is_none();
-                // It may have ended meanwhile, or never read.
-                let _ = session.write_input(line.unwrap_or_default(), eof).await;
-                if eof {
-                    *typed = None;
+            view = session.wait(Until::Stopped, &patience) => view,
+            signal = signals.for_the_program() => {
+                if session.standing().state != State::Exited && let Some(pid) = pid {
+                    signal.pass_on(pid);
                 }
                 continue;
             }
         };
-        shown = screen.show(session, shown)?;
         match view.state {
             State::Running => {}
             State::Exited => return Ok(view),
             State::Paused if is_crash(session, &view) => return Ok(view),
-            State::Paused => drop(session.depart(Movement::Continue).await?),
+            State::Paused => {
+                if view.reason == Some(StopReason::Signal) {
+                    signals::stop_with(view.signal.as_deref());
+                }
+                session.depart(Movement::Continue).await?;
+            }
         }
-    }
-}
-
-async fn next_line(typed: &mut Option<mpsc::Receiver<Option<String>>>) -> Option<String> {
-    match typed {
-        Some(lines) => lines.recv().await.flatten(),
-        None => std::future::pending().await,
     }
 }
 
@@ -218,8 +149,10 @@ fn summary(session: &Session, view: &Viewport, started: Instant) -> String {
         Some(recording) if recording.start.is_some() => {
             let _ = write!(
                 text,
-                "; recorded {} events, {} snapshots, {} bytes",
-                recording.events, recording.checkpoints, recording.bytes
+                "; recorded {}, {}, {} bytes",
+                counted(recording.events, "event"),
+                counted(recording.checkpoints, "snapshot"),
+                recording.bytes
             );
             if let (Some(start), Some(end)) = (&recording.start, &recording.end) {
                 let _ = write!(text, ", from moment {start} to {end}");
@@ -234,6 +167,10 @@ fn summary(session: &Session, view: &Viewport, started: Instant) -> String {
         }
     }
     text
+}
+
+fn counted(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 fn how_to_go_back(session: &Session, program: &str, args: &[String]) -> String {
@@ -259,6 +196,10 @@ fn exit_code(session: &Session) -> u8 {
     u8::try_from(code & 0xff).unwrap_or(1)
 }
 
+fn signalled(signal: i32) -> u8 {
+    u8::try_from(SIGNALLED + signal).unwrap_or(u8::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use hindcast_core::debug::{
@@ -272,7 +213,6 @@ mod tests {
 
     struct Recorded {
         code: u8,
-        stdout: String,
         stderr: String,
         trace: Trace,
     }
@@ -288,15 +228,13 @@ mod tests {
         let file = folder.path().join("trace.bin");
         let options =
             Record { output: Some(file.clone()), command: vec![program.into_os_string(), "-v".into()] };
-        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        let mut screen = Screen { stdout: Box::new(&mut stdout), stderr: Box::new(&mut stderr) };
-        let code = record(&service, options, &mut screen).await.unwrap();
-        drop(screen);
+        let mut stderr = Vec::new();
+        let mut signals = Signals::take().unwrap();
+        let code = record(&service, options, &mut signals, &mut stderr).await.unwrap();
         service.end_all().await;
         assert_eq!(engine.alive(), 0);
         let trace = Trace::read(std::fs::File::open(file).unwrap()).unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        Recorded { code, stdout: text(stdout), stderr: text(stderr), trace }
+        Recorded { code, stderr: String::from_utf8(stderr).unwrap(), trace }
     }
 
     #[tokio::test]
@@ -305,7 +243,7 @@ mod tests {
         let last = program.steps.len() - 1;
         program.steps[last] = FakeStep::main(8, FakeAct::Exit(7));
         let recorded = recorded(program).await;
-        assert_eq!((recorded.code, recorded.stdout.as_str()), (7, "one\ntwo\nthree\n"));
+        assert_eq!(recorded.code, 7);
         assert!(
             recorded.stderr.contains("hindcast: program exited with code 7 after"),
             "{}",
@@ -320,7 +258,7 @@ mod tests {
     #[tokio::test]
     async fn a_crash_is_explained_with_the_way_back() {
         let recorded = recorded(FakeProgram::overrun()).await;
-        assert_eq!((recorded.code, recorded.stdout.as_str()), (139, "renamed\n"));
+        assert_eq!(recorded.code, 139);
         for part in [
             "program was stopped by SIGSEGV after",
             "SIGSEGV: read of ",

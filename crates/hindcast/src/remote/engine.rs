@@ -13,7 +13,7 @@ use std::{
 
 use hindcast_core::debug::{
     AttachRequest, Capability, CoreRequest, DebugBackend, DebugEngine, DebugError, LaunchRequest, OutputLog,
-    TraceFileRequest,
+    Streams, TraceFileRequest,
 };
 use nix::sys::signal::Signal;
 
@@ -37,6 +37,10 @@ impl DebugEngine for WorkerEngine {
     }
 
     fn launch(&self, request: &LaunchRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
+        if request.streams == Streams::Inherited {
+            let what = "a program in a worker process cannot have our standard streams";
+            return Err(DebugError::Unsupported(what.into()));
+        }
         // The program's environment is ours, as without a worker; the worker itself has next to none.
         let mut env: BTreeMap<_, _> =
             std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect();

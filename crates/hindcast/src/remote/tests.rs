@@ -16,8 +16,8 @@ use hindcast_core::{
     debug::{
         BreakpointChange, CodeBreakpoint, CompletionKind, CoreRequest, DebugBackend, DebugEngine, DebugError,
         Destination, Ending, Evaluation, FrameRef, Granularity, LaunchRequest, Movement, NumberFormat,
-        Outcome, OutputLog, Place, RegisterSet, Stdin, StopAtEntry, TimelineQuery, TraceFormat, TraceRequest,
-        Trigger, ValueLimits, VariableQuery, VariableScope, Watched,
+        Outcome, OutputLog, Place, RegisterSet, Stdin, StopAtEntry, Streams, TimelineQuery, TraceFormat,
+        TraceRequest, Trigger, ValueLimits, VariableQuery, VariableScope, Watched,
         fake::{FAKE_HEAP, FakeAct, FakeEngine, FakeProgram},
     },
     progress::{Progress, Unwatched},
@@ -39,6 +39,7 @@ fn request(output: &Arc<OutputLog>) -> LaunchRequest {
         env: [("NAME".to_owned(), "value".to_owned())].into(),
         stop_at_entry: StopAtEntry::Main,
         stdin: Stdin::Text("in".into()),
+        streams: Streams::Pipes,
         record: true,
         output: output.clone(),
     }

@@ -55,7 +55,9 @@ impl Client {
     }
 
     pub(crate) fn launch(&mut self, fixture: &Fixture, args: &[&str]) -> String {
-        self.call("debugger/launch", json!({ "program": fixture.build().path, "args": args }))
+        let program = fixture.build().path;
+        // On a terminal, so that what was printed is there at every stop.
+        self.call("debugger/launch", json!({ "program": program, "args": args, "terminal": true }))
     }
 
     fn status(&mut self) -> Value {

@@ -14,6 +14,8 @@ mod knowledge;
 mod license;
 mod limits;
 mod overtime;
+#[cfg(target_os = "linux")]
+mod record;
 mod scopes;
 mod sdk;
 mod server;

@@ -81,6 +81,7 @@ fn a_recording_ends_where_others_can_write_to_memory() {
     check_ends(&["child"], "started a process that shares memory");
     check_ends(&["child_file", text(&folder.path().join("file"))], "started a process that shares memory");
     check_ends(&["alias"], "the same memory at two places");
+    check_ends(&["large"], "no more than 256 MB");
     check_ends(&["given"], "gave descriptors to another process");
     let path = folder.path().join("open");
     let _writer = fs::File::create(&path).unwrap();

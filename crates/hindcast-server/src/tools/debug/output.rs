@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use hindcast_core::debug::OutputStream;
 use hindcast_services::{
     Failure,
-    debug::{OutputView, State},
+    debug::{OUTPUT_KEPT, OutputView, State},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -71,7 +71,9 @@ impl Tool for ReadOutput {
             said.push_str("No new output");
         }
         if let Some(dropped) = page.output.dropped_bytes {
-            said = format!("({dropped} bytes before this were forgotten)\n{said}");
+            let kept = OUTPUT_KEPT >> 20;
+            said =
+                format!("({dropped} bytes before this are gone: only the last {kept} MB are kept)\n{said}");
         }
         if page.more {
             said.push_str(&format!("\n… more: since {}", page.next));

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
 
 use async_trait::async_trait;
-use hindcast_core::debug::{HowBegun, Moment, Stdin, StopAtEntry};
+use hindcast_core::debug::{HowBegun, Moment, Stdin, StopAtEntry, Streams};
 use hindcast_services::{
     Failure,
     debug::{LaunchOptions, Mask, Session, State, Viewport},
@@ -43,6 +43,9 @@ pub(super) struct LaunchInput {
     #[serde(default)]
     #[schemars(schema_with = "stdin")]
     stdin: Option<Input>,
+    /// It prints line by line to a terminal; pipes otherwise
+    #[serde(default)]
+    terminal: bool,
     /// Open this core file instead of starting the program
     #[serde(default)]
     core: Option<PathBuf>,
@@ -103,12 +106,13 @@ impl LaunchInput {
             },
         };
         let stdin = match self.stdin {
-            None => Stdin::Terminal,
+            None => Stdin::Written,
             Some(Input::Text(text)) => Stdin::Text(text),
             Some(Input::File { file }) => Stdin::File(file),
         };
         let Self { args, cwd, env, record, .. } = self;
-        Ok(LaunchOptions { program, args, cwd, env, stop_at_entry, stdin, record })
+        let streams = if self.terminal { Streams::Terminal } else { Streams::Pipes };
+        Ok(LaunchOptions { program, args, cwd, env, stop_at_entry, stdin, streams, record })
     }
 }
 
@@ -168,6 +172,11 @@ fn begun(session: &Session, mut view: Viewport) -> Answer<Viewport> {
         let lost =
             capability.note.as_deref().unwrap_or_default().split(" · hint: ").next().unwrap_or_default();
         view.notes.push(format!("not on this machine: {}; {lost}; see `hindcast doctor`", capability.name));
+    }
+    if standing.streams == Some(Streams::Pipes) && view.state != State::Exited {
+        let told = "its stdout is a pipe: what it prints may stay in its own buffer until it flushes or exits; \
+                    `terminal`: true shows it line by line";
+        view.notes.push(told.into());
     }
     let sentence = standing.target.map(|target| match target.how {
         HowBegun::Launch => format!("Launched {} as process {}", target.name, target.pid),

@@ -4,7 +4,7 @@ use std::{io::Write, path::PathBuf};
 
 use anyhow::Result;
 use hindcast_core::{
-    debug::{Destination, FrameRef, Movement, StopAtEntry, Watched},
+    debug::{Destination, FrameRef, Movement, StopAtEntry, Streams, Watched},
     identity::Caller,
 };
 use hindcast_services::{
@@ -80,6 +80,8 @@ async fn run_to_the_crash<W: Write>(
     let options = LaunchOptions {
         program: scenery.program.clone(),
         stop_at_entry: StopAtEntry::Main,
+        // What it printed is to be seen where it crashed.
+        streams: Streams::Terminal,
         record: true,
         ..LaunchOptions::default()
     };
