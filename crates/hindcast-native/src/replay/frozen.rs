@@ -7,8 +7,7 @@ use crate::{
     record,
     sys::{
         self, GeneralRegisters, Mapping, ProcessMemory, SignalInfo, SpawnError, SpawnPlan, SpawnStreams,
-        Stopped, Tid,
-        TraceError, remote_call,
+        Stopped, Tid, TraceError, remote_call,
     },
 };
 

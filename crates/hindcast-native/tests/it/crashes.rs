@@ -1,8 +1,6 @@
 //! Programs that misbehave.
 
-use hindcast_core::debug::{
-    CodeBreakpoint, DebugError, FaultAccess, Movement, Outcome, Place, StopReason,
-};
+use hindcast_core::debug::{CodeBreakpoint, DebugError, FaultAccess, Movement, Outcome, Place, StopReason};
 use hindcast_fixtures::Fixture;
 
 use crate::debuggee::Debuggee;

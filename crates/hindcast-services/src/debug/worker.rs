@@ -15,8 +15,8 @@ use hindcast_core::{
     Timestamp,
     debug::{
         AttachRequest, Breakpoint, CoreRequest, DebugBackend, DebugEngine, DebugError, Ending, Granularity,
-        HowBegun, Interrupt, LaunchRequest, Location, Movement, Outcome, Recording, Stop, StopReason, Streams,
-        Target, Thread, ThreadState, TimeTravel, TraceFileRequest,
+        HowBegun, Interrupt, LaunchRequest, Location, Movement, Outcome, Recording, Stop, StopReason,
+        Streams, Target, Thread, ThreadState, TimeTravel, TraceFileRequest,
     },
     identity::PrincipalId,
     time::Clock,
