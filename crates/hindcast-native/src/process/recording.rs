@@ -128,7 +128,8 @@ impl Process {
     /// A number for all that the program can see.
     #[cfg(test)]
     pub(crate) fn digest(&self) -> u64 {
-        crate::replay::digest(self.tasks[&self.pid].handle().unwrap(), &self.overlay).unwrap()
+        let interrupted = self.recorder().and_then(Recorder::interrupted_number);
+        crate::replay::digest(self.tasks[&self.pid].handle().unwrap(), &self.overlay, interrupted).unwrap()
     }
 
     /// The user changed the process: what came before cannot be replayed up to here.

@@ -9,6 +9,7 @@ mod instructions;
 mod log;
 mod mapped_files;
 mod metronome;
+mod pending_call;
 mod recorder;
 mod running;
 mod self_check;

@@ -6,13 +6,13 @@ use std::{
 };
 
 use super::{
-    calls::{self, Effect, Out},
-    controls,
-    log::{Call, Event, Log, Replay},
+    calls::{Effect, Out},
+    log::{Call, Event, Log},
     metronome::Metronome,
+    pending_call::{PendingCall, interrupted_call, opens},
     running::{self, Taken},
-    sharing::{Sharing, Unrepeatable, Way},
-    written::{Places, printed, read_word, sends_control_data, written},
+    sharing::Sharing,
+    written::read_word,
 };
 use crate::{
     process::Overlay,
@@ -24,7 +24,7 @@ use crate::{
 pub(crate) struct Recorder {
     pub(crate) log: Log,
     pub(crate) timeline: Timeline,
-    process: Tid,
+    pub(super) process: Tid,
     /// Where a system call instruction is.
     gate: u64,
     pending: Option<PendingCall>,
@@ -32,7 +32,7 @@ pub(crate) struct Recorder {
     interrupted: Option<PendingCall>,
     pub(super) sharing: Sharing,
     /// Whether the process may not open what we can: its copies cannot map files again.
-    confined: bool,
+    pub(super) confined: bool,
     /// Lives through the recording right behind the process, where that is asked for.
     pub(super) follower: Option<Follower>,
     /// Why nothing more is recorded.
@@ -48,29 +48,6 @@ pub(crate) struct Recorder {
     budget: u64,
     /// What a process that we did not start had before.
     taken: Option<Taken>,
-}
-
-#[derive(Debug, Clone)]
-struct PendingCall {
-    number: i64,
-    arguments: [u64; 6],
-    pc: u64,
-    effect: Effect,
-    /// Whether an argument was changed on its way to the system.
-    advice: Option<u64>,
-    /// Where it writes, beside what its arguments say; `None` where that cannot be told.
-    places: Option<Places>,
-}
-
-impl PendingCall {
-    fn new(number: i64, arguments: [u64; 6], pc: u64, memory: &ProcessMemory) -> Self {
-        let effect = calls::effect_of(number, &arguments);
-        let places = match effect {
-            Effect::Writes(outs) => Places::read(memory, outs, &arguments),
-            _ => Some(Places::default()),
-        };
-        Self { number, arguments, pc, effect, advice: None, places }
-    }
 }
 
 /// What may be taken for the log, unless told otherwise.
@@ -373,91 +350,6 @@ impl Recorder {
         }
     }
 
-    /// How a call that is over is replayed; `None` where it cannot be, so that a checkpoint has to follow.
-    fn replay(
-        &mut self,
-        call: &PendingCall,
-        result: i64,
-        memory: &ProcessMemory,
-    ) -> Result<Option<Replay>, Unrepeatable> {
-        const FAILED: std::ops::Range<i64> = -4095..0;
-        let PendingCall { number, arguments, .. } = *call;
-        let nothing = || Ok(Some(Replay::Emulate(Box::default())));
-        let failed = FAILED.contains(&result);
-        match number {
-            libc::SYS_memfd_create if !failed => self.sharing.on_memory_file(result),
-            libc::SYS_sendmsg | libc::SYS_sendmmsg if sends_control_data(memory, number, &arguments) => {
-                self.sharing.on_descriptors_sent()?;
-            }
-            _ if opens(number) => self.sharing.after_opening(result),
-            _ if !failed && confines(number) => self.confined = true,
-            _ => {}
-        }
-        if !failed && self.sharing.is_written_by(number, &arguments) {
-            return Ok(None);
-        }
-        match call.effect {
-            Effect::Result if number == libc::SYS_write && matches!(arguments[0], 1 | 2) => {
-                Ok(Some(Replay::Emulate(printed(memory, &arguments, result))))
-            }
-            Effect::Result => {
-                if number == libc::SYS_madvise && !failed && controls::keeps_from_forks(arguments[2] as i32) {
-                    self.sharing.keep_from_forks();
-                }
-                nothing()
-            }
-            Effect::Writes(outs) => {
-                let places = call.places.as_ref();
-                let writes = places.and_then(|places| written(memory, outs, places, &arguments, result));
-                Ok(writes.map(Replay::Emulate))
-            }
-            Effect::SignalReturn => Ok(Some(Replay::Real)),
-            Effect::Space if failed => nothing(),
-            Effect::Space if number == libc::SYS_mmap => self.mapped(&arguments),
-            // In a replica, shared memory is private, for which these mean something else.
-            Effect::Space
-                if matches!(number, libc::SYS_madvise | libc::SYS_mremap)
-                    && !self.sharing.areas().is_empty() =>
-            {
-                Ok(None)
-            }
-            Effect::Space => Ok(Some(Replay::Real)),
-            Effect::EndsRecording(_) if failed => nothing(),
-            Effect::EndsRecording(reason) => {
-                Err(Unrepeatable { reason: reason.to_owned(), since_last_look: false })
-            }
-            // There is no such call, or no such request: nothing was done.
-            _ if [-i64::from(libc::ENOSYS), -i64::from(libc::ENOTTY)].contains(&result) => nothing(),
-            _ => Ok(None),
-        }
-    }
-
-    /// A call is interrupted, and will be made again from where the program stands then.
-    fn interrupted(&mut self, call: &PendingCall, memory: &ProcessMemory) {
-        let outs = calls::written_when_interrupted(call.number);
-        let writes = written(memory, outs, &Places::default(), &call.arguments, 0).unwrap_or_default();
-        if !writes.is_empty() {
-            self.log.push(Event::Interrupted { number: call.number, pc: call.pc, writes });
-            self.timeline.leave_frontier();
-        }
-    }
-
-    /// How a new mapping is made again.
-    fn mapped(&mut self, arguments: &[u64; 6]) -> Result<Option<Replay>, Unrepeatable> {
-        let [_, _, _, flags, descriptor, _] = *arguments;
-        let (flags, descriptor) = (flags as i32, descriptor as i32);
-        let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
-        if flags & libc::MAP_ANONYMOUS != 0 {
-            return Ok((!shared).then_some(Replay::Map(None)));
-        }
-        if self.sharing.map(descriptor, shared)? == Way::Copied || self.confined {
-            return Ok(None);
-        }
-        // A file that cannot be read can be mapped by who opened it, but not by us.
-        let file = self.log.files.open(&format!("/proc/{}/fd/{descriptor}", self.process.0));
-        Ok(file.ok().map(|file| Replay::Map(Some(file))))
-    }
-
     /// Notices who else opens what the program has mapped, before it does so itself.
     fn watch_openings(&mut self, number: i64) {
         if self.is_active()
@@ -494,7 +386,8 @@ impl Recorder {
         }
         let begun = Instant::now();
         let kin = if self.taken.is_some() { Kin::Orphan } else { Kin::Ours };
-        let copied = copy_live(thread, self.gate, overlay, self.sharing.areas(), kin)?;
+        let copied =
+            copy_live(thread, self.gate, overlay, self.sharing.areas(), self.interrupted_number(), kin)?;
         self.held.extend(copied.held);
         let thread = copied.original;
         let copy = match copied.copy {
@@ -534,6 +427,11 @@ impl Recorder {
             return Ok(thread);
         }
         self.checkpoint(thread, overlay, true)
+    }
+
+    /// The call that the system makes again under another name, if there is one.
+    pub(crate) fn interrupted_number(&self) -> Option<i64> {
+        self.interrupted.as_ref().map(|call| call.number)
     }
 
     /// The signals that are blocked only while the interrupted call waits, if it blocks others than the program does.
@@ -609,55 +507,6 @@ impl Recorder {
             self.log.forget_before(event);
         }
     }
-}
-
-/// Whether a call opens a file.
-fn opens(number: i64) -> bool {
-    const CALLS: [i64; 7] = [
-        libc::SYS_open,
-        libc::SYS_openat,
-        libc::SYS_openat2,
-        libc::SYS_creat,
-        libc::SYS_open_by_handle_at,
-        libc::SYS_execve,
-        libc::SYS_execveat,
-    ];
-    CALLS.contains(&number)
-}
-
-/// Whether the process may be unable to open what we can, once it has made a call.
-fn confines(number: i64) -> bool {
-    const CALLS: [i64; 14] = [
-        libc::SYS_chroot,
-        libc::SYS_pivot_root,
-        libc::SYS_unshare,
-        libc::SYS_setns,
-        libc::SYS_landlock_restrict_self,
-        libc::SYS_capset,
-        libc::SYS_setuid,
-        libc::SYS_setreuid,
-        libc::SYS_setresuid,
-        libc::SYS_setfsuid,
-        libc::SYS_setgid,
-        libc::SYS_setregid,
-        libc::SYS_setresgid,
-        libc::SYS_setgroups,
-    ];
-    CALLS.contains(&number)
-}
-
-/// The call in which a process was stopped that will be made again, under another name where it has to go on with what is
-/// left of it.
-fn interrupted_call(thread: &Stopped) -> Result<Option<PendingCall>, TraceError> {
-    let registers = thread.registers()?;
-    let value = |name: &str| registers.get(name).unwrap_or_default();
-    let number = value("orig_rax") as i64;
-    if number < 0 || !sys::restarts(value("rax") as i64) {
-        return Ok(None);
-    }
-    let arguments = ["rdi", "rsi", "rdx", "r10", "r8", "r9"].map(value);
-    let memory = ProcessMemory::open(thread.tid()).map_err(|_| TraceError::Gone)?;
-    Ok(Some(PendingCall::new(number, arguments, registers.pc(), &memory)))
 }
 
 /// What the registers are that a program sees, without what only the system keeps in them.

@@ -83,7 +83,7 @@ impl Follower {
 
     fn difference(&self, live: &Live<'_>, comparison: Comparison) -> Result<Option<String>, TraceError> {
         if comparison != Comparison::AtEnd {
-            let registers = super::frozen::settled(live.thread.registers()?);
+            let registers = super::frozen::settled(live.thread.registers()?, None);
             if let Some(difference) = state::differing_register(&registers, &self.replica.registers()?) {
                 return Ok(Some(difference));
             }

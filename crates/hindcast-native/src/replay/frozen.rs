@@ -87,13 +87,19 @@ pub(crate) fn copy_live(
     gate: u64,
     overlay: &Overlay,
     areas: &[CopiedArea],
+    interrupted: Option<i64>,
     kin: Kin,
 ) -> Result<Copied, TraceError> {
     let Forked { original, made, held } = match kin {
         Kin::Ours => fork(original, gate, libc::CLONE_PARENT)?,
         Kin::Orphan => fork_twice(original, gate)?,
     };
-    let copy = made.and_then(|made| isolated(Frozen::new(made, gate), &original, overlay, areas));
+    let registers = settled(original.registers()?, interrupted);
+    let copy = made.and_then(|made| {
+        let copy = Frozen::new(made, gate);
+        copy.set_registers(&registers)?;
+        isolated(copy, &original, overlay, areas)
+    });
     Ok(Copied { original, copy, held })
 }
 
@@ -105,7 +111,6 @@ fn isolated(
     areas: &[CopiedArea],
 ) -> Result<Frozen, TraceError> {
     let tid = copy.tid;
-    copy.set_registers(&settled(original.registers()?))?;
     copy.call(libc::SYS_close_range, [0, u64::from(u32::MAX), 0, 0, 0, 0])?;
     copy.call(libc::SYS_setpgid, [0; 6])?;
     let memory = ProcessMemory::open(tid).map_err(|_| TraceError::Gone)?;
@@ -117,9 +122,13 @@ fn isolated(
     Ok(copy)
 }
 
-/// In a call that will be made again, the program stands before it.
-pub(super) fn settled(mut registers: GeneralRegisters) -> GeneralRegisters {
-    let number = registers.get("orig_rax").unwrap_or(u64::MAX);
+/// In a call that will be made again, the program stands before it. Once the system has gone on with what was left of a call,
+/// only `interrupted` knows which it was.
+pub(super) fn settled(mut registers: GeneralRegisters, interrupted: Option<i64>) -> GeneralRegisters {
+    let number = match (registers.get("orig_rax").unwrap_or(u64::MAX), interrupted) {
+        (number, Some(interrupted)) if number == libc::SYS_restart_syscall as u64 => interrupted as u64,
+        (number, _) => number,
+    };
     let result = registers.get("rax").unwrap_or_default() as i64;
     if number != u64::MAX && sys::restarts(result) {
         registers.set("rax", number);
@@ -231,7 +240,7 @@ impl Frozen {
         let Forked { original, made, .. } = fork(self.take()?, self.gate, libc::CLONE_PARENT)?;
         self.put(original);
         let copy = Self::new(made?, self.gate);
-        copy.set_registers(&settled(self.registers()?))?;
+        copy.set_registers(&settled(self.registers()?, None))?;
         Ok(copy)
     }
 

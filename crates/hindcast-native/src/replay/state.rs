@@ -173,11 +173,15 @@ pub(super) fn vectors(thread: &Stopped) -> Result<Vec<u8>, TraceError> {
 
 /// A number for everything that the program can see, to hold one run against another.
 #[cfg(test)]
-pub(crate) fn digest(thread: &Stopped, overlay: &crate::process::Overlay) -> Result<u64, TraceError> {
+pub(crate) fn digest(
+    thread: &Stopped,
+    overlay: &crate::process::Overlay,
+    interrupted: Option<i64>,
+) -> Result<u64, TraceError> {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut hash = 0_u64;
     let mut take = |word: u64| hash = (hash ^ word).wrapping_mul(MIX).rotate_left(29);
-    let registers = super::frozen::settled(thread.registers()?);
+    let registers = super::frozen::settled(thread.registers()?, interrupted);
     let memory = ProcessMemory::open(thread.tid()).map_err(|_| TraceError::Gone)?;
     comparable(&registers, is_call(&memory, registers.pc())).into_iter().for_each(&mut take);
     let mut take_bytes = |bytes: &[u8]| {

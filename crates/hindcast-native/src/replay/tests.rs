@@ -190,7 +190,7 @@ impl Recorded {
                 context.run(&mut replica, &bound, &mut |_, _| Ok(false))?;
                 if let Bound::Anchor(next) = bound {
                     let there = context.timeline.get(&next).unwrap().frozen.thread()?;
-                    if digest(there, &Overlay::default())? != state_of(&replica) {
+                    if digest(there, &Overlay::default(), None)? != state_of(&replica) {
                         return Err(ReplayError::Diverged(format!("{label:?} to {next:?}")));
                     }
                 }
@@ -203,7 +203,7 @@ impl Recorded {
 const ENVIRONMENT: [(&str, &str); 2] = [("PATH", "/usr/bin:/bin"), ("LC_ALL", "C.UTF-8")];
 
 pub(crate) fn state_of(replica: &Replica) -> u64 {
-    digest(replica.frozen.thread().unwrap(), &replica.overlay).unwrap()
+    digest(replica.frozen.thread().unwrap(), &replica.overlay, None).unwrap()
 }
 
 /// Stops of a real program that are visited again.

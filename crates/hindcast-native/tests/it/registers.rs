@@ -15,7 +15,7 @@ fn pattern(bytes: u8) -> String {
 }
 
 fn vectors(backend: &mut dyn DebugBackend, frame: FrameRef) -> Vec<Register> {
-    backend.raw_memory().unwrap().registers(frame, RegisterSet::Vector).unwrap()
+    backend.raw_memory().expect("memory").registers(frame, RegisterSet::Vector).expect("vector registers")
 }
 
 fn value<'a>(registers: &'a [Register], name: &str) -> Option<&'a str> {

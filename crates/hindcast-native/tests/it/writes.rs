@@ -26,7 +26,7 @@ fn a_watchpoint_is_met_in_the_past_where_one_had_stopped_for_it() {
     let mut debuggee = Debuggee::record(&Fixture::c("writes"), &[]);
     let watched = watched(&debuggee, "number");
     let watchpoint = Watchpoint { watched, access: Access::Write, condition: None, enabled: true };
-    debuggee.backend().add_breakpoint(Trigger::Watch(watchpoint)).unwrap();
+    debuggee.backend().add_breakpoint(Trigger::Watch(watchpoint)).expect("it can be watched");
     let mut seen = Vec::new();
     for expected in ["1", "2", "3"] {
         assert_eq!(debuggee.go().reason, StopReason::Watchpoint);
@@ -52,7 +52,7 @@ fn watch(debuggee: &mut Debuggee, text: &str, access: Access, condition: Option<
     let watched = watched(debuggee, text);
     let condition = condition.map(str::to_owned);
     let watchpoint = Watchpoint { watched, access, condition, enabled: true };
-    debuggee.backend().add_breakpoint(Trigger::Watch(watchpoint)).unwrap();
+    debuggee.backend().add_breakpoint(Trigger::Watch(watchpoint)).expect("it can be watched");
 }
 
 /// All moments at which a program stops, up to its end.

@@ -11,13 +11,7 @@ use hindcast_core::{
     },
 };
 
-use super::{
-    failures,
-    session::Session,
-    source,
-    viewport::State,
-    worker::{Need, SeenThread},
-};
+use super::{failures, seen_threads::SeenThread, session::Session, source, viewport::State, worker::Need};
 use crate::{Failure, FailureKind};
 
 /// Threads, and whether they are still so.

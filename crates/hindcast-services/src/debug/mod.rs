@@ -15,6 +15,7 @@ mod fault;
 mod look;
 mod policy;
 mod secrets;
+mod seen_threads;
 mod session;
 mod source;
 mod source_watch;
@@ -50,12 +51,13 @@ pub use fault::FaultyAccess;
 pub use look::{MemoryPlace, ThreadsView};
 pub use policy::TargetPolicy;
 pub use secrets::{MASKED, Mask};
+pub use seen_threads::{CapturedThreads, SeenThread};
 pub use session::{OutputPage, Patience, Session, Until};
 pub use source::SourceLine;
 pub use source_watch::SourceWatch;
 pub use travel::{ExportTo, Exported, FoundWrite, Timeline};
 pub use viewport::{FrameView, LocalView, OutputView, Scene, State, Viewport};
-pub use worker::{CapturedThreads, SeenThread, Standing};
+pub use worker::Standing;
 
 use worker::{Announcer, Bell, Core, Origin};
 
