@@ -1,7 +1,6 @@
 //! Taking documents in: each wholly or not at all, and only what changed.
 
 use std::{
-    collections::HashSet,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -155,15 +154,15 @@ impl KnowledgeService {
                     Ok::<_, Failure>((Arc::new(permit), walked))
                 })
                 .await??;
+                let seen = walked.seen();
                 let Walked { found, accepted, notices } = walked;
                 let mut intake =
                     self.intake(caller, &request.collection, request.id, request.ownership, permit).await?;
                 intake.notices.extend(notices);
-                let seen: HashSet<_> = found.iter().map(|found| found.shown.clone()).collect();
                 let mut reports = self.add_found(&mut intake, found, progress).await?;
                 reports.extend(self.remove_vanished(&intake, &accepted, &seen).await?);
                 if watch {
-                    self.watch(caller, &intake, &accepted).await?;
+                    self.watch(caller, &mut intake, &accepted).await?;
                 }
                 self.finished(caller, intake, reports).await
             }
@@ -171,9 +170,13 @@ impl KnowledgeService {
     }
 
     /// Has folders watched, with the caller's rights and for as long as the caller has them.
-    async fn watch(&self, caller: &Caller, intake: &Intake, roots: &[PathBuf]) -> Result<(), Failure> {
+    async fn watch(&self, caller: &Caller, intake: &mut Intake, roots: &[PathBuf]) -> Result<(), Failure> {
         let grant = caller.key.as_ref().map_or(WatchGrant::Local, |key| WatchGrant::Key(key.id.clone()));
         for root in roots {
+            if root.to_str().is_none() {
+                intake.notice(format!("`{}` is not watched: its name is not UTF-8", shown(root)));
+                continue;
+            }
             let watch =
                 NewWatch { collection: intake.collection.key, path: shown(root), grant: grant.clone() };
             self.store.watch(watch).await?;
@@ -240,7 +243,9 @@ impl KnowledgeService {
             intake.notice("nothing was taken in, so the collection was not made".into());
         }
         self.wrote.notify_one();
-        self.indexing.catch_up().await?;
+        if !self.stopping.is_set() {
+            self.indexing.catch_up().await?;
+        }
         let seen = self.collections(caller).await?;
         let collection = seen.into_iter().find(|seen| seen.key == intake.collection.key);
         Ok(AddReport { collection: collection.unwrap_or(intake.collection), files, notices: intake.notices })

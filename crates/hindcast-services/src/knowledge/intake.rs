@@ -22,7 +22,7 @@ use super::{
     extraction::Extractor,
     names::id_of_anything,
     reading::{Opened, Permit, is_gone},
-    walk::{Found, FoundFile, shown},
+    walk::{Found, FoundFile, Seen, is_escaped, shown},
 };
 use crate::Failure;
 
@@ -164,7 +164,7 @@ impl KnowledgeService {
             same.into_iter().find(|document| {
                 let path = document.source.as_ref().map(|source| &*source.path);
                 // A path that had to be escaped cannot be looked for.
-                path.is_some_and(|path| !path.contains('\\') && is_gone(Path::new(path)))
+                path.is_some_and(|path| !is_escaped(path) && is_gone(Path::new(path)))
             })
         })
         .await
@@ -262,13 +262,13 @@ impl KnowledgeService {
         &self,
         intake: &Intake,
         roots: &[PathBuf],
-        seen: &HashSet<String>,
+        seen: &Seen,
     ) -> Result<Vec<FileReport>, Failure> {
         let mut candidates = Vec::new();
         for root in roots {
             let below = self.store.documents_below(intake.collection.key, &shown(root)).await?;
             let source = |document: Document| Some((document.source.clone()?.path, document));
-            candidates.extend(below.into_iter().filter_map(source).filter(|(path, _)| !seen.contains(path)));
+            candidates.extend(below.into_iter().filter_map(source).filter(|(path, _)| seen.misses(path)));
         }
         let gone = blocking(move || {
             candidates.retain(|(path, _)| is_gone(Path::new(path)));

@@ -59,6 +59,34 @@ pub(super) struct Walked {
     pub(super) notices: Vec<String>,
 }
 
+/// What a walk saw.
+#[derive(Debug)]
+pub(super) struct Seen {
+    paths: HashSet<String>,
+    is_complete: bool,
+}
+
+impl Walked {
+    /// What was seen, by its path as text.
+    pub(super) fn seen(&self) -> Seen {
+        let paths = self.found.iter().map(|found| found.shown.clone()).collect();
+        Seen { paths, is_complete: self.notices.is_empty() }
+    }
+}
+
+impl Seen {
+    /// Whether a file may be gone, as far as the walk tells. A path that had to be escaped cannot be looked for on the disk, so
+    /// only a walk that saw everything can tell.
+    pub(super) fn misses(&self, path: &str) -> bool {
+        !self.paths.contains(path) && (self.is_complete || !is_escaped(path))
+    }
+}
+
+/// Whether a path may be one that is not UTF-8, and so not the path of its file.
+pub(super) fn is_escaped(path: &str) -> bool {
+    path.contains('\\')
+}
+
 /// Whoever wants to know how a walk goes.
 pub(super) trait Walking {
     /// Whether to stop here.

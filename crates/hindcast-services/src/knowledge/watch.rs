@@ -1,7 +1,7 @@
 //! Folders whose files are kept up to date.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, VecDeque},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -17,9 +17,10 @@ use tokio::sync::Notify;
 
 use super::{
     KnowledgeService, Stopping, blocking,
+    intake::Intake,
     lease::Leases,
     reading::Reader,
-    walk::{WalkLimits, Walking, walk},
+    walk::{Found, Seen, WalkLimits, Walking, walk},
 };
 use crate::Failure;
 
@@ -32,7 +33,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// More changes at once are one: look at everything again.
 const MOST_PENDING: usize = 10_000;
 
-/// Files between two looks at whether the folder may still be read.
+/// Files of one folder that are taken in before others have their turn.
 const BATCH: usize = 50;
 
 /// What changed on the disk and was not looked at yet.
@@ -86,6 +87,19 @@ struct Held {
     is_there: bool,
 }
 
+/// Files of a watch that are being taken in.
+struct Job {
+    watch: Watch,
+    /// Whether it is all of the watch.
+    is_whole: bool,
+    intake: Intake,
+    /// What is still to be looked at.
+    found: VecDeque<Found>,
+    /// What changed, and what was found there.
+    paths: Vec<PathBuf>,
+    seen: Seen,
+}
+
 /// The watches of this process, and what changed there.
 pub(super) struct Watching {
     service: Arc<KnowledgeService>,
@@ -95,6 +109,8 @@ pub(super) struct Watching {
     held: HashMap<i64, Held>,
     /// Watches to be read from their roots on.
     unread: HashSet<i64>,
+    /// What is being taken in, in turn.
+    jobs: VecDeque<Job>,
     /// Watches that are not read, and why; said once.
     refused: HashMap<i64, String>,
 }
@@ -117,6 +133,7 @@ impl Watching {
             leases,
             held: HashMap::new(),
             unread: HashSet::new(),
+            jobs: VecDeque::new(),
             refused: HashMap::new(),
         }
     }
@@ -127,7 +144,11 @@ impl Watching {
             if let Err(failure) = self.refresh().await {
                 tracing::warn!(%failure, "it is not known which folders to watch");
             }
-            self.take_in().await;
+            self.begin().await;
+            self.go_on().await;
+            if !self.jobs.is_empty() {
+                continue;
+            }
             tokio::select! {
                 () = self.settled() => {}
                 () = self.service.watches_changed.notified() => {}
@@ -187,6 +208,7 @@ impl Watching {
     async fn let_go(&mut self, key: i64) {
         self.leases.release(key);
         self.unread.remove(&key);
+        self.jobs.retain(|job| job.watch.key != key);
         let Some(held) = self.held.remove(&key) else { return };
         let folders = held.folders.into_iter();
         self.unwatch(folders.collect()).await;
@@ -238,43 +260,68 @@ impl Watching {
         .await
     }
 
-    /// Takes in what changed, if anything did.
-    async fn take_in(&mut self) {
+    /// Finds the files behind what changed.
+    async fn begin(&mut self) {
         let Pending { paths, is_everything } = std::mem::take(&mut *lock(&self.ear.pending));
         if is_everything {
             self.unread.extend(self.held.keys());
         }
-        let mut work: HashMap<i64, Vec<PathBuf>> = HashMap::new();
+        let mut changed = Vec::new();
         for (key, held) in &self.held {
-            if self.unread.contains(key) {
-                work.insert(*key, vec![held.watch.path.clone().into()]);
+            let is_read = self.jobs.iter().any(|job| job.watch.key == *key && job.is_whole);
+            if self.unread.contains(key) && !is_read {
+                changed.push((*key, vec![PathBuf::from(&held.watch.path)], true));
                 continue;
             }
-            let changed: Vec<_> = paths.iter().filter(|path| held.hears_of(path)).cloned().collect();
-            if !changed.is_empty() {
-                work.insert(*key, changed);
+            let heard: Vec<_> = paths.iter().filter(|path| held.hears_of(path)).cloned().collect();
+            if !heard.is_empty() {
+                changed.push((*key, heard, false));
             }
         }
-        for (key, paths) in work {
-            self.unread.remove(&key);
-            if let Err(failure) = self.take_in_paths(key, paths).await {
-                tracing::warn!(%failure, "changes of a watched folder were not taken in; they are tried again");
-                self.unread.insert(key);
+        for (key, paths, is_whole) in changed {
+            match self.find(key, paths, is_whole).await {
+                Ok(job) => {
+                    if is_whole {
+                        self.unread.remove(&key);
+                    }
+                    self.jobs.extend(job);
+                }
+                Err(failure) => self.try_again(key, &failure),
             }
         }
     }
 
-    async fn take_in_paths(&mut self, key: i64, paths: Vec<PathBuf>) -> Result<(), Failure> {
-        let Some(watch) = self.held.get(&key).map(|held| held.watch.clone()) else { return Ok(()) };
-        let Some(reader) = self.reader(&watch.grant).await else { return Ok(()) };
-        let service = self.service.clone();
-        let collections = service.store.collections(None).await?;
+    /// Takes in a few files of the first job. The others have their turn before the rest: a large folder keeps no small change
+    /// waiting.
+    async fn go_on(&mut self) {
+        let Some(mut job) = self.jobs.pop_front() else { return };
+        // It may have been taken away meanwhile.
+        if !self.held.contains_key(&job.watch.key) || self.reader(&job.watch.grant).await.is_none() {
+            return;
+        }
+        match self.service.take_in_some(&mut job).await {
+            Ok(true) => {}
+            Ok(false) => self.jobs.push_back(job),
+            Err(failure) => self.try_again(job.watch.key, &failure),
+        }
+    }
+
+    fn try_again(&mut self, key: i64, failure: &Failure) {
+        tracing::warn!(%failure, "changes of a watched folder were not taken in; they are tried again");
+        self.unread.insert(key);
+    }
+
+    /// The files behind paths of a watch; from now on the system tells what happens to them.
+    async fn find(&mut self, key: i64, paths: Vec<PathBuf>, is_whole: bool) -> Result<Option<Job>, Failure> {
+        let Some(watch) = self.held.get(&key).map(|held| held.watch.clone()) else { return Ok(None) };
+        let Some(reader) = self.reader(&watch.grant).await else { return Ok(None) };
+        let collections = self.service.store.collections(None).await?;
         let Some(collection) = collections.into_iter().find(|found| found.key == watch.collection) else {
-            return Ok(());
+            return Ok(None);
         };
-        let (policy, roots) = (service.policy.reading.clone(), paths.clone());
+        let (policy, roots) = (self.service.policy.reading.clone(), paths.clone());
         let mut listening = Listening {
-            stopping: service.stopping.clone(),
+            stopping: self.service.stopping.clone(),
             watcher: self.watcher.clone(),
             ear: self.ear.clone(),
             folders: HashSet::new(),
@@ -283,9 +330,9 @@ impl Watching {
         let root = PathBuf::from(&watch.path);
         let (permit, walked, folders, is_there) = blocking(move || {
             let permit = policy.permit(reader);
-            for file in roots.iter().filter(|root| root.is_file()) {
+            if root.is_file() {
                 // A file that is replaced by another of its name is seen by its folder only.
-                file.parent().into_iter().for_each(|folder| listening.enter(folder));
+                root.parent().into_iter().for_each(|folder| listening.enter(folder));
             }
             let there: Vec<_> = roots.into_iter().filter(|root| root.exists()).collect();
             let walked = walk(&permit, &there, WalkLimits::USUAL, &mut listening);
@@ -296,21 +343,8 @@ impl Watching {
         for notice in &walked.notices {
             tracing::warn!(path = watch.path, "{notice}");
         }
-        let mut intake = service.intake_into(collection, permit);
-        let mut found = walked.found;
-        let seen: HashSet<String> = found.iter().map(|found| found.shown.clone()).collect();
-        while !found.is_empty() && self.reader(&watch.grant).await.is_some() && !service.stopping.is_set() {
-            let rest = found.split_off(found.len().min(BATCH));
-            for report in
-                service.add_found(&mut intake, std::mem::replace(&mut found, rest), &Unwatched).await?
-            {
-                tracing::debug!(path = report.path, outcome = ?report.outcome, "a watched file was looked at");
-            }
-        }
-        for report in service.remove_vanished(&intake, &paths, &seen).await? {
-            tracing::debug!(path = report.path, "a watched file is gone");
-        }
-        Ok(())
+        let (seen, intake) = (walked.seen(), self.service.intake_into(collection, permit));
+        Ok(Some(Job { watch, is_whole, intake, found: walked.found.into(), paths, seen }))
     }
 
     /// Remembers which folders belong to a watch, and forgets those that are gone.
@@ -326,6 +360,23 @@ impl Watching {
             held.folders.retain(|folder| !gone.contains(folder));
         }
         self.unwatch(gone).await;
+    }
+}
+
+impl KnowledgeService {
+    /// Takes in some files of a job; tells whether that was all.
+    async fn take_in_some(&self, job: &mut Job) -> Result<bool, Failure> {
+        let batch: Vec<_> = job.found.drain(..job.found.len().min(BATCH)).collect();
+        for report in self.add_found(&mut job.intake, batch, &Unwatched).await? {
+            tracing::debug!(path = report.path, outcome = ?report.outcome, "a watched file was looked at");
+        }
+        if !job.found.is_empty() {
+            return Ok(false);
+        }
+        for report in self.remove_vanished(&job.intake, &job.paths, &job.seen).await? {
+            tracing::debug!(path = report.path, "a watched file is gone");
+        }
+        Ok(true)
     }
 }
 

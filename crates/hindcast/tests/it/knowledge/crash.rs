@@ -1,12 +1,18 @@
 //! `kill -9` while documents are taken in: each is wholly there or wholly not, and a second run completes.
 
-use std::{collections::HashSet, path::Path, process::Stdio, time::Duration};
+use std::{
+    collections::HashSet,
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use rusqlite::Connection;
 use serde_json::Value;
 
 use super::knowledge;
-use crate::server::{Dice, command};
+use crate::server::{Dice, HINDCAST, command, eventually};
 
 /// How often it is killed; `HINDCAST_KILLS=200` is the long way.
 fn kills() -> usize {
@@ -93,4 +99,29 @@ fn check_agreement(data: &Path, path: &str) {
         assert_eq!(found["hits"][0]["document"], Value::from(format!("d{number}")), "{found}");
     }
     assert_eq!(knowledge(data, &["stats", "all"])["orphaned_vectors"], 0);
+}
+
+#[test]
+fn a_reader_of_documents_ends_with_the_server_that_started_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // Stands in for the server: it starts a reader, which waits for a document that never ends, and tells its number.
+    let script = format!("{HINDCAST} worker extract html <'{0}' & echo $!; cat '{0}'", pipe.display());
+    let mut server = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
+    let _document = std::fs::File::options().write(true).open(&pipe).unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let stat = format!("/proc/{}/status", line.trim());
+    // It has limited itself, so it reads.
+    let limits = format!("/proc/{}/limits", line.trim());
+    eventually("it reads", || {
+        let limits = std::fs::read_to_string(&limits).unwrap_or_default();
+        limits.lines().any(|line| line.starts_with("Max file size") && line.contains(" 0 "))
+    });
+    server.kill().unwrap();
+    server.wait().unwrap();
+    eventually("it has ended", || {
+        std::fs::read_to_string(&stat).map_or(true, |status| status.contains("State:\tZ"))
+    });
 }
