@@ -51,12 +51,15 @@ impl Workspace {
             Profile::Debuggee => {
                 ("debuggee", ["--package=hindcast", "--bin=hindcast", "--profile=debuggee"].as_slice())
             }
-            Profile::Release => ("release", ["--package=hindcast", "--bin=hindcast", "--release"].as_slice()),
+            Profile::Dist => (DIST, ["--package=hindcast", "--bin=hindcast", "--profile", DIST].as_slice()),
         };
         command::run(self.cargo(&["build"]).args(arguments))?;
         Ok(self.target.join(folder).join("hindcast"))
     }
 }
+
+/// The profile of binaries that are handed out.
+pub(crate) const DIST: &str = "dist";
 
 /// How to build what is driven.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,6 +68,6 @@ pub(crate) enum Profile {
     Dev,
     /// What is debugged, with full debug information.
     Debuggee,
-    /// What is measured.
-    Release,
+    /// What is measured, because it is what users get as a binary.
+    Dist,
 }

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 
 use super::process_tree;
+use crate::workspace::DIST;
 
 /// Resident memory of a process.
 #[derive(Clone, Copy)]
@@ -26,7 +27,7 @@ fn field(status: &str, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Cores, processor and kernel in one line; nothing that names the machine.
+/// Cores, processor and kernel, and the profile of what is measured, in one line; nothing that names the machine.
 pub(super) fn describe() -> Result<String> {
     let cores = std::thread::available_parallelism()?;
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").context("cannot read /proc/cpuinfo")?;
@@ -39,7 +40,8 @@ pub(super) fn describe() -> Result<String> {
     // What follows the numbers can name a provider or a machine.
     let kernel: String =
         release.chars().take_while(|character| character.is_ascii_digit() || *character == '.').collect();
-    Ok(format!("{cores} cores, {model}, Linux {}", kernel.trim_end_matches('.')))
+    let kernel = kernel.trim_end_matches('.');
+    Ok(format!("{cores} cores, {model}, Linux {kernel}, built with the `{DIST}` profile"))
 }
 
 /// Watches how much of the processor goes to neither the server under load nor to us and our load generator: a busy

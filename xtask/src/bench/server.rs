@@ -42,7 +42,7 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         return Ok(());
     }
 
-    let binary = workspace.build_hindcast(Profile::Release)?;
+    let binary = workspace.build_hindcast(Profile::Dist)?;
     let scratch = ScratchFolder::create(workspace, "bench")?;
     let data_folder = scratch.path().join("data");
     let key = create_key(&binary, &data_folder, "bench")?;

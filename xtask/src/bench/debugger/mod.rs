@@ -60,7 +60,7 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let debuggee = workspace.build_hindcast(Profile::Debuggee)?;
     let binary = match options.peers_only {
         true => None,
-        false => Some(workspace.build_hindcast(Profile::Release)?),
+        false => Some(workspace.build_hindcast(Profile::Dist)?),
     };
     let scratch = ScratchFolder::create(workspace, "bench-debugger")?;
     let data_folder = scratch.path().join("data");

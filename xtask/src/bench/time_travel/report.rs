@@ -28,7 +28,7 @@ impl Results {
             String::new(),
             format!("`cargo xtask bench time-travel --rounds {}` on {}.", self.rounds, self.machine),
             String::new(),
-            "Whole programs, alone and by `hindcast record` (release build; its own start is included); the shortest of all \
+            "Whole programs, alone and by `hindcast record` (its own start is included); the shortest of all \
              rounds. Then going back"
                 .to_owned(),
             "through the tools of `hindcast mcp`, with the way over the protocol.".to_owned(),

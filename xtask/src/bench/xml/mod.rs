@@ -37,7 +37,7 @@ const QUERY: &str = "count(//item[price > 500])";
 /// Measures everything in one run, so that the ratios compare like with like.
 pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     install::ensure_program("xmllint", "libxml2-utils")?;
-    let hindcast = workspace.build_hindcast(Profile::Release)?;
+    let hindcast = workspace.build_hindcast(Profile::Dist)?;
     let scratch = ScratchFolder::create(workspace, "bench-xml")?;
     let corpus = corpus::write(scratch.path(), u64::from(options.megabytes) * 1_000_000)?;
     let data = scratch.path().join("data");

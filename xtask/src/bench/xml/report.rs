@@ -50,8 +50,7 @@ impl Results {
                 "A document of {:.1} MB, `{QUERY}`, and a schema with patterns, enumerations, numbers and dates; the cheapest of",
                 self.bytes as f64 / 1e6
             ),
-            "all rounds, `hindcast xml` (release build, its worker process included) against `xmllint`"
-                .to_owned(),
+            "all rounds, `hindcast xml` (its worker process included) against `xmllint`".to_owned(),
             format!(
                 "(`{}`). Processor time of all processes; memory is the most at once.",
                 self.version.trim()
