@@ -236,7 +236,8 @@ fn check_run(command: &[&str], prepare: &dyn Fn(), nature: Nature) {
         .unwrap();
     assert_eq!(halt, Halt::Ended(Ended::Exited(ended.code().unwrap())), "{command:?}");
     if nature != Nature::Random {
-        assert!(printed == std::fs::read(alone.path()).unwrap(), "{command:?} prints something else");
+        let alone = std::fs::read(alone.path()).unwrap();
+        assert!(printed == alone, "{command:?} prints something else: {}", difference(&printed, &alone));
     }
     let reason = recorded.process.recorder().unwrap().why_ended().unwrap_or_default();
     match nature {
@@ -251,6 +252,13 @@ fn check_run(command: &[&str], prepare: &dyn Fn(), nature: Nature) {
     }
     let anchors = recorded.replay_whole().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(anchors > 0, "{command:?}");
+}
+
+/// Where two outputs differ first.
+fn difference(recorded: &[u8], alone: &[u8]) -> String {
+    let same = recorded.iter().zip(alone).take_while(|(one, other)| one == other).count();
+    let rest = |bytes: &[u8]| String::from_utf8_lossy(&bytes[same..bytes.len().min(same + 60)]).into_owned();
+    format!("after {same} bytes {:?} instead of {:?}", rest(recorded), rest(alone))
 }
 
 #[test]
