@@ -184,11 +184,13 @@ fn knowledge(folder: &Path, events: &Events, clock: Arc<dyn Clock>) -> Arc<Knowl
         vectors: Arc::new(vectors),
         embedder,
         chat: None,
+        keys: None,
         events: events.clone(),
         clock,
         policy: KnowledgePolicy {
             max_file_bytes: 1 << 20,
             reading: ReadPolicy::default(),
+            watch_lock: None,
             extractor: Extractor::Here,
             ollama_is_expected: false,
             chat_model: None,

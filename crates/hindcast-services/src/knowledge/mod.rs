@@ -179,7 +179,8 @@ impl KnowledgeService {
         match tokio::time::timeout(LONGEST_FINISH, self.indexing.commit()).await {
             Ok(committed) => committed,
             Err(_) => {
-                Ok(tracing::info!("the vectors were not written out; they are read again at the next start"))
+                tracing::info!("the vectors were not written out; they are read again at the next start");
+                Ok(())
             }
         }
     }
