@@ -123,11 +123,9 @@ fn another_program_is_debugged_after_an_exec() {
 
 /// What the processor itself says of a fault, as the program's own handler hears it.
 fn truth(fixture: &Fixture, what: &str) -> String {
-    let output = std::process::Command::new(fixture.build().path)
-        .args(["truth", what])
-        .output()
-        .expect("the fixture can be run");
-    String::from_utf8(output.stdout).expect("the fixture prints text").trim().to_owned()
+    let output =
+        std::process::Command::new(fixture.build().path).args(["truth", what]).output().expect("it runs");
+    String::from_utf8(output.stdout).expect("it prints text").trim().to_owned()
 }
 
 #[test]

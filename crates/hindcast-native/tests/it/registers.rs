@@ -15,7 +15,8 @@ fn pattern(bytes: u8) -> String {
 }
 
 fn vectors(backend: &mut dyn DebugBackend, frame: FrameRef) -> Vec<Register> {
-    backend.raw_memory().expect("memory").registers(frame, RegisterSet::Vector).expect("vector registers")
+    let raw = backend.raw_memory().expect("it has registers");
+    raw.registers(frame, RegisterSet::Vector).expect("they can be read")
 }
 
 fn value<'a>(registers: &'a [Register], name: &str) -> Option<&'a str> {
