@@ -191,7 +191,6 @@ fn knowledge(folder: &Path, events: &Events, clock: Arc<dyn Clock>) -> Arc<Knowl
             watch_lock: None,
             max_file_bytes: 1 << 20,
             reading: ReadPolicy::default(),
-            watch_lock: None,
             extractor: Extractor::Here,
             ollama_is_expected: false,
             chat_model: None,
