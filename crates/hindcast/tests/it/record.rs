@@ -30,17 +30,22 @@ fn twenty_megabytes(folder: &Path) -> (String, Vec<u8>) {
     (file.to_str().unwrap().to_owned(), bytes)
 }
 
-/// A shell that has our environment, with `$hindcast` for the binary.
-fn shell(script: &str) -> Command {
-    let ours = command();
-    let mut shell = Command::new("bash");
-    for (name, value) in ours.get_envs() {
+/// A program with the environment that the binary is tested in, and `$hindcast` for the binary.
+fn with_environment(program: &str) -> Command {
+    let mut started = Command::new(program);
+    for (name, value) in command().get_envs() {
         match value {
-            Some(value) => shell.env(name, value),
-            None => shell.env_remove(name),
+            Some(value) => started.env(name, value),
+            None => started.env_remove(name),
         };
     }
-    shell.arg("-c").arg(script).env("hindcast", HINDCAST).stdin(Stdio::null());
+    started.env("hindcast", HINDCAST).stdin(Stdio::null());
+    started
+}
+
+fn shell(script: &str) -> Command {
+    let mut shell = with_environment("bash");
+    shell.arg("-c").arg(script);
     shell
 }
 
@@ -179,14 +184,7 @@ struct OnTerminal {
 impl OnTerminal {
     fn start(script: &str) -> Self {
         let OpenptyResult { master, slave } = openpty(None, None).unwrap();
-        let ours = shell("");
-        let mut session = Command::new("setsid");
-        for (name, value) in ours.get_envs() {
-            match value {
-                Some(value) => session.env(name, value),
-                None => session.env_remove(name),
-            };
-        }
+        let mut session = with_environment("setsid");
         session.args(["--ctty", "--wait", "bash", "-c", &format!("set -m; {script}")]);
         let end = || Stdio::from(slave.try_clone().unwrap());
         let shell = session.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
