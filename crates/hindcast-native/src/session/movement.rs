@@ -298,8 +298,8 @@ impl Session {
     }
 
     /// A stop that the user hears of.
-    pub(super) fn stopped_with(&mut self, mut stop: Stop) -> Stop {
-        self.tell_end(&mut stop);
+    pub(super) fn stopped_with(&mut self, stop: Stop) -> Stop {
+        self.find_end();
         self.note_stop(&stop);
         self.settle();
         stop

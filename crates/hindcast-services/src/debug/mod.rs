@@ -14,6 +14,7 @@ mod failures;
 mod fault;
 mod look;
 mod policy;
+mod search;
 mod secrets;
 mod session;
 mod source;
@@ -48,6 +49,7 @@ pub use autopsy::{Autopsy, AutopsyFrame};
 pub use fault::FaultyAccess;
 pub use look::{MemoryPlace, ThreadsView};
 pub use policy::TargetPolicy;
+pub use search::{Search, Searched};
 pub use secrets::{MASKED, Mask};
 pub use session::{OutputPage, Patience, Session, Until};
 pub use source::SourceLine;
@@ -251,7 +253,7 @@ impl DebugService {
             return Err(closing());
         }
         self.events.list_changed_for(&caller.principal);
-        let viewport = match session.arrive(1, patience).await {
+        let viewport = match session.arrive(1, patience, false).await {
             Ok(viewport) => viewport,
             Err(failure) => {
                 // It never got to its first stop, so there is nothing to keep.
@@ -457,6 +459,7 @@ async fn start(
         breakpoints: Arc::default(),
         recording: None,
         is_to_be_recorded: origin.is_to_be_recorded(),
+        search: None,
         problem: None,
         fault: None,
     });

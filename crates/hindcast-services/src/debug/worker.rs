@@ -24,6 +24,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::{
     failures,
+    search::{Question, Search},
     secrets::Mask,
     viewport::{self, Memory, Scene, State},
 };
@@ -77,6 +78,8 @@ pub struct Standing {
     pub recording: Option<Arc<Recording>>,
     /// Whether somebody asked for a recording.
     pub is_to_be_recorded: bool,
+    /// The last search through the past that was made from here.
+    pub search: Option<Arc<Search>>,
     /// Why that movement could not be made.
     pub problem: Option<(u64, Failure)>,
     /// Why the session ended, where it was not the program that ended.
@@ -84,6 +87,18 @@ pub struct Standing {
 }
 
 impl Standing {
+    /// Whether what happens is recorded, as far as that is known.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.recording.as_ref().is_some_and(|recording| recording.active)
+    }
+
+    /// Why the history ends before the present, where it does.
+    pub(super) fn why_unrecorded(&self) -> Option<String> {
+        let recording = self.recording.as_ref().filter(|recording| !recording.active)?;
+        let reason = recording.reason.as_ref().filter(|_| recording.start.is_some())?;
+        Some(format!("{reason}; what comes after cannot be visited"))
+    }
+
     /// Whether one can go back.
     pub fn has_history(&self) -> bool {
         self.recording.as_ref().is_some_and(|recording| recording.start.is_some())
@@ -116,9 +131,21 @@ pub(super) type Work = Box<dyn FnOnce(Result<&mut Core, Failure>) + Send>;
 pub(super) enum Command {
     Ask { need: Need, work: Work },
     Move { movement: Movement, begun: oneshot::Sender<Result<u64, Failure>> },
+    Search { question: Question, begun: oneshot::Sender<Result<u64, Failure>> },
     Pause { done: oneshot::Sender<Result<(), Failure>> },
     Restart { done: oneshot::Sender<Result<Restarted, Failure>> },
     End { ending: Option<Ending>, done: oneshot::Sender<Result<(), Failure>> },
+}
+
+/// What came while something else goes on.
+pub(super) enum Meanwhile {
+    /// Nothing that ends it.
+    GoOn,
+    Pause(oneshot::Sender<Result<(), Failure>>),
+    /// A command that is still to be served.
+    End(Command),
+    /// Nobody is left to hear how it went on.
+    Gone,
 }
 
 /// A program that was started again.
@@ -163,8 +190,8 @@ pub(super) struct Core {
     pub(super) mask: Mask,
     backend: Option<Box<dyn DebugBackend>>,
     memory: Memory,
-    /// What the program did before the movement that goes on: where that fails, it still does.
-    before: State,
+    /// What the program did before the movement or search that goes on: where that fails, it still does.
+    pub(super) before: State,
 }
 
 /// Tells subscribers what changed.
@@ -263,6 +290,15 @@ impl Core {
                     }
                     Err(failure) => drop(begun.send(Err(failure))),
                 },
+                Ok(Command::Search { question, begun }) => match self.begin_search(&question) {
+                    Ok((number, is_new)) => {
+                        let _ = begun.send(Ok(number));
+                        if is_new {
+                            postponed = self.search(&question, commands);
+                        }
+                    }
+                    Err(failure) => drop(begun.send(Err(failure))),
+                },
                 Ok(Command::Pause { done }) => drop(done.send(Ok(()))),
                 Ok(Command::Restart { done }) => match self.restart() {
                     Ok(restarted) => {
@@ -352,6 +388,7 @@ impl Core {
             standing.state = State::Running;
             standing.moves = moves;
             standing.problem = None;
+            standing.search = None;
             standing.threads = threads.or(standing.threads.take());
         });
         if !brief {
@@ -392,22 +429,33 @@ impl Core {
                     return None;
                 }
             }
-            loop {
-                match commands.try_recv() {
-                    Ok(Command::Ask { need: Need::Standstill, work }) => work(Err(failures::running())),
-                    Ok(Command::Ask { work, .. }) => work(Ok(self)),
-                    Ok(Command::Move { begun, .. }) => drop(begun.send(Err(failures::running()))),
-                    Ok(Command::Pause { done }) => {
-                        self.halt(done);
-                        return None;
-                    }
-                    Ok(ending) => return Some(ending),
-                    Err(TryRecvError::Empty) => break,
-                    // Nobody is left to hear how it went on.
-                    Err(TryRecvError::Disconnected) => return None,
+            match self.serve_meanwhile(commands) {
+                Meanwhile::GoOn => {}
+                Meanwhile::Pause(done) => {
+                    self.halt(done);
+                    return None;
                 }
+                Meanwhile::End(command) => return Some(command),
+                Meanwhile::Gone => return None,
             }
             next = Movement::Resume;
+        }
+    }
+
+    /// Serves what was asked for in the meantime.
+    pub(super) fn serve_meanwhile(&mut self, commands: &Receiver<Command>) -> Meanwhile {
+        loop {
+            match commands.try_recv() {
+                Ok(Command::Ask { need: Need::Standstill, work }) => work(Err(failures::running())),
+                Ok(Command::Ask { work, .. }) => work(Ok(self)),
+                Ok(Command::Move { begun, .. } | Command::Search { begun, .. }) => {
+                    drop(begun.send(Err(failures::running())));
+                }
+                Ok(Command::Pause { done }) => return Meanwhile::Pause(done),
+                Ok(ending) => return Meanwhile::End(ending),
+                Err(TryRecvError::Empty) => return Meanwhile::GoOn,
+                Err(TryRecvError::Disconnected) => return Meanwhile::Gone,
+            }
         }
     }
 
@@ -420,9 +468,14 @@ impl Core {
         let Some(backend) = self.backend.as_deref_mut() else { return };
         let breakpoints = backend.breakpoints();
         let ended = stop.reason == StopReason::Exit;
-        let scene = viewport::look(backend, stop, one_instruction, &breakpoints, &mut self.memory, self.mask);
+        let mut scene =
+            viewport::look(backend, stop, one_instruction, &breakpoints, &mut self.memory, self.mask);
         self.publish_breakpoints(breakpoints);
+        let was_recorded = self.standing.borrow().is_recorded();
         self.publish_recording();
+        if was_recorded {
+            scene.notes.extend(self.standing.borrow().why_unrecorded());
+        }
         self.standing.send_modify(|standing| {
             // An engine may be lost while the stop is looked at.
             let ended = ended || standing.fault.is_some();
@@ -455,7 +508,7 @@ impl Core {
     }
 
     /// Tells everybody what is recorded now.
-    fn publish_recording(&mut self) {
+    pub(super) fn publish_recording(&mut self) {
         let Some(past) = self.backend.as_deref_mut().and_then(DebugBackend::time_travel) else { return };
         let recording = past.recording();
         let had_history = self.standing.borrow().has_history();
@@ -500,6 +553,7 @@ impl Core {
             standing.scene = None;
             standing.threads = None;
             standing.problem = None;
+            standing.search = None;
             standing.fault = None;
             standing.moves = moves;
         });
