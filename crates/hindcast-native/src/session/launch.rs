@@ -129,7 +129,6 @@ impl Session {
             live_stop: None,
             chase: None,
             history_end: None,
-            told_end: false,
             tally: None,
             tellers: None,
         };

@@ -79,8 +79,6 @@ pub(crate) struct Session {
     chase: Option<writes::Chase>,
     /// Where the history ended and why, where the program went on.
     history_end: Option<String>,
-    /// Whether the user was told of that.
-    told_end: bool,
     /// How often breakpoints were hit, up to a moment.
     tally: Option<judge::Tally>,
     /// Where it is told where exceptions and jumps land, once that was asked.

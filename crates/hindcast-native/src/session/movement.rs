@@ -300,8 +300,8 @@ impl Session {
     }
 
     /// A stop that the user hears of.
-    pub(super) fn stopped_with(&mut self, mut stop: Stop) -> Stop {
-        self.tell_end(&mut stop);
+    pub(super) fn stopped_with(&mut self, stop: Stop) -> Stop {
+        self.find_end();
         // What cannot be found even now stays pending.
         let _ = self.look_at_unmapped().and_then(|()| self.look_for_awaited());
         self.note_stop(&stop);

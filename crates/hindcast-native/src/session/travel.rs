@@ -83,24 +83,10 @@ impl Session {
         Ok(Departure { position, at_end: true, gap })
     }
 
-    /// Says in the first stop behind the end of the history that it has ended, where, and why.
-    pub(super) fn tell_end(&mut self, stop: &mut Stop) {
-        if self.told_end || self.process.is_in_past() || !self.find_end() {
-            return;
-        }
-        self.told_end = true;
-        if let Some(end) = &self.history_end {
-            tell(stop, &format!("{end}; what comes after cannot be visited"));
-        }
-    }
-
-    /// Finds out where the history ends, once it has; whether it has.
-    pub(super) fn find_end(&mut self) -> bool {
-        let Some(reason) = self.process.recorder().and_then(|recorder| recorder.why_incomplete()) else {
-            return false;
-        };
-        if self.history_end.is_none() {
-            let reason = reason.to_owned();
+    /// Finds out where the history ends, once it has, so that it can be told.
+    pub(super) fn find_end(&mut self) {
+        let reason = self.process.recorder().and_then(|recorder| recorder.why_incomplete());
+        if let (Some(reason), None) = (reason.map(str::to_owned), &self.history_end) {
             let symbols = &self.symbols;
             let end = self.process.end_of_history(&|address| function_around(symbols, address));
             self.history_end = Some(match end {
@@ -108,7 +94,6 @@ impl Session {
                 _ => format!("the recording has ended: {reason}"),
             });
         }
-        true
     }
 
     /// Why the program went on behind the end of the history, where it did.

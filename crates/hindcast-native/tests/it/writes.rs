@@ -165,8 +165,8 @@ fn hits_before_a_breakpoint_was_set_are_numbered_from_there() {
 fn behind_the_first_thread_nobody_is_said_to_have_written_and_the_way_back_tells_of_the_gap() {
     let mut debuggee = Debuggee::record(&Fixture::c("joined"), &[]);
     debuggee.run_to("joined");
-    // It is told at once, and once.
-    let told = debuggee.stop.detail.clone().unwrap_or_default();
+    // It is known at once.
+    let told = debuggee.backend().time_travel().unwrap().recording().reason.unwrap_or_default();
     assert!(told.contains("the recording ends at moment") && told.contains("started a thread"), "{told}");
     for name in ["shared", "after", "before"] {
         match last_write(&mut debuggee, name, 1) {
@@ -203,7 +203,6 @@ fn behind_the_first_thread_nobody_is_said_to_have_written_and_the_way_back_tells
     // After the end of the program it is the same.
     debuggee.movement(Movement::Goto(Destination::Present));
     debuggee.expect_exit(0);
-    assert_eq!(debuggee.stop.detail, None);
     match last_write(&mut debuggee, "shared", 1) {
         Err(DebugError::NoHistory(reason)) => assert!(reason.contains("started a thread"), "{reason}"),
         other => panic!("{other:?}"),

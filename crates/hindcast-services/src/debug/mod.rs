@@ -14,11 +14,13 @@ mod failures;
 mod fault;
 mod look;
 mod policy;
+mod search;
 mod secrets;
 mod seen_threads;
 mod session;
 mod source;
 mod source_watch;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod travel;
@@ -50,14 +52,15 @@ pub use autopsy::{Autopsy, AutopsyFrame};
 pub use fault::FaultyAccess;
 pub use look::{MemoryPlace, ThreadsView};
 pub use policy::TargetPolicy;
+pub use search::{Search, Searched};
 pub use secrets::{MASKED, Mask};
 pub use seen_threads::{CapturedThreads, SeenThread};
 pub use session::{OutputPage, Patience, Session, Until};
 pub use source::SourceLine;
 pub use source_watch::SourceWatch;
+pub use standing::Standing;
 pub use travel::{ExportTo, Exported, FoundWrite, Timeline};
 pub use viewport::{FrameView, LocalView, OutputView, Scene, State, Viewport};
-pub use worker::Standing;
 
 use worker::{Announcer, Bell, Core, Origin};
 
@@ -260,7 +263,7 @@ impl DebugService {
             return Err(closing());
         }
         self.events.list_changed_for(&caller.principal);
-        let viewport = match session.arrive(1, patience).await {
+        let viewport = match session.arrive(1, patience, false).await {
             Ok(viewport) => viewport,
             Err(failure) => {
                 // It never got to its first stop, so there is nothing to keep.
@@ -467,6 +470,7 @@ async fn start(
         recording: None,
         is_to_be_recorded: origin.is_to_be_recorded(),
         streams: origin.streams(),
+        search: None,
         problem: None,
         fault: None,
     });

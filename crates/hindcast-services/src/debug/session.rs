@@ -21,8 +21,9 @@ use tokio::{
 use super::{
     OUTPUT_KEPT, failures,
     secrets::Mask,
+    standing::Standing,
     viewport::{OutputView, State, Viewport},
-    worker::{Bell, Command, Core, Need, Standing},
+    worker::{Bell, Command, Core, Need},
 };
 use crate::{Failure, FailureKind};
 
@@ -95,8 +96,13 @@ impl Session {
 
     /// Moves, and waits for the stop as long as there is patience. The program goes on after that.
     pub async fn travel(&self, movement: Movement, patience: &Patience) -> Result<Viewport, Failure> {
+        let travels = movement.is_travel() || {
+            let standing = self.standing.borrow();
+            let when = standing.scene.as_ref().and_then(|scene| scene.when.as_ref());
+            when.is_some_and(|when| when.in_past)
+        };
         let moves = self.depart(movement).await?;
-        self.arrive(moves, patience).await
+        self.arrive(moves, patience, travels).await
     }
 
     /// Starts a movement, and does not wait for its end.
@@ -109,10 +115,18 @@ impl Session {
         self.answer(answer).await?
     }
 
-    /// Waits for the end of that movement.
-    pub(super) async fn arrive(&self, moves: u64, patience: &Patience) -> Result<Viewport, Failure> {
+    /// Waits for the end of that movement, which `travels` through the past or goes on live.
+    pub(super) async fn arrive(
+        &self,
+        moves: u64,
+        patience: &Patience,
+        travels: bool,
+    ) -> Result<Viewport, Failure> {
         let arrived = |standing: &Standing| standing.moves > moves || standing.state != State::Running;
         self.wait_while(patience, |standing| !arrived(standing)).await;
+        if !travels {
+            self.look_at_recording().await;
+        }
         let (problem, is_lost) = {
             let standing = self.standing.borrow();
             (standing.problem.clone(), standing.fault.is_some())
@@ -121,6 +135,24 @@ impl Session {
             _ if is_lost => Err(self.why_ended()),
             Some((failed, failure)) if failed == moves => Err(failure),
             _ => Ok(self.viewport()),
+        }
+    }
+
+    /// Has a program that goes on tell whether it is still recorded.
+    async fn look_at_recording(&self) {
+        let runs_recorded = {
+            let standing = self.standing.borrow();
+            standing.state == State::Running && standing.is_recorded()
+        };
+        if runs_recorded {
+            // An engine that does not answer is told of by who asks for something.
+            let published = self.ask(Need::Anything, |core| {
+                core.publish_recording();
+                Ok(())
+            });
+            if let Err(failure) = published.await {
+                tracing::debug!(%failure, "what is recorded is not known");
+            }
         }
     }
 
@@ -136,7 +168,7 @@ impl Session {
         self.viewport()
     }
 
-    async fn wait_while(&self, patience: &Patience, more: impl Fn(&Standing) -> bool) {
+    pub(super) async fn wait_while(&self, patience: &Patience, more: impl Fn(&Standing) -> bool) {
         let mut standing = self.standing.clone();
         let started = Instant::now();
         let total = Some(patience.timeout.as_secs()).filter(|seconds| *seconds > 0);
@@ -149,7 +181,9 @@ impl Session {
                 return;
             }
             if waited.as_secs() > 0 {
-                patience.progress.report(waited.as_secs(), total, "the program runs");
+                let searches = standing.borrow().search.as_ref().is_some_and(|search| search.is_running());
+                let what = if searches { "the past is searched" } else { "the program runs" };
+                patience.progress.report(waited.as_secs(), total, what);
             }
             let pause = LOOK_AGAIN.min(patience.timeout.saturating_sub(waited));
             // An error says that the session is gone: nothing will change any more.
@@ -175,7 +209,7 @@ impl Session {
         let (done, answer) = oneshot::channel();
         self.send(Command::Restart { done })?;
         let restarted = self.answer(answer).await??;
-        let mut viewport = self.arrive(restarted.moves, patience).await?;
+        let mut viewport = self.arrive(restarted.moves, patience, false).await?;
         viewport.notes.extend(restarted.notes);
         Ok(viewport)
     }
@@ -240,7 +274,7 @@ impl Session {
         self.commands.send(command).map_err(|_| self.why_ended())
     }
 
-    async fn answer<T>(&self, mut answer: oneshot::Receiver<T>) -> Result<T, Failure> {
+    pub(super) async fn answer<T>(&self, mut answer: oneshot::Receiver<T>) -> Result<T, Failure> {
         self.answer_to(&mut answer).await
     }
 
@@ -264,7 +298,7 @@ impl Session {
         let standing = self.standing();
         let has_history = standing.has_history();
         let shown = standing.state != State::Running && standing.fault.is_none();
-        let scene = standing.scene.filter(|_| shown);
+        let scene = standing.scene.clone().filter(|_| shown);
         let stop = scene.as_ref().map(|scene| &scene.stop);
         let when = scene.as_ref().and_then(|scene| scene.when.as_ref());
         let mut viewport = Viewport {
@@ -294,6 +328,10 @@ impl Session {
         };
         if let Some(fault) = &standing.fault {
             viewport.detail = Some(fault.to_string());
+        }
+        viewport.notes.extend(standing.search.as_ref().and_then(|search| search.note()));
+        if standing.state == State::Running {
+            viewport.notes.extend(standing.why_unrecorded());
         }
         self.add_output(&mut viewport);
         viewport.next = next_calls(&viewport, has_history);

@@ -10,7 +10,7 @@ use std::{
 use hindcast_core::{
     debug::{
         Granularity, Location, Moment, Movement, Recording, ThreadId, TimelinePage, TimelineQuery,
-        TraceFormat, TraceRequest, Variable, Watched, When, Writer,
+        TraceFormat, TraceRequest, When, Writer,
     },
     progress::{Progress, Unwatched},
 };
@@ -22,8 +22,7 @@ use super::{
     failures,
     secrets::Mask,
     session::{ANSWER_WITHIN, Patience, RING_AGAIN, Session},
-    source,
-    viewport::{self, FrameView, State, Viewport},
+    viewport::{FrameView, State, Viewport},
     worker::{Command, Core, Need},
 };
 use crate::{Failure, FailureKind};
@@ -118,44 +117,6 @@ impl Session {
         Ok(ended)
     }
 
-    /// Who last wrote a value, and where that came from; without secrets.
-    pub async fn last_write(
-        &self,
-        watched: Watched,
-        depth: u32,
-        patience: &Patience,
-    ) -> Result<Vec<FoundWrite>, Failure> {
-        self.ask_for_long(Need::Standstill, patience, move |core| {
-            let mask = core.mask;
-            let writes = core.history()?.last_write(&watched, depth)?;
-            let mut name = match watched {
-                Watched::Expression { text, .. } => text,
-                Watched::Memory { .. } => String::new(),
-            };
-            let mut found = Vec::with_capacity(writes.len());
-            for write in writes {
-                let text = source::line_of(core.backend()?, &write.location, mask);
-                let old = masked_value(mask, &name, write.old);
-                let new = masked_value(mask, &name, write.new);
-                // What it came from is what the next one is about.
-                name = write.from.clone().unwrap_or_default();
-                found.push(FoundWrite {
-                    moment: write.moment,
-                    thread_id: write.thread,
-                    location: write.location,
-                    text,
-                    old,
-                    new,
-                    stack: viewport::up_to_main(write.stack.frames).iter().map(FrameView::from).collect(),
-                    by: write.by,
-                    from: write.from,
-                });
-            }
-            Ok(found)
-        })
-        .await
-    }
-
     /// What happened, without secrets.
     pub async fn timeline(&self, query: TimelineQuery) -> Result<Timeline, Failure> {
         self.ask(Need::Session, move |core| {
@@ -216,13 +177,6 @@ impl Session {
             }
         }
     }
-}
-
-/// A value is masked by what it is called, too.
-fn masked_value(mask: Mask, name: &str, value: String) -> String {
-    let mut variable = Variable { name: name.to_owned(), value, ..Variable::default() };
-    mask.variable(&mut variable);
-    variable.value
 }
 
 /// The caller's progress, which ends when the caller's patience does.

@@ -14,8 +14,8 @@ use std::{
 use hindcast_core::{
     debug::{
         AttachRequest, Breakpoint, CoreRequest, DebugBackend, DebugEngine, DebugError, Ending, Granularity,
-        HowBegun, Interrupt, LaunchRequest, Movement, Outcome, Recording, Stop, StopReason, Streams, Target,
-        TimeTravel, TraceFileRequest,
+        HowBegun, Interrupt, LaunchRequest, Movement, Outcome, Stop, StopReason, Streams, TimeTravel,
+        TraceFileRequest,
     },
     identity::PrincipalId,
     time::Clock,
@@ -24,9 +24,11 @@ use tokio::sync::{oneshot, watch};
 
 use super::{
     failures,
+    search::Question,
     secrets::Mask,
     seen_threads::{CapturedThreads, SeenThread},
-    viewport::{self, Memory, Scene, State},
+    standing::Standing,
+    viewport::{self, Memory, State},
 };
 use crate::{Events, Failure, FailureKind};
 
@@ -70,64 +72,6 @@ impl Origin {
     }
 }
 
-/// How a session stands, for everybody to see without asking its thread.
-#[derive(Debug, Clone)]
-pub struct Standing {
-    /// What the program does.
-    pub state: State,
-    /// How many movements were begun.
-    pub moves: u64,
-    /// What the session is about; none before it has begun.
-    pub target: Option<Arc<Target>>,
-    /// What was to be seen at the last stop.
-    pub scene: Option<Arc<Scene>>,
-    /// The threads as they were when the program last stood still.
-    pub threads: Option<Arc<CapturedThreads>>,
-    /// All breakpoints.
-    pub breakpoints: Arc<Vec<Breakpoint>>,
-    /// What is recorded, as of the last stop; none where the engine never records.
-    pub recording: Option<Arc<Recording>>,
-    /// Whether somebody asked for a recording.
-    pub is_to_be_recorded: bool,
-    /// What the program's standard streams are, where it was launched.
-    pub streams: Option<Streams>,
-    /// Why that movement could not be made.
-    pub problem: Option<(u64, Failure)>,
-    /// Why the session ended, where it was not the program that ended.
-    pub fault: Option<Arc<str>>,
-}
-
-impl Standing {
-    /// Whether one can go back.
-    pub fn has_history(&self) -> bool {
-        self.recording.as_ref().is_some_and(|recording| recording.start.is_some())
-    }
-}
-
-impl Standing {
-    /// Why there is nothing to look at any more.
-    pub(super) fn why_ended(&self) -> Failure {
-        if let Some(fault) = &self.fault {
-            return Failure::new(FailureKind::NotAttached, format!("the session has ended: {fault}"))
-                .hint("begin again with `debugger/launch`; the server's log has the details");
-        }
-        let ending = self.scene.as_ref().map(|scene| &scene.stop);
-        let mut failure = failures::ended();
-        if let Some(code) = ending.and_then(|stop| stop.exit_code) {
-            failure.details = format!("the program has ended with exit code {code}");
-        } else if let Some(signal) = ending.and_then(|stop| stop.signal.as_ref()) {
-            failure.details = format!("the program was ended by {}", signal.name);
-        }
-        if self.has_history() {
-            failure = failure.hint(
-                "its past is there: `debugger/reverse_continue` or `debugger/step_backward` go back before its end; \
-                 `debugger/restart` starts it again",
-            );
-        }
-        failure
-    }
-}
-
 /// What a command needs. Those that do not need a standstill are served while the program runs, by
 /// stopping it for a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,9 +89,21 @@ pub(super) type Work = Box<dyn FnOnce(Result<&mut Core, Failure>) + Send>;
 pub(super) enum Command {
     Ask { need: Need, work: Work },
     Move { movement: Movement, begun: oneshot::Sender<Result<u64, Failure>> },
+    Search { question: Question, begun: oneshot::Sender<Result<u64, Failure>> },
     Pause { done: oneshot::Sender<Result<(), Failure>> },
     Restart { done: oneshot::Sender<Result<Restarted, Failure>> },
     End { ending: Option<Ending>, done: oneshot::Sender<Result<(), Failure>> },
+}
+
+/// What came while something else goes on.
+pub(super) enum Meanwhile {
+    /// Nothing that ends it.
+    GoOn,
+    Pause(oneshot::Sender<Result<(), Failure>>),
+    /// A command that is still to be served.
+    End(Command),
+    /// Nobody is left to hear how it went on.
+    Gone,
 }
 
 /// A program that was started again.
@@ -192,8 +148,8 @@ pub(super) struct Core {
     pub(super) mask: Mask,
     backend: Option<Box<dyn DebugBackend>>,
     memory: Memory,
-    /// What the program did before the movement that goes on: where that fails, it still does.
-    before: State,
+    /// What the program did before the movement or search that goes on: where that fails, it still does.
+    pub(super) before: State,
 }
 
 /// Tells subscribers what changed.
@@ -295,6 +251,15 @@ impl Core {
                         self.depart(moves, &movement);
                         let _ = begun.send(Ok(moves));
                         postponed = self.travel(movement, commands);
+                    }
+                    Err(failure) => drop(begun.send(Err(failure))),
+                },
+                Ok(Command::Search { question, begun }) => match self.begin_search(&question) {
+                    Ok((number, is_new)) => {
+                        let _ = begun.send(Ok(number));
+                        if is_new {
+                            postponed = self.search(&question, commands);
+                        }
                     }
                     Err(failure) => drop(begun.send(Err(failure))),
                 },
@@ -407,6 +372,7 @@ impl Core {
             standing.state = State::Running;
             standing.moves = moves;
             standing.problem = None;
+            standing.search = None;
             standing.threads = threads.or(standing.threads.take());
         });
         if !brief {
@@ -450,22 +416,33 @@ impl Core {
                     return None;
                 }
             }
-            loop {
-                match commands.try_recv() {
-                    Ok(Command::Ask { need: Need::Standstill, work }) => work(Err(failures::running())),
-                    Ok(Command::Ask { work, .. }) => work(Ok(self)),
-                    Ok(Command::Move { begun, .. }) => drop(begun.send(Err(failures::running()))),
-                    Ok(Command::Pause { done }) => {
-                        self.halt(done);
-                        return None;
-                    }
-                    Ok(ending) => return Some(ending),
-                    Err(TryRecvError::Empty) => break,
-                    // Nobody is left to hear how it went on.
-                    Err(TryRecvError::Disconnected) => return None,
+            match self.serve_meanwhile(commands) {
+                Meanwhile::GoOn => {}
+                Meanwhile::Pause(done) => {
+                    self.halt(done);
+                    return None;
                 }
+                Meanwhile::End(command) => return Some(command),
+                Meanwhile::Gone => return None,
             }
             next = Movement::Resume;
+        }
+    }
+
+    /// Serves what was asked for in the meantime.
+    pub(super) fn serve_meanwhile(&mut self, commands: &Receiver<Command>) -> Meanwhile {
+        loop {
+            match commands.try_recv() {
+                Ok(Command::Ask { need: Need::Standstill, work }) => work(Err(failures::running())),
+                Ok(Command::Ask { work, .. }) => work(Ok(self)),
+                Ok(Command::Move { begun, .. } | Command::Search { begun, .. }) => {
+                    drop(begun.send(Err(failures::running())));
+                }
+                Ok(Command::Pause { done }) => return Meanwhile::Pause(done),
+                Ok(ending) => return Meanwhile::End(ending),
+                Err(TryRecvError::Empty) => return Meanwhile::GoOn,
+                Err(TryRecvError::Disconnected) => return Meanwhile::Gone,
+            }
         }
     }
 
@@ -478,9 +455,14 @@ impl Core {
         let Some(backend) = self.backend.as_deref_mut() else { return };
         let breakpoints = backend.breakpoints();
         let ended = stop.reason == StopReason::Exit;
-        let scene = viewport::look(backend, stop, one_instruction, &breakpoints, &mut self.memory, self.mask);
+        let mut scene =
+            viewport::look(backend, stop, one_instruction, &breakpoints, &mut self.memory, self.mask);
         self.publish_breakpoints(breakpoints);
+        let was_recorded = self.standing.borrow().is_recorded();
         self.publish_recording();
+        if was_recorded {
+            scene.notes.extend(self.standing.borrow().why_unrecorded());
+        }
         self.standing.send_modify(|standing| {
             // An engine may be lost while the stop is looked at.
             let ended = ended || standing.fault.is_some();
@@ -510,7 +492,7 @@ impl Core {
     }
 
     /// Tells everybody what is recorded now.
-    fn publish_recording(&mut self) {
+    pub(super) fn publish_recording(&mut self) {
         let Some(past) = self.backend.as_deref_mut().and_then(DebugBackend::time_travel) else { return };
         let recording = past.recording();
         let had_history = self.standing.borrow().has_history();
@@ -555,6 +537,7 @@ impl Core {
             standing.scene = None;
             standing.threads = None;
             standing.problem = None;
+            standing.search = None;
             standing.fault = None;
             standing.moves = moves;
         });

@@ -409,3 +409,52 @@ fn the_doctor_tells_what_recording_lacks_on_this_machine() {
     let told = check(command().args(["doctor", "--json"]).output().unwrap());
     assert_eq!(told["status"], "ok", "{told}");
 }
+
+#[test]
+fn a_search_for_an_old_write_goes_on_while_nobody_waits_for_it() {
+    let phases = Fixture::c("phases");
+    let mut client = Client::new();
+    client.launch(&phases, &["400"]);
+    let built = phases.build();
+    client.call("debugger/run_to", json!({ "file": "phases.c", "line": built.line("done") }));
+    let here = data(&mut client, "debugger/status", json!({}));
+    let question = json!({ "expression": "old", "timeout_ms": 1 });
+    let running = data(&mut client, "debugger/last_write", question.clone());
+    assert_eq!((&running["state"], &running["writes"]), (&json!("running"), &json!([])), "{running}");
+    let search = running["search"].clone();
+    // Who pauses gives it up; the program stands where it stood.
+    let paused = client.call("debugger/pause", json!({}));
+    assert!(paused.contains(&format!("phases.c:{}", built.line("done"))), "{paused}");
+    let refused = client
+        .rpc("tools/call", &json!({ "name": "debugger/last_write", "arguments": { "search": search } }));
+    assert!(refused["error"]["data"]["details"].as_str().unwrap().contains("was given up"), "{refused}");
+    // Who waits is told that it is over, and the result is kept.
+    let running = data(&mut client, "debugger/last_write", question);
+    assert_eq!(running["state"], json!("running"), "{running}");
+    let search = running["search"].as_u64().unwrap();
+    let mut waited = client.call("debugger/wait", json!({ "timeout_ms": 55_000 }));
+    while waited.starts_with("Running") {
+        waited = client.call("debugger/wait", json!({ "timeout_ms": 55_000 }));
+    }
+    assert!(waited.contains(&format!("search {search} is over")), "{waited}");
+    let found = client.call("debugger/last_write", json!({ "search": search }));
+    assert!(found.starts_with("Last write to `old`: main at "), "{found}");
+    assert!(found.contains(&format!("phases.c:{}\n", built.line("old"))), "{found}");
+    let after = data(&mut client, "debugger/status", json!({}));
+    assert_eq!(after["moment"], here["moment"], "asking does not move");
+}
+
+#[test]
+fn after_its_end_a_program_with_threads_is_not_said_to_have_written_nothing() {
+    let joined = Fixture::c("joined");
+    let mut client = Client::new();
+    client.launch(&joined, &[]);
+    let exited = client.call("debugger/continue", json!({}));
+    assert!(exited.contains("the recording ends at moment"), "{exited}");
+    let call = json!({ "name": "debugger/last_write", "arguments": { "expression": "shared" } });
+    let refused = client.rpc("tools/call", &call);
+    assert_eq!(refused["error"]["code"], json!(-32007), "{refused}");
+    assert!(refused["error"]["data"]["details"].as_str().unwrap().contains("started a thread"), "{refused}");
+    let there = data(&mut client, "debugger/goto", json!({ "percent": 100 }));
+    assert_eq!(there["in_past"], json!(true), "{there}");
+}

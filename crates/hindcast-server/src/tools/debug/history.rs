@@ -5,14 +5,14 @@ use std::{fmt::Write as _, path::PathBuf};
 use async_trait::async_trait;
 use hindcast_core::{
     debug::{
-        Capability, Destination, Happening, HappeningKind, Moment, Movement, Recording, TimelineQuery,
-        TraceFormat, TraceRequest, Watched, Writer, happening_in_a_line,
+        Capability, Happening, HappeningKind, Moment, Recording, TimelineQuery, TraceFormat, TraceRequest,
+        Watched, Writer, happening_in_a_line,
     },
     identity::Scope,
 };
 use hindcast_services::{
     Failure, FailureKind,
-    debug::{ExportTo, FoundWrite, Session},
+    debug::{ExportTo, FoundWrite, Searched, Session, State},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,9 @@ pub(super) struct LastWriteInput {
     depth: u32,
     #[serde(default)]
     frame: u32,
+    /// Of an answer `running`: wait for its result
+    #[serde(default)]
+    search: Option<u64>,
     #[serde(default = "usual_wait")]
     #[schemars(skip)]
     timeout_ms: u64,
@@ -61,8 +64,13 @@ pub(super) struct LastWriteInput {
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct LastWrites {
+    /// running: the search goes on
+    state: State,
     /// The last one first; each further one is about what the one before was computed from
     writes: Vec<FoundWrite>,
+    /// Names a search that goes on
+    #[serde(skip_serializing_if = "Option::is_none")]
+    search: Option<u64>,
     /// Sensible next calls
     #[serde(skip_serializing_if = "Vec::is_empty")]
     next: Vec<String>,
@@ -73,23 +81,27 @@ async fn last_writes(
     session: &Session,
     call: &Call,
     input: LastWriteInput,
-) -> Result<(String, Vec<FoundWrite>), Failure> {
-    let (watched, name) = match (input.expression, input.address) {
-        (Some(text), None) => {
-            let frame = session.frame(None, input.frame)?;
+) -> Result<(String, Searched), Failure> {
+    let patience = patience(call, input.timeout_ms);
+    let (watched, name) = match (input.expression, input.address, input.search) {
+        (Some(text), None, None) => {
+            let frame = session.frame_in_history(input.frame)?;
             (Watched::Expression { text: text.clone(), frame }, text)
         }
-        (None, Some(address)) => {
+        (None, Some(address), None) => {
             let size = input.size.unwrap_or(8);
             (Watched::Memory { address: parse_address(&address)?, size }, address)
         }
+        (None, None, Some(number)) => {
+            let name = session.search_name(number).unwrap_or_default();
+            return Ok((name, session.searched(number, &patience).await?));
+        }
         _ => {
-            return Err(
-                invalid("not one value is named").hint("give either `expression`, or `address` and `size`")
-            );
+            return Err(invalid("not one value is named").hint(
+                "give either `expression`, or `address` and `size`, or `search` of an answer `running`",
+            ));
         }
     };
-    let patience = patience(call, input.timeout_ms);
     Ok((name, session.last_write(watched, input.depth.clamp(1, MOST_HOPS), &patience).await?))
 }
 
@@ -106,19 +118,36 @@ impl Tool for LastWrite {
 
     async fn call(&self, call: &Call, input: LastWriteInput) -> Result<Answer<LastWrites>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;
-        let moved = session.go_before_end().await?;
-        let found = last_writes(&session, call, input).await;
-        if moved {
-            let back = Movement::Goto(Destination::Present);
-            session.travel(back, &patience(call, usual_wait())).await?;
-        }
-        let (name, writes) = found?;
+        let (name, found) = last_writes(&session, call, input).await?;
         let name = excerpt(&name, 100);
-        let next = writes.first().map(|write| {
-            format!("debugger/goto with moment \"{}\": look around right after the write", write.moment)
-        });
-        let said = say_writes(&name, &writes);
-        Ok(Answer { text: said, content: LastWrites { writes, next: next.into_iter().collect() } })
+        let state = session.standing().state;
+        Ok(match found {
+            Searched::Found(writes) => {
+                let next = writes.first().map(|write| {
+                    format!(
+                        "debugger/goto with moment \"{}\": look around right after the write",
+                        write.moment
+                    )
+                });
+                let text = say_writes(&name, &writes);
+                Answer {
+                    text,
+                    content: LastWrites { state, writes, search: None, next: next.into_iter().collect() },
+                }
+            }
+            Searched::Running(number) => {
+                let next = vec![
+                    format!("debugger/last_write with search {number}: wait for the result"),
+                    "debugger/pause: give it up".to_owned(),
+                ];
+                let text = format!(
+                    "Still looking for the last write to `{name}` (search {number}): it goes on\nnext: {}",
+                    next.join("\nnext: ")
+                );
+                let state = State::Running;
+                Answer { text, content: LastWrites { state, writes: Vec::new(), search: Some(number), next } }
+            }
+        })
     }
 }
 

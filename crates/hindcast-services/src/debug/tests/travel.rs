@@ -165,7 +165,7 @@ async fn a_crash_leads_to_the_write_that_caused_it() {
     assert!(autopsy.next[0].starts_with("debugger/last_write with expression `currency`"), "{autopsy}");
     assert!(autopsy.to_string().contains("\nnext: debugger/step_backward"), "{autopsy}");
 
-    let writes = session.last_write(named("currency"), 1, &patience(5000)).await.unwrap();
+    let writes = session.last_write(named("currency"), 1, &patience(5000)).await.unwrap().found().unwrap();
     let [write] = &*writes else { panic!("{writes:?}") };
     assert_eq!((write.location.function.as_deref(), write.location.line), (Some("rename_owner"), Some(20)));
     assert_eq!((write.old.as_str(), write.new.as_str()), ("0x500000 \"EUR\"", "0x42424242"));
@@ -173,7 +173,8 @@ async fn a_crash_leads_to_the_write_that_caused_it() {
     assert_eq!(stands(&session.viewport()).0, Some(30), "asking does not move");
     let there = go(&session, moment(&write.moment.0)).await;
     assert_eq!(stands(&there), (Some(12), Some(true), Some(StopReason::Goto)));
-    assert!(session.last_write(named("currency"), 9, &patience(5000)).await.unwrap().len() == 1);
+    let writes = session.last_write(named("currency"), 9, &patience(5000)).await.unwrap().found().unwrap();
+    assert_eq!(writes.len(), 1);
     stage.finish().await;
 }
 

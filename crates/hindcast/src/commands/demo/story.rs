@@ -139,7 +139,7 @@ async fn find_the_culprit<W: Write>(
 async fn last_write(session: &Session, scenery: &Scenery) -> Result<Vec<FoundWrite>, Failure> {
     let frame: FrameRef = session.frame(None, 0)?;
     let watched = Watched::Expression { text: scenery.expression.clone(), frame };
-    session.last_write(watched, 1, &usual_patience()).await
+    session.last_write(watched, 1, &usual_patience()).await?.found()
 }
 
 fn show_write<W: Write>(write: &FoundWrite, teller: &mut Teller<W>) -> Result<()> {

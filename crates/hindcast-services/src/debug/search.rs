@@ -1,0 +1,271 @@
+//! A search through the past: it goes on while nobody waits for it, as a movement does, and keeps its result.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+    mpsc::Receiver,
+};
+
+use hindcast_core::debug::{DebugError, FrameRef, MemoryWrite, Variable, Watched, When};
+use tokio::sync::oneshot;
+
+use super::{
+    secrets::Mask,
+    session::{Patience, Session},
+    source,
+    standing::Standing,
+    travel::FoundWrite,
+    viewport::{self, FrameView, State},
+    worker::{Command, Core, Meanwhile, Need},
+};
+use crate::{Failure, FailureKind};
+
+/// What is looked for: who last wrote a value, and where that came from.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Question {
+    pub(super) watched: Watched,
+    pub(super) depth: u32,
+}
+
+/// A search, and what became of it.
+#[derive(Debug, Clone)]
+pub struct Search {
+    number: u64,
+    question: Question,
+    /// Where the session stood.
+    when: Option<When>,
+    /// None while it goes on.
+    outcome: Option<Result<Vec<FoundWrite>, Failure>>,
+    /// Whether somebody has had the outcome.
+    told: Arc<AtomicBool>,
+}
+
+/// What is known of a search.
+#[derive(Debug)]
+pub enum Searched {
+    /// The last write first.
+    Found(Vec<FoundWrite>),
+    /// It goes on, under this number.
+    Running(u64),
+}
+
+impl Searched {
+    /// The writes, for those who have no other patience.
+    pub fn found(self) -> Result<Vec<FoundWrite>, Failure> {
+        match self {
+            Self::Found(writes) => Ok(writes),
+            Self::Running(number) => Err(Failure::new(
+                FailureKind::HistoryUnavailable,
+                format!("the search for the last write is not over yet (search {number})"),
+            )
+            .hint("`debugger/wait` waits for it, `debugger/pause` gives it up")),
+        }
+    }
+}
+
+impl Search {
+    pub(super) fn is_running(&self) -> bool {
+        self.outcome.is_none()
+    }
+
+    /// What is to be said of it beside other answers.
+    pub(super) fn note(&self) -> Option<String> {
+        let number = self.number;
+        match &self.outcome {
+            None => Some(format!(
+                "the past is searched for the last write (search {number}): `debugger/wait` waits for that, `debugger/pause` gives it up"
+            )),
+            Some(_) if self.told.load(Ordering::Relaxed) => None,
+            Some(_) => Some(format!(
+                "search {number} is over: `debugger/last_write` with search {number} tells what it found"
+            )),
+        }
+    }
+}
+
+impl Session {
+    /// Who last wrote a value, and where that came from; without secrets. Where patience ends first, the search goes on; the
+    /// same question, or [`Self::searched`], waits for it again.
+    pub async fn last_write(
+        &self,
+        watched: Watched,
+        depth: u32,
+        patience: &Patience,
+    ) -> Result<Searched, Failure> {
+        let question = Question { watched, depth };
+        let running = {
+            let standing = self.standing.borrow();
+            let same = standing.search.as_ref().filter(|search| search.question == question);
+            same.filter(|search| search.is_running()).map(|search| search.number)
+        };
+        let number = match running {
+            Some(number) => number,
+            None => self.begin_search(question).await?,
+        };
+        self.searched(number, patience).await
+    }
+
+    async fn begin_search(&self, question: Question) -> Result<u64, Failure> {
+        let ended = self.standing.borrow().state == State::Exited;
+        // The past of a program is there when the program is not.
+        self.check(if ended { Need::Session } else { Need::Standstill })?;
+        let (begun, answer) = oneshot::channel();
+        self.send(Command::Search { question, begun })?;
+        self.answer(answer).await?
+    }
+
+    /// What a search found, if it does so while there is patience.
+    pub async fn searched(&self, number: u64, patience: &Patience) -> Result<Searched, Failure> {
+        let of = |standing: &Standing| standing.search.clone().filter(|search| search.number == number);
+        self.wait_while(patience, |standing| of(standing).is_some_and(|search| search.is_running())).await;
+        let (search, is_lost) = {
+            let standing = self.standing.borrow();
+            (of(&standing), standing.fault.is_some())
+        };
+        match search {
+            _ if is_lost => Err(self.why_ended()),
+            None => Err(Failure::new(
+                FailureKind::InvalidInput,
+                format!("there is no search {number}: what it found was about where the program stood then"),
+            )
+            .hint("ask again with `expression` or `address`")),
+            Some(search) => match &search.outcome {
+                None => Ok(Searched::Running(number)),
+                Some(outcome) => {
+                    search.told.store(true, Ordering::Relaxed);
+                    outcome.clone().map(Searched::Found)
+                }
+            },
+        }
+    }
+
+    /// The frame of that number, also where the program has ended: then it is one of its last moment.
+    pub fn frame_in_history(&self, index: u32) -> Result<FrameRef, Failure> {
+        Ok(FrameRef { thread: self.thread(None)?, index })
+    }
+
+    /// What a search is about, as the user named it.
+    pub fn search_name(&self, number: u64) -> Option<String> {
+        let standing = self.standing.borrow();
+        let search = standing.search.as_ref().filter(|search| search.number == number)?;
+        Some(match &search.question.watched {
+            Watched::Expression { text, .. } => text.clone(),
+            Watched::Memory { address, .. } => address.to_string(),
+        })
+    }
+}
+
+impl Core {
+    /// The number of the search for this, and whether it is still to be made.
+    pub(super) fn begin_search(&mut self, question: &Question) -> Result<(u64, bool), Failure> {
+        let when = self.history()?.now();
+        let known = self.standing.borrow().search.clone();
+        if let Some(known) = known.filter(|known| {
+            known.question == *question && known.when == when && matches!(known.outcome, Some(Ok(_)))
+        }) {
+            return Ok((known.number, false));
+        }
+        let number = self.standing.borrow().moves + 1;
+        let question = question.clone();
+        let search = Search { number, question, when, outcome: None, told: Arc::default() };
+        self.before = self.standing.borrow().state;
+        self.standing.send_modify(|standing| {
+            standing.state = State::Running;
+            standing.moves = number;
+            standing.problem = None;
+            standing.search = Some(Arc::new(search));
+        });
+        Ok((number, true))
+    }
+
+    /// Searches, and serves commands meanwhile. Returns the command that ended the search and is still to be served.
+    pub(super) fn search(&mut self, question: &Question, commands: &Receiver<Command>) -> Option<Command> {
+        loop {
+            let past = match self.history() {
+                Ok(past) => past,
+                Err(failure) => {
+                    self.end_search(Err(failure));
+                    return None;
+                }
+            };
+            match past.last_write(&question.watched, question.depth) {
+                // Somebody wants something; the same question goes on where it was.
+                Err(DebugError::GivenUp(_)) => {}
+                Ok(writes) => {
+                    let found = self.described(&question.watched, writes);
+                    self.end_search(found);
+                    return None;
+                }
+                Err(error) => {
+                    self.end_search(Err(error.into()));
+                    return None;
+                }
+            }
+            match self.serve_meanwhile(commands) {
+                Meanwhile::GoOn => {}
+                Meanwhile::Pause(done) => {
+                    self.end_search(Err(given_up()));
+                    let _ = done.send(Ok(()));
+                    return None;
+                }
+                Meanwhile::End(command) => {
+                    self.end_search(Err(given_up()));
+                    return Some(command);
+                }
+                Meanwhile::Gone => return None,
+            }
+        }
+    }
+
+    /// Everything is as it was before, apart from what is known now.
+    fn end_search(&mut self, outcome: Result<Vec<FoundWrite>, Failure>) {
+        let before = self.before;
+        self.standing.send_modify(|standing| {
+            standing.state = if standing.fault.is_some() { State::Exited } else { before };
+            if let Some(search) = &mut standing.search {
+                Arc::make_mut(search).outcome = Some(outcome);
+            }
+        });
+    }
+
+    /// Writes as they are told, without secrets.
+    fn described(&mut self, watched: &Watched, writes: Vec<MemoryWrite>) -> Result<Vec<FoundWrite>, Failure> {
+        let mask = self.mask;
+        let mut name = match watched {
+            Watched::Expression { text, .. } => text.clone(),
+            Watched::Memory { .. } => String::new(),
+        };
+        let mut found = Vec::with_capacity(writes.len());
+        for write in writes {
+            let text = source::line_of(self.backend()?, &write.location, mask);
+            let old = masked_value(mask, &name, write.old);
+            let new = masked_value(mask, &name, write.new);
+            // What it came from is what the next one is about.
+            name = write.from.clone().unwrap_or_default();
+            found.push(FoundWrite {
+                moment: write.moment,
+                thread_id: write.thread,
+                location: write.location,
+                text,
+                old,
+                new,
+                stack: viewport::up_to_main(write.stack.frames).iter().map(FrameView::from).collect(),
+                by: write.by,
+                from: write.from,
+            });
+        }
+        Ok(found)
+    }
+}
+
+fn given_up() -> Failure {
+    Failure::new(FailureKind::HistoryUnavailable, "the search for the last write was given up")
+        .hint("ask again, and `debugger/wait` for it")
+}
+
+/// A value is masked by what it is called, too.
+fn masked_value(mask: Mask, name: &str, value: String) -> String {
+    let mut variable = Variable { name: name.to_owned(), value, ..Variable::default() };
+    mask.variable(&mut variable);
+    variable.value
+}

@@ -1,0 +1,83 @@
+//! How a session stands.
+
+use std::sync::Arc;
+
+use hindcast_core::debug::{Breakpoint, Recording, Streams, Target};
+
+use super::{
+    failures,
+    search::Search,
+    seen_threads::CapturedThreads,
+    viewport::{Scene, State},
+};
+use crate::{Failure, FailureKind};
+
+/// How a session stands, for everybody to see without asking its thread.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    /// What the program does.
+    pub state: State,
+    /// How many movements were begun.
+    pub moves: u64,
+    /// What the session is about; none before it has begun.
+    pub target: Option<Arc<Target>>,
+    /// What was to be seen at the last stop.
+    pub scene: Option<Arc<Scene>>,
+    /// The threads as they were when the program last stood still.
+    pub threads: Option<Arc<CapturedThreads>>,
+    /// All breakpoints.
+    pub breakpoints: Arc<Vec<Breakpoint>>,
+    /// What is recorded, as of the last stop; none where the engine never records.
+    pub recording: Option<Arc<Recording>>,
+    /// Whether somebody asked for a recording.
+    pub is_to_be_recorded: bool,
+    /// What the program's standard streams are, where it was launched.
+    pub streams: Option<Streams>,
+    /// The last search through the past that was made from here.
+    pub search: Option<Arc<Search>>,
+    /// Why that movement could not be made.
+    pub problem: Option<(u64, Failure)>,
+    /// Why the session ended, where it was not the program that ended.
+    pub fault: Option<Arc<str>>,
+}
+
+impl Standing {
+    /// Whether what happens is recorded, as far as that is known.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.recording.as_ref().is_some_and(|recording| recording.active)
+    }
+
+    /// Why the history ends before the present, where it does.
+    pub(super) fn why_unrecorded(&self) -> Option<String> {
+        let recording = self.recording.as_ref().filter(|recording| !recording.active)?;
+        let reason = recording.reason.as_ref().filter(|_| recording.start.is_some())?;
+        Some(format!("{reason}; what comes after cannot be visited"))
+    }
+
+    /// Whether one can go back.
+    pub fn has_history(&self) -> bool {
+        self.recording.as_ref().is_some_and(|recording| recording.start.is_some())
+    }
+
+    /// Why there is nothing to look at any more.
+    pub(super) fn why_ended(&self) -> Failure {
+        if let Some(fault) = &self.fault {
+            return Failure::new(FailureKind::NotAttached, format!("the session has ended: {fault}"))
+                .hint("begin again with `debugger/launch`; the server's log has the details");
+        }
+        let ending = self.scene.as_ref().map(|scene| &scene.stop);
+        let mut failure = failures::ended();
+        if let Some(code) = ending.and_then(|stop| stop.exit_code) {
+            failure.details = format!("the program has ended with exit code {code}");
+        } else if let Some(signal) = ending.and_then(|stop| stop.signal.as_ref()) {
+            failure.details = format!("the program was ended by {}", signal.name);
+        }
+        if self.has_history() {
+            failure = failure.hint(
+                "its past is there: `debugger/reverse_continue` or `debugger/step_backward` go back before its end; \
+                 `debugger/restart` starts it again",
+            );
+        }
+        failure
+    }
+}
