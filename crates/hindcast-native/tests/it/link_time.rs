@@ -16,6 +16,30 @@ fn linked(flags: &[&str]) -> Debuggee {
     Debuggee::launch(&Fixture::c("linked").with("c/linked_other.c").flags(flags), &[])
 }
 
+#[test]
+fn what_clang_optimises_when_it_links_is_seen_too() {
+    for flags in [["-O2", "-flto"], ["-O2", "-flto=thin"]] {
+        let fixture = Fixture::c("linked").with("c/linked_other.c").clang().flags(flags);
+        let mut debuggee = Debuggee::launch(&fixture, &[]);
+        for name in ["raise_level", "bump", "shrink"] {
+            debuggee.add(CodeBreakpoint::at(Place::Function(name.into())));
+        }
+        let mut levels = Vec::new();
+        for name in ["raise_level", "bump", "shrink"] {
+            debuggee.go();
+            assert_eq!(debuggee.function(), name, "{flags:?}: {:?}", debuggee.stop);
+            levels.push(debuggee.value_of("level"));
+        }
+        // Each file has its own; optimised code may have written it already.
+        assert!(["11", "12"].contains(&&*levels[0]), "{flags:?}: {levels:?}");
+        assert!(levels[1..].iter().all(|level| ["22", "23"].contains(&&**level)), "{flags:?}: {levels:?}");
+        debuggee.break_at("printing");
+        debuggee.go();
+        assert_eq!(debuggee.value_of("counter"), "8", "{flags:?}");
+        assert_eq!(debuggee.value_of("shared.value"), "42", "{flags:?}");
+    }
+}
+
 fn in_other_file(mark: &str) -> Place {
     let source = source_of("c/linked_other.c");
     Place::Line { line: mark_in(&source, mark), file: source.to_string_lossy().into_owned() }

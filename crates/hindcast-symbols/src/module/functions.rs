@@ -113,6 +113,23 @@ impl LoadedModule {
         at
     }
 
+    /// The source file that declares a function or variable.
+    pub(crate) fn declaring_file(&self, die: DieRef) -> Option<String> {
+        let debug = self.debug()?;
+        let mut at = die;
+        for _ in 0..LONGEST_CHAIN {
+            let view = debug.view_of(at)?;
+            let entry = view.entry(at)?;
+            if let Some(gimli::AttributeValue::FileIndex(index)) = entry.attr_value(gimli::DW_AT_decl_file) {
+                return view.file_path(index);
+            }
+            at = debug
+                .attribute_reference(&view, &entry, gimli::DW_AT_abstract_origin)
+                .or_else(|| debug.attribute_reference(&view, &entry, gimli::DW_AT_specification))?;
+        }
+        None
+    }
+
     /// What the linker calls a function with code. Line tables alone come without it, and without namespaces.
     fn symbol_of(&self, die: DieRef) -> Option<String> {
         let view = self.debug()?.view_of(die)?;

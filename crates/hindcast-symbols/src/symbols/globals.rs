@@ -32,6 +32,16 @@ pub enum GlobalName {
     },
 }
 
+/// What a name has in common with the function where it is asked for. Link-time optimisation brings functions of
+/// other files into a unit, so that the file counts for more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kinship {
+    Neither,
+    Unit,
+    File,
+    Both,
+}
+
 /// Where a name is asked for: it means what code there sees.
 #[derive(Debug, Clone, Copy)]
 pub struct Viewpoint {
@@ -132,6 +142,8 @@ struct Search<'s> {
     home: Option<DieRef>,
     /// The unit of the source file that this is in.
     unit: Option<usize>,
+    /// The source file that declares the function.
+    file: Option<String>,
     /// The namespaces and classes around that function.
     around: Vec<String>,
 }
@@ -147,11 +159,12 @@ impl<'s> Search<'s> {
         let code = || module.debug()?.unit_at(module.to_file(here?.address));
         let unit = home.and_then(|home| unit_of(module, home)).or_else(code);
         let around = home.map_or_else(String::new, |home| module.scope_path(home));
-        Self { symbols, module, pattern, home, unit, around: named_scopes(&around) }
+        let file = home.and_then(|home| module.declaring_file(home));
+        Self { symbols, module, pattern, home, unit, file, around: named_scopes(&around) }
     }
 
     fn closest(&self, classes: &[NameClass]) -> Option<(Closeness, GlobalName)> {
-        let mut best: Option<(Closeness, GlobalName)> = None;
+        let mut best: Option<((Closeness, Kinship), GlobalName)> = None;
         let candidates = self.module.named(base_name(self.pattern.last()), classes);
         for named in candidates.take(MOST) {
             let Some(view) = self.module.debug().and_then(|debug| debug.view_of(named.die)) else { continue };
@@ -164,10 +177,12 @@ impl<'s> Search<'s> {
                 NameKind::Inlined | NameKind::Type => None,
             };
             let Some((name, found)) = found else { continue };
-            let closeness = self.closeness(&view, &entry, &name);
+            let kinship = self.kinship(&view, &entry);
+            let closeness = self.closeness(&view, &entry, &name, kinship);
             if !self.may_be_meant(&found, &name, closeness) {
                 continue;
             }
+            let closeness = (closeness, kinship);
             // The first of equals, but a variable before anything else.
             let is_better = best.as_ref().is_none_or(|(best, other)| match closeness.cmp(best) {
                 std::cmp::Ordering::Equal => {
@@ -179,7 +194,7 @@ impl<'s> Search<'s> {
                 best = Some((closeness, found));
             }
         }
-        best
+        best.map(|((closeness, _), found)| (closeness, found))
     }
 
     fn variable<'a>(&self, view: &View<'a>, entry: &Entry<'a>) -> Option<(String, GlobalName)> {
@@ -245,16 +260,28 @@ impl<'s> Search<'s> {
         Some((name, GlobalName::Function { type_ref, address }))
     }
 
-    fn closeness<'a>(&self, view: &View<'a>, entry: &Entry<'a>, name: &str) -> Closeness {
+    fn kinship<'a>(&self, view: &View<'a>, entry: &Entry<'a>) -> Kinship {
+        let declared = self.module.declared_at(view.die_ref(entry.offset()));
+        let own_unit = || self.module.debug().map(|debug| debug.own_unit(view));
+        let unit = unit_of(self.module, declared).or_else(own_unit);
+        let is_same_unit = self.unit.is_some() && self.unit == unit;
+        let is_same_file = self.file.is_some() && self.file == self.module.declaring_file(declared);
+        match (is_same_file, is_same_unit) {
+            (true, true) => Kinship::Both,
+            (true, false) => Kinship::File,
+            (false, true) => Kinship::Unit,
+            (false, false) => Kinship::Neither,
+        }
+    }
+
+    fn closeness<'a>(&self, view: &View<'a>, entry: &Entry<'a>, name: &str, kinship: Kinship) -> Closeness {
         let die = view.die_ref(entry.offset());
         if let Some(around) = self.enclosing_function(view, die) {
             let is_same = self.home == Some(self.module.declared_at(around));
             return if is_same { Closeness::SameFunction } else { Closeness::OtherFunction };
         }
         let declared = self.module.declared_at(die);
-        let own_unit = || self.module.debug().map(|debug| debug.own_unit(view));
-        let declaring = unit_of(self.module, declared).or_else(own_unit);
-        let is_same_file = self.unit.is_some() && self.unit == declaring;
+        let is_same_file = kinship > Kinship::Neither;
         match self.left_out(name) {
             Some(depth) if is_same_file || self.is_shared(entry, declared) => Closeness::Around(depth),
             _ if is_same_file => Closeness::SameFile,
