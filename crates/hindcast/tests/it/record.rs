@@ -154,8 +154,9 @@ fn what_is_sent_to_the_recorder_reaches_the_program() {
     for (program, signal, code) in [
         ("echo ready; read word", Signal::SIGTERM, 128 + 15),
         ("echo ready; read word", Signal::SIGINT, 128 + 2),
-        ("trap 'exit 9' HUP; echo ready; read word", Signal::SIGHUP, 9),
-        ("trap 'echo again; exit 8' USR1; echo ready; read word", Signal::SIGUSR1, 8),
+        // A signal that comes right before a `read` would leave it waiting, recorded or not.
+        ("trap 'exit 9' HUP; echo ready; while :; do sleep 0.05; done", Signal::SIGHUP, 9),
+        ("trap 'echo again; exit 8' USR1; echo ready; while :; do sleep 0.05; done", Signal::SIGUSR1, 8),
     ] {
         let mut recorder = command()
             .args(["record", "--", "sh", "-c", program])
@@ -237,7 +238,9 @@ fn ctrl_c_is_for_the_program_and_the_recording_is_kept() {
     terminal.see("code 130");
     terminal.end();
     let mut terminal = OnTerminal::start(
-        "$hindcast record -- sh -c 'trap \"echo caught\" INT; echo rea\"\"dy; read word; echo went on'; echo \"code $?\"",
+        // A signal that comes right before a `read` would leave it waiting, recorded or not.
+        "$hindcast record -- sh -c 'trap \"echo caught; over=1\" INT; echo rea\"\"dy; until [ $over ]; do sleep 0.05; done; \
+         echo went on'; echo \"code $?\"",
     );
     terminal.see("ready");
     terminal.press(CTRL_C);
