@@ -178,7 +178,7 @@ fn what_changes_much_is_in_the_file_with_fewer_checkpoints() {
     let (halt, seen) = recorded.run_with_stops(Duration::from_millis(150), 5);
     assert!(matches!(halt, Halt::Ended(_)) && !seen.is_empty(), "{halt:?}");
     let had = recorded.process.recorder().unwrap().timeline.len();
-    let file = write(recorded, &Part { optional: 4 << 20, ..Part::default() });
+    let file = write(recorded, &Part { optional: 256 << 10, ..Part::default() });
     let mut again = open(file.path());
     let has = again.process.recorder().unwrap().timeline.len();
     eprintln!("repetitions: {has} of {had} checkpoints, {} bytes", file.path().metadata().unwrap().len());
