@@ -7,7 +7,7 @@ use super::{
     files::{FileList, Files},
     stream::{Sink, Source},
 };
-use crate::record::{Call, Event, Log, Replay, Write, is_made_again};
+use crate::record::{Answer, CPUID_LENGTH, Call, Event, Log, Replay, Told, Write, is_made_again};
 
 /// Kinds of events.
 const EMULATED: u64 = 0;
@@ -20,6 +20,7 @@ const EDIT: u64 = 6;
 const COUNTER: u64 = 7;
 const FEATURES: u64 = 8;
 const INTERRUPTED: u64 = 9;
+const RANDOM: u64 = 10;
 
 /// What comes after the last event.
 const END: u64 = u64::MAX;
@@ -54,13 +55,21 @@ fn write_event(event: &Event, files: &FileList, sink: &mut Sink<'_, '_>) -> io::
         }
         Event::Signal { number } => sink.numbers(&[SIGNAL, *number as u64]),
         Event::Edit => sink.number(EDIT),
-        Event::Counter { pc, length, value, processor } => {
-            let processor = processor.map_or(u64::MAX, u64::from);
-            sink.numbers(&[COUNTER, *pc, u64::from(*length), *value, processor])
-        }
-        Event::Features { pc, answer } => {
-            sink.numbers(&[FEATURES, *pc])?;
-            sink.numbers(&answer.map(u64::from))
+        Event::Answer(Answer { pc, length, told }) => {
+            let length = u64::from(*length);
+            match told {
+                Told::Counter { value, processor } => {
+                    let processor = processor.map_or(u64::MAX, u64::from);
+                    sink.numbers(&[COUNTER, *pc, length, *value, processor])
+                }
+                Told::Features(answer) => {
+                    sink.numbers(&[FEATURES, *pc])?;
+                    sink.numbers(&answer.map(u64::from))
+                }
+                Told::Random { register, bytes, value } => {
+                    sink.numbers(&[RANDOM, *pc, length, u64::from(*register), u64::from(*bytes), *value])
+                }
+            }
         }
     }
 }
@@ -129,11 +138,18 @@ pub(super) fn read(source: &mut Source, files: &Files) -> Result<Log, ArchiveErr
             COUNTER => {
                 let [pc, length, value, processor] = source.numbers()?;
                 let processor = (processor != u64::MAX).then_some(processor as u32);
-                Event::Counter { pc, length: length as u8, value, processor }
+                let told = Told::Counter { value, processor };
+                Event::Answer(Answer { pc, length: length as u8, told })
             }
             FEATURES => {
                 let [pc, eax, ebx, ecx, edx] = source.numbers()?;
-                Event::Features { pc, answer: [eax, ebx, ecx, edx].map(|word| word as u32) }
+                let told = Told::Features([eax, ebx, ecx, edx].map(|word| word as u32));
+                Event::Answer(Answer { pc, length: CPUID_LENGTH, told })
+            }
+            RANDOM => {
+                let [pc, length, register, bytes, value] = source.numbers()?;
+                let told = Told::Random { register: register as u8, bytes: bytes as u8, value };
+                Event::Answer(Answer { pc, length: length as u8, told })
             }
             _ => return Err(ArchiveError::Malformed("there is an unknown kind of event in it")),
         };

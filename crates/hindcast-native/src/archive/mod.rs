@@ -15,6 +15,7 @@ mod stream;
 mod tests;
 
 use std::{
+    collections::BTreeSet,
     fs::File,
     io::{self, BufReader},
     path::Path,
@@ -94,6 +95,9 @@ pub(crate) struct Tale {
     pub(crate) reason: Option<String>,
     /// Whether instructions that are never the same twice trap.
     pub(crate) traps: bool,
+    /// Where instructions for random numbers gave way to one that traps.
+    #[serde(default)]
+    pub(crate) random_numbers: BTreeSet<u64>,
 }
 
 impl Tale {
@@ -118,6 +122,7 @@ pub(crate) fn write(
     tell: &mut dyn FnMut(u64, u64) -> io::Result<()>,
 ) -> io::Result<()> {
     tale.traps = recorder.traps_instructions();
+    tale.random_numbers.clone_from(recorder.random_numbers());
     let mut sink = Sink::new(NAME, writer);
     let chosen = part.choose(recorder);
     let mut files = FileList::gather(recorder, part, &chosen)?;
@@ -178,6 +183,7 @@ pub(crate) fn open(path: &Path) -> Result<Opened, ArchiveError> {
     if let Some(position) = &present {
         timeline.set_frontier(position.clone());
     }
-    let recorder = Recorder::opened(process, (log, timeline), tale.reason.clone(), tale.traps)?;
+    let mut recorder = Recorder::opened(process, (log, timeline), tale.reason.clone(), tale.traps)?;
+    recorder.know_random_numbers(&tale.random_numbers);
     Ok(Opened { trace, tale, recorder, present })
 }

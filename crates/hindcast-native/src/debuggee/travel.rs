@@ -86,7 +86,7 @@ impl Debuggee {
             let index = context.log.len().checked_sub(1).filter(|index| *index >= known);
             match index.and_then(|index| Some((index, context.log.get(index)?))) {
                 Some((index, Event::Barrier { .. })) => context.before_event(last, index).map(Some),
-                Some((index, Event::Call(_) | Event::Counter { .. } | Event::Features { .. })) => {
+                Some((index, Event::Call(_) | Event::Answer(_))) => {
                     context.after_event(last, index).map(Some)
                 }
                 _ => Ok(Some(Position { anchor: last, steps: 0 })),

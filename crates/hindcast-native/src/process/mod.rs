@@ -221,6 +221,7 @@ impl Process {
     /// The last state of a recording that was made before.
     pub(crate) fn recorded(last: Frozen, recorder: Recorder) -> Result<Self, TraceError> {
         let mut process = Self::launched(last.release()?)?;
+        process.overlay.hide_random_numbers(recorder.random_numbers());
         process.recorder = Some(Box::new(recorder));
         Ok(process)
     }
@@ -232,6 +233,7 @@ impl Process {
         ended: Ended,
     ) -> Result<Self, TraceError> {
         let mut process = Self::new(last.tid(), false)?;
+        process.overlay.hide_random_numbers(recorder.random_numbers());
         process.recorder = Some(Box::new(recorder));
         process.ended = Some(ended);
         process.stand_in = Some(last);

@@ -1,11 +1,17 @@
 //! Breakpoint instructions, as an overlay over the program's own code: whoever reads the program's
 //! memory through [`CleanMemory`] never sees them.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 use hindcast_symbols::{Memory, Unreadable};
 
-use crate::sys::{Keeper, ProcessMemory};
+use crate::{
+    record,
+    sys::{Keeper, ProcessMemory},
+};
 
 const BREAKPOINT: u8 = 0xcc;
 
@@ -17,6 +23,8 @@ pub(crate) struct Overlay {
     lifted: bool,
     /// Takes them out when we are killed.
     keeper: Option<Keeper>,
+    /// Where instructions for random numbers gave way to one that traps.
+    random_numbers: BTreeSet<u64>,
 }
 
 #[derive(Debug, Clone)]
@@ -36,6 +44,13 @@ impl Overlay {
 
     pub(super) fn keeper(&self) -> Option<&Keeper> {
         self.keeper.as_ref()
+    }
+
+    /// From now on instructions that were taken out here are shown as they were.
+    pub(super) fn hide_random_numbers(&mut self, places: &BTreeSet<u64>) {
+        if self.random_numbers.len() != places.len() {
+            self.random_numbers.clone_from(places);
+        }
     }
 
     /// Puts a breakpoint at `address`, or counts one more user of the one that is there.
@@ -100,6 +115,7 @@ impl Overlay {
 
     /// Takes over what another process's memory has, as far as there is such code here.
     pub(crate) fn adopt(&mut self, memory: &ProcessMemory, other: &Self) {
+        self.random_numbers.extend(&other.random_numbers);
         let gone: Vec<_> = self.sites.keys().copied().filter(|at| !other.contains(*at)).collect();
         for address in gone {
             if let Some(site) = self.sites.remove(&address) {
@@ -119,6 +135,7 @@ impl Overlay {
     /// Remembers what another process's memory has, where there is no memory to put it into any more.
     pub(crate) fn mirror(&mut self, other: &Self) {
         self.sites.clone_from(&other.sites);
+        self.random_numbers.extend(&other.random_numbers);
     }
 
     /// Forgets everything: the memory is gone, as after an exec.
@@ -176,7 +193,7 @@ impl Overlay {
     }
 }
 
-/// A process's memory without our breakpoints.
+/// A process's memory as the program wrote it: without our breakpoints, and with its instructions for random numbers.
 pub(crate) struct CleanMemory<'a> {
     pub(crate) memory: &'a ProcessMemory,
     pub(crate) overlay: &'a Overlay,
@@ -186,8 +203,14 @@ impl CleanMemory<'_> {
     /// Reads as much as there is.
     pub(crate) fn read_some(&self, address: u64, buffer: &mut [u8]) -> usize {
         let count = self.memory.read_some(address, buffer);
-        self.overlay.clean(address, &mut buffer[..count]);
+        self.clean(address, &mut buffer[..count]);
         count
+    }
+
+    fn clean(&self, address: u64, bytes: &mut [u8]) {
+        self.overlay.clean(address, bytes);
+        let end = address.saturating_add(bytes.len() as u64);
+        record::clean(self.overlay.random_numbers.range(address..end), address, bytes);
     }
 
     /// Writes without disturbing the breakpoints among the bytes.
@@ -204,7 +227,7 @@ impl CleanMemory<'_> {
 impl Memory for CleanMemory<'_> {
     fn read(&self, address: u64, buffer: &mut [u8]) -> Result<(), Unreadable> {
         self.memory.read(address, buffer)?;
-        self.overlay.clean(address, buffer);
+        self.clean(address, buffer);
         Ok(())
     }
 }

@@ -16,6 +16,7 @@ impl Process {
         let leader = end_of_exec(task.take()?)?;
         let (recorder, leader) = Recorder::start(leader, &self.overlay)?;
         task.put(leader);
+        self.overlay.hide_random_numbers(recorder.random_numbers());
         recorder.metronome().ring_with(self.interrupt());
         self.recorder = Some(Box::new(recorder));
         Ok(())
@@ -39,6 +40,7 @@ impl Process {
         let Some(mut recorder) = self.recorder.take() else { return Ok(()) };
         let traps = recorder.traps_instructions();
         let gate = recorder.gate();
+        record::give_back(&self.memory, recorder.random_numbers().iter().copied());
         for (&tid, task) in &mut self.tasks {
             let mut held = Vec::new();
             if traps {
@@ -166,6 +168,7 @@ impl Process {
         let again = matches!(stopped.call()?, Call::Exit { result } if sys::restarts(result));
         let recorder = self.recorder.as_mut().ok_or(TraceError::Gone)?;
         let (stopped, over) = recorder.called(stopped, &self.memory, &self.overlay)?;
+        self.overlay.hide_random_numbers(recorder.random_numbers());
         let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
         task.put(stopped);
         if over && !again && std::mem::take(&mut task.in_call_step) {
@@ -332,7 +335,9 @@ impl Process {
             return Ok(stopped);
         }
         let stopped = end_of_exec(stopped)?;
-        recorder.executed(stopped, &self.overlay)
+        let stopped = recorder.executed(stopped, &self.overlay)?;
+        self.overlay.hide_random_numbers(recorder.random_numbers());
+        Ok(stopped)
     }
 
     /// A process that the debuggee made has from it that some instructions trap, which nobody would
@@ -341,6 +346,9 @@ impl Process {
         match &self.recorder {
             Some(recorder) if self.companions.expects(stopped.tid()) => {
                 let (tid, mut held) = (stopped.tid(), Vec::new());
+                if let Ok(memory) = ProcessMemory::open(tid) {
+                    record::give_back(&memory, recorder.random_numbers().iter().copied());
+                }
                 let released = record::set_traps(stopped, recorder.gate(), false, &mut held);
                 for info in held {
                     sys::send_again(tid, tid, &info);

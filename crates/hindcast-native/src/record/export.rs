@@ -4,7 +4,7 @@ use std::io;
 
 use hindcast_core::debug::{Moment, ThreadId, TraceEvent};
 
-use super::{Call, Event, Recorder, Replay};
+use super::{Call, Event, Recorder, Replay, Told};
 use crate::replay::{Label, Position};
 
 /// Some of the events, with the moment right behind each.
@@ -39,10 +39,11 @@ fn description(event: &Event) -> (&'static str, String) {
         Event::Interrupted { number, .. } => ("interrupted", format!("{number}, which is made again")),
         Event::Signal { number } => ("signal", number.to_string()),
         Event::Edit => ("edit", "memory or registers were changed by the user".into()),
-        Event::Counter { value, .. } => ("time_stamp", value.to_string()),
-        Event::Features { answer: [eax, ebx, ecx, edx], .. } => {
-            ("cpuid", format!("{eax:#x} {ebx:#x} {ecx:#x} {edx:#x}"))
-        }
+        Event::Answer(answer) => match &answer.told {
+            Told::Counter { value, .. } => ("time_stamp", value.to_string()),
+            Told::Features([eax, ebx, ecx, edx]) => ("cpuid", format!("{eax:#x} {ebx:#x} {ecx:#x} {edx:#x}")),
+            Told::Random { value, .. } => ("random", format!("{value:#x}")),
+        },
     }
 }
 

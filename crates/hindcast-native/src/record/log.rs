@@ -18,10 +18,27 @@ pub(crate) enum Event {
     Signal { number: i32 },
     /// The user changed memory or registers; history goes on at a checkpoint.
     Edit,
-    /// The time stamp counter was read, by an instruction of so many bytes.
-    Counter { pc: u64, length: u8, value: u64, processor: Option<u32> },
-    /// The processor was asked what it can do.
-    Features { pc: u64, answer: [u32; 4] },
+    /// The processor told something that it tells only once.
+    Answer(Answer),
+}
+
+/// What an instruction told a program.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) pc: u64,
+    /// Of the instruction, in bytes.
+    pub(crate) length: u8,
+    pub(crate) told: Told,
+}
+
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// The time stamp counter.
+    Counter { value: u64, processor: Option<u32> },
+    /// What the processor can do.
+    Features([u32; 4]),
+    /// A random number, for the lowest bytes of a register, by its number in machine code.
+    Random { register: u8, bytes: u8, value: u64 },
 }
 
 /// A system call, with what it did.

@@ -10,6 +10,7 @@ mod log;
 mod mapped_files;
 mod metronome;
 mod pending_call;
+mod random_numbers;
 mod recorder;
 mod running;
 mod self_check;
@@ -23,9 +24,10 @@ pub(crate) use self::{
     calls::is_made_again,
     capabilities::{capabilities, try_capabilities},
     export::export,
-    instructions::apply,
-    log::{Call, Event, Log, Replay, Write, after_call},
+    instructions::{CPUID_LENGTH, apply},
+    log::{Answer, Call, Event, Log, Replay, Told, Write, after_call},
     mapped_files::MappedFile,
+    random_numbers::{clean, give_back},
     recorder::{Recorder, visible},
     space::redefined,
 };

@@ -1,6 +1,7 @@
 //! Writes down what a live process is told from outside, and copies it from time to time.
 
 use std::{
+    collections::BTreeSet,
     os::unix::fs::MetadataExt as _,
     time::{Duration, Instant},
 };
@@ -10,6 +11,7 @@ use super::{
     log::{Call, Event, Log},
     metronome::Metronome,
     pending_call::{PendingCall, interrupted_call, opens},
+    random_numbers::made_executable,
     running::{self, Taken},
     sharing::Sharing,
     written::read_word,
@@ -48,6 +50,8 @@ pub(crate) struct Recorder {
     budget: u64,
     /// What a process that we did not start had before.
     taken: Option<Taken>,
+    /// Where instructions for random numbers gave way to one that traps.
+    pub(super) random_numbers: BTreeSet<u64>,
 }
 
 /// What may be taken for the log, unless told otherwise.
@@ -62,7 +66,7 @@ impl Recorder {
     pub(crate) fn start(leader: Stopped, overlay: &Overlay) -> Result<(Self, Stopped), TraceError> {
         let mut recorder = Self::new(leader.tid())?;
         let leader = super::tame(leader, recorder.gate)?;
-        recorder.note_mapped_files();
+        recorder.know_program()?;
         let leader = recorder.checkpoint(leader, overlay, false)?;
         Ok((recorder, leader))
     }
@@ -120,6 +124,14 @@ impl Recorder {
         self.taken.is_none()
     }
 
+    /// The process has just become a program.
+    fn know_program(&mut self) -> Result<(), TraceError> {
+        self.note_mapped_files();
+        let memory = ProcessMemory::open(self.process).map_err(|_| TraceError::Gone)?;
+        self.take_out_random_numbers(&memory, &(0..u64::MAX));
+        Ok(())
+    }
+
     /// Remembers how the files are that the system mapped for the program.
     fn note_mapped_files(&mut self) {
         for mapping in sys::mappings(self.process).unwrap_or_default() {
@@ -153,6 +165,7 @@ impl Recorder {
             held: Vec::new(),
             budget: BUDGET,
             taken: None,
+            random_numbers: BTreeSet::new(),
         })
     }
 
@@ -326,7 +339,11 @@ impl Recorder {
         }
         let &PendingCall { number, arguments, pc, .. } = &call;
         let barrier = Event::Barrier { number, arguments, pc, result };
-        match self.replay(&call, result, memory) {
+        let replay = self.replay(&call, result, memory);
+        // What is changed in the code is in a copy right behind the call.
+        let is_changed =
+            made_executable(&call, result).is_some_and(|code| self.take_out_random_numbers(memory, &code));
+        match replay.map(|replay| replay.filter(|_| !is_changed)) {
             Ok(Some(replay)) => {
                 self.log.push(Event::Call(Call { number, arguments, pc, result, replay }));
                 self.timeline.leave_frontier();
@@ -472,7 +489,7 @@ impl Recorder {
                 thread
             }
         };
-        self.note_mapped_files();
+        self.know_program()?;
         self.checkpoint(thread, overlay, false)
     }
 
@@ -484,10 +501,10 @@ impl Recorder {
         overlay: &Overlay,
     ) -> Result<bool, TraceError> {
         let registers = thread.registers()?;
-        let Some(event) = super::instructions::answer(&registers, memory) else { return Ok(false) };
-        thread.set_registers(&super::instructions::apply(&event, registers))?;
+        let Some(answer) = super::instructions::answer(&registers, memory) else { return Ok(false) };
+        thread.set_registers(&super::instructions::apply(&answer, registers))?;
         if self.is_active() {
-            self.log.push(event);
+            self.log.push(Event::Answer(answer));
             self.timeline.leave_frontier();
             self.follow(thread, overlay)?;
         }

@@ -41,9 +41,7 @@ impl Recorder {
 
     /// Begins anew at a checkpoint that cannot be reached by replaying what was before.
     pub(super) fn follow_checkpoint(&mut self) -> Result<(), TraceError> {
-        let reached = |event: Option<&Event>| {
-            matches!(event, Some(Event::Call(_) | Event::Counter { .. } | Event::Features { .. }))
-        };
+        let reached = |event: Option<&Event>| matches!(event, Some(Event::Call(_) | Event::Answer(_)));
         let event = self.log.len();
         let last = event.checked_sub(1).and_then(|last| self.log.get(last));
         let Some(label) = self.timeline.last().cloned().filter(|_| is_asked_for()) else { return Ok(()) };

@@ -498,10 +498,8 @@ impl Replica {
     fn faulted(&mut self, thread: &Stopped, signal: i32, log: &Log) -> Result<Option<Pause>, ReplayError> {
         let registers = thread.registers()?;
         match log.get(self.event) {
-            Some(event @ (Event::Counter { pc, .. } | Event::Features { pc, .. }))
-                if *pc == registers.pc() && signal == libc::SIGSEGV =>
-            {
-                thread.set_registers(&record::apply(event, registers))?;
+            Some(Event::Answer(answer)) if answer.pc == registers.pc() && signal == libc::SIGSEGV => {
+                thread.set_registers(&record::apply(answer, registers))?;
                 self.event += 1;
                 Ok(Some(Pause::Event))
             }

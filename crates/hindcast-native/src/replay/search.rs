@@ -149,7 +149,7 @@ impl Context<'_> {
         let address = match self.log.get(event) {
             Some(Event::Call(call)) => call.pc - SYSCALL_LENGTH,
             Some(Event::Barrier { pc, .. }) => pc - SYSCALL_LENGTH,
-            Some(Event::Counter { pc, .. } | Event::Features { pc, .. }) => *pc,
+            Some(Event::Answer(answer)) => answer.pc,
             _ => return Err(ReplayError::Diverged("there is no such event".into())),
         };
         let mut replica = self.replica_at(&previous)?;

@@ -106,7 +106,12 @@ fn can_move(instruction: &Instruction) -> bool {
     // Its own address or ours would be seen, or it traps.
     let special = matches!(
         instruction.mnemonic(),
-        Mnemonic::Syscall | Mnemonic::Int3 | Mnemonic::Rdtsc | Mnemonic::Rdtscp | Mnemonic::Cpuid
+        Mnemonic::Syscall
+            | Mnemonic::Int3
+            | Mnemonic::Rdtsc
+            | Mnemonic::Rdtscp
+            | Mnemonic::Cpuid
+            | Mnemonic::Hlt
     );
     stays && !special && !instruction.is_loopcc() && !instruction.is_jcx_short()
 }

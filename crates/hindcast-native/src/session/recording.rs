@@ -110,9 +110,7 @@ fn last_moment(timeline: &Timeline, log: &Log) -> Option<Position> {
     }
     let last = timeline.last()?.clone();
     let replayed = match log.len().checked_sub(1).and_then(|index| log.get(index)) {
-        Some(Event::Call(_) | Event::Interrupted { .. } | Event::Counter { .. } | Event::Features { .. }) => {
-            log.len()
-        }
+        Some(Event::Call(_) | Event::Interrupted { .. } | Event::Answer(_)) => log.len(),
         Some(Event::Barrier { .. } | Event::Signal { .. } | Event::Edit) => log.len() - 1,
         None => 0,
     };

@@ -32,7 +32,7 @@ pub(crate) use interrupt::{ALARM_MARK, INTERRUPT_MARK, ProcessInterrupt};
 pub(crate) use keeper::Keeper;
 pub(crate) use memory::{ProcessMemory, clean_pushed_flags, pushes_flags};
 pub(crate) use pages::{PAGE, touched};
-pub(crate) use processor::{cpu_time, processor_features, time_stamp_counter};
+pub(crate) use processor::{cpu_time, processor_features, random_number, time_stamp_counter};
 pub(crate) use procfs::{
     Mapping, MemoryPlan, auxiliary_vector, command_line, current_folder, executable, has_writable_shares,
     is_ancestor, is_caught, is_handled, is_our_equal, is_zombie, kept_from_forks, mappings, minor_faults,

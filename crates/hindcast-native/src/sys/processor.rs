@@ -15,6 +15,14 @@ pub(crate) fn processor_features(leaf: u32, part: u32) -> [u32; 4] {
     [answer.eax, answer.ebx, answer.ecx, answer.edx]
 }
 
+/// As good as the processor's own.
+pub(crate) fn random_number() -> u64 {
+    let mut number = [0; 8];
+    // SAFETY: the number is as long as is said. So few bytes always come at once.
+    unsafe { libc::getrandom(number.as_mut_ptr().cast(), number.len(), 0) };
+    u64::from_ne_bytes(number)
+}
+
 /// How long a process has computed.
 pub(crate) fn cpu_time(process: Tid) -> io::Result<Duration> {
     let mut clock = 0;

@@ -10,6 +10,7 @@ mod interruptions;
 mod link_time;
 mod looking;
 mod names;
+mod random_numbers;
 mod recordings;
 mod registers;
 mod sessions;
