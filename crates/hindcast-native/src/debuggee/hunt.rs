@@ -500,10 +500,8 @@ impl Hunt<'_, '_> {
         let overlaps = |range: Range<u64>| range.start < wanted.end && wanted.start < range.end;
         let mut events = log.range(start, end).rev();
         let found = events.find(|(index, event)| match event {
-            // What a program prints is kept as if it were written; it is not.
-            Event::Call(Call { number: libc::SYS_write, .. }) => false,
-            Event::Call(Call { replay: Replay::Emulate(writes), .. }) | Event::Interrupted { writes, .. } => {
-                writes.iter().any(|write| overlaps(write.address..write.address + write.bytes.len() as u64))
+            Event::Call(Call { replay: Replay::Emulate(_), .. }) | Event::Interrupted { .. } => {
+                event.wrote_to(&wanted)
             }
             _ => redefined(log, *index).into_iter().any(overlaps),
         });

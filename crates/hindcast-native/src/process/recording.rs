@@ -100,7 +100,7 @@ impl Process {
         }
     }
 
-    /// Makes sure that where the process stands has a name in the recording.
+    /// Names the moment at which the process stands, unless it has a name.
     pub(crate) fn anchor(&mut self) -> Result<(), TraceError> {
         self.anchored(Recorder::anchor)
     }

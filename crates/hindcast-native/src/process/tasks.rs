@@ -285,6 +285,9 @@ impl Process {
                 if self.knows(&stopped) && !self.tasks.contains_key(&made) && !self.companions.knows(made) {
                     self.awaited.insert(made);
                 }
+                if let Some(recorder) = self.recorder.as_mut().filter(|_| stopped.tid() == self.pid) {
+                    recorder.made_thread();
+                }
                 Some(stopped)
             }
             Event::Fork(stopped, child) => {

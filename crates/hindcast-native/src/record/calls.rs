@@ -35,6 +35,8 @@ pub(crate) enum Out {
     Fixed(usize, u64),
     /// As many bytes as the result says.
     Result(usize),
+    /// As many bytes as the result says, but no more than another argument says.
+    ResultWithin(usize, usize),
     /// As many as the result says, of this size.
     ResultTimes(usize, u64),
     /// As many as another argument says, of this size.
@@ -56,7 +58,9 @@ pub(crate) enum Out {
 }
 
 use Effect::{Barrier, Control, Exit, Refused, Result, SignalReturn, Space, Spawn, Writes};
-use Out::{Bits, Counted, Fixed, Length, Message, Messages, Pages, ResultTimes, SentMessages, Vectors};
+use Out::{
+    Bits, Counted, Fixed, Length, Message, Messages, Pages, ResultTimes, ResultWithin, SentMessages, Vectors,
+};
 
 const STAT: u64 = 144;
 const TIMESPEC: u64 = 16;
@@ -159,8 +163,8 @@ pub(crate) fn effect(number: i64) -> Effect {
         libc::SYS_readlink => Writes(&[Out::Result(1)]),
         libc::SYS_readlinkat => Writes(&[Out::Result(2)]),
         libc::SYS_getcwd => Writes(&[Out::Result(0)]),
-        libc::SYS_getxattr | libc::SYS_lgetxattr | libc::SYS_fgetxattr => Writes(&[Out::Result(2)]),
-        libc::SYS_listxattr | libc::SYS_llistxattr | libc::SYS_flistxattr => Writes(&[Out::Result(1)]),
+        libc::SYS_getxattr | libc::SYS_lgetxattr | libc::SYS_fgetxattr => Writes(&[ResultWithin(2, 3)]),
+        libc::SYS_listxattr | libc::SYS_llistxattr | libc::SYS_flistxattr => Writes(&[ResultWithin(1, 2)]),
         libc::SYS_pipe | libc::SYS_pipe2 => Writes(&[Fixed(0, 8)]),
         libc::SYS_sendfile => Writes(&[Fixed(2, 8)]),
         libc::SYS_copy_file_range | libc::SYS_splice => Writes(&[Fixed(1, 8), Fixed(3, 8)]),
@@ -171,7 +175,10 @@ pub(crate) fn effect(number: i64) -> Effect {
         | libc::SYS_arch_prctl
         | libc::SYS_seccomp
         | libc::SYS_madvise
-        | libc::SYS_personality => Control,
+        | libc::SYS_personality
+        | libc::SYS_futex
+        | libc::SYS_getsockopt
+        | libc::SYS_setsockopt => Control,
         // Waiting.
         libc::SYS_poll | libc::SYS_ppoll => Writes(&[Counted(0, 1, 8), Fixed(2, TIMESPEC)]),
         libc::SYS_select | libc::SYS_pselect6 => {
@@ -182,7 +189,6 @@ pub(crate) fn effect(number: i64) -> Effect {
             Writes(&[ResultTimes(1, 12)])
         }
         libc::SYS_pause | libc::SYS_rt_sigsuspend | libc::SYS_sched_yield => Result,
-        libc::SYS_futex => Writes(&[Fixed(0, 4), Fixed(4, 4)]),
         libc::SYS_nanosleep => Writes(&[Fixed(1, TIMESPEC)]),
         libc::SYS_clock_nanosleep => Writes(&[Fixed(3, TIMESPEC)]),
         // Sockets.
@@ -192,17 +198,15 @@ pub(crate) fn effect(number: i64) -> Effect {
         | libc::SYS_listen
         | libc::SYS_shutdown
         | libc::SYS_sendto
-        | libc::SYS_sendmsg
-        | libc::SYS_setsockopt => Result,
+        | libc::SYS_sendmsg => Result,
         libc::SYS_sendmmsg => Writes(&[SentMessages(1)]),
         libc::SYS_socketpair => Writes(&[Fixed(3, 8)]),
         libc::SYS_accept | libc::SYS_accept4 | libc::SYS_getsockname | libc::SYS_getpeername => {
             Writes(&[Length(1, 2)])
         }
-        libc::SYS_recvfrom => Writes(&[Out::Result(1), Length(4, 5)]),
+        libc::SYS_recvfrom => Writes(&[ResultWithin(1, 2), Length(4, 5)]),
         libc::SYS_recvmsg => Writes(&[Message(1)]),
         libc::SYS_recvmmsg => Writes(&[Messages(1), Fixed(4, TIMESPEC)]),
-        libc::SYS_getsockopt => Writes(&[Length(3, 4)]),
         // Time.
         libc::SYS_time => Writes(&[Fixed(0, 8)]),
         libc::SYS_gettimeofday => Writes(&[Fixed(0, TIMEVAL), Fixed(1, 8)]),
@@ -253,7 +257,6 @@ pub(crate) fn effect(number: i64) -> Effect {
         | libc::SYS_ioprio_set
         | libc::SYS_membarrier
         | libc::SYS_sethostname
-        | libc::SYS_capset
         | libc::SYS_kill
         | libc::SYS_tgkill
         | libc::SYS_tkill
@@ -270,6 +273,8 @@ pub(crate) fn effect(number: i64) -> Effect {
         libc::SYS_getgroups => Writes(&[ResultTimes(1, 4)]),
         libc::SYS_getresuid | libc::SYS_getresgid => Writes(&[Fixed(0, 4), Fixed(1, 4), Fixed(2, 4)]),
         libc::SYS_capget => Writes(&[Fixed(0, 8), Fixed(1, 24)]),
+        // The version that the system would understand.
+        libc::SYS_capset => Writes(&[Fixed(0, 8)]),
         libc::SYS_uname => Writes(&[Fixed(0, 390)]),
         libc::SYS_sysinfo => Writes(&[Fixed(0, 112)]),
         libc::SYS_getrusage => Writes(&[Fixed(1, RUSAGE)]),
@@ -320,13 +325,39 @@ pub(crate) fn effect_of(number: i64, arguments: &[u64; 6]) -> Effect {
     }
 }
 
-/// What a call writes that is interrupted and will be made again: how much of its time is left.
+/// What a 32-bit system call does, which has another number: it can be made in a 64-bit program as well. All but those
+/// that make or end a process are barriers.
+pub(crate) fn effect_in_32_bits(number: i64) -> Effect {
+    const EXIT: i64 = 1;
+    const EXIT_GROUP: i64 = 252;
+    match number {
+        EXIT | EXIT_GROUP => Exit,
+        number if cloning_in_64_bits(number).is_some() => Spawn,
+        _ => Barrier,
+    }
+}
+
+/// The 64-bit number of a 32-bit call that makes a process.
+pub(crate) fn cloning_in_64_bits(number: i64) -> Option<i64> {
+    Some(match number {
+        2 => libc::SYS_fork,
+        120 => libc::SYS_clone,
+        190 => libc::SYS_vfork,
+        435 => libc::SYS_clone3,
+        _ => return None,
+    })
+}
+
+/// What a call writes that is interrupted and will be made again: how much of its time is left, and that nothing has
+/// happened yet.
 pub(crate) fn written_when_interrupted(number: i64) -> &'static [Out] {
     match number {
         libc::SYS_nanosleep => &[Fixed(1, TIMESPEC)],
         libc::SYS_clock_nanosleep => &[Fixed(3, TIMESPEC)],
         libc::SYS_select | libc::SYS_pselect6 => &[Fixed(4, TIMESPEC)],
-        libc::SYS_ppoll => &[Fixed(2, TIMESPEC)],
+        libc::SYS_poll => &[Counted(0, 1, 8)],
+        libc::SYS_ppoll => &[Counted(0, 1, 8), Fixed(2, TIMESPEC)],
+        libc::SYS_waitid => &[Fixed(2, SIGINFO)],
         _ => &[],
     }
 }

@@ -2,7 +2,7 @@
 
 use super::calls::{
     Effect::{self, Barrier, EndsRecording, Refused, Result, Space, Writes},
-    Out::Fixed,
+    Out::{Fixed, Length},
 };
 
 /// The libc crate does not name these.
@@ -33,6 +33,12 @@ pub(super) fn control(number: i64, arguments: &[u64; 6]) -> Effect {
         libc::SYS_prctl => prctl(arguments[0] as i32, arguments[1]),
         libc::SYS_arch_prctl => arch_prctl(arguments[0]),
         libc::SYS_madvise => madvise(arguments[2] as i32),
+        libc::SYS_futex => futex(arguments[1] as i32),
+        libc::SYS_getsockopt => getsockopt(arguments[1] as i32, arguments[2] as i32),
+        libc::SYS_setsockopt => match is_known_option(arguments[1] as i32, arguments[2] as i32) {
+            true => Result,
+            false => Barrier,
+        },
         libc::SYS_seccomp => match arguments[0] as u32 {
             libc::SECCOMP_SET_MODE_STRICT | libc::SECCOMP_SET_MODE_FILTER => EndsRecording(FILTERED),
             libc::SECCOMP_GET_ACTION_AVAIL => Result,
@@ -40,6 +46,43 @@ pub(super) fn control(number: i64, arguments: &[u64; 6]) -> Effect {
         },
         libc::SYS_personality if arguments[0] as u32 == u32::MAX => Result,
         _ => Barrier,
+    }
+}
+
+fn futex(operation: i32) -> Effect {
+    match operation & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME) {
+        libc::FUTEX_WAIT
+        | libc::FUTEX_WAKE
+        | libc::FUTEX_REQUEUE
+        | libc::FUTEX_CMP_REQUEUE
+        | libc::FUTEX_WAIT_BITSET
+        | libc::FUTEX_WAKE_BITSET => Result,
+        libc::FUTEX_WAKE_OP => Writes(&[Fixed(4, 4)]),
+        libc::FUTEX_LOCK_PI | libc::FUTEX_LOCK_PI2 | libc::FUTEX_TRYLOCK_PI | libc::FUTEX_UNLOCK_PI => {
+            Writes(&[Fixed(0, 4)])
+        }
+        _ => Barrier,
+    }
+}
+
+fn getsockopt(level: i32, option: i32) -> Effect {
+    match (level, option) {
+        // Its length is not in bytes.
+        (libc::SOL_SOCKET, libc::SO_GET_FILTER) => Barrier,
+        _ if is_known_option(level, option) => Writes(&[Length(3, 4)]),
+        _ => Barrier,
+    }
+}
+
+/// Whether an option of a socket has nothing but a value of some length. Others write to where pointers in it lead.
+fn is_known_option(level: i32, option: i32) -> bool {
+    /// Those of packet filters begin here.
+    const TABLES: i32 = 64;
+    match level {
+        libc::SOL_SOCKET | libc::IPPROTO_UDP | libc::SOL_NETLINK => true,
+        libc::IPPROTO_TCP => option != libc::TCP_ZEROCOPY_RECEIVE,
+        libc::IPPROTO_IP | libc::IPPROTO_IPV6 => option < TABLES,
+        _ => false,
     }
 }
 
@@ -234,6 +277,12 @@ mod tests {
             (libc::SYS_madvise, [0, 0, UNKNOWN, 0, 0, 0]),
             (libc::SYS_seccomp, [UNKNOWN, 0, 0, 0, 0, 0]),
             (libc::SYS_personality, [0, 0, 0, 0, 0, 0]),
+            (libc::SYS_futex, [0, 0x7f, 0, 0, 0, 0]),
+            (libc::SYS_getsockopt, [0, UNKNOWN, 0, 0, 0, 0]),
+            (libc::SYS_setsockopt, [0, UNKNOWN, 0, 0, 0, 0]),
+            // Of packet filters.
+            (libc::SYS_getsockopt, [0, 0, 65, 0, 0, 0]),
+            (libc::SYS_setsockopt, [0, 0, 64, 0, 0, 0]),
         ];
         for (number, arguments) in asks {
             assert_eq!(control(number, &arguments), Barrier, "{number} {arguments:x?}");

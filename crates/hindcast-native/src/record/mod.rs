@@ -1,6 +1,7 @@
 //! Recording: what a program is told from outside is written down, and the program is copied from
 //! time to time, so that any moment of its past can be made again.
 
+mod attribution;
 mod calls;
 mod capabilities;
 mod controls;

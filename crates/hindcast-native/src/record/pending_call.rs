@@ -6,7 +6,7 @@ use super::{
     controls,
     log::{Event, Replay},
     sharing::{Unrepeatable, Way},
-    written::{Places, printed, sends_control_data, written},
+    written::{Places, printed, receives_descriptors, sends_control_data, written},
 };
 use crate::sys::{self, ProcessMemory, Stopped, TraceError};
 
@@ -16,8 +16,8 @@ pub(super) struct PendingCall {
     pub(super) arguments: [u64; 6],
     pub(super) pc: u64,
     pub(super) effect: Effect,
-    /// Whether an argument was changed on its way to the system.
-    pub(super) advice: Option<u64>,
+    /// Whether the numbers are those of 32-bit programs.
+    is_32_bit: bool,
     /// Where it writes, beside what its arguments say; `None` where that cannot be told.
     pub(super) places: Option<Places>,
 }
@@ -29,7 +29,22 @@ impl PendingCall {
             Effect::Writes(outs) => Places::read(memory, outs, &arguments),
             _ => Some(Places::default()),
         };
-        Self { number, arguments, pc, effect, advice: None, places }
+        Self { number, arguments, pc, effect, is_32_bit: false, places }
+    }
+
+    pub(super) fn of_32_bits(number: i64, arguments: [u64; 6], pc: u64) -> Self {
+        let effect = calls::effect_in_32_bits(number);
+        Self { number, arguments, pc, effect, is_32_bit: true, places: None }
+    }
+
+    /// What makes a process, under its 64-bit number.
+    pub(super) fn cloning(&self) -> i64 {
+        if self.is_32_bit { calls::cloning_in_64_bits(self.number).unwrap_or(0) } else { self.number }
+    }
+
+    /// Whether it may open a file.
+    pub(super) fn opens(&self) -> bool {
+        self.is_32_bit || opens(self.number)
     }
 }
 
@@ -45,12 +60,22 @@ impl Recorder {
         let PendingCall { number, arguments, .. } = *call;
         let nothing = || Ok(Some(Replay::Emulate(Box::default())));
         let failed = FAILED.contains(&result);
+        if call.is_32_bit {
+            self.sharing.forget_who_opens();
+            return Ok(None);
+        }
+        self.sharing.on_descriptors(number, &arguments, failed);
         match number {
             libc::SYS_memfd_create if !failed => self.sharing.on_memory_file(result),
             libc::SYS_sendmsg | libc::SYS_sendmmsg if sends_control_data(memory, number, &arguments) => {
                 self.sharing.on_descriptors_sent()?;
             }
-            _ if opens(number) => self.sharing.after_opening(result),
+            libc::SYS_recvmsg | libc::SYS_recvmmsg
+                if receives_descriptors(memory, number, &arguments, result) =>
+            {
+                self.sharing.on_descriptors_received();
+            }
+            _ if opens(number) => self.sharing.after_opening(result as i32)?,
             _ if !failed && confines(number) => self.confined = true,
             _ => {}
         }
@@ -67,6 +92,9 @@ impl Recorder {
                 }
                 nothing()
             }
+            // Some calls write until they come upon memory that is not there.
+            Effect::Writes(_) if result == -i64::from(libc::EFAULT) => Ok(None),
+            Effect::Writes(_) if self.writes_beyond(call, result) => Ok(None),
             Effect::Writes(outs) => {
                 let places = call.places.as_ref();
                 let writes = places.and_then(|places| written(memory, outs, places, &arguments, result));
@@ -109,19 +137,36 @@ impl Recorder {
         let (flags, descriptor) = (flags as i32, descriptor as i32);
         let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
         if flags & libc::MAP_ANONYMOUS != 0 {
+            if flags & libc::MAP_TYPE == MAP_DROPPABLE {
+                self.sharing.keep_from_forks();
+            }
             return Ok((!shared).then_some(Replay::Map(None)));
         }
-        if self.sharing.map(descriptor, shared)? == Way::Copied || self.confined {
+        if self.sharing.map(descriptor, shared)? == Way::Copied {
             return Ok(None);
         }
         // A file that cannot be read can be mapped by who opened it, but not by us.
         let file = self.log.files.open(&format!("/proc/{}/fd/{descriptor}", self.process.0));
-        Ok(file.ok().map(|file| Replay::Map(Some(file))))
+        Ok(file.ok().filter(|_| !self.confined).map(|file| Replay::Map(Some(file))))
+    }
+
+    /// Whether a call that reads may have written more than its result says: around the page cache, whole blocks are read.
+    fn writes_beyond(&self, call: &PendingCall, result: i64) -> bool {
+        let asked = match call.number {
+            libc::SYS_read | libc::SYS_pread64 => call.arguments[2] as i64,
+            // How much that is stands in a list.
+            libc::SYS_readv | libc::SYS_preadv | libc::SYS_preadv2 => i64::MAX,
+            _ => return false,
+        };
+        result < asked && self.sharing.reads_around_cache(call.arguments[0] as i32)
     }
 }
 
+/// The libc crate does not name it.
+const MAP_DROPPABLE: i32 = 8;
+
 /// Whether a call opens a file.
-pub(super) fn opens(number: i64) -> bool {
+fn opens(number: i64) -> bool {
     const CALLS: [i64; 7] = [
         libc::SYS_open,
         libc::SYS_openat,

@@ -10,7 +10,7 @@ use super::{
     calls::{Effect, Out},
     log::{Call, Event, Log},
     metronome::Metronome,
-    pending_call::{PendingCall, interrupted_call, opens},
+    pending_call::{PendingCall, interrupted_call},
     random_numbers::made_executable,
     running::{self, Taken},
     sharing::Sharing,
@@ -66,6 +66,9 @@ impl Recorder {
     pub(crate) fn start(leader: Stopped, overlay: &Overlay) -> Result<(Self, Stopped), TraceError> {
         let mut recorder = Self::new(leader.tid())?;
         let leader = super::tame(leader, recorder.gate)?;
+        // One that sets its user may not open what we can.
+        recorder.confined = !sys::is_our_equal(recorder.process);
+        recorder.sharing.on_start();
         recorder.know_program()?;
         let leader = recorder.checkpoint(leader, overlay, false)?;
         Ok((recorder, leader))
@@ -224,13 +227,12 @@ impl Recorder {
         overlay: &Overlay,
     ) -> Result<(Stopped, bool), TraceError> {
         match thread.call()? {
-            sys::Call::Entry { number, arguments, pc } => {
-                self.entered(
-                    &thread,
-                    PendingCall::new(number as i64, arguments, pc, memory),
-                    memory,
-                    overlay,
-                )?;
+            sys::Call::Entry { number, arguments, pc, is_32_bit } => {
+                let call = match is_32_bit {
+                    true => PendingCall::of_32_bits(number as i64, arguments, pc),
+                    false => PendingCall::new(number as i64, arguments, pc, memory),
+                };
+                self.entered(&thread, call, memory, overlay)?;
                 Ok((thread, false))
             }
             sys::Call::Exit { result } => Ok((self.left(thread, result, memory, overlay)?, true)),
@@ -253,7 +255,7 @@ impl Recorder {
             return Ok(());
         }
         self.interrupted = None;
-        self.watch_openings(number);
+        self.watch_openings(&call);
         match call.effect {
             Effect::Refused
                 if number == libc::SYS_rseq && super::is_left(super::Wild::RestartableSequence) =>
@@ -272,14 +274,7 @@ impl Recorder {
                 self.timeline.end_at(sys::cpu_time(self.process).ok());
                 self.timeline.leave_frontier();
             }
-            Effect::Spawn => call.effect = self.cloning(number, &arguments, pc, memory),
-            Effect::Space if number == libc::SYS_madvise && arguments[2] as i32 == libc::MADV_FREE => {
-                // When such memory really goes is up to the system; at once is as good to the program.
-                let mut registers = thread.registers()?;
-                registers.set("rdx", libc::MADV_DONTNEED as u64);
-                thread.set_registers(&registers)?;
-                call.advice = Some(arguments[2]);
-            }
+            Effect::Spawn => call.effect = self.cloning(&call, memory),
             _ => {}
         }
         self.pending = Some(call);
@@ -287,21 +282,26 @@ impl Recorder {
     }
 
     /// What the making of a process comes to; a thread ends the recording.
-    fn cloning(&mut self, number: i64, arguments: &[u64; 6], pc: u64, memory: &ProcessMemory) -> Effect {
-        let flags = match number {
+    fn cloning(&mut self, call: &PendingCall, memory: &ProcessMemory) -> Effect {
+        let &PendingCall { number, arguments, pc, .. } = call;
+        let flags = match call.cloning() {
             libc::SYS_clone => arguments[0],
             libc::SYS_clone3 => read_word(memory, arguments[0]).unwrap_or(0),
             libc::SYS_vfork => (libc::CLONE_VM | libc::CLONE_VFORK) as u64,
             _ => 0,
         };
         let has = |flag: i32| flags & flag as u64 != 0;
-        if has(libc::CLONE_THREAD) || has(libc::CLONE_VM) && !has(libc::CLONE_VFORK) {
-            self.log.push(Event::Barrier { number, arguments: *arguments, pc, result: 0 });
-            self.end("the program started a thread, and only programs of one thread are recorded");
+        const THREAD: &str = "the program started a thread, and only programs of one thread are recorded";
+        if has(libc::CLONE_THREAD) {
+            return Effect::EndsRecording(THREAD);
+        }
+        if has(libc::CLONE_VM) && !has(libc::CLONE_VFORK) {
+            self.log.push(Event::Barrier { number, arguments, pc, result: 0 });
+            self.end(THREAD);
             return Effect::Barrier;
         }
         if let Err(unrepeatable) = self.sharing.on_child(has(libc::CLONE_VM)) {
-            self.log.push(Event::Barrier { number, arguments: *arguments, pc, result: 0 });
+            self.log.push(Event::Barrier { number, arguments, pc, result: 0 });
             self.end(unrepeatable.reason);
             return Effect::Barrier;
         }
@@ -309,7 +309,7 @@ impl Recorder {
             // The new process writes to this one's memory.
             return Effect::Barrier;
         }
-        match number {
+        match call.cloning() {
             libc::SYS_clone => Effect::Writes(&[Out::Fixed(2, 4)]),
             libc::SYS_clone3 => Effect::Barrier,
             _ => Effect::Result,
@@ -332,12 +332,15 @@ impl Recorder {
             self.interrupted = Some(call);
             return Ok(thread);
         }
-        if let Some(advice) = call.advice {
-            let mut registers = thread.registers()?;
-            registers.set("rdx", advice);
-            thread.set_registers(&registers)?;
-        }
         let &PendingCall { number, arguments, pc, .. } = &call;
+        let mut thread = thread;
+        if number == libc::SYS_madvise && arguments[2] as i32 == libc::MADV_FREE && result == 0 {
+            // When such memory really goes is up to the system; at once is as good to the program.
+            let at_once = [arguments[0], arguments[1], libc::MADV_DONTNEED as u64, 0, 0, 0];
+            let remote = sys::remote_call(thread, self.gate, number, at_once)?;
+            self.held.extend(remote.held);
+            thread = remote.thread;
+        }
         let barrier = Event::Barrier { number, arguments, pc, result };
         let replay = self.replay(&call, result, memory);
         // What is changed in the code is in a copy right behind the call.
@@ -367,10 +370,21 @@ impl Recorder {
         }
     }
 
+    /// There is a second thread, which goes on when the call that made it is not over yet.
+    pub(crate) fn made_thread(&mut self) {
+        if let Some(PendingCall { number, arguments, pc, effect: Effect::EndsRecording(reason), .. }) =
+            self.pending
+            && self.is_active()
+        {
+            self.log.push(Event::Barrier { number, arguments, pc, result: 0 });
+            self.end(reason);
+        }
+    }
+
     /// Notices who else opens what the program has mapped, before it does so itself.
-    fn watch_openings(&mut self, number: i64) {
+    fn watch_openings(&mut self, call: &PendingCall) {
         if self.is_active()
-            && opens(number)
+            && call.opens()
             && let Err(unrepeatable) = self.sharing.before_opening()
         {
             self.withdraw(unrepeatable.reason);
@@ -415,6 +429,7 @@ impl Recorder {
             }
         };
         let time = sys::cpu_time(self.process).ok();
+        self.sharing.on_copied();
         self.timeline.push(copy, self.log.len(), !asynchronous, time);
         let faults = sys::minor_faults(self.process).unwrap_or(self.faults);
         let copied_pages = u32::try_from(faults.saturating_sub(self.faults)).unwrap_or(u32::MAX);
@@ -426,7 +441,7 @@ impl Recorder {
         Ok(thread)
     }
 
-    /// Makes sure that where the process stands now has a name.
+    /// Names the moment at which the process stands, unless it has a name.
     pub(crate) fn anchor(&mut self, thread: Stopped, overlay: &Overlay) -> Result<Stopped, TraceError> {
         if !self.is_active() || self.timeline.frontier().is_some() {
             return Ok(thread);
@@ -480,6 +495,7 @@ impl Recorder {
             self.log.push(Event::Barrier { number, arguments, pc, result: 0 });
         }
         self.sharing.on_exec();
+        self.confined |= !sys::is_our_equal(self.process);
         self.gate = super::gate(self.process)?;
         let thread = match &mut self.taken {
             None => super::tame(thread, self.gate)?,

@@ -62,13 +62,19 @@ impl Recorder {
         let Some(follower) = &mut self.follower else { return Ok(()) };
         let live = Live { thread, overlay, areas: self.sharing.areas() };
         match follower.follow(&self.log, &live, comparison) {
-            Err(TraceError::SelfCheck(difference)) => match self.sharing.before_opening() {
+            Err(TraceError::SelfCheck(difference)) => match self.sharing.look() {
                 // It is known why: somebody else wrote.
                 Err(unrepeatable) => {
                     self.withdraw(unrepeatable.reason);
                     Ok(())
                 }
-                Ok(()) => Err(TraceError::SelfCheck(difference)),
+                // A test fails at once; everybody else is told why the history ends.
+                Ok(()) if cfg!(test) => Err(TraceError::SelfCheck(difference)),
+                Ok(()) => {
+                    tracing::error!("self-check: {difference}");
+                    self.withdraw(format!("the self-check failed: {difference}"));
+                    Ok(())
+                }
             },
             followed => followed,
         }

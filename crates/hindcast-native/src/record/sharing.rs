@@ -22,8 +22,17 @@ pub(super) struct Sharing {
     /// Files that the program can write to and has mapped, by inode. Whoever opens one is noticed, if it can be opened.
     written: HashMap<u64, Option<WatchDescriptor>>,
     openings: Option<Inotify>,
-    /// Whether the program made a process, which has all descriptors that the program had then.
-    has_children: bool,
+    /// Whether another process may have what the program opened: a child has all descriptors, and some are sent around. Such
+    /// files are shared even where nobody else opened them.
+    shares_descriptors: bool,
+    /// Files that the program had open from the start, by inode: whoever started it has them as well.
+    inherited: HashSet<u64>,
+    /// Whether some files may be read around the page cache.
+    reads_directly: bool,
+    /// Segments of System V that are mapped, as of the last look.
+    segments: Vec<u64>,
+    /// Who used each of them last, as of the last copy.
+    last_users: HashMap<u64, Tid>,
     /// Whether some memory is not in copies that are made by `fork`.
     keeps_from_forks: bool,
     /// Whether the program opened the memory of a process as a file.
@@ -64,7 +73,11 @@ impl Sharing {
             own: HashSet::new(),
             written: HashMap::new(),
             openings: None,
-            has_children: false,
+            shares_descriptors: false,
+            inherited: HashSet::new(),
+            reads_directly: false,
+            segments: Vec::new(),
+            last_users: HashMap::new(),
             keeps_from_forks: false,
             opens_memory: false,
             areas: Vec::new(),
@@ -75,7 +88,9 @@ impl Sharing {
     pub(super) fn on_exec(&mut self) {
         let before = std::mem::replace(self, Self::new(self.process));
         self.own = before.own;
-        self.has_children = before.has_children;
+        self.shares_descriptors = before.shares_descriptors;
+        self.inherited = before.inherited;
+        self.reads_directly = before.reads_directly;
         self.opens_memory = before.opens_memory;
     }
 
@@ -94,15 +109,68 @@ impl Sharing {
     /// The program sends a message with something beside its text, which can be descriptors.
     pub(super) fn on_descriptors_sent(&mut self) -> Result<(), Unrepeatable> {
         self.own.clear();
+        self.shares_descriptors = true;
         if self.written.is_empty() {
             return Ok(());
         }
         Err(now("the program gave descriptors to another process and maps a file that it can write to"))
     }
 
+    /// The program has descriptors that others have as well.
+    pub(super) fn on_descriptors_received(&mut self) {
+        self.shares_descriptors = true;
+        self.reads_directly = true;
+    }
+
+    /// The program has just been started.
+    pub(super) fn on_start(&mut self) {
+        for descriptor in sys::descriptors(self.process).unwrap_or_default() {
+            if let Ok(data) = fs::metadata(self.descriptor(descriptor)) {
+                self.inherited.insert(data.ino());
+            }
+            self.reads_directly |= self.is_direct(descriptor);
+        }
+    }
+
+    /// A call may have made a descriptor, or changed what it does.
+    pub(super) fn on_descriptors(&mut self, number: i64, arguments: &[u64; 6], failed: bool) {
+        let direct = |flags: u64| flags & libc::O_DIRECT as u64 != 0;
+        match number {
+            _ if failed => {}
+            libc::SYS_pidfd_getfd => self.on_descriptors_received(),
+            libc::SYS_openat2 => self.reads_directly = true,
+            libc::SYS_open => self.reads_directly |= direct(arguments[1]),
+            libc::SYS_openat => self.reads_directly |= direct(arguments[2]),
+            libc::SYS_fcntl => self.reads_directly |= direct(arguments[2]),
+            _ => {}
+        }
+    }
+
+    /// Whether what is read from a descriptor comes around the page cache, in whole blocks.
+    pub(super) fn reads_around_cache(&self, descriptor: i32) -> bool {
+        self.reads_directly && self.is_direct(descriptor)
+    }
+
+    fn is_direct(&self, descriptor: i32) -> bool {
+        sys::is_direct(self.process, descriptor).unwrap_or(true)
+    }
+
+    /// The program may have opened any file, and nobody knows which.
+    pub(super) fn forget_who_opens(&mut self) {
+        self.own.clear();
+        self.opens_memory = true;
+        self.on_descriptors_received();
+    }
+
+    /// The process has just been copied, which uses what it shares.
+    pub(super) fn on_copied(&mut self) {
+        let last_user = |number: &u64| Some((*number, sys::shared_segment(*number)?.last_user));
+        self.last_users = self.segments.iter().filter_map(last_user).collect();
+    }
+
     /// The program makes a process. One that `borrows` its memory until it becomes another program has none of it later.
     pub(super) fn on_child(&mut self, borrows: bool) -> Result<(), Unrepeatable> {
-        self.has_children = true;
+        self.shares_descriptors = true;
         self.own.clear();
         let is_shared = |area: &CopiedArea| area.is_shared;
         if !self.written.is_empty() || !borrows && self.areas.iter().any(is_shared) {
@@ -119,9 +187,11 @@ impl Sharing {
     }
 
     /// The program has opened a file, which was noticed as well.
-    pub(super) fn after_opening(&mut self, descriptor: i64) {
-        let _ = self.look_for_openings();
-        self.opens_memory |= self.is_memory(descriptor as i32);
+    pub(super) fn after_opening(&mut self, descriptor: i32) -> Result<(), Unrepeatable> {
+        self.opens_memory |= self.is_memory(descriptor);
+        let data = fs::metadata(self.descriptor(descriptor));
+        let opened = data.ok().and_then(|data| self.written.get(&data.ino()).copied()).flatten();
+        self.look_for_openings_but(opened)
     }
 
     /// Whether a descriptor leads to the memory of a process, by which a program can write to its own.
@@ -187,15 +257,18 @@ impl Sharing {
         }
         let writable = sys::is_writable(self.process, descriptor).map_err(|_| by_others())?;
         if shared && writable {
-            let is_alone = |file| sys::has_no(Users::Others, &file) == Some(true);
-            let borrowed = || sys::borrow_descriptor(self.process, descriptor);
+            let process = self.process;
+            let is_alone = || {
+                let borrowed = sys::borrow_descriptor(process, descriptor);
+                borrowed.is_ok_and(|file| sys::has_no(Users::Others, &file) == Some(true))
+            };
             let known = self.written.contains_key(&inode);
-            if self.has_children && !is_in_memory
-                || !is_in_memory && !known && !borrowed().is_ok_and(is_alone)
-            {
+            // Whoever opens it from now on is noticed; who has it open is found out after that.
+            self.watch(inode, (!is_in_memory).then_some(path.as_str()))?;
+            let is_passed_on = self.shares_descriptors || self.inherited.contains(&inode);
+            if !is_in_memory && (is_passed_on || !known && !is_alone()) {
                 return Err(by_others());
             }
-            self.watch(inode, (!is_in_memory).then_some(path.as_str()))?;
             return Ok(Way::Copied);
         }
         let file = sys::borrow_descriptor(self.process, descriptor).map_err(|_| by_others())?;
@@ -203,7 +276,7 @@ impl Sharing {
             return Err(by_others());
         }
         let is_written = writable || self.can_write(inode);
-        if is_written && !self.has_children && data.len() <= LARGEST {
+        if is_written && !self.shares_descriptors && data.len() <= LARGEST {
             // The program itself may write to it, which is seen.
             self.watch(inode, (!is_in_memory).then_some(path.as_str()))?;
             return Ok(Way::Copied);
@@ -244,10 +317,15 @@ impl Sharing {
     }
 
     fn look_for_openings(&mut self) -> Result<(), Unrepeatable> {
+        self.look_for_openings_but(None)
+    }
+
+    /// The same; the program itself opened one.
+    fn look_for_openings_but(&mut self, own: Option<WatchDescriptor>) -> Result<(), Unrepeatable> {
         let Some(openings) = &self.openings else { return Ok(()) };
         let mut opened = Vec::new();
         while let Ok(events) = openings.read_events() {
-            opened.extend(events.into_iter().map(|event| event.wd));
+            opened.extend(events.into_iter().map(|event| event.wd).filter(|watch| Some(*watch) != own));
         }
         let watches = self.written.values().flatten();
         if watches.into_iter().any(|watch| opened.contains(watch)) {
@@ -294,13 +372,16 @@ impl Sharing {
             )));
         }
         self.areas = areas;
+        let segments = copied.iter().filter(|mapping| mapping.name.starts_with(SYSTEM_V));
+        self.segments = segments.map(|mapping| mapping.inode).collect();
         Ok(())
     }
 
     /// The process was running before it was recorded: nobody knows who else has its descriptors, and which memory it keeps
     /// from copies.
     pub(super) fn on_join(&mut self) {
-        self.has_children = true;
+        self.shares_descriptors = true;
+        self.reads_directly = true;
         self.keeps_from_forks = true;
     }
 
@@ -315,8 +396,11 @@ impl Sharing {
         if !mapping.name.starts_with(SYSTEM_V) {
             return Ok(());
         }
-        let is_alone = sys::shared_segment(mapping.inode)
-            .is_some_and(|segment| segment.creator == self.process && segment.attached == 1);
+        let is_alone = sys::shared_segment(mapping.inode).is_some_and(|segment| {
+            let is_known = [Some(&self.process), self.last_users.get(&mapping.inode)]
+                .contains(&Some(&segment.last_user));
+            segment.creator == self.process && segment.attached == 1 && is_known
+        });
         if is_alone {
             return Ok(());
         }

@@ -102,6 +102,7 @@ pub(super) fn written(
         match out {
             Out::Fixed(at, size) => writes.push(arguments[at], size),
             Out::Result(at) => writes.push(arguments[at], count),
+            Out::ResultWithin(at, most) => writes.push(arguments[at], count.min(arguments[most])),
             Out::ResultTimes(at, size) => writes.push(arguments[at], count.saturating_mul(size)),
             Out::Counted(at, number, size) => writes.push_named(arguments[at], arguments[number], size)?,
             Out::Bits(at, number) => writes.push_named(arguments[at], arguments[number].div_ceil(64), 8)?,
@@ -143,6 +144,43 @@ pub(super) fn sends_control_data(memory: &ProcessMemory, number: i64, arguments:
     (0..count).any(|index| {
         let header = arguments[1] + MESSAGE_STRIDE * index;
         read_word(memory, header + CONTROL_LENGTH).is_some_and(|length| length > 0)
+    })
+}
+
+/// Whether messages that were received have descriptors beside their text.
+pub(super) fn receives_descriptors(
+    memory: &ProcessMemory,
+    number: i64,
+    arguments: &[u64; 6],
+    result: i64,
+) -> bool {
+    const CONTROL: u64 = 32;
+    const LENGTH: u64 = 40;
+    /// Length, level and type of what follows.
+    const ITEM_HEADER: u64 = 16;
+    let count = match number {
+        libc::SYS_recvmsg if result >= 0 => 1,
+        libc::SYS_recvmmsg => u64::try_from(result).unwrap_or(0),
+        _ => 0,
+    };
+    (0..count).any(|index| {
+        let header = arguments[1] + MESSAGE_STRIDE * index;
+        let (Some(mut at), Some(length)) =
+            (read_word(memory, header + CONTROL), read_word(memory, header + LENGTH))
+        else {
+            return true;
+        };
+        let end = at.saturating_add(length.min(LONGEST_NAMED));
+        while at.saturating_add(ITEM_HEADER) <= end {
+            let (Some(size), Some(kind)) = (read_word(memory, at), read_word(memory, at + 8)) else {
+                return true;
+            };
+            if kind == (libc::SCM_RIGHTS as u64) << 32 | libc::SOL_SOCKET as u64 {
+                return true;
+            }
+            at = at.saturating_add(size.max(ITEM_HEADER).next_multiple_of(8));
+        }
+        false
     })
 }
 

@@ -196,7 +196,7 @@ impl Context<'_> {
         Ok(Arrival::AtBound)
     }
 
-    /// Makes sure that where a replica stands has a name.
+    /// Names the moment at which a replica stands, unless it has a name.
     pub(crate) fn name(&mut self, past: &mut Past) -> Result<Position, ReplayError> {
         if let Some(steps) = past.steps {
             self.told(&past.anchor, steps);

@@ -304,7 +304,7 @@ impl Replica {
     /// A system call is about to be made.
     fn called(&mut self, log: &Log) -> Result<Option<Pause>, ReplayError> {
         self.in_call = true;
-        let sys::Call::Entry { number, arguments, pc } = self.frozen.thread()?.call()? else {
+        let sys::Call::Entry { number, arguments, pc, .. } = self.frozen.thread()?.call()? else {
             return Ok(None);
         };
         let number = number as i64;

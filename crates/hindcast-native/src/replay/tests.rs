@@ -1,6 +1,8 @@
 //! Recording and replay on real programs: what is replayed is held against what was seen live.
 
 mod debian;
+mod other_user;
+mod shared_memory;
 mod system_calls;
 
 use std::{
@@ -29,8 +31,6 @@ use crate::{
     session::function_around,
     sys::{self, ProcessMemory, SpawnPlan, SpawnStreams},
 };
-
-mod shared_memory;
 
 /// Whether a program is to be stopped again.
 enum Stops {

@@ -44,22 +44,34 @@ impl Accessed {
     }
 }
 
-/// How the instruction before the one that a thread stands at accessed `range`; `None` where that cannot be told.
+/// How a thread accessed `range` last; `None` where that cannot be told.
 pub(super) fn accessed(
     memory: &CleanMemory<'_>,
     symbols: &Symbols,
     registers: &GeneralRegisters,
     range: &Range<u64>,
 ) -> Option<Accessed> {
-    let pc = registers.pc();
-    // Between two rounds of a repetition the thread stands at the instruction that accessed.
-    if let Some(repeated) = decode(memory, pc).filter(is_repeated) {
-        let by_round = by_string(&repeated, registers, range);
-        if !by_round.is_none() {
-            return Some(by_round);
-        }
+    // Between two rounds of a repetition the thread stands at the instruction that accessed. Whether it has begun is not
+    // known, so that it may also have been the one before.
+    let by_round = decode(memory, registers.pc())
+        .filter(is_repeated)
+        .map(|repeated| by_string(&repeated, registers, range))
+        .filter(|by| !by.is_none());
+    let before = accessed_before(memory, symbols, registers, range);
+    match (by_round, before) {
+        (Some(by_round), Some(before)) => Some(by_round.and(before)),
+        (by_round, before) => by_round.or(before),
     }
-    let stack = registers.sp();
+}
+
+/// How the instruction in front of the one that a thread stands at accessed `range`; `None` where that cannot be told.
+fn accessed_before(
+    memory: &CleanMemory<'_>,
+    symbols: &Symbols,
+    registers: &GeneralRegisters,
+    range: &Range<u64>,
+) -> Option<Accessed> {
+    let (pc, stack) = (registers.pc(), registers.sp());
     let overlaps = |start: u64, end: u64| start < range.end && range.start < end;
     let function = function_around(symbols, pc).filter(|range| range.end - range.start < LARGEST_FUNCTION)?;
     let Some(last) = instruction_before(memory, &function, pc) else {

@@ -20,11 +20,19 @@ pub(crate) enum Users {
 
 /// Whether a descriptor of the process can be written to.
 pub(crate) fn is_writable(process: Tid, descriptor: i32) -> io::Result<bool> {
+    Ok(flags(process, descriptor)? & libc::O_ACCMODE != libc::O_RDONLY)
+}
+
+/// Whether what is read and written by a descriptor of the process does not pass the page cache.
+pub(crate) fn is_direct(process: Tid, descriptor: i32) -> io::Result<bool> {
+    Ok(flags(process, descriptor)? & libc::O_DIRECT != 0)
+}
+
+fn flags(process: Tid, descriptor: i32) -> io::Result<i32> {
     let text = fs::read_to_string(format!("/proc/{}/fdinfo/{descriptor}", process.0))?;
     let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
-    let flags = flags.ok_or_else(|| io::Error::other("no such field"))?;
-    Ok(flags & libc::O_ACCMODE != libc::O_RDONLY)
+    flags.ok_or_else(|| io::Error::other("no such field"))
 }
 
 /// The descriptors of a process.

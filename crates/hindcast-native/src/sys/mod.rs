@@ -24,7 +24,7 @@ mod vector_registers;
 
 pub(crate) use bell::{Bell, Rope, Rung};
 pub(crate) use debug_registers::{DebugRegisters, WatchKind};
-pub(crate) use descriptors::{Users, borrow_descriptor, descriptors, has_no, is_writable};
+pub(crate) use descriptors::{Users, borrow_descriptor, descriptors, has_no, is_direct, is_writable};
 pub(crate) use dying::{Life, dismiss, end};
 #[cfg(test)]
 pub(crate) use filter::Filter;

@@ -54,10 +54,17 @@ pub(crate) fn kept_from_forks(process: Tid) -> io::Result<Vec<Mapping>> {
     flagged(process, is_kept)
 }
 
-/// Whether the process shares memory that it writes to, or may make writable.
+/// Whether the process shares memory that it or others may write to: all but files that nobody has open for writing.
 pub(crate) fn has_writable_shares(process: Tid) -> io::Result<bool> {
-    let shares =
-        |mapping: &Mapping, flags: &[&str]| mapping.permissions.ends_with('s') && flags.contains(&"mw");
+    const IN_MEMORY: [&str; 4] = ["/dev/shm/", "/memfd:", "/SYSV", "/dev/zero"];
+    let shares = |mapping: &Mapping, flags: &[&str]| {
+        mapping.permissions.ends_with('s')
+            && (flags.contains(&"mw")
+                || !mapping.name.starts_with('/')
+                || IN_MEMORY.iter().any(|place| mapping.name.starts_with(place))
+                || fs::File::open(&mapping.name)
+                    .is_ok_and(|file| super::has_no(super::Users::Writers, &file) == Some(false)))
+    };
     Ok(!flagged(process, shares)?.is_empty())
 }
 
@@ -84,6 +91,8 @@ fn flagged(process: Tid, choose: impl Fn(&Mapping, &[&str]) -> bool) -> io::Resu
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SharedSegment {
     pub(crate) creator: Tid,
+    /// Who attached or detached it last.
+    pub(crate) last_user: Tid,
     /// How many processes have it mapped, counted by mapping.
     pub(crate) attached: u64,
 }
@@ -98,8 +107,9 @@ pub(crate) fn shared_segment(number: u64) -> Option<SharedSegment> {
             return None;
         }
         let creator = Tid(fields.nth(2)?.parse().ok()?);
-        let attached = fields.nth(1)?.parse().ok()?;
-        Some(SharedSegment { creator, attached })
+        let last_user = Tid(fields.next()?.parse().ok()?);
+        let attached = fields.next()?.parse().ok()?;
+        Some(SharedSegment { creator, last_user, attached })
     })
 }
 

@@ -99,6 +99,7 @@ const NT_X86_XSTATE: usize = 0x202;
 
 /// Requests that the libc crate does not name.
 const PTRACE_SYSEMU: u32 = 31;
+const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
 const PTRACE_SYSEMU_SINGLESTEP: u32 = 32;
 
 /// Not named by the libc crate.
@@ -403,7 +404,12 @@ impl Stopped {
         Ok(match info.op {
             libc::PTRACE_SYSCALL_INFO_ENTRY => {
                 let entry = unsafe { info.u.entry };
-                Call::Entry { number: entry.nr, arguments: entry.args, pc: info.instruction_pointer }
+                Call::Entry {
+                    number: entry.nr,
+                    arguments: entry.args,
+                    pc: info.instruction_pointer,
+                    is_32_bit: info.arch != AUDIT_ARCH_X86_64,
+                }
             }
             libc::PTRACE_SYSCALL_INFO_EXIT => Call::Exit { result: unsafe { info.u.exit }.sval },
             _ => Call::None,
@@ -476,6 +482,8 @@ pub(crate) enum Call {
         number: u64,
         arguments: [u64; 6],
         pc: u64,
+        /// Whether the numbers are those of 32-bit programs, as with `int 0x80`.
+        is_32_bit: bool,
     },
     Exit {
         result: i64,

@@ -318,3 +318,24 @@ fn a_search_for_a_write_goes_on_where_it_was_interrupted() {
     assert!(tries > 1, "nobody interrupted it");
     assert_eq!(writes[0].location.line, Some(debuggee.built.line("old")), "{writes:?}");
 }
+
+#[test]
+fn a_system_call_is_not_blamed_for_what_it_left_alone() {
+    let mut debuggee = Debuggee::record(&Fixture::c("asked"), &[]);
+    debuggee.run_to("done");
+    let expected = [
+        ("waiting.fd", "descriptor"),
+        ("status", "status"),
+        ("left.tv_sec", "left"),
+        ("about.st_size", "size"),
+        ("waiting.revents", "poll"),
+    ];
+    for (text, mark) in expected {
+        let write = last_write(&mut debuggee, text, 1).unwrap().remove(0);
+        let by = if mark == "poll" { Writer::Kernel } else { Writer::Program };
+        assert_eq!(write.by, by, "{text}: {write:?}");
+        if by == Writer::Program {
+            assert_eq!(write.location.line, Some(debuggee.built.line(mark)), "{text}: {write:?}");
+        }
+    }
+}

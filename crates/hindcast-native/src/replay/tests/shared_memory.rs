@@ -1,14 +1,15 @@
 //! Memory that others could write to: it is as it was then, or the recording ends and says why.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, io::Read as _, os::unix::fs::FileExt as _, path::Path, time::Duration};
 
 use hindcast_fixtures::Fixture;
 
 use super::{Recorded, wrong_visits};
 use crate::{
-    process::{Ended, Halt},
+    process::{Ended, Halt, Process},
     record::SELF_CHECK,
     replay::ReplayError,
+    sys::{Tid, TraceError},
 };
 
 fn start(arguments: &[&str]) -> Recorded {
@@ -83,6 +84,7 @@ fn a_recording_ends_where_others_can_write_to_memory() {
     check_ends(&["alias"], "the same memory at two places");
     check_ends(&["large"], "no more than 256 MB");
     check_ends(&["given"], "gave descriptors to another process");
+    check_ends(&["given_before", text(&folder.path().join("given"))], "which another process may write to");
     let path = folder.path().join("open");
     let _writer = fs::File::create(&path).unwrap();
     check_ends(&["file", text(&path)], "which another process may write to");
@@ -110,6 +112,51 @@ fn a_recording_ends_when_somebody_opens_what_the_program_maps() {
         Some("another process opened a file that the program maps and can write to")
     );
     assert_eq!(recorder.log.len(), known, "what may be false was withdrawn");
+    recorded.replay_whole().unwrap();
+}
+
+/// Nobody knows who has what it shares, and since when.
+#[test]
+fn a_process_that_shares_memory_is_not_recorded_from_an_attach_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let writer = fs::File::create(&path).unwrap();
+    writer.set_len(8192).unwrap();
+    let program = Fixture::c("shared").flags(["-O1", "-no-pie"]).build().path;
+    for kind in ["other", "reads"] {
+        let mut command = std::process::Command::new(&program);
+        let mut child =
+            command.args([kind, text(&path)]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut ready = [0; 6];
+        child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+        let mut process = Process::attach(Tid(child.id() as i32)).unwrap();
+        let refused = process.record_running();
+        assert!(matches!(refused, Err(TraceError::NotRecordable(_))), "{kind}: {refused:?}");
+        process.detach();
+        // It goes on, and sees what is written.
+        writer.write_all_at(&[42], 0).unwrap();
+        assert!(child.wait().unwrap().success(), "{kind}");
+        writer.write_all_at(&[0], 0).unwrap();
+    }
+}
+
+/// Another process comes and goes between two looks at who uses the memory.
+#[test]
+fn a_recording_ends_when_somebody_used_a_segment_that_the_program_maps() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("done");
+    let mut recorded = start(&["other_segment", text(&path)]);
+    let printed = |recorded: &Recorded| fs::read_to_string(recorded.output.path()).unwrap();
+    let halt = recorded.run_until(|recorded| printed(recorded).ends_with('\n'));
+    assert!(matches!(halt, Halt::Interrupted(_)));
+    recorded.process.anchor().unwrap();
+    assert!(recorded.process.recorder().unwrap().is_active());
+    printed_alone(&["write_to_segment", printed(&recorded).trim()]);
+    fs::write(&path, "").unwrap();
+    assert_eq!(recorded.run_until(|_| false), Halt::Ended(Ended::Exited(0)));
+    assert!(printed(&recorded).ends_with("\n42\n"));
+    let why = recorded.process.recorder().unwrap().why_incomplete().unwrap_or_default().to_owned();
+    assert!(why.contains("another process may write to"), "{why}");
     recorded.replay_whole().unwrap();
 }
 
