@@ -21,6 +21,7 @@ const COUNTER: u64 = 7;
 const FEATURES: u64 = 8;
 const INTERRUPTED: u64 = 9;
 const RANDOM: u64 = 10;
+const SIGNAL_WITH: u64 = 11;
 
 /// What comes after the last event.
 const END: u64 = u64::MAX;
@@ -53,7 +54,11 @@ fn write_event(event: &Event, files: &FileList, sink: &mut Sink<'_, '_>) -> io::
             sink.numbers(&[INTERRUPTED, *number as u64, *pc])?;
             write_writes(writes, sink)
         }
-        Event::Signal { number } => sink.numbers(&[SIGNAL, *number as u64]),
+        Event::Signal { number, code, address } => {
+            let address = address.map_or([0, 0], |address| [1, address]);
+            sink.numbers(&[SIGNAL_WITH, *number as u64, i64::from(*code) as u64])?;
+            sink.numbers(&address)
+        }
         Event::Edit => sink.number(EDIT),
         Event::Answer(Answer { pc, length, told }) => {
             let length = u64::from(*length);
@@ -133,7 +138,13 @@ pub(super) fn read(source: &mut Source, files: &Files) -> Result<Log, ArchiveErr
                 let [number, pc] = source.numbers()?;
                 Event::Interrupted { number: number as i64, pc, writes: read_writes(source)? }
             }
-            SIGNAL => Event::Signal { number: source.count(64)? as i32 },
+            SIGNAL => Event::Signal { number: source.count(64)? as i32, code: 0, address: None },
+            SIGNAL_WITH => {
+                let number = source.count(64)? as i32;
+                let [code, has_address, address] = source.numbers()?;
+                let address = (has_address != 0).then_some(address);
+                Event::Signal { number, code: code as i32, address }
+            }
             EDIT => Event::Edit,
             COUNTER => {
                 let [pc, length, value, processor] = source.numbers()?;

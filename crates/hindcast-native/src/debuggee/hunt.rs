@@ -96,7 +96,7 @@ impl SignalSet {
         Self(self.0 | 1 << (signal & 63))
     }
 
-    fn contains(self, signal: i32) -> bool {
+    pub(crate) fn contains(self, signal: i32) -> bool {
         self.0 >> (signal & 63) & 1 == 1
     }
 }
@@ -526,7 +526,7 @@ impl Hunt<'_, '_> {
                     return Ok(Some(Found { is_other_code: true, ..Found::at(before, None) }));
                 }
                 let stops = last.and_then(|last| context.log.get(last)).is_some_and(
-                    |event| matches!(event, Event::Signal { number } if signals.contains(*number)),
+                    |event| matches!(event, Event::Signal { number, .. } if signals.contains(*number)),
                 );
                 let position = Position { anchor: previous.clone(), steps: 0 };
                 return Ok(stops.then(|| Found::at(position, None)));

@@ -9,7 +9,7 @@ use crate::{
     replay::{
         Advance, Arrival, Bound, Context, Functions, Label, Past, Pause, Position, ReplayError, Replica,
     },
-    sys::{GeneralRegisters, TraceError},
+    sys::{GeneralRegisters, SignalDetails, TraceError},
 };
 
 impl Debuggee {
@@ -253,7 +253,24 @@ impl Debuggee {
         }
         let past = self.past.as_ref().ok_or(TraceError::Gone)?;
         let pc = past.replica.pc()?;
-        Ok(past.replica.overlay.contains(pc).then_some(Halt::Breakpoint(pid, pc)))
+        if past.replica.overlay.contains(pc) {
+            return Ok(Some(Halt::Breakpoint(pid, pc)));
+        }
+        let position = Position { anchor: past.anchor.clone(), steps: past.steps.unwrap_or(0) };
+        Ok(self.signal_after(&position).map(|details| Halt::PastSignal(pid, details)))
+    }
+
+    /// The signal that came at a moment.
+    pub(crate) fn signal_after(&self, position: &Position) -> Option<SignalDetails> {
+        let recorder = self.live.recorder()?;
+        let is_exact =
+            position.steps == 0 && recorder.timeline.precedes_interruption(&position.anchor, &recorder.log);
+        match recorder.log.get(recorder.timeline.get(&position.anchor)?.event)? {
+            &Event::Signal { number: signal, code, address } if is_exact => {
+                Some(SignalDetails { signal, code, address, sender: None, value: None })
+            }
+            _ => None,
+        }
     }
 
     fn is_present(&self) -> bool {
@@ -293,6 +310,7 @@ impl Debuggee {
         let pid = self.pid();
         let stepped = self.travel(&|_| None, |context, past, _| {
             let past = past.as_mut().ok_or(TraceError::Gone)?;
+            context.passed(past)?;
             if past.steps == Some(0) && enters_handler(context, &past.anchor) {
                 return Ok(Pause::Boundary);
             }

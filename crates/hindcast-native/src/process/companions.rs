@@ -13,12 +13,14 @@ use crate::sys::{self, ProcessMemory, Resume, Stopped, Tid};
 pub(super) struct Companions {
     /// Told of by the one that made them, but not yet seen.
     expected: HashSet<Tid>,
+    /// Seen and let go before they were told of.
+    early: HashSet<Tid>,
     traced: HashSet<Tid>,
 }
 
 impl Companions {
     pub(super) fn expect(&mut self, tid: Tid) {
-        if !self.traced.contains(&tid) {
+        if !self.early.remove(&tid) && !self.traced.contains(&tid) {
             self.expected.insert(tid);
         }
     }
@@ -35,7 +37,7 @@ impl Companions {
     /// A new one stands at its first instruction, or one that we know is stopped with its process.
     pub(super) fn begin(&mut self, stopped: Stopped, signal: c_int, overlay: &Overlay, keep: bool) {
         let tid = stopped.tid();
-        self.expected.remove(&tid);
+        let is_early = !self.expected.remove(&tid);
         if !self.traced.insert(tid) {
             match signal {
                 libc::SIGTRAP => self.resume(stopped, 0),
@@ -52,6 +54,9 @@ impl Companions {
             self.resume(stopped, 0);
         } else {
             self.traced.remove(&tid);
+            if is_early {
+                self.early.insert(tid);
+            }
             let _ = stopped.detach(0);
         }
     }
@@ -64,6 +69,7 @@ impl Companions {
 
     pub(super) fn forget(&mut self, tid: Tid) {
         self.expected.remove(&tid);
+        self.early.remove(&tid);
         self.traced.remove(&tid);
     }
 

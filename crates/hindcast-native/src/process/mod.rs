@@ -30,8 +30,8 @@ pub(crate) use self::{
     recording::end_of_exec,
 };
 use crate::sys::{
-    self, Bell, DebugRegisters, GeneralRegisters, Keeper, Life, ProcessMemory, Rope, SignalDetails, Stopped,
-    Tid, TraceError, VectorRegisters, WatchKind,
+    self, Bell, DebugRegisters, GeneralRegisters, Keeper, Life, ProcessMemory, Rope, SignalDetails,
+    SignalInfo, Stopped, Tid, TraceError, VectorRegisters, WatchKind,
 };
 use crate::{record::Recorder, replay::Frozen};
 
@@ -63,6 +63,10 @@ pub(crate) struct Process {
     owned: bool,
     /// Whether one thread makes a step while all others stand still.
     alone: bool,
+    /// Signals that we sent to the process in the place of others, which came with this.
+    sent_again: Vec<SignalInfo>,
+    /// Whether that step is past a breakpoint, on the way to somewhere else.
+    passes: bool,
     /// How it ended, once it has.
     ended: Option<Ended>,
     recorder: Option<Box<Recorder>>,
@@ -94,6 +98,8 @@ pub(crate) enum Halt {
     Exec(Tid),
     /// Time travel: what is looked at is the live process again.
     Present(Tid),
+    /// Time travel: this signal was about to be delivered.
+    PastSignal(Tid, SignalDetails),
     /// It is no more.
     Ended(Ended),
 }
@@ -264,6 +270,8 @@ impl Process {
             became_another: None,
             owned,
             alone: false,
+            sent_again: Vec::new(),
+            passes: false,
             ended: None,
             recorder: None,
             stand_in: None,

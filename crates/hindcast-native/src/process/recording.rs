@@ -1,5 +1,9 @@
 //! What is different while a process is being recorded.
 
+use std::time::Instant;
+
+use libc::c_int;
+
 use super::{
     Ended, Halt, Overlay, Process,
     task::{mend, resume_living},
@@ -165,7 +169,9 @@ impl Process {
     pub(super) fn call_noted(&mut self, stopped: Stopped) -> Result<Option<Halt>, TraceError> {
         let tid = stopped.tid();
         mend(&stopped)?;
-        let again = matches!(stopped.call()?, Call::Exit { result } if sys::restarts(result));
+        let call = stopped.call()?;
+        let again = matches!(call, Call::Exit { result } if sys::restarts(result));
+        let returns = matches!(call, Call::Entry { number, .. } if number == libc::SYS_rt_sigreturn as u64);
         let recorder = self.recorder.as_mut().ok_or(TraceError::Gone)?;
         let (stopped, over) = recorder.called(stopped, &self.memory, &self.overlay)?;
         self.overlay.hide_random_numbers(recorder.random_numbers());
@@ -174,12 +180,24 @@ impl Process {
         if over && !again && std::mem::take(&mut task.in_call_step) {
             return Ok(Some(Halt::Stepped(tid)));
         }
-        // Where a call begins it cannot be copied; it is told at its end.
-        Ok(if over { self.held_halt() } else { None })
+        if !over {
+            // Where a call begins the process cannot be copied.
+            if !returns {
+                self.send_held();
+            }
+            return Ok(None);
+        }
+        Ok(self.held_halt())
     }
 
     /// A signal that came while the process did something for us.
     pub(super) fn held_halt(&mut self) -> Option<Halt> {
+        // One that was told of and not delivered yet comes first.
+        if self.tasks.get(&self.pid).is_some_and(|task| task.signal != 0)
+            || self.recorder.as_ref()?.is_spared()
+        {
+            return None;
+        }
         let held = self.recorder.as_mut()?.take_held();
         let (first, rest) = held.split_first()?;
         // The others wait their turn.
@@ -236,7 +254,14 @@ impl Process {
             return Ok(None);
         }
         let (signal, info) = (task.signal, task.info);
-        let thread = recorder.anchor_exactly(task.take()?, &self.overlay)?;
+        let begun = Instant::now();
+        let mut thread = recorder.anchor_exactly(task.take()?, &self.overlay)?;
+        if !thread.takes_signal() {
+            // A call that changes nothing ends with a signal, in the place of which it can be given another.
+            let remote = sys::remote_call(thread, recorder.gate(), libc::SYS_getppid, [0; 6])?;
+            recorder.hold(&remote.held);
+            thread = remote.thread;
+        }
         if !sys::is_caught(self.pid, signal) {
             task.put(thread);
             return Ok(None);
@@ -274,10 +299,49 @@ impl Process {
         if let Some(after) = masks {
             set_returning_mask(&thread, &self.memory, after)?;
         }
-        recorder.signalled(signal);
+        let details = info.map(|info| info.details()).filter(|details| details.signal == signal);
+        recorder.signalled(signal, details);
         let thread = recorder.checkpoint(thread, &self.overlay, false)?;
+        recorder.spare(begun.elapsed());
         task.put(thread);
         Ok(self.held_halt())
+    }
+
+    /// Whether a timer's signal waits until the program has had some time for itself. One that interrupts a call does not.
+    pub(super) fn holds_signal(&mut self, stopped: &Stopped) -> Result<bool, TraceError> {
+        let Some(recorder) = self.recorder.as_mut().filter(|_| stopped.tid() == self.pid) else {
+            return Ok(false);
+        };
+        let runs = self.passes || self.tasks.get(&self.pid).is_some_and(|task| task.how == Resume::Call);
+        let info = stopped.signal()?;
+        let waits = runs
+            && info.details().is_by_timer()
+            && sys::is_caught(self.pid, info.number())
+            && !stopped.registers()?.is_call_interrupted()
+            && recorder.is_spared();
+        if waits {
+            recorder.hold(&[info]);
+        }
+        Ok(waits)
+    }
+
+    /// A call begins, which may wait for what is held: the signals come now, whatever they interrupt.
+    fn send_held(&mut self) {
+        for info in self.recorder.as_mut().map(|recorder| recorder.take_held()).unwrap_or_default() {
+            sys::send_again(self.pid, self.pid, &info);
+            self.sent_again.push(info);
+        }
+    }
+
+    /// A signal that we sent in the place of another comes with what that one came with.
+    pub(super) fn restore_signal(&mut self, stopped: &Stopped, signal: c_int) -> Result<(), TraceError> {
+        let Some(index) = self.sent_again.iter().position(|info| info.number() == signal) else {
+            return Ok(());
+        };
+        if stopped.signal_details()?.is_ours() {
+            stopped.set_signal(&self.sent_again.remove(index))?;
+        }
+        Ok(())
     }
 
     /// One instruction of a process that is recorded; it has only one thread.

@@ -23,6 +23,13 @@ impl Process {
             return resume_living(task, how).map(|()| None);
         }
         mend(&stopped)?;
+        self.restore_signal(&stopped, signal)?;
+        if signal != libc::SIGTRAP && self.holds_signal(&stopped)? {
+            let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
+            task.put(stopped);
+            let how = task.how;
+            return resume_living(task, how).map(|()| None);
+        }
         let halt = self.read_signal(&stopped, signal);
         let info = stopped.signal().ok();
         let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;

@@ -101,6 +101,7 @@ impl Process {
     fn hold_signal(&mut self, stopped: Stopped, signal: c_int) -> Result<(), TraceError> {
         let tid = stopped.tid();
         mend(&stopped)?;
+        self.restore_signal(&stopped, signal)?;
         let halt = match self.answered_instruction(&stopped, signal)? {
             true => Some(Halt::Stepped(tid)),
             false => self.read_signal(&stopped, signal)?,

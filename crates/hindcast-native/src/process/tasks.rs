@@ -45,7 +45,10 @@ impl Process {
             .map(|(&tid, _)| tid)
             .collect();
         for tid in at_breakpoints {
-            match self.step_alone(tid)? {
+            self.passes = true;
+            let halt = self.step_alone(tid);
+            self.passes = false;
+            match halt? {
                 Halt::Stepped(_) => {}
                 halt => return Ok(halt),
             }

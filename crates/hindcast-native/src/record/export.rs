@@ -37,7 +37,7 @@ fn description(event: &Event) -> (&'static str, String) {
             ("barrier", format!("{number}({}) = {result}, not replayed", list(arguments)))
         }
         Event::Interrupted { number, .. } => ("interrupted", format!("{number}, which is made again")),
-        Event::Signal { number } => ("signal", number.to_string()),
+        Event::Signal { number, .. } => ("signal", number.to_string()),
         Event::Edit => ("edit", "memory or registers were changed by the user".into()),
         Event::Answer(answer) => match &answer.told {
             Told::Counter { value, .. } => ("time_stamp", value.to_string()),

@@ -15,7 +15,7 @@ pub(crate) enum Event {
     /// A system call was interrupted, and the program stands before it again. It may have written how much was left of it.
     Interrupted { number: i64, pc: u64, writes: Box<[Write]> },
     /// A signal was delivered; history goes on at a checkpoint in its handler.
-    Signal { number: i32 },
+    Signal { number: i32, code: i32, address: Option<u64> },
     /// The user changed memory or registers; history goes on at a checkpoint.
     Edit,
     /// The processor told something that it tells only once.

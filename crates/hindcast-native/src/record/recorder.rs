@@ -19,7 +19,7 @@ use super::{
 use crate::{
     process::Overlay,
     replay::{Follower, Kin, Timeline, copy_live},
-    sys::{self, GeneralRegisters, ProcessMemory, SignalInfo, Stopped, Tid, TraceError},
+    sys::{self, GeneralRegisters, ProcessMemory, SignalDetails, SignalInfo, Stopped, Tid, TraceError},
 };
 
 /// The recording of one process.
@@ -46,6 +46,8 @@ pub(crate) struct Recorder {
     faults: u64,
     /// Signals that came while the process worked for us.
     held: Vec<SignalInfo>,
+    /// Until the process has computed for so long it gets no signal: it would otherwise do nothing but handle them.
+    spared_until: Option<Duration>,
     /// What the log may take in memory.
     budget: u64,
     /// What a process that we did not start had before.
@@ -166,6 +168,7 @@ impl Recorder {
             metronome: Metronome::start(process)?,
             faults: 0,
             held: Vec::new(),
+            spared_until: None,
             budget: BUDGET,
             taken: None,
             random_numbers: BTreeSet::new(),
@@ -200,6 +203,17 @@ impl Recorder {
 
     pub(crate) fn held_mut(&mut self) -> &mut Vec<SignalInfo> {
         &mut self.held
+    }
+
+    /// A signal was delivered, which took us so long. The program is to have as much time for itself.
+    pub(crate) fn spare(&mut self, cost: Duration) {
+        self.spared_until = sys::cpu_time(self.process).ok().map(|now| now + cost);
+    }
+
+    /// Whether a signal should wait.
+    pub(crate) fn is_spared(&self) -> bool {
+        self.is_active()
+            && self.spared_until.is_some_and(|until| sys::cpu_time(self.process).is_ok_and(|now| now < until))
     }
 
     /// The user changed the program's memory or registers.
@@ -480,8 +494,9 @@ impl Recorder {
     }
 
     /// A signal is about to be handled: history goes on in the handler.
-    pub(crate) fn signalled(&mut self, number: i32) {
-        self.log.push(Event::Signal { number });
+    pub(crate) fn signalled(&mut self, number: i32, details: Option<SignalDetails>) {
+        let (code, address) = details.map_or((0, None), |details| (details.code, details.address));
+        self.log.push(Event::Signal { number, code, address });
         self.timeline.leave_frontier();
     }
 

@@ -199,6 +199,15 @@ impl Context<'_> {
     /// Names the moment at which a replica stands, unless it has a name.
     pub(crate) fn name(&mut self, past: &mut Past) -> Result<Position, ReplayError> {
         if let Some(steps) = past.steps {
+            // Names sort in the order of time: they are steps behind the last event.
+            let event = past.replica.event();
+            if self.timeline.get(&past.anchor).is_some_and(|anchor| anchor.event < event) {
+                let copy = past.replica.fork()?;
+                past.anchor = self.anchor_at_event(past.anchor.clone(), event)?;
+                let from_there = self.steps_to(&past.anchor, &State::of(&copy)?, steps)?;
+                past.steps = Some(from_there.ok_or(ReplayError::NoSuchMoment)?);
+                return self.name(past);
+            }
             self.told(&past.anchor, steps);
             return Ok(Position { anchor: past.anchor.clone(), steps });
         }
@@ -241,17 +250,16 @@ impl Context<'_> {
         Ok(None)
     }
 
-    /// After a step of a replica: whether it stands at the next anchor now.
+    /// Notices that a replica stands at the next anchor. Several can be the same moment: right behind a call, and where a
+    /// signal came at once.
     pub(crate) fn passed(&mut self, past: &mut Past) -> Result<(), ReplayError> {
-        let Some(next) = self.timeline.after(&past.anchor).cloned() else { return Ok(()) };
-        let Some(anchor) = self.timeline.get(&next) else { return Ok(()) };
-        if anchor.event != past.replica.event()
-            || self.timeline.follows_barrier(&next, self.log)
-            || anchor.frozen.registers()?.pc() != past.replica.pc()?
+        while let Some(next) = self.timeline.after(&past.anchor).cloned()
+            && let Some(anchor) = self.timeline.get(&next)
+            && anchor.event == past.replica.event()
+            && !self.timeline.follows_barrier(&next, self.log)
+            && anchor.frozen.registers()?.pc() == past.replica.pc()?
+            && State::of(&anchor.frozen)?.compare(&past.replica)? == Likeness::Same
         {
-            return Ok(());
-        }
-        if State::of(&anchor.frozen)?.compare(&past.replica)? == Likeness::Same {
             past.anchor = next;
             past.steps = Some(0);
         }

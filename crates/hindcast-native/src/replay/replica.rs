@@ -504,7 +504,7 @@ impl Replica {
                 Ok(Some(Pause::Event))
             }
             None => Ok(Some(Pause::Boundary)),
-            Some(Event::Signal { number }) if *number == signal => Ok(Some(Pause::Boundary)),
+            Some(Event::Signal { number, .. }) if *number == signal => Ok(Some(Pause::Boundary)),
             Some(_) => Err(ReplayError::Diverged(format!(
                 "event {}: signal {signal} at {:#x}, which was not recorded",
                 self.event,

@@ -148,7 +148,7 @@ impl Context<'_> {
         const SYSCALL_LENGTH: u64 = 2;
         let address = match self.log.get(event) {
             Some(Event::Call(call)) => call.pc - SYSCALL_LENGTH,
-            Some(Event::Barrier { pc, .. }) => pc - SYSCALL_LENGTH,
+            Some(Event::Barrier { pc, .. } | Event::Interrupted { pc, .. }) => pc - SYSCALL_LENGTH,
             Some(Event::Answer(answer)) => answer.pc,
             _ => return Err(ReplayError::Diverged("there is no such event".into())),
         };
@@ -325,7 +325,7 @@ impl Context<'_> {
     pub(super) fn state_of(&mut self, label: &Label) -> Result<State, ReplayError> {
         let anchor = self.timeline.get_mut(label).ok_or(ReplayError::NoSuchMoment)?;
         let state = State::of(&anchor.frozen)?;
-        if matches!(self.log.get(anchor.event), Some(Event::Signal { number: libc::SIGTRAP })) {
+        if matches!(self.log.get(anchor.event), Some(Event::Signal { number: libc::SIGTRAP, .. })) {
             // Right behind the program's own breakpoint instruction, where a replay stops anyway.
             return Ok(state);
         }
@@ -352,7 +352,7 @@ impl Context<'_> {
     }
 
     /// An anchor right behind the last event before a moment.
-    fn anchor_at_event(&mut self, previous: Label, event: u64) -> Result<Label, ReplayError> {
+    pub(super) fn anchor_at_event(&mut self, previous: Label, event: u64) -> Result<Label, ReplayError> {
         if self.timeline.get(&previous).is_some_and(|anchor| anchor.event == event) {
             return Ok(previous);
         }

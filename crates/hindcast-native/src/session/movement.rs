@@ -86,6 +86,8 @@ impl Session {
         if let Plan::Travel(movement) = plan {
             return self.travelled(movement);
         }
+        // In the past one can come back to where one was.
+        let origin = self.process.known_position().filter(|_| self.process.is_in_past());
         let result = self.follow(&mut plan);
         match result {
             Ok(None) => {
@@ -102,6 +104,12 @@ impl Session {
             }
             Err(error) => {
                 self.clean_up(&plan);
+                // A movement that fails leaves the session where it was.
+                if let Some(origin) = origin
+                    && self.process.known_position().as_ref() != Some(&origin)
+                {
+                    let _ = self.land(&origin);
+                }
                 Err(error)
             }
         }
@@ -164,6 +172,10 @@ impl Session {
                 stop.breakpoints.extend(asked);
                 Ok(Verdict::Stop(Box::new(stop)))
             }
+            Halt::PastSignal(tid, details) if self.stopping_signals().contains(details.signal) => {
+                Ok(Verdict::Stop(Box::new(self.stop_at_past_signal(tid, details)?)))
+            }
+            Halt::PastSignal(..) => Ok(Verdict::GoOn),
             Halt::Interrupted(tid) => {
                 self.current = tid;
                 Ok(Verdict::Interrupted)

@@ -133,7 +133,7 @@ fn happening(event: &Event) -> Option<(HappeningKind, String)> {
             let text = text.unwrap_or_default();
             Some((HappeningKind::Output, format!("{stream}: {}", text.trim_end())))
         }
-        Event::Signal { number } => Some((HappeningKind::Signal, super::signals::name(*number))),
+        Event::Signal { number, .. } => Some((HappeningKind::Signal, super::signals::name(*number))),
         Event::Barrier { number, .. } if *number == libc::SYS_execve || *number == libc::SYS_execveat => {
             Some((HappeningKind::Exec, "another program".into()))
         }

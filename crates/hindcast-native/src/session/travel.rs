@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use hindcast_core::debug::{
-    DebugError, Destination, Granularity, Happening, HappeningKind, Moment, Movement, Outcome, Stop,
-    StopReason, ThreadId,
+    DebugError, Destination, Granularity, Happening, HappeningKind, Moment, Movement, Outcome, RaisedSignal,
+    Stop, StopReason, ThreadId,
 };
 use hindcast_symbols::Symbols;
 
@@ -12,9 +12,8 @@ use super::{Session, movement::Plan, system};
 use crate::{
     debuggee::{Found, Quarry, SignalSet},
     process::Ended,
-    record::Event,
     replay::{Pause, Position, ReplayError},
-    sys::TraceError,
+    sys::{SignalDetails, Tid, TraceError},
 };
 
 /// The code of the function around an address.
@@ -311,7 +310,7 @@ impl Session {
         if !(at_end && gap.is_none() && self.process.ended().is_some()) {
             self.count_hits_up_to(&position)?;
         }
-        let signals = self.breakpoints.signals().fold(SignalSet::faults(), SignalSet::with);
+        let signals = self.stopping_signals();
         loop {
             let Some(found) = self.find_stop(&position, Quarry::Stops(signals))? else {
                 let start = self.first()?;
@@ -366,24 +365,30 @@ impl Session {
                 stop.breakpoints.clone_from(&found.claims.breakpoints);
                 Ok(Some(stop))
             }
-            _ => {
-                let mut stop = self.stop_at(tid, StopReason::Signal);
-                if let Some(signal) = self.signal_after(&found.position) {
-                    stop.detail = Some(super::signals::name(signal));
-                    stop.breakpoints.extend(self.breakpoints.signal(signal));
-                }
-                Ok(Some(stop))
-            }
+            _ => match self.process.signal_after(&found.position) {
+                Some(details) => self.stop_at_past_signal(tid, details).map(Some),
+                None => Ok(Some(self.stop_at(tid, StopReason::Signal))),
+            },
         }
     }
 
-    /// The signal that came right then.
-    fn signal_after(&self, position: &Position) -> Option<i32> {
-        let recorder = self.process.recorder()?;
-        match recorder.log.get(recorder.timeline.get(&position.anchor)?.event)? {
-            Event::Signal { number } => Some(*number),
-            _ => None,
-        }
+    /// The signals for which one stops in the past.
+    pub(super) fn stopping_signals(&self) -> SignalSet {
+        self.breakpoints.signals().fold(SignalSet::faults(), SignalSet::with)
+    }
+
+    /// Before a signal that the program handled.
+    pub(super) fn stop_at_past_signal(
+        &mut self,
+        tid: Tid,
+        details: SignalDetails,
+    ) -> Result<Stop, DebugError> {
+        let mut stop = self.stop_at(tid, StopReason::Signal);
+        stop.breakpoints.extend(self.breakpoints.signal(details.signal));
+        let registers = self.process.registers(tid).map_err(system)?;
+        let signal = RaisedSignal { handled: true, ..super::signals::describe(details) };
+        self.with_scene(|scene| scene.tell_signal(&mut stop, signal, &registers));
+        Ok(stop)
     }
 
     fn go_to(&mut self, destination: &Destination) -> Result<Stop, Halted> {

@@ -553,6 +553,19 @@ pub(crate) struct SignalDetails {
     pub(crate) value: Option<u64>,
 }
 
+impl SignalDetails {
+    /// Whether a timer sent it.
+    pub(crate) fn is_by_timer(&self) -> bool {
+        const BY_CLOCK: [c_int; 3] = [libc::SIGALRM, libc::SIGVTALRM, libc::SIGPROF];
+        self.code == libc::SI_TIMER || self.code == libc::SI_KERNEL && BY_CLOCK.contains(&self.signal)
+    }
+
+    /// Whether we sent it.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.sender.is_some_and(|sender| sender.unsigned_abs() == std::process::id())
+    }
+}
+
 fn request(
     kind: u32,
     tid: Tid,

@@ -504,3 +504,42 @@ fn threads_that_trap_are_stopped_and_stepped_among_breakpoints() {
         });
     }
 }
+
+/// A program that checks what it computes, with a timer that comes also while it stands at a breakpoint.
+#[test]
+fn a_recorded_program_is_not_disturbed_by_signals_at_breakpoints() {
+    let built = Fixture::c("alarmed").build();
+    let mut child = Command::new(&built.path).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut output = BufReader::new(child.stdout.take().expect("it is a pipe"));
+    let mut line = String::new();
+    output.read_line(&mut line).expect("it begins");
+    assert_eq!(line, "ready\n");
+    let mut subject = Subject { child, output, built };
+    let mut backend = subject.attach(true);
+    subject.break_at(&mut *backend, "handle");
+    for round in 0..60 {
+        let stop = moved(&mut *backend, Movement::Continue);
+        assert_eq!(stop.reason, StopReason::Breakpoint, "round {round}: {stop:?}");
+        if round % 3 == 0 {
+            std::thread::sleep(Duration::from_millis(4));
+        }
+    }
+    backend.end(Ending::Detach).expect("it is let go");
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(subject.child.try_wait().expect("it can be asked"), None);
+}
+
+/// A child may be seen before the call that made it is told.
+#[test]
+fn a_program_that_makes_children_is_let_go_at_once() {
+    let mut subject = Subject::start(&["0", "forks"]);
+    for _ in 0..oracle_size(20, 500) {
+        let begun = Instant::now();
+        let mut backend = subject.attach(false);
+        subject.break_at(&mut *backend, "forked");
+        moved(&mut *backend, Movement::Continue);
+        backend.end(Ending::Detach).expect("it is let go");
+        assert!(begun.elapsed() < Duration::from_secs(10), "it took {:?}", begun.elapsed());
+    }
+    subject.ask();
+}

@@ -167,3 +167,61 @@ fn steps_between_signals_are_made_again_backwards() {
         assert_eq!((place(&mut debuggee), debuggee.value_of("ticks")), (wanted.clone(), ticks.clone()));
     }
 }
+
+/// Forwards and backwards over the call that raises a signal, one instruction at a time: the handler comes at once.
+#[test]
+fn a_signal_that_comes_right_behind_its_call_is_met_in_both_directions() {
+    let mut debuggee = Debuggee::record(&Fixture::c("raised"), &[]);
+    let thread = debuggee.thread();
+    let granularity = Granularity::Instruction;
+    debuggee.break_at("handler");
+    debuggee.go();
+    debuggee.go();
+    assert_eq!((debuggee.value_of("handled").as_str(), debuggee.value_of("went_on").as_str()), ("1", "1"));
+    let mut back = Vec::new();
+    for _ in 0..12 {
+        back.push((now(&mut debuggee).0, debuggee.frames()[0].location.address));
+        debuggee.movement(Movement::StepBack { thread, granularity, count: 1 });
+    }
+    assert_ne!(debuggee.function(), "handler");
+    for (moment, address) in back.iter().rev() {
+        debuggee.step(granularity);
+        assert_eq!(debuggee.frames()[0].location.address, *address, "{moment:?}");
+        assert_eq!(
+            (debuggee.value_of("handled").as_str(), debuggee.value_of("went_on").as_str()),
+            ("1", "1")
+        );
+    }
+    // Moments sort in the order of time, whichever way they were come to.
+    for (later, earlier) in back.iter().zip(&back[1..]) {
+        assert!(earlier.0.0 < later.0.0, "{earlier:?} {later:?}");
+    }
+}
+
+#[test]
+fn faults_are_told_once_while_a_timer_runs_and_in_both_directions() {
+    let mut debuggee = Debuggee::record(&Fixture::c("alarmed"), &["12"]);
+    let done = debuggee.break_at("done");
+    let is_fault = |stop: &hindcast_core::debug::Stop| {
+        stop.reason == StopReason::Signal
+            && stop.signal.as_ref().is_some_and(|signal| signal.name == "SIGSEGV")
+    };
+    let mut live = Vec::new();
+    while is_fault(debuggee.go()) {
+        live.push((now(&mut debuggee).0, debuggee.value_of("faults"), debuggee.stop.detail.clone()));
+        // Time for the timer to come while it stands there.
+        std::thread::sleep(std::time::Duration::from_millis(4));
+    }
+    assert_eq!((&debuggee.stop.breakpoints, live.len()), (&vec![done.id], 12));
+    for expected in live.iter().rev() {
+        let stop = debuggee.movement(Movement::ReverseContinue).clone();
+        assert!(is_fault(&stop), "{stop:?}");
+        assert_eq!((now(&mut debuggee).0, debuggee.value_of("faults"), stop.detail), *expected);
+    }
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::HistoryStart);
+    for expected in &live {
+        let stop = debuggee.go().clone();
+        assert!(is_fault(&stop), "{stop:?}");
+        assert_eq!((now(&mut debuggee).0, debuggee.value_of("faults"), stop.detail), *expected);
+    }
+}
