@@ -28,7 +28,7 @@ mod viewport;
 mod worker;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -43,7 +43,7 @@ use hindcast_core::{
         AttachRequest, CoreRequest, DebugEngine, Ending, LaunchRequest, OutputLog, Stdin, StopAtEntry,
         Streams, TraceFileRequest, TraceHead,
     },
-    identity::{Caller, PrincipalId},
+    identity::{Caller, KeyId, PrincipalId},
     time::Clock,
 };
 use tokio::sync::{oneshot, watch};
@@ -256,6 +256,7 @@ impl DebugService {
         self.put_away_the_ended(&caller.principal).await;
         let announcer = Announcer { events: self.events.clone(), principal: caller.principal.clone() };
         let mut session = start(engine, origin, output, mask, announcer, self.clock.clone()).await?;
+        session.key = caller.key.as_ref().map(|key| key.id.clone());
         session.asked_for = AtomicI64::new(self.clock.now().as_millisecond());
         let session = Arc::new(session);
         if !place.fill(session.clone()) {
@@ -328,18 +329,46 @@ impl DebugService {
     pub async fn end_idle(&self, idle: Duration) {
         let idle = i64::try_from(idle.as_millis()).unwrap_or(i64::MAX);
         let since = self.clock.now().as_millisecond().saturating_sub(idle);
-        let is_idle = |session: &&Arc<Session>| session.asked_for.load(Ordering::Relaxed) <= since;
-        let idle: Vec<_> = self
+        let is_idle = |session: &Session| session.asked_for.load(Ordering::Relaxed) <= since;
+        self.end_those(is_idle, "nobody asks for it").await;
+    }
+
+    /// The keys that began the sessions there are.
+    pub fn keys(&self) -> HashSet<KeyId> {
+        let desks = self.desks();
+        let sessions = desks.values().flat_map(|desk| &desk.sessions);
+        sessions.filter_map(|session| session.key.clone()).collect()
+    }
+
+    /// Ends the sessions that one of these keys began.
+    pub async fn end_sessions_of(&self, keys: &HashSet<KeyId>) {
+        let is_theirs = |session: &Session| session.key.as_ref().is_some_and(|key| keys.contains(key));
+        self.end_those(is_theirs, "its key is revoked or expired").await;
+    }
+
+    /// Ends sessions in the usual way: what was launched is killed, what was attached to goes on.
+    async fn end_those(&self, is_meant: impl Fn(&Session) -> bool, reason: &str) {
+        let meant: Vec<_> = self
             .desks()
             .iter()
             .flat_map(|(principal, desk)| {
-                desk.sessions.iter().filter(is_idle).map(|session| (principal.clone(), session.clone()))
+                let meant = desk.sessions.iter().filter(|session| is_meant(session));
+                meant.map(|session| (principal.clone(), session.clone()))
             })
             .collect();
-        for (principal, session) in idle {
-            tracing::info!(session = &*session.id, "ending a debug session that nobody asks for");
-            let _ = session.end(None).await;
-            self.forget(&principal, &session);
+        // All at once: none waits for another that does not end.
+        let mut ending = tokio::task::JoinSet::new();
+        for (principal, session) in meant {
+            tracing::info!(session = &*session.id, reason, "ending a debug session");
+            ending.spawn(async move {
+                let _ = session.end(None).await;
+                (principal, session)
+            });
+        }
+        while let Some(ended) = ending.join_next().await {
+            if let Ok((principal, session)) = ended {
+                self.forget(&principal, &session);
+            }
         }
     }
 
@@ -493,6 +522,7 @@ async fn start(
         output,
         seen: AtomicU64::new(0),
         mask,
+        key: None,
         asked_for: AtomicI64::new(0),
     };
     match tokio::time::timeout(BEGIN_WITHIN, answer).await {

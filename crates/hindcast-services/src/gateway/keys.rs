@@ -119,12 +119,17 @@ impl Gateway {
     /// Whether the key opens the door now and has the scope, for work that goes on after its request.
     pub async fn is_good_for(&self, id: &KeyId, scope: Scope) -> bool {
         match self.store.find_key(id).await {
-            Ok(Some(key)) => {
-                key.revoked_at.is_none()
-                    && key.expires_at.is_none_or(|end| self.clock.now() < end)
-                    && key.scopes.contains(scope)
-            }
+            Ok(Some(key)) => !key.has_ended(self.clock.now()) && key.scopes.contains(scope),
             _ => false,
+        }
+    }
+
+    /// Whether the key is revoked, expired or gone. False while the store does not tell.
+    pub async fn key_has_ended(&self, id: &KeyId) -> bool {
+        match self.store.find_key(id).await {
+            Ok(Some(key)) => key.has_ended(self.clock.now()),
+            Ok(None) => true,
+            Err(_) => false,
         }
     }
 

@@ -51,8 +51,10 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
         };
         print_text(&greeting(config, certificate.as_ref(), port, first_key(&gateway, config).await?))?;
         let idle = tokio::spawn(end_idle_sessions(app.clone(), config.debug.idle_minutes));
+        let keyless = tokio::spawn(end_sessions_of_ended_keys(app.clone()));
         let served = serve(listener, front, stop).await;
         idle.abort();
+        keyless.abort();
         app.end_debug_sessions().await;
         knowledge.finish().await?;
         drop(indexes);
@@ -78,6 +80,15 @@ async fn end_idle_sessions(app: Arc<App>, minutes: u32) {
     loop {
         tokio::time::sleep(LOOK_AGAIN).await;
         app.end_idle_debug_sessions(idle).await;
+    }
+}
+
+/// Lets go of what a key that is revoked or expired has attached to, for as long as the server runs.
+async fn end_sessions_of_ended_keys(app: Arc<App>) {
+    const LOOK_AGAIN: Duration = Duration::from_secs(2);
+    loop {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        app.end_debug_sessions_of_ended_keys().await;
     }
 }
 

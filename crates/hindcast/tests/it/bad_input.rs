@@ -228,6 +228,7 @@ fn bad_http_gets_its_status_and_an_error_that_helps() {
     check("no Content-Type", "POST /mcp", &[local, &authorized], 415, -32600);
     check("no session", "POST /mcp", &[local, json, &authorized, "Mcp-Session-Id: x\r\n"], 404, -32600);
     check("no key", "POST /mcp", &[local, json], 401, -32001);
+    check("two keys", "POST /mcp", &[local, json, &authorized, &authorized], 400, -32600);
     let hosts = [local, "Host: evil.example.com\r\n", json, &authorized].concat();
     let reply = server.connect().request("POST /mcp", &hosts, GOOD).unwrap();
     assert!([400, 403].contains(&reply.status), "two Hosts: {reply:?}");
@@ -297,6 +298,11 @@ fn a_body_that_is_too_large_is_refused_with_an_error_that_helps() {
             "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer {key}\r\n{framing}\r\n\r\n"
         )
     };
+    let mut waiting = server.connect();
+    waiting.send(head("Content-Length: 99999999999").as_bytes()).unwrap();
+    // The time limit of the client is longer than that of the server.
+    let reply = waiting.reply().unwrap();
+    assert_eq!((reply.status, reply.code()), (413, -32600), "before a body: {reply:?}");
     let body = vec![b' '; 5 << 20];
     let chunked = [format!("{:x}\r\n", body.len()).as_bytes(), &body, b"\r\n0\r\n\r\n"].concat();
     for (framing, body) in [("Content-Length: 5242880", &body), ("Transfer-Encoding: chunked", &chunked)] {

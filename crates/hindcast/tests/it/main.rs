@@ -11,6 +11,8 @@ mod documents;
 mod errors;
 mod keys;
 mod knowledge;
+#[cfg(target_os = "linux")]
+mod letting_go;
 mod license;
 mod limits;
 mod overtime;

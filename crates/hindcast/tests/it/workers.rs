@@ -352,18 +352,20 @@ fn attached(hosted: &Hosted, breakpoint: Value) -> Child {
     program
 }
 
+/// Whether nobody traces it and it is not stopped.
+pub(crate) fn is_free(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let value = |key| status.lines().find_map(|line| line.strip_prefix(key)).unwrap().to_owned();
+    value("TracerPid:\t") == "0" && value("State:\t").starts_with(['R', 'S'])
+}
+
 /// Nobody has hold of it, and it does not die of what was done to it.
 fn goes_on(mut program: Child) {
-    let is_free = |program: &Child| {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
-        let value = |key| status.lines().find_map(|line| line.strip_prefix(key)).unwrap().to_owned();
-        value("TracerPid:\t") == "0" && value("State:\t").starts_with(['R', 'S'])
-    };
-    eventually("the program is let go", || is_free(&program));
+    eventually("the program is let go", || is_free(program.id()));
     // Long enough to get to a breakpoint that was left, or a signal that came late.
     std::thread::park_timeout(Duration::from_millis(100));
     assert!(program.try_wait().unwrap().is_none(), "it died of what was left in it");
-    assert!(is_free(&program), "it was stopped afterwards");
+    assert!(is_free(program.id()), "it was stopped afterwards");
     program.kill().unwrap();
     program.wait().unwrap();
 }

@@ -261,13 +261,17 @@ impl Tool for Disconnect {
     type Input = DisconnectInput;
     type Output = Disconnected;
 
-    const DECLARATION: Declaration = declaration(
-        "debugger/disconnect",
-        "End the session",
-        "End the debug session",
-        hindcast_core::identity::Scope::DebugWrite,
-        Effects::Destructive { idempotent: false },
-    );
+    // A process that was attached to stands still until it is let go: no license may be needed for that.
+    const DECLARATION: Declaration = Declaration {
+        feature: None,
+        ..declaration(
+            super::DISCONNECT,
+            "End the session",
+            "End the debug session",
+            hindcast_core::identity::Scope::DebugWrite,
+            Effects::Destructive { idempotent: false },
+        )
+    };
 
     async fn call(&self, call: &Call, input: DisconnectInput) -> Result<Answer<Disconnected>, Failure> {
         let Desk(debug) = &self.0;
