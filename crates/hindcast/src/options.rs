@@ -100,6 +100,9 @@ pub(crate) enum WorkerKind {
         /// Let go of the program when the server is gone, instead of ending at once
         #[arg(long)]
         gently: bool,
+        /// The mask for new files of the program, as a number
+        #[arg(long)]
+        umask: Option<u32>,
     },
 }
 
@@ -262,11 +265,11 @@ pub(crate) struct CreateKey {
     /// Only from addresses in this range; may be given several times
     #[arg(long = "allow-ip", value_name = "CIDR", value_parser = address_range)]
     pub(crate) allowed_ips: Vec<IpNet>,
-    /// Requests a month, instead of the tier's
-    #[arg(long, value_name = "N", requires = "per_minute")]
+    /// Requests a month, instead of the tier's; needs `--per-minute`
+    #[arg(long, value_name = "N", requires = "per_minute", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) per_month: Option<u64>,
-    /// Requests a minute, instead of the tier's
-    #[arg(long, value_name = "N", requires = "per_month")]
+    /// Requests a minute, instead of the tier's; needs `--per-month`
+    #[arg(long, value_name = "N", requires = "per_month", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) per_minute: Option<u64>,
     #[command(flatten)]
     pub(crate) output: Json,

@@ -5,6 +5,8 @@ mod audit_trail;
 mod bad_input;
 mod command_line;
 mod crash;
+#[cfg(target_os = "linux")]
+mod data_folder;
 mod debugger;
 mod debugger_contract;
 mod documents;
