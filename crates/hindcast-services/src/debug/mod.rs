@@ -145,17 +145,20 @@ impl DebugService {
         mask: Mask,
         patience: &Patience,
     ) -> Result<(Arc<Session>, Viewport), Failure> {
-        let program = find_program(&options.program, options.cwd.as_deref())?;
+        if let Some(name) = options.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
+            let name: String = name.escape_debug().take(80).collect();
+            return Err(Failure::new(
+                FailureKind::InvalidInput,
+                format!("`{name}` cannot be the name of a variable"),
+            )
+            .hint("`env` is an object of names and values, such as {\"LANG\": \"C\"}"));
+        }
+        let env = options.env.keys().map(String::as_str).collect();
+        let program = self.program(caller, &options.program, options.cwd.as_deref(), env)?;
         let stdin_file = match &options.stdin {
-            Stdin::File(file) => Some(readable(file)?),
+            Stdin::File(file) => Some(self.readable(caller, file)?),
             Stdin::Written | Stdin::Text(_) => None,
         };
-        // The local user may do what the system lets them; a key holder what the operator allows.
-        if caller.key.is_some() {
-            let env = options.env.keys().map(String::as_str).collect();
-            let program = &real(&program);
-            self.policy.check_launch(&policy::Launch { program, env, reads: stdin_file.as_deref() })?;
-        }
         let output = Arc::new(OutputLog::new(OUTPUT_KEPT));
         let origin = Origin::Launch(LaunchRequest {
             program,
@@ -202,12 +205,8 @@ impl DebugService {
         mask: Mask,
         patience: &Patience,
     ) -> Result<(Arc<Session>, Viewport), Failure> {
-        let core = readable(&core)?;
-        let program = program.map(|program| find_program(&program, None)).transpose()?;
-        if caller.key.is_some() {
-            let program = &real(program.as_deref().unwrap_or(&core));
-            self.policy.check_launch(&policy::Launch { program, env: Vec::new(), reads: Some(&core) })?;
-        }
+        let core = self.readable(caller, &core)?;
+        let program = program.map(|program| self.program(caller, &program, None, Vec::new())).transpose()?;
         let output = Arc::new(OutputLog::new(OUTPUT_KEPT));
         let origin = Origin::Core(CoreRequest { core, program });
         self.begin(caller, origin, output, mask, patience).await
@@ -221,10 +220,10 @@ impl DebugService {
         mask: Mask,
         patience: &Patience,
     ) -> Result<(Arc<Session>, Viewport), Failure> {
-        let trace = readable(&trace)?;
+        let trace = self.readable(caller, &trace)?;
         if caller.key.is_some() {
             let program = &recorded_program(&trace)?;
-            self.policy.check_launch(&policy::Launch { program, env: Vec::new(), reads: Some(&trace) })?;
+            self.policy.check_launch(&policy::Launch { program, named: program, env: Vec::new() })?;
         }
         let output = Arc::new(OutputLog::new(OUTPUT_KEPT));
         let origin = Origin::Trace(TraceFileRequest { trace });
@@ -233,11 +232,39 @@ impl DebugService {
 
     /// Where a new file may be written to for the caller.
     pub fn new_file(&self, caller: &Caller, path: &Path) -> Result<PathBuf, Failure> {
-        let file = policy::new_file(path)?;
         if caller.key.is_some() {
-            self.policy.check_written(&file)?;
+            self.policy.check_written(path)?;
         }
-        Ok(file)
+        policy::new_file(path)
+    }
+
+    /// The path of a program that the caller may have started with these variables. The local user may do what the system lets
+    /// them; a key holder what the operator allows.
+    fn program(
+        &self,
+        caller: &Caller,
+        named: &Path,
+        cwd: Option<&Path>,
+        env: Vec<&str>,
+    ) -> Result<PathBuf, Failure> {
+        let found = find_program(named, cwd);
+        if caller.key.is_some() {
+            match &found {
+                Ok(program) => {
+                    self.policy.check_launch(&policy::Launch { program: &real(program), named, env })?;
+                }
+                Err(_) => self.policy.check_missing_program(named, cwd)?,
+            }
+        }
+        found
+    }
+
+    /// The real path of a plain file that the caller may have read.
+    fn readable(&self, caller: &Caller, file: &Path) -> Result<PathBuf, Failure> {
+        if caller.key.is_some() {
+            self.policy.check_read(file)?;
+        }
+        readable(file)
     }
 
     async fn begin(
@@ -585,9 +612,21 @@ fn recorded_program(trace: &Path) -> Result<PathBuf, Failure> {
 
 /// The real path of a plain file.
 fn readable(file: &Path) -> Result<PathBuf, Failure> {
-    file.canonicalize().ok().filter(|found| found.is_file()).ok_or_else(|| {
-        let shown: String = file.display().to_string().chars().take(200).collect();
-        Failure::new(FailureKind::InvalidInput, format!("there is no file `{shown}`"))
-            .hint("give an absolute path")
-    })
+    let shown: String = file.display().to_string().chars().take(200).collect();
+    let refuse =
+        |details: String, hint: &str| Err(Failure::new(FailureKind::InvalidInput, details).hint(hint));
+    match file.canonicalize() {
+        Ok(found) if found.is_file() => Ok(found),
+        Ok(found) if found.is_dir() => refuse(format!("`{shown}` is a folder"), "name a file in it"),
+        Ok(_) => {
+            refuse(format!("`{shown}` is not a plain file"), "copy what it holds to a file, and name that")
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            refuse(format!("there is no file `{shown}`"), "give an absolute path")
+        }
+        Err(error) => refuse(
+            format!("`{shown}` cannot be opened: {error}"),
+            "give the absolute path of a file that the server's user may read",
+        ),
+    }
 }
