@@ -271,6 +271,14 @@ impl Front {
             .map_err(|(status, error)| Box::new(turned_away(status, &error).with("connection", "close")))?;
         let message =
             Message::read(&body).map_err(|refused| Box::new(answer::error(&refused.error, &refused.id)))?;
+        if message.kind() == Kind::Answer && !parts.headers.contains_key(SESSION_ID) {
+            let error = WireError::new(
+                ErrorKind::InvalidRequest,
+                "this server has not asked anything of this client",
+            )
+            .hint("send requests and notifications; an answer belongs to the session that it was asked in");
+            return Err(Box::new(answer::error(&error, message.id())));
+        }
         let limit = self.reserve(&caller, from, &message).await?;
 
         let plain = !accepts_events(&parts.headers);
