@@ -409,6 +409,8 @@ fn the_audit_trail_shows_a_principal_its_own_rows_and_an_admin_all() {
             server.call(text(&key["key"]), "debugger/get_comprehensive_audit", json!({ "limit": 1000 }));
         let content = answer["result"]["structuredContent"].clone();
         assert_eq!(content["chain"]["verified"], true, "{answer}");
+        let sees_all = content["chain"]["rows"].is_u64();
+        assert_eq!(sees_all, key["id"] == admin["id"], "how many rows there are is for admins: {answer}");
         content["rows"].as_array().unwrap().clone()
     };
     for key in &made {
