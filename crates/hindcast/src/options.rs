@@ -1,5 +1,7 @@
 //! The command line: one definition for parsing, help and completions.
 
+mod worker;
+
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -8,6 +10,7 @@ use hindcast_core::{
     identity::{Scope, Tier},
 };
 use ipnet::IpNet;
+pub(crate) use worker::WorkerKind;
 
 use crate::{
     config::{Environment, FlagValue, ToolNames},
@@ -84,26 +87,6 @@ pub(crate) enum Command {
     /// Do work for a server that may have to be killed
     #[command(hide = true, subcommand)]
     Worker(WorkerKind),
-}
-
-#[derive(Subcommand)]
-pub(crate) enum WorkerKind {
-    /// Hold XML documents against schemas
-    Xml,
-    /// Read a document from standard input, within limits of time and memory
-    Extract {
-        /// The end of its file's name
-        format: String,
-    },
-    /// Hold one debug session
-    Debug {
-        /// Let go of the program when the server is gone, instead of ending at once
-        #[arg(long)]
-        gently: bool,
-        /// The mask for new files of the program, as a number
-        #[arg(long)]
-        umask: Option<u32>,
-    },
 }
 
 #[derive(Subcommand)]

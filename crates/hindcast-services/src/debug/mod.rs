@@ -12,6 +12,7 @@
 mod autopsy;
 mod failures;
 mod fault;
+mod files;
 mod look;
 mod policy;
 mod search;
@@ -41,7 +42,7 @@ use std::{
 use hindcast_core::{
     debug::{
         AttachRequest, CoreRequest, DebugEngine, Ending, LaunchRequest, OutputLog, Stdin, StopAtEntry,
-        Streams, TraceFileRequest, TraceHead,
+        Streams, TraceFileRequest,
     },
     identity::{Caller, KeyId, PrincipalId},
     time::Clock,
@@ -62,6 +63,7 @@ pub use standing::Standing;
 pub use travel::{ExportTo, Exported, FoundWrite, Timeline};
 pub use viewport::{FrameView, LocalView, OutputView, Scene, State, Viewport};
 
+use files::{find_program, readable, real, recorded_program};
 use worker::{Announcer, Bell, Core, Origin};
 
 use crate::{Events, Failure, FailureKind};
@@ -571,62 +573,4 @@ fn new_id() -> Result<Arc<str>, Failure> {
     getrandom::fill(&mut bytes)
         .map_err(|error| Failure::new(FailureKind::Internal, format!("no randomness: {error}")))?;
     Ok(bytes.iter().map(|byte| char::from(LETTERS[usize::from(byte % 32)])).collect::<String>().into())
-}
-
-/// The path of a program: as written, below its folder, or in `PATH`. Links stay as they are, because
-/// programs go by the name they are called with.
-fn find_program(program: &Path, cwd: Option<&Path>) -> Result<PathBuf, Failure> {
-    if program.as_os_str().is_empty() {
-        return Err(Failure::new(FailureKind::InvalidInput, "`program` is empty")
-            .hint("give the path of an executable"));
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let bare = program.components().count() == 1 && !program.has_root();
-    let folders = std::env::split_paths(&path).filter(|_| bare);
-    let mut candidates = cwd
-        .map(|cwd| cwd.join(program))
-        .into_iter()
-        .chain(folders.map(|folder| folder.join(program)).chain([program.to_owned()]));
-    let found = candidates.find(|candidate| candidate.is_file()).and_then(|it| std::path::absolute(it).ok());
-    found.ok_or_else(|| {
-        let shown: String = program.display().to_string().chars().take(200).collect();
-        Failure::new(FailureKind::InvalidInput, format!("there is no program `{shown}`"))
-            .hint("give the absolute path of an executable; build it first if need be")
-    })
-}
-
-/// Where a path leads to, links and all.
-fn real(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
-}
-
-/// The program that a recording is of, as it says itself.
-fn recorded_program(trace: &Path) -> Result<PathBuf, Failure> {
-    let head = std::fs::File::open(trace).map_err(Into::into).and_then(TraceHead::read);
-    head.map(|head| real(Path::new(&head.target.executable))).map_err(|error| {
-        let text = error.to_string();
-        let (details, hint) = text.split_once(" · hint: ").unwrap_or((&text, "export the recording again"));
-        Failure::new(FailureKind::InvalidInput, details).hint(hint)
-    })
-}
-
-/// The real path of a plain file.
-fn readable(file: &Path) -> Result<PathBuf, Failure> {
-    let shown: String = file.display().to_string().chars().take(200).collect();
-    let refuse =
-        |details: String, hint: &str| Err(Failure::new(FailureKind::InvalidInput, details).hint(hint));
-    match file.canonicalize() {
-        Ok(found) if found.is_file() => Ok(found),
-        Ok(found) if found.is_dir() => refuse(format!("`{shown}` is a folder"), "name a file in it"),
-        Ok(_) => {
-            refuse(format!("`{shown}` is not a plain file"), "copy what it holds to a file, and name that")
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            refuse(format!("there is no file `{shown}`"), "give an absolute path")
-        }
-        Err(error) => refuse(
-            format!("`{shown}` cannot be opened: {error}"),
-            "give the absolute path of a file that the server's user may read",
-        ),
-    }
 }

@@ -26,7 +26,7 @@ impl Attached {
         is_free(self.0.id())
     }
 
-    fn is_let_go(mut self) {
+    fn check_let_go(mut self) {
         eventually("the program is let go", || self.is_free());
         assert!(self.0.try_wait().unwrap().is_none());
     }
@@ -40,7 +40,7 @@ impl Drop for Attached {
 }
 
 #[test]
-fn a_process_is_let_go_when_the_limits_are_used_up() {
+fn a_process_check_let_go_when_the_limits_are_used_up() {
     let server = Server::start(&[]);
     for limits in [["--per-month", "1", "--per-minute", "100"], ["--per-month", "100", "--per-minute", "1"]] {
         let key = server.key(&limits);
@@ -51,7 +51,7 @@ fn a_process_is_let_go_when_the_limits_are_used_up() {
         });
         let answer = server.rpc(&key, "tools/call", json!({ "name": "debugger/disconnect" }));
         assert_eq!((answer.status, answer.code()), (200, 0), "{answer:?}");
-        program.is_let_go();
+        program.check_let_go();
     }
 }
 
@@ -70,14 +70,14 @@ fn disconnecting_is_not_counted_and_a_session_is_ended_however_often_that_was_tr
     assert!(statuses.contains(&429), "what ends nothing is bounded");
     let answer = server.rpc(key, "tools/call", json!({ "name": "debugger/disconnect" }));
     assert_eq!((answer.status, answer.code()), (200, 0), "{answer:?}");
-    program.is_let_go();
+    program.check_let_go();
     let shown = hindcast(&server.data, &["keys", "show", made["id"].as_str().unwrap(), "--json"]);
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["used_this_month"], 1);
 }
 
 #[test]
-fn a_process_is_let_go_when_the_license_has_ended() {
+fn a_process_check_let_go_when_the_license_has_ended() {
     let folder = tempfile::tempdir().unwrap();
     let issuer = license_until(folder.path(), &["debugging"], in_seconds(4));
     let server = server_with_license(folder.path(), &issuer);
@@ -88,7 +88,7 @@ fn a_process_is_let_go_when_the_license_has_ended() {
     });
     let answer = server.rpc(&key, "tools/call", json!({ "name": "debugger/disconnect" }));
     assert_eq!((answer.status, answer.code()), (200, 0), "{answer:?}");
-    program.is_let_go();
+    program.check_let_go();
 }
 
 /// The time in so many seconds, as RFC 3339 has it.
@@ -104,14 +104,14 @@ fn sessions_of_a_key_end_with_the_key() {
     let stays = server.key(&["--tier", "enterprise", "--owner", "same"]);
     let other = Attached::by(&server, &stays);
     hindcast(&server.data, &["keys", "revoke", revoked["id"].as_str().unwrap()]);
-    program.is_let_go();
+    program.check_let_go();
     assert!(!other.is_free(), "another key's session goes on");
     let answer = server.call(&stays, "debugger/disconnect", json!({}));
     assert!(answer["result"].is_object(), "{answer}");
-    other.is_let_go();
+    other.check_let_go();
 
     let ends = server.key(&["--tier", "enterprise", "--expires", &in_seconds(4)]);
-    Attached::by(&server, &ends).is_let_go();
+    Attached::by(&server, &ends).check_let_go();
 }
 
 #[test]
@@ -126,5 +126,5 @@ fn a_debug_session_does_not_end_with_a_session_of_the_protocol() {
     let status = server.call(&key, "debugger/status", json!({}));
     assert_eq!(status["result"]["structuredContent"]["sessions"][0]["state"], "paused", "{status}");
     server.call(&key, "debugger/disconnect", json!({}));
-    program.is_let_go();
+    program.check_let_go();
 }
