@@ -280,6 +280,13 @@ pub struct KeyRecord {
     pub last_used_at: Option<Timestamp>,
 }
 
+impl KeyRecord {
+    /// Whether the key is revoked or expired, and so opens nothing any more.
+    pub fn has_ended(&self, now: Timestamp) -> bool {
+        self.revoked_at.is_some() || self.expires_at.is_some_and(|end| end <= now)
+    }
+}
+
 /// Somebody whose request got past the door.
 #[derive(Debug, Clone)]
 pub struct Caller {

@@ -1,6 +1,7 @@
 //! Dispatch: find it, check the right to it, do it, write down what was done.
 
 use std::{
+    collections::HashSet,
     panic::AssertUnwindSafe,
     sync::Arc,
     time::{Duration, Instant},
@@ -29,6 +30,7 @@ use crate::{
     catalogue::ErrorKind,
     excerpt::excerpt,
     finishing::Finishing,
+    jsonrpc::{Kind, Message},
     overtime::{Keepable, Leash, Overtime, Question, TimeLimit},
     prompts,
     registry::{Call, Content, Finished, PromptArgument, Registry, Reply, ResourceRoom, ToolNames},
@@ -92,6 +94,19 @@ impl App {
     /// Ends the debug sessions that nobody has asked for since `idle`.
     pub async fn end_idle_debug_sessions(&self, idle: std::time::Duration) {
         self.debug.end_idle(idle).await;
+    }
+
+    /// Ends the debug sessions whose keys are revoked or expired.
+    pub async fn end_debug_sessions_of_ended_keys(&self) {
+        let mut ended = HashSet::new();
+        for key in self.debug.keys() {
+            if self.gateway.key_has_ended(&key).await {
+                ended.insert(key);
+            }
+        }
+        if !ended.is_empty() {
+            self.debug.end_sessions_of(&ended).await;
+        }
     }
 
     /// Ends every debug session, and what was launched in them; for when the server ends.
@@ -199,14 +214,27 @@ impl App {
         self.write_down(record, started, Err(failure)).await
     }
 
-    /// Whether a request only asks how the caller's limits stand.
-    pub(crate) fn asks_for_usage(&self, method: &str, subject: Option<&str>) -> bool {
-        subject.is_some_and(|subject| match method {
-            "tools/call" => {
-                self.registry.tool(subject).is_some_and(|tool| tool.declaration.name == tools::QUOTA_STATUS)
-            }
-            _ => method == "resources/read" && subject == Gateway::USAGE_URI,
-        })
+    /// What a request counts against the limits of the caller's key.
+    pub(crate) fn price(&self, caller: &Caller, message: &Message) -> Price {
+        let subject = message.subject().unwrap_or_default();
+        match message.method() {
+            _ if message.kind() != Kind::Request => Price::Free,
+            "tools/call" => match self.registry.tool(subject).map(|tool| tool.declaration.name) {
+                Some(tools::DISCONNECT) if self.ends_a_session(caller, message) => Price::Free,
+                Some(tools::DISCONNECT | tools::QUOTA_STATUS) => Price::FreeAtARate,
+                _ => Price::One,
+            },
+            "resources/read" if subject == Gateway::USAGE_URI => Price::FreeAtARate,
+            "resources/read" => Price::One,
+            _ => Price::Free,
+        }
+    }
+
+    /// Whether the debug session is there that a `debugger/disconnect` is to end.
+    fn ends_a_session(&self, caller: &Caller, message: &Message) -> bool {
+        let arguments = message.params().and_then(|params| params.get("arguments"));
+        let named = arguments.and_then(|arguments| arguments.get("session_id")).and_then(Value::as_str);
+        self.debug.sessions(caller).iter().any(|session| named.is_none_or(|named| **session.id() == *named))
     }
 
     fn unknown_tool(&self, name: &str) -> Failure {
@@ -340,6 +368,17 @@ impl App {
         self.gateway.audit().append(record).await?;
         result
     }
+}
+
+/// What a request counts against the limits of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Price {
+    /// One of the requests that the key may make.
+    One,
+    /// Nothing, unless it comes too often: then it counts like any other.
+    FreeAtARate,
+    /// Nothing.
+    Free,
 }
 
 /// A request with a time limit.

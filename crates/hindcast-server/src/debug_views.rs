@@ -41,6 +41,7 @@ impl SessionView {
             state: match standing.state {
                 State::Running => "Running",
                 State::Paused => "Paused",
+                State::Exited if standing.has_left_it_running() => "Lost",
                 State::Exited => "Exited",
             },
             launch_mode: target.map(|target| match target.how {

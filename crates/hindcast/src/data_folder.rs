@@ -1,5 +1,7 @@
 //! The data folder: what is kept, and who may read it.
 
+#[cfg(unix)]
+use std::sync::OnceLock;
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
@@ -9,18 +11,78 @@ use std::{
 use anyhow::{Context, Result, bail};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ed25519_dalek::SigningKey;
+#[cfg(unix)]
+use nix::sys::stat::{Mode, umask};
 
-/// A folder that exists and only its owner can enter.
+/// All that hindcast keeps in its data folder.
+#[cfg(unix)]
+const OURS: [&str; 15] = [
+    "audit.key",
+    "first.key",
+    "hindcast.db",
+    "hindcast.db-shm",
+    "hindcast.db-wal",
+    "hindcast.journal",
+    "indexes",
+    "knowledge.db",
+    "knowledge.db-shm",
+    "knowledge.db-wal",
+    "license.json",
+    "models",
+    "serve.lock",
+    "tls",
+    "watching.lock",
+];
+
+/// The mask that this process was started with, once it has one of its own.
+#[cfg(unix)]
+static STARTED_WITH: OnceLock<Mode> = OnceLock::new();
+
+/// Has all that this process makes from now on be its owner's alone, whatever library makes it. Programs that it starts for
+/// others must get back the mask that it was started with.
+pub(crate) fn keep_from_others() {
+    #[cfg(unix)]
+    STARTED_WITH.get_or_init(|| umask(Mode::S_IRWXG | Mode::S_IRWXO));
+}
+
+/// The mask for programs that are started for others, where it is not that of this process.
+#[cfg(unix)]
+pub(crate) fn usual_umask() -> Option<u32> {
+    STARTED_WITH.get().map(|mask| mask.bits())
+}
+
+/// Takes a file or folder, and all that is in it, from everybody but its owner. Links are left alone.
+#[cfg(unix)]
+fn take_from_others(path: &Path) {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let Ok(metadata) = path.symlink_metadata() else { return };
+    if metadata.is_symlink() {
+        return;
+    }
+    let mode = metadata.mode() & 0o7777;
+    if mode & 0o077 != 0
+        && let Err(error) = fs::set_permissions(path, fs::Permissions::from_mode(mode & !0o077))
+    {
+        tracing::warn!(%error, path = %path.display(), "others may read this; take the rights to it from them");
+    }
+    if metadata.is_dir() {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        entries.for_each(|entry| take_from_others(&entry.path()));
+    }
+}
+
+/// A folder that exists.
 pub(crate) struct DataFolder(PathBuf);
 
 impl DataFolder {
     /// Opens it, making it the first time.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(true);
+        private_folder(path).with_context(|| format!("cannot make the data folder `{}`", path.display()))?;
+        // The folder itself may have been there before, for others to see: what is ours in it is not for them.
         #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(path).with_context(|| format!("cannot make the data folder `{}`", path.display()))?;
+        for name in OURS {
+            take_from_others(&path.join(name));
+        }
         Ok(Self(path.into()))
     }
 
@@ -43,7 +105,10 @@ impl DataFolder {
 
     /// By this processes agree who watches which folder.
     pub(crate) fn watch_lock(&self) -> PathBuf {
-        self.0.join("watching.lock")
+        let path = self.0.join("watching.lock");
+        // Made here, so that others cannot lock it. Without it folders are watched without a lock, which is told.
+        drop(private().create(true).truncate(false).open(&path));
+        path
     }
 
     /// What is derived from it.
@@ -62,13 +127,15 @@ impl DataFolder {
 
     /// Where our own certificate is kept.
     pub(crate) fn tls(&self) -> Result<PathBuf> {
-        Ok(Self::open(&self.0.join("tls"))?.0)
+        let folder = self.0.join("tls");
+        private_folder(&folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+        Ok(folder)
     }
 
     /// Makes this process the folder's only server, until the file is dropped or the process ends.
     pub(crate) fn lock(&self) -> Result<File> {
         let path = self.0.join("serve.lock");
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path)?;
+        let file = private().create(true).truncate(false).open(&path)?;
         match file.try_lock() {
             Ok(()) => Ok(file),
             Err(fs::TryLockError::WouldBlock) => bail!(
@@ -77,6 +144,17 @@ impl DataFolder {
             ),
             Err(fs::TryLockError::Error(error)) => Err(error).context("cannot lock the data folder"),
         }
+    }
+
+    /// Keeps the first key where only its owner can read it; gives the file.
+    pub(crate) fn keep_first_key(&self, key: &str) -> Result<PathBuf> {
+        let path = self.0.join("first.key");
+        let written = private().create(true).truncate(true).open(&path).and_then(|mut file| {
+            writeln!(file, "{key}")?;
+            file.sync_all()
+        });
+        written.with_context(|| format!("cannot write the first key to `{}`", path.display()))?;
+        Ok(path)
     }
 
     /// The key that signs the audit trail, made the first time.
@@ -104,6 +182,24 @@ impl DataFolder {
     }
 }
 
+/// Opens files for writing that, when they are made, only their owner can read.
+pub(crate) fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Makes a folder that only its owner can enter, and those that lead there.
+pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
 /// Reads a private key that [`new_key`] wrote.
 pub(crate) fn read_key(path: &Path) -> io::Result<SigningKey> {
     let mut text = String::new();
@@ -119,11 +215,7 @@ pub(crate) fn new_key(path: &Path) -> io::Result<SigningKey> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     let beside = path.with_extension(format!("new-{}", std::process::id()));
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&beside)?;
+    let mut file = private().create_new(true).open(&beside)?;
     file.write_all(BASE64_STANDARD.encode(bytes).as_bytes())?;
     file.sync_all()?;
     // A link, not a rename: it fails when the name is taken.

@@ -1,12 +1,14 @@
 //! Where the derived indexes of the knowledge base are, when several processes use one data folder.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, File, TryLockError},
     io,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result};
+
+use crate::data_folder::{private, private_folder};
 
 /// Smaller files are copied: among them are those that an index writes anew.
 const LARGEST_COPY: u64 = 1 << 20;
@@ -26,11 +28,11 @@ impl IndexFolder {
     /// Takes the kept folder, or makes one of our own.
     pub(crate) fn open(indexes: &Path) -> Result<Self> {
         let unusable = || format!("cannot use the indexes in `{}`", indexes.display());
-        fs::create_dir_all(indexes).with_context(unusable)?;
+        private_folder(indexes).with_context(unusable)?;
         remove_abandoned(indexes);
         let kept = indexes.join("kept");
         if let Some(lock) = try_lock(&indexes.join("kept.lock")).with_context(unusable)? {
-            fs::create_dir_all(&kept).with_context(unusable)?;
+            private_folder(&kept).with_context(unusable)?;
             return Ok(Self { path: kept, is_passing: false, _lock: lock });
         }
         let name = format!("passing-{}", std::process::id());
@@ -41,7 +43,7 @@ impl IndexFolder {
         if let Err(error) = copy(&kept, &path) {
             tracing::debug!(%error, "the indexes were not copied and are made again");
         }
-        fs::create_dir_all(&path).with_context(unusable)?;
+        private_folder(&path).with_context(unusable)?;
         Ok(Self { path, is_passing: true, _lock: lock })
     }
 
@@ -84,7 +86,7 @@ fn remove(folder: &Path) {
 
 /// None when another process has it.
 fn try_lock(path: &Path) -> io::Result<Option<File>> {
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+    let file = private().create(true).truncate(false).open(path)?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),
@@ -93,7 +95,7 @@ fn try_lock(path: &Path) -> io::Result<Option<File>> {
 }
 
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
+    private_folder(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let (source, target) = (entry.path(), to.join(entry.file_name()));

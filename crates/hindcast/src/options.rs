@@ -1,5 +1,7 @@
 //! The command line: one definition for parsing, help and completions.
 
+mod worker;
+
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -8,6 +10,7 @@ use hindcast_core::{
     identity::{Scope, Tier},
 };
 use ipnet::IpNet;
+pub(crate) use worker::WorkerKind;
 
 use crate::{
     config::{Environment, FlagValue, ToolNames},
@@ -84,23 +87,6 @@ pub(crate) enum Command {
     /// Do work for a server that may have to be killed
     #[command(hide = true, subcommand)]
     Worker(WorkerKind),
-}
-
-#[derive(Subcommand)]
-pub(crate) enum WorkerKind {
-    /// Hold XML documents against schemas
-    Xml,
-    /// Read a document from standard input, within limits of time and memory
-    Extract {
-        /// The end of its file's name
-        format: String,
-    },
-    /// Hold one debug session
-    Debug {
-        /// Let go of the program when the server is gone, instead of ending at once
-        #[arg(long)]
-        gently: bool,
-    },
 }
 
 #[derive(Subcommand)]
@@ -262,11 +248,11 @@ pub(crate) struct CreateKey {
     /// Only from addresses in this range; may be given several times
     #[arg(long = "allow-ip", value_name = "CIDR", value_parser = address_range)]
     pub(crate) allowed_ips: Vec<IpNet>,
-    /// Requests a month, instead of the tier's
-    #[arg(long, value_name = "N", requires = "per_minute")]
+    /// Requests a month, instead of the tier's; needs `--per-minute`
+    #[arg(long, value_name = "N", requires = "per_minute", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) per_month: Option<u64>,
-    /// Requests a minute, instead of the tier's
-    #[arg(long, value_name = "N", requires = "per_month")]
+    /// Requests a minute, instead of the tier's; needs `--per-month`
+    #[arg(long, value_name = "N", requires = "per_month", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) per_minute: Option<u64>,
     #[command(flatten)]
     pub(crate) output: Json,

@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use tokio::time::timeout;
 
 use super::HttpPolicy;
@@ -16,6 +16,10 @@ pub(super) async fn read(body: Incoming, policy: &HttpPolicy) -> Result<Bytes, (
 
 async fn collect(mut body: Incoming, policy: &HttpPolicy) -> Result<Bytes, (StatusCode, WireError)> {
     let most = policy.max_body_bytes;
+    // Without waiting for what its head says is too much.
+    if body.size_hint().lower() > most as u64 {
+        return Err(too_large(most));
+    }
     let mut collected = BytesMut::new();
     loop {
         let frame = timeout(policy.connection_timeout, body.frame()).await.map_err(|_| too_slow())?;
@@ -26,13 +30,17 @@ async fn collect(mut body: Incoming, policy: &HttpPolicy) -> Result<Bytes, (Stat
         })?;
         let Ok(data) = frame.into_data() else { continue };
         if collected.len() + data.len() > most {
-            let details = format!("the body is larger than {most} bytes");
-            let error = WireError::new(ErrorKind::InvalidRequest, details)
-                .hint("send less at a time, or raise `server.max_body_bytes`");
-            return Err((StatusCode::PAYLOAD_TOO_LARGE, error));
+            return Err(too_large(most));
         }
         collected.extend_from_slice(&data);
     }
+}
+
+fn too_large(most: usize) -> (StatusCode, WireError) {
+    let details = format!("the body is larger than {most} bytes");
+    let error = WireError::new(ErrorKind::InvalidRequest, details)
+        .hint("send less at a time, or raise `server.max_body_bytes`");
+    (StatusCode::PAYLOAD_TOO_LARGE, error)
 }
 
 fn too_slow() -> (StatusCode, WireError) {

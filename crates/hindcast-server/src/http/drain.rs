@@ -11,7 +11,9 @@ use std::{
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt as _;
 use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::Body;
 
@@ -66,11 +68,24 @@ impl Drop for InFlight {
 pub(super) struct Counted {
     body: Body,
     _in_flight: InFlight,
+    cut: Option<Cut>,
+}
+
+/// What is sent last when the server no longer waits for a body's end.
+struct Cut {
+    cancelled: Pin<Box<WaitForCancellationFutureOwned>>,
+    last: Bytes,
 }
 
 impl Counted {
     pub(super) fn new(body: Body, in_flight: InFlight) -> Self {
-        Self { body, _in_flight: in_flight }
+        Self { body, _in_flight: in_flight, cut: None }
+    }
+
+    /// The same body, which ends with `last` when it has not ended before `cut`.
+    pub(super) fn cut_by(self, cut: &CancellationToken, last: Bytes) -> Self {
+        let cancelled = Box::pin(cut.clone().cancelled_owned());
+        Self { cut: Some(Cut { cancelled, last }), ..self }
     }
 }
 
@@ -82,7 +97,16 @@ impl http_body::Body for Counted {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, std::convert::Infallible>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        let is_cut = polled.is_pending()
+            && self.cut.as_mut().is_some_and(|cut| cut.cancelled.as_mut().poll(context).is_ready());
+        match self.cut.take_if(|_| is_cut) {
+            Some(cut) => {
+                self.body = http_body_util::Empty::new().boxed();
+                Poll::Ready(Some(Ok(Frame::data(cut.last))))
+            }
+            None => polled,
+        }
     }
 
     fn is_end_stream(&self) -> bool {

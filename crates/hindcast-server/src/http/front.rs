@@ -11,10 +11,9 @@ use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _};
 use hindcast_core::{
     Timestamp,
-    identity::{Caller, KeyId, KeyRecord, PrincipalId},
+    identity::{Caller, KeyId, KeyRecord},
     quota::Allowance,
 };
-use hindcast_services::gateway::Refusal;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use hyper::body::Incoming;
@@ -38,7 +37,7 @@ use super::{
     sessions::{self, Sessions},
 };
 use crate::{
-    app::App,
+    app::{App, Price},
     catalogue::{ErrorKind, WireError},
     jsonrpc::{Kind, Message},
     mcp::{Admitted, Handler, Lifecycle},
@@ -62,8 +61,10 @@ pub struct Front {
     /// Ends open event streams.
     streams: CancellationToken,
     refusals: Refusals,
-    /// Answers to keys that ask how their used-up limits stand.
-    questions_about_limits: governor::DefaultKeyedRateLimiter<KeyId>,
+    /// Ends the wait for what outlasts the drain.
+    cut: CancellationToken,
+    /// Requests of a key that are free unless they come too often.
+    free_requests: governor::DefaultKeyedRateLimiter<KeyId>,
 }
 
 impl Front {
@@ -101,8 +102,9 @@ impl Front {
             stateless,
             streams,
             refusals,
-            questions_about_limits: governor::RateLimiter::keyed(
-                governor::Quota::per_second(QUESTIONS_PER_SECOND).allow_burst(QUESTIONS_AT_ONCE),
+            cut: CancellationToken::new(),
+            free_requests: governor::RateLimiter::keyed(
+                governor::Quota::per_second(FREE_PER_SECOND).allow_burst(FREE_AT_ONCE),
             ),
         })
     }
@@ -115,6 +117,8 @@ impl Front {
     pub(super) async fn drain(&self) {
         self.drain.stop();
         let _ = timeout(self.policy.drain_timeout, self.drain.emptied()).await;
+        self.cut.cancel();
+        let _ = timeout(UNTIL_TOLD, self.drain.emptied()).await;
         self.streams.cancel();
     }
 
@@ -138,6 +142,7 @@ impl Front {
                 let details = format!("there is nothing at `{other}`");
                 let error = WireError::new(ErrorKind::InvalidRequest, details).hint("the endpoint is /mcp");
                 let response = answer::error_as(StatusCode::NOT_FOUND, &error, &Value::Null);
+                let response = self.with_limit_of(response, request.headers(), from).await;
                 without_its_body(response, request.into_body()).await
             }
         }
@@ -147,11 +152,17 @@ impl Front {
     async fn closing(&self, request: &Request<Incoming>, from: IpAddr) -> Response<Body> {
         let error = WireError::new(ErrorKind::InternalError, "the server is shutting down")
             .hint("try again in a moment");
-        let response = answer::error_as(StatusCode::SERVICE_UNAVAILABLE, &error, &Value::Null)
-            .with("retry-after", 5u64)
-            .with("connection", "close");
-        let caller = self.app.gateway.authenticate(authorization(request.headers()), from).await;
-        match caller {
+        self.with_limit_of(unavailable(&error, &Value::Null), request.headers(), from).await
+    }
+
+    /// Says how the limits of the key stand that is shown, if it is valid.
+    async fn with_limit_of(
+        &self,
+        response: Response<Body>,
+        headers: &HeaderMap,
+        from: IpAddr,
+    ) -> Response<Body> {
+        match self.app.gateway.authenticate(authorization(headers), from).await {
             Ok(caller) => self.with_limit(response, caller.key.as_deref()).await,
             Err(_) => response,
         }
@@ -175,7 +186,14 @@ impl Front {
             let details = format!("{} is not supported here", request.method());
             let error = WireError::new(ErrorKind::InvalidRequest, details).hint("send JSON-RPC with POST");
             let response = turned_away(StatusCode::METHOD_NOT_ALLOWED, &error);
-            return Err(Box::new(response.with("allow", "GET, POST, DELETE")));
+            let response = response.with("allow", "GET, POST, DELETE");
+            return Err(Box::new(self.with_limit_of(response, request.headers(), from).await));
+        }
+        if request.headers().get_all(header::AUTHORIZATION).iter().nth(1).is_some() {
+            let error =
+                WireError::new(ErrorKind::InvalidRequest, "there is more than one Authorization header")
+                    .hint("send one `Authorization: Bearer YOUR_API_KEY`");
+            return Err(turned_away(StatusCode::BAD_REQUEST, &error));
         }
         match self.app.gateway.authenticate(authorization(request.headers()), from).await {
             Ok(caller) => Ok(caller),
@@ -199,7 +217,7 @@ impl Front {
         from: IpAddr,
         in_flight: InFlight,
     ) -> Answered {
-        if let Err(turned_away) = self.own_session(request.headers(), &caller.principal) {
+        if let Err(turned_away) = self.own_session(request.headers(), &caller) {
             return Err(Box::new(without_its_body(*turned_away, request.into_body()).await));
         }
         if *request.method() == Method::POST {
@@ -209,10 +227,10 @@ impl Front {
         }
     }
 
-    /// A session is only there for the principal that opened it.
-    fn own_session(&self, headers: &HeaderMap, principal: &PrincipalId) -> Result<(), Box<Response<Body>>> {
+    /// A session is only there for the principal that opened it, and for keys that may do the same.
+    fn own_session(&self, headers: &HeaderMap, caller: &Caller) -> Result<(), Box<Response<Body>>> {
         let Some(session) = headers.get(SESSION_ID) else { return Ok(()) };
-        if session.to_str().is_ok_and(|session| self.sessions.belongs_to(session, principal)) {
+        if session.to_str().is_ok_and(|session| self.sessions.belongs_to(session, caller)) {
             return Ok(());
         }
         let error = WireError::new(ErrorKind::InvalidRequest, "there is no such session")
@@ -253,6 +271,14 @@ impl Front {
             .map_err(|(status, error)| Box::new(turned_away(status, &error).with("connection", "close")))?;
         let message =
             Message::read(&body).map_err(|refused| Box::new(answer::error(&refused.error, &refused.id)))?;
+        if message.kind() == Kind::Answer && !parts.headers.contains_key(SESSION_ID) {
+            let error = WireError::new(
+                ErrorKind::InvalidRequest,
+                "this server has not asked anything of this client",
+            )
+            .hint("send requests and notifications; an answer belongs to the session that it was asked in");
+            return Err(Box::new(answer::error(&error, message.id())));
+        }
         let limit = self.reserve(&caller, from, &message).await?;
 
         let plain = !accepts_events(&parts.headers);
@@ -266,6 +292,7 @@ impl Front {
 
         let bare = plain && !in_session && !parts.headers.contains_key(PROTOCOL_VERSION);
         let id = message.id().clone();
+        let is_request = message.kind() == Kind::Request;
         // A subscription ends when the client or the server does; nobody waits for it.
         let endless = message.method() == "subscriptions/listen";
         let until = Instant::now() + self.policy.request_timeout;
@@ -281,10 +308,18 @@ impl Front {
             }
         };
         // Calls and reads keep to the limit themselves, and say how to get their result later.
-        let response = timeout_at(until + GRACE, answered).await;
-        let response = response.unwrap_or_else(|_| self.too_late(&id));
-        let response =
-            if endless { response } else { response.map(|body| Counted::new(body, in_flight).boxed()) };
+        let response = tokio::select! {
+            response = timeout_at(until + GRACE, answered) => response.unwrap_or_else(|_| self.too_late(&id)),
+            () = self.cut.cancelled() => unavailable(&cut_off(), &id),
+        };
+        if endless {
+            return Ok(answer::with_limit(response, limit.as_ref()));
+        }
+        let is_stream = polish::is_stream(&response);
+        let response = response.map(|body| {
+            let body = Counted::new(body, in_flight);
+            if is_stream && is_request { body.cut_by(&self.cut, last_event(&id)) } else { body }.boxed()
+        });
         Ok(answer::with_limit(response, limit.as_ref()))
     }
 
@@ -296,7 +331,7 @@ impl Front {
         message: Message,
         in_session: bool,
     ) -> Response<Body> {
-        let principal = admitted.caller.principal.clone();
+        let caller = admitted.caller.clone();
         let opens_session = in_session && !parts.headers.contains_key(SESSION_ID);
         parts.headers.insert(header::ACCEPT, HeaderValue::from_static(BOTH));
         parts.extensions.insert(Arc::new(admitted));
@@ -307,13 +342,12 @@ impl Front {
         let response = self.with_sessions.handle(request).await;
         let session = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok());
         if let Some(session) = session.filter(|_| opens_session) {
-            self.sessions.opened(session, principal).await;
+            self.sessions.opened(session, &caller).await;
         }
         response
     }
 
-    /// Counts calls and reads; everything else is free, but tells where the key stands. So is the
-    /// question how the limits stand, once they are used up.
+    /// Counts what counts; everything else is free, but tells where the key stands.
     async fn reserve(
         &self,
         caller: &Caller,
@@ -321,20 +355,18 @@ impl Front {
         message: &Message,
     ) -> Result<Option<Allowance>, Box<Response<Body>>> {
         let Some(key) = &caller.key else { return Ok(None) };
-        let method = message.method();
-        if message.kind() != Kind::Request || !METERED.contains(&method) {
+        let is_free = match self.app.price(caller, message) {
+            Price::Free => true,
+            Price::FreeAtARate => self.free_requests.check_key(&key.id).is_ok(),
+            Price::One => false,
+        };
+        if is_free {
             return Ok(self.app.gateway.usage(key).await.ok().map(|usage| usage.nearer()));
         }
         match self.app.gateway.reserve(key).await {
             Ok(usage) => Ok(Some(usage.nearer())),
-            Err(Refusal { used_up: Some(used_up), .. })
-                if self.app.asks_for_usage(method, message.subject())
-                    && self.questions_about_limits.check_key(&key.id).is_ok() =>
-            {
-                Ok(Some(used_up))
-            }
             Err(refusal) => {
-                let principal = Some(&caller.principal);
+                let (principal, method) = (Some(&caller.principal), message.method());
                 let attempt =
                     Attempt { from, principal, method, subject: message.subject(), id: message.id() };
                 Err(Box::new(self.refusals.turn_away(&self.app, refusal, attempt).await))
@@ -362,16 +394,16 @@ impl Front {
     }
 }
 
-/// The methods that count against a key's limits.
-const METERED: [&str; 2] = ["tools/call", "resources/read"];
-
 /// How much longer than the limit of a request is waited for what does not keep to it.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How often a key is told that its limits are used up…
-const QUESTIONS_AT_ONCE: NonZeroU32 = NonZeroU32::new(30).expect("not zero");
-/// …and then again: each answer is written down, and that must stay bounded.
-const QUESTIONS_PER_SECOND: NonZeroU32 = NonZeroU32::new(1).expect("not zero");
+/// How many free requests a key may make at once…
+const FREE_AT_ONCE: NonZeroU32 = NonZeroU32::new(30).expect("not zero");
+/// …and then in a second: each is written down, and that must stay bounded.
+const FREE_PER_SECOND: NonZeroU32 = NonZeroU32::new(1).expect("not zero");
+
+/// How long telling those whose calls outlast the drain may take.
+const UNTIL_TOLD: Duration = Duration::from_millis(500);
 
 /// When the protocol library ends sessions that nobody uses.
 const IDLE_SESSIONS_END: Duration = Duration::from_secs(300);
@@ -385,6 +417,23 @@ type Answered = Result<Response<Body>, Box<Response<Body>>>;
 
 fn turned_away(status: StatusCode, error: &WireError) -> Box<Response<Body>> {
     Box::new(answer::error_as(status, error, &Value::Null))
+}
+
+/// An answer of a server that stops.
+fn unavailable(error: &WireError, id: &Value) -> Response<Body> {
+    answer::error_as(StatusCode::SERVICE_UNAVAILABLE, error, id)
+        .with("retry-after", 5u64)
+        .with("connection", "close")
+}
+
+fn cut_off() -> WireError {
+    WireError::new(ErrorKind::InternalError, "the server is shutting down and no longer waits for this call")
+        .hint("try again in a moment; debug sessions have ended with the server, so launch or attach first")
+}
+
+/// The answer to a call whose stream the server ends.
+fn last_event(id: &Value) -> Bytes {
+    format!("event: message\ndata: {}\n\n", cut_off().answer(id)).into()
 }
 
 /// An answer that does not depend on the body. A small one that is there already is passed over; with any other the

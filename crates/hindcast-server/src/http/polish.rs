@@ -10,13 +10,9 @@ use crate::catalogue::{ErrorKind, WireError, explain};
 /// The answer, with a helpful error where it is one. Event streams pass untouched.
 pub(super) async fn polished(response: Response<Body>, bare: bool, id: &Value) -> Response<Body> {
     let status = response.status();
-    let is_stream = response
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
     // A bare caller reads the status first, so an error inside a 200 must be looked for.
     let may_be_error = status.is_client_error() || status.is_server_error() || bare;
-    if is_stream || !may_be_error {
+    if is_stream(&response) || !may_be_error {
         return response;
     }
     let (mut parts, body) = response.into_parts();
@@ -40,6 +36,12 @@ pub(super) async fn polished(response: Response<Body>, bare: bool, id: &Value) -
         return Response::from_parts(parts, http_body_util::Full::from(answer.to_string()).boxed());
     }
     Response::from_parts(parts, http_body_util::Full::new(body).boxed())
+}
+
+/// Whether the answer is a stream of events.
+pub(super) fn is_stream(response: &Response<Body>) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
 fn from_text(text: &str) -> WireError {

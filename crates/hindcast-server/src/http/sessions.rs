@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use hindcast_core::identity::PrincipalId;
+use hindcast_core::identity::{Caller, PrincipalId, ScopeSet};
 use rmcp::transport::streamable_http_server::session::{SessionManager as _, local::LocalSessionManager};
 
 /// More sessions than this at once are refused to one principal.
@@ -19,8 +19,21 @@ pub(super) struct Sessions {
 
 #[derive(Default)]
 struct Owners {
-    by_session: HashMap<Arc<str>, PrincipalId>,
+    by_session: HashMap<Arc<str>, Owner>,
     sweep_at: usize,
+}
+
+/// Who opened a session, and what they may do: a stream shows all that was done in it.
+#[derive(PartialEq, Eq)]
+struct Owner {
+    principal: PrincipalId,
+    scopes: ScopeSet,
+}
+
+impl Owner {
+    fn of(caller: &Caller) -> Self {
+        Self { principal: caller.principal.clone(), scopes: caller.scopes }
+    }
 }
 
 impl Sessions {
@@ -38,13 +51,13 @@ impl Sessions {
     }
 
     fn count(&self, principal: &PrincipalId) -> usize {
-        self.owners().by_session.values().filter(|owner| *owner == principal).count()
+        self.owners().by_session.values().filter(|owner| owner.principal == *principal).count()
     }
 
-    pub(super) async fn opened(&self, session: &str, principal: PrincipalId) {
+    pub(super) async fn opened(&self, session: &str, caller: &Caller) {
         let crowded = {
             let mut owners = self.owners();
-            owners.by_session.insert(session.into(), principal);
+            owners.by_session.insert(session.into(), Owner::of(caller));
             owners.by_session.len() >= owners.sweep_at
         };
         if crowded {
@@ -52,8 +65,8 @@ impl Sessions {
         }
     }
 
-    pub(super) fn belongs_to(&self, session: &str, principal: &PrincipalId) -> bool {
-        self.owners().by_session.get(session) == Some(principal)
+    pub(super) fn belongs_to(&self, session: &str, caller: &Caller) -> bool {
+        self.owners().by_session.get(session) == Some(&Owner::of(caller))
     }
 
     async fn sweep(&self) {

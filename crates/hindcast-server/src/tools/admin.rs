@@ -8,6 +8,7 @@ use hindcast_core::{
     audit::{AuditFilter, AuditRow},
     identity::{Caller, Scope, Tier},
     license::Feature,
+    progress::Progress,
     quota::{Allowance, Period},
 };
 use hindcast_services::{
@@ -184,8 +185,9 @@ pub(super) struct AuditView {
 struct ChainView {
     /// True when every row verifies and the end is signed
     verified: bool,
-    /// How many rows are good
-    rows: u64,
+    /// How many rows are good; only with the scope `admin`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows: Option<u64>,
     /// The first bad row
     #[serde(skip_serializing_if = "Option::is_none")]
     first_bad_row: Option<u64>,
@@ -229,12 +231,19 @@ impl Tool for GetComprehensiveAudit {
             before,
             limit: input.limit,
         };
-        let report = self.gateway.audit().report(filter, &*call.progress).await?;
-        let chain = chain_view(&report.verdict);
-        let mut text = match &chain.problem {
-            _ if chain.verified => format!("Audit trail: {} rows, chain verified", chain.rows),
-            Some(problem) => format!("Audit trail: NOT verified: {problem}"),
-            None => format!("Audit trail: check given up after {} good rows", chain.rows),
+        let audit = self.gateway.audit();
+        let report = if everybody {
+            audit.report(filter, &*call.progress).await?
+        } else {
+            audit.report(filter, &InPercent(&*call.progress)).await?
+        };
+        let chain = chain_view(&report.verdict, everybody);
+        let mut text = match (&chain.problem, chain.rows) {
+            (_, Some(rows)) if chain.verified => format!("Audit trail: {rows} rows, chain verified"),
+            (_, None) if chain.verified => "Audit trail: chain verified".into(),
+            (Some(problem), _) => format!("Audit trail: NOT verified: {problem}"),
+            (None, Some(rows)) => format!("Audit trail: check given up after {rows} good rows"),
+            (None, None) => "Audit trail: check given up".into(),
         };
         for row in &report.rows {
             let record = &row.record;
@@ -259,11 +268,27 @@ impl Tool for GetComprehensiveAudit {
     }
 }
 
-fn chain_view(verdict: &ChainVerdict) -> ChainView {
+/// Tells how far the check of the chain is, and not how many rows everybody together has made.
+struct InPercent<'a>(&'a dyn Progress);
+
+impl Progress for InPercent<'_> {
+    fn report(&self, done: u64, total: Option<u64>, message: &str) {
+        if let Some(total) = total.filter(|total| *total > 0) {
+            self.0.report(done.min(total) * 100 / total, Some(100), message);
+        }
+    }
+
+    fn cancelled(&self) -> bool {
+        self.0.cancelled()
+    }
+}
+
+fn chain_view(verdict: &ChainVerdict, everybody: bool) -> ChainView {
     let (verified, rows, bad) = match verdict {
         ChainVerdict::Verified { rows } => (true, *rows, None),
         ChainVerdict::Unfinished { rows } => (false, *rows, None),
         ChainVerdict::Broken(bad) => (false, bad.row.saturating_sub(1), Some(bad)),
     };
+    let rows = everybody.then_some(rows);
     ChainView { verified, rows, first_bad_row: bad.map(|bad| bad.row), problem: bad.map(ToString::to_string) }
 }

@@ -138,11 +138,13 @@ impl Tool for XPathQuery {
         Some(excerpt(&input.document, 200))
     }
 
-    async fn call(&self, _call: &Call, input: XPathInput) -> Result<Answer<XPathView>, Failure> {
+    async fn call(&self, call: &Call, input: XPathInput) -> Result<Answer<XPathView>, Failure> {
         within("limit", input.limit, 1000)?;
         let XPathInput { document, query, namespaces, limit, offset } = input;
-        let answer =
-            self.documents.query(QueryRequest { document, query, namespaces, limit, offset }).await?;
+        let answer = self
+            .documents
+            .query(&call.caller.principal, QueryRequest { document, query, namespaces, limit, offset })
+            .await?;
         Ok(query_answer(answer))
     }
 }
@@ -255,8 +257,9 @@ impl Tool for ValidateSchema {
         Some(excerpt(&input.document, 200))
     }
 
-    async fn call(&self, _call: &Call, input: ValidateInput) -> Result<Answer<ValidView>, Failure> {
-        let validation = self.documents.validate(&input.document, &input.schema, VIOLATIONS).await?;
+    async fn call(&self, call: &Call, input: ValidateInput) -> Result<Answer<ValidView>, Failure> {
+        let reader = &call.caller.principal;
+        let validation = self.documents.validate(reader, &input.document, &input.schema, VIOLATIONS).await?;
         if validation.verdict.total > 0 {
             return Err(invalid(&input, &validation.verdict.violations, validation.verdict.total));
         }
@@ -352,9 +355,9 @@ impl Tool for PreloadDocuments {
         input.documents.first().map(|first| excerpt(first, 200))
     }
 
-    async fn call(&self, _call: &Call, input: PreloadInput) -> Result<Answer<PreloadView>, Failure> {
+    async fn call(&self, call: &Call, input: PreloadInput) -> Result<Answer<PreloadView>, Failure> {
         within("documents", input.documents.len(), 100)?;
-        let mut preloaded = self.documents.preload(input.documents).await?;
+        let mut preloaded = self.documents.preload(&call.caller.principal, input.documents).await?;
         // Where there is nothing to show, the reason is the answer.
         if let [Preloaded { outcome: Err(_), .. }] = &preloaded[..]
             && let Some(Preloaded { outcome: Err(failure), .. }) = preloaded.pop()
@@ -416,10 +419,12 @@ struct CacheView {
     documents: Vec<DocumentView>,
     /// Compiled schemas
     schemas: Vec<SchemaView>,
-    /// Verdicts that are kept as long as no file changes
-    verdicts: usize,
-    /// How often a kept verdict was the answer
-    verdict_hits: u64,
+    /// Verdicts that are kept as long as no file changes; only where everybody's are shown
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdicts: Option<usize>,
+    /// How often a kept verdict was the answer; only where everybody's are shown
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict_hits: Option<u64>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -446,12 +451,14 @@ struct SchemaView {
     version: String,
     /// About the memory it takes
     bytes: usize,
-    /// How often it was used after it had been compiled
-    hits: u64,
+    /// How often it was used after it had been compiled; only where everybody's uses are shown
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hits: Option<u64>,
 }
 
-impl From<CacheContents> for CacheView {
-    fn from(contents: CacheContents) -> Self {
+impl CacheView {
+    /// What is known of `contents`, which are everybody's or those of one caller: then what is not counted for each is left out.
+    fn of(contents: CacheContents, everybody: bool) -> Self {
         let counts = contents.counts;
         let all = counts.hits + counts.misses;
         let now = contents.now;
@@ -467,7 +474,7 @@ impl From<CacheContents> for CacheView {
             path: schema.path.display().to_string(),
             version: schema.version,
             bytes: schema.bytes,
-            hits: schema.hits,
+            hits: everybody.then_some(schema.hits),
         });
         Self {
             hits: counts.hits,
@@ -479,8 +486,8 @@ impl From<CacheContents> for CacheView {
             max_bytes: contents.max_bytes,
             documents: documents.collect(),
             schemas: schemas.collect(),
-            verdicts: contents.verdicts.0,
-            verdict_hits: contents.verdicts.1,
+            verdicts: everybody.then_some(contents.verdicts.0),
+            verdict_hits: everybody.then_some(contents.verdicts.1),
         }
     }
 }
@@ -494,14 +501,16 @@ impl Tool for CacheStats {
         name: "cache_stats",
         title: "Document cache",
         description: "Show which XML documents and schemas are loaded, the memory they take, their age, and how often \
-                      the cache had what was asked for",
+                      the cache had what was asked for. Shows what the caller has used; with the scope `admin`, everything",
         scope: Some(Scope::DocumentRead),
         feature: Some(Feature::Documents),
         effects: Effects::ReadOnly,
     };
 
-    async fn call(&self, _call: &Call, _input: NoInput) -> Result<Answer<CacheView>, Failure> {
-        let content = CacheView::from(self.documents.contents());
+    async fn call(&self, call: &Call, _input: NoInput) -> Result<Answer<CacheView>, Failure> {
+        let everybody = call.caller.may(Some(Scope::Admin));
+        let reader = (!everybody).then_some(&call.caller.principal);
+        let content = CacheView::of(self.documents.contents(reader), everybody);
         let mut text = format!(
             "Cache: {} documents, {} of {} bytes\nHits: {}, misses: {}, hit rate {:.0} %\nEvictions: {}, reloads: {}",
             content.documents.len(),

@@ -6,6 +6,7 @@ mod documents;
 mod knowledge;
 
 pub(crate) use admin::{QUOTA_STATUS, QuotaView};
+pub(crate) use debug::DISCONNECT;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

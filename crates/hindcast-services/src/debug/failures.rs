@@ -30,6 +30,10 @@ impl From<DebugError> for Failure {
             DebugError::BreakpointFailed(_) => Some(
                 "change what the error names; `debugger/get_variables` lists the names that are known here",
             ),
+            DebugError::LaunchFailed(_) => Some(
+                "start it from a shell to see whether it runs there: its file may be damaged, its interpreter missing, or its \
+                 arguments or variables too long",
+            ),
             _ => None,
         };
         match (text.split_once(" · hint: "), hint) {

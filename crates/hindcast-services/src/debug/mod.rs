@@ -12,6 +12,7 @@
 mod autopsy;
 mod failures;
 mod fault;
+mod files;
 mod look;
 mod policy;
 mod search;
@@ -28,7 +29,7 @@ mod viewport;
 mod worker;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -41,9 +42,9 @@ use std::{
 use hindcast_core::{
     debug::{
         AttachRequest, CoreRequest, DebugEngine, Ending, LaunchRequest, OutputLog, Stdin, StopAtEntry,
-        Streams, TraceFileRequest, TraceHead,
+        Streams, TraceFileRequest,
     },
-    identity::{Caller, PrincipalId},
+    identity::{Caller, KeyId, PrincipalId},
     time::Clock,
 };
 use tokio::sync::{oneshot, watch};
@@ -62,6 +63,7 @@ pub use standing::Standing;
 pub use travel::{ExportTo, Exported, FoundWrite, Timeline};
 pub use viewport::{FrameView, LocalView, OutputView, Scene, State, Viewport};
 
+use files::{find_program, readable, real, recorded_program};
 use worker::{Announcer, Bell, Core, Origin};
 
 use crate::{Events, Failure, FailureKind};
@@ -145,17 +147,20 @@ impl DebugService {
         mask: Mask,
         patience: &Patience,
     ) -> Result<(Arc<Session>, Viewport), Failure> {
-        let program = find_program(&options.program, options.cwd.as_deref())?;
+        if let Some(name) = options.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
+            let name: String = name.escape_debug().take(80).collect();
+            return Err(Failure::new(
+                FailureKind::InvalidInput,
+                format!("`{name}` cannot be the name of a variable"),
+            )
+            .hint("`env` is an object of names and values, such as {\"LANG\": \"C\"}"));
+        }
+        let env = options.env.keys().map(String::as_str).collect();
+        let program = self.program(caller, &options.program, options.cwd.as_deref(), env)?;
         let stdin_file = match &options.stdin {
-            Stdin::File(file) => Some(readable(file)?),
+            Stdin::File(file) => Some(self.readable(caller, file)?),
             Stdin::Written | Stdin::Text(_) => None,
         };
-        // The local user may do what the system lets them; a key holder what the operator allows.
-        if caller.key.is_some() {
-            let env = options.env.keys().map(String::as_str).collect();
-            let program = &real(&program);
-            self.policy.check_launch(&policy::Launch { program, env, reads: stdin_file.as_deref() })?;
-        }
         let output = Arc::new(OutputLog::new(OUTPUT_KEPT));
         let origin = Origin::Launch(LaunchRequest {
             program,
@@ -202,12 +207,8 @@ impl DebugService {
         mask: Mask,
         patience: &Patience,
     ) -> Result<(Arc<Session>, Viewport), Failure> {
-        let core = readable(&core)?;
-        let program = program.map(|program| find_program(&program, None)).transpose()?;
-        if caller.key.is_some() {
-            let program = &real(program.as_deref().unwrap_or(&core));
-            self.policy.check_launch(&policy::Launch { program, env: Vec::new(), reads: Some(&core) })?;
-        }
+        let core = self.readable(caller, &core)?;
+        let program = program.map(|program| self.program(caller, &program, None, Vec::new())).transpose()?;
         let output = Arc::new(OutputLog::new(OUTPUT_KEPT));
         let origin = Origin::Core(CoreRequest { core, program });
         self.begin(caller, origin, output, mask, patience).await
@@ -221,10 +222,10 @@ impl DebugService {
         mask: Mask,
         patience: &Patience,
     ) -> Result<(Arc<Session>, Viewport), Failure> {
-        let trace = readable(&trace)?;
+        let trace = self.readable(caller, &trace)?;
         if caller.key.is_some() {
             let program = &recorded_program(&trace)?;
-            self.policy.check_launch(&policy::Launch { program, env: Vec::new(), reads: Some(&trace) })?;
+            self.policy.check_launch(&policy::Launch { program, named: program, env: Vec::new() })?;
         }
         let output = Arc::new(OutputLog::new(OUTPUT_KEPT));
         let origin = Origin::Trace(TraceFileRequest { trace });
@@ -233,11 +234,39 @@ impl DebugService {
 
     /// Where a new file may be written to for the caller.
     pub fn new_file(&self, caller: &Caller, path: &Path) -> Result<PathBuf, Failure> {
-        let file = policy::new_file(path)?;
         if caller.key.is_some() {
-            self.policy.check_written(&file)?;
+            self.policy.check_written(path)?;
         }
-        Ok(file)
+        policy::new_file(path)
+    }
+
+    /// The path of a program that the caller may have started with these variables. The local user may do what the system lets
+    /// them; a key holder what the operator allows.
+    fn program(
+        &self,
+        caller: &Caller,
+        named: &Path,
+        cwd: Option<&Path>,
+        env: Vec<&str>,
+    ) -> Result<PathBuf, Failure> {
+        let found = find_program(named, cwd);
+        if caller.key.is_some() {
+            match &found {
+                Ok(program) => {
+                    self.policy.check_launch(&policy::Launch { program: &real(program), named, env })?;
+                }
+                Err(_) => self.policy.check_missing_program(named, cwd)?,
+            }
+        }
+        found
+    }
+
+    /// The real path of a plain file that the caller may have read.
+    fn readable(&self, caller: &Caller, file: &Path) -> Result<PathBuf, Failure> {
+        if caller.key.is_some() {
+            self.policy.check_read(file)?;
+        }
+        readable(file)
     }
 
     async fn begin(
@@ -256,6 +285,7 @@ impl DebugService {
         self.put_away_the_ended(&caller.principal).await;
         let announcer = Announcer { events: self.events.clone(), principal: caller.principal.clone() };
         let mut session = start(engine, origin, output, mask, announcer, self.clock.clone()).await?;
+        session.key = caller.key.as_ref().map(|key| key.id.clone());
         session.asked_for = AtomicI64::new(self.clock.now().as_millisecond());
         let session = Arc::new(session);
         if !place.fill(session.clone()) {
@@ -328,18 +358,46 @@ impl DebugService {
     pub async fn end_idle(&self, idle: Duration) {
         let idle = i64::try_from(idle.as_millis()).unwrap_or(i64::MAX);
         let since = self.clock.now().as_millisecond().saturating_sub(idle);
-        let is_idle = |session: &&Arc<Session>| session.asked_for.load(Ordering::Relaxed) <= since;
-        let idle: Vec<_> = self
+        let is_idle = |session: &Session| session.asked_for.load(Ordering::Relaxed) <= since;
+        self.end_those(is_idle, "nobody asks for it").await;
+    }
+
+    /// The keys that began the sessions there are.
+    pub fn keys(&self) -> HashSet<KeyId> {
+        let desks = self.desks();
+        let sessions = desks.values().flat_map(|desk| &desk.sessions);
+        sessions.filter_map(|session| session.key.clone()).collect()
+    }
+
+    /// Ends the sessions that one of these keys began.
+    pub async fn end_sessions_of(&self, keys: &HashSet<KeyId>) {
+        let is_theirs = |session: &Session| session.key.as_ref().is_some_and(|key| keys.contains(key));
+        self.end_those(is_theirs, "its key is revoked or expired").await;
+    }
+
+    /// Ends sessions in the usual way: what was launched is killed, what was attached to goes on.
+    async fn end_those(&self, is_meant: impl Fn(&Session) -> bool, reason: &str) {
+        let meant: Vec<_> = self
             .desks()
             .iter()
             .flat_map(|(principal, desk)| {
-                desk.sessions.iter().filter(is_idle).map(|session| (principal.clone(), session.clone()))
+                let meant = desk.sessions.iter().filter(|session| is_meant(session));
+                meant.map(|session| (principal.clone(), session.clone()))
             })
             .collect();
-        for (principal, session) in idle {
-            tracing::info!(session = &*session.id, "ending a debug session that nobody asks for");
-            let _ = session.end(None).await;
-            self.forget(&principal, &session);
+        // All at once: none waits for another that does not end.
+        let mut ending = tokio::task::JoinSet::new();
+        for (principal, session) in meant {
+            tracing::info!(session = &*session.id, reason, "ending a debug session");
+            ending.spawn(async move {
+                let _ = session.end(None).await;
+                (principal, session)
+            });
+        }
+        while let Some(ended) = ending.join_next().await {
+            if let Ok((principal, session)) = ended {
+                self.forget(&principal, &session);
+            }
         }
     }
 
@@ -493,6 +551,7 @@ async fn start(
         output,
         seen: AtomicU64::new(0),
         mask,
+        key: None,
         asked_for: AtomicI64::new(0),
     };
     match tokio::time::timeout(BEGIN_WITHIN, answer).await {
@@ -514,50 +573,4 @@ fn new_id() -> Result<Arc<str>, Failure> {
     getrandom::fill(&mut bytes)
         .map_err(|error| Failure::new(FailureKind::Internal, format!("no randomness: {error}")))?;
     Ok(bytes.iter().map(|byte| char::from(LETTERS[usize::from(byte % 32)])).collect::<String>().into())
-}
-
-/// The path of a program: as written, below its folder, or in `PATH`. Links stay as they are, because
-/// programs go by the name they are called with.
-fn find_program(program: &Path, cwd: Option<&Path>) -> Result<PathBuf, Failure> {
-    if program.as_os_str().is_empty() {
-        return Err(Failure::new(FailureKind::InvalidInput, "`program` is empty")
-            .hint("give the path of an executable"));
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let bare = program.components().count() == 1 && !program.has_root();
-    let folders = std::env::split_paths(&path).filter(|_| bare);
-    let mut candidates = cwd
-        .map(|cwd| cwd.join(program))
-        .into_iter()
-        .chain(folders.map(|folder| folder.join(program)).chain([program.to_owned()]));
-    let found = candidates.find(|candidate| candidate.is_file()).and_then(|it| std::path::absolute(it).ok());
-    found.ok_or_else(|| {
-        let shown: String = program.display().to_string().chars().take(200).collect();
-        Failure::new(FailureKind::InvalidInput, format!("there is no program `{shown}`"))
-            .hint("give the absolute path of an executable; build it first if need be")
-    })
-}
-
-/// Where a path leads to, links and all.
-fn real(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
-}
-
-/// The program that a recording is of, as it says itself.
-fn recorded_program(trace: &Path) -> Result<PathBuf, Failure> {
-    let head = std::fs::File::open(trace).map_err(Into::into).and_then(TraceHead::read);
-    head.map(|head| real(Path::new(&head.target.executable))).map_err(|error| {
-        let text = error.to_string();
-        let (details, hint) = text.split_once(" · hint: ").unwrap_or((&text, "export the recording again"));
-        Failure::new(FailureKind::InvalidInput, details).hint(hint)
-    })
-}
-
-/// The real path of a plain file.
-fn readable(file: &Path) -> Result<PathBuf, Failure> {
-    file.canonicalize().ok().filter(|found| found.is_file()).ok_or_else(|| {
-        let shown: String = file.display().to_string().chars().take(200).collect();
-        Failure::new(FailureKind::InvalidInput, format!("there is no file `{shown}`"))
-            .hint("give an absolute path")
-    })
 }

@@ -1,6 +1,9 @@
 //! Which processes and programs the holder of a key may touch.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::Read as _,
+    path::{Component, Path, PathBuf},
+};
 
 use crate::{Failure, FailureKind};
 
@@ -17,12 +20,57 @@ pub struct TargetPolicy {
 
 /// What is about to be started, or opened after it died.
 pub(super) struct Launch<'a> {
+    /// A real path, without links.
     pub(super) program: &'a Path,
+    /// The program as the caller named it: where links lead to is not for everybody.
+    pub(super) named: &'a Path,
     /// The names of the variables that are set.
     pub(super) env: Vec<&'a str>,
-    /// A file that is read on the caller's behalf; a real path, without links.
-    pub(super) reads: Option<&'a Path>,
 }
+
+/// Variables, besides those that begin with `LD_`, by which a program loads code or reads files that its caller chooses: those
+/// that the C library does not heed in setuid programs, and those of common interpreters and libraries.
+const LOADING: [&str; 34] = [
+    "BASH_ENV",
+    "ENV",
+    "GCONV_PATH",
+    "GETCONF_DIR",
+    "GIO_EXTRA_MODULES",
+    "GIO_MODULE_DIR",
+    "GLIBC_TUNABLES",
+    "GTK_MODULES",
+    "GTK_PATH",
+    "HOSTALIASES",
+    "IFS",
+    "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "LOCPATH",
+    "LUA_INIT",
+    "NLSPATH",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "OPENSSL_CONF",
+    "OPENSSL_ENGINES",
+    "OPENSSL_MODULES",
+    "PERL5DB",
+    "PERL5LIB",
+    "PERL5OPT",
+    "PERLLIB",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "PYTHONSTARTUP",
+    "QT_PLUGIN_PATH",
+    "RESOLV_HOST_CONF",
+    "RUBYLIB",
+    "RUBYOPT",
+    "TCLLIBPATH",
+    "TZDIR",
+];
+
+/// How many interpreters the system looks for behind each other.
+const MOST_INTERPRETERS: usize = 5;
+/// So much of a script's first line the system reads.
+const FIRST_LINE: u64 = 256;
 
 #[cfg(unix)]
 fn changes_user(program: &Path) -> bool {
@@ -41,6 +89,36 @@ pub(super) struct Target {
     /// None when the system does not tell.
     program: Option<PathBuf>,
     changes_user: bool,
+    /// Whether it is a part of a server of ours, or held by one.
+    is_ours: bool,
+}
+
+/// Whether the process is this one or was started by it, at whatever distance; runs this program, as workers and their helpers
+/// do; or is traced by such a process. All that a session has, whoever's it is, is among them.
+#[cfg(target_os = "linux")]
+fn is_ours(pid: u32) -> bool {
+    let own = std::process::id();
+    let is_this_program = |pid: u32| {
+        use std::os::unix::fs::MetadataExt;
+        let file = |link: String| std::fs::metadata(link).ok().map(|file| (file.dev(), file.ino()));
+        file(format!("/proc/{pid}/exe")).is_some_and(|found| Some(found) == file("/proc/self/exe".into()))
+    };
+    let number = |pid: u32, field: &str| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        status.lines().find_map(|line| line.strip_prefix(field)?.trim().parse::<u32>().ok())
+    };
+    let tracer = number(pid, "TracerPid:").filter(|&tracer| tracer != 0);
+    let descends = |pid: u32| {
+        let mut line =
+            std::iter::successors(Some(pid), |&pid| number(pid, "PPid:").filter(|&above| above != 0));
+        line.any(|above| above == own)
+    };
+    [Some(pid), tracer].into_iter().flatten().any(|pid| is_this_program(pid) || descends(pid))
+}
+
+#[cfg(all(unix, not(target_os = "linux")))]
+fn is_ours(pid: u32) -> bool {
+    pid == std::process::id()
 }
 
 impl Target {
@@ -52,7 +130,7 @@ impl Target {
         let link = format!("/proc/{pid}/exe");
         // Through the link, so that a program that was replaced on disk is still the one that runs.
         let changes_user = changes_user(Path::new(&link));
-        Some(Self { user, program: std::fs::read_link(link).ok(), changes_user })
+        Some(Self { user, program: std::fs::read_link(link).ok(), changes_user, is_ours: is_ours(pid) })
     }
 
     #[cfg(not(unix))]
@@ -74,6 +152,12 @@ impl TargetPolicy {
                 "attach to a process of the server's own user, or have the operator add the user to `debug.allowed_users`",
             );
         }
+        if target.is_ours {
+            return refuse(
+                format!("process {pid} belongs to hindcast itself or to a debug session"),
+                "attach to another process; `debugger/status` lists your own sessions",
+            );
+        }
         if target.changes_user {
             return refuse(
                 format!("process {pid} runs a setuid or setgid program"),
@@ -89,15 +173,15 @@ impl TargetPolicy {
         )
     }
 
-    /// Refuses to start what is not allowed; `program` is a real path, without links.
+    /// Refuses to start what is not allowed.
     ///
-    /// Where programs are restricted, so is what would make an allowed one run or read something else:
-    /// the loader's variables, and files outside the allowed folders as its input.
+    /// Where programs are restricted, so is what would make an allowed one run something else: its interpreter, where it is a
+    /// script, and the variables of loaders and interpreters.
     pub(super) fn check_launch(&self, launch: &Launch<'_>) -> Result<(), Failure> {
         let refuse = |details: String, hint: &str| {
             Err(Failure::new(FailureKind::PermissionDenied, details).hint(hint))
         };
-        let shown = launch.program.display();
+        let shown = launch.named.display();
         if changes_user(launch.program) {
             return refuse(
                 format!("`{shown}` is a setuid or setgid program"),
@@ -113,29 +197,56 @@ impl TargetPolicy {
                 "have the operator add it to `debug.allowed_programs` or `debug.allowed_folders`",
             );
         }
-        if let Some(name) = launch.env.iter().find(|name| name.starts_with("LD_")) {
+        if let Some(name) = launch.env.iter().find(|name| name.starts_with("LD_") || LOADING.contains(name)) {
             return refuse(
                 format!("`{name}` may not be set: it would load other code into the program"),
                 "leave it out of `env`",
             );
         }
-        match launch.reads {
-            Some(file) if !self.allows(file) => refuse(
-                format!("`{}` is outside the folders that may be used", file.display()),
-                "give its text as `stdin`, or put it into a folder of `debug.allowed_folders`",
-            ),
-            _ => Ok(()),
+        let mut script = launch.program.to_owned();
+        for _ in 0..MOST_INTERPRETERS {
+            let Some(interpreter) = interpreter_of(&script) else { return Ok(()) };
+            // Where a relative one is depends on where the program runs.
+            let real = interpreter.canonicalize().unwrap_or_else(|_| interpreter.clone());
+            if !interpreter.is_absolute() || !self.allows(&real) {
+                return refuse(
+                    format!(
+                        "`{shown}` is a script of `{}`, which is not among the programs that may be debugged",
+                        interpreter.display()
+                    ),
+                    "have the operator add the interpreter to `debug.allowed_programs`",
+                );
+            }
+            script = real;
         }
+        Ok(())
     }
 
-    /// Refuses to write where nothing may be read either; `file` is a real path, without links.
-    pub(super) fn check_written(&self, file: &Path) -> Result<(), Failure> {
-        if !self.restricts() || self.folders.iter().any(|folder| file.starts_with(folder)) {
+    /// Refuses a program that is not there, in the words in which it would be refused if it were.
+    pub(super) fn check_missing_program(&self, named: &Path, cwd: Option<&Path>) -> Result<(), Failure> {
+        let program = settled(&cwd.unwrap_or(Path::new("")).join(named)).unwrap_or_default();
+        if !self.restricts() || self.allows(&program) {
             return Ok(());
         }
-        let details = format!("`{}` is outside the folders that may be used", file.display());
-        Err(Failure::new(FailureKind::PermissionDenied, details)
-            .hint("leave `path` out, or name a file in a folder of `debug.allowed_folders`"))
+        self.check_launch(&Launch { program: &program, named, env: Vec::new() })
+    }
+
+    /// Refuses to read a file for the caller that is outside, whether it is there or not.
+    pub(super) fn check_read(&self, named: &Path) -> Result<(), Failure> {
+        if !self.restricts() || settled(named).is_some_and(|file| self.allows(&file)) {
+            return Ok(());
+        }
+        Err(outside(named)
+            .hint("put it into a folder of `debug.allowed_folders`; for `stdin`, give its text instead"))
+    }
+
+    /// Refuses to write outside of the folders, whether the file is there or not.
+    pub(super) fn check_written(&self, named: &Path) -> Result<(), Failure> {
+        let is_inside = |file: PathBuf| self.folders.iter().any(|folder| file.starts_with(folder));
+        if !self.restricts() || settled(named).is_some_and(is_inside) {
+            return Ok(());
+        }
+        Err(outside(named).hint("leave `path` out, or name a file in a folder of `debug.allowed_folders`"))
     }
 
     fn restricts(&self) -> bool {
@@ -146,6 +257,33 @@ impl TargetPolicy {
         self.programs.iter().any(|allowed| allowed == program)
             || self.folders.iter().any(|folder| program.starts_with(folder))
     }
+}
+
+fn outside(named: &Path) -> Failure {
+    let shown: String = named.display().to_string().chars().take(200).collect();
+    Failure::new(FailureKind::PermissionDenied, format!("`{shown}` is outside the folders that may be used"))
+}
+
+/// Where a path leads to, links and all, also when there is nothing. None where that cannot be told without telling what is
+/// there: behind a link that leads nowhere, or up from a folder that does not exist.
+fn settled(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    let (real, there) = path.ancestors().find_map(|there| Some((there.canonicalize().ok()?, there)))?;
+    let missing = path.strip_prefix(there).ok()?;
+    let Some(first) = missing.components().next() else { return Some(real) };
+    let is_plain = missing.components().all(|part| matches!(part, Component::Normal(_)));
+    (is_plain && real.join(first).symlink_metadata().is_err()).then(|| real.join(missing))
+}
+
+/// The program that the system runs a script with; none for what is no script.
+fn interpreter_of(program: &Path) -> Option<PathBuf> {
+    let mut start = Vec::new();
+    let plain = program.metadata().is_ok_and(|file| file.is_file());
+    let file = plain.then(|| std::fs::File::open(program).ok()).flatten()?;
+    file.take(FIRST_LINE).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
+    let mut words = line.split(|byte| matches!(byte, b' ' | b'\t' | 0)).filter(|word| !word.is_empty());
+    Some(PathBuf::from(String::from_utf8_lossy(words.next().unwrap_or_default()).into_owned()))
 }
 
 /// The real path of a file that is not there yet.
@@ -177,7 +315,7 @@ mod tests {
     }
 
     fn target(user: u32, program: &str) -> Target {
-        Target { user, program: Some(program.into()), changes_user: false }
+        Target { user, program: Some(program.into()), changes_user: false, is_ours: false }
     }
 
     #[test]
@@ -202,17 +340,89 @@ mod tests {
     #[test]
     fn only_allowed_programs_may_be_started_and_with_nothing_slipped_in() {
         let folders = TargetPolicy { folders: vec!["/opt/app".into()], ..TargetPolicy::default() };
-        let check = |policy: &TargetPolicy, program: &str, env: &[&str], reads: Option<&str>| {
-            let launch =
-                Launch { program: Path::new(program), env: env.to_vec(), reads: reads.map(Path::new) };
+        let check = |policy: &TargetPolicy, program: &str, env: &[&str]| {
+            let program = Path::new(program);
+            let launch = Launch { program, named: program, env: env.to_vec() };
             policy.check_launch(&launch).err().map(|failure| failure.details)
         };
         let any = TargetPolicy::default();
-        assert_eq!(check(&any, "/bin/cat", &["LD_PRELOAD"], Some("/etc/hosts")), None);
-        assert_eq!(check(&folders, "/opt/app/server", &["PATH"], Some("/opt/app/input")), None);
-        assert!(check(&folders, "/bin/sh", &[], None).unwrap().contains("not among"));
-        assert!(check(&folders, "/opt/app/server", &["LD_PRELOAD"], None).unwrap().contains("LD_PRELOAD"));
-        assert!(check(&folders, "/opt/app/server", &[], Some("/etc/shadow")).unwrap().contains("outside"));
+        assert_eq!(check(&any, "/bin/cat", &["LD_PRELOAD"]), None);
+        assert_eq!(check(&folders, "/opt/app/server", &["PATH"]), None);
+        assert!(check(&folders, "/bin/sh", &[]).unwrap().contains("not among"));
+        for name in ["LD_PRELOAD", "LD_AUDIT", "GCONV_PATH", "GLIBC_TUNABLES", "BASH_ENV"] {
+            assert!(check(&folders, "/opt/app/server", &[name]).unwrap().contains(name));
+        }
+        assert!(any.check_read(Path::new("/etc/shadow")).is_ok());
+        assert!(folders.check_read(Path::new("/opt/app/input")).is_ok());
+        assert!(folders.check_read(Path::new("/etc/shadow")).unwrap_err().details.contains("outside"));
+    }
+
+    #[test]
+    fn a_script_is_judged_with_its_interpreter() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        let policy = TargetPolicy { folders: vec![real.clone()], ..TargetPolicy::default() };
+        let check = |policy: &TargetPolicy, text: &str| {
+            let program = &real.join("script");
+            std::fs::write(program, text).unwrap();
+            policy.check_launch(&Launch { program, named: program, env: Vec::new() }).err()
+        };
+        for text in [
+            "#!/bin/sh\n",
+            "#! /bin/sh -e\n",
+            "#!\t/usr/bin/env python3\n",
+            "#!bin/sh\n",
+            "#!\n",
+            "#!/no/such",
+        ] {
+            let failure = check(&policy, text).unwrap_or_else(|| panic!("{text:?} is allowed"));
+            assert!(failure.details.contains("is a script of"), "{}", failure.details);
+        }
+        assert!(check(&policy, "\x7fELF").is_none());
+        let shell = Path::new("/bin/sh").canonicalize().unwrap();
+        let with_shell = TargetPolicy { programs: vec![shell], ..policy.clone() };
+        assert!(check(&with_shell, "#!/bin/sh\n").is_none());
+        // An interpreter that is a script itself has one, too.
+        std::fs::write(real.join("inner"), "#!/usr/bin/env\n").unwrap();
+        assert!(check(&with_shell, &format!("#!{}\n", real.join("inner").display())).is_some());
+    }
+
+    #[test]
+    fn what_is_outside_is_refused_in_the_same_way_whether_it_is_there_or_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        for name in ["allowed", "secret", "secret/there"] {
+            std::fs::create_dir(real.join(name)).unwrap();
+        }
+        std::os::unix::fs::symlink("../secret/there", real.join("allowed/leads")).unwrap();
+        std::os::unix::fs::symlink("../secret/missing", real.join("allowed/dangles")).unwrap();
+        let policy = TargetPolicy { folders: vec![real.join("allowed")], ..TargetPolicy::default() };
+        for path in [
+            "secret/there",
+            "secret/missing",
+            "secret/there/file",
+            "secret/missing/file",
+            "allowed/../secret/there",
+            "allowed/../secret/missing",
+            "allowed/no/../../secret/there",
+            "allowed/no/../../secret/missing",
+            "allowed/leads",
+            "allowed/dangles",
+            "allowed/leads/file",
+            "allowed/dangles/file",
+        ] {
+            let path = real.join(path);
+            for judged in [policy.check_read(&path), policy.check_written(&path)] {
+                assert!(judged.unwrap_err().details.contains("is outside the folders"), "{}", path.display());
+            }
+            let refused = policy.check_missing_program(&path, None).unwrap_err();
+            assert!(refused.details.contains("not among"), "{}", path.display());
+        }
+        for path in ["allowed/file", "allowed/no/file"] {
+            assert!(
+                policy.check_read(&real.join(path)).is_ok() && policy.check_written(&real.join(path)).is_ok()
+            );
+        }
     }
 
     #[test]

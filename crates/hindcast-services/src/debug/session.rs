@@ -11,6 +11,7 @@ use std::{
 
 use hindcast_core::{
     debug::{Ending, Movement, OutputLog, OutputStream, ThreadId},
+    identity::KeyId,
     progress::Progress,
 };
 use tokio::{
@@ -74,6 +75,8 @@ pub struct Session {
     /// Up to where output was shown.
     pub(super) seen: AtomicU64,
     pub(super) mask: Mask,
+    /// The key that began it; none for the local user.
+    pub(super) key: Option<KeyId>,
     /// When somebody last asked for it, in milliseconds since 1970.
     pub(super) asked_for: AtomicI64,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hindcast_core::debug::{Breakpoint, Recording, Streams, Target};
+use hindcast_core::debug::{Breakpoint, HowBegun, Recording, Streams, Target};
 
 use super::{
     failures,
@@ -59,11 +59,18 @@ impl Standing {
         self.recording.as_ref().is_some_and(|recording| recording.start.is_some())
     }
 
+    /// Whether the session has ended and what it was attached to has not, as far as anybody knows.
+    pub fn has_left_it_running(&self) -> bool {
+        let was_attached = self.target.as_ref().is_some_and(|target| target.how == HowBegun::Attach);
+        self.fault.is_some() && was_attached
+    }
+
     /// Why there is nothing to look at any more.
     pub(super) fn why_ended(&self) -> Failure {
         if let Some(fault) = &self.fault {
-            return Failure::new(FailureKind::NotAttached, format!("the session has ended: {fault}"))
-                .hint("begin again with `debugger/launch`; the server's log has the details");
+            return Failure::new(FailureKind::NotAttached, format!("the session has ended: {fault}")).hint(
+                "begin again with `debugger/launch` or `debugger/attach`; the server's log has the details",
+            );
         }
         let ending = self.scene.as_ref().map(|scene| &scene.stop);
         let mut failure = failures::ended();

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use hindcast_core::Timestamp;
+use hindcast_core::{Timestamp, identity::PrincipalId};
 use hindcast_xml::Document;
 
 use super::files::FileStamp;
@@ -54,6 +54,8 @@ pub(super) struct DocumentCache {
 struct Inner {
     places: HashMap<PathBuf, Place>,
     counts: Counts,
+    /// The same for each reader; the memory is that of what they see.
+    counts_of: HashMap<PrincipalId, Counts>,
     uses: u64,
     last_id: u64,
 }
@@ -64,6 +66,8 @@ struct Place {
     slot: Arc<Mutex<Option<Loaded>>>,
     /// What is known of the document without the lock.
     known: Option<Known>,
+    /// Who has used it, and how often since it was read.
+    readers: HashMap<PrincipalId, u64>,
     last_use: u64,
 }
 
@@ -102,9 +106,10 @@ impl DocumentCache {
         self.inner().places.iter().find(|(_, place)| place.id == number).map(|(path, _)| path.clone())
     }
 
-    /// The document of a file in its present state, read by `read` unless it is there.
+    /// The document of a file in its present state for `reader`, read by `read` unless it is there.
     pub(super) fn fetch(
         &self,
+        reader: &PrincipalId,
         path: &Path,
         stamp: &FileStamp,
         now: Timestamp,
@@ -116,7 +121,7 @@ impl DocumentCache {
         if let Some(loaded) = held.as_ref().filter(|loaded| loaded.stamp == *stamp) {
             let document = loaded.document.clone();
             drop(held);
-            self.used(path);
+            self.used(reader, path);
             return Ok(Fetched { id, document, was_cached: true });
         }
         let is_reload = held.take().is_some();
@@ -124,20 +129,23 @@ impl DocumentCache {
             Ok(document) => Arc::new(document),
             Err(failure) => {
                 drop(held);
-                self.forget(path, is_reload);
+                self.forget(reader, path, is_reload);
                 return Err(failure);
             }
         };
         *held = Some(Loaded { document: document.clone(), stamp: stamp.clone() });
         drop(held);
-        self.keep(path, &document, now, is_reload);
+        self.keep(reader, path, &document, now, is_reload);
         Ok(Fetched { id, document, was_cached: false })
     }
 
-    /// Counts, and what is there, the most recently used first.
-    pub(super) fn contents(&self) -> (Counts, Vec<CachedDocument>) {
+    /// Counts, and what is there, the most recently used first; of one reader or of all.
+    pub(super) fn contents(&self, reader: Option<&PrincipalId>) -> (Counts, Vec<CachedDocument>) {
         let inner = self.inner();
-        let mut places: Vec<_> = inner.places.iter().filter(|(_, place)| place.known.is_some()).collect();
+        let is_seen = |place: &Place| {
+            place.known.is_some() && reader.is_none_or(|reader| place.readers.contains_key(reader))
+        };
+        let mut places: Vec<_> = inner.places.iter().filter(|(_, place)| is_seen(place)).collect();
         places.sort_by_key(|(_, place)| std::cmp::Reverse(place.last_use));
         let documents = places.into_iter().filter_map(|(path, place)| {
             let known = place.known.as_ref()?;
@@ -147,10 +155,18 @@ impl DocumentCache {
                 bytes: known.bytes,
                 nodes: known.nodes,
                 loaded_at: known.loaded_at,
-                hits: known.hits,
+                hits: reader.map_or(known.hits, |reader| place.readers.get(reader).copied().unwrap_or(0)),
             })
         });
-        (inner.counts, documents.collect())
+        let documents: Vec<_> = documents.collect();
+        let counts = match reader {
+            None => inner.counts,
+            Some(reader) => Counts {
+                bytes: documents.iter().map(|document| document.bytes).sum(),
+                ..inner.counts_of.get(reader).copied().unwrap_or_default()
+            },
+        };
+        (counts, documents)
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -165,13 +181,16 @@ impl DocumentCache {
         inner.last_id += 1;
         let id = inner.last_id;
         let slot = Arc::<Mutex<Option<Loaded>>>::default();
-        inner.places.insert(path.to_owned(), Place { id, slot: slot.clone(), known: None, last_use: 0 });
+        inner.places.insert(
+            path.to_owned(),
+            Place { id, slot: slot.clone(), known: None, readers: HashMap::new(), last_use: 0 },
+        );
         (id, slot)
     }
 
-    fn used(&self, path: &Path) {
+    fn used(&self, reader: &PrincipalId, path: &Path) {
         let mut inner = self.inner();
-        inner.counts.hits += 1;
+        inner.count(reader, |counts| counts.hits += 1);
         inner.uses += 1;
         let uses = inner.uses;
         if let Some(place) = inner.places.get_mut(path) {
@@ -179,14 +198,14 @@ impl DocumentCache {
             if let Some(known) = &mut place.known {
                 known.hits += 1;
             }
+            *place.readers.entry(reader.clone()).or_default() += 1;
         }
     }
 
     /// Makes room for a document that was read; one that is larger than all room is not kept.
-    fn keep(&self, path: &Path, document: &Document, now: Timestamp, is_reload: bool) {
+    fn keep(&self, reader: &PrincipalId, path: &Path, document: &Document, now: Timestamp, is_reload: bool) {
         let mut inner = self.inner();
-        inner.counts.misses += 1;
-        inner.counts.reloads += u64::from(is_reload);
+        inner.read(reader, is_reload);
         let bytes = document.bytes();
         if bytes > self.max_bytes {
             inner.remove(path);
@@ -197,6 +216,8 @@ impl DocumentCache {
         let known = Known { bytes, nodes: document.node_count(), loaded_at: now, hits: 0 };
         if let Some(place) = inner.places.get_mut(path) {
             place.last_use = uses;
+            place.readers.insert(reader.clone(), 0);
+            place.readers.values_mut().for_each(|hits| *hits = 0);
             let before = place.known.replace(known).map_or(0, |known| known.bytes);
             inner.counts.bytes = inner.counts.bytes + bytes - before;
         }
@@ -206,24 +227,39 @@ impl DocumentCache {
             else {
                 break;
             };
-            inner.remove(&oldest);
+            let readers = inner.remove(&oldest);
             inner.counts.evictions += 1;
+            for reader in readers {
+                inner.counts_of.entry(reader).or_default().evictions += 1;
+            }
         }
     }
 
-    fn forget(&self, path: &Path, had_document: bool) {
+    fn forget(&self, reader: &PrincipalId, path: &Path, had_document: bool) {
         let mut inner = self.inner();
-        inner.counts.misses += 1;
-        inner.counts.reloads += u64::from(had_document);
+        inner.read(reader, had_document);
         inner.remove(path);
     }
 }
 
 impl Inner {
-    fn remove(&mut self, path: &Path) {
-        if let Some(known) = self.places.remove(path).and_then(|place| place.known) {
-            self.counts.bytes -= known.bytes;
-        }
+    /// Gives who has used it.
+    fn remove(&mut self, path: &Path) -> Vec<PrincipalId> {
+        let Some(place) = self.places.remove(path) else { return Vec::new() };
+        self.counts.bytes -= place.known.map_or(0, |known| known.bytes);
+        place.readers.into_keys().collect()
+    }
+
+    fn read(&mut self, reader: &PrincipalId, is_reload: bool) {
+        self.count(reader, |counts| {
+            counts.misses += 1;
+            counts.reloads += u64::from(is_reload);
+        });
+    }
+
+    fn count(&mut self, reader: &PrincipalId, count: impl Fn(&mut Counts)) {
+        count(&mut self.counts);
+        count(self.counts_of.entry(reader.clone()).or_default());
     }
 }
 
@@ -273,11 +309,12 @@ mod tests {
             let policy = FilePolicy { folders: vec![self.folder.path().to_owned()], max_bytes: 1 << 20 };
             let opened = policy.open(name)?;
             let (path, stamp) = (opened.path.clone(), opened.stamp.clone());
-            let fetched = self.cache.fetch(&path, &stamp, Timestamp::UNIX_EPOCH, || {
-                before();
-                self.reads.fetch_add(1, Ordering::SeqCst);
-                crate::documents::load_document(opened, &policy)
-            })?;
+            let fetched =
+                self.cache.fetch(&PrincipalId::local(), &path, &stamp, Timestamp::UNIX_EPOCH, || {
+                    before();
+                    self.reads.fetch_add(1, Ordering::SeqCst);
+                    crate::documents::load_document(opened, &policy)
+                })?;
             Ok((fetched.was_cached, fetched.document.node_count()))
         }
 
@@ -287,7 +324,7 @@ mod tests {
 
         /// The names of all documents, the most recently used first.
         fn names(&self) -> Vec<String> {
-            let documents = self.cache.contents().1;
+            let documents = self.cache.contents(None).1;
             documents.iter().map(|kept| kept.path.file_name().unwrap().display().to_string()).collect()
         }
     }
@@ -308,7 +345,7 @@ mod tests {
         let nodes = first.unwrap().1;
         assert_eq!((second.unwrap(), third.unwrap()), ((true, nodes), (true, nodes)));
         assert_eq!(shelf.reads(), 1);
-        let (counts, documents) = shelf.cache.contents();
+        let (counts, documents) = shelf.cache.contents(None);
         assert_eq!((counts.hits, counts.misses, counts.evictions, counts.reloads), (2, 1, 0, 0));
         assert_eq!((documents[0].hits, documents[0].nodes), (2, nodes));
         assert_eq!((counts.bytes, documents[0].bytes), (bytes_of(5), bytes_of(5)));
@@ -325,7 +362,7 @@ mod tests {
             shelf.fetch(name).unwrap();
         }
         assert_eq!(shelf.names(), ["three.xml", "one.xml"]);
-        let counts = shelf.cache.contents().0;
+        let counts = shelf.cache.contents(None).0;
         assert_eq!((counts.evictions, counts.bytes), (1, 2 * bytes_of(100)));
         assert!(!shelf.fetch("two.xml").unwrap().0, "it is read again");
         assert_eq!(shelf.names(), ["two.xml", "three.xml"]);
@@ -339,11 +376,11 @@ mod tests {
             let name = format!("{}.xml", round % 7);
             shelf.write(&name, (round * 37) % 1200);
             shelf.fetch(&name).unwrap();
-            let (counts, documents) = shelf.cache.contents();
+            let (counts, documents) = shelf.cache.contents(None);
             assert!(counts.bytes <= bound, "{counts:?}");
             assert_eq!(counts.bytes, documents.iter().map(|kept| kept.bytes).sum::<usize>());
         }
-        assert!(shelf.cache.contents().0.evictions > 0);
+        assert!(shelf.cache.contents(None).0.evictions > 0);
     }
 
     #[test]
@@ -359,7 +396,7 @@ mod tests {
         // One that has grown out of it goes.
         shelf.write("small.xml", 300);
         shelf.fetch("small.xml").unwrap();
-        let (counts, documents) = shelf.cache.contents();
+        let (counts, documents) = shelf.cache.contents(None);
         assert_eq!((counts.bytes, counts.evictions, documents.len()), (0, 0, 0));
     }
 
@@ -368,11 +405,11 @@ mod tests {
         let shelf = Shelf::new(1 << 20);
         shelf.write("one.xml", 1);
         shelf.fetch("one.xml").unwrap();
-        let id = shelf.cache.contents().1[0].id.clone();
+        let id = shelf.cache.contents(None).1[0].id.clone();
         shelf.write("one.xml", 2);
         assert_eq!(shelf.fetch("one.xml").unwrap(), (false, 4));
         assert_eq!(shelf.fetch("one.xml").unwrap(), (true, 4));
-        let (counts, documents) = shelf.cache.contents();
+        let (counts, documents) = shelf.cache.contents(None);
         assert_eq!((counts.reloads, counts.misses, counts.hits), (1, 2, 1));
         assert_eq!(counts.bytes, bytes_of(2), "the old one is not counted any more");
         assert_eq!((&documents[0].id, documents[0].hits), (&id, 1));
@@ -385,7 +422,7 @@ mod tests {
         shelf.fetch("one.xml").unwrap();
         std::fs::write(shelf.folder.path().join("one.xml"), "<broken").unwrap();
         assert_eq!(shelf.fetch("one.xml").unwrap_err().kind, FailureKind::InvalidInput);
-        let (counts, documents) = shelf.cache.contents();
+        let (counts, documents) = shelf.cache.contents(None);
         assert_eq!((counts.bytes, counts.misses, documents.len()), (0, 2, 0));
         shelf.write("one.xml", 3);
         assert_eq!(shelf.fetch("one.xml").unwrap(), (false, 5));
@@ -411,7 +448,7 @@ mod tests {
                 });
             }
         });
-        let counts = shelf.cache.contents().0;
+        let counts = shelf.cache.contents(None).0;
         assert_eq!((shelf.reads(), counts.misses, counts.hits), (1, 1, READERS as u64 - 1));
     }
 

@@ -10,9 +10,14 @@ mod query;
 mod verdicts;
 pub mod worker;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
-use hindcast_core::{Timestamp, time::Clock};
+use hindcast_core::{Timestamp, identity::PrincipalId, time::Clock};
 use hindcast_xml::{Document, Limits, XmlError, schema::SchemaError};
 
 use crate::{Failure, FailureKind};
@@ -48,6 +53,8 @@ pub struct DocumentService {
     cache: Arc<DocumentCache>,
     verdicts: VerdictCache,
     workers: WorkerPool,
+    /// The schemas that each reader has used.
+    schemas_of: Mutex<HashMap<PrincipalId, HashSet<PathBuf>>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -110,25 +117,33 @@ impl DocumentService {
             cache: Arc::new(DocumentCache::new(policy.cache_bytes)),
             verdicts: VerdictCache::default(),
             workers: WorkerPool::new(policy.worker),
+            schemas_of: Mutex::default(),
             clock,
         }
     }
 
     /// Asks a document.
-    pub async fn query(&self, request: QueryRequest) -> Result<QueryAnswer, Failure> {
+    pub async fn query(&self, reader: &PrincipalId, request: QueryRequest) -> Result<QueryAnswer, Failure> {
+        let reader = reader.clone();
         let (files, cache, now, time) =
             (self.files.clone(), self.cache.clone(), self.clock.now(), self.query_time);
         blocking(move || {
             // A query that is wrong is told so before anything is read.
             let query = request.parse()?;
-            let fetched = fetch(&files, &cache, &request.document, now)?;
+            let fetched = fetch(&files, &cache, &reader, &request.document, now)?;
             query::answer(&request, &query, &fetched, time)
         })
         .await
     }
 
     /// Holds a document against a schema; the first `limit` violations are told.
-    pub async fn validate(&self, document: &str, schema: &str, limit: usize) -> Result<Validation, Failure> {
+    pub async fn validate(
+        &self,
+        reader: &PrincipalId,
+        document: &str,
+        schema: &str,
+        limit: usize,
+    ) -> Result<Validation, Failure> {
         let (files, cache) = (self.files.clone(), self.cache.clone());
         let names = (document.to_owned(), schema.to_owned());
         let (document, schema, bytes) = blocking(move || {
@@ -137,6 +152,7 @@ impl DocumentService {
             Ok((document.path, schema.path, document.stamp.size()))
         })
         .await?;
+        self.schemas_of().entry(reader.clone()).or_default().insert(schema.clone());
         if let Some(known) = self.verdicts.find(&document, &schema, limit) {
             return Ok(known);
         }
@@ -154,16 +170,22 @@ impl DocumentService {
     }
 
     /// Reads documents ahead.
-    pub async fn preload(&self, documents: Vec<String>) -> Result<Vec<Preloaded>, Failure> {
+    pub async fn preload(
+        &self,
+        reader: &PrincipalId,
+        documents: Vec<String>,
+    ) -> Result<Vec<Preloaded>, Failure> {
+        let reader = reader.clone();
         let (files, cache, now) = (self.files.clone(), self.cache.clone(), self.clock.now());
         blocking(move || {
             let preload = |document: String| {
-                let outcome = fetch(&files, &cache, &document, now).map(|fetched| PreloadedDocument {
-                    bytes: fetched.document.bytes(),
-                    nodes: fetched.document.node_count(),
-                    was_cached: fetched.was_cached,
-                    id: fetched.id,
-                });
+                let outcome =
+                    fetch(&files, &cache, &reader, &document, now).map(|fetched| PreloadedDocument {
+                        bytes: fetched.document.bytes(),
+                        nodes: fetched.document.node_count(),
+                        was_cached: fetched.was_cached,
+                        id: fetched.id,
+                    });
                 Preloaded { document, outcome }
             };
             Ok(documents.into_iter().map(preload).collect())
@@ -171,17 +193,27 @@ impl DocumentService {
         .await
     }
 
-    /// What the caches hold.
-    pub fn contents(&self) -> CacheContents {
-        let (counts, documents) = self.cache.contents();
+    /// What the caches hold that this reader has used; without a reader, all.
+    pub fn contents(&self, reader: Option<&PrincipalId>) -> CacheContents {
+        let (counts, documents) = self.cache.contents(reader);
+        let mut schemas = self.workers.held();
+        if let Some(reader) = reader {
+            let schemas_of = self.schemas_of();
+            let used = schemas_of.get(reader);
+            schemas.retain(|schema| used.is_some_and(|used| used.contains(&schema.path)));
+        }
         CacheContents {
             counts,
             max_bytes: self.cache.max_bytes(),
             documents,
-            schemas: self.workers.held(),
+            schemas,
             verdicts: self.verdicts.counts(),
             now: self.clock.now(),
         }
+    }
+
+    fn schemas_of(&self) -> MutexGuard<'_, HashMap<PrincipalId, HashSet<PathBuf>>> {
+        self.schemas_of.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -200,10 +232,16 @@ fn named(cache: &DocumentCache, name: &str) -> String {
     cache.path_of(name).map_or_else(|| name.to_owned(), |path| path.display().to_string())
 }
 
-fn fetch(files: &FilePolicy, cache: &DocumentCache, name: &str, now: Timestamp) -> Result<Fetched, Failure> {
+fn fetch(
+    files: &FilePolicy,
+    cache: &DocumentCache,
+    reader: &PrincipalId,
+    name: &str,
+    now: Timestamp,
+) -> Result<Fetched, Failure> {
     let opened = files.open(&named(cache, name))?;
     let (path, stamp) = (opened.path.clone(), opened.stamp.clone());
-    cache.fetch(&path, &stamp, now, || load_document(opened, files))
+    cache.fetch(reader, &path, &stamp, now, || load_document(opened, files))
 }
 
 /// Reads a file as a document.

@@ -117,11 +117,7 @@ impl Gateway {
     pub async fn is_still_welcome(&self, caller: &Caller) -> bool {
         let Some(shown) = &caller.key else { return true };
         match self.store.find_key(&shown.id).await {
-            Ok(Some(key)) => {
-                key.secret == shown.secret
-                    && key.revoked_at.is_none()
-                    && key.expires_at.is_none_or(|end| self.clock.now() < end)
-            }
+            Ok(Some(key)) => key.secret == shown.secret && !key.has_ended(self.clock.now()),
             _ => false,
         }
     }
@@ -151,7 +147,7 @@ impl Gateway {
             format!("the limit of {limit} requests a {span} is used up"),
         )
         .hint(format!(
-            "wait until {resets_at}, or use a key of a higher tier; `debugger/quota_status` still answers"
+            "wait until {resets_at}, or use a key of a higher tier; `debugger/quota_status` and `debugger/disconnect` still answer"
         ))
         .fact("limit", limit)
         .fact("used", used)
@@ -167,7 +163,7 @@ impl Gateway {
                 FailureKind::LicenseExpired,
                 format!("the license for `{}` ended at {end}", feature.name()),
             )
-            .hint("install a new license with `hindcast license install FILE`, or remove the file to run as Community")
+            .hint("install a new license with `hindcast license install FILE`, or remove the file to run as Community; `debugger/disconnect` still ends a debug session")
             .fact("feature", feature.name())
             .fact("expired_at", end.to_string())),
         }

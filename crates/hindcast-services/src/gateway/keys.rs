@@ -55,6 +55,14 @@ impl Gateway {
         if request.name.trim().is_empty() || request.name.len() > 200 {
             return Err(Failure::new(FailureKind::InvalidInput, "a key needs a name of 1 to 200 characters"));
         }
+        let texts = [Some(&request.name), request.owner.as_ref()];
+        if texts.into_iter().flatten().any(|text| text.chars().any(is_unprintable)) {
+            return Err(Failure::new(
+                FailureKind::InvalidInput,
+                "the name or the owner of a key has a line break or another control character in it",
+            )
+            .hint("use letters, digits, spaces and punctuation"));
+        }
         let now = self.clock.now();
         if request.expires_at.is_some_and(|end| end <= now) {
             return Err(Failure::new(FailureKind::InvalidInput, "the key would be expired from the start")
@@ -119,12 +127,17 @@ impl Gateway {
     /// Whether the key opens the door now and has the scope, for work that goes on after its request.
     pub async fn is_good_for(&self, id: &KeyId, scope: Scope) -> bool {
         match self.store.find_key(id).await {
-            Ok(Some(key)) => {
-                key.revoked_at.is_none()
-                    && key.expires_at.is_none_or(|end| self.clock.now() < end)
-                    && key.scopes.contains(scope)
-            }
+            Ok(Some(key)) => !key.has_ended(self.clock.now()) && key.scopes.contains(scope),
             _ => false,
+        }
+    }
+
+    /// Whether the key is revoked, expired or gone. False while the store does not tell.
+    pub async fn key_has_ended(&self, id: &KeyId) -> bool {
+        match self.store.find_key(id).await {
+            Ok(Some(key)) => key.has_ended(self.clock.now()),
+            Ok(None) => true,
+            Err(_) => false,
         }
     }
 
@@ -132,6 +145,13 @@ impl Gateway {
     pub async fn usage(&self, key: &KeyRecord) -> Result<Usage, Failure> {
         Ok(self.store.usage(&key.id, self.limits(key), self.clock.now()).await?)
     }
+}
+
+/// Whether a character would change how a list on a terminal looks: control characters, and those that turn the direction of
+/// writing or take no room.
+fn is_unprintable(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 fn key_text(environment: Environment, id: &str) -> Result<String, Failure> {

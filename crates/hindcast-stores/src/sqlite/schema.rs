@@ -70,6 +70,7 @@ pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A connection set up as every connection to the file must be.
 pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
+    make_private(path);
     let connection = Connection::open(path).map_err(unavailable)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(unavailable)?;
     // Otherwise every bound value makes SQLite plan the statement anew, at several times its cost.
@@ -79,6 +80,19 @@ pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
         .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;")
         .map_err(unavailable)?;
     Ok(connection)
+}
+
+/// Makes a new file its owner's alone. SQLite gives the files beside it the same rights.
+fn make_private(path: &Path) {
+    if path.exists() {
+        return;
+    }
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    // What stands in the way stands in SQLite's way, too, and that is told.
+    drop(options.open(path));
 }
 
 /// Brings the file to the newest version, in one transaction. Each migration takes it from the version of its index to the next.

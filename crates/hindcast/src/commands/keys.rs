@@ -22,6 +22,7 @@ use crate::{
 };
 
 pub(super) fn run(config: &Config, keys: Keys) -> Result<ExitCode> {
+    crate::data_folder::keep_from_others();
     let folder = match keys {
         Keys::Create(_) => DataFolder::open(&config.data_dir)?,
         _ => DataFolder::existing(&config.data_dir)?,

@@ -27,6 +27,7 @@ use crate::{
 };
 
 pub(super) fn run(config: &Config, command: Knowledge) -> Result<ExitCode> {
+    crate::data_folder::keep_from_others();
     let folder = match command {
         Knowledge::Add(_) => DataFolder::open(&config.data_dir)?,
         _ => DataFolder::existing(&config.data_dir)?,

@@ -15,6 +15,7 @@ use crate::{
 };
 
 pub(super) fn run(config: &Config, models: Models) -> Result<ExitCode> {
+    crate::data_folder::keep_from_others();
     match models {
         Models::Pull(pull) => self::pull(&DataFolder::open(&config.data_dir)?, pull)?,
         // A folder that is not there yet has no models, which is an answer.

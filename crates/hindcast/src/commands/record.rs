@@ -5,9 +5,9 @@
 
 mod signals;
 
-use std::{fmt::Write as _, io::Write, process::ExitCode, sync::Arc, time::Instant};
+use std::{ffi::OsString, fmt::Write as _, io::Write, process::ExitCode, sync::Arc, time::Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use hindcast_core::{
     debug::{Movement, StopAtEntry, StopReason, Streams, ThreadId, TraceFormat, TraceRequest},
     identity::Caller,
@@ -53,7 +53,7 @@ async fn record(
     let program = command.next().context("no program is named")?;
     let launch = LaunchOptions {
         program: program.into(),
-        args: command.map(|argument| argument.to_string_lossy().into_owned()).collect(),
+        args: command.enumerate().map(text).collect::<Result<_>>()?,
         stop_at_entry: StopAtEntry::No,
         streams: Streams::Inherited,
         record: true,
@@ -86,6 +86,18 @@ async fn record(
         // The program is no more: what would have ended it ends us.
         signal = signals.ending() => Ok(signalled(signal)),
     }
+}
+
+/// An argument as a recording keeps it.
+fn text((place, argument): (usize, OsString)) -> Result<String> {
+    argument.into_string().map_err(|argument| {
+        anyhow!(
+            "argument {} of the program, `{}`, is not UTF-8, and a recording keeps arguments as text · hint: name the file \
+             through a link with another name, or let a script that you record pass the argument on",
+            place + 1,
+            argument.display()
+        )
+    })
 }
 
 /// Passes on signals that only we got, until the program has ended or crashed.

@@ -1,6 +1,6 @@
 //! `hindcast serve`.
 
-use std::{process::ExitCode, sync::Arc, time::Duration};
+use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use hindcast_core::identity::{Environment, ScopeSet, Tier};
@@ -14,13 +14,18 @@ use hindcast_services::{
 };
 
 use super::{print_text, shed_the_start, small_runtime};
-use crate::{config::Config, data_folder::DataFolder, wiring};
+use crate::{
+    config::Config,
+    data_folder::{DataFolder, keep_from_others},
+    wiring,
+};
 
 /// How long work that cannot be interrupted keeps a server that stops.
 const LONGEST_WAIT: Duration = Duration::from_secs(3);
 
 pub(super) fn run(config: &Config) -> Result<ExitCode> {
     raise_open_file_limit();
+    keep_from_others();
     let folder = DataFolder::open(&config.data_dir)?;
     let lock = folder.lock()?;
     let events = Events::default();
@@ -49,10 +54,14 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
             watched.abort();
             stopping.stop();
         };
-        print_text(&greeting(config, certificate.as_ref(), port, first_key(&gateway, config).await?))?;
+        let key = first_key(&gateway, config).await?;
+        let key = key.map(|key| shown(key, &folder)).transpose()?;
+        print_text(&greeting(config, certificate.as_ref(), port, key.as_ref()))?;
         let idle = tokio::spawn(end_idle_sessions(app.clone(), config.debug.idle_minutes));
+        let keyless = tokio::spawn(end_sessions_of_ended_keys(app.clone()));
         let served = serve(listener, front, stop).await;
         idle.abort();
+        keyless.abort();
         app.end_debug_sessions().await;
         knowledge.finish().await?;
         drop(indexes);
@@ -78,6 +87,15 @@ async fn end_idle_sessions(app: Arc<App>, minutes: u32) {
     loop {
         tokio::time::sleep(LOOK_AGAIN).await;
         app.end_idle_debug_sessions(idle).await;
+    }
+}
+
+/// Lets go of what a key that is revoked or expired has attached to, for as long as the server runs.
+async fn end_sessions_of_ended_keys(app: Arc<App>) {
+    const LOOK_AGAIN: Duration = Duration::from_secs(2);
+    loop {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        app.end_debug_sessions_of_ended_keys().await;
     }
 }
 
@@ -126,7 +144,22 @@ async fn first_key(gateway: &Gateway, config: &Config) -> Result<Option<String>>
     Ok(Some(gateway.create_key(request).await?.text))
 }
 
-fn greeting(config: &Config, certificate: Option<&Certificate>, port: u16, key: Option<String>) -> String {
+/// How the first key is told.
+enum FirstKey {
+    /// On the terminal, to whoever sits there.
+    Text(String),
+    /// By the file that it is in: what is printed may be kept in a log that others read.
+    File(PathBuf),
+}
+
+fn shown(key: String, folder: &DataFolder) -> Result<FirstKey> {
+    if std::io::stdout().is_terminal() {
+        return Ok(FirstKey::Text(key));
+    }
+    Ok(FirstKey::File(folder.keep_first_key(&key)?))
+}
+
+fn greeting(config: &Config, certificate: Option<&Certificate>, port: u16, key: Option<&FirstKey>) -> String {
     let address = config.server.listen.ip();
     let host = if address.is_loopback() || address.is_unspecified() {
         "localhost".into()
@@ -146,19 +179,23 @@ fn greeting(config: &Config, certificate: Option<&Certificate>, port: u16, key: 
         }
         _ => String::new(),
     };
-    match key {
-        Some(key) => {
-            text += &format!(
-                "API key (shown only now): {key}\n\nTry it:\n  curl{trust} -X POST {url} \\\n    \
-                 -H \"Authorization: Bearer {key}\" \\\n    -H \"Content-Type: application/json\" \\\n    \
-                 -d '{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":{{}}}}'\n"
-            );
-        }
+    let (told, key) = match key {
+        Some(FirstKey::Text(key)) => (format!("API key (shown only now): {key}"), key.clone()),
+        Some(FirstKey::File(file)) => (
+            format!("API key: in {} (remove the file when you have the key)", file.display()),
+            format!("$(cat {})", quoted(file)),
+        ),
         None => {
             text +=
-                "keys: `hindcast keys list` shows them, `hindcast keys create --name NAME` makes another\n"
+                "keys: `hindcast keys list` shows them, `hindcast keys create --name NAME` makes another\n";
+            return text;
         }
-    }
+    };
+    text += &format!(
+        "{told}\n\nTry it:\n  curl{trust} -X POST {url} \\\n    \
+         -H \"Authorization: Bearer {key}\" \\\n    -H \"Content-Type: application/json\" \\\n    \
+         -d '{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":{{}}}}'\n"
+    );
     text
 }
 

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result};
+use hindcast_core::identity::PrincipalId;
 use hindcast_services::documents::{
     CacheContents, DocumentService, Preloaded, QueryAnswer, QueryRequest, QueryValue, Validation,
 };
@@ -46,13 +47,16 @@ fn query(
             Ok((prefix.to_owned(), namespace.to_owned()))
         })
         .collect::<Result<_>>()?;
-    let answer = small_runtime()?.block_on(documents.query(QueryRequest {
-        document: absolute(&request.document),
-        query: request.query,
-        namespaces,
-        limit: request.limit,
-        offset: request.offset,
-    }))?;
+    let answer = small_runtime()?.block_on(documents.query(
+        &PrincipalId::local(),
+        QueryRequest {
+            document: absolute(&request.document),
+            query: request.query,
+            namespaces,
+            limit: request.limit,
+            offset: request.offset,
+        },
+    ))?;
     if request.output.json {
         print_json(&query_json(&answer))?;
     } else {
@@ -113,7 +117,8 @@ fn validate(
     absolute: impl Fn(&str) -> String,
 ) -> Result<ExitCode> {
     let (document, schema) = (absolute(&request.document), absolute(&request.schema));
-    let judged = documents.validate(&document, &schema, request.limit);
+    let reader = PrincipalId::local();
+    let judged = documents.validate(&reader, &document, &schema, request.limit);
     let Validation { verdict, schema_version, .. } = small_runtime()?.block_on(judged)?;
     let valid = verdict.total == 0;
     if request.output.json {
@@ -172,8 +177,8 @@ fn load(
     files: &[String],
     absolute: impl Fn(&str) -> String,
 ) -> Result<Vec<Preloaded>> {
-    let mut preloaded =
-        small_runtime()?.block_on(documents.preload(files.iter().map(|file| absolute(file)).collect()))?;
+    let paths = files.iter().map(|file| absolute(file)).collect();
+    let mut preloaded = small_runtime()?.block_on(documents.preload(&PrincipalId::local(), paths))?;
     for (document, file) in preloaded.iter_mut().zip(files) {
         document.document.clone_from(file);
     }
@@ -189,7 +194,7 @@ fn stats(
     for document in load(documents, &files, absolute)? {
         document.outcome.with_context(|| format!("`{}` cannot be read", document.document))?;
     }
-    let CacheContents { counts, max_bytes, documents, .. } = documents.contents();
+    let CacheContents { counts, max_bytes, documents, .. } = documents.contents(None);
     if output.json {
         let rows = documents.iter().map(
             |document| json!({ "path": document.path, "bytes": document.bytes, "nodes": document.nodes }),

@@ -9,8 +9,14 @@ use super::Config;
 pub(super) const VARIABLE_PREFIX: &str = "HINDCAST_";
 
 /// Variables with our prefix that are not keys of the configuration.
-pub(super) const OTHER_VARIABLES: [&str; 5] =
-    ["HINDCAST_CONFIG", "HINDCAST_LOG", "HINDCAST_PEERS", "HINDCAST_REQUIRE_PEERS", "HINDCAST_UPDATE"];
+pub(super) const OTHER_VARIABLES: [&str; 6] = [
+    "HINDCAST_CONFIG",
+    "HINDCAST_LOG",
+    "HINDCAST_PEERS",
+    "HINDCAST_REQUIRE_PEERS",
+    "HINDCAST_SELF_CHECK",
+    "HINDCAST_UPDATE",
+];
 
 /// Below this similarity a name is mentioned, but not proposed.
 const NEAR: f64 = 0.6;

@@ -17,6 +17,8 @@ use hindcast_core::debug::{
 };
 use nix::sys::signal::Signal;
 
+use crate::data_folder::usual_umask;
+
 use super::{
     backend::RemoteBackend,
     link::Link,
@@ -96,6 +98,9 @@ fn spawn(output: &Arc<OutputLog>, ends: Ends) -> io::Result<Link> {
     command.arg0("hindcast").args(["worker", "debug"]);
     if ends == Ends::Gently {
         command.arg("--gently");
+    }
+    if let Some(mask) = usual_umask() {
+        command.arg("--umask").arg(mask.to_string());
     }
     // What is needed to load it; and variables that are no text, which cannot be told later.
     let kept = std::env::vars_os().filter(|(name, value)| {

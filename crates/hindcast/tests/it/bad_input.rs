@@ -228,6 +228,7 @@ fn bad_http_gets_its_status_and_an_error_that_helps() {
     check("no Content-Type", "POST /mcp", &[local, &authorized], 415, -32600);
     check("no session", "POST /mcp", &[local, json, &authorized, "Mcp-Session-Id: x\r\n"], 404, -32600);
     check("no key", "POST /mcp", &[local, json], 401, -32001);
+    check("two keys", "POST /mcp", &[local, json, &authorized, &authorized], 400, -32600);
     let hosts = [local, "Host: evil.example.com\r\n", json, &authorized].concat();
     let reply = server.connect().request("POST /mcp", &hosts, GOOD).unwrap();
     assert!([400, 403].contains(&reply.status), "two Hosts: {reply:?}");
@@ -297,6 +298,11 @@ fn a_body_that_is_too_large_is_refused_with_an_error_that_helps() {
             "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer {key}\r\n{framing}\r\n\r\n"
         )
     };
+    let mut waiting = server.connect();
+    waiting.send(head("Content-Length: 99999999999").as_bytes()).unwrap();
+    // The time limit of the client is longer than that of the server.
+    let reply = waiting.reply().unwrap();
+    assert_eq!((reply.status, reply.code()), (413, -32600), "before a body: {reply:?}");
     let body = vec![b' '; 5 << 20];
     let chunked = [format!("{:x}\r\n", body.len()).as_bytes(), &body, b"\r\n0\r\n\r\n"].concat();
     for (framing, body) in [("Content-Length: 5242880", &body), ("Transfer-Encoding: chunked", &chunked)] {
@@ -307,6 +313,53 @@ fn a_body_that_is_too_large_is_refused_with_an_error_that_helps() {
         assert_eq!((reply.status, reply.code()), (413, -32600), "{framing}: {reply:?}");
         reply.error();
         assert!(is_good(&server.connect().post(&key, GOOD)), "after {framing}");
+    }
+}
+
+#[test]
+fn an_answer_that_nobody_asked_for_is_refused_in_our_words() {
+    let server = Server::start(&[]);
+    let key = server.unlimited_key();
+    let reply = server.connect().post(&key, br#"{"jsonrpc":"2.0","id":7,"result":{}}"#);
+    assert_eq!((reply.status, reply.code()), (400, -32600), "{reply:?}");
+    assert!(reply.error()["data"]["details"].as_str().unwrap().contains("has not asked"), "{reply:?}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_cannot_be_launched_is_told_why() {
+    use std::os::unix::fs::PermissionsExt;
+    let server = Server::start(&[]);
+    let key = server.unlimited_key();
+    let folder = tempfile::tempdir().unwrap();
+    let executable = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    };
+    let script = executable("script", b"#!/no/such/interpreter\n");
+    let elf = std::fs::read("/bin/true").unwrap();
+    let truncated = executable("truncated", &elf[..200]);
+    let long = "x".repeat(1 << 20);
+    let check = |arguments: Value, details: &str, hint: &str| {
+        let error = helpful_error(&server.call(&key, "debugger/launch", arguments.clone()));
+        let data = &error["data"];
+        assert!(data["details"].as_str().unwrap().contains(details), "{error}");
+        assert!(data["hint"].as_str().unwrap().contains(hint), "{error}");
+    };
+    check(json!({ "program": script }), "cannot start", "interpreter");
+    check(json!({ "program": truncated }), "cannot start", "");
+    check(json!({ "program": "/bin/true", "args": [long] }), "cannot start", "too long");
+    for field in ["core", "trace"] {
+        check(json!({ field: "/dev/zero" }), "`/dev/zero` is not a plain file", "copy");
+        check(json!({ field: "/tmp" }), "`/tmp` is a folder", "name a file");
+        check(json!({ field: "/no/such" }), "there is no file", "absolute");
+    }
+    let from_zero = json!({ "program": "/bin/cat", "stdin": { "file": "/dev/zero" } });
+    check(from_zero, "is not a plain file", "copy");
+    for name in ["A=B", "", "a\0b"] {
+        check(json!({ "program": "/bin/true", "env": { name: "c" } }), "cannot be the name", "`env`");
     }
 }
 

@@ -53,6 +53,26 @@ fn wrong_usage_ends_with_2_and_a_failed_job_with_1() {
 }
 
 #[test]
+fn a_key_with_a_name_that_deceives_or_without_requests_is_not_made() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, code) in [
+        (&["--name", "a\nb"][..], 1),
+        (&["--name", "a\u{1b}[2Jb"], 1),
+        (&["--name", "a\u{202e}b"], 1),
+        (&["--name", "a", "--owner", "a\tb"], 1),
+        (&["--name", "a", "--per-month", "0", "--per-minute", "1"], 2),
+        (&["--name", "a", "--per-month", "1", "--per-minute", "0"], 2),
+    ] {
+        let all = [&["keys", "create"], arguments].concat();
+        let made = try_hindcast(folder.path(), &all);
+        let told = String::from_utf8_lossy(&made.stderr);
+        assert_eq!(made.status.code(), Some(code), "{arguments:?}: {told}");
+    }
+    let help = hindcast(folder.path(), &["keys", "create", "--help"]);
+    assert!(help.contains("needs `--per-month`") && help.contains("needs `--per-minute`"), "{help}");
+}
+
+#[test]
 fn a_second_server_on_the_same_data_is_told_so() {
     let server = Server::start(&[]);
     let second = try_hindcast(&server.data, &["serve", "--http", "--listen", "127.0.0.1:0"]);

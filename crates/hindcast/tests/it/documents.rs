@@ -282,6 +282,37 @@ fn the_cache_is_bounded_counts_and_notices_changes() {
 }
 
 #[test]
+fn a_caller_is_shown_what_it_has_used_itself() {
+    let shelf = Shelf::open();
+    let other = shelf.server.unlimited_key();
+    let admin = shelf.server.key(&["--scope", "admin", "--scope", "document:read", "--tier", "enterprise"]);
+    shelf.answer("xpath_query", json!({ "document": "order.xml", "query": "count(//*)" }));
+    shelf.answer("validate_schema", json!({ "document": "order.xml", "schema": "order.xsd" }));
+    let stats = |key: &str| {
+        let answer = shelf.server.call(key, "cache_stats", json!({}));
+        answer["result"]["structuredContent"].clone()
+    };
+    let nothing = stats(&other);
+    for (field, value) in
+        [("documents", json!([])), ("schemas", json!([])), ("misses", json!(0)), ("bytes", json!(0))]
+    {
+        assert_eq!(nothing[field], value, "{nothing}");
+    }
+    assert!(nothing.get("verdicts").is_none(), "{nothing}");
+    let query = json!({ "document": "order.xml", "query": "count(//*)" });
+    shelf.server.call(&other, "xpath_query", query);
+    let own = stats(&other);
+    assert_eq!(
+        (&own["hits"], &own["misses"], &own["documents"][0]["hits"]),
+        (&json!(1), &json!(0), &json!(1))
+    );
+    let first = shelf.answer("cache_stats", json!({})).1;
+    assert_eq!((&first["hits"], &first["documents"][0]["hits"]), (&json!(0), &json!(0)), "{first}");
+    let all = stats(&admin);
+    assert_eq!((&all["hits"], &all["misses"], &all["verdicts"]), (&json!(1), &json!(1), &json!(1)), "{all}");
+}
+
+#[test]
 fn concurrent_readers_share_one_parse() {
     let shelf = Shelf::open();
     shelf.write("big.xml", &format!("<a>{}</a>", "<b>text</b>".repeat(200_000)));

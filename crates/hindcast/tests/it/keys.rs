@@ -367,12 +367,31 @@ fn a_session_is_not_there_for_another_principal() {
 }
 
 #[test]
-fn two_keys_of_one_owner_share_their_sessions() {
+fn only_keys_of_one_owner_with_the_same_scopes_share_a_session() {
     let server = Server::start(&[]);
     let (one, other) = (server.key(&["--owner", "ada"]), server.key(&["--owner", "ada"]));
     let session = server.connect().initialize(&one);
-    let headers = format!("Authorization: Bearer {other}\r\nAccept: {BOTH}\r\n{session}");
-    assert_eq!(server.connect().post_with(&headers, LIST).unwrap().status, 200);
+    let headers = |key: &str| {
+        format!(
+            "Host: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer {key}\r\nAccept: {BOTH}\r\n{session}"
+        )
+    };
+    assert_eq!(server.connect().request("POST /mcp", &headers(&other), LIST).unwrap().status, 200);
+    let lesser = server.key(&["--owner", "ada", "--scope", "document:read"]);
+    let greater = server.key(&["--owner", "ada", "--scope", "admin"]);
+    for key in [&lesser, &greater] {
+        let resumed = format!("{}Last-Event-ID: 0\r\n", headers(key));
+        for (request, headers, body) in [
+            ("GET /mcp", resumed, &b""[..]),
+            ("GET /mcp", headers(key), b""),
+            ("POST /mcp", headers(key), LIST),
+            ("DELETE /mcp", headers(key), b""),
+        ] {
+            let reply = server.connect().request(request, &headers, body).unwrap();
+            assert_eq!((reply.status, reply.code()), (404, -32600), "{request}: {reply:?}");
+        }
+    }
+    assert_eq!(server.connect().request("POST /mcp", &headers(&one), LIST).unwrap().status, 200);
 }
 
 #[test]
@@ -390,6 +409,8 @@ fn the_audit_trail_shows_a_principal_its_own_rows_and_an_admin_all() {
             server.call(text(&key["key"]), "debugger/get_comprehensive_audit", json!({ "limit": 1000 }));
         let content = answer["result"]["structuredContent"].clone();
         assert_eq!(content["chain"]["verified"], true, "{answer}");
+        let sees_all = content["chain"]["rows"].is_u64();
+        assert_eq!(sees_all, key["id"] == admin["id"], "how many rows there are is for admins: {answer}");
         content["rows"].as_array().unwrap().clone()
     };
     for key in &made {

@@ -6,17 +6,27 @@ use serde_json::json;
 
 use crate::server::{BOTH, Server, hindcast};
 
-/// A server whose license for these features has ended.
-pub(crate) fn server_with_an_ended_license(folder: &Path, features: &[&str]) -> Server {
+/// Installs a license for these features; gives the public key of its issuer.
+pub(crate) fn license_until(folder: &Path, features: &[&str], end: String) -> String {
     let issuer = folder.join("issuer.key");
     let issuer = issuer.to_str().unwrap();
     let public_key = hindcast(folder, &["license", "keygen", issuer]);
     let mut issue = vec!["license", "issue", "--key", issuer, "--type", "Enterprise", "--licensee", "X"];
     issue.extend(features.iter().flat_map(|feature| ["--feature", feature]));
-    issue.extend(["--expires", "2020-01-01T00:00:00Z"]);
+    issue.extend(["--expires", &end]);
     std::fs::write(folder.join("license.json"), hindcast(folder, &issue)).unwrap();
-    let issuers = [("HINDCAST_LICENSE_ISSUERS", public_key.trim())];
-    Server::launch(folder, &[], &issuers, Stdio::null())
+    public_key.trim().to_owned()
+}
+
+/// A server that trusts this issuer of licenses.
+pub(crate) fn server_with_license(folder: &Path, issuer: &str) -> Server {
+    Server::launch(folder, &[], &[("HINDCAST_LICENSE_ISSUERS", issuer)], Stdio::null())
+}
+
+/// A server whose license for these features has ended.
+pub(crate) fn server_with_an_ended_license(folder: &Path, features: &[&str]) -> Server {
+    let issuer = license_until(folder, features, "2020-01-01T00:00:00Z".into());
+    server_with_license(folder, &issuer)
 }
 
 #[test]

@@ -120,8 +120,10 @@ fn only_calls_and_reads_count() {
         ("prompts/list", json!({}), 0),
         ("tools/fly", json!({}), 0),
         ("tools/call", json!({ "name": "debugger/license_info" }), 1),
-        ("tools/call", json!({ "name": "debugger/quota_status" }), 1),
-        ("resources/read", json!({ "uri": "hindcast://quota" }), 1),
+        ("tools/call", json!({ "name": "debugger/quota_status" }), 0),
+        ("resources/read", json!({ "uri": "hindcast://quota" }), 0),
+        ("resources/read", json!({ "uri": "hindcast://license" }), 1),
+        ("tools/call", json!({ "name": "debugger/disconnect" }), 0),
     ] {
         let before = used_this_month(&server.data, &made["id"]);
         server.rpc(key, method, params);
@@ -188,6 +190,14 @@ fn every_answer_to_a_valid_key_has_the_headers() {
         (404, {
             let headers = format!("{authorization}Mcp-Session-Id: nobody\r\n");
             server.connect().post_with(&headers, b"{}").unwrap()
+        }),
+        (404, {
+            let headers = format!("Host: localhost\r\n{authorization}");
+            server.connect().request("GET /nothing", &headers, b"").unwrap()
+        }),
+        (405, {
+            let headers = format!("Host: localhost\r\n{authorization}");
+            server.connect().request("PUT /mcp", &headers, b"").unwrap()
         }),
         (415, {
             let headers = format!("Host: localhost\r\nContent-Type: text/plain\r\n{authorization}");

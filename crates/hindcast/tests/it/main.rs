@@ -5,12 +5,16 @@ mod audit_trail;
 mod bad_input;
 mod command_line;
 mod crash;
+#[cfg(target_os = "linux")]
+mod data_folder;
 mod debugger;
 mod debugger_contract;
 mod documents;
 mod errors;
 mod keys;
 mod knowledge;
+#[cfg(target_os = "linux")]
+mod letting_go;
 mod license;
 mod limits;
 mod overtime;

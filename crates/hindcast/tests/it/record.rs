@@ -94,6 +94,24 @@ fn input_comes_as_it_is_from_a_file_and_a_pipe() {
 }
 
 #[test]
+fn an_argument_that_is_no_text_is_refused_and_not_changed() {
+    use std::os::unix::ffi::OsStrExt;
+    let argument = std::ffi::OsStr::from_bytes(b"caf\xe9");
+    let output = command().args(["record", "--", "/bin/echo"]).arg(argument).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    let told = text(&output.stderr);
+    assert!(told.contains("argument 1") && told.contains("not UTF-8") && told.contains("hint:"), "{told}");
+}
+
+#[test]
+fn a_variable_that_people_who_check_recordings_set_is_known() {
+    let output =
+        command().env("HINDCAST_SELF_CHECK", "0").args(["record", "--", "/bin/true"]).output().unwrap();
+    assert!(!text(&output.stderr).contains("HINDCAST_SELF_CHECK"), "{output:?}");
+}
+
+#[test]
 fn the_program_has_the_descriptors_of_its_caller() {
     let folder = tempfile::tempdir().unwrap();
     let program = Fixture::c("streams").build().path;

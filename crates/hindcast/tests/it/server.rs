@@ -46,7 +46,7 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     /// Where its data is.
     pub(crate) data: PathBuf,
-    /// What it prints at its first start.
+    /// What it makes at its first start.
     pub(crate) first_key: Option<String>,
     folder: Option<tempfile::TempDir>,
 }
@@ -102,7 +102,9 @@ impl Server {
             line.clear();
             stdout.read_line(&mut line).unwrap();
             lines += 1;
-            first_key = line.split_whitespace().find(|word| word.starts_with("kdb_")).map(str::to_owned);
+            if line.starts_with("API key: in ") {
+                first_key = Some(std::fs::read_to_string(data.join("first.key")).unwrap().trim().to_owned());
+            }
         }
         Self {
             process,

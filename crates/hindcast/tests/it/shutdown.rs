@@ -6,9 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hindcast_fixtures::Fixture;
 use serde_json::json;
 
-use crate::server::{BOTH, Connection, Local, Server, eventually, hindcast};
+use crate::server::{BOTH, Connection, Local, Server, eventually, helpful_error, hindcast};
 
 const CALL: &[u8] =
     br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"debugger/license_info"}}"#;
@@ -93,6 +94,53 @@ fn a_request_that_never_ends_does_not_hold_up_the_stop() {
     assert!(started.elapsed() < Duration::from_secs(5), "it took {:?}", started.elapsed());
     assert!(under_way.reply().is_err());
     check_gone(&server);
+}
+
+/// A session whose program runs on, so that one can wait for it in vain.
+fn launch_what_hangs(server: &Server, key: &str) {
+    let program = Fixture::c("misbehave").build().path;
+    let launched = server.call(key, "debugger/launch", json!({ "program": program, "args": ["hang"] }));
+    assert!(launched["result"].is_object(), "{launched}");
+    let went = server.call(key, "debugger/continue", json!({ "wait": false }));
+    assert!(went["result"].is_object(), "{went}");
+}
+
+#[test]
+fn a_call_that_outlasts_the_drain_is_told_so() {
+    let wait = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {
+        "name": "debugger/wait", "arguments": { "timeout_ms": 20000 },
+    } });
+    for in_session in [false, true] {
+        let mut server = Server::start_with(&[("HINDCAST_SERVER_DRAIN_TIMEOUT_MS", "300")]);
+        let key = server.unlimited_key();
+        launch_what_hangs(&server, &key);
+        let session = if in_session {
+            format!("Accept: {BOTH}\r\n{}", server.connect().initialize(&key))
+        } else {
+            String::new()
+        };
+        let body = wait.to_string();
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer {key}\r\n{session}Expect: 100-continue\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let mut waiting = server.connect();
+        waiting.send(head.as_bytes()).unwrap();
+        assert_eq!(waiting.head().unwrap().status, 100);
+        waiting.send(body.as_bytes()).unwrap();
+        server.signal("TERM");
+        let reply = waiting.reply().unwrap();
+        assert_eq!(server.ended().code(), Some(0));
+        let text = String::from_utf8_lossy(&reply.body);
+        // In a stream the answer is the last event.
+        let answer = text.lines().rev().find_map(|line| line.strip_prefix("data: ")).unwrap_or(&text);
+        let answer: serde_json::Value = serde_json::from_str(answer).unwrap_or_else(|_| panic!("{reply:?}"));
+        let error = helpful_error(&answer);
+        assert_eq!((&answer["id"], &error["code"]), (&json!(7), &json!(-32603)), "{error}");
+        assert_eq!(reply.status, if in_session { 200 } else { 503 }, "{reply:?}");
+        assert!(error["data"]["details"].as_str().unwrap().contains("shutting down"), "{error}");
+        check_gone(&server);
+    }
 }
 
 #[test]

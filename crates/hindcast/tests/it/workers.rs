@@ -352,18 +352,20 @@ fn attached(hosted: &Hosted, breakpoint: Value) -> Child {
     program
 }
 
+/// Whether nobody traces it and it is not stopped.
+pub(crate) fn is_free(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let value = |key| status.lines().find_map(|line| line.strip_prefix(key)).unwrap().to_owned();
+    value("TracerPid:\t") == "0" && value("State:\t").starts_with(['R', 'S'])
+}
+
 /// Nobody has hold of it, and it does not die of what was done to it.
 fn goes_on(mut program: Child) {
-    let is_free = |program: &Child| {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
-        let value = |key| status.lines().find_map(|line| line.strip_prefix(key)).unwrap().to_owned();
-        value("TracerPid:\t") == "0" && value("State:\t").starts_with(['R', 'S'])
-    };
-    eventually("the program is let go", || is_free(&program));
+    eventually("the program is let go", || is_free(program.id()));
     // Long enough to get to a breakpoint that was left, or a signal that came late.
     std::thread::park_timeout(Duration::from_millis(100));
     assert!(program.try_wait().unwrap().is_none(), "it died of what was left in it");
-    assert!(is_free(&program), "it was stopped afterwards");
+    assert!(is_free(program.id()), "it was stopped afterwards");
     program.kill().unwrap();
     program.wait().unwrap();
 }
@@ -431,6 +433,88 @@ fn a_process_that_sleeps_sleeps_on_after_being_attached_to_and_let_go() {
     }
     program.kill().unwrap();
     program.wait().unwrap();
+}
+
+#[test]
+fn what_is_outside_the_allowed_folders_is_neither_run_nor_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let real = folder.path().canonicalize().unwrap();
+    let program = real.join("calls");
+    std::fs::copy(Fixture::c("calls").build().path, &program).unwrap();
+    let script = real.join("script");
+    std::fs::write(&script, "#!/bin/sh\necho out\n").unwrap();
+    let mode = std::fs::metadata(&program).unwrap().permissions();
+    std::fs::set_permissions(&script, mode).unwrap();
+    let hosted = Hosted::start_with(&[("HINDCAST_DEBUG_ALLOWED_FOLDERS", real.to_str().unwrap())]);
+    let denied = |tool: &str, arguments: Value| {
+        let error = hosted.refused(tool, arguments);
+        assert_eq!(error["code"], -32003, "{error}");
+        error.to_string()
+    };
+    assert!(denied("debugger/launch", json!({ "program": script })).contains("/bin/sh"));
+    for name in ["GCONV_PATH", "LD_PRELOAD"] {
+        denied("debugger/launch", json!({ "program": program, "env": { name: "x" } }));
+    }
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("there"), "").unwrap();
+    hosted.call("debugger/launch", json!({ "program": program }));
+    let told = |name: &str| {
+        let path = outside.path().join(name);
+        let text = [
+            denied("debugger/launch", json!({ "core": path })),
+            denied("debugger/launch", json!({ "trace": path })),
+            denied("debugger/launch", json!({ "program": path })),
+            denied("debugger/launch", json!({ "program": program, "stdin": { "file": path } })),
+            denied("debugger/export_trace", json!({ "path": path })),
+        ];
+        text.concat().replace(name, "NAME")
+    };
+    assert_eq!(told("there"), told("missing"));
+}
+
+#[test]
+fn nobody_attaches_to_the_server_or_to_what_a_session_has() {
+    let hosted = Hosted::start();
+    let stranger = hosted.server.unlimited_key();
+    let (launched, _) = hosted.launch(&Fixture::c("calls"), &[]);
+    let worker = hosted.worker();
+    let mut held = vec![u64::from(hosted.server.pid()), worker, pid_in(&launched)];
+    held.extend(children_of(worker));
+    let mut sleeper = Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().unwrap();
+    hosted.call("debugger/attach", json!({ "pid": sleeper.id() }));
+    held.push(u64::from(sleeper.id()));
+    held.extend(hosted.workers().into_iter().flat_map(children_of));
+    let answers: Vec<_> = held
+        .iter()
+        .map(|pid| (*pid, hosted.server.call(&stranger, "debugger/attach", json!({ "pid": pid }))))
+        .collect();
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    for (pid, answer) in answers {
+        assert_eq!(answer["error"]["code"], -32003, "{pid}: {answer}");
+        let error = helpful_error(&answer);
+        assert!(error["data"]["details"].as_str().unwrap().contains("belongs to hindcast"), "{error}");
+    }
+}
+
+#[test]
+fn what_was_attached_to_is_not_said_to_have_ended_when_the_worker_is_killed() {
+    let hosted = Hosted::start();
+    let mut sleeper = Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().unwrap();
+    hosted.call("debugger/attach", json!({ "pid": sleeper.id() }));
+    kill(hosted.worker());
+    let state = || {
+        let status = hosted.server.call(&hosted.key, "debugger/status", json!({}));
+        status["result"]["structuredContent"]["sessions"][0]["state"].clone()
+    };
+    let mut last = Value::Null;
+    eventually("the loss is heard of", || {
+        last = state();
+        last != "paused"
+    });
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    assert_eq!(last, "lost");
 }
 
 #[test]

@@ -60,6 +60,9 @@ pub(super) fn declare(registry: &mut Registry, debug: &Arc<DebugService>) {
     registry.add_tool(output::WriteInput(desk()));
 }
 
+/// The tool that ends a debug session, which no limit and no license may keep from anybody.
+pub(crate) const DISCONNECT: &str = "debugger/disconnect";
+
 /// Where a tool finds the sessions.
 struct Desk(Arc<DebugService>);
 

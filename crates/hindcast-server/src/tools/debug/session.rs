@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use hindcast_core::debug::{HowBegun, Moment, Stdin, StopAtEntry, Streams};
 use hindcast_services::{
     Failure,
-    debug::{LaunchOptions, Mask, Session, State, Viewport},
+    debug::{LaunchOptions, Mask, Session, Standing, State, Viewport},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -261,13 +261,17 @@ impl Tool for Disconnect {
     type Input = DisconnectInput;
     type Output = Disconnected;
 
-    const DECLARATION: Declaration = declaration(
-        "debugger/disconnect",
-        "End the session",
-        "End the debug session",
-        hindcast_core::identity::Scope::DebugWrite,
-        Effects::Destructive { idempotent: false },
-    );
+    // A process that was attached to stands still until it is let go: no license may be needed for that.
+    const DECLARATION: Declaration = Declaration {
+        feature: None,
+        ..declaration(
+            super::DISCONNECT,
+            "End the session",
+            "End the debug session",
+            hindcast_core::identity::Scope::DebugWrite,
+            Effects::Destructive { idempotent: false },
+        )
+    };
 
     async fn call(&self, call: &Call, input: DisconnectInput) -> Result<Answer<Disconnected>, Failure> {
         let Desk(debug) = &self.0;
@@ -325,8 +329,8 @@ pub(super) struct StatusView {
 struct SessionStatus {
     /// Pass it to name this session
     session_id: String,
-    /// `running`, `paused` or `exited`
-    state: State,
+    /// `running`, `paused`, `exited`; or `lost`: the session has ended, what was attached to runs on
+    state: StateView,
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -339,6 +343,26 @@ struct SessionStatus {
     /// What is recorded, where one can go back
     #[serde(skip_serializing_if = "Option::is_none")]
     recording: Option<Recorded>,
+}
+
+#[derive(Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum StateView {
+    Running,
+    Paused,
+    Exited,
+    Lost,
+}
+
+impl StateView {
+    fn of(standing: &Standing) -> Self {
+        match standing.state {
+            State::Running => Self::Running,
+            State::Paused => Self::Paused,
+            State::Exited if standing.has_left_it_running() => Self::Lost,
+            State::Exited => Self::Exited,
+        }
+    }
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -359,6 +383,7 @@ struct Recorded {
 impl SessionStatus {
     fn of(session: &Session) -> Self {
         let standing = session.standing();
+        let state = StateView::of(&standing);
         let history = standing.recording.clone().filter(|_| standing.has_history());
         let scene = standing.scene.filter(|_| standing.state != State::Running);
         let when = scene.as_ref().and_then(|scene| scene.when.clone());
@@ -388,7 +413,7 @@ impl SessionStatus {
         };
         Self {
             session_id: session.id().to_string(),
-            state: standing.state,
+            state,
             pid: standing.target.as_ref().map(|target| target.pid),
             program: standing.target.map(|target| target.executable.clone()),
             stop,

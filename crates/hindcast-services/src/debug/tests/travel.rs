@@ -299,7 +299,13 @@ async fn a_recording_is_opened_only_where_its_file_and_its_program_may_be_used()
     assert_eq!(open(&service, &outside).await, Some(FailureKind::PermissionDenied), "its program");
     assert_eq!(open(&restricted(Vec::new()), &outside).await, refused_by_engine);
     std::fs::write(&inside, "no recording").unwrap();
-    let failure = service.open_trace(&key_holder("x"), inside, Mask::new(true), &patience(5000)).await;
+    assert_eq!(
+        open(&service, &inside).await,
+        Some(FailureKind::PermissionDenied),
+        "what is in it is not told"
+    );
+    std::fs::write(&outside, "no recording").unwrap();
+    let failure = service.open_trace(&key_holder("x"), outside, Mask::new(true), &patience(5000)).await;
     assert!(failure.is_err_and(|failure| failure.details.contains("not a trace")));
     stage.finish().await;
 }

@@ -10,11 +10,15 @@ use anyhow::{Context, Result};
 use nix::sys::{
     prctl,
     signal::{Signal, raise},
+    stat::{Mode, umask},
 };
 
 use crate::{remote, wiring};
 
-pub(super) fn run(gently: bool) -> Result<ExitCode> {
+pub(super) fn run(gently: bool, mask: Option<u32>) -> Result<ExitCode> {
+    if let Some(mask) = mask {
+        umask(Mode::from_bits_truncate(mask));
+    }
     // The system would call it by the name of the link that it was started from.
     prctl::set_name(c"hindcast-debug")?;
     // A server that is killed takes its launched programs along. What is attached to is let go first, when the

@@ -16,7 +16,7 @@ pub(super) fn run(kind: &WorkerKind) -> Result<ExitCode> {
         WorkerKind::Xml => xml::run(),
         WorkerKind::Extract { format } => extract::run(format),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-        WorkerKind::Debug { gently } => debug::run(*gently),
+        WorkerKind::Debug { gently, umask } => debug::run(*gently, *umask),
         #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
         WorkerKind::Debug { .. } => anyhow::bail!("this build has no debug engine"),
     }

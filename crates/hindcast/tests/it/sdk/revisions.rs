@@ -140,7 +140,8 @@ fn progress_grows_and_is_told_before_the_answer() {
 
 fn assert_progress(messages: &[Value]) {
     let (answer, notifications) = messages.split_last().unwrap();
-    let rows = answer["result"]["structuredContent"]["chain"]["rows"].as_f64().unwrap();
+    // In rows for whoever may see all of them, in percent for others.
+    let end = answer["result"]["structuredContent"]["chain"]["rows"].as_f64().unwrap_or(100.0);
     let done: Vec<_> = notifications
         .iter()
         .map(|message| {
@@ -150,7 +151,7 @@ fn assert_progress(messages: &[Value]) {
         })
         .collect();
     assert!(done.is_sorted_by(|before, after| before < after), "{done:?}");
-    assert_eq!(done.last(), Some(&rows), "{messages:?}");
+    assert_eq!(done.last(), Some(&end), "{messages:?}");
 }
 
 #[test]

@@ -1,0 +1,23 @@
+//! What servers start of this program; not for people.
+
+use clap::Subcommand;
+
+#[derive(Subcommand)]
+pub(crate) enum WorkerKind {
+    /// Hold XML documents against schemas
+    Xml,
+    /// Read a document from standard input, within limits of time and memory
+    Extract {
+        /// The end of its file's name
+        format: String,
+    },
+    /// Hold one debug session
+    Debug {
+        /// Let go of the program when the server is gone, instead of ending at once
+        #[arg(long)]
+        gently: bool,
+        /// The mask for new files of the program, as a number
+        #[arg(long)]
+        umask: Option<u32>,
+    },
+}
