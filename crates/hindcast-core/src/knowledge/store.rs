@@ -17,6 +17,7 @@ pub trait Catalogue: Send + Sync {
     async fn open_collection(
         &self,
         ownership: Ownership,
+        maker: PrincipalId,
         id: String,
         name: String,
         now: Timestamp,

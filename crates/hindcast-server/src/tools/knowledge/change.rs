@@ -47,7 +47,7 @@ pub(super) struct AddInput {
     /// Keep the collection up to date with the files from now on
     #[serde(default)]
     watch: bool,
-    /// Make a new collection everybody's; else only you see it
+    /// Add to the shared collection of that name, which everybody sees; without it the name means your own, which only you see
     #[serde(default)]
     shared: bool,
     #[serde(default, rename = "session_id")]
@@ -59,6 +59,8 @@ pub(super) struct AddInput {
 pub(super) struct AddView {
     /// The collection's id
     collection: String,
+    /// Whether everybody sees the collection
+    shared: bool,
     /// Documents it has now
     documents: u64,
     /// Chunks it has now
@@ -159,10 +161,14 @@ fn told(report: AddReport) -> Answer<AddView> {
     let removed = count(|outcome| matches!(outcome, FileOutcome::Removed { .. }));
     let failed = count(|outcome| matches!(outcome, FileOutcome::Failed { .. }));
     let collection = report.collection;
+    let shared = collection.ownership == Ownership::Shared;
     let mut text = format!(
-        "{}: {added} added, {updated} updated, {unchanged} unchanged, {removed} removed, {failed} failed; {} documents, \
+        "{}{}: {added} added, {updated} updated, {unchanged} unchanged, {removed} removed, {failed} failed; {} documents, \
          {} chunks now",
-        collection.id, collection.documents, collection.chunks
+        collection.id,
+        if shared { " (shared)" } else { "" },
+        collection.documents,
+        collection.chunks
     );
     let mut files: Vec<FileView> = report.files.into_iter().map(FileView::from).collect();
     files.sort_by_key(|file| file.reason.is_none());
@@ -179,6 +185,7 @@ fn told(report: AddReport) -> Answer<AddView> {
     files.truncate(TOLD_FILES);
     let content = AddView {
         collection: collection.id,
+        shared,
         documents: collection.documents,
         chunks: collection.chunks,
         added,

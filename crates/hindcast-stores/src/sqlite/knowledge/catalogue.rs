@@ -30,7 +30,8 @@ use super::{
 const COLLECTION: &str = "
     SELECT key, owner, id, name, created_at, updated_at, accessed_at,
            (SELECT count(*) FROM documents WHERE collection = collections.key),
-           (SELECT coalesce(sum(chunks), 0) FROM documents WHERE collection = collections.key)
+           (SELECT coalesce(sum(chunks), 0) FROM documents WHERE collection = collections.key),
+           coalesce(owner, maker, 'local')
     FROM collections";
 
 #[async_trait]
@@ -38,6 +39,7 @@ impl Catalogue for SqliteKnowledge {
     async fn open_collection(
         &self,
         ownership: Ownership,
+        maker: PrincipalId,
         id: String,
         name: String,
         now: Timestamp,
@@ -47,7 +49,18 @@ impl Catalogue for SqliteKnowledge {
             if let Some(found) = found {
                 return Ok(found);
             }
-            insert_collection(transaction, &ownership, &id, &name, now).map_err(unavailable)?;
+            next_generation(
+                transaction,
+                &Change { ownership: &ownership, collection: &id, document: None, is_membership: true },
+            )
+            .and_then(|_| {
+                transaction.execute(
+                    "INSERT INTO collections (owner, maker, id, name, created_at, updated_at)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?5)",
+                    params![owner(&ownership), &*maker.0, id, name, nanoseconds(now)],
+                )
+            })
+            .map_err(unavailable)?;
             find_collection(transaction, &ownership, &id)
                 .map_err(unavailable)?
                 .ok_or_else(|| StoreError::Missing(format!("collection `{id}`")))
@@ -326,21 +339,6 @@ pub(super) fn collection_by_key(
         .ok_or_else(|| StoreError::Missing("such collection any more".into()))
 }
 
-fn insert_collection(
-    transaction: &Transaction<'_>,
-    ownership: &Ownership,
-    id: &str,
-    name: &str,
-    now: Timestamp,
-) -> rusqlite::Result<()> {
-    next_generation(transaction, &Change { ownership, collection: id, document: None, is_membership: true })?;
-    transaction.execute(
-        "INSERT INTO collections (owner, id, name, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?4)",
-        params![owner(ownership), id, name, nanoseconds(now)],
-    )?;
-    Ok(())
-}
-
 fn rename(
     transaction: &Transaction<'_>,
     old: &Collection,
@@ -397,5 +395,6 @@ fn collection(row: &Row<'_>) -> rusqlite::Result<Collection> {
         accessed_at: row.get::<_, Option<i64>>(6)?.map(timestamp),
         documents: row.get(7)?,
         chunks: row.get(8)?,
+        maker: PrincipalId(row.get::<_, String>(9)?.into()),
     })
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::knowledge;
-use crate::server::Server;
+use crate::server::{Server, try_hindcast};
 
 fn collections(server: &Server, key: &str) -> Vec<Value> {
     let read = server.rpc(key, "resources/read", json!({ "uri": "resource://knowledge/collections" })).json();
@@ -126,4 +126,90 @@ fn a_remote_caller_reads_only_the_folders_that_the_operator_allows() {
     assert_eq!(add(&open.join("../closed/a.md"))["outcome"], "failed");
     let own = add(&server.data.join("audit.key"));
     assert_eq!(own["reason"], "it is in hindcast's own data folder");
+}
+
+/// The ids of the collections whose passages hold the word.
+fn holders(server: &Server, key: &str, word: &str) -> Vec<String> {
+    let search = json!({ "query": word, "min_relevance": 0.0, "mode": "lexical" });
+    let answer = server.call(key, "knowledge/search", search);
+    let hits = answer["result"]["structuredContent"]["hits"].as_array().unwrap_or_else(|| panic!("{answer}"));
+    let holds = |hit: &&Value| hit["text"].as_str().unwrap().contains(word);
+    hits.iter().filter(holds).map(|hit| hit["collection"].as_str().unwrap().to_owned()).collect()
+}
+
+#[track_caller]
+fn add(server: &Server, key: &str, arguments: Value) -> Value {
+    let answer = server.call(key, "knowledge/add", arguments);
+    assert_eq!(answer["error"], Value::Null, "{answer}");
+    answer["result"]["structuredContent"].clone()
+}
+
+#[test]
+fn what_is_not_shared_stays_private_although_another_owner_shares_a_collection_of_that_name() {
+    let server = Server::start(&[]);
+    let (eve, bob) = (server.unlimited_key(), server.unlimited_key());
+    let bait = json!({ "collection": "Notes", "name": "bait", "text": "baitword", "shared": true });
+    assert_eq!(add(&server, &eve, bait)["shared"], true);
+
+    let diary = json!({ "collection": "Notes", "name": "diary", "text": "bobword" });
+    let added = add(&server, &bob, diary);
+    assert_eq!((&added["collection"], &added["shared"]), (&json!("Notes"), &json!(false)));
+    assert!(added["notices"][0].as_str().unwrap().contains("`shared: true`"), "{added}");
+    let explicit = json!({ "collection": "Notes", "name": "plan", "text": "bobplan", "shared": false });
+    assert_eq!(add(&server, &bob, explicit)["documents"], 2);
+    for word in ["bobword", "bobplan"] {
+        assert_eq!(holders(&server, &eve, word), Vec::<String>::new());
+        assert_eq!(holders(&server, &bob, word), ["Notes"]);
+    }
+
+    // Both are there for Bob, each under an id of its own that reads its documents and no others.
+    let ids: Vec<_> = collections(&server, &bob).iter().map(|one| one["id"].clone()).collect();
+    assert_eq!(ids, ["Notes@shared", "Notes"]);
+    assert_eq!(holders(&server, &bob, "baitword"), ["Notes@shared"]);
+    let read = |id: &str, document: &str| {
+        let uri = format!("resource://knowledge/{id}/document/{document}");
+        server.rpc(&bob, "resources/read", json!({ "uri": uri })).json()["result"]["contents"][0]["text"]
+            .clone()
+    };
+    assert_eq!(
+        [read("Notes", "diary"), read("Notes@shared", "bait"), read("Notes", "bait")],
+        [json!("bobword"), json!("baitword"), Value::Null]
+    );
+
+    let gift = json!({ "collection": "Notes", "name": "gift", "text": "giftword", "shared": true });
+    let added = add(&server, &bob, gift);
+    assert_eq!((&added["collection"], &added["shared"]), (&json!("Notes@shared"), &json!(true)), "{added}");
+    assert_eq!(holders(&server, &eve, "giftword"), ["Notes"]);
+    // No collection is called as if it were the shared one.
+    let forged = json!({ "collection": "Notes@shared", "name": "n", "text": "forged" });
+    assert_eq!(server.call(&bob, "knowledge/add", forged)["error"]["code"], -32602);
+}
+
+#[test]
+fn only_its_owner_and_an_admin_remove_a_shared_collection() {
+    let server = Server::start(&[]);
+    let (eve, bob) = (server.unlimited_key(), server.unlimited_key());
+    let admin = server.key(&["--tier", "enterprise", "--scope", "knowledge:read,knowledge:write,admin"]);
+    let note = |collection: &str, shared: bool| json!({ "collection": collection, "name": "n", "text": "eveword", "shared": shared });
+    for name in ["Notes", "Other"] {
+        add(&server, &eve, note(name, true));
+    }
+    let remove =
+        |key: &str, arguments: Value| server.call(key, "knowledge/remove", arguments)["error"].clone();
+    for key in [&bob, &admin] {
+        add(&server, key, note("Notes", false));
+        assert_eq!(remove(key, json!({ "collection": "Notes" })), Value::Null);
+        // His own is gone; the name does not mean another's now.
+        let refused = remove(key, json!({ "collection": "Notes" }));
+        assert!(refused["data"]["details"].as_str().unwrap().contains("somebody else"), "{refused}");
+        let refused = remove(key, json!({ "collection": "Notes", "document": "n" }));
+        assert!(refused["data"]["details"].as_str().unwrap().contains("somebody else"), "{refused}");
+    }
+    assert_eq!(remove(&bob, json!({ "collection": "Notes@shared" }))["code"], -32003);
+    assert_eq!(holders(&server, &eve, "eveword").len(), 2);
+    assert_eq!(remove(&admin, json!({ "collection": "Other@shared" })), Value::Null);
+    let renamed = try_hindcast(&server.data, &["knowledge", "rename", "Notes", "Stolen", "--owner", "bob"]);
+    assert!(!renamed.status.success() && String::from_utf8_lossy(&renamed.stderr).contains("somebody else"));
+    assert_eq!(remove(&eve, json!({ "collection": "Notes" })), Value::Null);
+    assert_eq!(collections(&server, &eve), Vec::<Value>::new());
 }

@@ -196,6 +196,7 @@ fn left_by_an_older_version(folders: &Folders) -> Data {
              DROP INDEX IF EXISTS document_path;
              DROP TABLE IF EXISTS uses;
              ALTER TABLE collections DROP COLUMN used;
+             ALTER TABLE collections DROP COLUMN maker;
              DROP INDEX document_hash;
              DROP INDEX answer_used;
              ALTER TABLE answers DROP COLUMN used;
