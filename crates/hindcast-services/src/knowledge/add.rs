@@ -149,9 +149,10 @@ impl KnowledgeService {
                     return Err(invalid("there is nothing to add").hint("give `paths`, or `name` and `text`"));
                 }
                 let stopping = self.stopping.clone();
+                let limits = WalkLimits::for_files_of(self.policy.max_file_bytes);
                 let (permit, walked) = blocking(move || {
                     let permit = policy.permit(reader);
-                    let walked = walk(&permit, &absolute(&paths)?, WalkLimits::USUAL, &mut Waited(stopping));
+                    let walked = walk(&permit, &absolute(&paths)?, limits, &mut Waited(stopping));
                     Ok::<_, Failure>((Arc::new(permit), walked))
                 })
                 .await??;

@@ -37,16 +37,19 @@ impl FoundFile {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WalkLimits {
     pub(super) files: usize,
-    /// Of the files that are understood.
+    /// Of the files that are read.
     pub(super) bytes: u64,
+    /// Larger files are not read.
+    pub(super) file_bytes: u64,
     pub(super) depth: usize,
     pub(super) time: Duration,
 }
 
 impl WalkLimits {
     /// More than a person keeps in one collection, and a matter of seconds.
-    pub(super) const USUAL: Self =
-        Self { files: 200_000, bytes: 10 << 30, depth: 100, time: Duration::from_secs(60) };
+    pub(super) fn for_files_of(file_bytes: u64) -> Self {
+        Self { files: 200_000, bytes: 10 << 30, file_bytes, depth: 100, time: Duration::from_secs(60) }
+    }
 }
 
 /// What a walk found.
@@ -160,7 +163,8 @@ impl Walk<'_> {
             Ok(Entry::File(path, size)) => {
                 if self.files.insert(path.clone()) {
                     let file = FoundFile { path: path.clone(), relative: relative.into() };
-                    self.bytes += if file.format().is_some() { size } else { 0 };
+                    let is_read = file.format().is_some() && size <= self.limits.file_bytes;
+                    self.bytes += if is_read { size } else { 0 };
                     self.walked.found.push(Found { shown: shown(&path), file: Ok(file) });
                 }
                 true
@@ -261,6 +265,10 @@ mod tests {
         fn enter(&mut self, _folder: &Path) {}
     }
 
+    fn usual() -> WalkLimits {
+        WalkLimits::for_files_of(1 << 20)
+    }
+
     fn walk_as(reader: Reader, policy: &ReadPolicy, limits: WalkLimits, root: &Path) -> Walked {
         walk(&policy.permit(reader), &[root.into()], limits, &mut Alone)
     }
@@ -276,7 +284,7 @@ mod tests {
         symlink(&root, root.join("sub/loop")).unwrap();
         symlink(root.join("nowhere"), root.join("dangling")).unwrap();
         symlink(root.join("a.md"), root.join("z.md")).unwrap();
-        let walked = walk_as(Reader::Local, &ReadPolicy::default(), WalkLimits::USUAL, &root);
+        let walked = walk_as(Reader::Local, &ReadPolicy::default(), usual(), &root);
         let told: Vec<_> = walked
             .found
             .iter()
@@ -308,13 +316,25 @@ mod tests {
             allowed_folders: vec![root.join("open")],
             forbidden_folders: vec![root.join("data")],
         };
-        let walk = |reader, path: &str| walk_as(reader, &policy, WalkLimits::USUAL, &root.join(path));
+        let walk = |reader, path: &str| walk_as(reader, &policy, usual(), &root.join(path));
         assert!(walk(Reader::Local, "open").found[0].file.is_ok());
         assert!(walk(Reader::Remote, "open").found[0].file.is_err());
         for (reader, path) in [(Reader::Local, "data"), (Reader::Remote, "secret.md"), (Reader::Remote, "")] {
             let walked = walk(reader, path);
             assert!(walked.found[0].file.is_err() && walked.accepted.is_empty(), "{reader:?} {path}");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_to_be_read_hides_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in ["a.md", "z.md"] {
+            fs::write(root.join(name), "words").unwrap();
+        }
+        fs::File::create(root.join("sparse.md")).unwrap().set_len(50 << 30).unwrap();
+        let walked = walk_as(Reader::Local, &ReadPolicy::default(), usual(), &root);
+        assert_eq!((walked.found.len(), walked.notices), (3, Vec::new()));
     }
 
     #[test]
@@ -337,7 +357,7 @@ mod tests {
                     .collect::<String>();
             assert!(said.contains(notice), "{said}");
         };
-        let usual = WalkLimits::USUAL;
+        let usual = usual();
         check(usual, 4, "");
         check(WalkLimits { files: 2, ..usual }, 2, "more than 2 files");
         check(WalkLimits { bytes: 9, ..usual }, 2, "more than 9 bytes");

@@ -323,6 +323,7 @@ impl Watching {
             return Ok(None);
         };
         let (policy, roots) = (self.service.policy.reading.clone(), paths.clone());
+        let limits = WalkLimits::for_files_of(self.service.policy.max_file_bytes);
         let mut listening = Listening {
             stopping: self.service.stopping.clone(),
             watcher: self.watcher.clone(),
@@ -338,7 +339,7 @@ impl Watching {
                 root.parent().into_iter().for_each(|folder| listening.enter(folder));
             }
             let there: Vec<_> = roots.into_iter().filter(|root| root.exists()).collect();
-            let walked = walk(&permit, &there, WalkLimits::USUAL, &mut listening);
+            let walked = walk(&permit, &there, limits, &mut listening);
             (Arc::new(permit), walked, listening.folders, root.exists())
         })
         .await?;
