@@ -38,6 +38,10 @@ pub trait Catalogue: Send + Sync {
     /// Removes a collection with everything in it, and gives its space back to the disk.
     async fn remove_collection(&self, key: CollectionKey) -> Result<(), StoreError>;
 
+    /// Removes a collection that has no document and no watch, in one transaction with that check: another process may put
+    /// something in meanwhile. Returns whether it was removed.
+    async fn remove_unused_collection(&self, key: CollectionKey) -> Result<bool, StoreError>;
+
     /// Notes that a collection was looked at.
     async fn touch_collection(&self, key: CollectionKey, now: Timestamp) -> Result<(), StoreError>;
 

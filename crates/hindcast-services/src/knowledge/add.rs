@@ -254,12 +254,10 @@ impl KnowledgeService {
         mut intake: Intake,
         files: Vec<FileReport>,
     ) -> Result<AddReport, Failure> {
-        let is_unused = intake.is_new
-            && files.iter().all(|file| matches!(file.outcome, FileOutcome::Failed { .. }))
-            // Somebody else may have found it useful meanwhile.
-            && self.store.documents(intake.collection.key).await?.is_empty();
-        if is_unused {
-            self.store.remove_collection(intake.collection.key).await?;
+        let has_nothing =
+            intake.is_new && files.iter().all(|file| matches!(file.outcome, FileOutcome::Failed { .. }));
+        // Somebody else may have found it useful meanwhile.
+        if has_nothing && self.store.remove_unused_collection(intake.collection.key).await? {
             intake.notice("nothing was taken in, so the collection was not made".into());
         }
         self.wrote.notify_one();

@@ -141,6 +141,21 @@ async fn the_same_text_again_changes_nothing() {
 }
 
 #[tokio::test]
+async fn an_empty_folder_that_is_watched_has_its_collection_and_one_that_is_not_has_none() {
+    let stage = Stage::new();
+    let folder = tempfile::tempdir().unwrap();
+    for (name, watch) in [("watched", true), ("unwatched", false)] {
+        let material = Material::Paths { paths: vec![folder.path().into()], watch };
+        let ownership = Ownership::Private(PrincipalId::local());
+        let request = AddRequest { collection: name.into(), id: None, ownership, material };
+        stage.service.add(&Caller::local(), request, &Unwatched).await.unwrap();
+    }
+    let collections = stage.service.collections(&Caller::local()).await.unwrap();
+    assert_eq!(collections.iter().map(|one| &*one.id).collect::<Vec<_>>(), ["watched"]);
+    assert_eq!(stage.service.store.watches().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn a_conversation_is_kept_and_gone_on_with() {
     let stage = Stage::new();
     stage.add("birds", "heron", "The heron stands in the water.").await;

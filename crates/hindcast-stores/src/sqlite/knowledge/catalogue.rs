@@ -107,6 +107,26 @@ impl Catalogue for SqliteKnowledge {
         .await
     }
 
+    async fn remove_unused_collection(&self, key: CollectionKey) -> Result<bool, StoreError> {
+        self.remove(move |transaction| {
+            let is_used: bool = transaction
+                .query_row(
+                    "SELECT EXISTS (SELECT 1 FROM documents WHERE collection = ?1)
+                         OR EXISTS (SELECT 1 FROM watched WHERE collection = ?1)",
+                    [key.0],
+                    |row| row.get(0),
+                )
+                .map_err(unavailable)?;
+            if is_used {
+                return Ok(false);
+            }
+            let old = collection_by_key(transaction, key)?;
+            remove(transaction, &old).map_err(unavailable)?;
+            Ok(true)
+        })
+        .await
+    }
+
     async fn touch_collection(&self, key: CollectionKey, now: Timestamp) -> Result<(), StoreError> {
         self.write(move |transaction| note_use(transaction, key, now).map_err(unavailable)).await
     }

@@ -237,6 +237,28 @@ async fn removing_a_collection_gives_its_space_back_to_the_disk() {
 }
 
 #[tokio::test]
+async fn a_collection_that_another_process_put_something_into_is_not_removed_as_unused() {
+    let stage = Stage::new();
+    let other = SqliteKnowledge::in_file(&stage.folder.path().join("knowledge.db"));
+    let [filled, watched, unused] = [
+        stage.collection("filled").await,
+        stage.collection("watched").await,
+        stage.collection("unused").await,
+    ];
+    other.keep_document(document(&filled, "alpha", "one")).await.unwrap();
+    let path = "/a".to_owned();
+    other.watch(NewWatch { collection: watched.key, path, grant: WatchGrant::Local }).await.unwrap();
+    for (collection, is_removed) in [(&filled, false), (&watched, false), (&unused, true)] {
+        let removed = stage.store.remove_unused_collection(collection.key).await.unwrap();
+        assert_eq!(removed, is_removed, "{}", collection.id);
+    }
+    assert_eq!(other.collection_keys().await.unwrap(), [filled.key, watched.key]);
+    // Whoever comes too late hears that, and nothing is kept that nobody can find.
+    let late = other.keep_document(document(&unused, "alpha", "one")).await;
+    assert!(matches!(late, Err(StoreError::Missing(_))), "{late:?}");
+}
+
+#[tokio::test]
 async fn a_principal_sees_its_own_and_the_shared_collections() {
     let stage = Stage::new();
     let ada = PrincipalId("ada".into());

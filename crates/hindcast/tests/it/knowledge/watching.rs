@@ -284,7 +284,7 @@ fn folders_that_come_and_go_do_not_fill_the_log() {
     let allowed = [("HINDCAST_KNOWLEDGE_ALLOWED_FOLDERS", folders.open.to_str().unwrap())];
     let server = Server::launch(data.path(), &[], &allowed, log.reopen().unwrap());
     let key = server.unlimited_key();
-    for folder in [&inner, &other] {
+    for folder in [&inner, &other, &folders.open] {
         assert_eq!(watch(&server, &key, folder)["added"], 1);
     }
     let swap = |one: &Path, two: &Path| {
