@@ -148,14 +148,17 @@ impl KnowledgeService {
                 if paths.is_empty() {
                     return Err(invalid("there is nothing to add").hint("give `paths`, or `name` and `text`"));
                 }
+                if paths.iter().any(|path| path.as_os_str().is_empty()) {
+                    return Err(invalid("a path is empty").hint("name a file or a folder"));
+                }
                 let stopping = self.stopping.clone();
                 let limits = WalkLimits::for_files_of(self.policy.max_file_bytes);
                 let (permit, walked) = blocking(move || {
                     let permit = policy.permit(reader);
-                    let walked = walk(&permit, &absolute(&paths)?, limits, &mut Waited(stopping));
-                    Ok::<_, Failure>((Arc::new(permit), walked))
+                    let walked = walk(&permit, &paths, limits, &mut Waited(stopping));
+                    (Arc::new(permit), walked)
                 })
-                .await??;
+                .await?;
                 let seen = walked.seen();
                 let Walked { found, accepted, notices } = walked;
                 let mut intake =
@@ -315,15 +318,6 @@ struct GivenText {
     name: String,
     format: Format,
     prepared: Prepared,
-}
-
-fn absolute(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
-    // A path that is not there is told in its file's report.
-    let absolute = |path: &PathBuf| std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
-    paths
-        .iter()
-        .map(|path| absolute(path).map_err(|error| invalid(format!("`{}`: {error}", path.display()))))
-        .collect()
 }
 
 fn text_format(name: &str, mime_type: Option<&str>) -> Result<Format, Failure> {

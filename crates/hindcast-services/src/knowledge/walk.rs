@@ -56,7 +56,7 @@ impl WalkLimits {
 #[derive(Debug, Default)]
 pub(super) struct Walked {
     pub(super) found: Vec<Found>,
-    /// The paths that were given and may be read.
+    /// The true paths of what was given and may be read.
     pub(super) accepted: Vec<PathBuf>,
     /// What was left out, and why.
     pub(super) notices: Vec<String>,
@@ -117,13 +117,8 @@ pub(super) fn walk(
         is_over: false,
     };
     for root in roots {
-        let base = match root.file_name() {
-            Some(name) if root.is_file() => PathBuf::from(name),
-            _ => PathBuf::new(),
-        };
-        if walk.take(root, &base, 0) {
-            walk.walked.accepted.push(root.clone());
-        }
+        let accepted = walk.take(root, Path::new(""), 0);
+        walk.walked.accepted.extend(accepted);
     }
     walk.walked
 }
@@ -143,35 +138,37 @@ struct Walk<'a> {
 
 enum Entry {
     File(PathBuf, u64),
-    Folder(Vec<PathBuf>),
+    Folder(PathBuf, Vec<PathBuf>),
 }
 
 impl Walk<'_> {
-    /// Whether it may be read.
-    fn take(&mut self, path: &Path, relative: &Path, depth: usize) -> bool {
+    /// The true path of what may be read. What may not be is told by the path that was given.
+    fn take(&mut self, path: &Path, relative: &Path, depth: usize) -> Option<PathBuf> {
         if self.is_over(path) {
-            return false;
+            return None;
         }
         match self.look(path, depth) {
-            Ok(Entry::Folder(children)) => {
+            Ok(Entry::Folder(real, children)) => {
                 for child in children {
                     let name = child.file_name().unwrap_or_default();
                     self.take(&child, &relative.join(name), depth + 1);
                 }
-                true
+                Some(real)
             }
-            Ok(Entry::File(path, size)) => {
-                if self.files.insert(path.clone()) {
-                    let file = FoundFile { path: path.clone(), relative: relative.into() };
+            Ok(Entry::File(real, size)) => {
+                if self.files.insert(real.clone()) {
+                    let relative =
+                        if depth == 0 { Path::new(real.file_name().unwrap_or_default()) } else { relative };
+                    let file = FoundFile { path: real.clone(), relative: relative.into() };
                     let is_read = file.format().is_some() && size <= self.limits.file_bytes;
                     self.bytes += if is_read { size } else { 0 };
-                    self.walked.found.push(Found { shown: shown(&path), file: Ok(file) });
+                    self.walked.found.push(Found { shown: shown(&real), file: Ok(file) });
                 }
-                true
+                Some(real)
             }
             Err(reason) => {
                 self.walked.found.push(Found { shown: shown(path), file: Err(reason) });
-                false
+                None
             }
         }
     }
@@ -195,7 +192,8 @@ impl Walk<'_> {
             return Err("it leads to a folder that is read already".into());
         }
         self.walking.enter(&real);
-        Ok(Entry::Folder(opened.names()?.into_iter().map(|name| real.join(name)).collect()))
+        let children = opened.names()?.into_iter().map(|name| real.join(name)).collect();
+        Ok(Entry::Folder(real, children))
     }
 
     /// Opens what is at a path, and gives its true path. What is not a link in a folder whose true path is known needs no

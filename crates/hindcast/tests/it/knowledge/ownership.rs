@@ -1,5 +1,7 @@
 //! Whose a collection is, and who may do what with it.
 
+use std::io::Write as _;
+
 use serde_json::{Value, json};
 
 use super::knowledge;
@@ -126,6 +128,96 @@ fn a_remote_caller_reads_only_the_folders_that_the_operator_allows() {
     assert_eq!(add(&open.join("../closed/a.md"))["outcome"], "failed");
     let own = add(&server.data.join("audit.key"));
     assert_eq!(own["reason"], "it is in hindcast's own data folder");
+}
+
+#[test]
+fn a_refused_path_is_told_as_it_was_given_and_tells_nothing_of_the_server() {
+    let files = tempfile::tempdir().unwrap();
+    let root = files.path().canonicalize().unwrap();
+    let (open, closed) = (root.join("open"), root.join("closed"));
+    for folder in [&open, &closed] {
+        std::fs::create_dir(folder).unwrap();
+        std::fs::write(folder.join("a.md"), "words").unwrap();
+    }
+    for (link, target) in [("there", "a.md"), ("missing", "nothing.md")] {
+        std::os::unix::fs::symlink(closed.join(target), open.join(link)).unwrap();
+    }
+    std::os::unix::fs::symlink(&closed, open.join("folder")).unwrap();
+    let server = Server::start_with(&[("HINDCAST_KNOWLEDGE_ALLOWED_FOLDERS", open.to_str().unwrap())]);
+    let everywhere = Server::start_with(&[("HINDCAST_KNOWLEDGE_ALLOWED_FOLDERS", "/")]);
+    let refused = |server: &Server, path: &str| {
+        let answer = server.call(
+            &server.unlimited_key(),
+            "knowledge/add",
+            json!({ "collection": "x", "paths": [path] }),
+        );
+        let file = &answer["result"]["structuredContent"]["files"][0];
+        assert_eq!((&file["path"], &file["outcome"]), (&json!(path), &json!("failed")), "{answer}");
+        file["reason"].as_str().unwrap().to_owned()
+    };
+    let not_allowed = refused(&server, closed.join("a.md").to_str().unwrap());
+    for path in ["/proc/self/cwd", "/dev/fd/0", "/nothing"] {
+        assert_eq!(refused(&server, path), not_allowed, "{path}");
+    }
+    // Whether something is there outside is not told, by whichever way it is asked.
+    for path in ["there", "missing", "folder", "folder/a.md", "folder/nothing.md"] {
+        assert_eq!(refused(&server, open.join(path).to_str().unwrap()), not_allowed, "{path}");
+    }
+    let ways = ["closed", "nothing"].map(|way| format!("{}/{way}/../open/nothing.md", root.display()));
+    assert_eq!(refused(&server, &ways[0]), refused(&server, &ways[1]));
+    assert!(refused(&server, "a.md").contains("relative"));
+    for path in ["/proc/self/cwd", "/dev/fd/0", "/proc/self/root/etc"] {
+        assert!(refused(&everywhere, path).contains("not a file system with documents"), "{path}");
+    }
+}
+
+#[test]
+fn the_data_folder_is_not_read_under_another_path_either() {
+    let may_mount = std::process::Command::new("unshare").args(["-Urm", "true"]).status();
+    if !may_mount.is_ok_and(|status| status.success()) {
+        // Past the test runner, which keeps what passing tests print to itself.
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED the_data_folder_is_not_read_under_another_path_either: no `unshare`"
+        );
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let (data, open) = (root.join("data"), root.join("open"));
+    for path in ["data/inner", "open/bound", "open/part"] {
+        std::fs::create_dir_all(root.join(path)).unwrap();
+    }
+    for path in ["data/own.md", "data/inner/own.md", "open/a.md"] {
+        std::fs::write(root.join(path), "words").unwrap();
+    }
+    let add = |path: &str| {
+        let script = "mount --bind \"$1\" \"$2/bound\" && mount --bind \"$1/inner\" \"$2/part\" && shift 2 && exec \"$@\"";
+        let mut command = std::process::Command::new("unshare");
+        for (name, value) in crate::server::command().get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.args(["-Urm", "sh", "-ec", script, "sh"]).args([&data, &open]);
+        command.arg(env!("CARGO_BIN_EXE_hindcast")).arg("--data-dir").arg(&data);
+        command.args(["knowledge", "add", "notes", open.join(path).to_str().unwrap(), "--json"]);
+        let output = command.output().unwrap();
+        let read = serde_json::from_slice::<Value>(&output.stdout);
+        read.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
+    };
+    let outcomes = |answer: &Value| -> Vec<(String, Value)> {
+        let files = answer["files"].as_array().unwrap();
+        let name = |file: &Value| file["path"].as_str().unwrap().replace(&*open.to_string_lossy(), "");
+        files.iter().map(|file| (name(file), file["reason"].clone())).collect()
+    };
+    let own = json!("it is in hindcast's own data folder");
+    let expected = [("/a.md", Value::Null), ("/bound", own.clone()), ("/part", own.clone())];
+    assert_eq!(outcomes(&add("")), expected.map(|(name, reason)| (name.to_owned(), reason)));
+    for path in ["bound", "bound/own.md", "part/own.md"] {
+        assert_eq!(outcomes(&add(path)), [(format!("/{path}"), own.clone())]);
+    }
 }
 
 /// The ids of the collections whose passages hold the word.
