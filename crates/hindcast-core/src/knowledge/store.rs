@@ -82,7 +82,7 @@ pub trait Catalogue: Send + Sync {
     /// Keeps a document, whole. A document made from a file is identified by its path, another by its id. Chunks that were there
     /// keep their ids and vectors.
     ///
-    /// Fails with [`StoreError::Missing`] when the collection is gone, and with [`StoreError::Changed`] when what is there is
+    /// Fails with [`StoreError::CollectionGone`] when the collection is gone, and with [`StoreError::Changed`] when what is there is
     /// not what the document says it replaces: then look again.
     async fn keep_document(&self, document: NewDocument) -> Result<Document, StoreError>;
 

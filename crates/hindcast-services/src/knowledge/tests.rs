@@ -130,6 +130,26 @@ async fn an_index_that_is_behind_or_lost_is_caught_up() {
     assert_eq!((stats.missing_vectors, stats.orphaned_vectors), (0, 0));
 }
 
+/// Another process may remove a collection that was just found.
+#[tokio::test]
+async fn a_collection_that_is_gone_says_where_the_others_are_listed() {
+    let stage = Stage::new();
+    let collection = stage.add("birds", "heron", "The heron stands in the water.").await.collection;
+    stage.service.remove_collection(&Caller::local(), "birds").await.unwrap();
+    let permit = Arc::new(stage.service.policy.reading.permit(reading::Reader::Local));
+    let file = stage.folder.path().join("owl.md");
+    std::fs::write(&file, "The owl hunts at night.").unwrap();
+    let found =
+        walk::walk(&permit, &[file], walk::WalkLimits::for_files_of(100), &mut walk::tests::Alone).found;
+    let mut intake = stage.service.intake_into(collection, permit);
+    let failure = stage.service.add_found(&mut intake, found, &Unwatched).await.unwrap_err();
+    assert_eq!(
+        failure.to_string(),
+        "there is no such collection any more · hint: `hindcast knowledge list` and the resource \
+         `resource://knowledge/collections` list them"
+    );
+}
+
 #[tokio::test]
 async fn the_same_text_again_changes_nothing() {
     let stage = Stage::new();

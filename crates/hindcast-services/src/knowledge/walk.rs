@@ -246,7 +246,7 @@ pub(super) fn shown(path: &Path) -> String {
 }
 
 #[cfg(all(test, unix))]
-mod tests {
+pub(super) mod tests {
     use std::{fs, os::unix::fs::symlink};
 
     use super::{
@@ -254,7 +254,7 @@ mod tests {
         *,
     };
 
-    struct Alone;
+    pub(in super::super) struct Alone;
 
     impl Walking for Alone {
         fn is_stopped(&self) -> bool {

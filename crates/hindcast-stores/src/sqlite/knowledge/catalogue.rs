@@ -205,7 +205,7 @@ impl Catalogue for SqliteKnowledge {
                     .optional()
             })
             .await?;
-        let (text, original) = found.ok_or_else(|| StoreError::Missing("such document any more".into()))?;
+        let (text, original) = found.ok_or_else(|| StoreError::DocumentGone)?;
         match text {
             Some(text) => Ok(text),
             None => String::from_utf8(original.unwrap_or_default())
@@ -356,7 +356,7 @@ pub(super) fn collection_by_key(
         .prepare_cached(&format!("{COLLECTION} WHERE key = ?1"))
         .and_then(|mut statement| statement.query_row([key.0], collection).optional())
         .map_err(unavailable)?
-        .ok_or_else(|| StoreError::Missing("such collection any more".into()))
+        .ok_or(StoreError::CollectionGone)
 }
 
 fn rename(

@@ -255,7 +255,7 @@ async fn a_collection_that_another_process_put_something_into_is_not_removed_as_
     assert_eq!(other.collection_keys().await.unwrap(), [filled.key, watched.key]);
     // Whoever comes too late hears that, and nothing is kept that nobody can find.
     let late = other.keep_document(document(&unused, "alpha", "one")).await;
-    assert!(matches!(late, Err(StoreError::Missing(_))), "{late:?}");
+    assert!(matches!(late, Err(StoreError::CollectionGone)), "{late:?}");
 }
 
 #[tokio::test]
