@@ -44,7 +44,7 @@ pub(super) struct AddInput {
     /// What the text is written in; told by the name, or Markdown, where absent
     #[serde(default, alias = "mimeType")]
     mime_type: Option<String>,
-    /// Keep the collection up to date with the files from now on
+    /// Keep the collection up to date with the files from now on; only with `paths`
     #[serde(default)]
     watch: bool,
     /// Add to the shared collection of that name, which everybody sees; without it the name means your own, which only you see
@@ -133,6 +133,11 @@ impl Tool for Add {
         let invalid = |details: &str| {
             Failure::new(FailureKind::InvalidInput, details).hint("give `paths`, or `name` and `text`")
         };
+        if input.watch && input.text.is_some() {
+            let details = "`watch` is for `paths`: a text has no file that could change";
+            return Err(Failure::new(FailureKind::InvalidInput, details)
+                .hint("leave `watch` out, and add the text again when it changes"));
+        }
         let material = match (input.name, input.text) {
             (Some(name), Some(text)) if input.paths.is_empty() => {
                 Material::Text { name, text, mime_type: input.mime_type }
