@@ -127,7 +127,7 @@ impl DocumentService {
         .await
     }
 
-    /// Holds a document against a schema; the first `limit` violations are told.
+    /// Validates a document against a schema; returns the first `limit` violations.
     pub async fn validate(&self, document: &str, schema: &str, limit: usize) -> Result<Validation, Failure> {
         let (files, cache) = (self.files.clone(), self.cache.clone());
         let names = (document.to_owned(), schema.to_owned());
