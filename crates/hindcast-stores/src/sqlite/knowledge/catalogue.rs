@@ -205,7 +205,7 @@ impl Catalogue for SqliteKnowledge {
                     .optional()
             })
             .await?;
-        let (text, original) = found.ok_or_else(|| StoreError::DocumentGone)?;
+        let (text, original) = found.ok_or(StoreError::DocumentGone)?;
         match text {
             Some(text) => Ok(text),
             None => String::from_utf8(original.unwrap_or_default())
