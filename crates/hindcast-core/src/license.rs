@@ -42,7 +42,7 @@ pub struct LicenseTerms {
     /// For example `Enterprise`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Whom it was granted to.
+    /// The licensee.
     pub licensee: String,
     /// What stops working when it expires.
     pub features: Vec<Feature>,

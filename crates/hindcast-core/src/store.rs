@@ -26,6 +26,12 @@ pub enum StoreError {
     /// There is nothing by that name.
     #[error("there is no {0}")]
     Missing(String),
+    /// The collection was removed meanwhile.
+    #[error("there is no such collection any more")]
+    CollectionGone,
+    /// The document was removed meanwhile.
+    #[error("there is no such document any more")]
+    DocumentGone,
     /// Another writer was faster.
     #[error("{0} has changed meanwhile")]
     Changed(String),

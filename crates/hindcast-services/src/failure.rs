@@ -95,6 +95,11 @@ impl From<StoreError> for Failure {
             StoreError::Missing(_) | StoreError::Exists(_) => {
                 Self::new(FailureKind::InvalidInput, error.to_string())
             }
+            StoreError::CollectionGone => Self::new(FailureKind::InvalidInput, error.to_string())
+                .hint("`hindcast knowledge list` and the resource `resource://knowledge/collections` list them"),
+            StoreError::DocumentGone => Self::new(FailureKind::InvalidInput, error.to_string()).hint(
+                "`hindcast knowledge show` and the resource `resource://knowledge/{collectionId}/documents` list them",
+            ),
             StoreError::Changed(_) => {
                 Self::new(FailureKind::InvalidInput, error.to_string()).hint("try again")
             }

@@ -91,9 +91,9 @@ pub(crate) enum Command {
 
 #[derive(Subcommand)]
 pub(crate) enum Xml {
-    /// Ask a document with XPath 1.0
+    /// Query a document with XPath 1.0
     Query(XmlQuery),
-    /// Hold a document against an XML Schema; exit code 1 when it does not conform
+    /// Validate a document against an XML Schema; exit code 1 when it is invalid
     Validate(XmlValidate),
     /// Read documents and show what they take
     Preload {
@@ -364,7 +364,7 @@ pub(crate) enum Knowledge {
     Remove(RemoveKnowledge),
     /// Give a collection another name and id
     Rename(RenameKnowledge),
-    /// Hold the indexes against the store and make what is missing
+    /// Compare the indexes with the store and build what is missing
     Reindex(Json),
     /// Show the figures of a collection
     Stats(OneCollection),

@@ -28,6 +28,8 @@ pub struct Collection {
     pub key: CollectionKey,
     /// Whose it is.
     pub ownership: Ownership,
+    /// Who made it: the owner of a private collection, and whoever may change a shared one besides an admin.
+    pub maker: PrincipalId,
     /// Its name in URIs.
     pub id: String,
     /// Its name for people.

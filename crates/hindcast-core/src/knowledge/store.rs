@@ -17,6 +17,7 @@ pub trait Catalogue: Send + Sync {
     async fn open_collection(
         &self,
         ownership: Ownership,
+        maker: PrincipalId,
         id: String,
         name: String,
         now: Timestamp,
@@ -36,6 +37,10 @@ pub trait Catalogue: Send + Sync {
 
     /// Removes a collection with everything in it, and gives its space back to the disk.
     async fn remove_collection(&self, key: CollectionKey) -> Result<(), StoreError>;
+
+    /// Removes a collection that has no document and no watch, in one transaction with that check: another process may put
+    /// something in meanwhile. Returns whether it was removed.
+    async fn remove_unused_collection(&self, key: CollectionKey) -> Result<bool, StoreError>;
 
     /// Notes that a collection was looked at.
     async fn touch_collection(&self, key: CollectionKey, now: Timestamp) -> Result<(), StoreError>;
@@ -77,7 +82,7 @@ pub trait Catalogue: Send + Sync {
     /// Keeps a document, whole. A document made from a file is identified by its path, another by its id. Chunks that were there
     /// keep their ids and vectors.
     ///
-    /// Fails with [`StoreError::Missing`] when the collection is gone, and with [`StoreError::Changed`] when what is there is
+    /// Fails with [`StoreError::CollectionGone`] when the collection is gone, and with [`StoreError::Changed`] when what is there is
     /// not what the document says it replaces: then look again.
     async fn keep_document(&self, document: NewDocument) -> Result<Document, StoreError>;
 

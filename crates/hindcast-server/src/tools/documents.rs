@@ -50,7 +50,7 @@ struct XPathInput {
     #[serde(default = "hundred")]
     #[schemars(range(min = 1, max = 1000))]
     limit: usize,
-    /// How many nodes to pass over: `next_offset` of the previous page
+    /// Skip this many nodes: `next_offset` of the previous page
     #[serde(default)]
     offset: usize,
 }
@@ -61,7 +61,7 @@ fn hundred() -> usize {
 
 #[derive(Serialize, JsonSchema)]
 struct XPathView {
-    /// Also taken for the path
+    /// Accepted in place of the path
     document_id: String,
     /// What the query gives
     #[serde(rename = "type")]
@@ -78,7 +78,7 @@ struct XPathView {
     /// Pass it as `offset` to get more nodes
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<usize>,
-    /// Why there may be less than was hoped for
+    /// Why the query may have found fewer nodes than expected
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
     /// Whether the document was in the cache
@@ -126,9 +126,9 @@ impl Tool for XPathQuery {
     const DECLARATION: Declaration = Declaration {
         name: "xpath_query",
         title: "Query an XML document",
-        description: "Ask an XML document with XPath 1.0. Nodes come serialised with path, line and column; strings, \
-                      numbers and booleans as they are. Names without prefix are in no namespace: bind prefixes in \
-                      `namespaces` for documents that have one",
+        description: "Query an XML document with XPath 1.0. A node comes as XML with its path, line and column; a string, \
+                      number or boolean comes as it is. A name without a prefix is in no namespace: if the document uses \
+                      namespaces, bind prefixes in `namespaces`",
         scope: Some(Scope::DocumentRead),
         feature: Some(Feature::Documents),
         effects: Effects::ReadOnly,
@@ -229,11 +229,11 @@ struct ValidateInput {
 
 #[derive(Serialize, JsonSchema)]
 struct ValidView {
-    /// Always true: a document that does not conform is an error that lists why
+    /// Always true: an invalid document is an error that lists the violations
     valid: bool,
     /// Version of XML Schema, 1.0 or 1.1
     schema_version: String,
-    /// Whether these very files had been judged before
+    /// Whether the verdict on these files was in the cache
     cached: bool,
 }
 
@@ -245,9 +245,9 @@ impl Tool for ValidateSchema {
     const DECLARATION: Declaration = Declaration {
         name: "validate_schema",
         title: "Validate an XML document",
-        description: "Hold an XML document against an XML Schema (XSD 1.0 or 1.1). A document that does not conform is \
-                      error -32009, whose data has every violation with line, column, path, what was expected and found. \
-                      A schema that is itself wrong is error -32602",
+        description: "Validate an XML document against an XML Schema (XSD 1.0 or 1.1). An invalid document is error -32009; \
+                      its data lists the violations, each with line, column, path, and the expected and found content. An \
+                      invalid schema is error -32602",
         scope: Some(Scope::DocumentRead),
         feature: Some(Feature::Documents),
         effects: Effects::ReadOnly,
@@ -322,7 +322,7 @@ struct PreloadView {
 struct PreloadedView {
     /// As it was asked for
     document: String,
-    /// Also taken for the path
+    /// Accepted in place of the path
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
     /// Memory it takes
@@ -429,7 +429,7 @@ struct CacheView {
 
 #[derive(Serialize, JsonSchema)]
 struct DocumentView {
-    /// Also taken for the path
+    /// Accepted in place of the path
     id: String,
     /// The file
     path: String,

@@ -136,7 +136,7 @@ impl DocumentService {
         .await
     }
 
-    /// Holds a document against a schema; the first `limit` violations are told.
+    /// Validates a document against a schema; returns the first `limit` violations.
     pub async fn validate(
         &self,
         reader: &PrincipalId,

@@ -17,7 +17,7 @@ pub struct LicenseView {
     pub kind: String,
     /// How it stands now.
     pub state: LicenseState,
-    /// Whom it was granted to.
+    /// The licensee.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub licensee: Option<String>,
     /// The features it names. Community has all.

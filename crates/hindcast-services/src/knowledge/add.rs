@@ -16,10 +16,11 @@ use sha2::{Digest, Sha256};
 
 use super::{
     KnowledgeService, Stopping, blocking,
+    collections::check_new_id,
     extraction::Extractor,
     intake::{Entry, Intake, Prepared, TRIES, prepare},
     invalid,
-    names::{check_id, id_of_name},
+    names::id_of_name,
     reading::{Permit, Reader},
     walk::{WalkLimits, Walked, Walking, shown, walk},
 };
@@ -49,11 +50,11 @@ pub enum Material {
 /// What is to be taken in, and where.
 #[derive(Debug, Clone)]
 pub struct AddRequest {
-    /// Id or name of the collection, which is made if there is none.
+    /// Id or name of the collection, which is made if there is none of that ownership.
     pub collection: String,
     /// The id of a new collection; made from its name where absent.
     pub id: Option<String>,
-    /// Whose a new collection is.
+    /// Whose the collection is: the name means the caller's own or a shared one, never the other.
     pub ownership: Ownership,
     /// What.
     pub material: Material,
@@ -147,13 +148,17 @@ impl KnowledgeService {
                 if paths.is_empty() {
                     return Err(invalid("there is nothing to add").hint("give `paths`, or `name` and `text`"));
                 }
+                if paths.iter().any(|path| path.as_os_str().is_empty()) {
+                    return Err(invalid("a path is empty").hint("name a file or a folder"));
+                }
                 let stopping = self.stopping.clone();
+                let limits = WalkLimits::for_files_of(self.policy.max_file_bytes);
                 let (permit, walked) = blocking(move || {
                     let permit = policy.permit(reader);
-                    let walked = walk(&permit, &absolute(&paths)?, WalkLimits::USUAL, &mut Waited(stopping));
-                    Ok::<_, Failure>((Arc::new(permit), walked))
+                    let walked = walk(&permit, &paths, limits, &mut Waited(stopping));
+                    (Arc::new(permit), walked)
                 })
-                .await??;
+                .await?;
                 let seen = walked.seen();
                 let Walked { found, accepted, notices } = walked;
                 let mut intake =
@@ -192,22 +197,37 @@ impl KnowledgeService {
         ownership: Ownership,
         permit: Arc<Permit>,
     ) -> Result<Intake, Failure> {
-        let found = self.find_collection(caller, name).await?;
+        let found = self.find_owned(caller, name, &ownership).await?;
+        let mut notices = Vec::new();
         let (collection, is_new) = match (found, id) {
             (Some(collection), Some(id)) if collection.id != id => {
                 return Err(invalid(format!("the collection `{name}` has the id `{}`", collection.id))
                     .hint("leave the id out, or rename the collection"));
             }
-            (Some(collection), _) => (collection, false),
+            (Some(collection), _) => {
+                if collection.maker != caller.principal {
+                    notices.push("everybody sees this collection, and somebody else made it".into());
+                }
+                (collection, false)
+            }
             (None, id) => {
-                let id = self.free_collection_id(caller, id, name).await?;
-                let made =
-                    self.store.open_collection(ownership, id, name.trim().into(), self.clock.now()).await?;
+                let id = self.free_collection_id(caller, id, name, &ownership).await?;
+                if ownership != Ownership::Shared
+                    && self.find_owned(caller, name, &Ownership::Shared).await?.is_some()
+                {
+                    notices.push(
+                        "this collection is yours alone; there is also a shared one of that name · hint: give `shared: true` to add to that"
+                            .into(),
+                    );
+                }
+                let maker = caller.principal.clone();
+                let name = name.trim().into();
+                let made = self.store.open_collection(ownership, maker, id, name, self.clock.now()).await?;
                 self.wrote.notify_one();
                 (made, true)
             }
         };
-        Ok(Intake { is_new, ..self.intake_into(collection, permit) })
+        Ok(Intake { is_new, notices, ..self.intake_into(collection, permit) })
     }
 
     /// The id that a new collection gets.
@@ -216,12 +236,15 @@ impl KnowledgeService {
         caller: &Caller,
         id: Option<String>,
         name: &str,
+        ownership: &Ownership,
     ) -> Result<String, Failure> {
         let of_name = id_of_name(name)?;
-        let Some(id) = id else { return Ok(of_name) };
-        check_id(&id)
-            .map_err(|problem| invalid(problem).hint("leave the id out to have it made from the name"))?;
-        match self.find_collection(caller, &id).await? {
+        let Some(id) = id else {
+            check_new_id(&of_name)?;
+            return Ok(of_name);
+        };
+        check_new_id(&id)?;
+        match self.find_owned(caller, &id, ownership).await? {
             Some(taken) => Err(invalid(format!("the collection `{}` has the id `{id}` already", taken.name))
                 .hint("choose another id, or add to that collection")),
             None => Ok(id),
@@ -234,12 +257,10 @@ impl KnowledgeService {
         mut intake: Intake,
         files: Vec<FileReport>,
     ) -> Result<AddReport, Failure> {
-        let is_unused = intake.is_new
-            && files.iter().all(|file| matches!(file.outcome, FileOutcome::Failed { .. }))
-            // Somebody else may have found it useful meanwhile.
-            && self.store.documents(intake.collection.key).await?.is_empty();
-        if is_unused {
-            self.store.remove_collection(intake.collection.key).await?;
+        let has_nothing =
+            intake.is_new && files.iter().all(|file| matches!(file.outcome, FileOutcome::Failed { .. }));
+        // Somebody else may have found it useful meanwhile.
+        if has_nothing && self.store.remove_unused_collection(intake.collection.key).await? {
             intake.notice("nothing was taken in, so the collection was not made".into());
         }
         self.wrote.notify_one();
@@ -297,15 +318,6 @@ struct GivenText {
     name: String,
     format: Format,
     prepared: Prepared,
-}
-
-fn absolute(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
-    // A path that is not there is told in its file's report.
-    let absolute = |path: &PathBuf| std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
-    paths
-        .iter()
-        .map(|path| absolute(path).map_err(|error| invalid(format!("`{}`: {error}", path.display()))))
-        .collect()
 }
 
 fn text_format(name: &str, mime_type: Option<&str>) -> Result<Format, Failure> {

@@ -1,7 +1,9 @@
 //! Collections: which a caller sees, and what is done with them as a whole.
 
+use std::collections::HashSet;
+
 use hindcast_core::{
-    identity::Caller,
+    identity::{Caller, Scope},
     knowledge::{Collection, NewVector, Ownership},
     progress::Progress,
 };
@@ -26,10 +28,57 @@ pub struct CollectionView {
     pub activity: Activity,
 }
 
+/// Follows the id of a shared collection, to tell it from the caller's own.
+const SHARED: &str = "@shared";
+
+/// The id by which those see a shared collection who have one of that id themselves.
+pub(super) fn shared_id(id: &str) -> String {
+    format!("{id}{SHARED}")
+}
+
+/// Checks the id of a collection that is to be made or renamed.
+pub(super) fn check_new_id(id: &str) -> Result<(), Failure> {
+    check_id(id)
+        .map_err(|problem| invalid(problem).hint("leave the id out to have it made from the name"))?;
+    if id.ends_with(SHARED) {
+        return Err(invalid(format!("the id `{id}` ends in `{SHARED}`, which names a shared collection"))
+            .hint("choose another name; to add to the shared collection give `shared: true`"));
+    }
+    Ok(())
+}
+
+/// The collection of that id or name.
+fn named(collections: &[Collection], name: &str) -> Option<Collection> {
+    let is_shared = |collection: &Collection| collection.ownership == Ownership::Shared;
+    let id = |collection: &Collection| match collection.id.strip_suffix(SHARED) {
+        Some(id) if is_shared(collection) => id.to_owned(),
+        _ => collection.id.clone(),
+    };
+    let given = |collection: &Collection| match name.strip_suffix(SHARED) {
+        Some(name) if is_shared(collection) => name.to_owned(),
+        _ => name.to_owned(),
+    };
+    let find = |fits: &dyn Fn(&Collection) -> bool| collections.iter().find(|one| fits(one));
+    find(&|one| id(one) == given(one))
+        .or_else(|| find(&|one| one.name == given(one)))
+        .or_else(|| find(&|one| id(one) == given(one).trim().replace(' ', "_")))
+        .cloned()
+}
+
 impl KnowledgeService {
-    /// What the caller sees, oldest first.
+    /// What the caller sees, oldest first. No two have the same id: a shared collection has another where the caller has one of
+    /// that id.
     pub async fn collections(&self, caller: &Caller) -> Result<Vec<Collection>, Failure> {
-        Ok(self.store.collections(Some(caller.principal.clone())).await?)
+        let mut seen = self.store.collections(Some(caller.principal.clone())).await?;
+        let (shared, own): (Vec<_>, Vec<_>) =
+            seen.iter_mut().partition(|collection| collection.ownership == Ownership::Shared);
+        let own: HashSet<&str> = own.iter().map(|collection| &*collection.id).collect();
+        for collection in shared {
+            if own.contains(&*collection.id) {
+                collection.id = shared_id(&collection.id);
+            }
+        }
+        Ok(seen)
     }
 
     /// What the caller sees, with how much each is used.
@@ -49,14 +98,23 @@ impl KnowledgeService {
         caller: &Caller,
         name: &str,
     ) -> Result<Option<Collection>, Failure> {
+        let own = Ownership::Private(caller.principal.clone());
+        match self.find_owned(caller, name, &own).await? {
+            Some(found) => Ok(Some(found)),
+            None => self.find_owned(caller, name, &Ownership::Shared).await,
+        }
+    }
+
+    /// The collection of that id or name among the caller's own or among the shared ones.
+    pub(super) async fn find_owned(
+        &self,
+        caller: &Caller,
+        name: &str,
+        ownership: &Ownership,
+    ) -> Result<Option<Collection>, Failure> {
         let mut seen = self.collections(caller).await?;
-        // Own ones first; within them as they were.
-        seen.sort_by_key(|collection| collection.ownership == Ownership::Shared);
-        let by_id = seen.iter().position(|collection| collection.id == name);
-        let found = by_id.or_else(|| seen.iter().position(|collection| collection.name == name));
-        let spaced = name.trim().replace(' ', "_");
-        let found = found.or_else(|| seen.iter().position(|collection| collection.id == spaced));
-        Ok(found.map(|index| seen.swap_remove(index)))
+        seen.retain(|collection| collection.ownership == *ownership);
+        Ok(named(&seen, name))
     }
 
     /// The collection of that id or name, for a tool or a command.
@@ -82,6 +140,23 @@ impl KnowledgeService {
         }
     }
 
+    /// The collection of that id or name, for a caller who changes or removes it. A name without `@shared` never means a
+    /// collection that somebody else made: the caller's own may have been removed meanwhile.
+    async fn changeable(&self, caller: &Caller, name: &str) -> Result<Collection, Failure> {
+        let collection = self.collection(caller, name).await?;
+        let is_admin = caller.may(Some(Scope::Admin));
+        if collection.maker == caller.principal || (is_admin && name.ends_with(SHARED)) {
+            return Ok(collection);
+        }
+        let id = collection.id.strip_suffix(SHARED).unwrap_or(&collection.id);
+        let details = format!("the collection `{id}` is shared, and somebody else made it");
+        Err(Failure::new(FailureKind::PermissionDenied, details).hint(if is_admin {
+            format!("name it `{}` to change it as an admin", shared_id(id))
+        } else {
+            "ask its owner or an admin to do it".to_owned()
+        }))
+    }
+
     /// The collection of that id, for a resource.
     pub(super) async fn collection_resource(
         &self,
@@ -89,8 +164,8 @@ impl KnowledgeService {
         id: &str,
         uri: &str,
     ) -> Result<Collection, Failure> {
-        let seen = self.find_collection(caller, id).await?.filter(|collection| collection.id == id);
-        seen.ok_or_else(|| {
+        let seen = self.collections(caller).await?;
+        seen.into_iter().find(|collection| collection.id == id).ok_or_else(|| {
             Failure::new(FailureKind::ResourceNotFound, format!("Collection '{id}' does not exist"))
                 .fact("uri", uri)
         })
@@ -104,21 +179,21 @@ impl KnowledgeService {
         new_name: &str,
         id: Option<&str>,
     ) -> Result<Collection, Failure> {
-        let collection = self.collection(caller, name).await?;
+        let collection = self.changeable(caller, name).await?;
         let of_name = id_of_name(new_name)?;
         let id = id.map_or(of_name, str::to_owned);
-        check_id(&id)
-            .map_err(|problem| invalid(problem).hint("leave the id out to have it made from the name"))?;
+        check_new_id(&id)?;
         self.store
             .rename_collection(collection.key, id.clone(), new_name.trim().into(), self.clock.now())
             .await?;
         self.wrote.notify_one();
-        self.collection(caller, &id).await
+        let renamed = self.collections(caller).await?.into_iter().find(|seen| seen.key == collection.key);
+        renamed.ok_or_else(|| invalid(format!("the collection `{id}` is removed already")))
     }
 
     /// Removes a collection: its rows, vectors, files and the space they took.
     pub async fn remove_collection(&self, caller: &Caller, name: &str) -> Result<Collection, Failure> {
-        let collection = self.collection(caller, name).await?;
+        let collection = self.changeable(caller, name).await?;
         self.store.remove_collection(collection.key).await?;
         self.wrote.notify_one();
         self.indexing.catch_up().await?;
@@ -133,7 +208,7 @@ impl KnowledgeService {
         collection: &str,
         document: &str,
     ) -> Result<Collection, Failure> {
-        let collection = self.collection(caller, collection).await?;
+        let collection = self.changeable(caller, collection).await?;
         let found = self.store.find_document(collection.key, document).await?;
         let found = match found {
             Some(found) => Some(found),

@@ -11,8 +11,8 @@ use hindcast_core::{
 };
 
 use super::{
-    COLLECTIONS_URI, HEALTH_URI, KnowledgeService, MODELS_URI, document_uri, documents_uri, stats_uri,
-    watch::Watching,
+    COLLECTIONS_URI, HEALTH_URI, KnowledgeService, MODELS_URI, collections::shared_id, document_uri,
+    documents_uri, stats_uri, watch::Watching,
 };
 use crate::Failure;
 
@@ -111,7 +111,9 @@ impl KnowledgeService {
         seen.told = Some(Instant::now());
         for (ownership, collection) in &used.collections {
             self.tell_owner(ownership, COLLECTIONS_URI);
-            self.tell_owner(ownership, &stats_uri(collection));
+            for id in seen_ids(ownership, collection) {
+                self.tell_owner(ownership, &stats_uri(&id));
+            }
         }
         for asker in &used.askers {
             self.events.changed_for(asker, &MODELS_URI.into());
@@ -142,10 +144,12 @@ impl KnowledgeService {
     fn tell(&self, change: &ChangeRecord) {
         let changed = |uri: &str| self.tell_owner(&change.ownership, uri);
         changed(COLLECTIONS_URI);
-        changed(&documents_uri(&change.collection));
-        changed(&stats_uri(&change.collection));
-        if let Some(document) = &change.document {
-            changed(&document_uri(&change.collection, document));
+        for id in seen_ids(&change.ownership, &change.collection) {
+            changed(&documents_uri(&id));
+            changed(&stats_uri(&id));
+            if let Some(document) = &change.document {
+                changed(&document_uri(&id, document));
+            }
         }
         if change.is_membership {
             match &change.ownership {
@@ -194,5 +198,13 @@ impl KnowledgeService {
             Err(failure) => tracing::warn!(%failure, "chunks stay without vectors"),
         }
         self.wrote.notify_one();
+    }
+}
+
+/// The ids by which callers see a collection.
+fn seen_ids(ownership: &Ownership, id: &str) -> Vec<String> {
+    match ownership {
+        Ownership::Shared => vec![id.to_owned(), shared_id(id)],
+        Ownership::Private(_) => vec![id.to_owned()],
     }
 }

@@ -1,6 +1,7 @@
 //! Who may read which files, and opening them so that what was checked is what is read.
 
 use std::{
+    collections::HashSet,
     fs::{self, File, Metadata},
     io::{ErrorKind, Read as _},
     path::{Path, PathBuf},
@@ -34,16 +35,34 @@ impl Reader {
     }
 }
 
-/// What one reader may read, with all folders by their true paths.
+/// What one reader may read.
 #[derive(Debug, Clone)]
 pub(super) struct Permit {
     reader: Reader,
+    /// By their true paths.
     allowed: Vec<PathBuf>,
+    /// As the operator wrote them.
+    allowed_as_given: Vec<PathBuf>,
+    /// By their true paths.
     forbidden: Vec<PathBuf>,
+    /// The same folders and those in them: they may be mounted at other paths, too.
+    forbidden_folders: HashSet<FolderId>,
 }
+
+/// A folder, whichever path leads to it: its device and inode.
+type FolderId = (u64, u64);
+
+/// More folders than a data folder has.
+const MOST_FORBIDDEN: usize = 1000;
+
+/// More links than the kernel follows.
+const MOST_LINKS: usize = 40;
 
 const NOT_ALLOWED: &str = "it is not in one of the folders of `knowledge.allowed_folders` · hint: give `name` and `text`, or \
                            let the operator add the folder";
+const OWN_DATA: &str = "it is in hindcast's own data folder";
+const RELATIVE: &str = "it is a relative path · hint: give the whole path, from `/` on";
+const KERNEL: &str = "it is in /proc, /sys or another place where the kernel shows its state, not a file system with documents";
 
 impl ReadPolicy {
     /// What this reader may read. Looks at the folders, so it may wait for a disk.
@@ -51,18 +70,28 @@ impl ReadPolicy {
         let real = |folders: &[PathBuf]| {
             folders.iter().map(|folder| fs::canonicalize(folder).unwrap_or_else(|_| folder.clone())).collect()
         };
-        Permit { reader, allowed: real(&self.allowed_folders), forbidden: real(&self.forbidden_folders) }
+        let forbidden: Vec<_> = real(&self.forbidden_folders);
+        Permit {
+            reader,
+            allowed: real(&self.allowed_folders),
+            allowed_as_given: self.allowed_folders.clone(),
+            forbidden_folders: folders_in(&forbidden),
+            forbidden,
+        }
     }
 }
 
 impl Permit {
     /// Why a file, by its true path, must not be read.
     fn refusal(&self, path: &Path) -> Option<&'static str> {
-        let is_in = |folders: &[PathBuf]| folders.iter().any(|folder| path.starts_with(folder));
-        if is_in(&self.forbidden) {
-            return Some("it is in hindcast's own data folder");
+        if is_in(&self.forbidden, path) {
+            return Some(OWN_DATA);
         }
-        (self.reader == Reader::Remote && !is_in(&self.allowed)).then_some(NOT_ALLOWED)
+        (self.reader == Reader::Remote && !is_in(&self.allowed, path)).then_some(NOT_ALLOWED)
+    }
+
+    fn is_forbidden(&self, metadata: &Metadata) -> bool {
+        folder_id(metadata).is_some_and(|id| self.forbidden_folders.contains(&id))
     }
 
     /// Whether a path that leads nowhere now may be read once there is something.
@@ -72,20 +101,55 @@ impl Permit {
 
     /// The true path of something that may be read.
     pub(super) fn resolve(&self, path: &Path) -> Result<PathBuf, String> {
-        let real = fs::canonicalize(path).map_err(|error| {
-            // Whether something is there outside is nobody's business.
-            if self.reader == Reader::Remote && !self.covers(path) {
-                return NOT_ALLOWED.to_owned();
+        match self.reader {
+            Reader::Local => self.resolve_allowed(path),
+            Reader::Remote => self.resolve_allowed(&self.judge_text(path)?),
+        }
+    }
+
+    /// Judges a path by its text alone, before anything is looked at: whether something is there outside is nobody's business.
+    /// Returns the path without `..`, which could lead through folders outside.
+    fn judge_text(&self, path: &Path) -> Result<PathBuf, String> {
+        if path.is_relative() {
+            return Err(RELATIVE.into());
+        }
+        let path = lexically(path);
+        match self.refusal(&path) {
+            Some(NOT_ALLOWED) if is_in(&self.allowed_as_given, &path) => {}
+            Some(refusal) => return Err(refusal.to_owned()),
+            None => {}
+        }
+        // A link there tells how the server runs, wherever it leads.
+        if path.ancestors().any(|part| open_place(part).is_ok_and(|place| is_kernel_file_system(&place))) {
+            return Err(KERNEL.into());
+        }
+        Ok(path)
+    }
+
+    fn resolve_allowed(&self, path: &Path) -> Result<PathBuf, String> {
+        let real = fs::canonicalize(path).map_err(|error| self.unresolved(path, &error))?;
+        if let Some(refusal) = self.refusal(&real) {
+            return Err(refusal.to_owned());
+        }
+        let is_forbidden = |folder: &Path| fs::metadata(folder).is_ok_and(|about| self.is_forbidden(&about));
+        if real.ancestors().any(is_forbidden) {
+            return Err(OWN_DATA.into());
+        }
+        Ok(real)
+    }
+
+    /// Why a path leads nowhere. A link may lead out of the allowed folders to nothing, which is not told either.
+    fn unresolved(&self, path: &Path, error: &std::io::Error) -> String {
+        if self.reader == Reader::Remote {
+            let place = missing_place(path, MOST_LINKS);
+            if let Some(refusal) = place.map_or(Some(NOT_ALLOWED), |place| self.refusal(&place)) {
+                return refusal.to_owned();
             }
-            match error.kind() {
-                ErrorKind::NotFound if path.is_symlink() => "it is a link to nothing".to_owned(),
-                ErrorKind::NotFound => "there is no such file or folder".to_owned(),
-                _ => unreadable(&error),
-            }
-        })?;
-        match self.refusal(&real) {
-            Some(refusal) => Err(refusal.to_owned()),
-            None => Ok(real),
+        }
+        match error.kind() {
+            ErrorKind::NotFound if path.is_symlink() => "it is a link to nothing".to_owned(),
+            ErrorKind::NotFound => "there is no such file or folder".to_owned(),
+            _ => unreadable(error),
         }
     }
 
@@ -105,14 +169,56 @@ impl Permit {
             }
             None => {}
         }
+        if self.is_forbidden(&metadata) {
+            return Err(OWN_DATA.into());
+        }
         if is_kernel_file_system(&place) {
-            return Err(
-                "it is in /proc, /sys or another place where the kernel shows its state, not a file system with documents"
-                    .into(),
-            );
+            return Err(KERNEL.into());
         }
         Ok(Opened { place, path: path.into(), metadata })
     }
+}
+
+fn is_in(folders: &[PathBuf], path: &Path) -> bool {
+    folders.iter().any(|folder| path.starts_with(folder))
+}
+
+/// The true path that a path would have if something were there.
+fn missing_place(path: &Path, links: usize) -> Option<PathBuf> {
+    if let Ok(real) = fs::canonicalize(path) {
+        return Some(real);
+    }
+    let here = missing_place(path.parent()?, links)?.join(path.file_name()?);
+    match fs::read_link(&here) {
+        Ok(target) => missing_place(&lexically(&here.parent()?.join(target)), links.checked_sub(1)?),
+        Err(_) => Some(here),
+    }
+}
+
+/// These folders and all in them.
+fn folders_in(roots: &[PathBuf]) -> HashSet<FolderId> {
+    let mut found = HashSet::new();
+    let mut pending = roots.to_vec();
+    while let Some(folder) = pending.pop() {
+        let id = fs::symlink_metadata(&folder).ok().as_ref().and_then(folder_id);
+        if found.len() < MOST_FORBIDDEN && id.is_some_and(|id| found.insert(id)) {
+            let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+            let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+            pending.extend(entries.filter(is_folder).map(|entry| entry.path()));
+        }
+    }
+    found
+}
+
+#[cfg(unix)]
+fn folder_id(metadata: &Metadata) -> Option<FolderId> {
+    use std::os::unix::fs::MetadataExt;
+    metadata.is_dir().then(|| (metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn folder_id(_metadata: &Metadata) -> Option<FolderId> {
+    None
 }
 
 /// A file or folder that may be read.
@@ -192,7 +298,7 @@ fn is_kernel_file_system(place: &File) -> bool {
     // proc, sysfs, cgroup, cgroup2, devpts, debugfs, tracefs, securityfs, selinuxfs, smackfs, bpf, pstore, efivarfs, configfs,
     // fusectl, mqueue, hugetlbfs, binfmt_misc, nsfs, pipefs, sockfs, anonymous inodes, resctrl, apparmorfs, openpromfs, usbfs,
     // autofs, binder, rpc_pipefs, nfsd.
-    const KERNEL: [FsType; 30] = [
+    const MADE_UP: [FsType; 30] = [
         FsType(0x9fa0),
         FsType(0x6265_6572),
         FsType(0x27_e0eb),
@@ -224,7 +330,7 @@ fn is_kernel_file_system(place: &File) -> bool {
         FsType(0x6759_6969),
         FsType(0x6e66_7364),
     ];
-    fstatfs(place).is_ok_and(|about| KERNEL.contains(&about.filesystem_type()))
+    fstatfs(place).is_ok_and(|about| MADE_UP.contains(&about.filesystem_type()))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -281,6 +387,22 @@ mod tests {
         }
         let inside = permit.resolve(&folder.path().join("nothing"));
         assert_eq!(inside, Err("there is no such file or folder".to_owned()));
+    }
+
+    #[test]
+    fn a_forbidden_folder_is_told_by_its_inode_and_not_by_its_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("data/inner")).unwrap();
+        fs::write(root.join("data/inner/a.md"), "words").unwrap();
+        let policy = ReadPolicy { allowed_folders: Vec::new(), forbidden_folders: vec![root.join("data")] };
+        let permit = policy.permit(Reader::Local);
+        fs::rename(root.join("data"), root.join("elsewhere")).unwrap();
+        for path in ["elsewhere", "elsewhere/inner", "elsewhere/inner/a.md"] {
+            assert_eq!(permit.resolve(&root.join(path)), Err(OWN_DATA.to_owned()), "{path}");
+        }
+        assert!(permit.open(&root.join("elsewhere/inner")).is_err_and(|reason| reason == OWN_DATA));
+        assert!(permit.open(&root).is_ok());
     }
 
     #[test]

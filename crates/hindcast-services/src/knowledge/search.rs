@@ -101,6 +101,7 @@ impl KnowledgeService {
                 break;
             }
             if fits(&request, &found) {
+                let found = under_seen_id(found, &collections);
                 hits.push(Hit { found, score, is_stale: false });
             }
         }
@@ -204,6 +205,14 @@ impl KnowledgeService {
         self.wrote.notify_one();
         Ok(())
     }
+}
+
+/// Gives the passage the id by which the caller sees its collection.
+fn under_seen_id(mut found: FoundChunk, collections: &[Collection]) -> FoundChunk {
+    if let Some(seen) = collections.iter().find(|seen| seen.key == found.document.collection) {
+        found.collection.clone_from(&seen.id);
+    }
+    found
 }
 
 fn check_query(query: &str) -> Result<(), Failure> {

@@ -130,6 +130,26 @@ async fn an_index_that_is_behind_or_lost_is_caught_up() {
     assert_eq!((stats.missing_vectors, stats.orphaned_vectors), (0, 0));
 }
 
+/// Another process may remove a collection that was just found.
+#[tokio::test]
+async fn a_collection_that_is_gone_says_where_the_others_are_listed() {
+    let stage = Stage::new();
+    let collection = stage.add("birds", "heron", "The heron stands in the water.").await.collection;
+    stage.service.remove_collection(&Caller::local(), "birds").await.unwrap();
+    let permit = Arc::new(stage.service.policy.reading.permit(reading::Reader::Local));
+    let file = stage.folder.path().join("owl.md");
+    std::fs::write(&file, "The owl hunts at night.").unwrap();
+    let found =
+        walk::walk(&permit, &[file], walk::WalkLimits::for_files_of(100), &mut walk::tests::Alone).found;
+    let mut intake = stage.service.intake_into(collection, permit);
+    let failure = stage.service.add_found(&mut intake, found, &Unwatched).await.unwrap_err();
+    assert_eq!(
+        failure.to_string(),
+        "there is no such collection any more · hint: `hindcast knowledge list` and the resource \
+         `resource://knowledge/collections` list them"
+    );
+}
+
 #[tokio::test]
 async fn the_same_text_again_changes_nothing() {
     let stage = Stage::new();
@@ -138,6 +158,21 @@ async fn the_same_text_again_changes_nothing() {
     let report = stage.add("birds", "heron", "The heron stands in the water.").await;
     assert_eq!(report.files[0].outcome, FileOutcome::Unchanged { document: "heron".into() });
     assert_eq!(stage.service.store.generation().await.unwrap(), generation);
+}
+
+#[tokio::test]
+async fn an_empty_folder_that_is_watched_has_its_collection_and_one_that_is_not_has_none() {
+    let stage = Stage::new();
+    let folder = tempfile::tempdir().unwrap();
+    for (name, watch) in [("watched", true), ("unwatched", false)] {
+        let material = Material::Paths { paths: vec![folder.path().into()], watch };
+        let ownership = Ownership::Private(PrincipalId::local());
+        let request = AddRequest { collection: name.into(), id: None, ownership, material };
+        stage.service.add(&Caller::local(), request, &Unwatched).await.unwrap();
+    }
+    let collections = stage.service.collections(&Caller::local()).await.unwrap();
+    assert_eq!(collections.iter().map(|one| &*one.id).collect::<Vec<_>>(), ["watched"]);
+    assert_eq!(stage.service.store.watches().await.unwrap().len(), 1);
 }
 
 #[tokio::test]

@@ -37,23 +37,26 @@ impl FoundFile {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WalkLimits {
     pub(super) files: usize,
-    /// Of the files that are understood.
+    /// Of the files that are read.
     pub(super) bytes: u64,
+    /// Larger files are not read.
+    pub(super) file_bytes: u64,
     pub(super) depth: usize,
     pub(super) time: Duration,
 }
 
 impl WalkLimits {
     /// More than a person keeps in one collection, and a matter of seconds.
-    pub(super) const USUAL: Self =
-        Self { files: 200_000, bytes: 10 << 30, depth: 100, time: Duration::from_secs(60) };
+    pub(super) fn for_files_of(file_bytes: u64) -> Self {
+        Self { files: 200_000, bytes: 10 << 30, file_bytes, depth: 100, time: Duration::from_secs(60) }
+    }
 }
 
 /// What a walk found.
 #[derive(Debug, Default)]
 pub(super) struct Walked {
     pub(super) found: Vec<Found>,
-    /// The paths that were given and may be read.
+    /// The true paths of what was given and may be read.
     pub(super) accepted: Vec<PathBuf>,
     /// What was left out, and why.
     pub(super) notices: Vec<String>,
@@ -114,13 +117,8 @@ pub(super) fn walk(
         is_over: false,
     };
     for root in roots {
-        let base = match root.file_name() {
-            Some(name) if root.is_file() => PathBuf::from(name),
-            _ => PathBuf::new(),
-        };
-        if walk.take(root, &base, 0) {
-            walk.walked.accepted.push(root.clone());
-        }
+        let accepted = walk.take(root, Path::new(""), 0);
+        walk.walked.accepted.extend(accepted);
     }
     walk.walked
 }
@@ -140,34 +138,37 @@ struct Walk<'a> {
 
 enum Entry {
     File(PathBuf, u64),
-    Folder(Vec<PathBuf>),
+    Folder(PathBuf, Vec<PathBuf>),
 }
 
 impl Walk<'_> {
-    /// Whether it may be read.
-    fn take(&mut self, path: &Path, relative: &Path, depth: usize) -> bool {
+    /// The true path of what may be read. What may not be is told by the path that was given.
+    fn take(&mut self, path: &Path, relative: &Path, depth: usize) -> Option<PathBuf> {
         if self.is_over(path) {
-            return false;
+            return None;
         }
         match self.look(path, depth) {
-            Ok(Entry::Folder(children)) => {
+            Ok(Entry::Folder(real, children)) => {
                 for child in children {
                     let name = child.file_name().unwrap_or_default();
                     self.take(&child, &relative.join(name), depth + 1);
                 }
-                true
+                Some(real)
             }
-            Ok(Entry::File(path, size)) => {
-                if self.files.insert(path.clone()) {
-                    let file = FoundFile { path: path.clone(), relative: relative.into() };
-                    self.bytes += if file.format().is_some() { size } else { 0 };
-                    self.walked.found.push(Found { shown: shown(&path), file: Ok(file) });
+            Ok(Entry::File(real, size)) => {
+                if self.files.insert(real.clone()) {
+                    let relative =
+                        if depth == 0 { Path::new(real.file_name().unwrap_or_default()) } else { relative };
+                    let file = FoundFile { path: real.clone(), relative: relative.into() };
+                    let is_read = file.format().is_some() && size <= self.limits.file_bytes;
+                    self.bytes += if is_read { size } else { 0 };
+                    self.walked.found.push(Found { shown: shown(&real), file: Ok(file) });
                 }
-                true
+                Some(real)
             }
             Err(reason) => {
                 self.walked.found.push(Found { shown: shown(path), file: Err(reason) });
-                false
+                None
             }
         }
     }
@@ -191,7 +192,8 @@ impl Walk<'_> {
             return Err("it leads to a folder that is read already".into());
         }
         self.walking.enter(&real);
-        Ok(Entry::Folder(opened.names()?.into_iter().map(|name| real.join(name)).collect()))
+        let children = opened.names()?.into_iter().map(|name| real.join(name)).collect();
+        Ok(Entry::Folder(real, children))
     }
 
     /// Opens what is at a path, and gives its true path. What is not a link in a folder whose true path is known needs no
@@ -244,7 +246,7 @@ pub(super) fn shown(path: &Path) -> String {
 }
 
 #[cfg(all(test, unix))]
-mod tests {
+pub(super) mod tests {
     use std::{fs, os::unix::fs::symlink};
 
     use super::{
@@ -252,13 +254,17 @@ mod tests {
         *,
     };
 
-    struct Alone;
+    pub(in super::super) struct Alone;
 
     impl Walking for Alone {
         fn is_stopped(&self) -> bool {
             false
         }
         fn enter(&mut self, _folder: &Path) {}
+    }
+
+    fn usual() -> WalkLimits {
+        WalkLimits::for_files_of(1 << 20)
     }
 
     fn walk_as(reader: Reader, policy: &ReadPolicy, limits: WalkLimits, root: &Path) -> Walked {
@@ -276,7 +282,7 @@ mod tests {
         symlink(&root, root.join("sub/loop")).unwrap();
         symlink(root.join("nowhere"), root.join("dangling")).unwrap();
         symlink(root.join("a.md"), root.join("z.md")).unwrap();
-        let walked = walk_as(Reader::Local, &ReadPolicy::default(), WalkLimits::USUAL, &root);
+        let walked = walk_as(Reader::Local, &ReadPolicy::default(), usual(), &root);
         let told: Vec<_> = walked
             .found
             .iter()
@@ -308,13 +314,25 @@ mod tests {
             allowed_folders: vec![root.join("open")],
             forbidden_folders: vec![root.join("data")],
         };
-        let walk = |reader, path: &str| walk_as(reader, &policy, WalkLimits::USUAL, &root.join(path));
+        let walk = |reader, path: &str| walk_as(reader, &policy, usual(), &root.join(path));
         assert!(walk(Reader::Local, "open").found[0].file.is_ok());
         assert!(walk(Reader::Remote, "open").found[0].file.is_err());
         for (reader, path) in [(Reader::Local, "data"), (Reader::Remote, "secret.md"), (Reader::Remote, "")] {
             let walked = walk(reader, path);
             assert!(walked.found[0].file.is_err() && walked.accepted.is_empty(), "{reader:?} {path}");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_to_be_read_hides_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in ["a.md", "z.md"] {
+            fs::write(root.join(name), "words").unwrap();
+        }
+        fs::File::create(root.join("sparse.md")).unwrap().set_len(50 << 30).unwrap();
+        let walked = walk_as(Reader::Local, &ReadPolicy::default(), usual(), &root);
+        assert_eq!((walked.found.len(), walked.notices), (3, Vec::new()));
     }
 
     #[test]
@@ -337,7 +355,7 @@ mod tests {
                     .collect::<String>();
             assert!(said.contains(notice), "{said}");
         };
-        let usual = WalkLimits::USUAL;
+        let usual = usual();
         check(usual, 4, "");
         check(WalkLimits { files: 2, ..usual }, 2, "more than 2 files");
         check(WalkLimits { bytes: 9, ..usual }, 2, "more than 9 bytes");

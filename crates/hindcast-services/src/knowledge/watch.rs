@@ -111,8 +111,8 @@ pub(super) struct Watching {
     unread: HashSet<i64>,
     /// What is being taken in, in turn.
     jobs: VecDeque<Job>,
-    /// Watches that are not read, and why; said once.
-    refused: HashMap<i64, String>,
+    /// Why watches were not read. Each reason is logged once for each grant, however often the folder comes and goes.
+    refused: HashMap<i64, (WatchGrant, HashSet<String>)>,
 }
 
 /// Whether a watch may be read, as far as the disk tells.
@@ -171,6 +171,7 @@ impl Watching {
         for key in gone {
             self.let_go(key).await;
         }
+        self.refused.retain(|key, _| wanted.iter().any(|watch| watch.key == *key));
         for watch in wanted {
             match self.place(&watch).await? {
                 Place::Refused(reason) => self.refuse(&watch, reason).await,
@@ -181,7 +182,6 @@ impl Watching {
     }
 
     fn hold(&mut self, watch: Watch, is_there: bool) {
-        self.refused.remove(&watch.key);
         if !self.leases.hold(watch.key) {
             return;
         }
@@ -199,9 +199,12 @@ impl Watching {
 
     async fn refuse(&mut self, watch: &Watch, reason: String) {
         self.let_go(watch.key).await;
-        if self.refused.get(&watch.key) != Some(&reason) {
+        let told = self.refused.entry(watch.key).or_insert_with(|| (watch.grant.clone(), HashSet::new()));
+        if told.0 != watch.grant {
+            *told = (watch.grant.clone(), HashSet::new());
+        }
+        if told.1.insert(reason.clone()) {
             tracing::warn!(path = watch.path, %reason, "a watched folder is not read; add it again with `watch` to have it read");
-            self.refused.insert(watch.key, reason);
         }
     }
 
@@ -320,6 +323,7 @@ impl Watching {
             return Ok(None);
         };
         let (policy, roots) = (self.service.policy.reading.clone(), paths.clone());
+        let limits = WalkLimits::for_files_of(self.service.policy.max_file_bytes);
         let mut listening = Listening {
             stopping: self.service.stopping.clone(),
             watcher: self.watcher.clone(),
@@ -335,7 +339,7 @@ impl Watching {
                 root.parent().into_iter().for_each(|folder| listening.enter(folder));
             }
             let there: Vec<_> = roots.into_iter().filter(|root| root.exists()).collect();
-            let walked = walk(&permit, &there, WalkLimits::USUAL, &mut listening);
+            let walked = walk(&permit, &there, limits, &mut listening);
             (Arc::new(permit), walked, listening.folders, root.exists())
         })
         .await?;

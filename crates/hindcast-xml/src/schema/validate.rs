@@ -23,7 +23,7 @@ pub(super) const INSTANCE: &str = "http://www.w3.org/2001/XMLSchema-instance";
 type Moment = (NodeId, bool);
 
 impl Schema {
-    /// Holds a document against the schema; the first `limit` violations are told, all are counted.
+    /// Validates a document against the schema; returns the first `limit` violations and counts all.
     pub fn validate(&self, document: &Document, limit: usize) -> Result<Verdict, SchemaError> {
         let conforms = self.plain.as_ref().is_some_and(|plain| plain.conforms(document, &self.set));
         if conforms { Ok(Verdict { violations: Vec::new(), total: 0 }) } else { self.judge(document, limit) }

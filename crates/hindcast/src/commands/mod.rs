@@ -81,8 +81,8 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
 fn start_logging(log: &config::Log) -> Result<()> {
     let filter = match std::env::var("HINDCAST_LOG") {
         Ok(filter) => EnvFilter::try_new(filter)?,
-        // The protocol library reports every session's ordinary end.
-        Err(_) => EnvFilter::try_new(format!("{},rmcp=off", log.level.as_str()))?,
+        // The protocol library reports every session's ordinary end, and the one that watches folders every folder that is gone.
+        Err(_) => EnvFilter::try_new(format!("{},rmcp=off,notify=error", log.level.as_str()))?,
     };
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match log.format {

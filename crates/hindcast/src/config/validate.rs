@@ -85,6 +85,7 @@ fn check_policy(loaded: &Loaded, found: &mut Vec<Problem>) {
         ("debug.allowed_programs", &debug.allowed_programs),
         ("debug.allowed_folders", &debug.allowed_folders),
         ("documents.allowed_folders", &loaded.config.documents.allowed_folders),
+        ("knowledge.allowed_folders", &loaded.config.knowledge.allowed_folders),
     ];
     for (key, paths) in lists {
         // A policy must not change with the folder that the server happens to be started in.

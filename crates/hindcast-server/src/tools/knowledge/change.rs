@@ -44,10 +44,10 @@ pub(super) struct AddInput {
     /// What the text is written in; told by the name, or Markdown, where absent
     #[serde(default, alias = "mimeType")]
     mime_type: Option<String>,
-    /// Keep the collection up to date with the files from now on
+    /// Keep the collection up to date with the files from now on; only with `paths`
     #[serde(default)]
     watch: bool,
-    /// Make a new collection everybody's; else only you see it
+    /// Add to the shared collection of that name, which everybody sees; without it the name means your own, which only you see
     #[serde(default)]
     shared: bool,
     #[serde(default, rename = "session_id")]
@@ -59,6 +59,8 @@ pub(super) struct AddInput {
 pub(super) struct AddView {
     /// The collection's id
     collection: String,
+    /// Whether everybody sees the collection
+    shared: bool,
     /// Documents it has now
     documents: u64,
     /// Chunks it has now
@@ -131,6 +133,11 @@ impl Tool for Add {
         let invalid = |details: &str| {
             Failure::new(FailureKind::InvalidInput, details).hint("give `paths`, or `name` and `text`")
         };
+        if input.watch && input.text.is_some() {
+            let details = "`watch` is for `paths`: a text has no file that could change";
+            return Err(Failure::new(FailureKind::InvalidInput, details)
+                .hint("leave `watch` out, and add the text again when it changes"));
+        }
         let material = match (input.name, input.text) {
             (Some(name), Some(text)) if input.paths.is_empty() => {
                 Material::Text { name, text, mime_type: input.mime_type }
@@ -159,10 +166,14 @@ fn told(report: AddReport) -> Answer<AddView> {
     let removed = count(|outcome| matches!(outcome, FileOutcome::Removed { .. }));
     let failed = count(|outcome| matches!(outcome, FileOutcome::Failed { .. }));
     let collection = report.collection;
+    let shared = collection.ownership == Ownership::Shared;
     let mut text = format!(
-        "{}: {added} added, {updated} updated, {unchanged} unchanged, {removed} removed, {failed} failed; {} documents, \
+        "{}{}: {added} added, {updated} updated, {unchanged} unchanged, {removed} removed, {failed} failed; {} documents, \
          {} chunks now",
-        collection.id, collection.documents, collection.chunks
+        collection.id,
+        if shared { " (shared)" } else { "" },
+        collection.documents,
+        collection.chunks
     );
     let mut files: Vec<FileView> = report.files.into_iter().map(FileView::from).collect();
     files.sort_by_key(|file| file.reason.is_none());
@@ -179,6 +190,7 @@ fn told(report: AddReport) -> Answer<AddView> {
     files.truncate(TOLD_FILES);
     let content = AddView {
         collection: collection.id,
+        shared,
         documents: collection.documents,
         chunks: collection.chunks,
         added,

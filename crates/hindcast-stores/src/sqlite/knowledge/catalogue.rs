@@ -30,7 +30,8 @@ use super::{
 const COLLECTION: &str = "
     SELECT key, owner, id, name, created_at, updated_at, accessed_at,
            (SELECT count(*) FROM documents WHERE collection = collections.key),
-           (SELECT coalesce(sum(chunks), 0) FROM documents WHERE collection = collections.key)
+           (SELECT coalesce(sum(chunks), 0) FROM documents WHERE collection = collections.key),
+           coalesce(owner, maker, 'local')
     FROM collections";
 
 #[async_trait]
@@ -38,6 +39,7 @@ impl Catalogue for SqliteKnowledge {
     async fn open_collection(
         &self,
         ownership: Ownership,
+        maker: PrincipalId,
         id: String,
         name: String,
         now: Timestamp,
@@ -47,7 +49,18 @@ impl Catalogue for SqliteKnowledge {
             if let Some(found) = found {
                 return Ok(found);
             }
-            insert_collection(transaction, &ownership, &id, &name, now).map_err(unavailable)?;
+            next_generation(
+                transaction,
+                &Change { ownership: &ownership, collection: &id, document: None, is_membership: true },
+            )
+            .and_then(|_| {
+                transaction.execute(
+                    "INSERT INTO collections (owner, maker, id, name, created_at, updated_at)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?5)",
+                    params![owner(&ownership), &*maker.0, id, name, nanoseconds(now)],
+                )
+            })
+            .map_err(unavailable)?;
             find_collection(transaction, &ownership, &id)
                 .map_err(unavailable)?
                 .ok_or_else(|| StoreError::Missing(format!("collection `{id}`")))
@@ -90,6 +103,26 @@ impl Catalogue for SqliteKnowledge {
         self.remove(move |transaction| {
             let old = collection_by_key(transaction, key)?;
             remove(transaction, &old).map_err(unavailable)
+        })
+        .await
+    }
+
+    async fn remove_unused_collection(&self, key: CollectionKey) -> Result<bool, StoreError> {
+        self.remove(move |transaction| {
+            let is_used: bool = transaction
+                .query_row(
+                    "SELECT EXISTS (SELECT 1 FROM documents WHERE collection = ?1)
+                         OR EXISTS (SELECT 1 FROM watched WHERE collection = ?1)",
+                    [key.0],
+                    |row| row.get(0),
+                )
+                .map_err(unavailable)?;
+            if is_used {
+                return Ok(false);
+            }
+            let old = collection_by_key(transaction, key)?;
+            remove(transaction, &old).map_err(unavailable)?;
+            Ok(true)
         })
         .await
     }
@@ -172,7 +205,7 @@ impl Catalogue for SqliteKnowledge {
                     .optional()
             })
             .await?;
-        let (text, original) = found.ok_or_else(|| StoreError::Missing("such document any more".into()))?;
+        let (text, original) = found.ok_or(StoreError::DocumentGone)?;
         match text {
             Some(text) => Ok(text),
             None => String::from_utf8(original.unwrap_or_default())
@@ -323,22 +356,7 @@ pub(super) fn collection_by_key(
         .prepare_cached(&format!("{COLLECTION} WHERE key = ?1"))
         .and_then(|mut statement| statement.query_row([key.0], collection).optional())
         .map_err(unavailable)?
-        .ok_or_else(|| StoreError::Missing("such collection any more".into()))
-}
-
-fn insert_collection(
-    transaction: &Transaction<'_>,
-    ownership: &Ownership,
-    id: &str,
-    name: &str,
-    now: Timestamp,
-) -> rusqlite::Result<()> {
-    next_generation(transaction, &Change { ownership, collection: id, document: None, is_membership: true })?;
-    transaction.execute(
-        "INSERT INTO collections (owner, id, name, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?4)",
-        params![owner(ownership), id, name, nanoseconds(now)],
-    )?;
-    Ok(())
+        .ok_or(StoreError::CollectionGone)
 }
 
 fn rename(
@@ -397,5 +415,6 @@ fn collection(row: &Row<'_>) -> rusqlite::Result<Collection> {
         accessed_at: row.get::<_, Option<i64>>(6)?.map(timestamp),
         documents: row.get(7)?,
         chunks: row.get(8)?,
+        maker: PrincipalId(row.get::<_, String>(9)?.into()),
     })
 }

@@ -57,7 +57,7 @@ fn document_by_key(connection: &Connection, key: DocumentKey) -> Result<Document
         .prepare_cached(&format!("SELECT {DOCUMENT_COLUMNS} FROM documents WHERE key = ?1"))
         .and_then(|mut statement| statement.query_row([key.0], |row| document(row, 0)).optional())
         .map_err(unavailable)?
-        .ok_or_else(|| StoreError::Missing("such document any more".into()))
+        .ok_or(StoreError::DocumentGone)
 }
 
 fn note_update(transaction: &Transaction<'_>, key: CollectionKey, now: Timestamp) -> rusqlite::Result<()> {
@@ -77,7 +77,7 @@ pub(super) fn remove_unchanged(
         Ok(found) if found.version() == expected => {
             remove_document(transaction, expected.key, now).map(|()| true)
         }
-        Ok(_) | Err(StoreError::Missing(_)) => Ok(false),
+        Ok(_) | Err(StoreError::DocumentGone) => Ok(false),
         Err(error) => Err(error),
     }
 }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, config::DbConfig};
 use super::super::{schema::BUSY_TIMEOUT, unavailable};
 
 /// Each entry takes the file from the version of its index to the next. Entries are only ever added.
-pub(super) const MIGRATIONS: [&str; 2] = [
+pub(super) const MIGRATIONS: [&str; 3] = [
     "
     -- How often something changed; the derived indexes and the subscribers of every process follow it.
     CREATE TABLE generation (
@@ -177,6 +177,10 @@ pub(super) const MIGRATIONS: [&str; 2] = [
 
     -- Whether the collection was asked by name. Of older queries that is not known; they count as before.
     ALTER TABLE queries ADD COLUMN asked INTEGER NOT NULL DEFAULT 1;
+",
+    "
+    -- Who made a collection. Of older shared ones that is not known: they are the local user's.
+    ALTER TABLE collections ADD COLUMN maker TEXT;
 ",
 ];
 

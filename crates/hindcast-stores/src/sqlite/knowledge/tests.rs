@@ -32,7 +32,10 @@ impl Stage {
     }
 
     async fn collection(&self, id: &str) -> Collection {
-        self.store.open_collection(Ownership::Shared, id.into(), id.into(), now()).await.unwrap()
+        self.store
+            .open_collection(Ownership::Shared, PrincipalId::local(), id.into(), id.into(), now())
+            .await
+            .unwrap()
     }
 }
 
@@ -188,6 +191,7 @@ async fn what_the_first_version_has_twice_is_there_once_and_the_newest_stays() {
     drop(old);
     let collections = stage.store.collections(None).await.unwrap();
     assert_eq!(collections.iter().map(|one| one.documents).collect::<Vec<_>>(), [3, 1, 0]);
+    assert_eq!(collections.iter().map(|one| &*one.maker.0).collect::<Vec<_>>(), ["local", "local", "ada"]);
     let shared = collections[0].key;
     let kept = stage.store.document_at(shared, "/x").await.unwrap().unwrap();
     assert_eq!((&*kept.id, kept.key), ("x", DocumentKey(2)));
@@ -233,14 +237,39 @@ async fn removing_a_collection_gives_its_space_back_to_the_disk() {
 }
 
 #[tokio::test]
+async fn a_collection_that_another_process_put_something_into_is_not_removed_as_unused() {
+    let stage = Stage::new();
+    let other = SqliteKnowledge::in_file(&stage.folder.path().join("knowledge.db"));
+    let [filled, watched, unused] = [
+        stage.collection("filled").await,
+        stage.collection("watched").await,
+        stage.collection("unused").await,
+    ];
+    other.keep_document(document(&filled, "alpha", "one")).await.unwrap();
+    let path = "/a".to_owned();
+    other.watch(NewWatch { collection: watched.key, path, grant: WatchGrant::Local }).await.unwrap();
+    for (collection, is_removed) in [(&filled, false), (&watched, false), (&unused, true)] {
+        let removed = stage.store.remove_unused_collection(collection.key).await.unwrap();
+        assert_eq!(removed, is_removed, "{}", collection.id);
+    }
+    assert_eq!(other.collection_keys().await.unwrap(), [filled.key, watched.key]);
+    // Whoever comes too late hears that, and nothing is kept that nobody can find.
+    let late = other.keep_document(document(&unused, "alpha", "one")).await;
+    assert!(matches!(late, Err(StoreError::CollectionGone)), "{late:?}");
+}
+
+#[tokio::test]
 async fn a_principal_sees_its_own_and_the_shared_collections() {
     let stage = Stage::new();
     let ada = PrincipalId("ada".into());
     let private = |name: &str| Ownership::Private(PrincipalId(name.into()));
     for owner in [Ownership::Shared, private("ada"), private("ben")] {
-        stage.store.open_collection(owner, "notes".into(), "Notes".into(), now()).await.unwrap();
+        let maker = PrincipalId("eve".into());
+        stage.store.open_collection(owner, maker, "notes".into(), "Notes".into(), now()).await.unwrap();
     }
     let seen = stage.store.collections(Some(ada.clone())).await.unwrap();
+    let makers: Vec<_> = seen.iter().map(|collection| &*collection.maker.0).collect();
+    assert_eq!(makers, ["eve", "ada"], "the owner of a private one counts as its maker");
     let owners: Vec<_> = seen.into_iter().map(|collection| collection.ownership).collect();
     assert_eq!(owners, [Ownership::Shared, Ownership::Private(ada)]);
     assert_eq!(stage.store.collections(None).await.unwrap().len(), 3);

@@ -257,6 +257,13 @@ fn what_is_wrong_in_the_environment_names_the_variable() {
              it is not a whole number · hint: give a whole number from 1 to 1000000",
         ),
         (
+            "HINDCAST_KNOWLEDGE_ALLOWED_FOLDERS",
+            "notes",
+            "invalid value `notes` for `knowledge.allowed_folders` from the variable \
+             `HINDCAST_KNOWLEDGE_ALLOWED_FOLDERS`: it is not an absolute path without `..` · hint: give the whole path, \
+             such as `/srv/programs`",
+        ),
+        (
             "HINDCAST_DEBUG_ALLOWED_PROGRAMS",
             "bin/app",
             "invalid value `bin/app` for `debug.allowed_programs` from the variable \

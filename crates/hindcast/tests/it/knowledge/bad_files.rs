@@ -99,6 +99,11 @@ fn what_is_asked_wrongly_says_what_to_do() {
         ),
         (
             "knowledge/add",
+            r#"{"collection":"a","name":"n","text":"t","watch":true}"#,
+            "`watch` is for `paths`: a text has no file that could change",
+        ),
+        (
+            "knowledge/add",
             r#"{"collection":"a","name":"n","text":" "}"#,
             "the text was not added: it is empty",
         ),

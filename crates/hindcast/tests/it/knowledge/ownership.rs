@@ -1,9 +1,11 @@
 //! Whose a collection is, and who may do what with it.
 
+use std::io::Write as _;
+
 use serde_json::{Value, json};
 
 use super::knowledge;
-use crate::server::Server;
+use crate::server::{Server, try_hindcast};
 
 fn collections(server: &Server, key: &str) -> Vec<Value> {
     let read = server.rpc(key, "resources/read", json!({ "uri": "resource://knowledge/collections" })).json();
@@ -126,4 +128,180 @@ fn a_remote_caller_reads_only_the_folders_that_the_operator_allows() {
     assert_eq!(add(&open.join("../closed/a.md"))["outcome"], "failed");
     let own = add(&server.data.join("audit.key"));
     assert_eq!(own["reason"], "it is in hindcast's own data folder");
+}
+
+#[test]
+fn a_refused_path_is_told_as_it_was_given_and_tells_nothing_of_the_server() {
+    let files = tempfile::tempdir().unwrap();
+    let root = files.path().canonicalize().unwrap();
+    let (open, closed) = (root.join("open"), root.join("closed"));
+    for folder in [&open, &closed] {
+        std::fs::create_dir(folder).unwrap();
+        std::fs::write(folder.join("a.md"), "words").unwrap();
+    }
+    for (link, target) in [("there", "a.md"), ("missing", "nothing.md")] {
+        std::os::unix::fs::symlink(closed.join(target), open.join(link)).unwrap();
+    }
+    std::os::unix::fs::symlink(&closed, open.join("folder")).unwrap();
+    let server = Server::start_with(&[("HINDCAST_KNOWLEDGE_ALLOWED_FOLDERS", open.to_str().unwrap())]);
+    let everywhere = Server::start_with(&[("HINDCAST_KNOWLEDGE_ALLOWED_FOLDERS", "/")]);
+    let refused = |server: &Server, path: &str| {
+        let answer = server.call(
+            &server.unlimited_key(),
+            "knowledge/add",
+            json!({ "collection": "x", "paths": [path] }),
+        );
+        let file = &answer["result"]["structuredContent"]["files"][0];
+        assert_eq!((&file["path"], &file["outcome"]), (&json!(path), &json!("failed")), "{answer}");
+        file["reason"].as_str().unwrap().to_owned()
+    };
+    let not_allowed = refused(&server, closed.join("a.md").to_str().unwrap());
+    for path in ["/proc/self/cwd", "/dev/fd/0", "/nothing"] {
+        assert_eq!(refused(&server, path), not_allowed, "{path}");
+    }
+    // Whether something is there outside is not told, by whichever way it is asked.
+    for path in ["there", "missing", "folder", "folder/a.md", "folder/nothing.md"] {
+        assert_eq!(refused(&server, open.join(path).to_str().unwrap()), not_allowed, "{path}");
+    }
+    let ways = ["closed", "nothing"].map(|way| format!("{}/{way}/../open/nothing.md", root.display()));
+    assert_eq!(refused(&server, &ways[0]), refused(&server, &ways[1]));
+    assert!(refused(&server, "a.md").contains("relative"));
+    for path in ["/proc/self/cwd", "/dev/fd/0", "/proc/self/root/etc"] {
+        assert!(refused(&everywhere, path).contains("not a file system with documents"), "{path}");
+    }
+}
+
+#[test]
+fn the_data_folder_is_not_read_under_another_path_either() {
+    let may_mount = std::process::Command::new("unshare").args(["-Urm", "true"]).status();
+    if !may_mount.is_ok_and(|status| status.success()) {
+        // Past the test runner, which keeps what passing tests print to itself.
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED the_data_folder_is_not_read_under_another_path_either: no `unshare`"
+        );
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let (data, open) = (root.join("data"), root.join("open"));
+    for path in ["data/inner", "open/bound", "open/part"] {
+        std::fs::create_dir_all(root.join(path)).unwrap();
+    }
+    for path in ["data/own.md", "data/inner/own.md", "open/a.md"] {
+        std::fs::write(root.join(path), "words").unwrap();
+    }
+    let add = |path: &str| {
+        let script = "mount --bind \"$1\" \"$2/bound\" && mount --bind \"$1/inner\" \"$2/part\" && shift 2 && exec \"$@\"";
+        let mut command = std::process::Command::new("unshare");
+        for (name, value) in crate::server::command().get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.args(["-Urm", "sh", "-ec", script, "sh"]).args([&data, &open]);
+        command.arg(env!("CARGO_BIN_EXE_hindcast")).arg("--data-dir").arg(&data);
+        command.args(["knowledge", "add", "notes", open.join(path).to_str().unwrap(), "--json"]);
+        let output = command.output().unwrap();
+        let read = serde_json::from_slice::<Value>(&output.stdout);
+        read.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
+    };
+    let outcomes = |answer: &Value| -> Vec<(String, Value)> {
+        let files = answer["files"].as_array().unwrap();
+        let name = |file: &Value| file["path"].as_str().unwrap().replace(&*open.to_string_lossy(), "");
+        files.iter().map(|file| (name(file), file["reason"].clone())).collect()
+    };
+    let own = json!("it is in hindcast's own data folder");
+    let expected = [("/a.md", Value::Null), ("/bound", own.clone()), ("/part", own.clone())];
+    assert_eq!(outcomes(&add("")), expected.map(|(name, reason)| (name.to_owned(), reason)));
+    for path in ["bound", "bound/own.md", "part/own.md"] {
+        assert_eq!(outcomes(&add(path)), [(format!("/{path}"), own.clone())]);
+    }
+}
+
+/// The ids of the collections whose passages hold the word.
+fn holders(server: &Server, key: &str, word: &str) -> Vec<String> {
+    let search = json!({ "query": word, "min_relevance": 0.0, "mode": "lexical" });
+    let answer = server.call(key, "knowledge/search", search);
+    let hits = answer["result"]["structuredContent"]["hits"].as_array().unwrap_or_else(|| panic!("{answer}"));
+    let holds = |hit: &&Value| hit["text"].as_str().unwrap().contains(word);
+    hits.iter().filter(holds).map(|hit| hit["collection"].as_str().unwrap().to_owned()).collect()
+}
+
+#[track_caller]
+fn add(server: &Server, key: &str, arguments: Value) -> Value {
+    let answer = server.call(key, "knowledge/add", arguments);
+    assert_eq!(answer["error"], Value::Null, "{answer}");
+    answer["result"]["structuredContent"].clone()
+}
+
+#[test]
+fn what_is_not_shared_stays_private_although_another_owner_shares_a_collection_of_that_name() {
+    let server = Server::start(&[]);
+    let (eve, bob) = (server.unlimited_key(), server.unlimited_key());
+    let bait = json!({ "collection": "Notes", "name": "bait", "text": "baitword", "shared": true });
+    assert_eq!(add(&server, &eve, bait)["shared"], true);
+
+    let diary = json!({ "collection": "Notes", "name": "diary", "text": "bobword" });
+    let added = add(&server, &bob, diary);
+    assert_eq!((&added["collection"], &added["shared"]), (&json!("Notes"), &json!(false)));
+    assert!(added["notices"][0].as_str().unwrap().contains("`shared: true`"), "{added}");
+    let explicit = json!({ "collection": "Notes", "name": "plan", "text": "bobplan", "shared": false });
+    assert_eq!(add(&server, &bob, explicit)["documents"], 2);
+    for word in ["bobword", "bobplan"] {
+        assert_eq!(holders(&server, &eve, word), Vec::<String>::new());
+        assert_eq!(holders(&server, &bob, word), ["Notes"]);
+    }
+
+    // Both are there for Bob, each under an id of its own that reads its documents and no others.
+    let ids: Vec<_> = collections(&server, &bob).iter().map(|one| one["id"].clone()).collect();
+    assert_eq!(ids, ["Notes@shared", "Notes"]);
+    assert_eq!(holders(&server, &bob, "baitword"), ["Notes@shared"]);
+    let read = |id: &str, document: &str| {
+        let uri = format!("resource://knowledge/{id}/document/{document}");
+        server.rpc(&bob, "resources/read", json!({ "uri": uri })).json()["result"]["contents"][0]["text"]
+            .clone()
+    };
+    assert_eq!(
+        [read("Notes", "diary"), read("Notes@shared", "bait"), read("Notes", "bait")],
+        [json!("bobword"), json!("baitword"), Value::Null]
+    );
+
+    let gift = json!({ "collection": "Notes", "name": "gift", "text": "giftword", "shared": true });
+    let added = add(&server, &bob, gift);
+    assert_eq!((&added["collection"], &added["shared"]), (&json!("Notes@shared"), &json!(true)), "{added}");
+    assert_eq!(holders(&server, &eve, "giftword"), ["Notes"]);
+    // No collection is called as if it were the shared one.
+    let forged = json!({ "collection": "Notes@shared", "name": "n", "text": "forged" });
+    assert_eq!(server.call(&bob, "knowledge/add", forged)["error"]["code"], -32602);
+}
+
+#[test]
+fn only_its_owner_and_an_admin_remove_a_shared_collection() {
+    let server = Server::start(&[]);
+    let (eve, bob) = (server.unlimited_key(), server.unlimited_key());
+    let admin = server.key(&["--tier", "enterprise", "--scope", "knowledge:read,knowledge:write,admin"]);
+    let note = |collection: &str, shared: bool| json!({ "collection": collection, "name": "n", "text": "eveword", "shared": shared });
+    for name in ["Notes", "Other"] {
+        add(&server, &eve, note(name, true));
+    }
+    let remove =
+        |key: &str, arguments: Value| server.call(key, "knowledge/remove", arguments)["error"].clone();
+    for key in [&bob, &admin] {
+        add(&server, key, note("Notes", false));
+        assert_eq!(remove(key, json!({ "collection": "Notes" })), Value::Null);
+        // His own is gone; the name does not mean another's now.
+        let refused = remove(key, json!({ "collection": "Notes" }));
+        assert!(refused["data"]["details"].as_str().unwrap().contains("somebody else"), "{refused}");
+        let refused = remove(key, json!({ "collection": "Notes", "document": "n" }));
+        assert!(refused["data"]["details"].as_str().unwrap().contains("somebody else"), "{refused}");
+    }
+    assert_eq!(remove(&bob, json!({ "collection": "Notes@shared" }))["code"], -32003);
+    assert_eq!(holders(&server, &eve, "eveword").len(), 2);
+    assert_eq!(remove(&admin, json!({ "collection": "Other@shared" })), Value::Null);
+    let renamed = try_hindcast(&server.data, &["knowledge", "rename", "Notes", "Stolen", "--owner", "bob"]);
+    assert!(!renamed.status.success() && String::from_utf8_lossy(&renamed.stderr).contains("somebody else"));
+    assert_eq!(remove(&eve, json!({ "collection": "Notes" })), Value::Null);
+    assert_eq!(collections(&server, &eve), Vec::<Value>::new());
 }

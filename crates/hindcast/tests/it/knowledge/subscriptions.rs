@@ -17,7 +17,8 @@ fn a_subscriber_hears_of_a_change_by_a_tool_by_another_process_and_by_a_watched_
     let mut client = Client::new();
     let watch = json!({ "collection": "notes", "paths": [files.path()], "watch": true, "shared": true });
     client.call("knowledge/add", watch);
-    client.call("knowledge/add", json!({ "collection": "notes", "name": "other", "text": "other words" }));
+    let other = |text: &str| json!({ "collection": "notes", "name": "other", "text": text, "shared": true });
+    client.call("knowledge/add", other("other words"));
     let document = "resource://knowledge/notes/document/watched";
     for uri in [document, "resource://knowledge/notes/stats", "resource://knowledge/collections"] {
         client.subscribe(uri);
@@ -35,7 +36,7 @@ fn a_subscriber_hears_of_a_change_by_a_tool_by_another_process_and_by_a_watched_
     client.forget();
 
     // A tool; what is not subscribed to is not told.
-    client.call("knowledge/add", json!({ "collection": "notes", "name": "other", "text": "changed words" }));
+    client.call("knowledge/add", other("changed words"));
     client.hear("resource://knowledge/notes/stats");
     assert!(!client.has_heard("resource://knowledge/notes/document/other"));
     client.forget();

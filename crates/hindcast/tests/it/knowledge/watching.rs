@@ -196,6 +196,7 @@ fn left_by_an_older_version(folders: &Folders) -> Data {
              DROP INDEX IF EXISTS document_path;
              DROP TABLE IF EXISTS uses;
              ALTER TABLE collections DROP COLUMN used;
+             ALTER TABLE collections DROP COLUMN maker;
              DROP INDEX document_hash;
              DROP INDEX answer_used;
              ALTER TABLE answers DROP COLUMN used;
@@ -267,6 +268,49 @@ fn a_link_that_is_put_in_place_of_a_watched_folder_leads_nowhere() {
     see_a_change(&server, &key, &other.join("b.md"), "openly");
     assert_eq!(found(&server, &key, "secretly"), Vec::<String>::new());
     check_stops(server);
+}
+
+#[test]
+fn folders_that_come_and_go_do_not_fill_the_log() {
+    let folders = Folders::new();
+    let (inner, link, other) =
+        (folders.open.join("inner"), folders.open.join("link"), folders.open.join("other"));
+    for folder in [&inner, &other] {
+        std::fs::create_dir(folder).unwrap();
+        std::fs::write(folder.join("a.md"), "# First\n\nfirst").unwrap();
+    }
+    std::os::unix::fs::symlink(&folders.closed, &link).unwrap();
+    let (data, log) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
+    let allowed = [("HINDCAST_KNOWLEDGE_ALLOWED_FOLDERS", folders.open.to_str().unwrap())];
+    let server = Server::launch(data.path(), &[], &allowed, log.reopen().unwrap());
+    let key = server.unlimited_key();
+    for folder in [&inner, &other, &folders.open] {
+        assert_eq!(watch(&server, &key, folder)["added"], 1);
+    }
+    let swap = |one: &Path, two: &Path| {
+        use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+        renameat2(AT_FDCWD, one, AT_FDCWD, two, RenameFlags::RENAME_EXCHANGE).unwrap();
+    };
+    let refusals = || {
+        let log = std::fs::read_to_string(log.path()).unwrap();
+        log.lines().filter(|line| line.contains("a watched folder is not read")).count()
+    };
+    for round in 0..3 {
+        swap(&inner, &link);
+        eventually("the link is refused", || refusals() > 0);
+        see_a_change(&server, &key, &other.join("a.md"), &format!("refused{round}"));
+        swap(&inner, &link);
+        see_a_change(&server, &key, &inner.join("a.md"), &format!("read{round}"));
+    }
+    for _ in 0..1000 {
+        swap(&inner, &other);
+    }
+    std::fs::remove_dir_all(&inner).unwrap();
+    see_a_change(&server, &key, &other.join("a.md"), "finally");
+    assert_eq!(refusals(), 1);
+    check_stops(server);
+    let log = std::fs::read_to_string(log.path()).unwrap();
+    assert!(!log.contains("notify"), "{log}");
 }
 
 #[test]
