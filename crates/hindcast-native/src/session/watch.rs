@@ -3,7 +3,7 @@
 //! Memory on the stack is watched until its function returns: afterwards it is something else.
 
 use hindcast_core::debug::{Access, BreakpointId, DebugError, Stop, StopReason, Watched, Watchpoint};
-use hindcast_symbols::{Memory, Symbols, value::Storage};
+use hindcast_symbols::{Memory, Symbols, types::Encoding, value::Storage};
 
 use super::{
     Session,
@@ -31,6 +31,8 @@ const RED_ZONE: u64 = 128;
 pub(super) struct Watching {
     pub(super) address: u64,
     size: u64,
+    /// Whether it is a number with a sign.
+    signed: bool,
     access: Access,
     means: Means,
     /// As it was when last looked at.
@@ -167,6 +169,7 @@ impl Session {
 
     /// Begins to watch, or to wait until there is something to watch.
     pub(super) fn watch(&mut self, wanted: &Watchpoint) -> Result<Watch, DebugError> {
+        let mut signed = false;
         let (address, size, name, frame) = match &wanted.watched {
             Watched::Memory { address, size } => {
                 (address.0, *size, format!("{size} bytes at {address}"), None)
@@ -185,6 +188,7 @@ impl Session {
                     )));
                 };
                 let size = self.size_of(placed.type_ref).unwrap_or(0);
+                signed = self.encoding_of(placed.type_ref) == Some(Encoding::Signed);
                 (address, size, text.clone(), self.frame_of_memory(tid, address)?)
             }
         };
@@ -197,7 +201,7 @@ impl Session {
         let is_mapped = self.process.memory().read(address, &mut last).is_ok();
         let means = Means::None;
         let mut watching =
-            Watching { address, size, access: wanted.access, means, last, is_mapped, name, frame };
+            Watching { address, size, signed, access: wanted.access, means, last, is_mapped, name, frame };
         if wanted.enabled {
             self.arm(&mut watching)?;
         }
@@ -361,14 +365,15 @@ impl Session {
             self.remember(id, now)?;
             return Ok(None);
         }
+        let told = |now: &[u8]| number(&now[..now.len().min(TOLD_WHOLE)], watching.signed);
         let detail = if !watching.is_mapped {
-            format!("{}: not mapped → {}", watching.name, number(&now[..now.len().min(TOLD_WHOLE)]))
+            format!("{}: not mapped → {}", watching.name, told(&now))
         } else if changed {
-            told_change(&watching.name, &watching.last, &now)
+            told_change(&watching, &now)
         } else {
             let what =
                 if watching.access == Access::Write { "written with the same value" } else { "accessed" };
-            format!("{} {what}: {}", watching.name, number(&now[..now.len().min(TOLD_WHOLE)]))
+            format!("{} {what}: {}", watching.name, told(&now))
         };
         self.remember(id, now)?;
         if !self.condition_holds(tid, id)? {
@@ -391,9 +396,10 @@ impl Session {
 }
 
 /// What it was and what it is; of much only where it differs first.
-fn told_change(name: &str, before: &[u8], now: &[u8]) -> String {
+fn told_change(watching: &Watching, now: &[u8]) -> String {
+    let Watching { name, last: before, signed, .. } = watching;
     if before.len() <= TOLD_WHOLE {
-        return format!("{name}: {} → {}", number(before), number(now));
+        return format!("{name}: {} → {}", number(before, *signed), number(now, *signed));
     }
     let first = before.iter().zip(now).position(|(before, now)| before != now).unwrap_or(0);
     let part = first..before.len().min(first + 8);
@@ -402,13 +408,15 @@ fn told_change(name: &str, before: &[u8], now: &[u8]) -> String {
 }
 
 /// Up to eight bytes as a number, more as bytes.
-pub(super) fn number(bytes: &[u8]) -> String {
+pub(super) fn number(bytes: &[u8], signed: bool) -> String {
     match bytes.len() {
         1 | 2 | 4 | 8 => {
             let mut wide = [0; 8];
             wide[..bytes.len()].copy_from_slice(bytes);
             let value = u64::from_le_bytes(wide);
-            format!("{value} ({value:#x})")
+            let unused = 64 - 8 * bytes.len() as u32;
+            let with_sign = (value << unused) as i64 >> unused;
+            if signed { format!("{with_sign} ({value:#x})") } else { format!("{value} ({value:#x})") }
         }
         _ => bytes_of(bytes),
     }

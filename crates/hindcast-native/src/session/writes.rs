@@ -192,30 +192,33 @@ impl Session {
         let Some(bytes) = self.bytes_of(Cell { size: cell.size.min(LONGEST), ..cell }) else {
             return "not mapped".into();
         };
-        if let Some(type_ref) = cell.type_ref.filter(|&type_ref| self.is_float(type_ref)) {
+        let encoding = cell.type_ref.and_then(|type_ref| self.encoding_of(type_ref));
+        let signed = encoding == Some(Encoding::Signed);
+        if let Some(type_ref) = cell.type_ref.filter(|_| encoding == Some(Encoding::Float)) {
             let types = DerivedTypes::new(&self.symbols);
             let memory = self.process.memory();
             let inspector = Inspector::new(&types, &memory, ValueLimits::default(), NumberFormat::Auto);
             return inspector.line(&Placed::memory(type_ref, cell.address));
         }
         match self.text_behind(&bytes) {
-            Some(text) => format!("{} {text:?}", super::watch::number(&bytes)),
-            None => super::watch::number(&bytes),
+            Some(text) => format!("{} {text:?}", super::watch::number(&bytes, false)),
+            None => super::watch::number(&bytes, signed),
         }
     }
 
-    fn is_float(&self, type_ref: TypeRef) -> bool {
+    /// How the numbers of a type are written, if it has any.
+    pub(super) fn encoding_of(&self, type_ref: TypeRef) -> Option<Encoding> {
         /// A chain of aliases this long is a circle.
         const LONGEST_CHAIN: usize = 64;
         let mut at = Some(type_ref);
         for _ in 0..LONGEST_CHAIN {
-            let Some(found) = at.and_then(|at| self.symbols.get(at)) else { return false };
-            match &found.kind {
+            match &self.symbols.get(at?)?.kind {
                 TypeKind::Alias { target, .. } => at = *target,
-                kind => return matches!(kind, TypeKind::Base(Encoding::Float)),
+                TypeKind::Base(encoding) => return Some(*encoding),
+                _ => return None,
             }
         }
-        false
+        None
     }
 
     /// Where the value came from that the instruction at a moment writes: memory, and since when it

@@ -330,6 +330,8 @@ fn a_system_call_is_not_blamed_for_what_it_left_alone() {
         ("about.st_size", "size"),
         ("waiting.revents", "poll"),
     ];
+    let below = last_write(&mut debuggee, "below", 1).unwrap().remove(0);
+    assert_eq!((below.old.as_str(), below.new.as_str()), ("0 (0x0)", "-6 (0xfffffffa)"));
     for (text, mark) in expected {
         let write = last_write(&mut debuggee, text, 1).unwrap().remove(0);
         let by = if mark == "poll" { Writer::Kernel } else { Writer::Program };

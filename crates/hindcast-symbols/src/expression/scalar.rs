@@ -262,15 +262,25 @@ impl Scalar {
         match (self, other) {
             (Self::FloatLiteral(value), Self::Float(_, of)) if of.rust => of.round(value),
             (Self::FloatLiteral(value), _) => Self::Float(value, Fraction::DOUBLE),
+            (whole @ (Self::Whole(..) | Self::Literal(_)), Self::Float(_, of)) if !of.rust => {
+                of.round(whole.as_float())
+            }
             (other, _) => other,
         }
     }
 
-    /// How two compare as numbers; nothing compares to what is not a number.
+    /// How two compare; nothing compares to what is not a number. In C both become one type first, in which -1 is the
+    /// largest number where that has no sign.
     pub(super) fn compare(self, other: Self) -> Option<Ordering> {
         if self.is_float() || other.is_float() {
             let (one, two) = (self.beside(other), other.beside(self));
             return one.as_float().partial_cmp(&two.as_float());
+        }
+        let is_whole = |scalar: Self| matches!(scalar, Self::Whole(..) | Self::Literal(_));
+        let whole = common(self, other);
+        if is_whole(self) && is_whole(other) && !whole.signed && !whole.rust && whole.bits < 128 {
+            let unsigned = |scalar: Self| scalar.as_whole() as u128 & whole.mask();
+            return Some(unsigned(self).cmp(&unsigned(other)));
         }
         let huge = |scalar: Self| match scalar {
             Self::Whole(bits, Whole { signed: false, bits: 128, .. }) if bits > i128::MAX as u128 => {

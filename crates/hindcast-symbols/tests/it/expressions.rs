@@ -21,6 +21,25 @@ fn compare(globals: &Globals<'_>, cases: &[(&str, &str)]) {
 }
 
 #[test]
+fn numbers_of_c_compare_in_their_common_type() {
+    on(Fixture::c("values"), |globals| {
+        compare(
+            globals,
+            &[
+                ("(int)-1 < (unsigned int)3", "false"),
+                ("(int)-1 > (unsigned long)5", "true"),
+                ("(long)-7 < (unsigned int)5", "true"),
+                ("(short)-1 < (unsigned char)3", "true"),
+                ("(int)-1 == (unsigned int)4294967295", "true"),
+                ("(float)16777216 == 16777217", "true"),
+                ("(double)16777216 == 16777217", "false"),
+                ("-1 < 3", "true"),
+            ],
+        );
+    });
+}
+
+#[test]
 fn errors_name_the_place_and_what_was_perhaps_meant() {
     on(Fixture::c("values"), |globals| {
         compare(
@@ -106,7 +125,7 @@ fn operators_bind_as_in_c() {
                 ("10 - 4 - 3", "3"),
                 ("1 << 2 + 1", "8"),
                 ("1 | 2 & 3 == 3", "1"),
-                ("-1 < 1u", "true"),
+                ("-1 < 1u", "false"),
                 ("1 ? 2 : 0 ? 3 : 4", "2"),
                 ("0 && *null_pointer", "false"),
                 ("1 || *null_pointer", "true"),

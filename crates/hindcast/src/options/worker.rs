@@ -4,7 +4,7 @@ use clap::Subcommand;
 
 #[derive(Subcommand)]
 pub(crate) enum WorkerKind {
-    /// Hold XML documents against schemas
+    /// Validate XML documents against schemas
     Xml,
     /// Read a document from standard input, within limits of time and memory
     Extract {
