@@ -18,7 +18,6 @@ use nix::sys::stat::{Mode, umask};
 #[cfg(unix)]
 const OURS: [&str; 15] = [
     "audit.key",
-    "first.key",
     "hindcast.db",
     "hindcast.db-shm",
     "hindcast.db-wal",
@@ -144,17 +143,6 @@ impl DataFolder {
             ),
             Err(fs::TryLockError::Error(error)) => Err(error).context("cannot lock the data folder"),
         }
-    }
-
-    /// Keeps the first key where only its owner can read it; gives the file.
-    pub(crate) fn keep_first_key(&self, key: &str) -> Result<PathBuf> {
-        let path = self.0.join("first.key");
-        let written = private().create(true).truncate(true).open(&path).and_then(|mut file| {
-            writeln!(file, "{key}")?;
-            file.sync_all()
-        });
-        written.with_context(|| format!("cannot write the first key to `{}`", path.display()))?;
-        Ok(path)
     }
 
     /// The key that signs the audit trail, made the first time.

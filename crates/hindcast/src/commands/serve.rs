@@ -1,6 +1,6 @@
 //! `hindcast serve`.
 
-use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use hindcast_core::identity::{Environment, ScopeSet, Tier};
@@ -55,8 +55,7 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
             stopping.stop();
         };
         let key = first_key(&gateway, config).await?;
-        let key = key.map(|key| shown(key, &folder)).transpose()?;
-        print_text(&greeting(config, certificate.as_ref(), port, key.as_ref()))?;
+        print_text(&greeting(config, certificate.as_ref(), port, key.as_deref()))?;
         let idle = tokio::spawn(end_idle_sessions(app.clone(), config.debug.idle_minutes));
         let keyless = tokio::spawn(end_sessions_of_ended_keys(app.clone()));
         let served = serve(listener, front, stop).await;
@@ -144,22 +143,7 @@ async fn first_key(gateway: &Gateway, config: &Config) -> Result<Option<String>>
     Ok(Some(gateway.create_key(request).await?.text))
 }
 
-/// How the first key is told.
-enum FirstKey {
-    /// On the terminal, to whoever sits there.
-    Text(String),
-    /// By the file that it is in: what is printed may be kept in a log that others read.
-    File(PathBuf),
-}
-
-fn shown(key: String, folder: &DataFolder) -> Result<FirstKey> {
-    if std::io::stdout().is_terminal() {
-        return Ok(FirstKey::Text(key));
-    }
-    Ok(FirstKey::File(folder.keep_first_key(&key)?))
-}
-
-fn greeting(config: &Config, certificate: Option<&Certificate>, port: u16, key: Option<&FirstKey>) -> String {
+fn greeting(config: &Config, certificate: Option<&Certificate>, port: u16, key: Option<&str>) -> String {
     let address = config.server.listen.ip();
     let host = if address.is_loopback() || address.is_unspecified() {
         "localhost".into()
@@ -179,20 +163,12 @@ fn greeting(config: &Config, certificate: Option<&Certificate>, port: u16, key: 
         }
         _ => String::new(),
     };
-    let (told, key) = match key {
-        Some(FirstKey::Text(key)) => (format!("API key (shown only now): {key}"), key.clone()),
-        Some(FirstKey::File(file)) => (
-            format!("API key: in {} (remove the file when you have the key)", file.display()),
-            format!("$(cat {})", quoted(file)),
-        ),
-        None => {
-            text +=
-                "keys: `hindcast keys list` shows them, `hindcast keys create --name NAME` makes another\n";
-            return text;
-        }
+    let Some(key) = key else {
+        text += "keys: `hindcast keys list` shows them, `hindcast keys create --name NAME` makes another\n";
+        return text;
     };
     text += &format!(
-        "{told}\n\nTry it:\n  curl{trust} -X POST {url} \\\n    \
+        "API key (shown only now): {key}\n\nTry it:\n  curl{trust} -X POST {url} \\\n    \
          -H \"Authorization: Bearer {key}\" \\\n    -H \"Content-Type: application/json\" \\\n    \
          -d '{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":{{}}}}'\n"
     );

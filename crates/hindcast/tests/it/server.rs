@@ -102,9 +102,7 @@ impl Server {
             line.clear();
             stdout.read_line(&mut line).unwrap();
             lines += 1;
-            if line.starts_with("API key: in ") {
-                first_key = Some(std::fs::read_to_string(data.join("first.key")).unwrap().trim().to_owned());
-            }
+            first_key = line.split_whitespace().find(|word| word.starts_with("kdb_")).map(str::to_owned);
         }
         Self {
             process,
