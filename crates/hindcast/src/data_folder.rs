@@ -16,7 +16,7 @@ use nix::sys::stat::{Mode, umask};
 
 /// All that hindcast keeps in its data folder.
 #[cfg(unix)]
-const OURS: [&str; 15] = [
+const OURS: [&str; 14] = [
     "audit.key",
     "hindcast.db",
     "hindcast.db-shm",

@@ -17,6 +17,7 @@ mod processor;
 mod procfs;
 mod registers;
 mod remote;
+mod signal;
 mod spawn;
 mod terminal;
 mod tracee;
@@ -40,10 +41,11 @@ pub(crate) use procfs::{
 };
 pub(crate) use registers::GeneralRegisters;
 pub(crate) use remote::{remote_call, rest, restarts};
+pub(crate) use signal::{SignalDetails, SignalInfo};
 pub(crate) use spawn::{SpawnError, SpawnPlan, SpawnStreams, spawn};
 pub(crate) use terminal::Terminal;
 pub(crate) use tracee::{
-    Call, Event, RestartableSequence, Resume, Running, SignalDetails, SignalInfo, Stopped, Tid, TraceError,
-    attach_thread, death_of, detach_running, kill, send_again, wait_for, wait_for_any, wait_for_any_now,
+    Call, Event, RestartableSequence, Resume, Running, Stopped, Tid, TraceError, attach_thread, death_of,
+    detach_running, kill, send_again, wait_for, wait_for_any, wait_for_any_now,
 };
 pub(crate) use vector_registers::{VectorLayout, VectorRegisters};

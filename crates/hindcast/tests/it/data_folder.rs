@@ -1,7 +1,7 @@
 //! What is kept in the data folder is its owner's alone.
 
 use std::{
-    fs::{File, Permissions},
+    fs::Permissions,
     io::{BufRead, BufReader},
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
