@@ -287,7 +287,8 @@ async def read_resources():
         if HTTPS:
             month = read["month"]
             assert month["used"] + month["remaining"] == month["limit"], read
-            # Reads count, so an answer out of the SDK's cache would be an old one.
+            # Other reads count, so an answer out of the SDK's cache would be an old one.
+            await client.read_resource("hindcast://errors")
             [again] = (await client.read_resource("hindcast://quota")).contents
             assert json.loads(again.text)["month"]["used"] == month["used"] + 1, (read, again.text)
         [error] = (await client.read_resource("hindcast://errors/-32005")).contents
