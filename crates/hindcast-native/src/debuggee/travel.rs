@@ -310,7 +310,10 @@ impl Debuggee {
         let pid = self.pid();
         let stepped = self.travel(&|_| None, |context, past, _| {
             let past = past.as_mut().ok_or(TraceError::Gone)?;
-            context.passed(past)?;
+            // After each step that is known; who came here otherwise may stand at several anchors.
+            if past.steps == Some(0) {
+                context.passed(past)?;
+            }
             if past.steps == Some(0) && enters_handler(context, &past.anchor) {
                 return Ok(Pause::Boundary);
             }
