@@ -9,7 +9,7 @@ use std::{
 use hindcast_symbols::{Memory, Unreadable};
 
 use crate::{
-    record,
+    record::random_numbers,
     sys::{Keeper, ProcessMemory},
 };
 
@@ -210,7 +210,7 @@ impl CleanMemory<'_> {
     fn clean(&self, address: u64, bytes: &mut [u8]) {
         self.overlay.clean(address, bytes);
         let end = address.saturating_add(bytes.len() as u64);
-        record::clean(self.overlay.random_numbers.range(address..end), address, bytes);
+        random_numbers::clean(self.overlay.random_numbers.range(address..end), address, bytes);
     }
 
     /// Writes without disturbing the breakpoints among the bytes.

@@ -9,7 +9,7 @@ use super::{
     task::{mend, resume_living},
 };
 use crate::{
-    record::{self, Recorder},
+    record::{self, Recorder, random_numbers},
     sys::{self, Call, Event, ProcessMemory, Resume, SignalInfo, Stopped, Tid, TraceError, wait_for},
 };
 
@@ -44,7 +44,7 @@ impl Process {
         let Some(mut recorder) = self.recorder.take() else { return Ok(()) };
         let traps = recorder.traps_instructions();
         let gate = recorder.gate();
-        record::give_back(&self.memory, recorder.random_numbers().iter().copied());
+        random_numbers::give_back(&self.memory, recorder.random_numbers().iter().copied());
         for (&tid, task) in &mut self.tasks {
             let mut held = Vec::new();
             if traps {
@@ -329,6 +329,10 @@ impl Process {
     fn send_held(&mut self) {
         for info in self.recorder.as_mut().map(|recorder| recorder.take_held()).unwrap_or_default() {
             sys::send_again(self.pid, self.pid, &info);
+            if info.number() < libc::SIGRTMIN() {
+                // Only one of a number can be on its way.
+                self.sent_again.retain(|earlier| earlier.number() != info.number());
+            }
             self.sent_again.push(info);
         }
     }
@@ -411,7 +415,7 @@ impl Process {
             Some(recorder) if self.companions.expects(stopped.tid()) => {
                 let (tid, mut held) = (stopped.tid(), Vec::new());
                 if let Ok(memory) = ProcessMemory::open(tid) {
-                    record::give_back(&memory, recorder.random_numbers().iter().copied());
+                    random_numbers::give_back(&memory, recorder.random_numbers().iter().copied());
                 }
                 let released = record::set_traps(stopped, recorder.gate(), false, &mut held);
                 for info in held {

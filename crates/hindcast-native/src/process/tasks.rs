@@ -6,7 +6,10 @@ use super::{
     Ended, Halt, Process, open_memory,
     task::{Pending, Task, is_about_to_trap, mend, resume_living},
 };
-use crate::sys::{self, Bell, DebugRegisters, Event, Resume, Rung, Stopped, Tid, TraceError};
+use crate::{
+    record::random_numbers,
+    sys::{self, Bell, DebugRegisters, Event, Resume, Rung, Stopped, Tid, TraceError},
+};
 
 /// What comes to the thread that traces.
 pub(super) enum Heard {
@@ -308,6 +311,11 @@ impl Process {
             Event::VforkDone(stopped) => {
                 if self.knows(&stopped) {
                     self.overlay.lower_all(&self.memory);
+                    if let Some(recorder) = &self.recorder {
+                        // They were given back to the child, in this memory.
+                        let places = recorder.random_numbers().iter().copied();
+                        random_numbers::take_out_again(&self.memory, places);
+                    }
                 }
                 Some(stopped)
             }

@@ -49,8 +49,8 @@ fn decode(code: &[u8], pc: u64) -> Instruction {
     Decoder::with_ip(64, code, pc, DecoderOptions::NONE).decode()
 }
 
-/// What the processor can do, without what cannot be repeated: transactions. A program that is not offered random numbers
-/// takes them from the system, as it also does where the instructions for them are missing.
+/// What the processor can do, without what cannot be repeated or costs a trap: transactions and random numbers. A program that
+/// is not offered random numbers takes them from the system.
 fn features(leaf: u32, part: u32) -> [u32; 4] {
     const RDRAND: u32 = 1 << 30;
     const HLE_RTM: u32 = 1 << 4 | 1 << 11;

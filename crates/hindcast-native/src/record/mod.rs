@@ -11,7 +11,7 @@ mod log;
 mod mapped_files;
 mod metronome;
 mod pending_call;
-mod random_numbers;
+pub(crate) mod random_numbers;
 mod recorder;
 mod running;
 mod self_check;
@@ -28,7 +28,6 @@ pub(crate) use self::{
     instructions::{CPUID_LENGTH, apply},
     log::{Answer, Call, Event, Log, Replay, Told, Write, after_call},
     mapped_files::MappedFile,
-    random_numbers::{clean, give_back},
     recorder::{Recorder, visible},
     space::redefined,
 };

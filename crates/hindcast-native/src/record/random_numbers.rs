@@ -68,6 +68,16 @@ fn take_out(process: Tid, memory: &ProcessMemory, range: &Range<u64>) -> Vec<u64
     found.filter(|&address| memory.write(address, &[TRAP]).is_ok()).collect()
 }
 
+/// Takes them out once more where they were given back.
+pub(crate) fn take_out_again(memory: &ProcessMemory, places: impl IntoIterator<Item = u64>) {
+    for address in places {
+        let mut code = [0; 3];
+        if memory.read(address, &mut code).is_ok() && code[..2] == OPCODE && is_wanted(code[2]) {
+            let _ = memory.write(address, &[TRAP]);
+        }
+    }
+}
+
 /// Puts them back where they still are.
 pub(crate) fn give_back(memory: &ProcessMemory, places: impl IntoIterator<Item = u64>) {
     for address in places {

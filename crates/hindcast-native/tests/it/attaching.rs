@@ -521,11 +521,15 @@ fn a_recorded_program_is_not_disturbed_by_signals_at_breakpoints() {
         let stop = moved(&mut *backend, Movement::Continue);
         assert_eq!(stop.reason, StopReason::Breakpoint, "round {round}: {stop:?}");
         if round % 3 == 0 {
-            std::thread::sleep(Duration::from_millis(4));
+            // Signals of the whole process that wait.
+            eventually("the timer comes", || subject.status("ShdPnd:").contains(|digit| digit != '0'));
         }
     }
     backend.end(Ending::Detach).expect("it is let go");
-    std::thread::sleep(Duration::from_millis(20));
+    // How long it has computed, and waited for a processor.
+    let computed = || fs::read_to_string(format!("/proc/{}/schedstat", subject.pid())).unwrap_or_default();
+    let before = computed();
+    eventually("it computes", || computed() != before);
     assert_eq!(subject.child.try_wait().expect("it can be asked"), None);
 }
 

@@ -1,8 +1,8 @@
 //! The past of a program that is interrupted between any two of its instructions: by signals, and by the user.
 
 use hindcast_core::debug::{
-    Access, Destination, FrameRef, Granularity, Moment, Movement, StopReason, Trigger, Watched, Watchpoint,
-    Writer,
+    Access, Destination, FrameRef, Granularity, Moment, Movement, StopReason, ThreadId, Trigger, Watched,
+    Watchpoint, Writer,
 };
 use hindcast_fixtures::Fixture;
 
@@ -198,6 +198,13 @@ fn a_signal_that_comes_right_behind_its_call_is_met_in_both_directions() {
     }
 }
 
+/// Whether a signal for the whole process waits.
+fn has_waiting_signal(process: ThreadId) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.0)).expect("it is there");
+    let waiting = status.lines().find_map(|line| line.strip_prefix("ShdPnd:")).expect("it is told");
+    waiting.trim().contains(|digit| digit != '0')
+}
+
 #[test]
 fn faults_are_told_once_while_a_timer_runs_and_in_both_directions() {
     let mut debuggee = Debuggee::record(&Fixture::c("alarmed"), &["12"]);
@@ -209,8 +216,10 @@ fn faults_are_told_once_while_a_timer_runs_and_in_both_directions() {
     let mut live = Vec::new();
     while is_fault(debuggee.go()) {
         live.push((now(&mut debuggee).0, debuggee.value_of("faults"), debuggee.stop.detail.clone()));
-        // Time for the timer to come while it stands there.
-        std::thread::sleep(std::time::Duration::from_millis(4));
+        // The timer comes while it stands there.
+        while !has_waiting_signal(debuggee.thread()) {
+            std::thread::yield_now();
+        }
     }
     assert_eq!((&debuggee.stop.breakpoints, live.len()), (&vec![done.id], 12));
     for expected in live.iter().rev() {
