@@ -39,6 +39,7 @@ const TEST_ARROWS: &[(&str, &str)] = &[
     ("hindcast-server", "hindcast-stores"),
     ("hindcast-symbols", "hindcast-fixtures"),
     ("hindcast-native", "hindcast-fixtures"),
+    ("hindcast-dotnet", "hindcast-fixtures"),
     ("hindcast", "hindcast-fixtures"),
 ];
 
