@@ -6,7 +6,6 @@ mod core_file;
 mod debuggee;
 mod image;
 mod look;
-mod output;
 mod process;
 mod record;
 mod replay;

@@ -10,26 +10,32 @@ use std::{
 use hindcast_core::debug::{
     AttachRequest, DebugError, HowBegun, LaunchRequest, StopAtEntry, StopReason, Target,
 };
+use hindcast_streams::{OpenError, Opened, Pump, Theirs};
 use jiff::Timestamp;
 
 use super::{
     Session,
     breakpoints::main_function,
     movement::{Begun, Plan},
-    streams, system,
+    system,
 };
 use crate::{
     debuggee::Debuggee,
     look::file_name,
-    output::Pump,
     process::Process,
-    sys::{self, SpawnError, SpawnPlan, Tid, TraceError},
+    sys::{self, SpawnError, SpawnPlan, SpawnStreams, Tid, TraceError},
 };
 
 impl Session {
     pub(crate) fn launch(request: &LaunchRequest) -> Result<Self, DebugError> {
         let program = find_program(&request.program, request.cwd.as_deref())?;
-        let (streams, ends) = streams::open(request)?;
+        let opened = hindcast_streams::open(&request.stdin, request.streams).map_err(no_streams)?;
+        let (streams, ends) = match opened {
+            Some(Opened { theirs: Theirs { stdin, stdout, stderr }, ours }) => {
+                (SpawnStreams::Own { stdin, stdout, stderr }, Some(ours))
+            }
+            None => (SpawnStreams::Inherited, None),
+        };
         let plan = SpawnPlan {
             program: c_text(program.as_os_str())?,
             arguments: std::iter::once(program.as_os_str())
@@ -284,6 +290,14 @@ fn c_text(text: &OsStr) -> Result<CString, DebugError> {
     CString::new(text.as_bytes()).map_err(|_| {
         DebugError::LaunchFailed("program, arguments and environment cannot contain a zero byte".into())
     })
+}
+
+fn no_streams(error: OpenError) -> DebugError {
+    let hint = match error {
+        OpenError::Input { .. } => "`stdin` names a file that can be read",
+        OpenError::System(_) => "close what has many files open, or raise `ulimit -n`",
+    };
+    DebugError::LaunchFailed(format!("{error} · hint: {hint}"))
 }
 
 fn not_started(error: SpawnError, program: &Path, folder: Option<&Path>) -> DebugError {

@@ -13,7 +13,6 @@ mod movement;
 mod recording;
 pub(crate) mod signals;
 mod step;
-mod streams;
 mod travel;
 mod watch;
 mod writes;
@@ -33,12 +32,13 @@ use hindcast_symbols::{
 };
 
 pub(crate) use self::travel::function_around;
+use hindcast_streams::{InputRefused, Pump};
+
 use self::{breakpoints::Breakpoints, movement::Plan};
 use crate::{
     debuggee::Debuggee,
     image::Image,
     look::{self, FrameScope, Scene, ThreadScene, Walk, Write},
-    output::{InputRefused, Pump},
     sys::{self, Mapping, Tid, TraceError},
 };
 

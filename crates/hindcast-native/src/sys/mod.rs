@@ -19,7 +19,6 @@ mod registers;
 mod remote;
 mod signal;
 mod spawn;
-mod terminal;
 mod tracee;
 mod vector_registers;
 
@@ -43,7 +42,6 @@ pub(crate) use registers::GeneralRegisters;
 pub(crate) use remote::{remote_call, rest, restarts};
 pub(crate) use signal::{SignalDetails, SignalInfo};
 pub(crate) use spawn::{SpawnError, SpawnPlan, SpawnStreams, spawn};
-pub(crate) use terminal::Terminal;
 pub(crate) use tracee::{
     Call, Event, RestartableSequence, Resume, Running, Stopped, Tid, TraceError, attach_thread, death_of,
     detach_running, kill, send_again, wait_for, wait_for_any, wait_for_any_now,

@@ -1,9 +1,8 @@
 //! A terminal for a debuggee. The C library prints line by line only to one.
 
-use std::{
-    io,
-    os::fd::{AsRawFd, OwnedFd},
-};
+use std::{io, os::fd::OwnedFd};
+
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
 /// Both ends of a pseudo-terminal that neither echoes nor changes what passes through.
 #[derive(Debug)]
@@ -24,10 +23,7 @@ impl Terminal {
         modes.output_flags.remove(OutputFlags::OPOST);
         nix::sys::termios::tcsetattr(&slave, SetArg::TCSANOW, &modes)?;
         for end in [&master, &slave] {
-            // SAFETY: the descriptor is open and ours.
-            if unsafe { libc::fcntl(end.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
-                return Err(io::Error::last_os_error());
-            }
+            fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
         }
         Ok(Self { master, slave })
     }

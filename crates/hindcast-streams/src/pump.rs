@@ -20,15 +20,18 @@ use nix::{
 
 /// Our ends of a program's standard streams.
 #[derive(Debug)]
-pub(crate) struct Ends {
-    pub(crate) stdout: OwnedFd,
-    pub(crate) stderr: OwnedFd,
-    pub(crate) input: Input,
+pub struct Ends {
+    /// What it prints.
+    pub stdout: OwnedFd,
+    /// What it prints as errors.
+    pub stderr: OwnedFd,
+    /// What it reads.
+    pub input: Input,
 }
 
 /// What a program reads, as far as that is ours to write.
 #[derive(Debug, Default)]
-pub(crate) struct Input {
+pub struct Input {
     to: To,
     waiting: VecDeque<u8>,
     /// Whether nothing comes after that. A terminal can be read from again after its end.
@@ -48,7 +51,7 @@ enum To {
 
 /// Why input was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum InputRefused {
+pub enum InputRefused {
     /// So much waits already.
     TooMuch(usize),
     /// Nobody reads it.
@@ -57,7 +60,7 @@ pub(crate) enum InputRefused {
 
 /// Reads a program's output on a thread of its own, so that the program waits only while the log does,
 /// and writes its input, so that nobody waits for the program.
-pub(crate) struct Pump {
+pub struct Pump {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -85,14 +88,14 @@ const END_OF_INPUT: u8 = 4;
 
 impl Input {
     /// Through a pipe: first this text.
-    pub(crate) fn pipe(end: OwnedFd, text: &str, ends: bool) -> io::Result<Self> {
+    pub fn pipe(end: OwnedFd, text: &str, ends: bool) -> io::Result<Self> {
         set_nonblocking(&end)?;
         let to = To::Pipe(Arc::new(end.into()));
         Ok(Self { to, waiting: text.bytes().collect(), ends, unfinished: false })
     }
 
     /// Through a terminal.
-    pub(crate) fn terminal(end: OwnedFd) -> Self {
+    pub fn terminal(end: OwnedFd) -> Self {
         Self { to: To::Terminal(Arc::new(end.into())), ..Self::default() }
     }
 
@@ -156,7 +159,7 @@ impl Input {
 
 impl Pump {
     /// Reads into `log`.
-    pub(crate) fn start(ends: Ends, log: Arc<OutputLog>) -> io::Result<Self> {
+    pub fn start(ends: Ends, log: Arc<OutputLog>) -> io::Result<Self> {
         set_nonblocking(&ends.stdout)?;
         set_nonblocking(&ends.stderr)?;
         let (wake, waker) = io::pipe()?;
@@ -175,12 +178,12 @@ impl Pump {
     }
 
     /// Puts all that was printed before this call into the log. Does not wait for whoever still can print.
-    pub(crate) fn drain(&self) {
+    pub fn drain(&self) {
         locked(&self.shared.output).read();
     }
 
     /// Passes on input.
-    pub(crate) fn write_input(&self, text: &[u8], ends: bool) -> Result<(), InputRefused> {
+    pub fn write_input(&self, text: &[u8], ends: bool) -> Result<(), InputRefused> {
         locked(&self.shared.input).add(text, ends)?;
         self.shared.wake();
         Ok(())
