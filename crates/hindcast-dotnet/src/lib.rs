@@ -1,3 +1,5 @@
 //! Debugs .NET programs through the runtime's own debugging interface, ICorDebug.
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod cor;
 pub mod image;

@@ -1,0 +1,576 @@
+//! The interfaces that a session uses, with their slots.
+
+use super::{
+    com::{Com, Guid, Interface, Out, Raw, call_method, check, interface, read_name},
+    error::{CorError, Hresult},
+};
+
+interface!(
+    /// The entry to it all.
+    CorDebug "3d6f5f61-7538-11d3-8d5b-00104b35e7ef" {
+        3 initialize();
+        4 terminate();
+        8 debug_active_process(pid: u32, win32_attach: i32) -> Com<Process>;
+    }
+);
+interface!(
+    /// The debuggee.
+    Process "3d6f5f64-7538-11d3-8d5b-00104b35e7ef" {
+        3 stop(timeout_ignored: u32);
+        4 go_on(out_of_band: i32);
+        5 is_running() -> bool;
+        7 enumerate_threads() -> Com<ThreadEnum>;
+        9 detach();
+        10 terminate(exit_code: u32);
+        13 id() -> u32;
+        15 thread(id: u32) -> Com<Thread>;
+        24 enable_log_messages(on: i32);
+        26 enumerate_app_domains() -> Com<AppDomainEnum>;
+        29 helper_thread_id() -> u32;
+    }
+);
+interface!(ThreadEnum "CC7BCB06-8A68-11d2-983C-0000F808342D");
+interface!(AppDomainEnum "63ca1b24-4359-4883-bd57-13f815f58744");
+interface!(AppDomain "3d6f5f63-7538-11d3-8d5b-00104b35e7ef" {
+    14 enumerate_assemblies() -> Com<AssemblyEnum>;
+});
+interface!(AppDomain2 "096E81D5-ECDA-4202-83F5-C65980A9EF75");
+interface!(AssemblyEnum "4a2a1ec9-85ec-4bfb-9f15-a89fdfe0fe83");
+interface!(CorAssembly "df59507c-d47a-459e-bce2-6427eac8fd06" {
+    5 enumerate_modules() -> Com<ModuleEnum>;
+});
+interface!(ModuleEnum "CC7BCB09-8A68-11d2-983C-0000F808342D");
+interface!(
+    /// An assembly's file as it is loaded.
+    Module "dba2d8c1-e5c5-4069-8c13-10a7c6abf43d" {
+        4 base_address() -> u64;
+        5 assembly() -> Com<CorAssembly>;
+        9 function_from_token(token: u32) -> Com<Function>;
+        11 class_from_token(token: u32) -> Com<Class>;
+        16 is_dynamic() -> bool;
+        18 size() -> u32;
+        19 is_in_memory() -> bool;
+    }
+);
+interface!(Module2 "7FCC5FB5-49C0-41de-9938-3B88B5B9ADD7" {
+    5 set_jit_compiler_flags(flags: u32);
+    6 jit_compiler_flags() -> u32;
+    7 resolve_assembly(token: u32) -> Com<CorAssembly>;
+});
+interface!(
+    /// A managed thread.
+    Thread "938c6d66-7fb6-4f69-b389-425b8987329b" {
+        4 id() -> u32;
+        6 app_domain() -> Com<AppDomain>;
+        7 set_debug_state(state: u32);
+        9 user_state() -> u32;
+        10 current_exception() -> Option<Com<Value>>;
+        12 create_stepper() -> Com<Stepper>;
+        15 active_frame() -> Option<Com<Frame>>;
+        17 create_eval() -> Com<Eval>;
+        18 object() -> Option<Com<Value>>;
+    }
+);
+interface!(Thread2 "2BD956D9-7B07-4bef-8A98-12AA862417C5" {
+    6 volatile_os_thread_id() -> u32;
+});
+interface!(Thread3 "F8544EC3-5E4E-46c7-8D3E-A52B8405B1F5" {
+    3 create_stack_walk() -> Com<StackWalk>;
+});
+interface!(Thread4 "1A1F204B-1C66-4637-823F-3EE6C744A69C" {
+    4 blocking_objects() -> Com<BlockingObjectEnum>;
+});
+interface!(BlockingObjectEnum "976A6278-134A-4a81-81A3-8F277943F4C3");
+interface!(StackWalk "A0647DE9-55DE-4816-929C-385271C64CF7");
+interface!(Frame "CC7BCAEF-8A68-11d2-983C-0000F808342D" {
+    5 function() -> Com<Function>;
+    6 function_token() -> u32;
+    10 create_stepper() -> Com<Stepper>;
+});
+interface!(IlFrame "03E26311-4F76-11d3-88C6-006097945418" {
+    5 function() -> Com<Function>;
+    6 function_token() -> u32;
+    10 create_stepper() -> Com<Stepper>;
+    12 set_ip(offset: u32);
+    14 local_variable(index: u32) -> Com<Value>;
+    16 argument(index: u32) -> Com<Value>;
+    19 can_set_ip(offset: u32);
+});
+interface!(IlFrame2 "5D88A994-6C30-479b-890F-BCEF88B129A5" {
+    4 enumerate_type_parameters() -> Com<TypeEnum>;
+});
+interface!(InternalFrame "B92CC7F7-9D2D-45c4-BC2B-621FCC9DFBF4" {
+    11 frame_type() -> u32;
+});
+interface!(Function "CC7BCAF3-8A68-11d2-983C-0000F808342D" {
+    3 module() -> Com<Module>;
+    4 class() -> Com<Class>;
+    5 token() -> u32;
+    6 il_code() -> Com<Code>;
+});
+interface!(Function2 "EF0C490B-94C3-4e4d-B629-DDC134C532D8" {
+    3 set_just_my_code(is_mine: i32);
+});
+interface!(Code "CC7BCAF4-8A68-11d2-983C-0000F808342D" {
+    6 size() -> u32;
+    7 create_breakpoint(offset: u32) -> Com<FunctionBreakpoint>;
+});
+interface!(Breakpoint "CC7BCAE8-8A68-11d2-983C-0000F808342D");
+interface!(FunctionBreakpoint "CC7BCAE9-8A68-11d2-983C-0000F808342D" {
+    3 activate(active: i32);
+    6 offset() -> u32;
+});
+interface!(Stepper "CC7BCAEC-8A68-11d2-983C-0000F808342D" {
+    4 deactivate();
+    5 set_intercept_mask(mask: u32);
+    6 set_unmapped_stop_mask(mask: u32);
+    7 step(step_in: i32);
+    9 step_out();
+});
+interface!(Stepper2 "C5B6E9C3-E7D1-4a8e-873B-7F047F0706F7" {
+    3 set_just_my_code(is_on: i32);
+});
+interface!(Eval "CC7BCAF6-8A68-11d2-983C-0000F808342D" {
+    8 is_active() -> bool;
+    9 abort();
+    10 result() -> Option<Com<Value>>;
+});
+interface!(Eval2 "FB0D9CE7-BE66-4683-9D32-A42A04E2FD91" {
+    9 rude_abort();
+});
+interface!(Class "CC7BCAF5-8A68-11d2-983C-0000F808342D" {
+    3 module() -> Com<Module>;
+    4 token() -> u32;
+});
+interface!(Class2 "B008EA8D-7AB1-43f7-BB20-FBB5A04038AE" {
+    4 set_just_my_code(is_mine: i32);
+});
+interface!(
+    /// A type with its arguments.
+    CorType "D613F0BB-ACE1-4c19-BD72-E4C08D5DA7F5" {
+        3 element_type() -> u32;
+        4 class() -> Com<Class>;
+        5 enumerate_type_parameters() -> Com<TypeEnum>;
+        6 first_type_parameter() -> Com<CorType>;
+        7 base() -> Option<Com<CorType>>;
+        9 rank() -> u32;
+    }
+);
+interface!(TypeEnum "10F27499-9DF2-43ce-8333-A321D7C99CB4");
+interface!(Value "CC7BCAF7-8A68-11d2-983C-0000F808342D" {
+    3 element_type() -> u32;
+    4 size() -> u32;
+    5 address() -> u64;
+});
+interface!(Value2 "5E0B54E7-D88A-4626-9420-A691E0A78B49" {
+    3 exact_type() -> Com<CorType>;
+});
+interface!(GenericValue "CC7BCAF8-8A68-11d2-983C-0000F808342D" {
+    4 size() -> u32;
+});
+interface!(ReferenceValue "CC7BCAF9-8A68-11d2-983C-0000F808342D" {
+    7 is_null() -> bool;
+    8 value() -> u64;
+    9 set_value(address: u64);
+    10 dereference() -> Com<Value>;
+});
+interface!(HeapValue2 "E3AC4D6C-9CB7-43e6-96CC-B21540E5083C" {
+    3 create_handle(kind: u32) -> Com<HandleValue>;
+});
+interface!(HandleValue "029596E8-276B-46a1-9821-732E96BBB00B" {
+    7 is_null() -> bool;
+    8 value() -> u64;
+    10 dereference() -> Com<Value>;
+    13 dispose();
+});
+interface!(HeapValue3 "A69ACAD8-2374-46e9-9FF8-B1F14120D296");
+interface!(ObjectValue "18AD3D6E-B7D2-11d2-BD04-0000F80849BD" {
+    7 class() -> Com<Class>;
+    11 is_value_class() -> bool;
+});
+interface!(BoxValue "CC7BCAFC-8A68-11d2-983C-0000F808342D" {
+    9 object() -> Com<ObjectValue>;
+});
+interface!(StringValue "CC7BCAFD-8A68-11d2-983C-0000F808342D" {
+    9 length() -> u32;
+});
+interface!(ArrayValue "0405B0DF-A660-11d2-BD02-0000F80849BD" {
+    9 element_type() -> u32;
+    10 rank() -> u32;
+    11 count() -> u32;
+    13 has_base_indices() -> bool;
+    16 element_at(position: u32) -> Com<Value>;
+});
+
+/// Where a frame's IL offset comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct InstructionPointer {
+    /// The IL offset.
+    pub(crate) offset: u32,
+    /// Flags of `CorDebugMappingResult`.
+    pub(crate) mapping: u32,
+}
+
+/// A range of IL offsets to step through.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StepRange {
+    /// The first.
+    pub(crate) start: u32,
+    /// The first beyond.
+    pub(crate) end: u32,
+}
+
+/// What a thread waits for.
+#[derive(Debug)]
+pub(crate) struct Blocking {
+    /// The object whose monitor it wants.
+    pub(crate) object: Com<Value>,
+    /// Whether it waits to be notified, rather than to enter.
+    pub(crate) waits_for_pulse: bool,
+}
+
+impl Com<StackWalk> {
+    /// The frame it is at; none for code that is not managed.
+    pub(crate) fn frame(&self) -> Result<Option<Com<Frame>>, CorError> {
+        let mut frame: Raw = std::ptr::null_mut();
+        // SAFETY: slot 6 is GetFrame.
+        let code = unsafe { call_method!(self.raw(), 6, *mut Raw = &mut frame) };
+        check(code, "StackWalk::frame")?;
+        // SAFETY: a counted reference, or null where a native frame is skipped (S_FALSE).
+        Ok(unsafe { Com::owned(frame) })
+    }
+
+    /// Goes to the next frame outwards; false at the end.
+    pub(crate) fn next(&self) -> Result<bool, CorError> {
+        // SAFETY: slot 5 is Next.
+        let code = unsafe { call_method!(self.raw(), 5) };
+        check(code, "StackWalk::next")?;
+        Ok(code == 0)
+    }
+}
+
+impl Com<IlFrame> {
+    /// Where it is.
+    pub(crate) fn ip(&self) -> Result<InstructionPointer, CorError> {
+        let (mut offset, mut mapping) = (0u32, 0u32);
+        // SAFETY: slot 11 is GetIP.
+        let code = unsafe { call_method!(self.raw(), 11, *mut u32 = &mut offset, *mut u32 = &mut mapping) };
+        check(code, "IlFrame::ip")?;
+        Ok(InstructionPointer { offset, mapping })
+    }
+}
+
+impl Com<Module> {
+    /// Its path.
+    pub(crate) fn name(&self) -> Result<String, CorError> {
+        // SAFETY: slot 6 is GetName.
+        unsafe { read_name(self.raw(), 6, "Module::name") }
+    }
+}
+
+impl Com<Module2> {
+    /// Whether its code is the user's own.
+    pub(crate) fn set_just_my_code(&self, is_mine: bool) -> Result<(), CorError> {
+        // SAFETY: slot 3 is SetJMCStatus; there are no single methods.
+        let code = unsafe {
+            call_method!(self.raw(), 3, i32 = is_mine.into(), u32 = 0, *const u32 = std::ptr::null())
+        };
+        check(code, "Module2::set_just_my_code")
+    }
+}
+
+impl Com<Stepper> {
+    /// Steps through ranges of the current function.
+    pub(crate) fn step_range(&self, into: bool, ranges: &[StepRange]) -> Result<(), CorError> {
+        let count = u32::try_from(ranges.len()).unwrap_or(u32::MAX);
+        // SAFETY: slot 8 is StepRange; the ranges are read during the call.
+        let code = unsafe {
+            call_method!(self.raw(), 8, i32 = into.into(), *const StepRange = ranges.as_ptr(), u32 = count)
+        };
+        check(code, "Stepper::step_range")
+    }
+}
+
+impl Com<GenericValue> {
+    /// Its bytes.
+    pub(crate) fn bytes(&self) -> Result<Vec<u8>, CorError> {
+        let size = self.size()? as usize;
+        let mut bytes = vec![0u8; size];
+        // SAFETY: slot 7 is GetValue, which fills as many bytes as the value has.
+        let code = unsafe { call_method!(self.raw(), 7, *mut u8 = bytes.as_mut_ptr()) };
+        check(code, "GenericValue::bytes")?;
+        Ok(bytes)
+    }
+
+    /// Replaces its bytes; there must be as many as it has.
+    pub(crate) fn set_bytes(&self, bytes: &[u8]) -> Result<(), CorError> {
+        const CALL: &str = "GenericValue::set_bytes";
+        if bytes.len() != self.size()? as usize {
+            return Err(CorError { call: CALL, code: Hresult::INVALID_ARGUMENT });
+        }
+        // SAFETY: slot 8 is SetValue, which reads as many bytes as the value has.
+        let code = unsafe { call_method!(self.raw(), 8, *const u8 = bytes.as_ptr()) };
+        check(code, CALL)
+    }
+}
+
+impl Com<StringValue> {
+    /// Its text, cut to `most` code units, and how many it has.
+    pub(crate) fn text(&self, most: u32) -> Result<(String, u32), CorError> {
+        let length = self.length()?;
+        let wanted = length.min(most);
+        let mut buffer = vec![0u16; wanted as usize + 1];
+        let mut fetched = 0u32;
+        // SAFETY: slot 10 is GetString; the buffer has the room that is told.
+        let code = unsafe {
+            call_method!(self.raw(), 10, u32 = wanted + 1, *mut u32 = &mut fetched, *mut u16 = buffer.as_mut_ptr())
+        };
+        check(code, "StringValue::text")?;
+        Ok((String::from_utf16_lossy(&buffer[..wanted as usize]), length))
+    }
+}
+
+impl Com<ArrayValue> {
+    /// The length of each dimension.
+    pub(crate) fn dimensions(&self) -> Result<Vec<u32>, CorError> {
+        self.numbers(12, "ArrayValue::dimensions")
+    }
+
+    /// The first index of each dimension.
+    pub(crate) fn base_indices(&self) -> Result<Vec<u32>, CorError> {
+        self.numbers(14, "ArrayValue::base_indices")
+    }
+
+    fn numbers(&self, slot: usize, call: &'static str) -> Result<Vec<u32>, CorError> {
+        let rank = self.rank()?;
+        let mut numbers = vec![0u32; rank as usize];
+        // SAFETY: slots 12 and 14 fill one number for each dimension.
+        let code = unsafe { call_method!(self.raw(), slot, u32 = rank, *mut u32 = numbers.as_mut_ptr()) };
+        check(code, call)?;
+        Ok(numbers)
+    }
+}
+
+impl Com<ObjectValue> {
+    /// A field that `class` declares.
+    pub(crate) fn field(&self, class: &Com<Class>, token: u32) -> Result<Com<Value>, CorError> {
+        const CALL: &str = "ObjectValue::field";
+        let mut value: Raw = std::ptr::null_mut();
+        // SAFETY: slot 8 is GetFieldValue.
+        let code =
+            unsafe { call_method!(self.raw(), 8, Raw = class.raw(), u32 = token, *mut Raw = &mut value) };
+        check(code, CALL)?;
+        // SAFETY: a counted reference.
+        unsafe { Com::owned(value) }.ok_or(CorError { call: CALL, code: Hresult::FIELD_NOT_AVAILABLE })
+    }
+}
+
+impl Com<CorType> {
+    /// A static field that the type declares.
+    pub(crate) fn static_field(
+        &self,
+        token: u32,
+        frame: Option<&Com<Frame>>,
+    ) -> Result<Com<Value>, CorError> {
+        const CALL: &str = "CorType::static_field";
+        let frame = frame.map_or(std::ptr::null_mut(), Com::raw);
+        let mut value: Raw = std::ptr::null_mut();
+        // SAFETY: slot 8 is GetStaticFieldValue; the frame may be null.
+        let code = unsafe { call_method!(self.raw(), 8, u32 = token, Raw = frame, *mut Raw = &mut value) };
+        check(code, CALL)?;
+        // SAFETY: a counted reference.
+        unsafe { Com::owned(value) }.ok_or(CorError { call: CALL, code: Hresult::STATIC_NOT_AVAILABLE })
+    }
+}
+
+impl Com<Class2> {
+    /// The class with these arguments.
+    pub(crate) fn with_arguments(
+        &self,
+        element_type: u32,
+        arguments: &[Com<CorType>],
+    ) -> Result<Com<CorType>, CorError> {
+        const CALL: &str = "Class2::with_arguments";
+        let pointers: Vec<Raw> = arguments.iter().map(Com::raw).collect();
+        let count = u32::try_from(pointers.len()).unwrap_or(u32::MAX);
+        let mut made: Raw = std::ptr::null_mut();
+        // SAFETY: slot 3 is GetParameterizedType; the types are read during the call.
+        let code = unsafe {
+            call_method!(self.raw(), 3, u32 = element_type, u32 = count, *const Raw = pointers.as_ptr(), *mut Raw = &mut made)
+        };
+        check(code, CALL)?;
+        // SAFETY: a counted reference.
+        unsafe { Com::owned(made) }.ok_or(CorError { call: CALL, code: Hresult::CLASS_NOT_LOADED })
+    }
+}
+
+impl Com<Eval2> {
+    /// Begins to run a function; the event of its end follows when the process goes on.
+    pub(crate) fn call(
+        &self,
+        function: &Com<Function>,
+        types: &[Com<CorType>],
+        arguments: &[Com<Value>],
+    ) -> Result<(), CorError> {
+        self.begin_call(3, "Eval2::call", function, types, arguments)
+    }
+
+    /// Begins to make an object with a constructor.
+    pub(crate) fn new_object(
+        &self,
+        constructor: &Com<Function>,
+        types: &[Com<CorType>],
+        arguments: &[Com<Value>],
+    ) -> Result<(), CorError> {
+        self.begin_call(5, "Eval2::new_object", constructor, types, arguments)
+    }
+
+    fn begin_call(
+        &self,
+        slot: usize,
+        name: &'static str,
+        function: &Com<Function>,
+        types: &[Com<CorType>],
+        arguments: &[Com<Value>],
+    ) -> Result<(), CorError> {
+        let types: Vec<Raw> = types.iter().map(Com::raw).collect();
+        let arguments: Vec<Raw> = arguments.iter().map(Com::raw).collect();
+        let count = |list: &[Raw]| u32::try_from(list.len()).unwrap_or(u32::MAX);
+        // SAFETY: slots 3 and 5 are CallParameterizedFunction and NewParameterizedObject, which read the lists
+        // during the call.
+        let code = unsafe {
+            call_method!(
+                self.raw(), slot, Raw = function.raw(), u32 = count(&types), *const Raw = types.as_ptr(),
+                u32 = count(&arguments), *const Raw = arguments.as_ptr()
+            )
+        };
+        check(code, name)
+    }
+
+    /// Begins to make a string.
+    pub(crate) fn new_string(&self, text: &str) -> Result<(), CorError> {
+        let text: Vec<u16> = text.encode_utf16().collect();
+        let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        // SAFETY: slot 8 is NewStringWithLength, which reads that many code units.
+        let code = unsafe { call_method!(self.raw(), 8, *const u16 = text.as_ptr(), u32 = length) };
+        check(code, "Eval2::new_string")
+    }
+
+    /// A value of this type, all zero, that can be passed to a function.
+    pub(crate) fn value_for_type(&self, of: &Com<CorType>) -> Result<Com<Value>, CorError> {
+        const CALL: &str = "Eval2::value_for_type";
+        let mut value: Raw = std::ptr::null_mut();
+        // SAFETY: slot 4 is CreateValueForType.
+        let code = unsafe { call_method!(self.raw(), 4, Raw = of.raw(), *mut Raw = &mut value) };
+        check(code, CALL)?;
+        // SAFETY: a counted reference.
+        unsafe { Com::owned(value) }.ok_or(CorError { call: CALL, code: Hresult::INVALID_ARGUMENT })
+    }
+}
+
+impl Com<Eval> {
+    /// A primitive value, all zero, or a null reference.
+    pub(crate) fn primitive(&self, element_type: u32) -> Result<Com<Value>, CorError> {
+        const CALL: &str = "Eval::primitive";
+        let mut value: Raw = std::ptr::null_mut();
+        // SAFETY: slot 12 is CreateValue; primitives have no class.
+        let code = unsafe {
+            call_method!(self.raw(), 12, u32 = element_type, Raw = std::ptr::null_mut(), *mut Raw = &mut value)
+        };
+        check(code, CALL)?;
+        // SAFETY: a counted reference.
+        unsafe { Com::owned(value) }.ok_or(CorError { call: CALL, code: Hresult::INVALID_ARGUMENT })
+    }
+}
+
+impl Com<HeapValue3> {
+    /// The thread that holds the object's monitor, and how often; none where nobody does.
+    pub(crate) fn monitor_owner(&self) -> Result<Option<(Com<Thread>, u32)>, CorError> {
+        let mut thread: Raw = std::ptr::null_mut();
+        let mut count = 0u32;
+        // SAFETY: slot 3 is GetThreadOwningMonitorLock.
+        let code = unsafe { call_method!(self.raw(), 3, *mut Raw = &mut thread, *mut u32 = &mut count) };
+        check(code, "HeapValue3::monitor_owner")?;
+        // SAFETY: a counted reference, or null (S_FALSE).
+        Ok(unsafe { Com::owned(thread) }.map(|thread| (thread, count)))
+    }
+}
+
+/// `CorDebugBlockingObject`.
+#[repr(C)]
+struct RawBlocking {
+    object: Raw,
+    timeout: u32,
+    reason: u32,
+}
+
+impl Com<BlockingObjectEnum> {
+    /// All of them.
+    pub(crate) fn all(&self) -> Result<Vec<Blocking>, CorError> {
+        let mut found = Vec::new();
+        loop {
+            let mut one = RawBlocking { object: std::ptr::null_mut(), timeout: 0, reason: 0 };
+            let mut fetched = 0u32;
+            // SAFETY: slot 7 is Next, which fills at most one.
+            let code = unsafe {
+                call_method!(self.raw(), 7, u32 = 1, *mut RawBlocking = &mut one, *mut u32 = &mut fetched)
+            };
+            check(code, "BlockingObjectEnum::all")?;
+            // SAFETY: a counted reference.
+            let object = unsafe { Com::owned(one.object) };
+            let Some(object) = object.filter(|_| fetched == 1) else { return Ok(found) };
+            found.push(Blocking { object, waits_for_pulse: one.reason == 2 });
+        }
+    }
+}
+
+/// A list that hands out interfaces of one kind: `Next` is in slot 7 of all of them.
+macro_rules! lists {
+    ($($list:ident of $item:ident;)*) => {
+        $(impl Com<$list> {
+            /// All of them.
+            pub(crate) fn all(&self) -> Result<Vec<Com<$item>>, CorError> {
+                let mut found = Vec::new();
+                loop {
+                    let mut item: Raw = std::ptr::null_mut();
+                    let mut fetched = 0u32;
+                    // SAFETY: slot 7 is Next, which fills at most one.
+                    let code = unsafe {
+                        call_method!(self.raw(), 7, u32 = 1, *mut Raw = &mut item, *mut u32 = &mut fetched)
+                    };
+                    check(code, concat!(stringify!($list), "::all"))?;
+                    // SAFETY: a counted reference.
+                    let item = unsafe { Com::owned(item) };
+                    let Some(item) = item.filter(|_| fetched == 1) else { return Ok(found) };
+                    found.push(item);
+                }
+            }
+        })*
+    };
+}
+
+lists! {
+    ThreadEnum of Thread;
+    AppDomainEnum of AppDomain;
+    AssemblyEnum of CorAssembly;
+    ModuleEnum of Module;
+    TypeEnum of CorType;
+}
+
+impl Com<AppDomain2> {
+    /// An array of this element type.
+    pub(crate) fn array_type(&self, rank: u32, element: &Com<CorType>) -> Result<Com<CorType>, CorError> {
+        const CALL: &str = "AppDomain2::array_type";
+        // `ELEMENT_TYPE_SZARRAY` and `ELEMENT_TYPE_ARRAY`.
+        let kind: u32 = if rank == 1 { 0x1d } else { 0x14 };
+        let mut made: Raw = std::ptr::null_mut();
+        // SAFETY: slot 3 is GetArrayOrPointerType.
+        let code = unsafe {
+            call_method!(self.raw(), 3, u32 = kind, u32 = rank, Raw = element.raw(), *mut Raw = &mut made)
+        };
+        check(code, CALL)?;
+        // SAFETY: a counted reference.
+        unsafe { Com::owned(made) }.ok_or(CorError { call: CALL, code: Hresult::CLASS_NOT_LOADED })
+    }
+}

@@ -1,0 +1,150 @@
+//! The runtime's debugging library, which must be of the same build as the debuggee's runtime.
+
+use std::{
+    ffi::{CStr, CString, c_char},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    callback::Events,
+    com::{Com, Raw},
+    error::{CorError, Hresult},
+    interfaces::{CorDebug, Process},
+};
+
+/// The debuggee, attached to.
+#[derive(Debug)]
+pub(crate) struct Debugging {
+    /// Kept as long as the process is: the runtime ends what it holds with it.
+    pub(crate) debugging: Com<CorDebug>,
+    pub(crate) process: Com<Process>,
+}
+
+/// Why a process cannot be debugged.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DebuggingError {
+    #[error("process {pid} has not loaded a .NET runtime")]
+    NoRuntime { pid: u32 },
+    #[error("cannot read the memory map of process {pid}: {error}")]
+    Maps { pid: u32, error: std::io::Error },
+    #[error("`{}` cannot be loaded: {why}", path.display())]
+    Library { path: PathBuf, why: String },
+    #[error("`{}` has no `{symbol}`", path.display())]
+    Symbol { path: PathBuf, symbol: &'static str },
+    #[error(transparent)]
+    Cor(#[from] CorError),
+}
+
+/// The runtime of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MappedRuntime {
+    /// Where `libcoreclr.so` begins.
+    pub(crate) base: u64,
+    /// Its file.
+    pub(crate) path: PathBuf,
+}
+
+impl MappedRuntime {
+    /// Finds it in a process; none where it is not loaded yet.
+    pub(crate) fn of(pid: u32) -> Result<Option<Self>, DebuggingError> {
+        let maps = std::fs::read(format!("/proc/{pid}/maps"))
+            .map_err(|error| DebuggingError::Maps { pid, error })?;
+        Ok(Self::in_maps(&maps))
+    }
+
+    fn in_maps(maps: &[u8]) -> Option<Self> {
+        let line = maps.split(|byte| *byte == b'\n').find(|line| line.ends_with(b"/libcoreclr.so"))?;
+        let base = std::str::from_utf8(line.split(|byte| *byte == b'-').next()?).ok()?;
+        let base = u64::from_str_radix(base, 16).ok()?;
+        let path = &line[line.iter().position(|byte| *byte == b'/')?..];
+        Some(Self { base, path: PathBuf::from(std::ffi::OsStr::from_bytes(path)) })
+    }
+}
+
+type DllMain = unsafe extern "C" fn(Raw, u32, Raw) -> i32;
+type CreateCordbObject = unsafe extern "C" fn(i32, u32, u64, *mut Raw) -> i32;
+
+/// `CorDebugVersion_4_0`.
+const VERSION: i32 = 4;
+const PROCESS_ATTACH: u32 = 1;
+
+impl Debugging {
+    /// Attaches to a process whose runtime is loaded; it reports to `events`.
+    pub(crate) fn attach(pid: u32, runtime: &MappedRuntime, events: &Events) -> Result<Self, DebuggingError> {
+        let path = runtime.path.with_file_name("libmscordbi.so");
+        let library = open(&path)?;
+        // SAFETY: the library's own functions, with the types that the runtime declares.
+        let (initialize, create) = unsafe {
+            let initialize: DllMain = std::mem::transmute(symbol(library, c"DllMain", &path, "DllMain")?);
+            let create = "CoreCLRCreateCordbObject";
+            let create: CreateCordbObject =
+                std::mem::transmute(symbol(library, c"CoreCLRCreateCordbObject", &path, create)?);
+            (initialize, create)
+        };
+        let mut object: Raw = std::ptr::null_mut();
+        // SAFETY: DllMain sets up what the library needs before anything else; loading alone does not run it.
+        let code = unsafe {
+            initialize(library, PROCESS_ATTACH, std::ptr::null_mut());
+            create(VERSION, pid, runtime.base, &mut object)
+        };
+        super::com::check(code, "CoreCLRCreateCordbObject")?;
+        let call = "CoreCLRCreateCordbObject";
+        // SAFETY: a counted reference; it is seen as what it is only after the cast.
+        let object: Com<CorDebug> =
+            unsafe { Com::owned(object) }.ok_or(CorError { call, code: Hresult::COMPONENT_MISSING })?;
+        let debugging: Com<CorDebug> = object.expect(call)?;
+        debugging.initialize()?;
+        events.listen_to(&debugging)?;
+        let process = debugging.debug_active_process(pid, 0)?;
+        Ok(Self { debugging, process })
+    }
+}
+
+fn open(path: &Path) -> Result<Raw, DebuggingError> {
+    let failed = |why: String| DebuggingError::Library { path: path.to_owned(), why };
+    if !path.exists() {
+        return Err(failed("there is no such file".into()));
+    }
+    let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| failed(error.to_string()))?;
+    // SAFETY: loading runs the library's constructors, as the runtime itself does.
+    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+    if !library.is_null() {
+        return Ok(library);
+    }
+    // SAFETY: returns a text that is valid until the next call, or null.
+    let why = unsafe {
+        let text: *const c_char = libc::dlerror();
+        if text.is_null() { String::new() } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
+    };
+    Err(failed(why))
+}
+
+/// # Safety
+/// The library is open.
+unsafe fn symbol(
+    library: Raw,
+    name: &CStr,
+    path: &Path,
+    symbol: &'static str,
+) -> Result<Raw, DebuggingError> {
+    // SAFETY: by contract.
+    let found = unsafe { libc::dlsym(library, name.as_ptr()) };
+    if found.is_null() { Err(DebuggingError::Symbol { path: path.to_owned(), symbol }) } else { Ok(found) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_runtime_is_found_where_it_begins() {
+        let maps = b"55d0-55d1 r--p 00000000 08:01 1 /usr/bin/dotnet\n\
+            7f0000000000-7f0000100000 r--p 00000000 08:01 2 /opt/my dotnet/libcoreclr.so\n\
+            7f0000100000-7f0000200000 r-xp 00100000 08:01 2 /opt/my dotnet/libcoreclr.so\n";
+        let found = MappedRuntime::in_maps(maps).unwrap();
+        assert_eq!(found.base, 0x7f00_0000_0000);
+        assert_eq!(found.path, Path::new("/opt/my dotnet/libcoreclr.so"));
+        assert_eq!(MappedRuntime::in_maps(b"1-2 r--p 0 0:0 1 /lib/libc.so\n"), None);
+    }
+}

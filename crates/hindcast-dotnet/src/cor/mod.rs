@@ -1,0 +1,20 @@
+//! ICorDebug, the runtime's debugging interface, with safe faces. All unsafe code of the crate is here.
+//!
+//! The interface is made of COM objects: a pointer to a table of functions, of which the first three count
+//! references and find other interfaces of the same object. [`Com`] owns such a pointer; [`interface!`] declares
+//! what can be asked, by place in the table. Answers are HRESULTs, which become [`CorError`].
+#![allow(unsafe_code, reason = "the runtime's debugging interface is a C++ one")]
+
+mod callback;
+mod com;
+mod error;
+mod interfaces;
+mod library;
+mod startup;
+
+pub(crate) use callback::{CorEvent, Events, ExceptionStage, Next, Waker};
+pub(crate) use com::{Com, Interface};
+pub(crate) use error::{CorError, Hresult};
+pub(crate) use interfaces::*;
+pub(crate) use library::{Debugging, DebuggingError, MappedRuntime};
+pub(crate) use startup::{Spawned, Startup, StartupError, remove_stale_semaphores};

@@ -1,0 +1,295 @@
+//! Starting a program so that its runtime waits for us before it runs any managed code.
+//!
+//! A runtime that starts looks for two named semaphores with its process number and start time in their names.
+//! Where they are, it raises the first when it is ready, and waits for the second. So the process is started
+//! stopped, the semaphores are made, and it goes on.
+
+use std::{
+    ffi::{CString, OsStr},
+    fs, io,
+    os::{fd::AsRawFd, unix::process::CommandExt},
+    path::Path,
+    process::{Child, Command},
+    time::{Duration, Instant},
+};
+
+use hindcast_streams::Theirs;
+use nix::{
+    sys::{
+        signal::{Signal, kill},
+        wait::{WaitPidFlag, WaitStatus, waitpid},
+    },
+    unistd::Pid,
+};
+
+/// How long a runtime may take to start.
+const START_WITHIN: Duration = Duration::from_secs(25);
+/// How long to wait for the semaphore before looking whether the process still lives.
+const GLANCE: Duration = Duration::from_millis(20);
+/// Stops itself and then becomes the program, with the same process number and start time.
+const STOP_AND_BECOME: &str = r#"kill -STOP $$; exec "$@""#;
+
+/// Why a program's runtime did not start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartupError {
+    #[error("cannot start `{program}`: {error}")]
+    Spawn { program: String, error: io::Error },
+    #[error("cannot make a semaphore for the runtime's start: {0}")]
+    Semaphore(io::Error),
+    #[error("the program ended before its runtime had started ({how})")]
+    Ended { how: String },
+    #[error("the program did not start a .NET runtime within {} seconds", START_WITHIN.as_secs())]
+    TimedOut,
+    #[error("the start was given up")]
+    GivenUp,
+}
+
+/// A program that was started and is killed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Spawned(Child);
+
+impl Spawned {
+    /// Starts a program, stopped before its first instruction.
+    pub(crate) fn stopped(
+        program: &Path,
+        arguments: &[&OsStr],
+        folder: Option<&Path>,
+        environment: impl IntoIterator<Item = (String, String)>,
+        streams: Theirs,
+    ) -> Result<Self, StartupError> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", STOP_AND_BECOME, "sh"]).arg(program).args(arguments);
+        command.envs(environment).stdin(streams.stdin).stdout(streams.stdout).stderr(streams.stderr);
+        if let Some(folder) = folder {
+            command.current_dir(folder);
+        }
+        // SAFETY: these calls are safe between fork and exec.
+        unsafe { command.pre_exec(in_a_session_of_its_own) };
+        let failed = |error| StartupError::Spawn { program: program.display().to_string(), error };
+        let spawned = Self(command.spawn().map_err(failed)?);
+        match waitpid(spawned.nix_pid(), Some(WaitPidFlag::WUNTRACED)) {
+            Ok(WaitStatus::Stopped(..)) => Ok(spawned),
+            Ok(status) => Err(StartupError::Ended { how: format!("{status:?}") }),
+            Err(error) => Err(failed(error.into())),
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    fn nix_pid(&self) -> Pid {
+        Pid::from_raw(self.pid().cast_signed())
+    }
+
+    fn go_on(&self) {
+        // It may be gone, which is noticed elsewhere.
+        let _ = kill(self.nix_pid(), Signal::SIGCONT);
+    }
+
+    /// Kills it, stopped or not.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.0.kill();
+    }
+
+    /// How it ended, if it did.
+    pub(crate) fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        self.0.try_wait().ok().flatten()
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> Option<std::process::ExitStatus> {
+        self.0.wait().ok()
+    }
+}
+
+impl Drop for Spawned {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = self.wait();
+    }
+}
+
+/// The program ends when the thread that started it does, and nothing typed at our terminal reaches it.
+fn in_a_session_of_its_own() -> io::Result<()> {
+    end_with_parent()?;
+    // SAFETY: plain system calls. The last fails where its input is no terminal, and then there is none to control.
+    unsafe {
+        libc::setsid();
+        libc::ioctl(io::stdin().as_raw_fd(), libc::TIOCSCTTY, 0);
+    }
+    Ok(())
+}
+
+/// Has the system kill this process when the thread that started it ends.
+fn end_with_parent() -> io::Result<()> {
+    // SAFETY: a plain system call.
+    match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The two semaphores. Their names are gone when this is dropped.
+pub(crate) struct Startup {
+    started: Semaphore,
+    may_go_on: Semaphore,
+}
+
+impl Startup {
+    /// Prepares the start of a process that stands still.
+    pub(crate) fn prepare(pid: u32) -> Result<Self, StartupError> {
+        let since = start_time(pid).map_err(StartupError::Semaphore)?;
+        let make = |kind| Semaphore::make(&semaphore_name(kind, pid, since)).map_err(StartupError::Semaphore);
+        Ok(Self { started: make("st")?, may_go_on: make("co")? })
+    }
+
+    /// Lets the process go on, and returns when its runtime waits for us.
+    pub(crate) fn await_runtime(
+        &self,
+        process: &mut Spawned,
+        given_up: impl Fn() -> bool,
+    ) -> Result<(), StartupError> {
+        process.go_on();
+        let until = Instant::now() + START_WITHIN;
+        loop {
+            if self.started.wait(GLANCE).map_err(StartupError::Semaphore)? {
+                return Ok(());
+            }
+            if let Some(status) = process.ended() {
+                return Err(StartupError::Ended { how: status.to_string() });
+            }
+            if given_up() {
+                return Err(StartupError::GivenUp);
+            }
+            if Instant::now() > until {
+                return Err(StartupError::TimedOut);
+            }
+        }
+    }
+
+    /// Lets the runtime run the program.
+    pub(crate) fn release(self) -> Result<(), StartupError> {
+        self.may_go_on.raise().map_err(StartupError::Semaphore)
+    }
+}
+
+/// Removes the semaphores of processes that are gone, which a killed debugger has left.
+pub(crate) fn remove_stale_semaphores() {
+    let Ok(entries) = fs::read_dir("/dev/shm") else { return };
+    for entry in entries.filter_map(Result::ok) {
+        let name = entry.file_name();
+        let Some((pid, since)) = name.to_str().and_then(owner_of) else { continue };
+        if start_time(pid).ok() != Some(since) {
+            // Somebody else's stay.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn semaphore_name(kind: &str, pid: u32, since: u64) -> String {
+    format!("/clr{kind}{pid:08x}{since:016x}")
+}
+
+/// Whose semaphore a file in the folder of semaphores is.
+fn owner_of(file_name: &str) -> Option<(u32, u64)> {
+    let name = file_name.strip_prefix("sem.clr")?;
+    let digits = name.strip_prefix("st").or_else(|| name.strip_prefix("co"))?;
+    if digits.len() != 24 || !digits.is_ascii() {
+        return None;
+    }
+    Some((u32::from_str_radix(&digits[..8], 16).ok()?, u64::from_str_radix(&digits[8..], 16).ok()?))
+}
+
+/// When a process started, as the system counts.
+fn start_time(pid: u32) -> io::Result<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name in parentheses may hold anything; field 22 is the twentieth behind it.
+    let field = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(19));
+    field
+        .and_then(|field| field.parse().ok())
+        .ok_or_else(|| io::Error::other("an unknown form of /proc/PID/stat"))
+}
+
+struct Semaphore {
+    semaphore: *mut libc::sem_t,
+    name: CString,
+}
+
+impl Semaphore {
+    fn make(name: &str) -> io::Result<Self> {
+        let name = CString::new(name)?;
+        // SAFETY: the name is a text; the last two arguments are mode and value.
+        let semaphore = unsafe { libc::sem_open(name.as_ptr(), libc::O_CREAT | libc::O_EXCL, 0o600, 0) };
+        if semaphore == libc::SEM_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { semaphore, name })
+    }
+
+    /// Whether it was raised in time.
+    fn wait(&self, within: Duration) -> io::Result<bool> {
+        let mut until = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the place is ours, and the semaphore open.
+        let waited = unsafe {
+            libc::clock_gettime(libc::CLOCK_REALTIME, &mut until);
+            until.tv_nsec += i64::from(within.subsec_nanos());
+            until.tv_sec += within.as_secs().cast_signed() + until.tv_nsec / 1_000_000_000;
+            until.tv_nsec %= 1_000_000_000;
+            libc::sem_timedwait(self.semaphore, &until)
+        };
+        if waited == 0 {
+            return Ok(true);
+        }
+        match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::ETIMEDOUT) => Ok(false),
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            error => Err(error),
+        }
+    }
+
+    fn raise(&self) -> io::Result<()> {
+        // SAFETY: the semaphore is open.
+        match unsafe { libc::sem_post(self.semaphore) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Drop for Semaphore {
+    fn drop(&mut self) {
+        // SAFETY: the semaphore is open and its name ours. The runtime keeps its own hold on it.
+        unsafe {
+            libc::sem_close(self.semaphore);
+            libc::sem_unlink(self.name.as_ptr());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_semaphore_names_its_process() {
+        let name = semaphore_name("st", 0x1234, 0x5678);
+        assert_eq!(owner_of(&name.replacen('/', "sem.", 1)), Some((0x1234, 0x5678)));
+        assert_eq!(owner_of("sem.clrst12"), None);
+        assert_eq!(owner_of("sem.other"), None);
+    }
+
+    #[test]
+    fn the_semaphores_of_the_dead_are_removed_and_others_stay() {
+        let mine = start_time(std::process::id()).unwrap();
+        let dead = Semaphore::make(&semaphore_name("co", std::process::id(), mine + 1)).unwrap();
+        let living = Semaphore::make(&semaphore_name("co", std::process::id(), mine)).unwrap();
+        remove_stale_semaphores();
+        let is_there = |semaphore: &Semaphore| {
+            let name = semaphore.name.to_str().unwrap().replacen('/', "sem.", 1);
+            Path::new("/dev/shm").join(name).exists()
+        };
+        assert!(!is_there(&dead));
+        assert!(is_there(&living));
+    }
+}
