@@ -574,3 +574,32 @@ impl Com<AppDomain2> {
         unsafe { Com::owned(made) }.ok_or(CorError { call: CALL, code: Hresult::CLASS_NOT_LOADED })
     }
 }
+
+/// Kinds of types, as the interface numbers them (`CorElementType`).
+pub(crate) mod element {
+    #![allow(dead_code, reason = "the list is the interface's, not ours")]
+    pub(crate) const VOID: u32 = 0x01;
+    pub(crate) const BOOLEAN: u32 = 0x02;
+    pub(crate) const CHAR: u32 = 0x03;
+    pub(crate) const I1: u32 = 0x04;
+    pub(crate) const U1: u32 = 0x05;
+    pub(crate) const I2: u32 = 0x06;
+    pub(crate) const U2: u32 = 0x07;
+    pub(crate) const I4: u32 = 0x08;
+    pub(crate) const U4: u32 = 0x09;
+    pub(crate) const I8: u32 = 0x0a;
+    pub(crate) const U8: u32 = 0x0b;
+    pub(crate) const R4: u32 = 0x0c;
+    pub(crate) const R8: u32 = 0x0d;
+    pub(crate) const STRING: u32 = 0x0e;
+    pub(crate) const POINTER: u32 = 0x0f;
+    pub(crate) const BY_REF: u32 = 0x10;
+    pub(crate) const VALUE_TYPE: u32 = 0x11;
+    pub(crate) const CLASS: u32 = 0x12;
+    pub(crate) const ARRAY: u32 = 0x14;
+    pub(crate) const I: u32 = 0x18;
+    pub(crate) const U: u32 = 0x19;
+    pub(crate) const FUNCTION_POINTER: u32 = 0x1b;
+    pub(crate) const OBJECT: u32 = 0x1c;
+    pub(crate) const SZ_ARRAY: u32 = 0x1d;
+}

@@ -1,0 +1,133 @@
+//! The assemblies that are loaded, and what their files tell.
+
+use std::{
+    cell::OnceCell,
+    collections::HashMap,
+    path::{Path, PathBuf},
+    rc::Rc,
+};
+
+use crate::{
+    cor::{Com, Module},
+    image::{Assembly, Pdb},
+};
+
+/// An assembly in the debuggee.
+#[derive(Debug)]
+pub(crate) struct LoadedModule {
+    pub(crate) module: Com<Module>,
+    /// Its file; a name only where it has none.
+    pub(crate) path: String,
+    /// Its file name.
+    pub(crate) name: String,
+    /// What its metadata says, read when somebody first asks.
+    assembly: OnceCell<Option<Rc<Assembly>>>,
+    /// Its symbols, and where they are from.
+    symbols: OnceCell<Symbols>,
+}
+
+/// What is known of an assembly's source.
+#[derive(Debug)]
+pub(crate) struct Symbols {
+    pub(crate) pdb: Option<Rc<Pdb>>,
+    /// For people: which file, or why none.
+    pub(crate) from: String,
+}
+
+impl LoadedModule {
+    fn new(module: Com<Module>) -> Self {
+        let path = module.name().unwrap_or_default();
+        let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+        Self { module, path, name, assembly: OnceCell::new(), symbols: OnceCell::new() }
+    }
+
+    /// Its metadata; none for what was made in memory.
+    pub(crate) fn assembly(&self) -> Option<&Rc<Assembly>> {
+        let read = || {
+            let bytes = std::fs::read(&self.path).ok()?;
+            Assembly::parse(bytes).ok().map(Rc::new)
+        };
+        self.assembly.get_or_init(read).as_ref()
+    }
+
+    pub(crate) fn symbols(&self) -> &Symbols {
+        self.symbols.get_or_init(|| find_symbols(Path::new(&self.path), self.assembly().map(Rc::as_ref)))
+    }
+
+    pub(crate) fn pdb(&self) -> Option<&Rc<Pdb>> {
+        self.symbols().pdb.as_ref()
+    }
+
+    /// Whether it belongs to the program rather than to the framework or a package.
+    pub(crate) fn is_mine(&self) -> bool {
+        self.pdb().is_some()
+    }
+}
+
+/// Looks beside the assembly, inside it, and where it says that its symbols are.
+fn find_symbols(path: &Path, assembly: Option<&Assembly>) -> Symbols {
+    let none = |from: String| Symbols { pdb: None, from };
+    let Some(assembly) = assembly else { return none("its file cannot be read".into()) };
+    let directory = assembly.debug_directory();
+    let mut rejected = None;
+    let recorded = directory.code_view.as_ref().map(|view| PathBuf::from(&view.path));
+    let candidates = [Some(path.with_extension("pdb")), recorded.filter(|path| path.is_absolute())];
+    for candidate in candidates.into_iter().flatten() {
+        let Ok(bytes) = std::fs::read(&candidate) else { continue };
+        match Pdb::parse(bytes) {
+            Ok(pdb) if directory.code_view.as_ref().is_none_or(|view| view.matches(&pdb)) => {
+                return Symbols { pdb: Some(Rc::new(pdb)), from: candidate.display().to_string() };
+            }
+            Ok(_) => rejected = Some(format!("`{}` is of another build", candidate.display())),
+            Err(error) => rejected = Some(format!("`{}` is no symbol file: {error}", candidate.display())),
+        }
+    }
+    match directory.embedded_pdb() {
+        Some(Ok(pdb)) => Symbols { pdb: Some(Rc::new(pdb)), from: "embedded".into() },
+        Some(Err(error)) => none(format!("the embedded symbols cannot be read: {error}")),
+        None => none(rejected.unwrap_or_else(|| "there is no symbol file".into())),
+    }
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Modules {
+    loaded: Vec<Rc<LoadedModule>>,
+    /// By the object that stands for them in the debugging interface.
+    by_identity: HashMap<usize, Rc<LoadedModule>>,
+}
+
+impl Modules {
+    /// Takes in a module; the one that is there already where it was known.
+    pub(crate) fn add(&mut self, module: Com<Module>) -> Rc<LoadedModule> {
+        let identity = module.identity();
+        if let Some(known) = self.by_identity.get(&identity) {
+            return known.clone();
+        }
+        let loaded = Rc::new(LoadedModule::new(module));
+        self.by_identity.insert(identity, loaded.clone());
+        self.loaded.push(loaded.clone());
+        loaded
+    }
+
+    pub(crate) fn remove(&mut self, module: &Com<Module>) {
+        let identity = module.identity();
+        self.by_identity.remove(&identity);
+        self.loaded.retain(|loaded| loaded.module.identity() != identity);
+    }
+
+    /// The one behind an object of the debugging interface.
+    pub(crate) fn of(&self, module: &Com<Module>) -> Option<&Rc<LoadedModule>> {
+        self.by_identity.get(&module.identity())
+    }
+
+    /// In the order in which they were loaded.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Rc<LoadedModule>> {
+        self.loaded.iter()
+    }
+
+    /// The first assembly of this name, without its extension.
+    pub(crate) fn named(&self, name: &str) -> Option<&Rc<LoadedModule>> {
+        self.loaded.iter().find(|loaded| Path::new(&loaded.name).file_stem().is_some_and(|stem| stem == name))
+    }
+}

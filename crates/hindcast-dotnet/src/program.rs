@@ -1,0 +1,159 @@
+//! What to start: the assembly that was asked for, and the host that runs it.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use crate::image::{Assembly, ImageError};
+
+/// A program as it is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Program {
+    /// `dotnet`, or the program's own host.
+    pub(crate) host: PathBuf,
+    /// What the host is told before the program's arguments.
+    pub(crate) host_arguments: Vec<OsString>,
+    /// The assembly with `Main`.
+    pub(crate) assembly: PathBuf,
+    /// Variables that the host needs and the caller did not set.
+    pub(crate) variables: Vec<(String, String)>,
+}
+
+/// Why there is nothing to start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProgramError {
+    #[error("cannot read `{}`: {error}", path.display())]
+    Unreadable { path: PathBuf, error: std::io::Error },
+    #[error("`{}` is not a .NET program: {error}", path.display())]
+    NotAnAssembly { path: PathBuf, error: ImageError },
+    #[error("`{}` is a 32-bit assembly, which this 64-bit debugger cannot run", path.display())]
+    Needs32Bit { path: PathBuf },
+    #[error("`{}` is made for .NET Framework ({framework}), which runs only on Windows", path.display())]
+    Framework { path: PathBuf, framework: String },
+    #[error("`{}` is a library: it has no `Main`", path.display())]
+    Library { path: PathBuf },
+    #[error("`{}` is a native program without a .NET assembly beside it", path.display())]
+    NotAHost { path: PathBuf },
+    #[error("there is no .NET program in the folder `{}`", path.display())]
+    EmptyFolder { path: PathBuf },
+    #[error("there are several .NET programs in the folder `{}`: {}", path.display(), names.join(", "))]
+    SeveralInFolder { path: PathBuf, names: Vec<String> },
+    #[error("no .NET runtime was found: there is no `dotnet` in DOTNET_ROOT, PATH or the usual folders")]
+    NoDotnet,
+}
+
+/// Where distributions and installers put it.
+const USUAL_FOLDERS: &[&str] = &["/usr/share/dotnet", "/usr/lib/dotnet", "/usr/local/share/dotnet", "/opt/dotnet"];
+
+impl Program {
+    /// Finds out how to start `program`, with the variables that were set for it.
+    pub(crate) fn find(program: &Path, environment: &BTreeMap<String, String>) -> Result<Self, ProgramError> {
+        let program = &if program.is_dir() { in_folder(program)? } else { program.to_owned() };
+        if is_elf(program)? {
+            return Self::with_own_host(program, environment);
+        }
+        check_assembly(program)?;
+        let host = find_dotnet(environment).ok_or(ProgramError::NoDotnet)?;
+        Ok(Self {
+            host,
+            host_arguments: vec!["exec".into(), program.into()],
+            assembly: program.clone(),
+            variables: Vec::new(),
+        })
+    }
+
+    fn with_own_host(host: &Path, environment: &BTreeMap<String, String>) -> Result<Self, ProgramError> {
+        let assembly = assembly_beside(host).ok_or_else(|| ProgramError::NotAHost { path: host.to_owned() })?;
+        check_assembly(&assembly)?;
+        // The host looks only in DOTNET_ROOT and in the system's folders, not where PATH leads.
+        let is_set = environment.contains_key("DOTNET_ROOT") || std::env::var_os("DOTNET_ROOT").is_some();
+        let root = find_dotnet(environment).and_then(|dotnet| Some(dotnet.parent()?.to_str()?.to_owned()));
+        let variables = match root {
+            Some(root) if !is_set => vec![("DOTNET_ROOT".to_owned(), root)],
+            _ => Vec::new(),
+        };
+        Ok(Self { host: host.to_owned(), host_arguments: Vec::new(), assembly, variables })
+    }
+}
+
+/// The assembly that a native host starts: of the same name, beside it.
+pub(crate) fn assembly_beside(host: &Path) -> Option<PathBuf> {
+    let mut name = host.file_name()?.to_owned();
+    name.push(".dll");
+    let assembly = host.with_file_name(name);
+    let has_configuration =
+        assembly.with_extension("runtimeconfig.json").is_file() || assembly.with_extension("deps.json").is_file();
+    (assembly.is_file() && has_configuration).then_some(assembly)
+}
+
+/// The program in an output folder: the one that says which runtime it needs.
+fn in_folder(folder: &Path) -> Result<PathBuf, ProgramError> {
+    let unreadable = |error| ProgramError::Unreadable { path: folder.to_owned(), error };
+    let entries = std::fs::read_dir(folder).map_err(unreadable)?;
+    let mut found: Vec<PathBuf> = entries
+        .filter_map(Result::ok)
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let name = name.to_str()?.strip_suffix(".runtimeconfig.json")?.to_owned();
+            let assembly = folder.join(format!("{name}.dll"));
+            assembly.is_file().then_some(assembly)
+        })
+        .collect();
+    found.sort();
+    match found.len() {
+        0 => Err(ProgramError::EmptyFolder { path: folder.to_owned() }),
+        1 => Ok(found.remove(0)),
+        _ => {
+            let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            Err(ProgramError::SeveralInFolder { path: folder.to_owned(), names: found.iter().map(name).collect() })
+        }
+    }
+}
+
+fn is_elf(path: &Path) -> Result<bool, ProgramError> {
+    let unreadable = |error| ProgramError::Unreadable { path: path.to_owned(), error };
+    let mut start = [0; 4];
+    let read = File::open(path).and_then(|mut file| file.read(&mut start)).map_err(unreadable)?;
+    let is_named_as_assembly = path.extension().is_some_and(|extension| extension == "dll");
+    Ok(&start[..read] == b"\x7fELF" && !is_named_as_assembly)
+}
+
+fn check_assembly(path: &Path) -> Result<(), ProgramError> {
+    let unreadable = |error| ProgramError::Unreadable { path: path.to_owned(), error };
+    let bytes = std::fs::read(path).map_err(unreadable)?;
+    let assembly = Assembly::parse(bytes)
+        .map_err(|error| ProgramError::NotAnAssembly { path: path.to_owned(), error })?;
+    assembly.check_64_bit().map_err(|_| ProgramError::Needs32Bit { path: path.to_owned() })?;
+    if let Some(framework) = assembly.target_framework().filter(|name| name.starts_with(".NETFramework")) {
+        return Err(ProgramError::Framework { path: path.to_owned(), framework });
+    }
+    if assembly.entry_point().is_none() {
+        return Err(ProgramError::Library { path: path.to_owned() });
+    }
+    Ok(())
+}
+
+/// The `dotnet` that is used for a program with these variables.
+pub fn find_dotnet(environment: &BTreeMap<String, String>) -> Option<PathBuf> {
+    let variable = |name: &str| environment.get(name).map(OsString::from).or_else(|| std::env::var_os(name));
+    let root = variable("DOTNET_ROOT").map(PathBuf::from);
+    let on_path = variable("PATH").unwrap_or_default();
+    let home = variable("HOME").map(|home| PathBuf::from(home).join(".dotnet"));
+    let folders = root
+        .into_iter()
+        .chain(std::env::split_paths(&on_path))
+        .chain(home)
+        .chain(USUAL_FOLDERS.iter().map(PathBuf::from));
+    let dotnet = folders.map(|folder| folder.join("dotnet")).find(|dotnet| is_executable(dotnet))?;
+    // Its folder holds the runtimes, so a link to it is followed.
+    Some(dotnet.canonicalize().unwrap_or(dotnet))
+}
+
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}

@@ -1,0 +1,176 @@
+//! Primitive values as C# writes them.
+
+use hindcast_core::debug::NumberFormat;
+
+use crate::image::Primitive;
+
+use super::seen::integer_of;
+
+/// Collects a text up to a length, and remembers whether something was left out.
+#[derive(Debug, Default)]
+pub(crate) struct Brief {
+    pub(crate) text: String,
+    pub(crate) is_cut: bool,
+    most: usize,
+}
+
+impl Brief {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { text: String::new(), is_cut: false, most }
+    }
+
+    /// Whether more may be added.
+    pub(crate) fn has_room(&self) -> bool {
+        self.text.len() < self.most
+    }
+
+    pub(crate) fn push(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+}
+
+/// A text in quotes, with what cannot be printed escaped as C# does.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for letter in text.chars() {
+        escape(letter, '"', &mut quoted);
+    }
+    quoted.push('"');
+    quoted
+}
+
+fn escape(letter: char, quote: char, into: &mut String) {
+    match letter {
+        '\0' => into.push_str("\\0"),
+        '\u{7}' => into.push_str("\\a"),
+        '\u{8}' => into.push_str("\\b"),
+        '\t' => into.push_str("\\t"),
+        '\n' => into.push_str("\\n"),
+        '\u{b}' => into.push_str("\\v"),
+        '\u{c}' => into.push_str("\\f"),
+        '\r' => into.push_str("\\r"),
+        '\\' => into.push_str("\\\\"),
+        letter if letter == quote => {
+            into.push('\\');
+            into.push(letter);
+        }
+        letter if letter.is_control() => into.push_str(&format!("\\u{:04x}", u32::from(letter))),
+        letter => into.push(letter),
+    }
+}
+
+/// A primitive value.
+pub(crate) fn primitive_text(primitive: Primitive, bytes: &[u8], format: NumberFormat) -> String {
+    let malformed = || format!("{} bytes", bytes.len());
+    match primitive {
+        Primitive::Boolean => bytes.first().map_or_else(malformed, |byte| (*byte != 0).to_string()),
+        Primitive::Char => bytes.try_into().map_or_else(|_| malformed(), |unit| char_text(u16::from_le_bytes(unit))),
+        Primitive::Single => bytes.try_into().map_or_else(|_| malformed(), |bytes| {
+            float_text(f64::from(f32::from_le_bytes(bytes)), &f32::from_le_bytes(bytes).to_string(), 7)
+        }),
+        Primitive::Double => bytes.try_into().map_or_else(|_| malformed(), |bytes| {
+            let number = f64::from_le_bytes(bytes);
+            float_text(number, &number.to_string(), 15)
+        }),
+        _ => match (integer_of(primitive, bytes), bytes.try_into()) {
+            (Some(number), _) => integer_text(number.into(), bytes, format),
+            (None, Ok(bytes8)) => integer_text(u64::from_le_bytes(bytes8).into(), bytes, format),
+            _ => malformed(),
+        },
+    }
+}
+
+fn char_text(unit: u16) -> String {
+    match char::from_u32(u32::from(unit)) {
+        Some(letter) => {
+            let mut text = String::from("'");
+            escape(letter, '\'', &mut text);
+            text.push('\'');
+            text
+        }
+        // Half of a pair.
+        None => format!("'\\u{unit:04x}'"),
+    }
+}
+
+fn integer_text(number: i128, bytes: &[u8], format: NumberFormat) -> String {
+    let bits = bytes.iter().rev().fold(0u128, |bits, byte| bits << 8 | u128::from(*byte));
+    match format {
+        NumberFormat::Auto | NumberFormat::Decimal => number.to_string(),
+        NumberFormat::Hex => format!("{bits:#x}"),
+        NumberFormat::Octal => format!("{bits:#o}"),
+        NumberFormat::Binary => format!("{bits:#b}"),
+    }
+}
+
+/// The shortest text that reads back as the same number, with an exponent where .NET writes one.
+pub(crate) fn float_text(number: f64, shortest: &str, digits: i32) -> String {
+    if number.is_nan() {
+        return "NaN".into();
+    }
+    if number.is_infinite() {
+        return if number > 0.0 { "∞".into() } else { "-∞".into() };
+    }
+    let magnitude = number.abs();
+    let is_plain = magnitude == 0.0 || (1e-5..10f64.powi(digits)).contains(&magnitude);
+    if is_plain {
+        return shortest.to_owned();
+    }
+    scientific(shortest)
+}
+
+/// Turns `123000` into `1.23E+05`.
+fn scientific(plain: &str) -> String {
+    let (sign, plain) = plain.strip_prefix('-').map_or(("", plain), |rest| ("-", rest));
+    let (whole, fraction) = plain.split_once('.').unwrap_or((plain, ""));
+    let digits = format!("{whole}{fraction}");
+    let first = digits.find(|digit| digit != '0').unwrap_or(0);
+    let exponent = whole.len() as i64 - 1 - first as i64;
+    let digits = digits[first..].trim_end_matches('0');
+    let (head, tail) = digits.split_at(1.min(digits.len()));
+    let point = if tail.is_empty() { "" } else { "." };
+    let exponent_sign = if exponent < 0 { '-' } else { '+' };
+    format!("{sign}{head}{point}{tail}E{exponent_sign}{:02}", exponent.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(number: f64, expected: &str) {
+        assert_eq!(primitive_text(Primitive::Double, &number.to_le_bytes(), NumberFormat::Auto), expected);
+    }
+
+    #[test]
+    fn fractions_are_written_as_dotnet_does() {
+        check(0.0, "0");
+        check(-0.0, "-0");
+        check(1.5, "1.5");
+        check(0.1 + 0.2, "0.30000000000000004");
+        check(1e15, "1E+15");
+        check(123_456_789_012_345_680.0, "1.2345678901234568E+17");
+        check(1e-5, "1E-05");
+        check(0.0001, "0.0001");
+        check(-2.5e-300, "-2.5E-300");
+        check(f64::NAN, "NaN");
+    }
+
+    #[test]
+    fn texts_and_characters_are_escaped() {
+        assert_eq!(quoted("a\"b\\\n\u{1}é"), "\"a\\\"b\\\\\\n\\u0001é\"");
+        let char_text = |unit: u16| primitive_text(Primitive::Char, &unit.to_le_bytes(), NumberFormat::Auto);
+        assert_eq!(char_text(b'a'.into()), "'a'");
+        assert_eq!(char_text(b'\''.into()), "'\\''");
+        assert_eq!(char_text(0xd83d), "'\\ud83d'");
+    }
+
+    #[test]
+    fn whole_numbers_have_the_format_that_was_asked_for() {
+        let text = |format| primitive_text(Primitive::Int16, &(-2i16).to_le_bytes(), format);
+        assert_eq!(text(NumberFormat::Auto), "-2");
+        assert_eq!(text(NumberFormat::Hex), "0xfffe");
+        assert_eq!(primitive_text(Primitive::UInt64, &u64::MAX.to_le_bytes(), NumberFormat::Auto), u64::MAX.to_string());
+    }
+}

@@ -1,0 +1,215 @@
+//! Following references to what a value is.
+
+use crate::{
+    cor::{
+        ArrayValue, BoxValue, Com, CorError, GenericValue, Hresult, ObjectValue, Process, ReferenceValue,
+        StringValue, Value, Value2, element,
+    },
+    image::{Primitive, Token},
+    modules::Modules,
+};
+
+use super::types::{TypeInfo, primitive_of};
+
+/// Reads values of a stopped program.
+#[derive(Clone, Copy)]
+pub(crate) struct Values<'a> {
+    pub(crate) modules: &'a Modules,
+    pub(crate) process: &'a Com<Process>,
+}
+
+/// A value, with references and boxes followed.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    /// The value as it was found: what is assigned to, and what is passed to functions.
+    pub(crate) value: Com<Value>,
+    /// What it really is; as declared where it is null.
+    pub(crate) of: TypeInfo,
+    pub(crate) content: Content,
+}
+
+/// What is behind the references.
+#[derive(Debug, Clone)]
+pub(crate) enum Content {
+    Null,
+    Primitive(Primitive, Vec<u8>),
+    String(Com<StringValue>),
+    Array(Com<ArrayValue>),
+    Object(Com<ObjectValue>),
+    /// An address that is not followed.
+    Pointer(u64),
+}
+
+/// A field of an object.
+#[derive(Debug)]
+pub(crate) struct FieldValue {
+    /// As its assembly has it.
+    pub(crate) raw_name: String,
+    pub(crate) token: Token,
+    /// The type that declares it.
+    pub(crate) declared_by: TypeInfo,
+    pub(crate) value: Result<Com<Value>, CorError>,
+}
+
+impl FieldValue {
+    /// As the source has it: an automatic property under its own name.
+    pub(crate) fn name(&self) -> &str {
+        property_of_backing_field(&self.raw_name).unwrap_or(&self.raw_name)
+    }
+}
+
+/// The property behind `<Name>k__BackingField`.
+pub(crate) fn property_of_backing_field(name: &str) -> Option<&str> {
+    name.strip_prefix('<')?.strip_suffix(">k__BackingField")
+}
+
+/// References to references are followed so far.
+const MOST_HOPS: usize = 4;
+
+impl Values<'_> {
+    /// Follows references and boxes.
+    pub(crate) fn see(&self, value: &Com<Value>) -> Result<Seen, CorError> {
+        let mut current = value.clone();
+        for _ in 0..MOST_HOPS {
+            let Some(reference) = current.cast::<ReferenceValue>() else {
+                return self.look(value, &current);
+            };
+            let is_pointer = current.element_type()? == element::POINTER;
+            if reference.is_null()? {
+                return Ok(Seen { value: value.clone(), of: self.type_of(&current)?, content: Content::Null });
+            }
+            if is_pointer {
+                let content = Content::Pointer(reference.value()?);
+                return Ok(Seen { value: value.clone(), of: self.type_of(&current)?, content });
+            }
+            current = reference.dereference()?;
+        }
+        Err(CorError { call: "Values::see", code: Hresult::BAD_REFERENCE })
+    }
+
+    /// What is there, without any reference in front.
+    fn look(&self, found: &Com<Value>, value: &Com<Value>) -> Result<Seen, CorError> {
+        let seen = |of, content| Seen { value: found.clone(), of, content };
+        if let Some(boxed) = value.cast::<BoxValue>() {
+            let object = boxed.object()?;
+            let inner: Com<Value> = object.expect("BoxValue::object")?;
+            let of = self.type_of(&inner)?;
+            return Ok(match (of.primitive(), inner.cast::<GenericValue>()) {
+                (Some(primitive), Some(generic)) => seen(of, Content::Primitive(primitive, generic.bytes()?)),
+                _ => seen(of, Content::Object(object)),
+            });
+        }
+        if let Some(text) = value.cast::<StringValue>() {
+            return Ok(seen(self.type_of(value)?, Content::String(text)));
+        }
+        if let Some(array) = value.cast::<ArrayValue>() {
+            return Ok(seen(self.type_of(value)?, Content::Array(array)));
+        }
+        let of = self.type_of(value)?;
+        if let Some(primitive) = primitive_of(value.element_type()?).or_else(|| of.primitive())
+            && let Some(generic) = value.cast::<GenericValue>()
+        {
+            return Ok(seen(of, Content::Primitive(primitive, generic.bytes()?)));
+        }
+        let object = value.expect("Values::look")?;
+        Ok(seen(of, Content::Object(object)))
+    }
+
+    pub(crate) fn type_of(&self, value: &Com<Value>) -> Result<TypeInfo, CorError> {
+        let exact = value.expect::<Value2>("Value::exact_type")?.exact_type()?;
+        Ok(TypeInfo::of(exact, self.modules))
+    }
+
+    /// The fields of an object, those of the most derived type first.
+    pub(crate) fn fields(&self, object: &Com<ObjectValue>, of: &TypeInfo) -> Vec<FieldValue> {
+        let mut found = Vec::new();
+        for declared_by in of.with_bases(self.modules) {
+            let Some(definition) = &declared_by.definition else { continue };
+            let Some(type_def) = definition.type_def() else { continue };
+            for field in type_def.fields().filter(|field| !field.is_static()) {
+                found.push(FieldValue {
+                    raw_name: field.name().unwrap_or("?").to_owned(),
+                    token: field.token(),
+                    declared_by: declared_by.clone(),
+                    value: object.field(&definition.class, field.token().0),
+                });
+            }
+        }
+        found
+    }
+
+    /// The field of this name, as the source or the assembly spells it.
+    pub(crate) fn field(&self, seen: &Seen, name: &str) -> Option<Com<Value>> {
+        let Content::Object(object) = &seen.content else { return None };
+        for declared_by in seen.of.with_bases(self.modules) {
+            let Some(definition) = &declared_by.definition else { continue };
+            let Some(type_def) = definition.type_def() else { continue };
+            let field = type_def.fields().filter(|field| !field.is_static()).find(|field| {
+                let raw = field.name().unwrap_or_default();
+                raw == name || property_of_backing_field(raw) == Some(name)
+            });
+            if let Some(field) = field {
+                return object.field(&definition.class, field.token().0).ok();
+            }
+        }
+        None
+    }
+
+    /// The field of this name, followed.
+    pub(crate) fn field_seen(&self, seen: &Seen, name: &str) -> Option<Seen> {
+        self.see(&self.field(seen, name)?).ok()
+    }
+
+    /// The first field that is there under one of these names: the framework's versions differ.
+    pub(crate) fn any_field(&self, seen: &Seen, names: &[&str]) -> Option<Seen> {
+        names.iter().find_map(|name| self.field_seen(seen, name))
+    }
+
+    /// A whole number in a field.
+    pub(crate) fn integer_field(&self, seen: &Seen, names: &[&str]) -> Option<i64> {
+        self.any_field(seen, names)?.integer()
+    }
+}
+
+impl Seen {
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(self.content, Content::Null)
+    }
+
+    /// Its value as a whole number, where it is one that fits.
+    pub(crate) fn integer(&self) -> Option<i64> {
+        let Content::Primitive(primitive, bytes) = &self.content else { return None };
+        integer_of(*primitive, bytes)
+    }
+
+    /// Its text, where it is a string, cut to `most` code units.
+    pub(crate) fn text(&self, most: u32) -> Option<String> {
+        match &self.content {
+            Content::String(text) => text.text(most).ok().map(|(text, _)| text),
+            _ => None,
+        }
+    }
+}
+
+/// The whole number in these bytes; none for fractions and for what does not fit.
+pub(crate) fn integer_of(primitive: Primitive, bytes: &[u8]) -> Option<i64> {
+    let unsigned = || {
+        let mut eight = [0u8; 8];
+        eight.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(u64::from_le_bytes(eight))
+    };
+    Some(match primitive {
+        Primitive::SByte => i64::from(bytes.first()?.cast_signed()),
+        Primitive::Int16 => i64::from(i16::from_le_bytes(bytes.try_into().ok()?)),
+        Primitive::Int32 => i64::from(i32::from_le_bytes(bytes.try_into().ok()?)),
+        Primitive::Int64 | Primitive::IntPtr => i64::from_le_bytes(bytes.try_into().ok()?),
+        Primitive::Boolean
+        | Primitive::Char
+        | Primitive::Byte
+        | Primitive::UInt16
+        | Primitive::UInt32
+        | Primitive::UInt64
+        | Primitive::UIntPtr => i64::try_from(unsigned()?).ok()?,
+        _ => return None,
+    })
+}
