@@ -1,0 +1,200 @@
+//! From lines to instructions.
+
+use std::collections::BTreeMap;
+
+use super::sequence::Span;
+use super::{Document, Pdb};
+use crate::image::token::Token;
+
+/// A statement's place in the document and in the code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The method.
+    pub method: Token,
+    /// The offset of the statement's first instruction.
+    pub il: u32,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// How the places that were found relate to the line that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LineMatch {
+    /// Statements begin on the line.
+    Exact,
+    /// A statement began before the line and goes on over it.
+    Within,
+    /// The line has no code; the places are on the next line of the same method that has.
+    Following,
+}
+
+/// All statements by document and line.
+#[derive(Debug, Default)]
+pub(super) struct LineIndex {
+    documents: BTreeMap<u32, DocumentLines>,
+    is_complete: bool,
+}
+
+#[derive(Debug, Default)]
+struct DocumentLines {
+    /// In the order of lines, columns, methods and offsets.
+    statements: Vec<Entry>,
+    /// The first and last line of every method, in the order of methods.
+    methods: Vec<Extent>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    span: Span,
+    method: u32,
+    il: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Extent {
+    method: u32,
+    first: u32,
+    last: u32,
+}
+
+impl Pdb {
+    fn line_index(&self) -> &LineIndex {
+        self.lines.get_or_init(|| LineIndex::new(self))
+    }
+
+    /// Whether every method is found by its lines. Not so where methods share their points, as no compiler writes them.
+    pub fn lines_are_complete(&self) -> bool {
+        self.line_index().is_complete
+    }
+
+    /// The methods that have code in a document.
+    pub fn methods_in(&self, document: Document<'_>) -> Vec<Token> {
+        let lines = self.line_index().documents.get(&document.number());
+        lines.map_or(Vec::new(), |lines| {
+            lines.methods.iter().map(|extent| Token::method(extent.method)).collect()
+        })
+    }
+
+    /// The first and last line of a method's code in a document.
+    pub fn method_lines(&self, document: Document<'_>, method: Token) -> Option<(u32, u32)> {
+        let methods = &self.line_index().documents.get(&document.number())?.methods;
+        let place = methods.binary_search_by_key(&method.row(), |extent| extent.method).ok()?;
+        Some((methods[place].first, methods[place].last))
+    }
+
+    /// All statements of a line, in the order of columns: a line may hold several, and belong to several methods.
+    ///
+    /// Where none begins on the line, those that go on over it, innermost only; where there are none either, those of the next line
+    /// with code in a method that also has code before.
+    pub fn places_of_line(&self, document: Document<'_>, line: u32) -> Option<(LineMatch, Vec<Place>)> {
+        let lines = self.line_index().documents.get(&document.number())?;
+        let exact = lines.on_line(line);
+        if !exact.is_empty() {
+            return Some((LineMatch::Exact, exact.iter().map(Entry::place).collect()));
+        }
+        let within = lines.over_line(line);
+        if !within.is_empty() {
+            return Some((LineMatch::Within, within));
+        }
+        let following = lines.after_line(line);
+        (!following.is_empty()).then_some((LineMatch::Following, following))
+    }
+
+    /// Where to stop for a line: in each method the first statement of [`Self::places_of_line`], and each copy of it.
+    pub fn breakpoint_places(&self, document: Document<'_>, line: u32) -> Option<(LineMatch, Vec<Place>)> {
+        let (matched, places) = self.places_of_line(document, line)?;
+        let mut first: BTreeMap<Token, Span> = BTreeMap::new();
+        for place in &places {
+            first.entry(place.method).or_insert(place.span);
+        }
+        let places = places.into_iter().filter(|place| first.get(&place.method) == Some(&place.span));
+        Some((matched, places.collect()))
+    }
+}
+
+impl LineIndex {
+    fn new(pdb: &Pdb) -> Self {
+        let mut index = Self { is_complete: true, ..Self::default() };
+        // Methods have their own points. A file in which they share them could make any number out of few.
+        let mut budget = pdb.metadata.blob_bytes().saturating_mul(2);
+        for method in pdb.methods() {
+            match budget.checked_sub(pdb.points_size(method)) {
+                Some(left) => budget = left,
+                None => {
+                    index.is_complete = false;
+                    continue;
+                }
+            }
+            match pdb.sequence_points(method) {
+                Ok(points) => index.add(method, &points),
+                Err(_) => index.is_complete = false,
+            }
+        }
+        for lines in index.documents.values_mut() {
+            lines.statements.sort_unstable();
+        }
+        index
+    }
+
+    fn add(&mut self, method: Token, points: &[super::SequencePoint]) {
+        for point in points {
+            let Some(span) = point.span else { continue };
+            let lines = self.documents.entry(point.document).or_default();
+            lines.statements.push(Entry { span, method: method.row(), il: point.il });
+            match lines.methods.last_mut() {
+                Some(extent) if extent.method == method.row() => {
+                    extent.first = extent.first.min(span.start_line);
+                    extent.last = extent.last.max(span.end_line);
+                }
+                _ => lines.methods.push(Extent {
+                    method: method.row(),
+                    first: span.start_line,
+                    last: span.end_line,
+                }),
+            }
+        }
+    }
+}
+
+impl DocumentLines {
+    fn on_line(&self, line: u32) -> &[Entry] {
+        let start = self.statements.partition_point(|entry| entry.span.start_line < line);
+        let count = self.statements[start..].partition_point(|entry| entry.span.start_line == line);
+        &self.statements[start..start + count]
+    }
+
+    /// Statements that began before a line and go on over it: those that began last, because others lie around them.
+    fn over_line(&self, line: u32) -> Vec<Place> {
+        let before = self.statements.partition_point(|entry| entry.span.start_line < line);
+        let over = self.statements[..before].iter().filter(|entry| entry.span.end_line >= line);
+        let over: Vec<&Entry> = over.collect();
+        let Some(innermost) = over.iter().map(|entry| (entry.span.start_line, entry.span.start_column)).max()
+        else {
+            return Vec::new();
+        };
+        over.into_iter()
+            .filter(|entry| (entry.span.start_line, entry.span.start_column) == innermost)
+            .map(Entry::place)
+            .collect()
+    }
+
+    fn after_line(&self, line: u32) -> Vec<Place> {
+        let around: Vec<u32> = self
+            .methods
+            .iter()
+            .filter(|extent| extent.first < line && extent.last >= line)
+            .map(|extent| extent.method)
+            .collect();
+        let is_around = |entry: &&Entry| around.binary_search(&entry.method).is_ok();
+        let start = self.statements.partition_point(|entry| entry.span.start_line < line);
+        let mut following = self.statements[start..].iter().filter(is_around).peekable();
+        let Some(next) = following.peek().map(|entry| entry.span.start_line) else { return Vec::new() };
+        following.take_while(|entry| entry.span.start_line == next).map(Entry::place).collect()
+    }
+}
+
+impl Entry {
+    fn place(&self) -> Place {
+        Place { method: Token::method(self.method), il: self.il, span: self.span }
+    }
+}
