@@ -13,6 +13,7 @@ mod bench;
 mod cargo_metadata;
 mod command;
 mod conformance;
+mod dotnet;
 mod hindcast_process;
 mod http;
 mod install;
@@ -47,7 +48,7 @@ enum Task {
     Licences,
     /// Lint the whole workspace, warnings are errors
     Clippy,
-    /// Prepare the official SDKs, the conformance suite and Node under `target/peers`
+    /// Prepare the official SDKs, the conformance suite, Node and .NET under `target/peers`
     Peers,
     /// Build and run all tests; what follows `--` goes to the test runner
     Test {

@@ -1,4 +1,4 @@
-//! Official SDKs, the conformance suite and a Node that can run it, under `target/peers`.
+//! Official SDKs, the conformance suite, a Node that can run it and .NET, under `target/peers`.
 //!
 //! `peers/requirements.txt` and `peers/package.json` pin what is installed. Each half is left alone while a stamp inside it
 //! still equals its manifest, so this costs nothing after the first time.
@@ -9,14 +9,15 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::workspace::Workspace;
-use crate::{command, install};
+use crate::{command, dotnet, install};
 
 /// Installs whatever is missing or out of date.
 pub(crate) fn prepare(workspace: &Workspace) -> Result<()> {
     install::ensure_program("curl", "curl")?;
     prepare_python(&workspace.root.join("peers/requirements.txt"), &workspace.peers().join("python"))?;
     prepare_model(workspace)?;
-    prepare_packages(&workspace.root.join("peers/package.json"), &node_folder(workspace))
+    prepare_packages(&workspace.root.join("peers/package.json"), &node_folder(workspace))?;
+    dotnet::prepare(workspace)
 }
 
 /// The Python that has the official SDK and FastMCP.
