@@ -34,7 +34,7 @@ impl SessionView {
         let target = standing.target.as_deref();
         let scene = standing.scene.as_deref().filter(|_| standing.state != State::Running);
         Self {
-            process_id: target.map(|target| target.pid),
+            process_id: target.and_then(|target| target.pid),
             process_name: target.map(|target| target.name.clone()),
             executable_path: target.map(|target| target.executable.clone()),
             runtime_version: target.and_then(|target| target.runtime.clone()),

@@ -1,14 +1,14 @@
 //! The seam between what the product does and the engines that do it.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::{
     AttachRequest, Breakpoint, BreakpointChange, BreakpointId, Capability, CompletionKind, CoreRequest,
     DebugError, Evaluation, FrameRef, Instruction, LaunchRequest, MemoryBlock, Module, Movement, Outcome,
-    Place, Region, Register, RegisterSet, RuntimeAddr, Stack, Stop, Target, Thread, ThreadId, TimeTravel,
-    TraceFileRequest, Trigger, Variable, VariablePage, VariableQuery,
+    Place, Region, Register, RegisterSet, RuntimeAddr, SourceFile, Stack, Stop, Target, Thread, ThreadId,
+    TimeTravel, TraceFileRequest, Trigger, Variable, VariablePage, VariableQuery,
 };
 
 /// Begins sessions. Called on the thread that will own the session; [`Movement::Begin`] then takes
@@ -58,8 +58,8 @@ pub trait DebugBackend {
 
     /// Whether the program has ended while it stood still, because somebody else killed it: the stop that tells so.
     /// Told once; costs little.
-    fn ended_meanwhile(&mut self) -> Option<Stop> {
-        None
+    fn ended_meanwhile(&mut self) -> Result<Option<Stop>, DebugError> {
+        Ok(None)
     }
 
     /// Ends the session.
@@ -82,7 +82,7 @@ pub trait DebugBackend {
     fn remove_breakpoint(&mut self, id: BreakpointId) -> Result<(), DebugError>;
 
     /// All breakpoints, in the order of their ids.
-    fn breakpoints(&self) -> Vec<Breakpoint>;
+    fn breakpoints(&mut self) -> Result<Vec<Breakpoint>, DebugError>;
 
     /// All threads.
     fn threads(&mut self) -> Result<Vec<Thread>, DebugError>;
@@ -93,17 +93,22 @@ pub trait DebugBackend {
     /// The variables of a frame.
     fn variables(&mut self, query: &VariableQuery) -> Result<VariablePage, DebugError>;
 
-    /// Computes an expression, without running code of the program.
+    /// Computes an expression. Runs code of the program only where [`Evaluation::allow_calls`] says so.
     fn evaluate(&mut self, evaluation: &Evaluation) -> Result<Variable, DebugError>;
 
     /// What is loaded.
     fn modules(&mut self) -> Result<Vec<Module>, DebugError>;
 
-    /// The file on disk for a source file that the symbols name; `None` where they do not name it.
-    fn source_file(&mut self, path: &str) -> Option<PathBuf>;
+    /// Where to read a source file that the symbols name; `None` where they do not name it.
+    fn source_file(&mut self, path: &str) -> Result<Option<SourceFile>, DebugError>;
 
     /// Names that begin with `prefix`, at most `limit`.
-    fn complete(&mut self, kind: CompletionKind, prefix: &str, limit: usize) -> Vec<String>;
+    fn complete(
+        &mut self,
+        kind: CompletionKind,
+        prefix: &str,
+        limit: usize,
+    ) -> Result<Vec<String>, DebugError>;
 
     /// Has `tell` called with the reason, from any thread, when the engine is lost in the middle of the
     /// session; at once where it is lost already. After that every call fails with [`DebugError::Lost`].
@@ -112,8 +117,13 @@ pub trait DebugBackend {
         drop(tell);
     }
 
-    /// Bytes and registers, where the engine sees them.
+    /// Bytes, where the engine sees them.
     fn raw_memory(&mut self) -> Option<&mut dyn RawMemory> {
+        None
+    }
+
+    /// Registers, where the engine sees them.
+    fn registers(&mut self) -> Option<&mut dyn Registers> {
         None
     }
 
@@ -153,14 +163,17 @@ pub enum Ending {
     Detach,
 }
 
-/// Bytes and registers.
+/// Bytes.
 pub trait RawMemory {
     /// Reads up to `size` bytes; fewer where the mapping ends, an error where none can be read.
     fn read(&mut self, address: RuntimeAddr, size: usize) -> Result<MemoryBlock, DebugError>;
 
     /// The mapping that contains `address`, or the nearest ones below and above.
     fn regions_around(&mut self, address: RuntimeAddr) -> Result<Vec<Region>, DebugError>;
+}
 
+/// Registers of the machine.
+pub trait Registers {
     /// Registers of a frame.
     fn registers(&mut self, frame: FrameRef, set: RegisterSet) -> Result<Vec<Register>, DebugError>;
 }

@@ -1,12 +1,14 @@
 //! What can be seen while a program stands still.
 
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{RuntimeAddr, ThreadId};
 
 /// A place in a program, with all that is known of it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Location {
     /// As the debug information spells it, made absolute.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,8 +28,21 @@ pub struct Location {
     /// Whether this is not the program's own code, but the system's, the language's or a package's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub library: bool,
-    /// The instruction.
-    pub address: RuntimeAddr,
+    /// The instruction, where the engine sees machine code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<RuntimeAddr>,
+}
+
+impl Location {
+    /// Where that is, in a word: the address, or the line of the file, or the function, whichever is known first.
+    pub fn short(&self) -> String {
+        let file = self.file.as_deref().map(|file| file.rsplit(['/', '\\']).next().unwrap_or(file));
+        match (self.address, file, self.line) {
+            (Some(address), _, _) => address.to_string(),
+            (None, Some(file), Some(line)) => format!("{file}:{line}"),
+            _ => self.function.clone().unwrap_or_else(|| "an unknown place".into()),
+        }
+    }
 }
 
 /// One level of a call stack.
@@ -105,11 +120,13 @@ pub struct Module {
     pub name: String,
     /// Its path.
     pub path: String,
-    /// Where it begins.
-    pub base: RuntimeAddr,
+    /// Where it begins, where the engine sees addresses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<RuntimeAddr>,
     /// How far it reaches.
-    pub size: u64,
-    /// What is known of its symbols: `dwarf`, `symtab` or `none`, and from which file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// What is known of its symbols: `dwarf`, `symtab`, `pdb` or `none`, and from which file.
     pub symbols: String,
     /// Hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -237,6 +254,8 @@ pub struct Evaluation {
     pub format: NumberFormat,
     /// Whether assignments are carried out; otherwise they are refused.
     pub may_write: bool,
+    /// How long code of the program may run to compute it; none of it may where absent.
+    pub allow_calls: Option<Duration>,
 }
 
 /// How numbers are written.
@@ -325,6 +344,24 @@ pub struct Instruction {
     pub current: bool,
 }
 
+/// Where the text of a source file comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SourceFile {
+    /// The file on disk.
+    pub path: Option<PathBuf>,
+    /// The text that the program carries with it, where there is no file on disk.
+    pub text: Option<Arc<str>>,
+    /// Whether the file differs from the one that the program was built from.
+    pub changed: bool,
+}
+
+impl SourceFile {
+    /// A file on disk, as far as is known the one that the program was built from.
+    pub fn on_disk(path: PathBuf) -> Self {
+        Self { path: Some(path), text: None, changed: false }
+    }
+}
+
 /// What a beginning is completed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CompletionKind {
@@ -334,4 +371,19 @@ pub enum CompletionKind {
     Function,
     /// A variable in scope of the current frame.
     Variable,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_location_is_named_by_what_is_known_of_it() {
+        let function = Location { function: Some("Main".into()), ..Location::default() };
+        let line = Location { file: Some("/src/Program.cs".into()), line: Some(4), ..function.clone() };
+        let code = Location { address: Some(RuntimeAddr(0x1000)), ..line.clone() };
+        let short = [&code, &line, &function, &Location::default()].map(Location::short);
+        assert_eq!(short, ["0x1000", "Program.cs:4", "Main", "an unknown place"]);
+        assert!(!serde_json::to_string(&line).unwrap().contains("address"));
+    }
 }

@@ -15,7 +15,9 @@ mod trace;
 mod travel;
 
 pub use address::{NotAnAddress, RuntimeAddr, ThreadId};
-pub use backend::{DebugBackend, DebugEngine, Disassembly, Ending, Interrupt, RawMemory, TellLoss};
+pub use backend::{
+    DebugBackend, DebugEngine, Disassembly, Ending, Interrupt, RawMemory, Registers, TellLoss,
+};
 pub use breakpoint::{
     Access, Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, ExceptionBreakpoint,
     NotABreakpointId, Place, Trigger, Watched, Watchpoint,
@@ -23,7 +25,7 @@ pub use breakpoint::{
 pub use error::DebugError;
 pub use look::{
     CompletionKind, Evaluation, Frame, FrameRef, Instruction, Location, MemoryBlock, Module, NumberFormat,
-    Region, Register, RegisterSet, Stack, Thread, ThreadState, ValueLimits, ValueState, Variable,
+    Region, Register, RegisterSet, SourceFile, Stack, Thread, ThreadState, ValueLimits, ValueState, Variable,
     VariablePage, VariableQuery, VariableScope,
 };
 pub use output::{OutputChunk, OutputLog, OutputStream};
@@ -31,8 +33,8 @@ pub use stop::{
     FaultAccess, Granularity, Movement, Outcome, RaisedException, RaisedSignal, Stop, StopReason,
 };
 pub use target::{
-    AttachRequest, CoreRequest, HowBegun, LaunchRequest, Stdin, StopAtEntry, Streams, Target,
-    TraceFileRequest,
+    AttachRequest, CoreRequest, Engine, HowBegun, Language, LaunchRequest, Stdin, StopAtEntry, Streams,
+    Target, TraceFileRequest,
 };
 pub use trace::{EngineLog, Trace, TraceError, TraceEvent, TraceHead, TraceWriter, happening_in_a_line};
 pub use travel::{

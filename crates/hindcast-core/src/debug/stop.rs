@@ -51,7 +51,7 @@ impl Movement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Granularity {
-    /// One machine instruction
+    /// One machine instruction; not every kind of session has them
     #[default]
     Instruction,
     /// To the next line, into calls

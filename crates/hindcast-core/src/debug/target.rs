@@ -8,6 +8,44 @@ use serde::{Deserialize, Serialize};
 
 use super::OutputLog;
 
+/// What a program is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Language {
+    /// What the program turns out to be
+    #[default]
+    Auto,
+    /// C
+    C,
+    /// C++
+    Cpp,
+    /// Rust
+    Rust,
+    /// C#, F# or Visual Basic on .NET
+    Dotnet,
+}
+
+/// What debugs a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Engine {
+    /// Machine code with debug information
+    #[default]
+    Native,
+    /// The .NET runtime
+    Dotnet,
+}
+
+impl Engine {
+    /// As people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Dotnet => ".NET",
+        }
+    }
+}
+
 /// A program to start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LaunchRequest {
@@ -27,6 +65,10 @@ pub struct LaunchRequest {
     pub streams: Streams,
     /// Whether to record it, so that one can go back.
     pub record: bool,
+    /// What it is written in, which chooses the engine.
+    pub language: Language,
+    /// Whether steps pass over code that is not the program's own, where the engine can tell.
+    pub just_my_code: bool,
     /// Where its output goes. Not serialized; the receiver must set it.
     #[serde(skip, default = "nowhere")]
     pub output: Arc<OutputLog>,
@@ -76,6 +118,10 @@ pub struct AttachRequest {
     pub pid: u32,
     /// Whether to record it from now on, so that one can go back.
     pub record: bool,
+    /// What it is written in, which chooses the engine.
+    pub language: Language,
+    /// As for a launch.
+    pub just_my_code: bool,
     /// Where log messages go; its own output stays where it was. Not serialized, as for a launch.
     #[serde(skip, default = "nowhere")]
     pub output: Arc<OutputLog>,
@@ -118,8 +164,13 @@ pub enum HowBegun {
 /// What a session is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Target {
-    /// The process.
-    pub pid: u32,
+    /// What debugs it.
+    // Traces of earlier versions do not say it, and are all native.
+    #[serde(default)]
+    pub engine: Engine,
+    /// The process, where there is one on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
     /// Its name.
     pub name: String,
     /// Its executable.
@@ -134,4 +185,16 @@ pub struct Target {
     pub since: Timestamp,
     /// What it was made with, such as `C++ (GNU C++17 12.2.0)`, as its debug information says.
     pub runtime: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_of_earlier_traces_are_native() {
+        let text = r#"{"pid":7,"name":"a","executable":"/a","args":[],"cwd":"/","how":"launch","since":"2026-02-05T10:30:00Z","runtime":null}"#;
+        let target: Target = serde_json::from_str(text).unwrap();
+        assert_eq!((target.engine, target.pid), (Engine::Native, Some(7)));
+    }
 }

@@ -248,10 +248,10 @@ pub struct TraceRequest {
 /// - After the program's end all of this goes on working, until the session ends.
 pub trait TimeTravel {
     /// What is recorded.
-    fn recording(&self) -> Recording;
+    fn recording(&mut self) -> Result<Recording, DebugError>;
 
     /// Where in time the session stands; `None` without a history.
-    fn now(&self) -> Option<When>;
+    fn now(&mut self) -> Result<Option<When>, DebugError>;
 
     /// Who last wrote to memory before now, and where that value came from, `depth` hops back at
     /// most; nothing where it was not written since the start of the recording. Does not move. An
@@ -259,7 +259,7 @@ pub trait TimeTravel {
     fn last_write(&mut self, watched: &Watched, depth: u32) -> Result<Vec<MemoryWrite>, DebugError>;
 
     /// What happened.
-    fn timeline(&mut self, query: &TimelineQuery) -> TimelinePage;
+    fn timeline(&mut self, query: &TimelineQuery) -> Result<TimelinePage, DebugError>;
 
     /// Writes the recording out with a [`TraceWriter`](super::TraceWriter); returns how many events
     /// were written. Gives up with [`DebugError::GivenUp`] when `progress` is cancelled.

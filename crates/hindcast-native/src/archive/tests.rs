@@ -10,7 +10,7 @@ use std::{
 };
 
 use hindcast_core::debug::{
-    HowBegun, Recording, Target, Trace, TraceError as BadTrace, TraceFormat, TraceHead, TraceWriter,
+    Engine, HowBegun, Recording, Target, Trace, TraceError as BadTrace, TraceFormat, TraceHead, TraceWriter,
 };
 use hindcast_fixtures::Fixture;
 
@@ -35,7 +35,8 @@ fn head() -> TraceHead {
         made_at: jiff::Timestamp::UNIX_EPOCH,
         machine: super::machine_name(),
         target: Target {
-            pid: 1,
+            engine: Engine::Native,
+            pid: Some(1),
             name: String::new(),
             executable: String::new(),
             args: Vec::new(),

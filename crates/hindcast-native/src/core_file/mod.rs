@@ -13,9 +13,10 @@ use std::{
 
 use hindcast_core::debug::{
     Breakpoint, BreakpointChange, BreakpointId, CompletionKind, CoreRequest, DebugBackend, DebugError,
-    Disassembly, Ending, Evaluation, FrameRef, HowBegun, Instruction, Interrupt, MemoryBlock, Module,
-    Movement, Outcome, Place, RawMemory, Region, Register, RegisterSet, RuntimeAddr, Stack, Stop, StopReason,
-    Target, Thread, ThreadId, ThreadState, Trigger, Variable, VariablePage, VariableQuery,
+    Disassembly, Ending, Engine, Evaluation, FrameRef, HowBegun, Instruction, Interrupt, MemoryBlock, Module,
+    Movement, Outcome, Place, RawMemory, Region, Register, RegisterSet, Registers, RuntimeAddr, SourceFile,
+    Stack, Stop, StopReason, Target, Thread, ThreadId, ThreadState, Trigger, Variable, VariablePage,
+    VariableQuery,
 };
 use hindcast_symbols::{Memory, Symbols, Unreadable, types::ModuleId};
 use jiff::Timestamp;
@@ -68,7 +69,8 @@ impl CoreSession {
         });
         let executable = named.map_or_else(String::new, |program| program.to_string_lossy().into_owned());
         let target = Target {
-            pid: notes.threads.first().map_or(0, |(pid, _)| *pid),
+            engine: Engine::Native,
+            pid: notes.threads.first().map(|(pid, _)| *pid),
             name: notes.name.clone(),
             executable,
             args: notes.arguments.split_whitespace().skip(1).map(str::to_owned).collect(),
@@ -83,6 +85,11 @@ impl CoreSession {
     fn thread(&self, thread: ThreadId) -> Result<&ThreadScene, DebugError> {
         let found = self.notes.threads.iter().find(|(tid, _)| *tid == thread.0);
         found.map(|(_, scene)| scene).ok_or(DebugError::NoSuchThread(thread))
+    }
+
+    /// The one that died, or the first one.
+    fn first_thread(&self) -> ThreadId {
+        ThreadId(self.notes.threads.first().map_or(0, |(tid, _)| *tid))
     }
 
     fn scene(&self) -> Scene<'_> {
@@ -103,7 +110,7 @@ impl CoreSession {
             // Without a signal the core is of a program that was under way, as `gcore` writes it.
             reason: StopReason::Pause,
             detail: None,
-            thread: ThreadId(self.target.pid),
+            thread: self.first_thread(),
             breakpoints: Vec::new(),
             signal: None,
             exception: None,
@@ -245,8 +252,8 @@ impl DebugBackend for CoreSession {
         Err(DebugError::NoSuchBreakpoint(id))
     }
 
-    fn breakpoints(&self) -> Vec<Breakpoint> {
-        Vec::new()
+    fn breakpoints(&mut self) -> Result<Vec<Breakpoint>, DebugError> {
+        Ok(Vec::new())
     }
 
     fn threads(&mut self) -> Result<Vec<Thread>, DebugError> {
@@ -279,21 +286,30 @@ impl DebugBackend for CoreSession {
         Ok(look::modules(&self.image, &self.symbols))
     }
 
-    fn source_file(&mut self, path: &str) -> Option<PathBuf> {
-        look::source_file(&self.symbols, path)
+    fn source_file(&mut self, path: &str) -> Result<Option<SourceFile>, DebugError> {
+        Ok(look::source_file(&self.symbols, path).map(SourceFile::on_disk))
     }
 
-    fn complete(&mut self, kind: CompletionKind, prefix: &str, limit: usize) -> Vec<String> {
-        let frame = FrameRef { thread: ThreadId(self.target.pid), index: 0 };
-        match kind {
+    fn complete(
+        &mut self,
+        kind: CompletionKind,
+        prefix: &str,
+        limit: usize,
+    ) -> Result<Vec<String>, DebugError> {
+        let frame = FrameRef { thread: self.first_thread(), index: 0 };
+        Ok(match kind {
             CompletionKind::Variable => {
                 self.with_scope(frame, |scope| scope.names_with(prefix, limit)).unwrap_or_default()
             }
             kind => look::complete(&self.symbols, kind, prefix, limit),
-        }
+        })
     }
 
     fn raw_memory(&mut self) -> Option<&mut dyn RawMemory> {
+        Some(self)
+    }
+
+    fn registers(&mut self) -> Option<&mut dyn Registers> {
         Some(self)
     }
 
@@ -316,7 +332,9 @@ impl RawMemory for CoreSession {
     fn regions_around(&mut self, address: RuntimeAddr) -> Result<Vec<Region>, DebugError> {
         Ok(look::regions_around(&self.memory.mappings, address.0))
     }
+}
 
+impl Registers for CoreSession {
     fn registers(&mut self, frame: FrameRef, set: RegisterSet) -> Result<Vec<Register>, DebugError> {
         self.with_scope(frame, |scope| look::registers(scope, set))
     }

@@ -121,7 +121,7 @@ impl Walk {
 fn location(scene: &Scene<'_>, physical: &PhysicalFrame, source: Option<&InlineFrame>) -> Location {
     let file = source.and_then(|source| source.file.as_deref());
     let (module, library) = scene.image.whose(physical.code_address(), scene.main, file);
-    let address = RuntimeAddr(physical.pc);
+    let address = Some(RuntimeAddr(physical.pc));
     match source {
         None => Location { module, library, address, ..Location::default() },
         Some(source) => Location {

@@ -79,8 +79,8 @@ pub(crate) fn modules(image: &Image, symbols: &Symbols) -> Vec<Module> {
         Module {
             name: file_name(&loaded.path),
             path: loaded.path.clone(),
-            base: RuntimeAddr(loaded.range.start),
-            size: loaded.range.end - loaded.range.start,
+            base: Some(RuntimeAddr(loaded.range.start)),
+            size: Some(loaded.range.end - loaded.range.start),
             symbols: module.map_or_else(|| "none".into(), describe_symbols),
             build_id: module.and_then(|module| module.build_id.as_deref()).map(hexadecimal),
         }

@@ -6,7 +6,7 @@ use hindcast_core::debug::{
     DebugError, Evaluation, NumberFormat, Variable, VariablePage, VariableQuery, VariableScope,
 };
 use hindcast_symbols::{
-    expression::{Evaluated, Expression, Target},
+    expression::{Evaluated, Expression, ExpressionError, Target},
     value::{Inspector, Placed},
 };
 
@@ -75,8 +75,19 @@ pub(crate) enum Write {
 
 /// Computes an expression; an assignment is only prepared.
 pub(crate) fn evaluate(scope: &FrameScope<'_>, evaluation: &Evaluation) -> Result<Shown, DebugError> {
-    let failed =
-        |error: hindcast_symbols::expression::ExpressionError| DebugError::Expression(error.to_string());
+    let failed = |error: ExpressionError| {
+        DebugError::Expression(match error {
+            ExpressionError::Call { column, name } | ExpressionError::UnknownMethod { column, name, .. }
+                if evaluation.allow_calls.is_some() =>
+            {
+                format!(
+                    "`{name}` is called at column {column}, but native sessions cannot run the program's code · hint: \
+                 evaluate what the function reads"
+                )
+            }
+            error => error.to_string(),
+        })
+    };
     let expression = Expression::parse(&evaluation.expression).map_err(failed)?;
     if expression.writes() && !evaluation.may_write {
         return Err(DebugError::PermissionDenied(

@@ -98,13 +98,13 @@ impl Session {
         let mut part = Part { start: request.start_snapshot, end: request.end_snapshot, ..Part::default() };
         let tale = if is_binary { self.tale(&mut part)? } else { Tale::default() };
         let all = TimelineQuery { limit: usize::MAX, ..TimelineQuery::default() };
-        let happenings = self.timeline(&all).happenings;
+        let happenings = self.timeline(&all)?.happenings;
         let head = TraceHead {
             made_by: concat!("hindcast-native ", env!("CARGO_PKG_VERSION")).into(),
             made_at: jiff::Timestamp::now(),
             machine: archive::machine_name(),
             target: self.target.clone(),
-            recording: self.recording(),
+            recording: self.recording()?,
             start_snapshot: request.start_snapshot,
             end_snapshot: request.end_snapshot,
         };

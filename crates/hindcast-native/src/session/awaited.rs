@@ -192,7 +192,7 @@ impl Session {
 impl super::breakpoints::Entry {
     /// The value has a place from now on.
     pub(super) fn begin_watching(&mut self, watching: Watching) {
-        self.targets = vec![Location { address: RuntimeAddr(watching.address), ..Location::default() }];
+        self.targets = vec![Location { address: Some(RuntimeAddr(watching.address)), ..Location::default() }];
         self.note = watching.note();
         self.awaited = None;
         self.watching = Some(watching);

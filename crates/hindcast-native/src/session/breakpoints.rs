@@ -80,7 +80,8 @@ impl Breakpoints {
     pub(super) fn at(&self, address: u64) -> Vec<BreakpointId> {
         self.iter()
             .filter(|(_, entry)| {
-                entry.inserted && entry.targets.iter().any(|target| target.address.0 == address)
+                entry.inserted
+                    && entry.targets.iter().any(|target| target.address == Some(RuntimeAddr(address)))
             })
             .map(|(id, _)| id)
             .collect()
@@ -295,7 +296,8 @@ impl Session {
         if entry.inserted {
             return Ok(());
         }
-        let addresses: Vec<_> = entry.targets.iter().map(|target| target.address.0).collect();
+        let addresses: Vec<_> =
+            entry.targets.iter().filter_map(|target| target.address).map(|at| at.0).collect();
         self.insert_all(&addresses)?;
         self.breakpoints.get_mut(id)?.inserted = true;
         Ok(())
@@ -304,8 +306,8 @@ impl Session {
     fn take_out(&mut self, id: BreakpointId) -> Result<(), DebugError> {
         let entry = self.breakpoints.get_mut(id)?;
         if std::mem::take(&mut entry.inserted) {
-            for target in &entry.targets {
-                self.process.remove_breakpoint(target.address.0);
+            for address in entry.targets.iter().filter_map(|target| target.address) {
+                self.process.remove_breakpoint(address.0);
             }
         }
         Ok(())
@@ -545,7 +547,7 @@ impl Session {
             function: place.function,
             module,
             library,
-            address: RuntimeAddr(address),
+            address: Some(RuntimeAddr(address)),
         }
     }
 }

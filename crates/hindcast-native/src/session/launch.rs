@@ -8,7 +8,7 @@ use std::{
 };
 
 use hindcast_core::debug::{
-    AttachRequest, DebugError, HowBegun, LaunchRequest, StopAtEntry, StopReason, Target,
+    AttachRequest, DebugError, Engine, HowBegun, LaunchRequest, StopAtEntry, StopReason, Target,
 };
 use hindcast_streams::{OpenError, Opened, Pump, Theirs};
 use jiff::Timestamp;
@@ -103,7 +103,8 @@ impl Session {
         let witness = process.system_pid();
         let executable = sys::executable(witness).unwrap_or_default().to_string_lossy().into_owned();
         let target = Target {
-            pid: pid.0.unsigned_abs(),
+            engine: Engine::Native,
+            pid: Some(pid.0.unsigned_abs()),
             name: file_name(&executable),
             executable,
             args: sys::command_line(witness).unwrap_or_default().into_iter().skip(1).collect(),

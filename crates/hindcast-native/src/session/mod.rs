@@ -22,9 +22,9 @@ use std::{cell::RefCell, collections::HashMap, path::PathBuf, sync::Arc};
 use hindcast_core::debug::{
     Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DebugBackend, DebugError, Disassembly,
     Ending, Evaluation, FrameRef, Happening, Instruction, Interrupt, MemoryBlock, Module, Movement, Outcome,
-    OutputLog, Place, RawMemory, Region, Register, RegisterSet, RuntimeAddr, Stack, Stop, StopAtEntry,
-    StopReason, Target, Thread, ThreadId, ThreadState, TimeTravel, Trigger, Variable, VariablePage,
-    VariableQuery,
+    OutputLog, Place, RawMemory, Region, Register, RegisterSet, Registers, RuntimeAddr, SourceFile, Stack,
+    Stop, StopAtEntry, StopReason, Target, Thread, ThreadId, ThreadState, TimeTravel, Trigger, Variable,
+    VariablePage, VariableQuery,
 };
 use hindcast_symbols::{
     Symbols,
@@ -225,11 +225,11 @@ impl DebugBackend for Session {
         Ok(self.stop_at(current, StopReason::Pause))
     }
 
-    fn ended_meanwhile(&mut self) -> Option<Stop> {
-        let ended = self.process.notice_death()?;
+    fn ended_meanwhile(&mut self) -> Result<Option<Stop>, DebugError> {
+        let Some(ended) = self.process.notice_death() else { return Ok(None) };
         self.abandon();
         let stop = self.end_stop(ended);
-        Some(self.stopped_with(stop))
+        Ok(Some(self.stopped_with(stop)))
     }
 
     fn end(&mut self, how: Ending) -> Result<(), DebugError> {
@@ -275,8 +275,8 @@ impl DebugBackend for Session {
         self.removed(id)
     }
 
-    fn breakpoints(&self) -> Vec<Breakpoint> {
-        self.breakpoints.all()
+    fn breakpoints(&mut self) -> Result<Vec<Breakpoint>, DebugError> {
+        Ok(self.breakpoints.all())
     }
 
     fn threads(&mut self) -> Result<Vec<Thread>, DebugError> {
@@ -312,23 +312,32 @@ impl DebugBackend for Session {
         Ok(look::modules(&self.image, &self.symbols))
     }
 
-    fn source_file(&mut self, path: &str) -> Option<PathBuf> {
+    fn source_file(&mut self, path: &str) -> Result<Option<SourceFile>, DebugError> {
         let symbols = &self.symbols;
         let known =
             self.named_sources.entry(path.to_owned()).or_insert_with(|| look::source_file(symbols, path));
-        known.clone()
+        Ok(known.clone().map(SourceFile::on_disk))
     }
 
-    fn complete(&mut self, kind: CompletionKind, prefix: &str, limit: usize) -> Vec<String> {
-        match kind {
+    fn complete(
+        &mut self,
+        kind: CompletionKind,
+        prefix: &str,
+        limit: usize,
+    ) -> Result<Vec<String>, DebugError> {
+        Ok(match kind {
             CompletionKind::Variable => {
                 self.with_scope(self.current, 0, |scope| scope.names_with(prefix, limit)).unwrap_or_default()
             }
             kind => look::complete(&self.symbols, kind, prefix, limit),
-        }
+        })
     }
 
     fn raw_memory(&mut self) -> Option<&mut dyn RawMemory> {
+        Some(self)
+    }
+
+    fn registers(&mut self) -> Option<&mut dyn Registers> {
         Some(self)
     }
 
@@ -360,7 +369,9 @@ impl RawMemory for Session {
         self.mappings = sys::mappings(self.process.system_pid()).map_err(|_| DebugError::Ended)?;
         Ok(look::regions_around(&self.mappings, address.0))
     }
+}
 
+impl Registers for Session {
     fn registers(&mut self, frame: FrameRef, set: RegisterSet) -> Result<Vec<Register>, DebugError> {
         let tid = self.known_thread(frame.thread)?;
         self.with_scope(tid, frame.index, |scope| look::registers(scope, set))
@@ -382,7 +393,8 @@ impl Disassembly for Session {
             Place::Statement { .. } => {
                 let resolved = self.resolve(place);
                 let note = resolved.note.unwrap_or_default();
-                resolved.targets.first().map(|target| target.address.0).ok_or(DebugError::Expression(note))?
+                let first = resolved.targets.first().and_then(|target| target.address);
+                first.ok_or(DebugError::Expression(note))?.0
             }
             place => look::code_start(&self.symbols, place)?,
         };

@@ -266,7 +266,8 @@ impl Session {
 
     fn run_to_addresses(&mut self, place: &Place) -> Result<Vec<u64>, DebugError> {
         let resolved = self.resolve(place);
-        let addresses: Vec<u64> = resolved.targets.iter().map(|target| target.address.0).collect();
+        let addresses: Vec<u64> =
+            resolved.targets.iter().filter_map(|target| target.address).map(|at| at.0).collect();
         if addresses.is_empty() {
             let reason = resolved.note.unwrap_or_else(|| format!("there is no code at `{place}`"));
             return Err(DebugError::BreakpointFailed(reason));

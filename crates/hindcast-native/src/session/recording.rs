@@ -17,14 +17,14 @@ use crate::{
 };
 
 impl TimeTravel for Session {
-    fn recording(&self) -> Recording {
+    fn recording(&mut self) -> Result<Recording, DebugError> {
         let reason =
             self.unrecorded.clone().or_else(|| self.history_end.clone()).or_else(|| {
                 self.process.recorder().and_then(|recorder| recorder.why_ended().map(str::to_owned))
             });
         let moment = |label: &Label| Moment(Position { anchor: label.clone(), steps: 0 }.to_string());
         let recorder = self.process.recorder();
-        Recording {
+        Ok(Recording {
             active: recorder.is_some_and(|recorder| recorder.is_active()) && reason.is_none(),
             reason,
             start: recorder.and_then(|recorder| recorder.timeline.first().map(moment)),
@@ -35,20 +35,20 @@ impl TimeTravel for Session {
             checkpoints: recorder.map_or(0, |recorder| recorder.timeline.len() as u64),
             bytes: recorder.map_or(0, |recorder| recorder.log.bytes()),
             capabilities: crate::record::capabilities(),
-        }
+        })
     }
 
-    fn now(&self) -> Option<When> {
+    fn now(&mut self) -> Result<Option<When>, DebugError> {
         if self.unrecorded.is_some() {
-            return None;
+            return Ok(None);
         }
-        let position = self.process.known_position()?;
+        let Some(position) = self.process.known_position() else { return Ok(None) };
         let snapshot = self
             .process
             .recorder()
             .and_then(|recorder| recorder.timeline.get(&position.anchor))
             .map(|a| a.number);
-        Some(When { moment: Moment(position.to_string()), in_past: self.process.is_in_past(), snapshot })
+        Ok(Some(When { moment: Moment(position.to_string()), in_past: self.process.is_in_past(), snapshot }))
     }
 
     fn last_write(&mut self, watched: &Watched, depth: u32) -> Result<Vec<MemoryWrite>, DebugError> {
@@ -72,7 +72,7 @@ impl TimeTravel for Session {
         })
     }
 
-    fn timeline(&mut self, query: &TimelineQuery) -> TimelinePage {
+    fn timeline(&mut self, query: &TimelineQuery) -> Result<TimelinePage, DebugError> {
         let mut all = self.happenings.clone();
         if let Some(recorder) = self.process.recorder() {
             for (index, event) in recorder.log.range(0, recorder.log.len()) {
@@ -90,7 +90,7 @@ impl TimeTravel for Session {
         });
         let total = all.len();
         let happenings = all.into_iter().skip(query.offset).take(query.limit).collect();
-        TimelinePage { happenings, total }
+        Ok(TimelinePage { happenings, total })
     }
 
     fn export(

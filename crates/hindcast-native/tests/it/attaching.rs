@@ -12,7 +12,7 @@ use std::{
 
 use hindcast_core::debug::{
     Access, AttachRequest, CodeBreakpoint, DebugBackend, DebugEngine as _, DebugError, Ending, FrameRef,
-    Granularity, Movement, Outcome, OutputLog, Place, Stop, StopReason, ThreadId, Trigger, Watched,
+    Granularity, Language, Movement, Outcome, OutputLog, Place, Stop, StopReason, ThreadId, Trigger, Watched,
     Watchpoint,
 };
 use hindcast_fixtures::{Built, Fixture, oracle_size};
@@ -153,7 +153,13 @@ impl Subject {
     fn attach(&self, record: bool) -> Box<dyn DebugBackend> {
         let output = Arc::new(OutputLog::new(1000));
         let mut backend = NativeEngine
-            .attach(&AttachRequest { pid: self.child.id(), record, output })
+            .attach(&AttachRequest {
+                pid: self.child.id(),
+                record,
+                language: Language::Auto,
+                just_my_code: true,
+                output,
+            })
             .expect("it is there");
         let stop = moved(&mut *backend, Movement::Begin);
         assert_eq!(stop.reason, StopReason::Pause);
@@ -334,7 +340,13 @@ fn a_debugger_to_be_killed() {
     let (pid, what) = told.split_once(' ').unwrap();
     let record = what == "records";
     let output = Arc::new(OutputLog::new(1000));
-    let request = AttachRequest { pid: pid.parse().unwrap(), record, output };
+    let request = AttachRequest {
+        pid: pid.parse().unwrap(),
+        record,
+        language: Language::Auto,
+        just_my_code: true,
+        output,
+    };
     let mut backend = NativeEngine.attach(&request).unwrap();
     moved(&mut *backend, Movement::Begin);
     let built = Fixture::c("attached").flags(["-pthread"]).build();
@@ -429,7 +441,7 @@ fn a_first_thread_that_ends_meanwhile_is_not_waited_for() {
         &Fixture::c("attached").flags(["-pthread"]),
         &[THREADS, "headless"],
     );
-    let pid = debuggee.backend().target().pid;
+    let pid = debuggee.backend().target().pid.unwrap();
     debuggee.add(CodeBreakpoint {
         hit_count: 30,
         ..CodeBreakpoint::at(Place::Line { file: built.source_text(), line: built.line("beat") })

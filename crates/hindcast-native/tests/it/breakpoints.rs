@@ -78,8 +78,13 @@ fn a_tracepoint_writes_and_does_not_stop() {
     let logged = debuggee.output.read(0, 10_000, Some(OutputStream::Log));
     let text: Vec<u8> = logged.pieces.into_iter().flat_map(|(_, bytes)| bytes).collect();
     assert_eq!(String::from_utf8(text).unwrap(), "square of 0 is 0\nsquare of 1 is 1\nsquare of 2 is 4\n");
-    let breakpoint =
-        debuggee.backend().breakpoints().into_iter().find(|found| found.id == breakpoint.id).unwrap();
+    let breakpoint = debuggee
+        .backend()
+        .breakpoints()
+        .unwrap()
+        .into_iter()
+        .find(|found| found.id == breakpoint.id)
+        .unwrap();
     assert_eq!((breakpoint.hit_count, breakpoint.notifications_sent), (5, 3));
 }
 
@@ -92,7 +97,7 @@ fn a_breakpoint_on_a_line_without_code_moves_or_says_where_code_is() {
     let Err(DebugError::BreakpointFailed(reason)) = refused else { panic!("{refused:?}") };
     let last = debuggee.built.line("main_return") + 1;
     assert!(reason.contains(&format!("line {last} is its last")), "{reason}");
-    assert!(debuggee.backend().breakpoints().is_empty());
+    assert!(debuggee.backend().breakpoints().unwrap().is_empty());
     let asked = debuggee.built.line("square_body") - 2;
     let moved = debuggee.add(CodeBreakpoint::at(Place::Line { file: file.clone(), line: asked }));
     let Binding::Bound { locations, note: Some(note) } = moved.binding else { panic!("{moved:?}") };
@@ -155,7 +160,7 @@ fn a_watchpoint_on_a_local_ends_with_its_function() {
         assert_eq!((reason, breakpoints), (StopReason::Watchpoint, vec![set.id]));
         assert!(detail.as_deref().is_some_and(|detail| detail.starts_with("`result` is gone")), "{detail:?}");
         assert_eq!(debuggee.function(), "main");
-        assert_eq!(debuggee.backend().breakpoints(), []);
+        assert_eq!(debuggee.backend().breakpoints().unwrap(), []);
         debuggee.expect_exit(0);
     }
 }
@@ -324,7 +329,7 @@ fn a_bare_name_means_the_programs_own_function() {
 }
 
 fn pending(debuggee: &mut Debuggee, breakpoint: &Breakpoint) -> Option<String> {
-    let all = debuggee.backend().breakpoints();
+    let all = debuggee.backend().breakpoints().expect("they are known");
     let now = all.into_iter().find(|other| other.id == breakpoint.id).expect("it is still there");
     match now.binding {
         Binding::Pending { reason } => Some(reason),
@@ -412,7 +417,8 @@ fn breakpoints_are_managed_after_the_end_and_hold_on_the_way_back() {
     debuggee.backend().remove_breakpoint(removed.id).unwrap();
     let change = BreakpointChange { enabled: Some(false), ..BreakpointChange::default() };
     debuggee.backend().change_breakpoint(disabled.id, change).unwrap();
-    let ids: Vec<_> = debuggee.backend().breakpoints().iter().map(|breakpoint| breakpoint.id).collect();
+    let ids: Vec<_> =
+        debuggee.backend().breakpoints().unwrap().iter().map(|breakpoint| breakpoint.id).collect();
     assert_eq!(ids, [kept.id, disabled.id, added.id]);
     assert_eq!(debuggee.movement(Movement::ReverseContinue).breakpoints, [kept.id]);
     assert_eq!(debuggee.movement(Movement::ReverseContinue).breakpoints, [added.id]);
@@ -436,7 +442,7 @@ fn breakpoints_are_managed_after_the_end_of_a_program_without_history() {
     for id in [added.id, watch.id] {
         debuggee.backend().remove_breakpoint(id).unwrap();
     }
-    assert!(debuggee.backend().breakpoints().is_empty());
+    assert!(debuggee.backend().breakpoints().unwrap().is_empty());
 }
 
 #[test]

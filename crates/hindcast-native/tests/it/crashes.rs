@@ -171,13 +171,16 @@ fn a_program_that_is_killed_while_it_stands_still_is_seen_to_have_ended() {
             debuggee.add(CodeBreakpoint::at(Place::Function("count".into())));
             debuggee.go();
         }
-        assert_eq!(debuggee.backend().ended_meanwhile(), None);
-        let pid = i32::try_from(debuggee.backend().target().pid).unwrap();
+        assert_eq!(debuggee.backend().ended_meanwhile().unwrap(), None);
+        let pid = i32::try_from(debuggee.backend().target().pid.unwrap()).unwrap();
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
-        let ended = std::iter::repeat_with(|| debuggee.backend().ended_meanwhile()).flatten().next().unwrap();
+        let ended = std::iter::repeat_with(|| debuggee.backend().ended_meanwhile().unwrap())
+            .flatten()
+            .next()
+            .unwrap();
         assert_eq!(ended.reason, StopReason::Exit);
         assert_eq!(ended.signal.map(|signal| signal.name).as_deref(), Some("SIGKILL"));
-        assert_eq!(debuggee.backend().ended_meanwhile(), None, "told once");
+        assert_eq!(debuggee.backend().ended_meanwhile().unwrap(), None, "told once");
         assert!(matches!(debuggee.backend().threads(), Err(DebugError::Ended)));
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use hindcast_core::{
     debug::{
         Breakpoint, CodeBreakpoint, DebugBackend, DebugEngine as _, DebugError, Evaluation, Frame, FrameRef,
-        Granularity, LaunchRequest, Movement, NumberFormat, Outcome, OutputLog, Place, Stdin, Stop,
+        Granularity, Language, LaunchRequest, Movement, NumberFormat, Outcome, OutputLog, Place, Stdin, Stop,
         StopAtEntry, StopReason, Streams, ThreadId, TraceFileRequest, TraceFormat, TraceRequest, Trigger,
         ValueLimits, Variable, VariableQuery, VariableScope,
     },
@@ -74,10 +74,12 @@ impl Debuggee {
             stdin,
             streams,
             record,
+            language: Language::Auto,
+            just_my_code: true,
             output: output.clone(),
         };
         let mut backend = NativeEngine.launch(&request).expect("the fixture starts");
-        let pid = backend.target().pid;
+        let pid = backend.target().pid.expect("it has a process");
         let Outcome::Stopped(stop) = backend.run(Movement::Begin).expect("the fixture begins") else {
             panic!("nobody interrupted");
         };
@@ -87,7 +89,7 @@ impl Debuggee {
     /// A recording in a file; it stands where that ends.
     pub(crate) fn open(built: Built, trace: &Path) -> Result<Self, DebugError> {
         let mut backend = NativeEngine.open_trace(&TraceFileRequest { trace: trace.to_owned() })?;
-        let pid = backend.target().pid;
+        let pid = backend.target().pid.expect("it has a process");
         let Outcome::Stopped(stop) = backend.run(Movement::Begin).expect("the recording begins") else {
             panic!("nobody interrupted");
         };
@@ -200,6 +202,7 @@ impl Debuggee {
             limits: ValueLimits::default(),
             format: NumberFormat::Auto,
             may_write: true,
+            allow_calls: None,
         };
         self.backend().evaluate(&evaluation).map(|variable| variable.value).map_err(|error| error.to_string())
     }

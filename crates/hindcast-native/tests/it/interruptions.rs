@@ -9,7 +9,13 @@ use hindcast_fixtures::Fixture;
 use crate::debuggee::Debuggee;
 
 fn now(debuggee: &mut Debuggee) -> (Moment, bool) {
-    let when = debuggee.backend().time_travel().expect("it travels").now().expect("there is a moment");
+    let when = debuggee
+        .backend()
+        .time_travel()
+        .expect("it travels")
+        .now()
+        .expect("it can tell")
+        .expect("there is a moment");
     (when.moment, when.in_past)
 }
 

@@ -44,13 +44,12 @@ fn memory_registers_and_code_can_be_seen() {
     debuggee.run_to("square_body");
     let frames = debuggee.frames();
     let frame = hindcast_core::debug::FrameRef { thread: debuggee.thread(), index: 0 };
-    let pc = frames[0].location.address;
-    let raw = debuggee.backend().raw_memory().unwrap();
-    let registers = raw.registers(frame, RegisterSet::All).unwrap();
+    let pc = frames[0].location.address.unwrap();
+    let registers = debuggee.backend().registers().unwrap().registers(frame, RegisterSet::All).unwrap();
     let rip = registers.iter().find(|register| register.name == "rip").unwrap();
     assert_eq!(rip.value.as_deref().unwrap().parse::<RuntimeAddr>().unwrap(), pc);
     assert!(registers.iter().any(|register| register.name == "ymm15" && register.value.is_some()));
-    let code = raw.read(pc, 16).unwrap().bytes;
+    let code = debuggee.backend().raw_memory().unwrap().read(pc, 16).unwrap().bytes;
     let listing = debuggee
         .backend()
         .disassembly()

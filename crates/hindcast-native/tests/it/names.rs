@@ -23,6 +23,7 @@ fn type_of(debuggee: &mut Debuggee, expression: &str) -> String {
         limits: ValueLimits::default(),
         format: NumberFormat::Auto,
         may_write: false,
+        allow_calls: None,
     };
     debuggee.backend().evaluate(&evaluation).expect("it has a value").type_name
 }
@@ -204,4 +205,24 @@ fn a_member_of_two_base_classes_is_ambiguous_until_one_is_chosen() {
             &[("mm.M2::x", "2"), ("mm.M1::x", "1"), ("(&mm)->M2::x + 1", "3"), ("bottom.root", "4")],
         );
     }
+}
+
+#[test]
+fn the_programs_code_is_not_run_and_the_error_says_why() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
+    let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+    let mut refused = |allow_calls| {
+        let evaluation = Evaluation {
+            expression: "square(3)".into(),
+            frame,
+            limits: ValueLimits::default(),
+            format: NumberFormat::Auto,
+            may_write: false,
+            allow_calls,
+        };
+        debuggee.backend().evaluate(&evaluation).expect_err("nothing is called").to_string()
+    };
+    assert!(refused(None).contains("the program's functions are not called"), "{}", refused(None));
+    let allowed = refused(Some(std::time::Duration::from_secs(5)));
+    assert!(allowed.contains("native sessions cannot run the program's code"), "{allowed}");
 }

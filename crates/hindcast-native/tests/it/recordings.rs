@@ -9,7 +9,7 @@ use std::{
 use hindcast_core::{
     debug::{
         AttachRequest, CodeBreakpoint, DebugEngine as _, DebugError, Destination, Ending, FrameRef,
-        Granularity, HappeningKind, Movement, Outcome, OutputLog, Place, StopReason, TimelineQuery,
+        Granularity, HappeningKind, Language, Movement, Outcome, OutputLog, Place, StopReason, TimelineQuery,
         TraceFormat, TraceRequest, Trigger, Watched, Writer,
     },
     progress::Unwatched,
@@ -29,7 +29,13 @@ fn last_write(debuggee: &mut Debuggee, text: &str) -> hindcast_core::debug::Memo
 
 /// The moment, and whether the recording goes on after it.
 fn now(debuggee: &mut Debuggee) -> (String, bool) {
-    let when = debuggee.backend().time_travel().expect("it travels").now().expect("there is a moment");
+    let when = debuggee
+        .backend()
+        .time_travel()
+        .expect("it travels")
+        .now()
+        .expect("it can tell")
+        .expect("there is a moment");
     (when.moment.0, when.in_past)
 }
 
@@ -142,7 +148,7 @@ fn what_came_from_files_that_are_gone_is_in_the_recording() {
     let handled = last_write(&mut again, "signals");
     assert_eq!(handled.location.line, Some(again.built.line("handled")));
     let query = TimelineQuery { limit: 1000, ..TimelineQuery::default() };
-    let page = again.backend().time_travel().unwrap().timeline(&query);
+    let page = again.backend().time_travel().unwrap().timeline(&query).unwrap();
     let of_kind = |kind| page.happenings.iter().filter(|happening| happening.kind == kind).count();
     assert_eq!((of_kind(HappeningKind::Signal), of_kind(HappeningKind::Output)), (4, 1), "{page:?}");
     // Forwards to the end.
@@ -154,7 +160,7 @@ fn what_came_from_files_that_are_gone_is_in_the_recording() {
 fn a_part_of_a_recording_ends_where_it_was_cut() {
     let mut debuggee = Debuggee::record(&Fixture::c("corruption"), &[]);
     debuggee.run_to("overflow");
-    let first = debuggee.backend().time_travel().unwrap().now().unwrap();
+    let first = debuggee.backend().time_travel().unwrap().now().unwrap().unwrap();
     debuggee.go();
     let file = debuggee.export((None, first.snapshot));
     let rest = debuggee.export((first.snapshot, None));
@@ -219,13 +225,13 @@ fn a_thread_ends_the_recording_in_the_file_too() {
             break;
         }
     }
-    let recording = debuggee.backend().time_travel().unwrap().recording();
+    let recording = debuggee.backend().time_travel().unwrap().recording().unwrap();
     assert!(recording.reason.as_ref().is_some_and(|reason| reason.contains("thread")), "{recording:?}");
     let file = debuggee.export((None, None));
     let built = Fixture::c("threads").flags(["-pthread"]).build();
     drop(debuggee);
     let mut again = Debuggee::open(built, file.path()).unwrap();
-    let told = again.backend().time_travel().unwrap().recording();
+    let told = again.backend().time_travel().unwrap().recording().unwrap();
     assert_eq!(told.reason, recording.reason);
     assert_eq!(again.movement(Movement::Goto(Destination::Start)).reason, StopReason::Goto);
 }
@@ -238,7 +244,13 @@ fn a_process_that_was_attached_to_is_in_its_file_as_it_was() {
     let mut command = Command::new(&built.path);
     let mut child = command.arg(folder.path().join("never")).stdout(Stdio::piped()).spawn().unwrap();
     child.stdout.take().unwrap().read_exact(&mut [0; 6]).unwrap();
-    let request = AttachRequest { pid: child.id(), record: true, output: Arc::new(OutputLog::new(1000)) };
+    let request = AttachRequest {
+        pid: child.id(),
+        record: true,
+        language: Language::Auto,
+        just_my_code: true,
+        output: Arc::new(OutputLog::new(1000)),
+    };
     let mut backend = NativeEngine.attach(&request).unwrap();
     backend.run(Movement::Begin).unwrap();
     let place = Place::Line { file: built.source_text(), line: built.line("counted") };
@@ -246,7 +258,7 @@ fn a_process_that_was_attached_to_is_in_its_file_as_it_was() {
     let mut moments = Vec::new();
     for _ in 0..6 {
         assert!(matches!(backend.run(Movement::Continue).unwrap(), Outcome::Stopped(_)));
-        moments.push(backend.time_travel().unwrap().now().unwrap().moment);
+        moments.push(backend.time_travel().unwrap().now().unwrap().unwrap().moment);
     }
     let mut file = tempfile::NamedTempFile::new().unwrap();
     let request = TraceRequest { format: TraceFormat::Binary, start_snapshot: None, end_snapshot: None };

@@ -15,7 +15,7 @@ fn pattern(bytes: u8) -> String {
 }
 
 fn vectors(backend: &mut dyn DebugBackend, frame: FrameRef) -> Vec<Register> {
-    let raw = backend.raw_memory().expect("it has registers");
+    let raw = backend.registers().expect("it has registers");
     raw.registers(frame, RegisterSet::Vector).expect("they can be read")
 }
 

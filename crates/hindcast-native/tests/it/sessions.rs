@@ -9,8 +9,8 @@ use std::{
 
 use hindcast_core::debug::{
     AttachRequest, Binding, CodeBreakpoint, CoreRequest, DebugBackend, DebugEngine as _, DebugError,
-    Destination, Ending, Evaluation, FrameRef, Granularity, Movement, NumberFormat, Outcome, OutputLog,
-    Place, Stop, StopReason, ThreadId, ThreadState, Trigger, ValueLimits,
+    Destination, Ending, Evaluation, FrameRef, Granularity, Language, Movement, NumberFormat, Outcome,
+    OutputLog, Place, Stop, StopReason, ThreadId, ThreadState, Trigger, ValueLimits,
 };
 use hindcast_fixtures::Fixture;
 use hindcast_native::NativeEngine;
@@ -33,9 +33,9 @@ fn sixty_four_threads_are_listed_each_where_it_is() {
     assert!(working.count() >= 60, "{threads:?}");
     let other = threads.iter().find(|thread| thread.id != debuggee.stop.thread).unwrap().id;
     assert!(debuggee.backend().stack(other, 20).unwrap().frames.len() > 1);
-    let hits = debuggee.backend().breakpoints()[0].hit_count;
+    let hits = debuggee.backend().breakpoints().unwrap()[0].hit_count;
     assert_eq!(hits, 100);
-    let id = debuggee.backend().breakpoints()[0].id;
+    let id = debuggee.backend().breakpoints().unwrap()[0].id;
     debuggee.backend().remove_breakpoint(id).unwrap();
     debuggee.expect_exit(0);
     assert_eq!(debuggee.printed(), "total 192\n");
@@ -55,7 +55,7 @@ fn a_breakpoint_in_a_library_binds_when_it_is_loaded() {
     debuggee.run_to("print");
     assert_eq!(debuggee.value_of("per_thread"), "47");
     debuggee.expect_exit(0);
-    let bound = debuggee.backend().breakpoints().remove(0);
+    let bound = debuggee.backend().breakpoints().unwrap().remove(0);
     assert_eq!(bound.hit_count, 1);
 }
 
@@ -87,7 +87,13 @@ impl Drop for Hanging {
 fn a_running_process_is_attached_to_and_let_go() {
     let mut child = Hanging::start();
     let output = Arc::new(OutputLog::new(1000));
-    let request = AttachRequest { pid: child.0.id(), record: false, output };
+    let request = AttachRequest {
+        pid: child.0.id(),
+        record: false,
+        language: Language::Auto,
+        just_my_code: true,
+        output,
+    };
     let mut backend = NativeEngine.attach(&request).unwrap();
     let Outcome::Stopped(stop) = backend.run(Movement::Begin).unwrap() else { panic!("nobody interrupted") };
     assert_eq!(stop.thread, ThreadId(child.0.id()));
@@ -117,7 +123,13 @@ fn a_program_that_was_built_anew_since_it_started_is_shown_as_what_it_is() {
             std::fs::remove_file(&program).unwrap();
         }
         let output = Arc::new(OutputLog::new(1000));
-        let request = AttachRequest { pid: child.0.id(), record: false, output };
+        let request = AttachRequest {
+            pid: child.0.id(),
+            record: false,
+            language: Language::Auto,
+            just_my_code: true,
+            output,
+        };
         let mut backend = NativeEngine.attach(&request).unwrap();
         let Outcome::Stopped(stop) = backend.run(Movement::Begin).unwrap() else {
             panic!("nobody interrupted")
@@ -134,7 +146,13 @@ fn a_program_that_was_built_anew_since_it_started_is_shown_as_what_it_is() {
 #[test]
 fn what_started_this_debugger_is_not_attached_to() {
     for pid in [std::process::id(), std::os::unix::process::parent_id()] {
-        let request = AttachRequest { pid, record: false, output: Arc::new(OutputLog::new(1000)) };
+        let request = AttachRequest {
+            pid,
+            record: false,
+            language: Language::Auto,
+            just_my_code: true,
+            output: Arc::new(OutputLog::new(1000)),
+        };
         let refused = NativeEngine.attach(&request).err();
         assert!(matches!(refused, Some(DebugError::PermissionDenied(_))), "{refused:?}");
     }
@@ -188,7 +206,13 @@ fn a_process_that_is_attached_to_can_be_recorded_from_then_on_and_is_let_go_as_i
     let mut child = Hanging(child);
     let mut output = child.0.stdout.take().expect("it is a pipe");
     output.read_exact(&mut [0; 6]).expect("it begins");
-    let request = AttachRequest { pid: child.0.id(), record: true, output: Arc::new(OutputLog::new(1000)) };
+    let request = AttachRequest {
+        pid: child.0.id(),
+        record: true,
+        language: Language::Auto,
+        just_my_code: true,
+        output: Arc::new(OutputLog::new(1000)),
+    };
     for _ in 0..3 {
         let mut backend = NativeEngine.attach(&request).unwrap();
         let Outcome::Stopped(_) = backend.run(Movement::Begin).unwrap() else { panic!("nobody interrupted") };
@@ -208,6 +232,7 @@ fn a_process_that_is_attached_to_can_be_recorded_from_then_on_and_is_let_go_as_i
                     limits: ValueLimits::default(),
                     format: NumberFormat::Auto,
                     may_write: false,
+                    allow_calls: None,
                 };
                 backend.evaluate(&evaluation).unwrap().value
             })

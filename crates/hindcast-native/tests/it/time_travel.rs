@@ -14,7 +14,13 @@ fn back(debuggee: &mut Debuggee, granularity: Granularity) -> Stop {
 }
 
 fn now(debuggee: &mut Debuggee) -> (Moment, bool) {
-    let when = debuggee.backend().time_travel().expect("it travels").now().expect("there is a moment");
+    let when = debuggee
+        .backend()
+        .time_travel()
+        .expect("it travels")
+        .now()
+        .expect("it can tell")
+        .expect("there is a moment");
     (when.moment, when.in_past)
 }
 
@@ -23,7 +29,7 @@ fn registers(debuggee: &mut Debuggee) -> Vec<(String, Option<String>)> {
     let set = hindcast_core::debug::RegisterSet::General;
     let registers = debuggee
         .backend()
-        .raw_memory()
+        .registers()
         .expect("it sees registers")
         .registers(frame, set)
         .expect("they can be read");

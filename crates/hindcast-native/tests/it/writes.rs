@@ -9,7 +9,14 @@ use hindcast_fixtures::Fixture;
 use crate::debuggee::Debuggee;
 
 fn now(debuggee: &mut Debuggee) -> Moment {
-    debuggee.backend().time_travel().expect("it travels").now().expect("there is a moment").moment
+    debuggee
+        .backend()
+        .time_travel()
+        .expect("it travels")
+        .now()
+        .expect("it can tell")
+        .expect("there is a moment")
+        .moment
 }
 
 fn watched(debuggee: &Debuggee, text: &str) -> Watched {
@@ -135,7 +142,7 @@ fn hits_of_a_breakpoint_have_the_same_numbers_in_both_directions() {
         debuggee.movement(Movement::Goto(Destination::Moment(seen[1].clone())));
         assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::Breakpoint);
         assert_eq!(now(&mut debuggee), seen[0]);
-        let told = debuggee.backend().breakpoints();
+        let told = debuggee.backend().breakpoints().unwrap();
         let first = multiple.max(1) * hit_count.max(multiple).div_ceil(multiple.max(1));
         assert_eq!((told[0].id, told[0].hit_count), (id, first), "{hit_count} {multiple}");
         debuggee.movement(Movement::Goto(Destination::Start));
@@ -166,7 +173,7 @@ fn behind_the_first_thread_nobody_is_said_to_have_written_and_the_way_back_tells
     let mut debuggee = Debuggee::record(&Fixture::c("joined"), &[]);
     debuggee.run_to("joined");
     // It is known at once.
-    let told = debuggee.backend().time_travel().unwrap().recording().reason.unwrap_or_default();
+    let told = debuggee.backend().time_travel().unwrap().recording().unwrap().reason.unwrap_or_default();
     assert!(told.contains("the recording ends at moment") && told.contains("started a thread"), "{told}");
     for name in ["shared", "after", "before"] {
         match last_write(&mut debuggee, name, 1) {

@@ -6,8 +6,8 @@ use hindcast_core::{
     Timestamp,
     debug::{
         Breakpoint, BreakpointChange, BreakpointId, CompletionKind, Evaluation, FrameRef, Instruction,
-        MemoryBlock, Module, NumberFormat, Place, Register, RegisterSet, Stack, Thread, ThreadId, Trigger,
-        ValueLimits, Variable, VariablePage, VariableQuery, Watched,
+        MemoryBlock, Module, NumberFormat, Place, Register, RegisterSet, SourceFile, Stack, Thread, ThreadId,
+        Trigger, ValueLimits, Variable, VariablePage, VariableQuery, Watched,
     },
 };
 
@@ -97,6 +97,7 @@ impl Session {
                         limits: ValueLimits { depth: 0, ..ValueLimits::default() },
                         format: NumberFormat::Auto,
                         may_write: false,
+                        allow_calls: None,
                     };
                     let value = core.backend()?.evaluate(&evaluation)?;
                     let pointer = value.value.split_whitespace().next().filter(|word| word.starts_with("0x"));
@@ -127,7 +128,8 @@ impl Session {
                 Some(place) => place,
                 None => {
                     let frame = backend.stack(thread, 1)?.frames.into_iter().next();
-                    Place::Address(frame.ok_or_else(failures::ended)?.location.address)
+                    let address = frame.ok_or_else(failures::ended)?.location.address;
+                    Place::Address(address.ok_or_else(|| failures::not_seen("machine code"))?)
                 }
             };
             let code = backend.disassembly().ok_or_else(|| failures::not_seen("machine code"))?;
@@ -139,8 +141,8 @@ impl Session {
     /// Registers of a frame.
     pub async fn registers(&self, frame: FrameRef, set: RegisterSet) -> Result<Vec<Register>, Failure> {
         self.ask(Need::Standstill, move |core| {
-            let memory = core.backend()?.raw_memory().ok_or_else(|| failures::not_seen("registers"))?;
-            Ok(memory.registers(frame, set)?)
+            let registers = core.backend()?.registers().ok_or_else(|| failures::not_seen("registers"))?;
+            Ok(registers.registers(frame, set)?)
         })
         .await
     }
@@ -204,7 +206,7 @@ impl Session {
         self.change(move |backend| {
             let gone = match id {
                 Some(id) => vec![id],
-                None => backend.breakpoints().iter().map(|breakpoint| breakpoint.id).collect(),
+                None => backend.breakpoints()?.iter().map(|breakpoint| breakpoint.id).collect(),
             };
             gone.into_iter().map(|id| backend.remove_breakpoint(id).map(|()| id)).collect()
         })
@@ -234,8 +236,13 @@ impl Session {
 
     /// The text of a source file that the symbols name, without secrets.
     pub async fn source(&self, path: &str) -> Result<String, Failure> {
-        let on_disk = self.source_file(path).await?;
-        match tokio::task::spawn_blocking(move || source::whole_file(&on_disk)).await {
+        let found = self.named_source(path).await?;
+        let text = match (found.text, found.path) {
+            (Some(embedded), _) => Ok(Ok(embedded.to_string())),
+            (None, Some(on_disk)) => tokio::task::spawn_blocking(move || source::whole_file(&on_disk)).await,
+            (None, None) => Ok(Err(source::NotServed::Missing)),
+        };
+        match text {
             Ok(Ok(text)) => Ok(self.mask().text(&text).into_owned()),
             Ok(Err(reason)) => Err(not_served(path, reason)),
             Err(_) => Err(not_served(path, source::NotServed::Elsewhere)),
@@ -244,14 +251,8 @@ impl Session {
 
     /// Where a source file that the symbols name is on disk, if it may be served.
     pub async fn source_file(&self, path: &str) -> Result<PathBuf, Failure> {
-        let climbs = path.split('/').any(|part| part == ".." || part == ".");
-        if climbs || path.contains('\0') {
-            return Err(not_served(path, source::NotServed::Elsewhere));
-        }
-        let named = path.to_owned();
-        // The symbols are known also after the program's end.
-        let found = self.ask(Need::Session, move |core| Ok(core.backend()?.source_file(&named))).await?;
-        let on_disk = found.ok_or_else(|| not_served(path, source::NotServed::Elsewhere))?;
+        let found = self.named_source(path).await?;
+        let on_disk = found.path.ok_or_else(|| not_served(path, source::NotServed::Missing))?;
         let checked = on_disk.clone();
         match tokio::task::spawn_blocking(move || source::check(&checked)).await {
             Ok(Ok(())) => Ok(on_disk),
@@ -260,10 +261,22 @@ impl Session {
         }
     }
 
+    /// Where to read a source file that the symbols name.
+    async fn named_source(&self, path: &str) -> Result<SourceFile, Failure> {
+        let climbs = path.split('/').any(|part| part == ".." || part == ".");
+        if climbs || path.contains('\0') {
+            return Err(not_served(path, source::NotServed::Elsewhere));
+        }
+        let named = path.to_owned();
+        // The symbols are known also after the program's end.
+        let found = self.ask(Need::Session, move |core| Ok(core.backend()?.source_file(&named)?)).await?;
+        found.ok_or_else(|| not_served(path, source::NotServed::Elsewhere))
+    }
+
     /// Names that begin with `prefix`; none where the session cannot tell.
     pub async fn complete(&self, kind: CompletionKind, prefix: &str) -> Vec<String> {
         let prefix = prefix.to_owned();
-        let found = self.ask(Need::Anything, move |core| Ok(core.backend()?.complete(kind, &prefix, 100)));
+        let found = self.ask(Need::Anything, move |core| Ok(core.backend()?.complete(kind, &prefix, 100)?));
         found.await.unwrap_or_default()
     }
 

@@ -14,6 +14,7 @@ mod failures;
 mod fault;
 mod files;
 mod look;
+mod options;
 mod policy;
 mod search;
 mod secrets;
@@ -29,7 +30,7 @@ mod viewport;
 mod worker;
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -41,8 +42,7 @@ use std::{
 
 use hindcast_core::{
     debug::{
-        AttachRequest, CoreRequest, DebugEngine, Ending, LaunchRequest, OutputLog, Stdin, StopAtEntry,
-        Streams, TraceFileRequest,
+        AttachRequest, CoreRequest, DebugEngine, Ending, LaunchRequest, OutputLog, Stdin, TraceFileRequest,
     },
     identity::{Caller, KeyId, PrincipalId},
     time::Clock,
@@ -52,6 +52,7 @@ use tokio::sync::{oneshot, watch};
 pub use autopsy::{Autopsy, AutopsyFrame};
 pub use fault::FaultyAccess;
 pub use look::{MemoryPlace, ThreadsView};
+pub use options::{AttachOptions, LaunchOptions};
 pub use policy::TargetPolicy;
 pub use search::{Search, Searched};
 pub use secrets::{MASKED, Mask};
@@ -106,27 +107,6 @@ struct Desk {
     beginning: usize,
 }
 
-/// A program to launch.
-#[derive(Debug, Clone, Default)]
-pub struct LaunchOptions {
-    /// A path, or a bare name to look up in `PATH`.
-    pub program: PathBuf,
-    /// Without the program's own name.
-    pub args: Vec<String>,
-    /// Where it runs.
-    pub cwd: Option<PathBuf>,
-    /// On top of the server's environment.
-    pub env: BTreeMap<String, String>,
-    /// Where it first stops.
-    pub stop_at_entry: StopAtEntry,
-    /// What it reads.
-    pub stdin: Stdin,
-    /// What its standard streams are.
-    pub streams: Streams,
-    /// Whether to record it, so that one can go back.
-    pub record: bool,
-}
-
 impl DebugService {
     /// Sessions within what the operator allows, by this engine; without one none can begin.
     pub fn new(
@@ -171,6 +151,8 @@ impl DebugService {
             stdin: stdin_file.map_or(options.stdin, Stdin::File),
             streams: options.streams,
             record: options.record,
+            language: options.language,
+            just_my_code: options.just_my_code,
             output: output.clone(),
         });
         self.begin(caller, origin, output, mask, patience).await
@@ -180,11 +162,11 @@ impl DebugService {
     pub async fn attach(
         &self,
         caller: &Caller,
-        pid: u32,
-        record: bool,
+        options: AttachOptions,
         mask: Mask,
         patience: &Patience,
     ) -> Result<(Arc<Session>, Viewport), Failure> {
+        let AttachOptions { pid, record, language, just_my_code } = options;
         let target = policy::Target::of(pid).ok_or_else(|| {
             Failure::new(FailureKind::ProcessNotFound, format!("there is no process {pid}"))
                 .hint("list the running ones with `ps -e`, then attach by that number")
@@ -194,7 +176,8 @@ impl DebugService {
             self.policy.check(pid, &target)?;
         }
         let output = Arc::new(OutputLog::new(OUTPUT_KEPT));
-        let origin = Origin::Attach(AttachRequest { pid, record, output: output.clone() });
+        let origin =
+            Origin::Attach(AttachRequest { pid, record, language, just_my_code, output: output.clone() });
         self.begin(caller, origin, output, mask, patience).await
     }
 

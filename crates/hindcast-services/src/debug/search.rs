@@ -158,7 +158,7 @@ impl Session {
 impl Core {
     /// The number of the search for this, and whether it is still to be made.
     pub(super) fn begin_search(&mut self, question: &Question) -> Result<(u64, bool), Failure> {
-        let when = self.history()?.now();
+        let when = self.history()?.now()?;
         let known = self.standing.borrow().search.clone();
         if let Some(known) = known.filter(|known| {
             known.question == *question && known.when == when && matches!(known.outcome, Some(Ok(_)))

@@ -1,4 +1,4 @@
-//! Source text from disk: bounded, and never through a link to somewhere else.
+//! Source text, from disk or from the program itself: bounded, and never through a link to somewhere else.
 
 use std::{
     fs::File,
@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use hindcast_core::debug::{DebugBackend, Location};
+use hindcast_core::debug::{DebugBackend, Location, SourceFile};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -45,10 +45,24 @@ pub(super) enum NotServed {
 
 /// `around` lines before `line`, that line, and as many after it. Empty where the file cannot be read.
 pub(super) fn lines_around(path: &Path, line: u32, around: u32) -> Vec<SourceLine> {
-    let Ok(file) = open(path) else { return Vec::new() };
+    match open(path) {
+        Ok(file) => select_lines(BufReader::new(file.take(LARGEST)), line, around),
+        Err(_) => Vec::new(),
+    }
+}
+
+/// The same of a source file on disk, or of the text that the program carries.
+pub(super) fn lines_of(source: &SourceFile, line: u32, around: u32) -> Vec<SourceLine> {
+    match (&source.text, &source.path) {
+        (Some(text), _) => select_lines(text.as_bytes(), line, around),
+        (None, Some(path)) => lines_around(path, line, around),
+        (None, None) => Vec::new(),
+    }
+}
+
+fn select_lines(mut reader: impl BufRead, line: u32, around: u32) -> Vec<SourceLine> {
     let first = line.saturating_sub(around).max(1);
     let last = line.saturating_add(around);
-    let mut reader = BufReader::new(file.take(LARGEST));
     let mut lines = Vec::new();
     let mut bytes = Vec::new();
     for number in 1..=last {
@@ -67,8 +81,8 @@ pub(super) fn lines_around(path: &Path, line: u32, around: u32) -> Vec<SourceLin
 
 /// The line of a location, trimmed and without secrets.
 pub(super) fn line_of(backend: &mut dyn DebugBackend, location: &Location, mask: Mask) -> Option<String> {
-    let path = backend.source_file(location.file.as_deref()?)?;
-    let line = lines_around(&path, location.line?, 0).pop()?;
+    let source = backend.source_file(location.file.as_deref()?).ok()??;
+    let line = lines_of(&source, location.line?, 0).pop()?;
     Some(mask.text(line.text.trim()).into_owned())
 }
 

@@ -8,7 +8,8 @@ use std::{
 use hindcast_core::{
     debug::{
         BreakpointId, CodeBreakpoint, Evaluation, FaultAccess, Granularity, Movement, NumberFormat,
-        OutputStream, Place, RaisedSignal, RuntimeAddr, StopReason, ThreadId, Trigger, ValueLimits,
+        OutputStream, Place, RaisedSignal, RuntimeAddr, SourceFile, StopReason, ThreadId, Trigger,
+        ValueLimits,
         fake::{FakeAct, FakeEngine, FakeProgram},
     },
     event::Change,
@@ -421,6 +422,7 @@ async fn an_expression_that_assigns_is_refused_where_writing_is_not_allowed() {
         limits: ValueLimits::default(),
         format: NumberFormat::Auto,
         may_write,
+        allow_calls: None,
     };
     assert!(session.evaluate(evaluation(false)).await.is_err());
     assert_eq!(session.evaluate(evaluation(true)).await.unwrap().value, "5");
@@ -431,8 +433,9 @@ async fn an_expression_that_assigns_is_refused_where_writing_is_not_allowed() {
 async fn without_an_engine_the_error_says_so() {
     let clock = Arc::new(ManualClock::at("2026-02-05T10:30:05Z".parse().unwrap()));
     let service = DebugService::new(TargetPolicy::default(), None, Events::default(), clock);
-    let failure =
-        service.attach(&Caller::local(), std::process::id(), false, Mask::new(true), &patience(1000)).await;
+    let failure = service
+        .attach(&Caller::local(), AttachOptions::to(std::process::id()), Mask::new(true), &patience(1000))
+        .await;
     assert!(failure.err().unwrap().details.contains("no debug engine"));
 }
 
@@ -448,4 +451,27 @@ async fn a_session_that_is_dropped_ends() {
         assert!(Instant::now() < deadline, "it lives on");
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn source_that_the_program_carries_is_shown_and_changed_source_is_noted() {
+    let with = |source| FakeProgram { source: Some(source), ..FakeProgram::counter("/_/counter.cs") };
+    let text: String = (1..=14).map(|line| format!("carried {line}\n")).collect();
+    let embedded = stage(with(SourceFile { path: None, text: Some(text.into()), changed: false }));
+    let me = Caller::local();
+    let (session, view) = embedded.launch(&me).await;
+    assert_eq!(view.source[2].text, "carried 4");
+    assert!(view.notes.iter().all(|note| !note.contains("was changed")), "{:?}", view.notes);
+    assert!(session.source("/_/counter.cs").await.unwrap().contains("carried 14"));
+    assert!(session.source("/_/other.cs").await.is_err());
+    embedded.finish().await;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap().join("counter.cs");
+    std::fs::write(&path, "now\n".repeat(9)).unwrap();
+    let changed = stage(with(SourceFile { path: Some(path), text: None, changed: true }));
+    let (_, view) = changed.launch(&me).await;
+    assert_eq!(view.source[2].text, "now");
+    assert!(view.notes.iter().any(|note| note.contains("`/_/counter.cs` was changed")), "{:?}", view.notes);
+    changed.finish().await;
 }

@@ -122,9 +122,9 @@ impl Session {
         self.ask(Need::Session, move |core| {
             let mask = core.mask;
             let past = core.history()?;
-            let mut page = past.timeline(&query);
+            let mut page = past.timeline(&query)?;
             page.happenings.iter_mut().for_each(|happening| mask.string(&mut happening.what));
-            Ok(Timeline { page, recording: past.recording(), when: past.now() })
+            Ok(Timeline { page, recording: past.recording()?, when: past.now()? })
         })
         .await
     }

@@ -114,8 +114,9 @@ pub struct FrameView {
     /// From 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// The instruction.
-    pub address: RuntimeAddr,
+    /// The instruction, where the engine sees machine code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<RuntimeAddr>,
     /// Whether its code is part of its caller's.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub inlined: bool,
@@ -265,7 +266,7 @@ pub(super) fn look(
 ) -> Scene {
     let mut scene = Scene {
         stop,
-        when: backend.time_travel().and_then(|past| past.now()),
+        when: backend.time_travel().and_then(|past| past.now().ok().flatten()),
         location: None,
         instruction: None,
         frames: Vec::new(),
@@ -312,8 +313,10 @@ pub(super) fn look(
             .push(format!("source and locals are of frame {}, the innermost of your code", shown.index));
     }
     look_at_frame(backend, shown, breakpoints, memory, mask, &mut scene);
-    if one_instruction && let Some(code) = backend.disassembly() {
-        let here = Place::Address(innermost.location.address);
+    if one_instruction
+        && let (Some(address), Some(code)) = (innermost.location.address, backend.disassembly())
+    {
+        let here = Place::Address(address);
         scene.instruction = code.disassemble(&here, 0, 1).ok().and_then(|mut one| one.pop());
     }
     scene
@@ -350,9 +353,13 @@ fn look_at_frame(
         Err(error) => scene.notes.push(format!("no locals: {error}")),
     }
     if let (Some(file), Some(line)) = (&frame.location.file, frame.location.line) {
-        let on_disk = backend.source_file(file);
-        scene.source =
-            on_disk.map(|path| source::lines_around(&path, line, LINES_AROUND)).unwrap_or_default();
+        let found = backend.source_file(file).ok().flatten().unwrap_or_default();
+        scene.source = source::lines_of(&found, line, LINES_AROUND);
+        if found.changed && !scene.source.is_empty() {
+            scene
+                .notes
+                .push(format!("`{file}` was changed since the program was built: its lines may not fit"));
+        }
         for source in &mut scene.source {
             mask.string(&mut source.text);
             source.breakpoint = has_breakpoint(breakpoints, file, source.line);

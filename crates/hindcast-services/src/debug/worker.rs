@@ -198,7 +198,7 @@ impl Core {
         let (how, wanted) = (self.origin.how(), self.origin.is_to_be_recorded());
         let past = self.backend()?.time_travel();
         let past = past.ok_or_else(|| failures::no_history(how, wanted, None))?;
-        let recording = past.recording();
+        let recording = past.recording()?;
         if recording.start.is_none() {
             return Err(failures::no_history(how, wanted, recording.reason));
         }
@@ -289,9 +289,12 @@ impl Core {
     /// Somebody else may kill a program that stands still.
     fn notice_end(&mut self) {
         let stands = self.standing.borrow().state == State::Paused;
-        let ended = self.backend.as_deref_mut().filter(|_| stands).and_then(DebugBackend::ended_meanwhile);
-        if let Some(stop) = ended {
-            self.arrive(stop, false);
+        let ended = self.backend.as_deref_mut().filter(|_| stands).map(DebugBackend::ended_meanwhile);
+        match ended {
+            Some(Ok(Some(stop))) => self.arrive(stop, false),
+            // An engine that is lost has told so already.
+            Some(Err(error)) => tracing::debug!(%error, "whether the program has ended is not known"),
+            Some(Ok(None)) | None => {}
         }
     }
 
@@ -453,7 +456,9 @@ impl Core {
 
     fn arrive(&mut self, stop: Stop, one_instruction: bool) {
         let Some(backend) = self.backend.as_deref_mut() else { return };
-        let breakpoints = backend.breakpoints();
+        // What cannot be asked is as it was.
+        let breakpoints =
+            backend.breakpoints().unwrap_or_else(|_| self.standing.borrow().breakpoints.to_vec());
         let ended = stop.reason == StopReason::Exit;
         let mut scene =
             viewport::look(backend, stop, one_instruction, &breakpoints, &mut self.memory, self.mask);
@@ -486,15 +491,21 @@ impl Core {
 
     /// Tells everybody how the breakpoints are now.
     pub(super) fn refresh_breakpoints(&mut self) {
-        if let Some(backend) = &self.backend {
-            self.publish_breakpoints(backend.breakpoints());
+        if let Some(Ok(breakpoints)) = self.backend.as_deref_mut().map(DebugBackend::breakpoints) {
+            self.publish_breakpoints(breakpoints);
         }
     }
 
     /// Tells everybody what is recorded now.
     pub(super) fn publish_recording(&mut self) {
         let Some(past) = self.backend.as_deref_mut().and_then(DebugBackend::time_travel) else { return };
-        let recording = past.recording();
+        let recording = match past.recording() {
+            Ok(recording) => recording,
+            Err(error) => {
+                tracing::debug!(%error, "what is recorded is not known");
+                return;
+            }
+        };
         let had_history = self.standing.borrow().has_history();
         self.standing.send_if_modified(|standing| {
             standing.recording = Some(Arc::new(recording));

@@ -102,7 +102,7 @@ fn text((place, argument): (usize, OsString)) -> Result<String> {
 
 /// Passes on signals that only we got, until the program has ended or crashed.
 async fn follow(session: &Arc<Session>, signals: &mut Signals) -> Result<Viewport> {
-    let pid = session.standing().target.map(|target| target.pid);
+    let pid = session.standing().target.and_then(|target| target.pid);
     loop {
         let patience = patience(u64::MAX);
         let view = tokio::select! {
@@ -141,7 +141,7 @@ fn is_crash(session: &Session, view: &Viewport) -> bool {
         Some(StopReason::Exception) => {
             let target = session.standing().target;
             view.exception.as_ref().is_some_and(|raised| raised.unhandled)
-                && target.is_some_and(|target| view.thread_id == Some(ThreadId(target.pid)))
+                && target.is_some_and(|target| view.thread_id == target.pid.map(ThreadId))
         }
         _ => false,
     }

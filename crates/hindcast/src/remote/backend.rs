@@ -1,14 +1,14 @@
 //! A session in a worker, as the seam wants it.
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{io, sync::Arc};
 
 use hindcast_core::{
     debug::{
         Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DebugBackend, DebugError, Disassembly,
         Ending, Evaluation, FrameRef, Instruction, Interrupt, MemoryBlock, MemoryWrite, Module, Movement,
-        Outcome, Place, RawMemory, Recording, Region, Register, RegisterSet, RuntimeAddr, Stack, Stop,
-        Target, TellLoss, Thread, ThreadId, TimeTravel, TimelinePage, TimelineQuery, TraceRequest, Trigger,
-        Variable, VariablePage, VariableQuery, Watched, When,
+        Outcome, Place, RawMemory, Recording, Region, Register, RegisterSet, Registers, RuntimeAddr,
+        SourceFile, Stack, Stop, Target, TellLoss, Thread, ThreadId, TimeTravel, TimelinePage, TimelineQuery,
+        TraceRequest, Trigger, Variable, VariablePage, VariableQuery, Watched, When,
     },
     progress::Progress,
 };
@@ -58,8 +58,8 @@ impl DebugBackend for RemoteBackend {
         self.moved(&Call::Pause)
     }
 
-    fn ended_meanwhile(&mut self) -> Option<Stop> {
-        self.moved(&Call::EndedMeanwhile).ok().flatten()
+    fn ended_meanwhile(&mut self) -> Result<Option<Stop>, DebugError> {
+        self.moved(&Call::EndedMeanwhile)
     }
 
     fn end(&mut self, how: Ending) -> Result<(), DebugError> {
@@ -86,8 +86,8 @@ impl DebugBackend for RemoteBackend {
         self.link.ask(&Call::RemoveBreakpoint(id))
     }
 
-    fn breakpoints(&self) -> Vec<Breakpoint> {
-        self.link.ask(&Call::Breakpoints).unwrap_or_default()
+    fn breakpoints(&mut self) -> Result<Vec<Breakpoint>, DebugError> {
+        self.link.ask(&Call::Breakpoints)
     }
 
     fn threads(&mut self) -> Result<Vec<Thread>, DebugError> {
@@ -110,13 +110,18 @@ impl DebugBackend for RemoteBackend {
         self.link.ask(&Call::Modules)
     }
 
-    fn source_file(&mut self, path: &str) -> Option<PathBuf> {
-        self.link.ask(&Call::SourceFile(path.to_owned())).unwrap_or_default()
+    fn source_file(&mut self, path: &str) -> Result<Option<SourceFile>, DebugError> {
+        self.link.ask(&Call::SourceFile(path.to_owned()))
     }
 
-    fn complete(&mut self, kind: CompletionKind, prefix: &str, limit: usize) -> Vec<String> {
+    fn complete(
+        &mut self,
+        kind: CompletionKind,
+        prefix: &str,
+        limit: usize,
+    ) -> Result<Vec<String>, DebugError> {
         let prefix = prefix.to_owned();
-        self.link.ask(&Call::Complete { kind, prefix, limit }).unwrap_or_default()
+        self.link.ask(&Call::Complete { kind, prefix, limit })
     }
 
     fn when_lost(&mut self, tell: TellLoss) {
@@ -125,6 +130,10 @@ impl DebugBackend for RemoteBackend {
 
     fn raw_memory(&mut self) -> Option<&mut dyn RawMemory> {
         if self.facets.raw_memory { Some(self) } else { None }
+    }
+
+    fn registers(&mut self) -> Option<&mut dyn Registers> {
+        if self.facets.registers { Some(self) } else { None }
     }
 
     fn time_travel(&mut self) -> Option<&mut dyn TimeTravel> {
@@ -144,7 +153,9 @@ impl RawMemory for RemoteBackend {
     fn regions_around(&mut self, address: RuntimeAddr) -> Result<Vec<Region>, DebugError> {
         self.link.ask(&Call::RegionsAround(address))
     }
+}
 
+impl Registers for RemoteBackend {
     fn registers(&mut self, frame: FrameRef, set: RegisterSet) -> Result<Vec<Register>, DebugError> {
         self.link.ask(&Call::Registers { frame, set })
     }
@@ -162,29 +173,20 @@ impl Disassembly for RemoteBackend {
 }
 
 impl TimeTravel for RemoteBackend {
-    fn recording(&self) -> Recording {
-        self.link.ask(&Call::Recording).unwrap_or_else(|error| Recording {
-            active: false,
-            reason: Some(error.to_string()),
-            start: None,
-            end: None,
-            events: 0,
-            checkpoints: 0,
-            bytes: 0,
-            capabilities: Vec::new(),
-        })
+    fn recording(&mut self) -> Result<Recording, DebugError> {
+        self.link.ask(&Call::Recording)
     }
 
-    fn now(&self) -> Option<When> {
-        self.link.ask(&Call::Now).unwrap_or_default()
+    fn now(&mut self) -> Result<Option<When>, DebugError> {
+        self.link.ask(&Call::Now)
     }
 
     fn last_write(&mut self, watched: &Watched, depth: u32) -> Result<Vec<MemoryWrite>, DebugError> {
         self.link.ask(&Call::LastWrite { watched: watched.clone(), depth })
     }
 
-    fn timeline(&mut self, query: &TimelineQuery) -> TimelinePage {
-        self.link.ask(&Call::Timeline(query.clone())).unwrap_or_default()
+    fn timeline(&mut self, query: &TimelineQuery) -> Result<TimelinePage, DebugError> {
+        self.link.ask(&Call::Timeline(query.clone()))
     }
 
     fn export(

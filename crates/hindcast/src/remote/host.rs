@@ -158,6 +158,7 @@ impl Session {
     fn begun(&mut self) -> Begun {
         let facets = Facets {
             raw_memory: self.backend.raw_memory().is_some(),
+            registers: self.backend.registers().is_some(),
             time_travel: self.backend.time_travel().is_some(),
             disassembly: self.backend.disassembly().is_some(),
         };
@@ -178,22 +179,22 @@ impl Session {
             }
             Call::EndedMeanwhile => {
                 let ended = backend.ended_meanwhile();
-                out.answer(number, self.moved(Ok(ended)))
+                out.answer(number, self.moved(ended))
             }
             Call::End(how) => out.answer(number, backend.end(how)),
             Call::WriteInput { text, eof } => out.answer(number, backend.write_input(&text, eof)),
             Call::AddBreakpoint(trigger) => out.answer(number, backend.add_breakpoint(trigger)),
             Call::ChangeBreakpoint(id, change) => out.answer(number, backend.change_breakpoint(id, change)),
             Call::RemoveBreakpoint(id) => out.answer(number, backend.remove_breakpoint(id)),
-            Call::Breakpoints => out.answer(number, Ok(backend.breakpoints())),
+            Call::Breakpoints => out.answer(number, backend.breakpoints()),
             Call::Threads => out.answer(number, backend.threads()),
             Call::Stack { thread, max_frames } => out.answer(number, backend.stack(thread, max_frames)),
             Call::Variables(query) => out.answer(number, backend.variables(&query)),
             Call::Evaluate(evaluation) => out.answer(number, backend.evaluate(&evaluation)),
             Call::Modules => out.answer(number, backend.modules()),
-            Call::SourceFile(path) => out.answer(number, Ok(backend.source_file(&path))),
+            Call::SourceFile(path) => out.answer(number, backend.source_file(&path)),
             Call::Complete { kind, prefix, limit } => {
-                out.answer(number, Ok(backend.complete(kind, &prefix, limit)))
+                out.answer(number, backend.complete(kind, &prefix, limit))
             }
             Call::ReadMemory { address, size } => {
                 out.answer(number, self.memory().and_then(|memory| memory.read(address, size)))
@@ -202,17 +203,18 @@ impl Session {
                 out.answer(number, self.memory().and_then(|memory| memory.regions_around(address)))
             }
             Call::Registers { frame, set } => {
-                out.answer(number, self.memory().and_then(|memory| memory.registers(frame, set)))
+                let registers = backend.registers().ok_or_else(|| not_seen("registers"));
+                out.answer(number, registers.and_then(|registers| registers.registers(frame, set)))
             }
             Call::Disassemble { place, before, count } => {
                 out.answer(number, self.code().and_then(|code| code.disassemble(&place, before, count)))
             }
-            Call::Recording => out.answer(number, self.past().map(|past| past.recording())),
-            Call::Now => out.answer(number, self.past().map(|past| past.now())),
+            Call::Recording => out.answer(number, self.past().and_then(|past| past.recording())),
+            Call::Now => out.answer(number, self.past().and_then(|past| past.now())),
             Call::LastWrite { watched, depth } => {
                 out.answer(number, self.past().and_then(|past| past.last_write(&watched, depth)))
             }
-            Call::Timeline(query) => out.answer(number, self.past().map(|past| past.timeline(&query))),
+            Call::Timeline(query) => out.answer(number, self.past().and_then(|past| past.timeline(&query))),
             Call::Export(request) => {
                 let written = self.export(number, &request);
                 out.answer(number, written)

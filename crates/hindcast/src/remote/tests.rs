@@ -15,9 +15,9 @@ use std::{
 use hindcast_core::{
     debug::{
         BreakpointChange, CodeBreakpoint, CompletionKind, CoreRequest, DebugBackend, DebugEngine, DebugError,
-        Destination, Ending, Evaluation, FrameRef, Granularity, LaunchRequest, Movement, NumberFormat,
-        Outcome, OutputLog, Place, RegisterSet, Stdin, StopAtEntry, Streams, TimelineQuery, TraceFormat,
-        TraceRequest, Trigger, ValueLimits, VariableQuery, VariableScope, Watched,
+        Destination, Ending, Evaluation, FrameRef, Granularity, Language, LaunchRequest, Movement,
+        NumberFormat, Outcome, OutputLog, Place, RegisterSet, Stdin, StopAtEntry, Streams, TimelineQuery,
+        TraceFormat, TraceRequest, Trigger, ValueLimits, VariableQuery, VariableScope, Watched,
         fake::{FAKE_HEAP, FakeAct, FakeEngine, FakeProgram},
     },
     progress::{Progress, Unwatched},
@@ -41,6 +41,8 @@ fn request(output: &Arc<OutputLog>) -> LaunchRequest {
         stdin: Stdin::Text("in".into()),
         streams: Streams::Pipes,
         record: true,
+        language: Language::Auto,
+        just_my_code: true,
         output: output.clone(),
     }
 }
@@ -74,12 +76,12 @@ fn told_of(backend: &mut dyn DebugBackend) -> String {
         condition: Some("count > 0".into()),
         ..CodeBreakpoint::at(Place::Function("report".into()))
     });
-    tell!(backend.add_breakpoint(trigger), backend.breakpoints());
+    tell!(backend.add_breakpoint(trigger), backend.breakpoints().unwrap());
     let thread = backend.threads().unwrap()[0].id;
     let frame = FrameRef { thread, index: 0 };
     tell!(backend.run(Movement::Step { thread, granularity: Granularity::Line, count: 1 }));
     let enabled = BreakpointChange { enabled: Some(false), ..BreakpointChange::default() };
-    let id = backend.breakpoints()[0].id;
+    let id = backend.breakpoints().unwrap()[0].id;
     tell!(
         backend.change_breakpoint(id, enabled),
         backend.remove_breakpoint(id),
@@ -99,6 +101,7 @@ fn told_of(backend: &mut dyn DebugBackend) -> String {
         limits,
         format: NumberFormat::Auto,
         may_write: false,
+        allow_calls: None,
     };
     tell!(backend.evaluate(&evaluation));
     evaluation.expression = "nothing".into();
@@ -110,12 +113,15 @@ fn told_of(backend: &mut dyn DebugBackend) -> String {
     tell!(backend.complete(CompletionKind::Function, "", 10));
     let memory = backend.raw_memory().unwrap();
     tell!(memory.read(FAKE_HEAP, 8), memory.read(0u64.to_string().parse().unwrap(), 8));
-    tell!(memory.regions_around(FAKE_HEAP), memory.registers(frame, RegisterSet::General));
+    tell!(
+        memory.regions_around(FAKE_HEAP),
+        backend.registers().unwrap().registers(frame, RegisterSet::General)
+    );
     tell!(backend.disassembly().unwrap().disassemble(&Place::Function("main".into()), 1, 3));
     tell!(backend.run(Movement::Continue));
     let past = backend.time_travel().unwrap();
     tell!(
-        past.recording(),
+        past.recording().unwrap(),
         past.now(),
         past.timeline(&TimelineQuery { limit: 50, ..TimelineQuery::default() })
     );
@@ -189,7 +195,8 @@ fn a_panic_of_the_engine_is_told_and_its_session_put_away() {
     assert!(told.recv().unwrap().contains("told to fail"));
     assert_eq!(engine.alive(), 0);
     assert_eq!(remote.threads().unwrap_err(), lost);
-    assert_eq!((remote.breakpoints(), remote.time_travel().unwrap().now()), (Vec::new(), None));
+    assert_eq!(remote.breakpoints().unwrap_err(), lost);
+    assert_eq!(remote.time_travel().unwrap().now().unwrap_err(), lost);
 }
 
 /// Wants no more after the first report.
@@ -246,7 +253,7 @@ fn answering(bytes: &'static [u8], stays: bool) -> RemoteBackend {
     let engine = FakeEngine::new(FakeProgram::default());
     let target =
         engine.open_core(&CoreRequest { core: "core".into(), program: None }).unwrap().target().clone();
-    let facets = Facets { raw_memory: true, time_travel: true, disassembly: true };
+    let facets = Facets { raw_memory: true, registers: true, time_travel: true, disassembly: true };
     let link = link(&output, move |mut calls, _bells| {
         let Some(Frame::Call { number, json: call }) = Frame::read(&mut calls).unwrap() else { panic!() };
         assert!(matches!(json(&call).unwrap(), Call::Begin(_)));

@@ -120,6 +120,7 @@ pub(super) struct Begun {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Facets {
     pub(super) raw_memory: bool,
+    pub(super) registers: bool,
     pub(super) time_travel: bool,
     pub(super) disassembly: bool,
 }

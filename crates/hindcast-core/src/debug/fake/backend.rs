@@ -12,11 +12,11 @@ use std::{
 use super::{
     super::{
         Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DebugBackend, DebugError, Disassembly,
-        Ending, Evaluation, Frame, FrameRef, Granularity, HappeningKind, HowBegun, Instruction, Interrupt,
-        Location, MemoryBlock, Module, Movement, Outcome, OutputLog, OutputStream, Place, RaisedException,
-        RawMemory, Region, Register, RegisterSet, RuntimeAddr, Stack, Stop, StopAtEntry, StopReason, Target,
-        Thread, ThreadId, ThreadState, TimeTravel, Trigger, Variable, VariablePage, VariableQuery,
-        VariableScope,
+        Ending, Engine, Evaluation, Frame, FrameRef, Granularity, HappeningKind, HowBegun, Instruction,
+        Interrupt, Location, MemoryBlock, Module, Movement, Outcome, OutputLog, OutputStream, Place,
+        RaisedException, RawMemory, Region, Register, RegisterSet, Registers, RuntimeAddr, SourceFile, Stack,
+        Stop, StopAtEntry, StopReason, Target, Thread, ThreadId, ThreadState, TimeTravel, Trigger, Variable,
+        VariablePage, VariableQuery, VariableScope,
     },
     FAKE_CODE, FAKE_HEAP, FAKE_STACK_POINTER, FakeAct, FakeProgram, FakeStep,
     breakpoints::{Breakpoints, Hits},
@@ -100,7 +100,8 @@ impl FakeBackend {
         alive.fetch_add(1, Ordering::SeqCst);
         let executable = PathBuf::from(&beginning.executable);
         let target = Target {
-            pid: beginning.pid,
+            engine: Engine::Native,
+            pid: Some(beginning.pid),
             name: executable.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             executable: beginning.executable,
             args: beginning.args,
@@ -303,7 +304,7 @@ impl FakeBackend {
             function: Some(step.function.clone()),
             module: Some(self.target.name.clone()),
             library: false,
-            address: address_of(at),
+            address: Some(address_of(at)),
         }
     }
 
@@ -401,8 +402,8 @@ impl DebugBackend for FakeBackend {
         self.breakpoints.remove(id)
     }
 
-    fn breakpoints(&self) -> Vec<Breakpoint> {
-        self.breakpoints.all()
+    fn breakpoints(&mut self) -> Result<Vec<Breakpoint>, DebugError> {
+        Ok(self.breakpoints.all())
     }
 
     fn threads(&mut self) -> Result<Vec<Thread>, DebugError> {
@@ -478,18 +479,24 @@ impl DebugBackend for FakeBackend {
         Ok(vec![Module {
             name: self.target.name.clone(),
             path: self.target.executable.clone(),
-            base: RuntimeAddr(0x40_0000),
-            size: 0x2000,
+            base: Some(RuntimeAddr(0x40_0000)),
+            size: Some(0x2000),
             symbols: "dwarf".into(),
             build_id: None,
         }])
     }
 
-    fn source_file(&mut self, path: &str) -> Option<PathBuf> {
-        (path == self.program.file).then(|| path.into())
+    fn source_file(&mut self, path: &str) -> Result<Option<SourceFile>, DebugError> {
+        let known = || self.program.source.clone().unwrap_or_else(|| SourceFile::on_disk(path.into()));
+        Ok((path == self.program.file).then(known))
     }
 
-    fn complete(&mut self, kind: CompletionKind, prefix: &str, limit: usize) -> Vec<String> {
+    fn complete(
+        &mut self,
+        kind: CompletionKind,
+        prefix: &str,
+        limit: usize,
+    ) -> Result<Vec<String>, DebugError> {
         let mut names: Vec<_> = match kind {
             CompletionKind::File => vec![self.program.file.clone()],
             CompletionKind::Function => self.program.steps.iter().map(|step| step.function.clone()).collect(),
@@ -499,10 +506,14 @@ impl DebugBackend for FakeBackend {
         names.dedup();
         names.retain(|name| name.starts_with(prefix));
         names.truncate(limit);
-        names
+        Ok(names)
     }
 
     fn raw_memory(&mut self) -> Option<&mut dyn RawMemory> {
+        Some(self)
+    }
+
+    fn registers(&mut self) -> Option<&mut dyn Registers> {
         Some(self)
     }
 
@@ -544,7 +555,9 @@ impl RawMemory for FakeBackend {
         let above = all.iter().find(|one| one.start > address);
         Ok(below.into_iter().chain(above).cloned().collect())
     }
+}
 
+impl Registers for FakeBackend {
     fn registers(&mut self, _frame: FrameRef, _set: RegisterSet) -> Result<Vec<Register>, DebugError> {
         self.standing()?;
         let register = |name: &str, value: RuntimeAddr| Register {

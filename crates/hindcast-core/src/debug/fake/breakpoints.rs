@@ -71,7 +71,7 @@ impl Breakpoints {
         let (mut stopping, mut logged) = (Vec::new(), Vec::new());
         for one in &mut self.all {
             let Binding::Bound { locations, .. } = &one.binding else { continue };
-            let here = locations.iter().any(|location| location.address == address_of(at));
+            let here = locations.iter().any(|location| location.address == Some(address_of(at)));
             let Trigger::Code(code) = &one.trigger else { continue };
             if !here || !code.enabled || !holds(code, step) {
                 continue;
@@ -100,7 +100,7 @@ impl Breakpoints {
     pub(super) fn hit_again(&self, at: usize, step: &FakeStep) -> Vec<BreakpointId> {
         let stops = |one: &&Breakpoint| {
             let Binding::Bound { locations, .. } = &one.binding else { return false };
-            let here = locations.iter().any(|location| location.address == address_of(at));
+            let here = locations.iter().any(|location| location.address == Some(address_of(at)));
             match &one.trigger {
                 Trigger::Code(code) => {
                     here && code.enabled && code.log_message.is_none() && holds(code, step)

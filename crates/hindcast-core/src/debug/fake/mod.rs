@@ -15,7 +15,7 @@ use std::sync::{
 
 use super::{
     AttachRequest, CoreRequest, DebugBackend, DebugEngine, DebugError, FaultAccess, HowBegun, LaunchRequest,
-    OutputStream, RaisedSignal, RuntimeAddr, Variable,
+    OutputStream, RaisedSignal, RuntimeAddr, SourceFile, Variable,
 };
 use backend::{Beginning, FakeBackend};
 
@@ -41,6 +41,8 @@ pub struct FakeProgram {
     pub steps: Vec<FakeStep>,
     /// What is in memory at [`FAKE_HEAP`].
     pub heap: Vec<u8>,
+    /// Where to read the source, where that is not simply `file`.
+    pub source: Option<SourceFile>,
 }
 
 /// One line and one instruction of the script.
@@ -135,7 +137,7 @@ impl FakeProgram {
             FakeStep::main(7, says("three")).local("count", "i32", "3").local("limit", "i32", "3"),
             FakeStep::main(8, FakeAct::Exit(0)).local("count", "i32", "3"),
         ];
-        Self { file: file.into(), steps, heap: b"hello from the heap".to_vec() }
+        Self { file: file.into(), steps, heap: b"hello from the heap".to_vec(), source: None }
     }
 
     /// Writes beyond an array over a pointer, goes on for a while, and dies of that.
@@ -164,7 +166,7 @@ impl FakeProgram {
                 .within("print_statement", 14)
                 .local("currency", "char *", bad),
         ];
-        Self { file: "/src/overrun.c".into(), steps, heap: Vec::new() }
+        Self { file: "/src/overrun.c".into(), steps, heap: Vec::new(), source: None }
     }
 
     /// Enters `main`, does `act` and ends.
@@ -174,7 +176,7 @@ impl FakeProgram {
             FakeStep::main(2, act).local("x", "i32", "2"),
             FakeStep::main(3, FakeAct::Exit(0)).local("x", "i32", "3"),
         ];
-        Self { file: "/src/fake.c".into(), steps, heap: Vec::new() }
+        Self { file: "/src/fake.c".into(), steps, heap: Vec::new(), source: None }
     }
 }
 

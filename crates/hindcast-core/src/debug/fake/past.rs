@@ -4,12 +4,12 @@ use std::{io::Write, time::Duration};
 
 use super::{
     super::{
-        Capability, DebugError, Destination, Granularity, Happening, HappeningKind, Location, MemoryWrite,
-        Moment, Movement, Outcome, RaisedException, Recording, Stop, StopReason, TimeTravel, TimelinePage,
+        Capability, DebugError, Destination, Granularity, Happening, HappeningKind, MemoryWrite, Moment,
+        Movement, Outcome, RaisedException, Recording, Stop, StopReason, TimeTravel, TimelinePage,
         TimelineQuery, TraceEvent, TraceHead, TraceRequest, TraceWriter, Variable, Watched, When, Writer,
     },
     FakeAct,
-    backend::{FakeBackend, MAIN},
+    backend::{FakeBackend, MAIN, address_of},
 };
 use crate::progress::Progress;
 
@@ -253,9 +253,9 @@ fn moment(at: usize) -> Moment {
 }
 
 impl TimeTravel for FakeBackend {
-    fn recording(&self) -> Recording {
+    fn recording(&mut self) -> Result<Recording, DebugError> {
         let recorded = self.recorder.is_some();
-        Recording {
+        Ok(Recording {
             active: recorded && !self.ended,
             reason: (!recorded).then(|| "this session is not recorded".into()),
             start: recorded.then(|| moment(0)),
@@ -268,15 +268,17 @@ impl TimeTravel for FakeBackend {
                 works: true,
                 note: None,
             }],
-        }
+        })
     }
 
-    fn now(&self) -> Option<When> {
-        self.recorder.as_ref()?;
+    fn now(&mut self) -> Result<Option<When>, DebugError> {
+        if self.recorder.is_none() {
+            return Ok(None);
+        }
         let position = self.position();
         let in_past = self.is_in_past();
         let snapshot = in_past.then_some((position / STEPS_A_SNAPSHOT) as u64);
-        Some(When { moment: moment(position), in_past, snapshot })
+        Ok(Some(When { moment: moment(position), in_past, snapshot }))
     }
 
     fn last_write(&mut self, watched: &Watched, depth: u32) -> Result<Vec<MemoryWrite>, DebugError> {
@@ -296,7 +298,7 @@ impl TimeTravel for FakeBackend {
         Ok(writes)
     }
 
-    fn timeline(&mut self, query: &TimelineQuery) -> TimelinePage {
+    fn timeline(&mut self, query: &TimelineQuery) -> Result<TimelinePage, DebugError> {
         let wanted = |happening: &&Happening| {
             query.since.as_ref().is_none_or(|since| happening.moment >= *since)
                 && query.until.as_ref().is_none_or(|until| happening.moment <= *until)
@@ -305,7 +307,7 @@ impl TimeTravel for FakeBackend {
         let all = self.recorder.as_ref().map(|recorder| &*recorder.happenings).unwrap_or_default();
         let fitting: Vec<_> = all.iter().filter(wanted).collect();
         let page = fitting.iter().skip(query.offset).take(query.limit);
-        TimelinePage { happenings: page.map(|one| (*one).clone()).collect(), total: fitting.len() }
+        Ok(TimelinePage { happenings: page.map(|one| (*one).clone()).collect(), total: fitting.len() })
     }
 
     fn export(
@@ -328,7 +330,7 @@ impl TimeTravel for FakeBackend {
             made_at: self.target.since,
             machine: "no machine".into(),
             target: self.target.clone(),
-            recording: self.recording(),
+            recording: self.recording()?,
             start_snapshot: request.start_snapshot,
             end_snapshot: request.end_snapshot,
         };
@@ -340,8 +342,7 @@ impl TimeTravel for FakeBackend {
                 return Err(DebugError::GivenUp("export a smaller part".into()));
             }
             progress.report((at - from) as u64, Some((to - from) as u64), "events written");
-            let Location { address, .. } = self.location(at);
-            let what = format!("step at {address}");
+            let what = format!("step at {}", address_of(at));
             let event = TraceEvent { moment: moment(at), thread: MAIN, kind: "step".into(), what };
             writer.event(&event).map_err(failed)?;
         }

@@ -1,7 +1,9 @@
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
 use super::{
-    super::{Happening, HappeningKind, HowBegun, Location, Moment, Recording, RuntimeAddr, TraceFormat},
+    super::{
+        Engine, Happening, HappeningKind, HowBegun, Location, Moment, Recording, RuntimeAddr, TraceFormat,
+    },
     *,
 };
 
@@ -15,7 +17,8 @@ fn head() -> TraceHead {
         made_at: "2026-02-05T10:30:00Z".parse().unwrap(),
         machine: "Linux 6.1, some processor".into(),
         target: Target {
-            pid: 7,
+            engine: Engine::Native,
+            pid: Some(7),
             name: "prog".into(),
             executable: "/bin/prog".into(),
             args: vec!["-v".into()],
@@ -44,7 +47,7 @@ fn happening() -> Happening {
         file: Some("/src/a.c".into()),
         line: Some(4),
         function: Some("main".into()),
-        address: RuntimeAddr(0x1000),
+        address: Some(RuntimeAddr(0x1000)),
         ..Location::default()
     };
     Happening {

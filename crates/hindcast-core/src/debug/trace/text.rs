@@ -11,7 +11,11 @@ impl fmt::Display for TraceHead {
     /// Two or three lines: the program, and how much of it is known.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { target, recording, .. } = self;
-        write!(f, "Recording of {} (process {}): {}", target.name, target.pid, target.executable)?;
+        write!(f, "Recording of {}", target.name)?;
+        if let Some(pid) = target.pid {
+            write!(f, " (process {pid})")?;
+        }
+        write!(f, ": {}", target.executable)?;
         for argument in &target.args {
             write!(f, " {argument}")?;
         }

@@ -88,11 +88,11 @@ fn placed(breakpoint: &Breakpoint) -> Answer<Placed> {
             format!("Exception breakpoint {id} set for {}", exception.exception_type)
         }
         (Trigger::Watch(watch), _) => match content.bound.first() {
-            Some(location) => format!("Watchpoint {id} set at {}", location.address),
+            Some(location) => format!("Watchpoint {id} set at {}", location.short()),
             None => format!("Watchpoint {id} set on {}", watched(&watch.watched)),
         },
         (Trigger::Code(_), _) => match content.bound.first() {
-            Some(location) => format!("Breakpoint {id} set at {}", location.address),
+            Some(location) => format!("Breakpoint {id} set at {}", location.short()),
             None => format!("Breakpoint {id} set"),
         },
     };
@@ -120,7 +120,7 @@ pub(super) fn in_a_line(breakpoint: &Breakpoint) -> String {
     match &breakpoint.binding {
         Binding::Bound { locations, .. } => {
             if let Some(location) = locations.first() {
-                let _ = write!(line, " at {}", location.address);
+                let _ = write!(line, " at {}", location.short());
             }
         }
         Binding::Pending { .. } => line.push_str(" (pending)"),

@@ -318,6 +318,7 @@ impl Tool for Evaluate {
             limits,
             format: input.format,
             may_write,
+            allow_calls: None,
         };
         let value = session.evaluate(evaluation).await?;
         let mut said = String::new();
@@ -459,7 +460,11 @@ impl Tool for GetModules {
             input.page(session.modules().await?, |module| module.path.clone());
         let mut said = "Modules:".to_owned();
         for module in &modules {
-            let _ = write!(said, "\n  {} {} ({})", module.base, module.path, module.symbols);
+            said.push_str("\n  ");
+            if let Some(base) = module.base {
+                let _ = write!(said, "{base} ");
+            }
+            let _ = write!(said, "{} ({})", module.path, module.symbols);
         }
         Ok(Answer { text: said, content: Modules { modules, total, next_offset } })
     }

@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
 
 use async_trait::async_trait;
-use hindcast_core::debug::{HowBegun, Moment, Stdin, StopAtEntry, Streams};
+use hindcast_core::debug::{HowBegun, Language, Moment, Stdin, StopAtEntry, Streams};
 use hindcast_services::{
     Failure,
-    debug::{LaunchOptions, Mask, Session, Standing, State, Viewport},
+    debug::{AttachOptions, LaunchOptions, Mask, Session, Standing, State, Viewport},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -112,7 +112,19 @@ impl LaunchInput {
         };
         let Self { args, cwd, env, record, .. } = self;
         let streams = if self.terminal { Streams::Terminal } else { Streams::Pipes };
-        Ok(LaunchOptions { program, args, cwd, env, stop_at_entry, stdin, streams, record })
+        let (language, just_my_code) = (Language::Auto, true);
+        Ok(LaunchOptions {
+            program,
+            args,
+            cwd,
+            env,
+            stop_at_entry,
+            stdin,
+            streams,
+            record,
+            language,
+            just_my_code,
+        })
     }
 }
 
@@ -179,12 +191,21 @@ fn begun(session: &Session, mut view: Viewport) -> Answer<Viewport> {
         view.notes.push(told.into());
     }
     let sentence = standing.target.map(|target| match target.how {
-        HowBegun::Launch => format!("Launched {} as process {}", target.name, target.pid),
-        HowBegun::Attach => format!("Successfully attached to process {}", target.pid),
+        HowBegun::Launch => match target.pid {
+            Some(pid) => format!("Launched {} as process {pid}", target.name),
+            None => format!("Launched {}", target.name),
+        },
+        HowBegun::Attach => match target.pid {
+            Some(pid) => format!("Successfully attached to process {pid}"),
+            None => format!("Successfully attached to {}", target.name),
+        },
         HowBegun::Trace => {
             format!("Opened the recording of {}; this is where it ends, go back from here", target.name)
         }
-        HowBegun::Core => format!("Opened the core of {} (process {})", target.name, target.pid),
+        HowBegun::Core => match target.pid {
+            Some(pid) => format!("Opened the core of {} (process {pid})", target.name),
+            None => format!("Opened the core of {}", target.name),
+        },
     });
     let mut answer = moved(view);
     if let Some(sentence) = sentence {
@@ -229,7 +250,9 @@ impl Tool for Attach {
         let Desk(debug) = &self.0;
         let mask = Mask::new(input.mask_secrets);
         let patience = patience(call, USUAL_WAIT);
-        let (session, view) = debug.attach(&call.caller, input.pid, input.record, mask, &patience).await?;
+        let AttachInput { pid, record, .. } = input;
+        let options = AttachOptions { pid, record, language: Language::Auto, just_my_code: true };
+        let (session, view) = debug.attach(&call.caller, options, mask, &patience).await?;
         noted(call, &session);
         Ok(begun(&session, view))
     }
@@ -277,7 +300,7 @@ impl Tool for Disconnect {
         let Desk(debug) = &self.0;
         let session = debug.disconnect(&call.caller, input.session_id.as_deref(), input.terminate).await?;
         noted(call, &session);
-        let pid = session.standing().target.map(|target| target.pid);
+        let pid = session.standing().target.and_then(|target| target.pid);
         let text = match pid {
             Some(pid) => format!("Disconnected from process {pid}"),
             None => "Disconnected".into(),
@@ -414,7 +437,7 @@ impl SessionStatus {
         Self {
             session_id: session.id().to_string(),
             state,
-            pid: standing.target.as_ref().map(|target| target.pid),
+            pid: standing.target.as_ref().and_then(|target| target.pid),
             program: standing.target.map(|target| target.executable.clone()),
             stop,
             output_end: session.output_end(),
@@ -452,8 +475,8 @@ impl Tool for Status {
             let state = serde_json::to_value(one.state).unwrap_or_default();
             let program = one.program.as_deref().unwrap_or("?");
             let state = state.as_str().unwrap_or_default();
-            let _ =
-                writeln!(text, "session {}: {state}, {program} ({})", one.session_id, one.pid.unwrap_or(0));
+            let pid = one.pid.map(|pid| format!(" ({pid})")).unwrap_or_default();
+            let _ = writeln!(text, "session {}: {state}, {program}{pid}", one.session_id);
             if let Some(stop) = &one.stop {
                 let _ = writeln!(text, "  {stop}");
             }

@@ -19,7 +19,7 @@ pub(super) fn gone_back(view: &Viewport) -> String {
         (Some(StopReason::Step), Some(location)) => {
             let instruction = view.instruction.as_ref();
             let instruction = instruction.map(|code| format!("\n  {code}")).unwrap_or_default();
-            format!("Stepped back to {}{instruction}", location.address)
+            format!("Stepped back to {}{instruction}", location.short())
         }
         _ => sentence(view),
     };
@@ -73,7 +73,7 @@ fn sentence(view: &Viewport) -> String {
             State::Exited => with_detail("The session has ended".into(), view),
         };
     };
-    let address = view.location.as_ref().map(|location| location.address.to_string());
+    let address = view.location.as_ref().map(Location::short);
     let address = address.unwrap_or_else(|| "unknown address".into());
     let ids: Vec<_> = view.breakpoint_ids.iter().map(ToString::to_string).collect();
     let ids = ids.join(", ");
@@ -133,7 +133,11 @@ pub(super) fn place(location: &Location) -> String {
 pub(super) fn frame(text: &mut String, frame: &Frame) {
     let location = &frame.location;
     let function = location.function.as_deref().or(location.module.as_deref()).unwrap_or("??");
-    let _ = write!(text, "\n#{:<2} {} {function}", frame.index, location.address);
+    let _ = write!(text, "\n#{:<2} ", frame.index);
+    if let Some(address) = location.address {
+        let _ = write!(text, "{address} ");
+    }
+    text.push_str(function);
     if let Some(offset) = frame.offset {
         let _ = write!(text, "+{offset:#x}");
     }

@@ -8,8 +8,8 @@ use std::{
 };
 
 use hindcast_core::debug::{
-    DebugBackend, Frame, FrameRef, Instruction, Place, RaisedException, RaisedSignal, Register, RegisterSet,
-    RuntimeAddr, Stop, StopReason, ThreadId, ValueLimits, VariableQuery, VariableScope,
+    DebugBackend, Frame, FrameRef, Instruction, Location, Place, RaisedException, RaisedSignal, Register,
+    RegisterSet, RuntimeAddr, Stop, StopReason, ThreadId, ValueLimits, VariableQuery, VariableScope,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -86,8 +86,9 @@ pub struct AutopsyFrame {
     /// From 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// The instruction.
-    pub address: RuntimeAddr,
+    /// The instruction, where the engine sees machine code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<RuntimeAddr>,
     /// The source line itself.
     #[serde(skip)]
     pub text: Option<String>,
@@ -114,7 +115,11 @@ impl fmt::Display for Autopsy {
         f.write_str(&self.summary)?;
         f.write_str("\nStack trace:")?;
         for frame in &self.frames {
-            write!(f, "\n#{:<2} {} {}({})", frame.index, frame.address, frame.function, frame.arguments)?;
+            write!(f, "\n#{:<2} ", frame.index)?;
+            if let Some(address) = frame.address {
+                write!(f, "{address} ")?;
+            }
+            write!(f, "{}({})", frame.function, frame.arguments)?;
             if let (Some(file), Some(line)) = (&frame.file, frame.line) {
                 let name = file.rsplit('/').next().unwrap_or(file);
                 write!(f, " at {name}:{line}")?;
@@ -195,15 +200,16 @@ fn examine(
     notes.extend(stack.broken.map(|broken| format!("the stack ends early: {broken}")));
     let frame = FrameRef { thread: stop.thread, index: 0 };
     let raw_memory = backend.raw_memory().is_some();
-    let registers = match backend.raw_memory().map(|raw| raw.registers(frame, RegisterSet::General)) {
-        Some(Ok(registers)) => registers,
-        Some(Err(error)) => {
-            notes.push(format!("no registers: {error}"));
-            Vec::new()
-        }
-        None => Vec::new(),
-    };
-    let here = stack.frames.first().map(|frame| frame.location.address);
+    let registers =
+        match backend.registers().map(|registers| registers.registers(frame, RegisterSet::General)) {
+            Some(Ok(registers)) => registers,
+            Some(Err(error)) => {
+                notes.push(format!("no registers: {error}"));
+                Vec::new()
+            }
+            None => Vec::new(),
+        };
+    let here = stack.frames.first().and_then(|frame| frame.location.address);
     let disassembly = here.map(|here| code_around(backend, here)).unwrap_or_default();
     let mut access = stop
         .signal
@@ -254,7 +260,7 @@ fn examine(
         let _ = write!(access.explanation, " (`{}`)", suspect.expression);
     }
     let crashed = stop.signal.is_some() || stop.exception.is_some();
-    let has_history = backend.time_travel().is_some_and(|past| past.now().is_some());
+    let has_history = backend.time_travel().is_some_and(|past| past.now().is_ok_and(|now| now.is_some()));
     Ok(Autopsy {
         summary: summarise(scene, access.as_ref(), &frames),
         reason: stop.reason,
@@ -287,9 +293,9 @@ fn worth_showing(mut frames: Vec<Frame>, gives_up: bool, most: usize) -> Vec<Fra
     if frames.iter().any(is_own) {
         frames.retain(|frame| is_own(frame) || frame.index == 0 && !gives_up);
     }
-    let mut times: HashMap<RuntimeAddr, usize> = HashMap::new();
+    let mut times: HashMap<Location, usize> = HashMap::new();
     frames.retain(|frame| {
-        let times = times.entry(frame.location.address).or_default();
+        let times = times.entry(frame.location.clone()).or_default();
         *times += 1;
         *times <= CALLS_FROM_ONE_PLACE
     });
@@ -432,7 +438,10 @@ fn summarise(scene: &Scene, access: Option<&FaultyAccess>, frames: &[AutopsyFram
             let name = file.rsplit('/').next().unwrap_or(file);
             format!("{what}, in `{function}` at {name}:{line}")
         }
-        Some(frame) => format!("{what}, in `{}` at {}", frame.function, frame.address),
+        Some(AutopsyFrame { function, address: Some(address), .. }) => {
+            format!("{what}, in `{function}` at {address}")
+        }
+        Some(frame) => format!("{what}, in `{}`", frame.function),
         None => what,
     }
 }

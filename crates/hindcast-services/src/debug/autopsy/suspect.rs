@@ -35,6 +35,7 @@ pub(super) fn find(
                 limits: POINTER,
                 format: NumberFormat::Auto,
                 may_write: false,
+                allow_calls: None,
             };
             backend.evaluate(&evaluation).is_ok_and(|variable| points_to(&variable.value, accessed))
         });

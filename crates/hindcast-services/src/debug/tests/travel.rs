@@ -145,9 +145,19 @@ async fn without_a_recording_the_error_says_why_and_what_to_do() {
     let failure = session.travel(Movement::ReverseContinue, &patience(5000)).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::HistoryUnavailable, "also when it has ended");
     let pid = std::process::id();
-    let attached = stage.service.attach(&me, pid, false, Mask::new(true), &patience(5000)).await.unwrap();
+    let attached =
+        stage.service.attach(&me, AttachOptions::to(pid), Mask::new(true), &patience(5000)).await.unwrap();
     check(&attached.0, "debugger/attach").await;
-    let attached = stage.service.attach(&me, pid, true, Mask::new(true), &patience(5000)).await.unwrap();
+    let attached = stage
+        .service
+        .attach(
+            &me,
+            AttachOptions { record: true, ..AttachOptions::to(pid) },
+            Mask::new(true),
+            &patience(5000),
+        )
+        .await
+        .unwrap();
     assert_eq!(attached.1.in_past, Some(false));
     let core = stage.folder.path().join("program");
     let opened = stage.service.open_core(&me, core, None, Mask::new(true), &patience(5000)).await.unwrap();

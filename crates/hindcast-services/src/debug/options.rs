@@ -1,0 +1,67 @@
+//! How a session is to begin.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use hindcast_core::debug::{Language, Stdin, StopAtEntry, Streams};
+
+/// A program to launch.
+#[derive(Debug, Clone)]
+pub struct LaunchOptions {
+    /// A path, or a bare name to look up in `PATH`.
+    pub program: PathBuf,
+    /// Without the program's own name.
+    pub args: Vec<String>,
+    /// Where it runs.
+    pub cwd: Option<PathBuf>,
+    /// On top of the server's environment.
+    pub env: BTreeMap<String, String>,
+    /// Where it first stops.
+    pub stop_at_entry: StopAtEntry,
+    /// What it reads.
+    pub stdin: Stdin,
+    /// What its standard streams are.
+    pub streams: Streams,
+    /// Whether to record it, so that one can go back.
+    pub record: bool,
+    /// What it is written in.
+    pub language: Language,
+    /// Whether steps pass over code that is not the program's own.
+    pub just_my_code: bool,
+}
+
+impl Default for LaunchOptions {
+    fn default() -> Self {
+        Self {
+            program: PathBuf::new(),
+            args: Vec::new(),
+            cwd: None,
+            env: BTreeMap::new(),
+            stop_at_entry: StopAtEntry::default(),
+            stdin: Stdin::default(),
+            streams: Streams::default(),
+            record: false,
+            language: Language::Auto,
+            just_my_code: true,
+        }
+    }
+}
+
+/// A process to attach to.
+#[derive(Debug, Clone, Copy)]
+pub struct AttachOptions {
+    /// Its number.
+    pub pid: u32,
+    /// Whether to record it from then on.
+    pub record: bool,
+    /// What it is written in.
+    pub language: Language,
+    /// Whether steps pass over code that is not the program's own.
+    pub just_my_code: bool,
+}
+
+impl AttachOptions {
+    /// The process of this number, as it is usually attached to.
+    pub fn to(pid: u32) -> Self {
+        Self { pid, record: false, language: Language::Auto, just_my_code: true }
+    }
+}
