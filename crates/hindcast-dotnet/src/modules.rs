@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     cor::{Com, Module},
-    image::{Assembly, Pdb},
+    image::{Assembly, MAXIMAL_EMBEDDED_PDB, Pdb},
 };
 
 /// An assembly in the debuggee.
@@ -68,24 +68,26 @@ impl LoadedModule {
 fn find_symbols(path: &Path, assembly: Option<&Assembly>) -> Symbols {
     let none = |from: String| Symbols { pdb: None, from };
     let Some(assembly) = assembly else { return none("its file cannot be read".into()) };
-    let directory = assembly.debug_directory();
+    let view = assembly.code_view();
     let mut rejected = None;
-    let recorded = directory.code_view.as_ref().map(|view| PathBuf::from(&view.path));
-    let candidates = [Some(path.with_extension("pdb")), recorded.filter(|path| path.is_absolute())];
-    for candidate in candidates.into_iter().flatten() {
+    let recorded = view.as_ref().map(|view| PathBuf::from(&view.path)).filter(|path| path.is_absolute());
+    for candidate in [Some(path.with_extension("pdb")), recorded].into_iter().flatten() {
         let Ok(bytes) = std::fs::read(&candidate) else { continue };
         match Pdb::parse(bytes) {
-            Ok(pdb) if directory.code_view.as_ref().is_none_or(|view| view.matches(&pdb)) => {
+            Ok(pdb) if view.as_ref().is_none_or(|view| view.pdb_id() == pdb.id()) => {
                 return Symbols { pdb: Some(Rc::new(pdb)), from: candidate.display().to_string() };
             }
             Ok(_) => rejected = Some(format!("`{}` is of another build", candidate.display())),
-            Err(error) => rejected = Some(format!("`{}` is no symbol file: {error}", candidate.display())),
+            Err(error) => rejected = Some(format!("`{}` cannot be used: {error}", candidate.display())),
         }
     }
-    match directory.embedded_pdb() {
-        Some(Ok(pdb)) => Symbols { pdb: Some(Rc::new(pdb)), from: "embedded".into() },
-        Some(Err(error)) => none(format!("the embedded symbols cannot be read: {error}")),
-        None => none(rejected.unwrap_or_else(|| "there is no symbol file".into())),
+    match assembly.embedded_pdb(MAXIMAL_EMBEDDED_PDB) {
+        Ok(None) => none(rejected.unwrap_or_else(|| "there is no symbol file".into())),
+        Ok(Some(bytes)) => match Pdb::parse(bytes) {
+            Ok(pdb) => Symbols { pdb: Some(Rc::new(pdb)), from: "embedded".into() },
+            Err(error) => none(format!("the embedded symbols cannot be read: {error}")),
+        },
+        Err(error) => none(format!("the embedded symbols cannot be read: {error}")),
     }
 }
 

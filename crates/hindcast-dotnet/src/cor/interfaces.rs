@@ -24,6 +24,7 @@ interface!(
         10 terminate(exit_code: u32);
         13 id() -> u32;
         15 thread(id: u32) -> Com<Thread>;
+        6 has_queued_callbacks(thread: Raw) -> bool;
         24 enable_log_messages(on: i32);
         26 enumerate_app_domains() -> Com<AppDomainEnum>;
         29 helper_thread_id() -> u32;
@@ -183,6 +184,9 @@ interface!(HandleValue "029596E8-276B-46a1-9821-732E96BBB00B" {
     10 dereference() -> Com<Value>;
     13 dispose();
 });
+interface!(DelegateValue "3AF70CC7-6047-47F6-A5C5-090A1A622638" {
+    4 function() -> Com<Function>;
+});
 interface!(HeapValue3 "A69ACAD8-2374-46e9-9FF8-B1F14120D296");
 interface!(ObjectValue "18AD3D6E-B7D2-11d2-BD04-0000F80849BD" {
     7 class() -> Com<Class>;
@@ -251,6 +255,15 @@ impl Com<StackWalk> {
 }
 
 impl Com<IlFrame> {
+    /// Where its part of the stack begins.
+    pub(crate) fn stack_start(&self) -> Result<u64, CorError> {
+        let (mut start, mut end) = (0u64, 0u64);
+        // SAFETY: slot 7 is GetStackRange.
+        let code = unsafe { call_method!(self.raw(), 7, *mut u64 = &mut start, *mut u64 = &mut end) };
+        check(code, "IlFrame::stack_start")?;
+        Ok(start)
+    }
+
     /// Where it is.
     pub(crate) fn ip(&self) -> Result<InstructionPointer, CorError> {
         let (mut offset, mut mapping) = (0u32, 0u32);

@@ -4,6 +4,7 @@
 mod collections;
 mod display;
 mod framework;
+mod properties;
 mod seen;
 mod show;
 mod types;

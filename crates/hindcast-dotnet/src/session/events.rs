@@ -1,0 +1,261 @@
+//! Movements: letting the debuggee go on, and answering what happens.
+
+use std::{os::unix::process::ExitStatusExt, time::Duration};
+
+use hindcast_core::debug::{
+    DebugError, Granularity, Movement, Outcome, OutputStream, Place, RaisedSignal, Stop, StopAtEntry,
+    StopReason, ThreadId,
+};
+use nix::sys::signal::Signal;
+
+use super::{Session, State, failed};
+use crate::cor::{Com, CorEvent, FunctionBreakpoint, Next, Thread};
+
+/// What the current movement is about.
+#[derive(Debug, Default)]
+pub(super) enum Plan {
+    /// To the first stop.
+    #[default]
+    Begin,
+    /// Until something stops it.
+    Continue,
+    /// By steps; the state is in [`Session::stepping`].
+    Step { thread: ThreadId, granularity: Granularity, count: u32, begun: bool },
+    /// To a place.
+    RunTo { place: Place, breakpoints: Vec<Com<FunctionBreakpoint>>, begun: bool },
+}
+
+/// How long an attached process may take to tell what it has loaded.
+const QUIET_AFTER: Duration = Duration::from_millis(200);
+
+impl Session {
+    pub(super) fn carry_out(&mut self, movement: Movement) -> Result<Outcome, DebugError> {
+        self.alive()?;
+        match movement {
+            Movement::Resume => {}
+            Movement::Begin => self.plan = Plan::Begin,
+            Movement::Continue => self.plan = Plan::Continue,
+            Movement::Step { granularity: Granularity::Instruction, .. } => {
+                return Err(DebugError::Unsupported(
+                    "a .NET session steps by lines, not by machine instructions · hint: use `granularity: over`, `line` or `out`"
+                        .into(),
+                ));
+            }
+            Movement::Step { thread, granularity, count } => {
+                self.plan = Plan::Step { thread, granularity, count, begun: false };
+            }
+            Movement::RunTo(place) => {
+                self.plan = Plan::RunTo { place, breakpoints: Vec::new(), begun: false };
+            }
+            Movement::StepBack { .. } | Movement::ReverseContinue | Movement::Goto(_) => {
+                return Err(DebugError::NoHistory(
+                    "a .NET session does not record, so it cannot go back · hint: `debugger/restart`, with a breakpoint earlier on"
+                        .into(),
+                ));
+            }
+        }
+        if self.bell.take() {
+            return Ok(Outcome::Interrupted);
+        }
+        self.begin_plan()?;
+        let outcome = self.run_until_stop();
+        if !matches!(outcome, Ok(Outcome::Interrupted)) {
+            self.end_plan();
+        }
+        outcome
+    }
+
+    /// Sets up what the movement needs before the debuggee goes on.
+    fn begin_plan(&mut self) -> Result<(), DebugError> {
+        match &mut self.plan {
+            Plan::Step { thread, granularity, count, begun } if !*begun => {
+                *begun = true;
+                let (thread, granularity, count) = (*thread, *granularity, *count);
+                self.begin_step(thread, granularity, count)
+            }
+            Plan::RunTo { place, begun, .. } if !*begun => {
+                *begun = true;
+                let place = place.clone();
+                let made = self.breakpoints_at(&place)?;
+                if let Plan::RunTo { breakpoints, .. } = &mut self.plan {
+                    *breakpoints = made;
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn end_plan(&mut self) {
+        if let Plan::RunTo { breakpoints, .. } = &self.plan {
+            for breakpoint in breakpoints {
+                let _ = breakpoint.activate(0);
+            }
+        }
+        self.end_steps();
+        self.plan = Plan::Continue;
+    }
+
+    fn run_until_stop(&mut self) -> Result<Outcome, DebugError> {
+        loop {
+            self.go_on()?;
+            match self.events.next(self.patience()) {
+                Next::Woken if self.bell.take() => {
+                    self.hold()?;
+                    return Ok(Outcome::Interrupted);
+                }
+                Next::Woken => {}
+                Next::TimedOut => {
+                    // An attached process has told all it has loaded.
+                    self.hold()?;
+                    return self.begun_by_attaching();
+                }
+                Next::Event(event) => {
+                    let has_ended = matches!(event, CorEvent::ProcessExited);
+                    self.state = if has_ended { State::Ended } else { State::Standing };
+                    if let Some(stop) = self.answer(event)? {
+                        self.last_stop = Some(stop.clone());
+                        return Ok(Outcome::Stopped(stop));
+                    }
+                }
+            }
+        }
+    }
+
+    /// How long to wait for the next event: for ever, except while an attached process tells what it has loaded.
+    fn patience(&self) -> Option<Duration> {
+        let is_attaching = matches!(self.plan, Plan::Begin) && self.launched.is_none();
+        is_attaching.then_some(QUIET_AFTER)
+    }
+
+    /// Lets the debuggee run, where it stands.
+    pub(super) fn go_on(&mut self) -> Result<(), DebugError> {
+        if self.state == State::Standing {
+            self.stacks.forget();
+            self.state = State::Running;
+            self.process().go_on(0).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the debuggee stand, where it runs. Events that are under way stay in the channel for the next movement.
+    pub(super) fn hold(&mut self) -> Result<(), DebugError> {
+        if self.state == State::Running {
+            self.process().stop(0).map_err(failed)?;
+            self.state = State::Standing;
+        }
+        Ok(())
+    }
+
+    /// Takes in what happened; a stop where the user hears of it.
+    pub(super) fn answer(&mut self, event: CorEvent) -> Result<Option<Stop>, DebugError> {
+        match event {
+            CorEvent::ModuleLoaded { module } => {
+                self.module_loaded(module);
+                Ok(None)
+            }
+            CorEvent::ModuleUnloaded { module } => {
+                self.modules.remove(&module);
+                Ok(None)
+            }
+            CorEvent::ThreadCreated { thread } => Ok(self.thread_created(&thread)),
+            CorEvent::ThreadExited { thread } => {
+                self.threads.forget(&thread);
+                Ok(None)
+            }
+            CorEvent::Breakpoint { thread, breakpoint } => self.breakpoint_hit(&thread, &breakpoint),
+            CorEvent::StepDone { thread, stepper } => self.step_done(&thread, &stepper),
+            CorEvent::Break { thread } => {
+                Ok(Some(self.stop_at(&thread, StopReason::Breakpoint, Some("Debugger.Break() was called"))))
+            }
+            CorEvent::Exception { thread, frame, offset, stage } => {
+                self.exception_passed(&thread, frame.as_ref(), offset, stage)
+            }
+            CorEvent::Logged { text } => {
+                self.output.push(OutputStream::Log, text.as_bytes());
+                Ok(None)
+            }
+            CorEvent::ProcessExited => Ok(Some(self.exited())),
+            CorEvent::Failed { code } => Err(DebugError::System(format!(
+                "the .NET runtime's debugging interface failed ({code:#010x}) · hint: end the session and launch again"
+            ))),
+            CorEvent::BreakpointFailed { .. }
+            | CorEvent::EvalDone { .. }
+            | CorEvent::ProcessCreated
+            | CorEvent::Other => Ok(None),
+        }
+    }
+
+    fn thread_created(&mut self, thread: &Com<Thread>) -> Option<Stop> {
+        let is_first = self.threads.add(thread, self.launched.is_some());
+        let stops = is_first && self.stop_at_entry == StopAtEntry::Loader && matches!(self.plan, Plan::Begin);
+        stops.then(|| self.stop_at(thread, StopReason::Entry, None))
+    }
+
+    /// A stop about a thread.
+    pub(super) fn stop_at(&mut self, thread: &Com<Thread>, reason: StopReason, detail: Option<&str>) -> Stop {
+        let thread = self.thread_id(thread);
+        Stop {
+            reason,
+            detail: detail.map(str::to_owned),
+            thread,
+            breakpoints: Vec::new(),
+            signal: None,
+            exception: None,
+            exit_code: None,
+        }
+    }
+
+    /// Where an attached process is left standing.
+    fn begun_by_attaching(&mut self) -> Result<Outcome, DebugError> {
+        self.plan = Plan::Continue;
+        let stop = self.paused()?;
+        Ok(Outcome::Stopped(Stop { reason: StopReason::Pause, ..stop }))
+    }
+
+    pub(super) fn paused(&mut self) -> Result<Stop, DebugError> {
+        self.alive()?;
+        self.hold()?;
+        self.end_plan();
+        let thread = self.most_interesting_thread()?;
+        let stop = self.stop_at(&thread, StopReason::Pause, None);
+        self.last_stop = Some(stop.clone());
+        Ok(stop)
+    }
+
+    /// Whether the program ended while it stood.
+    pub(super) fn killed_meanwhile(&mut self) -> Option<Stop> {
+        if self.state == State::Ended || self.launched.as_mut()?.ended().is_none() {
+            return None;
+        }
+        self.state = State::Ended;
+        Some(self.exited())
+    }
+
+    fn exited(&mut self) -> Stop {
+        self.state = State::Ended;
+        let status = self.exit_status();
+        if let Some(pump) = &self.pump {
+            pump.drain();
+        }
+        let thread = self.last_stop.as_ref().map_or(ThreadId(1), |stop| stop.thread);
+        let signal = status.and_then(|status| status.signal()).map(|number| RaisedSignal {
+            name: Signal::try_from(number).map_or_else(|_| format!("signal {number}"), |signal| signal.as_str().to_owned()),
+            number,
+            cause: None,
+            fault_address: None,
+            access: None,
+            handled: false,
+        });
+        Stop {
+            reason: StopReason::Exit,
+            detail: None,
+            thread,
+            breakpoints: Vec::new(),
+            exit_code: status.and_then(|status| status.code()),
+            signal,
+            exception: None,
+        }
+    }
+
+}

@@ -1,0 +1,308 @@
+//! Beginning and ending a session.
+
+use std::{ffi::OsStr, path::Path, sync::Arc, time::Duration};
+
+use hindcast_core::debug::{
+    AttachRequest, DebugError, Ending, Engine, HowBegun, LaunchRequest, OutputLog, OutputStream, StopAtEntry,
+    Target,
+};
+use hindcast_streams::Pump;
+use jiff::Timestamp;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use super::{
+    Session, State, breakpoints::Breakpoints, events::Plan, interrupt::Bell, stack::StackCache,
+    threads::Threads,
+};
+use crate::{
+    cor::{
+        Debugging, DebuggingError, Events, Hresult, MappedRuntime, Spawned, Startup, StartupError,
+        remove_stale_semaphores,
+    },
+    modules::Modules,
+    program::{Program, ProgramError},
+};
+
+/// How long a process that was let go of, or killed, may take to notice.
+const END_WITHIN: Duration = Duration::from_secs(2);
+
+/// What a session begins with.
+struct Beginning {
+    pid: u32,
+    runtime: MappedRuntime,
+    how: HowBegun,
+    output: Arc<OutputLog>,
+    just_my_code: bool,
+    stop_at_entry: StopAtEntry,
+}
+
+impl Session {
+    pub(crate) fn launch(request: &LaunchRequest) -> Result<Self, DebugError> {
+        remove_stale_semaphores();
+        let program = Program::find(&request.program, &request.env).map_err(no_program)?;
+        let opened = hindcast_streams::open(&request.stdin, request.streams)
+            .map_err(|error| DebugError::LaunchFailed(error.to_string()))?;
+        let opened = opened.ok_or_else(|| {
+            DebugError::Unsupported("a .NET program cannot have our own standard streams".into())
+        })?;
+        let arguments: Vec<&OsStr> = program
+            .host_arguments
+            .iter()
+            .map(|argument| argument.as_os_str())
+            .chain(request.args.iter().map(OsStr::new))
+            .collect();
+        let environment = program.variables.iter().cloned().chain(request.env.clone());
+        let mut spawned =
+            Spawned::stopped(&program.host, &arguments, request.cwd.as_deref(), environment, opened.theirs)
+                .map_err(|error| DebugError::LaunchFailed(error.to_string()))?;
+        let pump = Pump::start(opened.ours, request.output.clone())
+            .map_err(|error| DebugError::System(format!("cannot read what the program prints: {error}")))?;
+        let startup = Startup::prepare(spawned.pid()).map_err(|error| not_started(&error, &pump, request))?;
+        let awaited = startup.await_runtime(&mut spawned, || false);
+        awaited.map_err(|error| not_started(&error, &pump, request))?;
+        let beginning = Beginning {
+            pid: spawned.pid(),
+            runtime: runtime_of(spawned.pid())?,
+            how: HowBegun::Launch,
+            output: request.output.clone(),
+            just_my_code: request.just_my_code,
+            stop_at_entry: request.stop_at_entry,
+        };
+        let mut session = Self::begin(beginning)?;
+        startup.release().map_err(|error| DebugError::System(error.to_string()))?;
+        session.launched = Some(spawned);
+        session.pump = Some(pump);
+        session.target.args.clone_from(&request.args);
+        session.target.executable = program.assembly.to_string_lossy().into_owned();
+        session.target.name = stem(&program.assembly);
+        Ok(session)
+    }
+
+    pub(crate) fn attach(request: &AttachRequest) -> Result<Self, DebugError> {
+        let beginning = Beginning {
+            pid: request.pid,
+            runtime: runtime_of(request.pid)?,
+            how: HowBegun::Attach,
+            output: request.output.clone(),
+            just_my_code: request.just_my_code,
+            stop_at_entry: StopAtEntry::No,
+        };
+        Self::begin(beginning)
+    }
+
+    fn begin(beginning: Beginning) -> Result<Self, DebugError> {
+        let Beginning { pid, runtime, how, output, just_my_code, stop_at_entry } = beginning;
+        let events = Events::new();
+        let debugging =
+            Debugging::attach(pid, &runtime, &events).map_err(|error| not_attached(error, pid))?;
+        let bell = Arc::new(Bell::new(events.waker()));
+        Ok(Self {
+            target: described(pid, how, &runtime),
+            debugging,
+            events,
+            bell,
+            launched: None,
+            pump: None,
+            output,
+            modules: Modules::default(),
+            breakpoints: Breakpoints::default(),
+            threads: Threads::default(),
+            stacks: StackCache::default(),
+            state: State::Running,
+            plan: Plan::Begin,
+            stepping: None,
+            stop_at_entry,
+            just_my_code,
+            last_stop: None,
+        })
+    }
+
+    /// Kills the program, or lets go of it.
+    pub(super) fn finish(&mut self, how: Ending) -> Result<(), DebugError> {
+        if self.state == State::Ended {
+            return Ok(());
+        }
+        match how {
+            Ending::Terminate => self.terminate(),
+            Ending::Detach => self.detach(),
+        }
+    }
+
+    fn terminate(&mut self) -> Result<(), DebugError> {
+        self.state = State::Ended;
+        match &mut self.launched {
+            Some(spawned) => {
+                spawned.kill();
+                spawned.wait();
+            }
+            None => {
+                let pid = Pid::from_raw(self.target.pid.unwrap_or(0).cast_signed());
+                kill(pid, Signal::SIGKILL)
+                    .map_err(|error| DebugError::System(format!("cannot end process {pid}: {error}")))?;
+            }
+        }
+        if let Some(pump) = &self.pump {
+            pump.drain();
+        }
+        Ok(())
+    }
+
+    fn detach(&mut self) -> Result<(), DebugError> {
+        self.hold()?;
+        self.end_steps();
+        self.breakpoints.deactivate_all();
+        self.drain_events();
+        let detached = self.process().detach();
+        self.state = State::Ended;
+        if let Some(spawned) = self.launched.take() {
+            // It goes on without us, so it must not end with us.
+            std::mem::forget(spawned);
+        }
+        detached.map_err(super::failed)?;
+        // Tells the runtime's library to give back what it holds.
+        let _ = self.debugging.debugging.terminate();
+        Ok(())
+    }
+
+    /// Takes out what is already there, so that the debuggee can be let go of.
+    fn drain_events(&mut self) {
+        use crate::cor::Next;
+        while let Next::Event(event) = self.events.next(Some(Duration::ZERO)) {
+            drop(event);
+            // The debuggee stands once more for each of them.
+            let _ = self.process().go_on(0);
+        }
+    }
+
+    /// How the program that we started ended.
+    pub(super) fn exit_status(&mut self) -> Option<std::process::ExitStatus> {
+        let spawned = self.launched.as_mut()?;
+        // The runtime tells of the end a little before the system does.
+        let until = std::time::Instant::now() + END_WITHIN;
+        loop {
+            if let Some(status) = spawned.ended() {
+                return Some(status);
+            }
+            if std::time::Instant::now() > until {
+                spawned.kill();
+                return spawned.wait();
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn runtime_of(pid: u32) -> Result<MappedRuntime, DebugError> {
+    match MappedRuntime::of(pid) {
+        Ok(Some(runtime)) => Ok(runtime),
+        Ok(None) => Err(not_attached(DebuggingError::NoRuntime { pid }, pid)),
+        Err(error) => Err(not_attached(error, pid)),
+    }
+}
+
+fn described(pid: u32, how: HowBegun, runtime: &MappedRuntime) -> Target {
+    let link = |name: &str| std::fs::read_link(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words: Vec<String> =
+        line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    // The first argument that names an assembly is the program; what follows is its own.
+    let at = words.iter().position(|word| word.ends_with(".dll") || word.ends_with(".exe"));
+    let executable = match at {
+        Some(at) => link("cwd").join(&words[at]),
+        None => {
+            let host = link("exe");
+            crate::program::assembly_beside(&host).unwrap_or(host)
+        }
+    };
+    let args = words.iter().skip(at.unwrap_or(0) + 1).filter(|word| !word.is_empty()).cloned().collect();
+    Target {
+        pid: Some(pid),
+        name: stem(&executable),
+        executable: executable.to_string_lossy().into_owned(),
+        args,
+        cwd: link("cwd").to_string_lossy().into_owned(),
+        how,
+        since: Timestamp::now(),
+        runtime: Some(runtime_name(runtime)),
+        engine: Engine::Dotnet,
+    }
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// `.NET 10.0.0`, from the folder that the runtime was loaded from.
+fn runtime_name(runtime: &MappedRuntime) -> String {
+    let folder = runtime.path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
+    let major = folder.split('.').next().and_then(|major| major.parse::<u32>().ok());
+    match major {
+        Some(..5) => format!(".NET Core {folder}"),
+        Some(_) => format!(".NET {folder}"),
+        // Deployed with its runtime: the version is in none of its paths.
+        None => ".NET".to_owned(),
+    }
+}
+
+fn no_program(error: ProgramError) -> DebugError {
+    let hint = match &error {
+        ProgramError::NoDotnet => {
+            " · hint: install a .NET runtime (package `dotnet-runtime-8.0` or later), or set DOTNET_ROOT to its folder; `hindcast doctor` says what was found"
+        }
+        ProgramError::NotAnAssembly { .. } | ProgramError::NotAHost { .. } => {
+            " · hint: name the program's .dll, its executable, or the folder that `dotnet build` wrote"
+        }
+        ProgramError::Library { .. } => " · hint: name the program that uses the library",
+        ProgramError::Needs32Bit { .. } => " · hint: build it with the platform `AnyCPU` or `x64`",
+        ProgramError::Framework { .. } => " · hint: build it for .NET (`net8.0` or later)",
+        ProgramError::SeveralInFolder { .. } => " · hint: name one of them",
+        ProgramError::EmptyFolder { .. } => " · hint: name the folder that has the .runtimeconfig.json",
+        ProgramError::Unreadable { .. } => "",
+    };
+    match error {
+        ProgramError::NotAnAssembly { .. } | ProgramError::Needs32Bit { .. } | ProgramError::Framework { .. } => {
+            DebugError::BadFile(format!("{error}{hint}"))
+        }
+        _ => DebugError::LaunchFailed(format!("{error}{hint}")),
+    }
+}
+
+fn not_started(error: &StartupError, pump: &Pump, request: &LaunchRequest) -> DebugError {
+    pump.drain();
+    let log = &request.output;
+    let said = log.read(log.end().saturating_sub(4096), 4096, Some(OutputStream::Stderr));
+    let said: Vec<u8> = said.pieces.into_iter().flat_map(|(_, bytes)| bytes).collect();
+    let said = String::from_utf8_lossy(&said);
+    let said = said.trim();
+    match said.is_empty() {
+        true => DebugError::LaunchFailed(error.to_string()),
+        false => DebugError::LaunchFailed(format!("{error}; it printed: {said}")),
+    }
+}
+
+fn not_attached(error: DebuggingError, pid: u32) -> DebugError {
+    match &error {
+        DebuggingError::Maps { error: system, .. } => match system.kind() {
+            std::io::ErrorKind::NotFound => DebugError::ProcessNotFound(pid),
+            _ => DebugError::PermissionDenied(format!(
+                "process {pid} belongs to another user: {system} · hint: run hindcast as that user"
+            )),
+        },
+        DebuggingError::NoRuntime { .. } => DebugError::Unsupported(format!(
+            "{error} · hint: if it is a .NET program, attach a moment later or launch it; otherwise attach with `language: c`"
+        )),
+        DebuggingError::Cor(cor) if cor.code == Hresult::ALREADY_ATTACHED => DebugError::PermissionDenied(format!(
+            "another debugger is attached to process {pid} · hint: detach that one first"
+        )),
+        DebuggingError::Cor(cor) if cor.code == Hresult::DEBUGGING_DISABLED => DebugError::PermissionDenied(
+            format!("cannot debug process {pid}: {} · hint: start it without that variable", cor.code),
+        ),
+        DebuggingError::Library { .. } => DebugError::Unsupported(format!(
+            "{error} · hint: debugging needs the file of the program's own runtime; install that runtime completely"
+        )),
+        _ => DebugError::System(format!("cannot debug process {pid}: {error}")),
+    }
+}

@@ -1,0 +1,200 @@
+//! A session with a .NET program.
+//!
+//! The debuggee stands whenever nothing is asked of it. A movement lets it go on and takes events out of the channel that
+//! the runtime fills (see [`crate::cor`]) until one of them is a stop; each event is answered by going on or by staying.
+
+mod breakpoints;
+mod events;
+mod exceptions;
+mod interrupt;
+mod launch;
+mod look;
+mod places;
+mod stack;
+mod steps;
+mod threads;
+
+use std::{rc::Rc, sync::Arc};
+
+use hindcast_core::debug::{
+    Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DebugBackend, DebugError, Ending, Evaluation,
+    Interrupt, Module, Movement, Outcome, OutputLog, SourceFile, Stack, Stop, StopAtEntry, Target, Thread,
+    ThreadId, Trigger, Variable, VariablePage, VariableQuery,
+};
+use hindcast_streams::{InputRefused, Pump};
+
+use self::{
+    breakpoints::Breakpoints, events::Plan, interrupt::Bell, stack::StackCache, steps::Stepping, threads::Threads,
+};
+use crate::{
+    cor::{Com, CorError, Debugging, Events, Hresult, Process, Spawned},
+    modules::Modules,
+    values::Values,
+};
+
+/// A live session.
+pub(crate) struct Session {
+    target: Target,
+    debugging: Debugging,
+    events: Events,
+    bell: Arc<Bell>,
+    /// The program, where we started it.
+    launched: Option<Spawned>,
+    pump: Option<Pump>,
+    output: Arc<OutputLog>,
+    modules: Modules,
+    breakpoints: Breakpoints,
+    threads: Threads,
+    stacks: StackCache,
+    state: State,
+    plan: Plan,
+    stepping: Option<Stepping>,
+    stop_at_entry: StopAtEntry,
+    just_my_code: bool,
+    /// The stop that everything stands at.
+    last_stop: Option<Stop>,
+}
+
+/// Whether the debuggee runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It stands, and goes on when it is told to, once.
+    Standing,
+    /// It runs.
+    Running,
+    /// It has ended.
+    Ended,
+}
+
+impl Session {
+    fn process(&self) -> &Com<Process> {
+        &self.debugging.process
+    }
+
+    fn values(&self) -> Values<'_> {
+        Values { modules: &self.modules, process: self.process() }
+    }
+
+    fn alive(&self) -> Result<(), DebugError> {
+        if self.state == State::Ended { Err(DebugError::Ended) } else { Ok(()) }
+    }
+
+    fn module_list(&self) -> Vec<Module> {
+        let described = |loaded: &Rc<crate::modules::LoadedModule>| Module {
+            name: loaded.name.clone(),
+            path: loaded.path.clone(),
+            base: None,
+            size: None,
+            symbols: match loaded.symbols() {
+                symbols if symbols.pdb.is_some() => format!("pdb ({})", symbols.from),
+                symbols => format!("none ({})", symbols.from),
+            },
+            build_id: loaded.assembly().and_then(|assembly| assembly.mvid()).map(|mvid| mvid.to_string()),
+        };
+        self.modules.iter().map(described).collect()
+    }
+}
+
+/// What a failed call means for the session.
+fn failed(error: CorError) -> DebugError {
+    match error.code {
+        Hresult::PROCESS_TERMINATED | Hresult::DETACHED => DebugError::Ended,
+        _ => DebugError::System(format!("the .NET runtime's debugging interface: {error}")),
+    }
+}
+
+impl DebugBackend for Session {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn interrupt(&self) -> Arc<dyn Interrupt> {
+        self.bell.clone()
+    }
+
+    fn run(&mut self, movement: Movement) -> Result<Outcome, DebugError> {
+        self.carry_out(movement)
+    }
+
+    fn pause(&mut self) -> Result<Stop, DebugError> {
+        self.paused()
+    }
+
+    fn ended_meanwhile(&mut self) -> Result<Option<Stop>, DebugError> {
+        Ok(self.killed_meanwhile())
+    }
+
+    fn end(&mut self, how: Ending) -> Result<(), DebugError> {
+        self.finish(how)
+    }
+
+    fn write_input(&mut self, text: &[u8], eof: bool) -> Result<(), DebugError> {
+        let Some(pump) = &self.pump else {
+            let what = "this program's input is not ours to write: it was attached to";
+            return Err(DebugError::Unsupported(what.into()));
+        };
+        pump.write_input(text, eof).map_err(|refused| match refused {
+            InputRefused::Ended => DebugError::Unsupported("the program's input has ended".into()),
+            InputRefused::TooMuch(waiting) => {
+                DebugError::System(format!("{waiting} bytes of input wait for the program to read them"))
+            }
+        })
+    }
+
+    fn add_breakpoint(&mut self, trigger: Trigger) -> Result<Breakpoint, DebugError> {
+        self.alive()?;
+        self.added(trigger)
+    }
+
+    fn change_breakpoint(
+        &mut self,
+        id: BreakpointId,
+        change: BreakpointChange,
+    ) -> Result<Breakpoint, DebugError> {
+        self.changed(id, change)
+    }
+
+    fn remove_breakpoint(&mut self, id: BreakpointId) -> Result<(), DebugError> {
+        self.removed(id)
+    }
+
+    fn breakpoints(&mut self) -> Result<Vec<Breakpoint>, DebugError> {
+        Ok(self.breakpoints.all())
+    }
+
+    fn threads(&mut self) -> Result<Vec<Thread>, DebugError> {
+        self.thread_list()
+    }
+
+    fn stack(&mut self, thread: ThreadId, max_frames: u32) -> Result<Stack, DebugError> {
+        self.stack_of(thread, max_frames)
+    }
+
+    fn variables(&mut self, query: &VariableQuery) -> Result<VariablePage, DebugError> {
+        self.variables_of(query)
+    }
+
+    fn evaluate(&mut self, evaluation: &Evaluation) -> Result<Variable, DebugError> {
+        self.evaluated(evaluation)
+    }
+
+    fn modules(&mut self) -> Result<Vec<Module>, DebugError> {
+        Ok(self.module_list())
+    }
+
+    fn source_file(&mut self, path: &str) -> Result<Option<SourceFile>, DebugError> {
+        Ok(self.source_of(path))
+    }
+
+    fn complete(&mut self, kind: CompletionKind, prefix: &str, limit: usize) -> Result<Vec<String>, DebugError> {
+        Ok(self.completions(kind, prefix, limit))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let how = if self.launched.is_some() { Ending::Terminate } else { Ending::Detach };
+        // Nobody is left to hear of a failure.
+        let _ = self.finish(how);
+    }
+}

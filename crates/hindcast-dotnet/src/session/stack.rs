@@ -1,0 +1,180 @@
+//! Call stacks.
+
+use std::{collections::HashMap, rc::Rc};
+
+use hindcast_core::debug::{DebugError, Frame, FrameRef, Location, Stack, ThreadId};
+
+use super::{Session, failed};
+use crate::{
+    cor::{Com, Frame as CorFrame, IlFrame, IlFrame2, Thread, Thread3},
+    image::{Spelling, Token},
+    modules::LoadedModule,
+    names::method_name_with,
+    values::TypeInfo,
+};
+
+/// The deepest stack that is walked.
+const DEEPEST: usize = 100_000;
+
+/// A managed frame.
+#[derive(Debug, Clone)]
+pub(super) struct ManagedFrame {
+    pub(super) frame: Com<IlFrame>,
+    pub(super) module: Rc<LoadedModule>,
+    pub(super) method: Token,
+    /// The IL offset.
+    pub(super) offset: u32,
+}
+
+/// The stacks of this stop, by the number of the system's thread.
+#[derive(Debug, Default)]
+pub(super) struct StackCache {
+    walked: HashMap<u32, Walked>,
+}
+
+/// The inner frames of a thread.
+#[derive(Debug, Clone)]
+struct Walked {
+    frames: Rc<Vec<ManagedFrame>>,
+    is_whole: bool,
+}
+
+impl StackCache {
+    /// Nothing of it is true when the debuggee has run.
+    pub(super) fn forget(&mut self) {
+        self.walked.clear();
+    }
+}
+
+impl Session {
+    /// The inner managed frames of a thread, `most` of them, and whether there are no more.
+    pub(super) fn frames(
+        &mut self,
+        thread: &Com<Thread>,
+        most: usize,
+    ) -> Result<(Rc<Vec<ManagedFrame>>, bool), DebugError> {
+        let system = thread.id().map_err(failed)?;
+        if let Some(walked) = self.stacks.walked.get(&system)
+            && (walked.is_whole || walked.frames.len() >= most)
+        {
+            return Ok((walked.frames.clone(), walked.is_whole));
+        }
+        let walked = self.walk(thread, most.min(DEEPEST))?;
+        self.stacks.walked.insert(system, walked.clone());
+        Ok((walked.frames, walked.is_whole))
+    }
+
+    fn walk(&self, thread: &Com<Thread>, most: usize) -> Result<Walked, DebugError> {
+        let walk = thread.expect::<Thread3>("Thread::create_stack_walk").map_err(failed)?;
+        let walk = walk.create_stack_walk().map_err(failed)?;
+        let mut frames = Vec::new();
+        loop {
+            // Frames of native code have no IL.
+            let frame = walk.frame().ok().flatten();
+            if let Some(frame) = frame.and_then(|frame| self.managed(&frame)) {
+                if frames.len() == most {
+                    return Ok(Walked { frames: Rc::new(frames), is_whole: false });
+                }
+                frames.push(frame);
+            }
+            if !walk.next().unwrap_or(false) {
+                return Ok(Walked { frames: Rc::new(frames), is_whole: true });
+            }
+        }
+    }
+
+    /// What a frame of the debugging interface is; none for what is not managed code.
+    pub(super) fn managed(&self, frame: &Com<CorFrame>) -> Option<ManagedFrame> {
+        let frame: Com<IlFrame> = frame.cast()?;
+        let module = self.modules.of(&frame.function().ok()?.module().ok()?)?.clone();
+        let method = Token(frame.function_token().ok()?);
+        let offset = frame.ip().ok()?.offset;
+        Some(ManagedFrame { frame, module, method, offset })
+    }
+
+    /// One frame of a thread.
+    pub(super) fn frame_at(&mut self, at: FrameRef) -> Result<ManagedFrame, DebugError> {
+        let thread = self.thread(at.thread)?;
+        let (frames, _) = self.frames(&thread, at.index as usize + 1)?;
+        let count = u32::try_from(frames.len()).unwrap_or(u32::MAX);
+        let found = frames.get(at.index as usize).cloned();
+        found.ok_or(DebugError::NoSuchFrame { index: at.index, frames: count })
+    }
+
+    pub(super) fn stack_of(&mut self, thread: ThreadId, max_frames: u32) -> Result<Stack, DebugError> {
+        let object = self.thread(thread)?;
+        let (frames, is_whole) = self.frames(&object, max_frames as usize)?;
+        let shown: Vec<Frame> = (0u32..)
+            .zip(frames.iter().take(max_frames as usize))
+            .map(|(index, frame)| Frame {
+                index,
+                location: self.location(frame),
+                offset: None,
+                inlined: false,
+                signal: false,
+            })
+            .collect();
+        let more = !is_whole || frames.len() > shown.len();
+        Ok(Stack { thread, frames: shown, more, broken: None })
+    }
+
+    /// Where a frame is, with all that is known of it.
+    pub(super) fn location(&self, frame: &ManagedFrame) -> Location {
+        let arguments = self.type_arguments(frame);
+        let method = frame.module.assembly().and_then(|assembly| assembly.method(frame.method));
+        let function = method.and_then(|method| method_name_with(method, &arguments));
+        let mut location = self.place_of(&frame.module, frame.method, frame.offset);
+        location.function = function;
+        location
+    }
+
+    /// A method's IL offset, as the symbols have it.
+    pub(super) fn place_of(&self, module: &LoadedModule, method: Token, offset: u32) -> Location {
+        let point = module.pdb().and_then(|pdb| {
+            let statement = pdb.statement_at(method, offset)?;
+            let point = statement.point?;
+            let document = pdb.document(point.document)?;
+            Some((document.path()?, point.span?))
+        });
+        let method = module.assembly().and_then(|assembly| assembly.method(method));
+        Location {
+            file: point.as_ref().map(|(path, _)| path.clone()),
+            line: point.as_ref().map(|(_, span)| span.start_line),
+            column: point.as_ref().map(|(_, span)| span.start_column),
+            function: method.and_then(|method| method_name_with(method, &[])),
+            module: Some(module.name.clone()),
+            library: !module.is_mine(),
+            address: None,
+        }
+    }
+
+    /// The types that stand for the parameters of a frame's type and method. Code that is shared by several types does
+    /// not always tell.
+    pub(super) fn frame_types(&self, frame: &ManagedFrame) -> Vec<TypeInfo> {
+        let list = frame.frame.cast::<IlFrame2>().and_then(|frame| frame.enumerate_type_parameters().ok());
+        let types = list.and_then(|list| list.all().ok()).unwrap_or_default();
+        types.into_iter().map(|of| TypeInfo::of(of, &self.modules)).collect()
+    }
+
+    fn type_arguments(&self, frame: &ManagedFrame) -> Vec<Option<String>> {
+        let spelled = |of: TypeInfo| {
+            let is_shared = of.is_named("System.__Canon");
+            (!is_shared).then(|| of.spelled(Spelling::Short))
+        };
+        self.frame_types(frame).into_iter().map(spelled).collect()
+    }
+
+    /// Where a thread is: its innermost frame in the program's own code, or the innermost of all.
+    pub(super) fn thread_location(&mut self, thread: &Com<Thread>) -> Option<Location> {
+        /// Framework code between a wait and the code that waits is not deeper than this.
+        const NEAR: usize = 32;
+        let (frames, _) = self.frames(thread, NEAR).ok()?;
+        let mine = frames.iter().take(NEAR).find(|frame| frame.module.is_mine());
+        mine.or_else(|| frames.first()).map(|frame| self.location(frame))
+    }
+
+    /// Where a frame's memory begins, which tells frames of one method apart.
+    pub(super) fn frame_identity(frame: &ManagedFrame) -> Option<u64> {
+        frame.frame.stack_start().ok()
+    }
+}

@@ -1,0 +1,133 @@
+//! Threads of the debuggee, under the numbers that the program itself uses.
+
+use std::collections::HashMap;
+
+use hindcast_core::debug::{DebugError, Thread as CoreThread, ThreadId, ThreadState};
+
+use super::{Session, failed};
+use crate::cor::{Com, Thread};
+
+/// What a thread is doing, as the runtime tells (`CorDebugUserState`).
+const THREAD_POOL: u32 = 0x100;
+/// The name that newer runtimes give to the threads of the pool.
+const POOL_NAMES: &[&str] = &[".NET TP Worker", ".NET ThreadPool Worker"];
+/// The number of the thread that runs `Main`, in every program.
+const MAIN: u32 = 1;
+/// The longest name that is shown.
+const LONGEST_NAME: u32 = 128;
+
+/// Which numbers were given to which threads.
+#[derive(Debug, Default)]
+pub(super) struct Threads {
+    /// By the number of the system's thread.
+    numbers: HashMap<u32, u32>,
+}
+
+impl Threads {
+    /// Takes in a new thread; true for the first one.
+    pub(super) fn add(&mut self, thread: &Com<Thread>, was_launched: bool) -> bool {
+        let is_first = self.numbers.is_empty();
+        if let Ok(system) = thread.id().map_err(drop)
+            && is_first
+            && was_launched
+        {
+            self.numbers.insert(system, MAIN);
+        }
+        is_first
+    }
+
+    pub(super) fn forget(&mut self, thread: &Com<Thread>) {
+        if let Ok(system) = thread.id() {
+            self.numbers.remove(&system);
+        }
+    }
+}
+
+impl Session {
+    /// The number of a thread: the program's own where it has one by now, the system's otherwise.
+    pub(super) fn thread_id(&mut self, thread: &Com<Thread>) -> ThreadId {
+        let Ok(system) = thread.id() else { return ThreadId(0) };
+        if let Some(known) = self.threads.numbers.get(&system) {
+            return ThreadId(*known);
+        }
+        let is_main = self.target.pid == Some(system);
+        let number = if is_main { Some(MAIN) } else { self.managed_number(thread) };
+        match number {
+            Some(number) => {
+                self.threads.numbers.insert(system, number);
+                ThreadId(number)
+            }
+            // It may get its own number later.
+            None => ThreadId(system),
+        }
+    }
+
+    fn managed_number(&self, thread: &Com<Thread>) -> Option<u32> {
+        let object = self.values().see(&thread.object().ok()??).ok()?;
+        let number = self.values().integer_field(&object, &["_managedThreadId", "m_ManagedThreadId"])?;
+        u32::try_from(number).ok()
+    }
+
+    pub(super) fn all_threads(&self) -> Result<Vec<Com<Thread>>, DebugError> {
+        self.alive()?;
+        self.process().enumerate_threads().and_then(|list| list.all()).map_err(failed)
+    }
+
+    /// The thread of a number, which may also be the system's.
+    pub(super) fn thread(&mut self, id: ThreadId) -> Result<Com<Thread>, DebugError> {
+        let threads = self.all_threads()?;
+        for thread in &threads {
+            if self.thread_id(thread) == id {
+                return Ok(thread.clone());
+            }
+        }
+        let by_system = threads.into_iter().find(|thread| thread.id().is_ok_and(|system| system == id.0));
+        by_system.ok_or(DebugError::NoSuchThread(id))
+    }
+
+    pub(super) fn thread_list(&mut self) -> Result<Vec<CoreThread>, DebugError> {
+        let threads = self.all_threads()?;
+        let mut described = Vec::with_capacity(threads.len());
+        for thread in threads {
+            let id = self.thread_id(&thread);
+            let name = self.thread_name(&thread, id);
+            let location = self.thread_location(&thread);
+            described.push(CoreThread { id, name, state: ThreadState::Suspended, location });
+        }
+        described.sort_by_key(|thread| thread.id.0);
+        Ok(described)
+    }
+
+    fn thread_name(&self, thread: &Com<Thread>, id: ThreadId) -> String {
+        let is_pooled = thread.user_state().is_ok_and(|state| state & THREAD_POOL != 0);
+        let own = thread.object().ok().flatten().and_then(|object| {
+            let object = self.values().see(&object).ok()?;
+            self.values().any_field(&object, &["_name", "m_Name"])?.text(LONGEST_NAME)
+        });
+        match own {
+            Some(name) if !POOL_NAMES.contains(&name.as_str()) => name,
+            Some(_) => "Thread Pool Worker".into(),
+            None if is_pooled => "Thread Pool Worker".into(),
+            None if id.0 == MAIN => "Main Thread".into(),
+            None => String::new(),
+        }
+    }
+
+    /// The thread that a user who pauses wants to see: the main one where it runs code of the program, otherwise the
+    /// first that does.
+    pub(super) fn most_interesting_thread(&mut self) -> Result<Com<Thread>, DebugError> {
+        let mut threads = self.all_threads()?;
+        let current = self.last_stop.as_ref().map(|stop| stop.thread);
+        threads.sort_by_key(|thread| {
+            let id = self.thread_id(thread);
+            (Some(id) != current, id.0 != MAIN, id.0)
+        });
+        let runs_mine = |session: &mut Self, thread: &Com<Thread>| {
+            session.thread_location(thread).is_some_and(|location| !location.library && location.line.is_some())
+        };
+        let mine = threads.iter().find(|thread| runs_mine(self, thread)).cloned();
+        mine.or_else(|| threads.into_iter().next()).ok_or_else(|| {
+            DebugError::System("the program has no managed thread yet · hint: continue, and pause later".into())
+        })
+    }
+}
