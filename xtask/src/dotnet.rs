@@ -8,7 +8,7 @@
 //! | `fsharp` | `fsc.exe`, an F# compiler that does so too |
 //! | `apphost` | the executable that a program's own executable is made from |
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -125,7 +125,7 @@ const COMPILER_SETTINGS: &str = r#"{
 }
 "#;
 
-fn put_in_place(made: &Path, folder: &PathBuf) -> Result<()> {
+fn put_in_place(made: &Path, folder: &Path) -> Result<()> {
     if folder.exists() {
         std::fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     }
