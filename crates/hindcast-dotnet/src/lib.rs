@@ -7,6 +7,8 @@ mod cor;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod engine;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod expression;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod modules;
 mod names;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

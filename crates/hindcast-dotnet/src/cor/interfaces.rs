@@ -234,6 +234,16 @@ pub(crate) struct Blocking {
     pub(crate) waits_for_pulse: bool,
 }
 
+impl Com<Process> {
+    /// Holds all threads except one, or lets all of them go, when the process goes on.
+    pub(crate) fn set_all_threads(&self, held: bool, except: Option<&Com<Thread>>) -> Result<(), CorError> {
+        let except = except.map_or(std::ptr::null_mut(), Com::raw);
+        // SAFETY: slot 8 is SetAllThreadsDebugState; the thread may be null.
+        let code = unsafe { call_method!(self.raw(), 8, u32 = held.into(), Raw = except) };
+        check(code, "Process::set_all_threads")
+    }
+}
+
 impl Com<StackWalk> {
     /// The frame it is at; none for code that is not managed.
     pub(crate) fn frame(&self) -> Result<Option<Com<Frame>>, CorError> {

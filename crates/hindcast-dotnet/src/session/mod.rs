@@ -4,6 +4,7 @@
 //! the runtime fills (see [`crate::cor`]) until one of them is a stop; each event is answered by going on or by staying.
 
 mod breakpoints;
+mod evaluate;
 mod events;
 mod exceptions;
 mod interrupt;

@@ -99,6 +99,62 @@ impl Values<'_> {
         }
     }
 
+    /// How many items a collection has; none for what is no collection.
+    pub(crate) fn item_count(&self, seen: &Seen) -> Option<u64> {
+        match self.view(seen, Window { offset: 0, limit: 0 }).parts {
+            Parts::Items(items) | Parts::Pairs(items) => Some(items.count),
+            _ => None,
+        }
+    }
+
+    /// An item of a collection by number; none for what has no numbered items.
+    pub(crate) fn item_at(&self, seen: &Seen, at: u64) -> Option<Result<Seen, CorError>> {
+        match self.view(seen, Window { offset: at, limit: 1 }).parts {
+            Parts::Items(items) => Some(items.read.into_iter().next()?.value.and_then(|value| self.see(&value))),
+            _ => None,
+        }
+    }
+
+    /// Keys and values of a dictionary.
+    pub(crate) fn pairs(&self, seen: &Seen) -> Vec<(Seen, Com<Value>)> {
+        let name = seen.of.full_name().unwrap_or_default();
+        let all = Window { offset: 0, limit: MOST_SLOTS };
+        if name == "System.Collections.Generic.SortedList`2" {
+            let keys = self.array_field(seen, &["keys"]);
+            let values = self.array_field(seen, &["values"]);
+            let count = self.integer_field(seen, &["_size"]).and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
+            let (Some(keys), Some(values)) = (keys, values) else { return Vec::new() };
+            let pair = |at| Some((self.see(&element(&keys, at).ok()?).ok()?, element(&values, at).ok()?));
+            return (0..count.min(length(&keys))).filter_map(pair).collect();
+        }
+        if name == "System.Collections.Generic.SortedDictionary`2" {
+            let tree = self.field_seen(seen, "_set").and_then(|tree| self.tree(&tree, all, false));
+            let items = tree.map(|items| items.read).unwrap_or_default();
+            let pair = |part: Part| {
+                let pair = self.see(&part.value.ok()?).ok()?;
+                Some((self.field_seen(&pair, "key")?, self.field(&pair, "value")?))
+            };
+            return items.into_iter().filter_map(pair).collect();
+        }
+        let Some(entries) = self.array_field(seen, &["_entries"]) else { return Vec::new() };
+        let used = self.integer_field(seen, &["_count"]).unwrap_or(0);
+        let used = u64::try_from(used).unwrap_or(0).min(length(&entries)).min(MOST_SLOTS);
+        let pair = |slot| {
+            let entry = self.see(&element(&entries, slot).ok()?).ok()?;
+            if self.integer_field(&entry, &["next"])? < -1 {
+                return None;
+            }
+            Some((self.field_seen(&entry, "key")?, self.field(&entry, "value")?))
+        };
+        (0..used).filter_map(pair).collect()
+    }
+
+    /// An item of a tuple, counted from 1.
+    pub(crate) fn tuple_value(&self, seen: &Seen, number: usize) -> Option<Seen> {
+        let part = self.tuple(seen).into_iter().nth(number.checked_sub(1)?)?;
+        self.see(&part.value.ok()?).ok()
+    }
+
     /// The first `count` items of an array in a field.
     fn in_array(&self, seen: &Seen, array: &[&str], count: &[&str], window: Window) -> Option<Items> {
         let array = self.array_field(seen, array)?;

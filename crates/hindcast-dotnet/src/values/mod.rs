@@ -9,6 +9,7 @@ mod seen;
 mod show;
 mod types;
 
-pub(crate) use display::{Brief, primitive_text, quoted};
-pub(crate) use seen::{Content, FieldValue, Seen, Values};
-pub(crate) use types::{Definition, TypeInfo, primitive_of};
+pub(crate) use display::primitive_text;
+pub(crate) use framework::enum_name;
+pub(crate) use seen::{Content, Seen, Values, property_of_backing_field};
+pub(crate) use types::TypeInfo;

@@ -182,6 +182,29 @@ impl Seen {
         integer_of(*primitive, bytes)
     }
 
+    /// Where the object is that it refers to, until the debuggee goes on.
+    pub(crate) fn object_address(&self) -> Option<u64> {
+        let mut reference = self.value.cast::<ReferenceValue>()?;
+        // A reference to a reference: `ref` and captured variables.
+        for _ in 0..MOST_HOPS {
+            let target = reference.dereference().ok()?;
+            match target.cast::<ReferenceValue>() {
+                Some(inner) => reference = inner,
+                None => return reference.value().ok(),
+            }
+        }
+        None
+    }
+
+    /// The bytes of a struct.
+    pub(crate) fn bytes(&self) -> Option<Vec<u8>> {
+        match &self.content {
+            Content::Primitive(_, bytes) => Some(bytes.clone()),
+            Content::Object(object) => object.cast::<GenericValue>()?.bytes().ok(),
+            _ => None,
+        }
+    }
+
     /// Its text, where it is a string, cut to `most` code units.
     pub(crate) fn text(&self, most: u32) -> Option<String> {
         match &self.content {

@@ -1,0 +1,461 @@
+//! Running code of the program: properties, methods, constructors. Only where the caller allows it.
+
+use std::{
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use super::{Evaluated, EvaluationError, Evaluator, Result};
+use crate::{
+    cor::{Com, CorEvent, Eval, Eval2, GenericValue, HeapValue2, Next, ReferenceValue, Thread, Value, element},
+    expression::{Argument, Constant, Kind, Node, Primitive, TypeName, implicitly_converts},
+    image::{Method, Primitive as ImagePrimitive, Token, TypeSig},
+    modules::LoadedModule,
+    session::{Session, State},
+    values::{Seen, TypeInfo},
+};
+
+/// How long code that is told to end may take to do so.
+const ABORT_WITHIN: Duration = Duration::from_millis(1500);
+/// `HANDLE_STRONG`.
+const STRONG: u32 = 1;
+
+/// A method that can be run.
+struct Callee {
+    module: Rc<LoadedModule>,
+    token: Token,
+    /// What stands for the parameters of its type, and then of the method.
+    types: Vec<TypeInfo>,
+    parameters: Vec<TypeSig>,
+    of_type: Vec<TypeInfo>,
+    is_static: bool,
+}
+
+impl Evaluator<'_> {
+    /// A property that must be computed; none where there is no such property.
+    pub(super) fn property(&mut self, seen: &Seen, name: &str) -> Result<Option<Evaluated>> {
+        for of in seen.of.with_bases(&self.session.modules) {
+            let getter = of.definition.as_ref().and_then(|definition| {
+                let property = definition.type_def()?.property_named(name)?;
+                Some((definition.module.clone(), property.getter()?.token()))
+            });
+            let Some((module, token)) = getter else { continue };
+            if self.calls_until.is_none() {
+                return Err(EvaluationError::NeedsCode { name: name.to_owned() });
+            }
+            let callee = self.callee(module, token, &of, Vec::new())?;
+            return self.run(&callee, Some(seen), &[]).map(Some);
+        }
+        Ok(None)
+    }
+
+    pub(super) fn static_property(&mut self, of: &TypeInfo, name: &str) -> Result<Option<Evaluated>> {
+        let getter = of.definition.as_ref().and_then(|definition| {
+            let property = definition.type_def()?.property_named(name)?;
+            let getter = property.getter().filter(|getter| getter.is_static())?;
+            Some((definition.module.clone(), getter.token()))
+        });
+        let Some((module, token)) = getter else { return Ok(None) };
+        if self.calls_until.is_none() {
+            return Err(EvaluationError::NeedsCode { name: name.to_owned() });
+        }
+        let callee = self.callee(module, token, of, Vec::new())?;
+        self.run(&callee, None, &[]).map(Some)
+    }
+
+    pub(super) fn indexer_call(&mut self, seen: &Seen, key: Evaluated) -> Result<Evaluated> {
+        if self.calls_until.is_none() {
+            return Err(EvaluationError::NeedsCode { name: "this[]".into() });
+        }
+        let candidates = self.methods(&seen.of, "get_Item");
+        let callee = self.best(candidates, "this[]", std::slice::from_ref(&key), false)?;
+        self.run(&callee, Some(seen), &[key])
+    }
+
+    pub(super) fn call(&mut self, function: &Node, arguments: &[Argument]) -> Result<Evaluated> {
+        let (receiver, name, type_arguments) = match &function.kind {
+            Kind::Name { name, type_arguments, .. } => (None, name.text.clone(), type_arguments.clone()),
+            Kind::Member { of, name, type_arguments } => {
+                (Some(self.node(of)?), name.text.clone(), type_arguments.clone())
+            }
+            _ => return Err(EvaluationError::NotSupported { what: "calling a delegate" }),
+        };
+        if self.calls_until.is_none() {
+            return Err(EvaluationError::NeedsCall { name });
+        }
+        let receiver = receiver.map(|receiver| self.kept(receiver)).transpose()?;
+        let mut values = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            let value = self.node(&argument.value)?;
+            values.push(self.kept(value)?);
+        }
+        let method_types =
+            type_arguments.iter().map(|argument| self.type_named(argument)).collect::<Result<Vec<_>>>()?;
+        self.call_named(receiver, &name, &values, method_types)
+    }
+
+    fn call_named(
+        &mut self,
+        receiver: Option<Evaluated>,
+        name: &str,
+        values: &[Evaluated],
+        method_types: Vec<TypeInfo>,
+    ) -> Result<Evaluated> {
+        let (of, this) = match receiver {
+            Some(Evaluated::Value(seen)) if seen.is_null() => {
+                return Err(EvaluationError::OfNull { name: name.to_owned() });
+            }
+            Some(Evaluated::Value(seen)) => (seen.of.clone(), Some(seen)),
+            Some(Evaluated::Type(of)) => (of, None),
+            Some(Evaluated::Constant { value, .. }) => {
+                let seen = self.value_of_constant(&value)?;
+                (seen.of.clone(), Some(seen))
+            }
+            Some(Evaluated::Namespace(name)) => return Err(EvaluationError::UnknownName { name }),
+            None => {
+                let this = match self.local("this")? {
+                    Some(Evaluated::Value(seen)) => Some(seen),
+                    _ => None,
+                };
+                let of = match &this {
+                    Some(seen) => Some(seen.of.clone()),
+                    None => self.session.declaring_type(&self.frame),
+                };
+                (of.ok_or(EvaluationError::NoThis)?, this)
+            }
+        };
+        let mut candidates = self.methods(&of, name);
+        if candidates.is_empty() {
+            return Err(EvaluationError::NoMember { of: of.display(), name: name.to_owned() });
+        }
+        for candidate in &mut candidates {
+            candidate.types.extend(method_types.iter().cloned());
+        }
+        let callee = self.best(candidates, name, values, this.is_none())?;
+        let this = this.filter(|_| !callee.is_static);
+        self.run(&callee, this.as_ref(), values)
+    }
+
+    pub(super) fn construct(&mut self, of: &TypeName, arguments: &[Argument]) -> Result<Evaluated> {
+        if self.calls_until.is_none() {
+            return Err(EvaluationError::NeedsCall { name: format!("new {of}") });
+        }
+        let of = self.type_named(of)?;
+        let mut values = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            let value = self.node(&argument.value)?;
+            values.push(self.kept(value)?);
+        }
+        let own: Vec<Callee> = self.methods_of(&of, ".ctor").into_iter().collect();
+        let callee = self.best(own, &format!("new {}", of.display()), &values, false)?;
+        let arguments = self.arguments(&callee, &values)?;
+        let types: Vec<_> = callee.types.iter().map(|of| of.cor.clone()).collect();
+        let function = callee.module.module.function_from_token(callee.token.0)?;
+        self.evaluate(|eval| eval.new_object(&function, &types, &arguments))
+    }
+
+    /// Methods of a name, the most derived first.
+    fn methods(&self, of: &TypeInfo, name: &str) -> Vec<Callee> {
+        let types = of.with_bases(&self.session.modules);
+        types.iter().flat_map(|of| self.methods_of(of, name)).collect()
+    }
+
+    fn methods_of(&self, of: &TypeInfo, name: &str) -> Vec<Callee> {
+        let Some(definition) = &of.definition else { return Vec::new() };
+        let Some(type_def) = definition.type_def() else { return Vec::new() };
+        type_def
+            .methods_named(name)
+            .filter(|method| !method.is_abstract())
+            .filter_map(|method| callee(definition.module.clone(), method, of))
+            .collect()
+    }
+
+    fn callee(
+        &self,
+        module: Rc<LoadedModule>,
+        token: Token,
+        of: &TypeInfo,
+        method_types: Vec<TypeInfo>,
+    ) -> Result<Callee> {
+        let found = module.assembly().and_then(|assembly| callee(module.clone(), assembly.method(token)?, of));
+        let mut found = found.ok_or(EvaluationError::NotSupported { what: "a method without a signature" })?;
+        found.types.extend(method_types);
+        Ok(found)
+    }
+
+    /// The overload that fits best.
+    fn best(&self, candidates: Vec<Callee>, name: &str, values: &[Evaluated], only_static: bool) -> Result<Callee> {
+        let rank = |callee: &Callee| -> Option<u32> {
+            if callee.parameters.len() != values.len() || only_static && !callee.is_static {
+                return None;
+            }
+            callee.parameters.iter().zip(values).map(|(parameter, value)| self.fit(callee, parameter, value)).sum()
+        };
+        let best = candidates.into_iter().enumerate().filter_map(|(at, callee)| Some((rank(&callee)?, at, callee)));
+        let best = best.min_by_key(|(rank, at, _)| (*rank, *at));
+        best.map(|(_, _, callee)| callee).ok_or_else(|| {
+            let arguments: Vec<_> = values.iter().map(|value| self.type_text(value)).collect();
+            EvaluationError::NoOverload { name: name.to_owned(), arguments: arguments.join(", ") }
+        })
+    }
+
+    /// How well a value fits a parameter, the less the better; none where it does not.
+    fn fit(&self, callee: &Callee, parameter: &TypeSig, value: &Evaluated) -> Option<u32> {
+        let wanted = match parameter {
+            TypeSig::Primitive(ImagePrimitive::Object) => return Some(50),
+            TypeSig::MethodParameter(_) => return Some(40),
+            other => other,
+        };
+        let constant = self.constant(value).ok();
+        if let TypeSig::Primitive(primitive) = wanted {
+            let to = Primitive::of_class(primitive.full_name())?;
+            return match constant? {
+                Constant::Null => (to == Primitive::String).then_some(0),
+                constant if constant.primitive() == Some(to) => Some(0),
+                constant => {
+                    let is_literal = matches!(value, Evaluated::Constant { is_literal: true, .. });
+                    let rank = implicitly_converts(constant.primitive()?, to).map(|rank| u32::from(rank.0) + 1);
+                    rank.or((is_literal && constant.converts_as_constant(to)).then_some(10))
+                }
+            };
+        }
+        let wanted = self.session.type_of_signature(&callee.module, wanted, &callee.of_type, &[])?;
+        match value {
+            _ if value.is_null() => (!wanted.is_value_type()).then_some(5),
+            Evaluated::Value(seen) if seen.of.display() == wanted.display() => Some(0),
+            Evaluated::Value(seen) => self.is_a(seen, &wanted).then_some(20),
+            _ => None,
+        }
+    }
+
+    /// Runs a method.
+    fn run(&mut self, callee: &Callee, this: Option<&Seen>, values: &[Evaluated]) -> Result<Evaluated> {
+        let mut arguments = Vec::with_capacity(values.len() + 1);
+        if let Some(this) = this {
+            arguments.push(self.argument_of(this)?);
+        }
+        arguments.extend(self.arguments(callee, values)?);
+        let types: Vec<_> = callee.types.iter().map(|of| of.cor.clone()).collect();
+        let function = callee.module.module.function_from_token(callee.token.0)?;
+        self.evaluate(|eval| eval.call(&function, &types, &arguments))
+    }
+
+    fn arguments(&mut self, callee: &Callee, values: &[Evaluated]) -> Result<Vec<Com<Value>>> {
+        let mut made = Vec::with_capacity(values.len());
+        for (parameter, value) in callee.parameters.iter().zip(values) {
+            made.push(match value {
+                Evaluated::Value(seen) if !matches!(parameter, TypeSig::Primitive(_)) => self.argument_of(seen)?,
+                Evaluated::Value(seen) => match self.constant_of(seen) {
+                    Ok(constant) => self.constant_argument(&constant, parameter)?,
+                    Err(_) => self.argument_of(seen)?,
+                },
+                Evaluated::Constant { value, .. } => self.constant_argument(value, parameter)?,
+                other => return Err(EvaluationError::IsAType { name: self.type_text(other) }),
+            });
+        }
+        Ok(made)
+    }
+
+    /// A value of the program as an argument: a reference where there is one.
+    fn argument_of(&self, seen: &Seen) -> Result<Com<Value>> {
+        Ok(seen.value.clone())
+    }
+
+    fn constant_argument(&mut self, constant: &Constant, parameter: &TypeSig) -> Result<Com<Value>> {
+        let eval = self.thread()?.create_eval()?;
+        let wanted = match parameter {
+            TypeSig::Primitive(primitive) => Primitive::of_class(primitive.full_name()),
+            _ => constant.primitive(),
+        };
+        match (constant, wanted) {
+            (Constant::Null, _) => Ok(eval.primitive(element::CLASS)?),
+            (Constant::String(text), _) => {
+                let text = text.to_string();
+                let made = self.evaluate(|eval| eval.new_string(&text))?;
+                match made {
+                    Evaluated::Value(seen) => Ok(seen.value),
+                    _ => Err(EvaluationError::NotSupported { what: "making a string" }),
+                }
+            }
+            (constant, Some(wanted)) => {
+                let cast = constant.cast(wanted)?;
+                let bytes = cast.to_bytes().ok_or(EvaluationError::NotSupported { what: "such an argument" })?;
+                let value = eval.primitive(element_of(wanted).ok_or(EvaluationError::NotSupported {
+                    what: "a decimal as an argument",
+                })?)?;
+                let generic: Com<GenericValue> = value.expect("Eval::primitive")?;
+                generic.set_bytes(&bytes)?;
+                Ok(value)
+            }
+            (_, None) => Err(EvaluationError::NotSupported { what: "such an argument" }),
+        }
+    }
+
+    fn value_of_constant(&mut self, constant: &Constant) -> Result<Seen> {
+        let parameter = TypeSig::Class(Token(0));
+        let value = self.constant_argument(constant, &parameter)?;
+        Ok(self.session.values().see(&value)?)
+    }
+
+    /// A new string's address.
+    pub(super) fn new_string(&mut self, text: &str) -> Result<u64> {
+        if self.calls_until.is_none() {
+            // Making an object runs the program's allocator, for a moment only.
+            self.calls_until = Some(Instant::now() + ABORT_WITHIN);
+        }
+        let made = self.evaluate(|eval| eval.new_string(text))?;
+        match made {
+            Evaluated::Value(seen) => seen.object_address().ok_or(EvaluationError::NotSupported { what: "a string" }),
+            _ => Err(EvaluationError::NotSupported { what: "making a string" }),
+        }
+    }
+
+    /// A value that stays good while code runs: objects move.
+    fn kept(&self, evaluated: Evaluated) -> Result<Evaluated> {
+        let Evaluated::Value(seen) = &evaluated else { return Ok(evaluated) };
+        if let Ok(constant) = self.constant_of(seen)
+            && !seen.of.is_enum()
+            && !matches!(constant, Constant::Null | Constant::String(_) | Constant::Decimal(_))
+        {
+            return Ok(Evaluated::computed(constant));
+        }
+        let object = seen.value.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok());
+        let handle = object.and_then(|object| object.cast::<HeapValue2>()).and_then(|heap| heap.create_handle(STRONG).ok());
+        match handle.and_then(|handle| handle.cast::<Value>()) {
+            Some(value) => Ok(Evaluated::Value(self.session.values().see(&value)?)),
+            None => Ok(evaluated),
+        }
+    }
+
+    fn thread(&mut self) -> Result<Com<Thread>> {
+        self.session.thread(self.at.thread).map_err(EvaluationError::Session)
+    }
+
+    /// Begins an evaluation, lets the thread run until it is done, and finds the frame again.
+    fn evaluate(
+        &mut self,
+        begin: impl FnOnce(&Com<Eval2>) -> std::result::Result<(), crate::cor::CorError>,
+    ) -> Result<Evaluated> {
+        let until = self.calls_until.unwrap_or_else(Instant::now);
+        let thread = self.thread()?;
+        let eval = thread.create_eval()?;
+        let eval2: Com<Eval2> = eval.expect("Thread::create_eval")?;
+        begin(&eval2).map_err(|error| EvaluationError::CannotRun { why: error.code.to_string() })?;
+        let ended = self.session.run_evaluation(&thread, &eval, &eval2, until);
+        let ended = ended.map_err(EvaluationError::Session)?;
+        self.frame = self.session.frame_at(self.at).map_err(EvaluationError::Session)?;
+        match ended {
+            Ended::TimedOut => Err(EvaluationError::TimedOut),
+            Ended::Returned => match eval.result().ok().flatten() {
+                Some(value) => Ok(Evaluated::Value(self.session.values().see(&value)?)),
+                None => Ok(Evaluated::computed(Constant::Null)),
+            },
+            Ended::Threw => {
+                let seen = eval.result().ok().flatten().and_then(|value| self.session.values().see(&value).ok());
+                let exception = seen.map(|seen| self.session.values().brief(&seen, Default::default()));
+                Err(EvaluationError::Threw { exception: exception.unwrap_or_else(|| "an exception".into()) })
+            }
+        }
+    }
+}
+
+fn callee(module: Rc<LoadedModule>, method: Method<'_>, of: &TypeInfo) -> Option<Callee> {
+    let signature = method.signature().ok()?;
+    Some(Callee {
+        module,
+        token: method.token(),
+        types: of.arguments.clone(),
+        of_type: of.arguments.clone(),
+        parameters: signature.parameters,
+        is_static: method.is_static(),
+    })
+}
+
+/// The number that the debugging interface has for a built-in type.
+fn element_of(primitive: Primitive) -> Option<u32> {
+    Some(match primitive {
+        Primitive::Bool => element::BOOLEAN,
+        Primitive::Char => element::CHAR,
+        Primitive::SByte => element::I1,
+        Primitive::Byte => element::U1,
+        Primitive::Short => element::I2,
+        Primitive::UShort => element::U2,
+        Primitive::Int => element::I4,
+        Primitive::UInt => element::U4,
+        Primitive::Long => element::I8,
+        Primitive::ULong => element::U8,
+        Primitive::NInt => element::I,
+        Primitive::NUInt => element::U,
+        Primitive::Float => element::R4,
+        Primitive::Double => element::R8,
+        Primitive::Decimal | Primitive::String => return None,
+    })
+}
+
+/// How an evaluation ended.
+enum Ended {
+    Returned,
+    Threw,
+    TimedOut,
+}
+
+impl Session {
+    /// Lets one thread run until its evaluation is done; the others stand still meanwhile.
+    fn run_evaluation(
+        &mut self,
+        thread: &Com<Thread>,
+        eval: &Com<Eval>,
+        eval2: &Com<Eval2>,
+        until: Instant,
+    ) -> std::result::Result<Ended, hindcast_core::debug::DebugError> {
+        self.process().set_all_threads(true, Some(thread)).map_err(super::super::failed)?;
+        let mut asked_to_end = None::<Instant>;
+        let mut was_rude = false;
+        let ended = loop {
+            self.go_on()?;
+            let now = Instant::now();
+            let deadline = asked_to_end.map_or(until, |asked| asked + ABORT_WITHIN);
+            match self.events.next(Some(deadline.saturating_duration_since(now))) {
+                Next::Event(CorEvent::EvalDone { eval: done, threw }) if done.identity() == eval.identity() => {
+                    self.state = State::Standing;
+                    break match (asked_to_end, threw) {
+                        (Some(_), _) => Ended::TimedOut,
+                        (None, true) => Ended::Threw,
+                        (None, false) => Ended::Returned,
+                    };
+                }
+                Next::Event(event) => {
+                    self.state = State::Standing;
+                    self.answer_quietly(event)?;
+                }
+                Next::Woken => {}
+                Next::TimedOut if was_rude => {
+                    // It does not end. The session goes on where the thread is.
+                    self.hold()?;
+                    break Ended::TimedOut;
+                }
+                Next::TimedOut => {
+                    self.hold()?;
+                    was_rude = asked_to_end.is_some();
+                    let _ = if was_rude { eval2.rude_abort() } else { eval.abort() };
+                    asked_to_end = Some(Instant::now());
+                }
+            }
+        };
+        self.stacks.forget();
+        self.process().set_all_threads(false, None).map_err(super::super::failed)?;
+        Ok(ended)
+    }
+
+    /// What happens while code runs for an evaluation is taken in, but does not stop it.
+    fn answer_quietly(&mut self, event: CorEvent) -> std::result::Result<(), hindcast_core::debug::DebugError> {
+        match event {
+            CorEvent::Breakpoint { .. } | CorEvent::StepDone { .. } | CorEvent::Exception { .. } | CorEvent::Break { .. } => Ok(()),
+            CorEvent::ProcessExited => {
+                self.state = State::Ended;
+                Err(hindcast_core::debug::DebugError::Ended)
+            }
+            other => self.answer(other).map(drop),
+        }
+    }
+}

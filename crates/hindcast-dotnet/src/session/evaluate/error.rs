@@ -1,0 +1,83 @@
+//! Why an expression has no value.
+
+use hindcast_core::debug::DebugError;
+
+use crate::{cor::CorError, expression::OperationError};
+
+/// Why an expression has no value.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum EvaluationError {
+    #[error("there is no `{name}` here")]
+    UnknownName { name: String },
+    #[error("there is no type `{name}` in what is loaded")]
+    UnknownType { name: String },
+    #[error("`{of}` has no member `{name}`")]
+    NoMember { of: String, name: String },
+    #[error("`{name}` is a property that computes its value")]
+    NeedsCode { name: String },
+    #[error("`{name}` is a method")]
+    NeedsCall { name: String },
+    #[error("there is no `this` in a static method")]
+    NoThis,
+    #[error("no exception is being thrown here")]
+    NoException,
+    #[error("null has no member `{name}`")]
+    OfNull { name: String },
+    #[error("null has no items")]
+    IndexOfNull,
+    #[error("`{of}` has no items by number or key")]
+    NoIndexer { of: String },
+    #[error("{index} is outside of the {length} items")]
+    OutOfRange { index: i128, length: u64 },
+    #[error("there is no item with the key {key}")]
+    NoKey { key: String },
+    #[error("a `{of}` cannot be computed with")]
+    NoNumber { of: String },
+    #[error("a text of {length} characters is too long to compute with")]
+    TooLong { length: u32 },
+    #[error("`{name}` is a type, not a value")]
+    IsAType { name: String },
+    #[error("a condition must be true or false, not a `{found}`")]
+    NotABool { found: String },
+    #[error("`{name}` cannot be read: {why}")]
+    Unreadable { name: String, why: String },
+    #[error("a `{from}` is no `{to}`")]
+    BadCast { from: String, to: String },
+    #[error("{what} is not supported")]
+    NotSupported { what: &'static str },
+    #[error("this evaluation may not assign")]
+    MayNotWrite,
+    #[error("`{what}` cannot be assigned to")]
+    NotAPlace { what: String },
+    #[error("a `{from}` cannot be assigned to a `{to}`")]
+    NotAssignable { from: String, to: String },
+    #[error("`{name}` has no overload that takes ({arguments})")]
+    NoOverload { name: String, arguments: String },
+    #[error("the code did not return in time; it was abandoned")]
+    TimedOut,
+    #[error("the code threw {exception}")]
+    Threw { exception: String },
+    #[error("code cannot be run here: {why}")]
+    CannotRun { why: String },
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+    #[error("{}", .0.code)]
+    Cor(#[from] CorError),
+    #[error(transparent)]
+    Session(DebugError),
+}
+
+impl EvaluationError {
+    /// For the user.
+    pub(super) fn told(self) -> DebugError {
+        let hint = match &self {
+            Self::NeedsCode { .. } | Self::NeedsCall { .. } => " · hint: allow running it with `allow_calls: true`",
+            Self::UnknownName { .. } => " · hint: `debugger/get_variables` lists what is there",
+            Self::MayNotWrite => " · hint: assignments need the scope `debug:write`",
+            Self::TimedOut => " · hint: give it more time with `timeout_ms`; locks and other threads stand still meanwhile",
+            Self::Session(error) => return error.clone(),
+            _ => "",
+        };
+        DebugError::Expression(format!("{self}{hint}"))
+    }
+}

@@ -1,0 +1,255 @@
+//! Members and items.
+
+use super::{Evaluated, EvaluationError, Evaluator, Result, of_image};
+use crate::{
+    expression::{Argument, Binary, Constant, Kind, Text, TypeName},
+    session::look::Named,
+    values::{Content, Seen, TypeInfo},
+};
+
+impl Evaluator<'_> {
+    /// A name without anything before it.
+    pub(super) fn name(&mut self, name: &str, type_arguments: &[TypeName]) -> Result<Evaluated> {
+        if type_arguments.is_empty() {
+            if let Some(local) = self.local(name)? {
+                return Ok(local);
+            }
+            if let Some(this) = self.local("this")? {
+                match self.instance_member(&this, name) {
+                    Err(EvaluationError::NoMember { .. } | EvaluationError::OfNull { .. }) => {}
+                    found => return found,
+                }
+            }
+            let mut of = self.session.declaring_type(&self.frame);
+            while let Some(current) = of {
+                if let Some(found) = self.static_member(&current, name)? {
+                    return Ok(found);
+                }
+                of = current.base(&self.session.modules);
+            }
+        }
+        let arguments =
+            type_arguments.iter().map(|argument| self.type_named(argument)).collect::<Result<Vec<_>>>()?;
+        self.type_or_namespace(name, &arguments)
+            .ok_or_else(|| EvaluationError::UnknownName { name: name.to_owned() })
+    }
+
+    pub(super) fn member(&mut self, of: Evaluated, name: &str, type_arguments: &[TypeName]) -> Result<Evaluated> {
+        match &of {
+            Evaluated::Namespace(namespace) => {
+                let arguments =
+                    type_arguments.iter().map(|argument| self.type_named(argument)).collect::<Result<Vec<_>>>()?;
+                let full = format!("{namespace}.{}", super::types::arity_name(name, arguments.len()));
+                if let Some(found) = self.session.type_by_name(&full, &arguments) {
+                    return Ok(Evaluated::Type(found));
+                }
+                let longer = format!("{namespace}.{name}");
+                if self.is_namespace(&longer) {
+                    return Ok(Evaluated::Namespace(longer));
+                }
+                Err(EvaluationError::UnknownType { name: longer })
+            }
+            Evaluated::Type(outer) => {
+                let mut current = Some(outer.clone());
+                while let Some(of) = current {
+                    if let Some(found) = self.static_member(&of, name)? {
+                        return Ok(found);
+                    }
+                    current = of.base(&self.session.modules);
+                }
+                let nested = outer.full_name().map(|full| format!("{full}+{name}"));
+                let nested = nested.and_then(|nested| self.session.type_by_name(&nested, &outer.arguments));
+                nested.map(Evaluated::Type).ok_or_else(|| no_member(&outer.display(), name))
+            }
+            Evaluated::Constant { value, .. } => constant_member(value, name),
+            Evaluated::Value(_) => self.instance_member(&of, name),
+        }
+    }
+
+    fn instance_member(&mut self, of: &Evaluated, name: &str) -> Result<Evaluated> {
+        let Evaluated::Value(seen) = of else { return Err(no_member(&self.type_text(of), name)) };
+        let values = self.session.values();
+        let seen = &self.inside_nullable(seen, name)?;
+        match (&seen.content, name) {
+            (Content::Null, _) => return Err(EvaluationError::OfNull { name: name.to_owned() }),
+            (Content::String(text), "Length") => return Ok(whole(text.length()?)),
+            (Content::Array(array), "Length") => return Ok(whole(array.count()?)),
+            (Content::Array(array), "Rank") => return Ok(whole(array.rank()?)),
+            _ => {}
+        }
+        if let Some(value) = values.field(seen, name) {
+            return Ok(Evaluated::Value(values.see(&value)?));
+        }
+        if let Some(item) = self.tuple_item(seen, name) {
+            return Ok(Evaluated::Value(item));
+        }
+        if let Some(value) = values.field_behind_property(seen, name) {
+            return Ok(Evaluated::Value(values.see(&value)?));
+        }
+        if name == "Count"
+            && let Some(count) = values.item_count(seen)
+        {
+            return Ok(Evaluated::computed(Constant::Int(i32::try_from(count).unwrap_or(i32::MAX))));
+        }
+        let is_exception = seen.of.with_bases(&self.session.modules).iter().any(|of| of.is_named("System.Exception"));
+        let hidden = match name {
+            "Message" if is_exception => Some("_message"),
+            "InnerException" if is_exception => Some("_innerException"),
+            _ => None,
+        };
+        if let Some(value) = hidden.and_then(|hidden| values.field(seen, hidden)) {
+            return Ok(Evaluated::Value(values.see(&value)?));
+        }
+        if let Some(found) = self.property(seen, name)? {
+            return Ok(found);
+        }
+        Err(no_member(&seen.of.display(), name))
+    }
+
+    /// What a nullable holds, except where its own members are asked for.
+    fn inside_nullable(&self, seen: &Seen, name: &str) -> Result<Seen> {
+        if !seen.of.is_named("System.Nullable`1") {
+            return Ok(seen.clone());
+        }
+        let values = self.session.values();
+        match name {
+            "HasValue" => {
+                let inner = values.field_seen(seen, "hasValue");
+                inner.map(|inner| Seen { content: inner.content, ..seen.clone() }).ok_or_else(|| no_member("", name))
+            }
+            _ => Ok(seen.clone()),
+        }
+    }
+
+    /// An item of a tuple beyond the seventh, which is in a tuple of its own.
+    fn tuple_item(&self, seen: &Seen, name: &str) -> Option<Seen> {
+        let number: usize = name.strip_prefix("Item")?.parse().ok()?;
+        let name = seen.of.full_name()?;
+        if !name.starts_with("System.ValueTuple`") && !name.starts_with("System.Tuple`") {
+            return None;
+        }
+        self.session.values().tuple_value(seen, number)
+    }
+
+    /// A static field, a constant or an enum's value of a type.
+    fn static_member(&mut self, of: &TypeInfo, name: &str) -> Result<Option<Evaluated>> {
+        let Some(type_def) = of.definition.as_ref().and_then(|definition| definition.type_def()) else {
+            return Ok(None);
+        };
+        let literal = type_def.fields().find(|field| field.is_literal() && field.name() == Some(name));
+        if let Some(literal) = literal {
+            let value = literal.constant().as_ref().map_or(Constant::Null, of_image);
+            return Ok(Some(Evaluated::computed(value)));
+        }
+        let fields = self.session.static_fields(of, Some(&self.frame));
+        if let Some(field) = fields.into_iter().find(|field: &Named| field.name == name) {
+            return self.of_named(&field).map(Some);
+        }
+        self.static_property(of, name)
+    }
+
+    pub(super) fn index(&mut self, of: &Evaluated, arguments: &[Argument]) -> Result<Evaluated> {
+        let Evaluated::Value(seen) = of else {
+            let value = self.constant(of)?;
+            return self.constant_item(&value, arguments);
+        };
+        match &seen.content {
+            Content::Null => Err(EvaluationError::IndexOfNull),
+            Content::Array(array) => {
+                let dimensions = array.dimensions()?;
+                if dimensions.len() != arguments.len() {
+                    return Err(EvaluationError::NotSupported { what: "another number of indices than the array has" });
+                }
+                let mut position = 0u64;
+                for (argument, length) in arguments.iter().zip(dimensions) {
+                    let index = self.position(argument, length.into())?;
+                    position = position * u64::from(length) + index;
+                }
+                let item = array.element_at(u32::try_from(position).unwrap_or(u32::MAX))?;
+                Ok(Evaluated::Value(self.session.values().see(&item)?))
+            }
+            Content::String(_) => {
+                let value = self.constant(of)?;
+                self.constant_item(&value, arguments)
+            }
+            _ => self.item(seen, arguments),
+        }
+    }
+
+    /// An item of a collection, by number or key.
+    fn item(&mut self, seen: &Seen, arguments: &[Argument]) -> Result<Evaluated> {
+        let no_indexer = || EvaluationError::NoIndexer { of: seen.of.display() };
+        let [argument] = arguments else { return Err(no_indexer()) };
+        let name = seen.of.full_name().unwrap_or_default();
+        if name.contains("Dictionary`2") || name.ends_with("SortedList`2") {
+            let key = self.node(&argument.value)?;
+            return self.by_key(seen, &key);
+        }
+        if let Some(count) = self.session.values().item_count(seen) {
+            let index = self.position(argument, count)?;
+            let item = self.session.values().item_at(seen, index);
+            return Ok(Evaluated::Value(item.ok_or_else(no_indexer)??));
+        }
+        let key = self.node(&argument.value)?;
+        self.indexer_call(seen, key)
+    }
+
+    fn by_key(&mut self, seen: &Seen, key: &Evaluated) -> Result<Evaluated> {
+        let pairs = self.session.values().pairs(seen);
+        for (candidate, value) in pairs {
+            let candidate = Evaluated::Value(candidate);
+            let equal = self.binary_of(Binary::Equal, &candidate, key);
+            if let Ok(Evaluated::Constant { value: Constant::Bool(true), .. }) = equal {
+                return Ok(Evaluated::Value(self.session.values().see(&value)?));
+            }
+        }
+        let key = match self.constant(key) {
+            Ok(constant) => constant.display(),
+            Err(_) => self.type_text(key),
+        };
+        Err(EvaluationError::NoKey { key })
+    }
+
+    /// Where an index points, counted from the beginning.
+    fn position(&mut self, argument: &Argument, length: u64) -> Result<u64> {
+        let (node, from_end) = match &argument.value.kind {
+            Kind::FromEnd(inner) => (inner.as_ref(), true),
+            _ => (&argument.value, false),
+        };
+        let evaluated = self.node(node)?;
+        let index = self.constant(&evaluated)?;
+        let index = index.whole().ok_or_else(|| EvaluationError::NoIndexer { of: index.type_name().to_owned() })?;
+        let index = if from_end { i128::from(length) - index } else { index };
+        match u64::try_from(index) {
+            Ok(position) if position < length => Ok(position),
+            _ => Err(EvaluationError::OutOfRange { index, length }),
+        }
+    }
+
+    fn constant_item(&mut self, value: &Constant, arguments: &[Argument]) -> Result<Evaluated> {
+        let (Constant::String(Text(units)), [argument]) = (value, arguments) else {
+            return Err(EvaluationError::NoIndexer { of: value.type_name().to_owned() });
+        };
+        let at = self.position(argument, units.len() as u64)?;
+        let unit = usize::try_from(at).ok().and_then(|at| units.get(at).copied());
+        Ok(Evaluated::computed(Constant::Char(unit.unwrap_or_default())))
+    }
+}
+
+fn whole(number: u32) -> Evaluated {
+    Evaluated::computed(Constant::Int(i32::try_from(number).unwrap_or(i32::MAX)))
+}
+
+fn no_member(of: &str, name: &str) -> EvaluationError {
+    EvaluationError::NoMember { of: of.to_owned(), name: name.to_owned() }
+}
+
+fn constant_member(value: &Constant, name: &str) -> Result<Evaluated> {
+    match (value, name) {
+        (Constant::Null, _) => Err(EvaluationError::OfNull { name: name.to_owned() }),
+        (Constant::String(text), "Length") => {
+            Ok(Evaluated::computed(Constant::Int(i32::try_from(text.0.len()).unwrap_or(i32::MAX))))
+        }
+        _ => Err(no_member(value.type_name(), name)),
+    }
+}

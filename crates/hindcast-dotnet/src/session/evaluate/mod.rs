@@ -1,0 +1,401 @@
+//! Evaluating C# expressions in a frame.
+//!
+//! Nothing of the program's code is run unless the caller allows it: members are read from fields, and properties only
+//! where they do nothing but return one.
+
+mod assign;
+mod calls;
+mod error;
+mod members;
+mod operators;
+mod types;
+
+use std::time::{Duration, Instant};
+
+use hindcast_core::debug::{DebugError, Evaluation, FrameRef, NumberFormat, ValueLimits, Variable};
+
+use super::{
+    Session,
+    look::{Named, NamedValue},
+    stack::ManagedFrame,
+};
+use crate::{
+    expression::{Constant, Expression, Format, InterpolatedPart, Kind, Node, Primitive, Template, TemplatePart, Text},
+    image::Constant as ImageConstant,
+    values::{Content, Seen, TypeInfo},
+};
+
+pub(super) use error::EvaluationError;
+
+/// What a part of an expression came to.
+#[derive(Debug, Clone)]
+pub(super) enum Evaluated {
+    /// A value that was computed. `is_literal` where only literals went into it.
+    Constant { value: Constant, is_literal: bool },
+    /// A value of the program.
+    Value(Seen),
+    /// A type, of which statics can be asked.
+    Type(TypeInfo),
+    /// The beginning of a type's name.
+    Namespace(String),
+}
+
+impl Evaluated {
+    fn computed(value: Constant) -> Self {
+        Self::Constant { value, is_literal: false }
+    }
+
+    fn is_null(&self) -> bool {
+        match self {
+            Self::Constant { value, .. } => *value == Constant::Null,
+            Self::Value(seen) => seen.is_null(),
+            Self::Type(_) | Self::Namespace(_) => false,
+        }
+    }
+}
+
+type Result<T, E = EvaluationError> = std::result::Result<T, E>;
+
+/// Evaluates one expression.
+struct Evaluator<'s> {
+    session: &'s mut Session,
+    at: FrameRef,
+    frame: ManagedFrame,
+    /// Until when code of the program may run; not at all where absent.
+    calls_until: Option<Instant>,
+    may_write: bool,
+    /// The values before the `?.`s around.
+    receivers: Vec<Evaluated>,
+}
+
+/// The most of a string that takes part in a computation.
+const LONGEST_STRING: u32 = 1 << 20;
+
+impl Session {
+    pub(super) fn evaluated(&mut self, evaluation: &Evaluation) -> std::result::Result<Variable, DebugError> {
+        self.alive()?;
+        let expression =
+            Expression::parse(&evaluation.expression).map_err(|error| DebugError::Expression(error.to_string()))?;
+        let mut evaluator = self.evaluator(evaluation.frame, evaluation.allow_calls, evaluation.may_write)?;
+        let evaluated = evaluator.node(expression.root()).map_err(EvaluationError::told)?;
+        let format = number_format(expression.format(), evaluation.format);
+        Ok(self.shown_as(&evaluation.expression, &evaluated, expression.format(), evaluation.limits, format))
+    }
+
+    fn evaluator(
+        &mut self,
+        at: FrameRef,
+        allow_calls: Option<Duration>,
+        may_write: bool,
+    ) -> std::result::Result<Evaluator<'_>, DebugError> {
+        let frame = self.frame_at(at)?;
+        let calls_until = allow_calls.map(|limit| Instant::now() + limit);
+        Ok(Evaluator { session: self, at, frame, calls_until, may_write, receivers: Vec::new() })
+    }
+
+    /// Whether a condition holds in a frame.
+    pub(super) fn is_true(&mut self, condition: &Expression, at: FrameRef) -> std::result::Result<bool, DebugError> {
+        let mut evaluator = self.evaluator(at, None, false)?;
+        let evaluated = evaluator.node(condition.root()).map_err(EvaluationError::told)?;
+        match evaluator.constant(&evaluated).map_err(EvaluationError::told)? {
+            Constant::Bool(truth) => Ok(truth),
+            other => Err(EvaluationError::NotABool { found: other.type_name().to_owned() }.told()),
+        }
+    }
+
+    /// A message with its expressions filled in.
+    pub(super) fn filled(&mut self, template: &Template, at: FrameRef) -> String {
+        let mut text = String::new();
+        for part in template.parts() {
+            match part {
+                TemplatePart::Text(plain) => text.push_str(plain),
+                TemplatePart::Value(expression) => text.push_str(&self.filled_part(expression, at)),
+            }
+        }
+        text
+    }
+
+    fn filled_part(&mut self, expression: &Expression, at: FrameRef) -> String {
+        let evaluated = match self.evaluator(at, None, false) {
+            Ok(mut evaluator) => evaluator.node(expression.root()).map_err(EvaluationError::told),
+            Err(error) => Err(error),
+        };
+        match evaluated {
+            Ok(evaluated) => {
+                let format = number_format(expression.format(), NumberFormat::Auto);
+                self.shown_as("", &evaluated, expression.format(), ValueLimits::default(), format).value
+            }
+            Err(error) => format!("<{error}>"),
+        }
+    }
+
+    fn shown_as(
+        &self,
+        name: &str,
+        evaluated: &Evaluated,
+        formats: &[Format],
+        limits: ValueLimits,
+        format: NumberFormat,
+    ) -> Variable {
+        let plain = |type_name: String, value: String| Variable {
+            name: name.to_owned(),
+            type_name,
+            value,
+            ..Variable::default()
+        };
+        let without_quotes = formats.contains(&Format::NoQuotes);
+        match evaluated {
+            Evaluated::Constant { value: Constant::String(text), .. } if without_quotes => {
+                plain("string".into(), text.to_string())
+            }
+            Evaluated::Constant { value, .. } => {
+                let text = match (value.primitive().filter(|of| of.is_whole()), value.to_bytes()) {
+                    (Some(_), Some(bytes)) => whole_text(value, &bytes, format),
+                    _ => value.display(),
+                };
+                plain(value.type_name().to_owned(), text)
+            }
+            Evaluated::Value(seen) => {
+                if without_quotes && let Some(text) = seen.text(limits.text) {
+                    return plain("string".into(), text);
+                }
+                self.shown(name, seen, limits, format)
+            }
+            Evaluated::Type(of) => plain("System.Type".into(), of.display()),
+            Evaluated::Namespace(namespace) => plain("namespace".into(), namespace.clone()),
+        }
+    }
+}
+
+fn whole_text(value: &Constant, bytes: &[u8], format: NumberFormat) -> String {
+    let bits = bytes.iter().rev().fold(0u128, |bits, byte| bits << 8 | u128::from(*byte));
+    match (value, format) {
+        (Constant::Char(unit), _) => {
+            crate::values::primitive_text(crate::image::Primitive::Char, &unit.to_le_bytes(), format)
+        }
+        (_, NumberFormat::Auto | NumberFormat::Decimal) => value.display(),
+        (_, NumberFormat::Hex) => format!("{bits:#x}"),
+        (_, NumberFormat::Octal) => format!("{bits:#o}"),
+        (_, NumberFormat::Binary) => format!("{bits:#b}"),
+    }
+}
+
+fn number_format(formats: &[Format], asked: NumberFormat) -> NumberFormat {
+    let written = formats.iter().find_map(|format| match format {
+        Format::Decimal => Some(NumberFormat::Decimal),
+        Format::Hexadecimal => Some(NumberFormat::Hex),
+        Format::Binary => Some(NumberFormat::Binary),
+        Format::Octal => Some(NumberFormat::Octal),
+        Format::NoQuotes | Format::Raw => None,
+    });
+    written.unwrap_or(asked)
+}
+
+impl Evaluator<'_> {
+    fn node(&mut self, node: &Node) -> Result<Evaluated> {
+        match &node.kind {
+            Kind::Constant(value) => Ok(Evaluated::Constant { value: value.clone(), is_literal: true }),
+            Kind::Interpolated(parts) => self.interpolated(parts),
+            Kind::Name { name, type_arguments, .. } => self.name(&name.text, type_arguments),
+            Kind::Pseudo(name) => self.pseudo(name),
+            Kind::This | Kind::Base => self.this(),
+            Kind::Type(of) | Kind::TypeOf(of) => self.type_named(of).map(Evaluated::Type),
+            Kind::Member { of, name, type_arguments } => {
+                let of = self.node(of)?;
+                self.member(of, &name.text, type_arguments)
+            }
+            Kind::Index { of, arguments } => {
+                let of = self.node(of)?;
+                self.index(&of, arguments)
+            }
+            Kind::Call { function, arguments } => self.call(function, arguments),
+            Kind::New { of, arguments } => self.construct(of, arguments),
+            Kind::WhenNotNull { receiver, then } => {
+                let receiver = self.node(receiver)?;
+                if receiver.is_null() {
+                    return Ok(Evaluated::computed(Constant::Null));
+                }
+                self.receivers.push(receiver);
+                let evaluated = self.node(then);
+                self.receivers.pop();
+                evaluated
+            }
+            Kind::Receiver => {
+                self.receivers.last().cloned().ok_or(EvaluationError::NotSupported { what: "a `?.` without a value" })
+            }
+            Kind::Unary(operator, operand) => self.unary(*operator, operand),
+            Kind::FromEnd(_) => Err(EvaluationError::NotSupported { what: "`^` outside of an index" }),
+            Kind::Binary(operator, left, right) => self.binary(*operator, left, right),
+            Kind::And(left, right) => self.short_circuit(left, right, false),
+            Kind::Or(left, right) => self.short_circuit(left, right, true),
+            Kind::Coalesce(left, right) => {
+                let left = self.node(left)?;
+                if self.has_value(&left) { Ok(left) } else { self.node(right) }
+            }
+            Kind::Conditional(condition, yes, no) => {
+                let branch = if self.truth(condition)? { yes } else { no };
+                self.node(branch)
+            }
+            Kind::Cast(to, operand) => self.cast(to, operand),
+            Kind::As(operand, to) => self.as_type(operand, to),
+            Kind::Is { value, negated, pattern } => {
+                let holds = self.matches(value, pattern)?;
+                Ok(Evaluated::computed(Constant::Bool(holds != *negated)))
+            }
+            Kind::SizeOf(of) => self.size_of(of),
+            Kind::Default(of) => self.default_of(of.as_ref()),
+            Kind::NameOf(_, name) => Ok(Evaluated::computed(Constant::String(Text::from(name.as_str())))),
+            Kind::Tuple(_) => Err(EvaluationError::NotSupported { what: "making a tuple" }),
+            Kind::Assign { operator, target, value } => self.assign(*operator, target, value),
+        }
+    }
+
+    fn truth(&mut self, node: &Node) -> Result<bool> {
+        let evaluated = self.node(node)?;
+        match self.constant(&evaluated)? {
+            Constant::Bool(truth) => Ok(truth),
+            other => Err(EvaluationError::NotABool { found: other.type_name().to_owned() }),
+        }
+    }
+
+    fn short_circuit(&mut self, left: &Node, right: &Node, decides: bool) -> Result<Evaluated> {
+        let truth = match self.truth(left)? {
+            truth if truth == decides => truth,
+            _ => self.truth(right)?,
+        };
+        Ok(Evaluated::computed(Constant::Bool(truth)))
+    }
+
+    fn interpolated(&mut self, parts: &[InterpolatedPart]) -> Result<Evaluated> {
+        let mut text = String::new();
+        for part in parts {
+            match part {
+                InterpolatedPart::Text(plain) => text.push_str(&plain.to_string()),
+                InterpolatedPart::Value { value, .. } => {
+                    let evaluated = self.node(value)?;
+                    let constant = self.constant(&evaluated);
+                    match (constant, &evaluated) {
+                        (Ok(constant), _) => text.push_str(&constant.to_text().to_string()),
+                        (Err(_), Evaluated::Value(seen)) => {
+                            text.push_str(&self.session.values().brief(seen, ValueLimits::default()));
+                        }
+                        (Err(error), _) => return Err(error),
+                    }
+                }
+            }
+        }
+        Ok(Evaluated::computed(Constant::String(Text::from(text.as_str()))))
+    }
+
+    fn this(&mut self) -> Result<Evaluated> {
+        self.local("this")?.ok_or(EvaluationError::NoThis)
+    }
+
+    fn pseudo(&mut self, name: &str) -> Result<Evaluated> {
+        if name != "exception" {
+            return Err(EvaluationError::UnknownName { name: format!("${name}") });
+        }
+        let thread = self.session.thread(self.at.thread).map_err(EvaluationError::Session)?;
+        let exception = self.session.current_exception(&thread);
+        exception.map(Evaluated::Value).ok_or(EvaluationError::NoException)
+    }
+
+    /// A local variable or an argument.
+    fn local(&mut self, name: &str) -> Result<Option<Evaluated>> {
+        let found = self.session.named(&self.frame).into_iter().find(|variable| variable.name == name);
+        found.map(|variable| self.of_named(&variable)).transpose()
+    }
+
+    fn of_named(&self, variable: &Named) -> Result<Evaluated> {
+        match &variable.value {
+            NamedValue::Place(value) => {
+                let value = value.as_ref().map_err(|error| EvaluationError::Unreadable {
+                    name: variable.name.clone(),
+                    why: error.code.to_string(),
+                })?;
+                Ok(Evaluated::Value(self.session.values().see(value)?))
+            }
+            NamedValue::Constant { value, .. } => {
+                let value = value.as_ref().map(of_image).unwrap_or(Constant::Null);
+                Ok(Evaluated::computed(value))
+            }
+        }
+    }
+
+    /// What can be computed with: numbers, truths, texts and null.
+    fn constant(&self, evaluated: &Evaluated) -> Result<Constant> {
+        match evaluated {
+            Evaluated::Constant { value, .. } => Ok(value.clone()),
+            Evaluated::Value(seen) => self.constant_of(seen),
+            Evaluated::Type(of) => Err(EvaluationError::IsAType { name: of.display() }),
+            Evaluated::Namespace(name) => Err(EvaluationError::UnknownName { name: name.clone() }),
+        }
+    }
+
+    fn constant_of(&self, seen: &Seen) -> Result<Constant> {
+        let values = self.session.values();
+        match &seen.content {
+            Content::Null => Ok(Constant::Null),
+            Content::Primitive(_, bytes) => {
+                let primitive = seen.of.primitive().and_then(|of| Primitive::of_class(of.full_name()));
+                let constant = primitive.and_then(|primitive| Constant::from_bytes(bytes, primitive));
+                constant.ok_or_else(|| EvaluationError::NoNumber { of: seen.of.display() })
+            }
+            Content::String(text) => {
+                let (text, length) = text.text(LONGEST_STRING)?;
+                if length > LONGEST_STRING {
+                    return Err(EvaluationError::TooLong { length });
+                }
+                Ok(Constant::String(Text::from(text.as_str())))
+            }
+            Content::Object(_) if seen.of.is_enum() => {
+                let inner = values.field_seen(seen, "value__");
+                self.constant_of(&inner.ok_or_else(|| EvaluationError::NoNumber { of: seen.of.display() })?)
+            }
+            Content::Object(_) if seen.of.is_named("System.Nullable`1") => {
+                match values.integer_field(seen, &["hasValue"]) {
+                    Some(0) => Ok(Constant::Null),
+                    _ => {
+                        let inner = values.field_seen(seen, "value");
+                        self.constant_of(&inner.ok_or_else(|| EvaluationError::NoNumber { of: seen.of.display() })?)
+                    }
+                }
+            }
+            Content::Object(_) if seen.of.is_named("System.Decimal") => {
+                let bytes = seen.bytes().and_then(|bytes| Constant::from_bytes(&bytes, Primitive::Decimal));
+                bytes.ok_or_else(|| EvaluationError::NoNumber { of: seen.of.display() })
+            }
+            _ => Err(EvaluationError::NoNumber { of: seen.of.display() }),
+        }
+    }
+
+    /// Whether it is there: not null, and not a nullable without a value.
+    fn has_value(&self, evaluated: &Evaluated) -> bool {
+        match evaluated {
+            Evaluated::Value(seen) if seen.of.is_named("System.Nullable`1") => {
+                self.session.values().integer_field(seen, &["hasValue"]) != Some(0)
+            }
+            other => !other.is_null(),
+        }
+    }
+}
+
+/// A constant of an assembly or a symbol file.
+fn of_image(value: &ImageConstant) -> Constant {
+    match value {
+        ImageConstant::Bool(value) => Constant::Bool(*value),
+        ImageConstant::Char(value) => Constant::Char(*value),
+        ImageConstant::SByte(value) => Constant::SByte(*value),
+        ImageConstant::Byte(value) => Constant::Byte(*value),
+        ImageConstant::Int16(value) => Constant::Short(*value),
+        ImageConstant::UInt16(value) => Constant::UShort(*value),
+        ImageConstant::Int32(value) => Constant::Int(*value),
+        ImageConstant::UInt32(value) => Constant::UInt(*value),
+        ImageConstant::Int64(value) => Constant::Long(*value),
+        ImageConstant::UInt64(value) => Constant::ULong(*value),
+        ImageConstant::Single(value) => Constant::Float(*value),
+        ImageConstant::Double(value) => Constant::Double(*value),
+        ImageConstant::String(value) => Constant::String(Text::from(value.as_str())),
+        _ => Constant::Null,
+    }
+}

@@ -1,0 +1,104 @@
+//! Exceptions: which ones stop the program, and what they say.
+
+use hindcast_core::debug::{BreakpointId, DebugError, RaisedException, Stop, StopReason};
+
+use super::Session;
+use crate::{
+    cor::{Com, ExceptionStage, Frame, Thread},
+    values::Seen,
+};
+
+/// The most of a message that is shown.
+const LONGEST_MESSAGE: u32 = 4000;
+
+/// Whether this can be the name of an exception's type.
+pub(super) fn check_name(name: &str) -> Result<(), DebugError> {
+    let is_name = |part: &str| {
+        !part.is_empty() && part.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '_' | '`'))
+    };
+    if name == "*" || name.split(['.', '+']).all(is_name) {
+        return Ok(());
+    }
+    Err(DebugError::BreakpointFailed(format!(
+        "`{name}` is not the name of a .NET exception type · hint: `System.NullReferenceException`, or `*` for all"
+    )))
+}
+
+impl Session {
+    pub(super) fn exception_passed(
+        &mut self,
+        thread: &Com<Thread>,
+        _frame: Option<&Com<Frame>>,
+        _offset: u32,
+        stage: ExceptionStage,
+    ) -> Result<Option<Stop>, DebugError> {
+        let unhandled = match stage {
+            ExceptionStage::FirstChance => false,
+            ExceptionStage::Unhandled => true,
+            _ => return Ok(None),
+        };
+        let Some(exception) = self.current_exception(thread) else { return Ok(None) };
+        let names: Vec<String> =
+            exception.of.with_bases(&self.modules).iter().filter_map(|of| of.full_name()).collect();
+        let stopping = self.wanted_by(&names, unhandled);
+        // Nobody asks for an exception that ends the program, and everybody wants to see it.
+        if stopping.is_empty() && !unhandled {
+            return Ok(None);
+        }
+        let message = self.exception_message(&exception);
+        let exception_type = names.into_iter().next().unwrap_or_else(|| exception.of.display());
+        let raised = RaisedException { exception_type, message, unhandled };
+        let mut stop = self.stop_at(thread, StopReason::Exception, None);
+        let said = raised.message.as_deref().unwrap_or("no message");
+        stop.detail = Some(format!("{}: {said}", raised.exception_type));
+        stop.exception = Some(raised);
+        stop.breakpoints = stopping;
+        Ok(Some(stop))
+    }
+
+    /// The exception breakpoints that stop at a type with these names, its own first.
+    fn wanted_by(&mut self, names: &[String], unhandled: bool) -> Vec<BreakpointId> {
+        let mut found = Vec::new();
+        for (id, wanted, hits) in self.breakpoints.exceptions() {
+            let is_stage = if unhandled { wanted.second_chance } else { wanted.first_chance };
+            let considered = if wanted.include_subtypes { names } else { &names[..names.len().min(1)] };
+            let is_type = wanted.exception_type == "*"
+                || considered.iter().any(|name| *name == wanted.exception_type || short(name) == wanted.exception_type);
+            if is_stage && is_type {
+                *hits += 1;
+                found.push(id);
+            }
+        }
+        found
+    }
+
+    /// The exception that a thread is throwing.
+    pub(super) fn current_exception(&self, thread: &Com<Thread>) -> Option<Seen> {
+        let value = thread.current_exception().ok().flatten()?;
+        self.values().see(&value).ok().filter(|seen| !seen.is_null())
+    }
+
+    pub(super) fn exception_message(&self, exception: &Seen) -> Option<String> {
+        self.values().field_seen(exception, "_message")?.text(LONGEST_MESSAGE)
+    }
+}
+
+/// The name without its namespace.
+fn short(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_exceptions_are_checked() {
+        for name in ["System.NullReferenceException", "*", "MyError", "Ns.Outer+Inner`1"] {
+            assert!(check_name(name).is_ok(), "{name}");
+        }
+        for name in ["", "signal:SIGSEGV", "cpp:*", "A..B", "a b"] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+    }
+}
