@@ -2,4 +2,6 @@
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod cor;
+#[allow(dead_code, unused_imports)]
+mod expression;
 pub mod image;
