@@ -2,21 +2,26 @@
 
 pub mod image;
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod cor;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod engine;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod expression;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod modules;
-mod names;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod program;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod session;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod values;
+// Everything else is about running programs.
+macro_rules! on_linux {
+    ($($item:item)*) => {
+        $(
+            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+            $item
+        )*
+    };
+}
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub use engine::DotnetEngine;
+on_linux! {
+    mod cor;
+    mod engine;
+    #[allow(dead_code, unused_imports)]
+    mod expression;
+    mod modules;
+    mod names;
+    mod program;
+    mod session;
+    mod values;
+
+    pub use engine::DotnetEngine;
+}

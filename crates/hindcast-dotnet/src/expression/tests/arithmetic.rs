@@ -1,0 +1,1 @@
+//! Operators, conversions and how values are written.

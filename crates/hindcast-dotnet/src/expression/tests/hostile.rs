@@ -1,0 +1,151 @@
+//! Texts that nobody would write.
+
+use crate::expression::{Expression, Kind, Template, fold};
+
+/// The numbers of a linear congruence: the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % limit
+    }
+}
+
+const PIECES: [&str; 62] = [
+    "a",
+    "b",
+    "int",
+    "string",
+    "List",
+    "<",
+    ">",
+    ">>",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    "?",
+    "?.",
+    "?[",
+    "??",
+    ":",
+    "::",
+    ",",
+    ".",
+    "..",
+    ";",
+    "=",
+    "=>",
+    "==",
+    "!",
+    "!=",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "&",
+    "|",
+    "^",
+    "~",
+    "1",
+    "0x1f",
+    "2147483648",
+    "1.5",
+    "2.5m",
+    "1e5",
+    "'c'",
+    "\"s\"",
+    "@\"v\"",
+    "$\"{a}\"",
+    "$\"{",
+    "}\"",
+    "\\",
+    "'",
+    "\"",
+    " is ",
+    " as ",
+    " not ",
+    "new ",
+    "typeof(",
+    "nameof(",
+    "default",
+    "$x",
+    "ä",
+];
+
+/// Every node's span is in the text and in the span of the node above it.
+fn check_spans(text: &str, expression: &Expression) {
+    let mut open = vec![expression.root()];
+    while let Some(node) = open.pop() {
+        assert!(text.get(node.span.start..node.span.end).is_some(), "{text}");
+        for child in node.children() {
+            let is_inside = node.span.start <= child.span.start && child.span.end <= node.span.end;
+            assert!(is_inside || matches!(child.kind, Kind::Receiver), "{text}");
+            open.push(child);
+        }
+    }
+}
+
+fn feed(text: &str) -> bool {
+    let _ = Template::parse(text);
+    match Expression::parse(text) {
+        Ok(expression) => {
+            check_spans(text, &expression);
+            let _ = fold(expression.root()).map(|value| value.display());
+            true
+        }
+        Err(error) => {
+            assert!(error.at <= text.len() && !error.to_string().is_empty());
+            false
+        }
+    }
+}
+
+#[test]
+fn random_pieces_give_an_expression_or_an_error() {
+    let mut numbers = Numbers(1);
+    let mut understood = 0;
+    for _ in 0..40_000 {
+        let count = 1 + numbers.below(12);
+        let text: String = (0..count).map(|_| PIECES[numbers.below(PIECES.len())]).collect();
+        understood += usize::from(feed(&text));
+    }
+    assert!(understood > 500, "{understood}");
+}
+
+#[test]
+fn damaged_expressions_give_an_expression_or_an_error() {
+    let whole = [
+        "a.b?.c[1, x: 2].f<int, List<string?[]>>((A.B)y, $\"{z,5:x2} {{}} {g('}')}\") ?? (int)-q",
+        "x is not null && (y as string[]) != null ? typeof(int).Name : nameof(a.b) + @\"c:\\\"\"d\" // end",
+        "this.total += 0x_ff * 1.5e-3m / 2147483648 % -9223372036854775808 << 3 >> 1 >>> 2, raw",
+    ];
+    let mut numbers = Numbers(7);
+    for _ in 0..15_000 {
+        let mut text: Vec<char> = whole[numbers.below(whole.len())].chars().collect();
+        for _ in 0..1 + numbers.below(4) {
+            let at = numbers.below(text.len());
+            match numbers.below(4) {
+                0 if text.len() > 1 => drop(text.remove(at)),
+                1 => text.truncate(at.max(1)),
+                2 => text.insert(at, PIECES[numbers.below(PIECES.len())].chars().next().unwrap()),
+                _ => text[at] = char::from(numbers.below(128) as u8),
+            }
+        }
+        feed(&text.into_iter().collect::<String>());
+    }
+}
+
+#[test]
+fn long_texts_are_read_quickly() {
+    for piece in
+        ["a<", "(", "a<a,", "((a)", "$\"{", "(a,", "a?", "a[", "-", "a.", "{", "\"", "new A<", "a is ", "(a<"]
+    {
+        let text = piece.repeat(4096 / piece.len());
+        feed(&text);
+    }
+}
