@@ -17,7 +17,7 @@ pub(crate) fn method_name_with(method: Method<'_>, arguments: &[Option<String>])
     let own = method.generic_parameters();
     let own_names = own.iter().enumerate().map(|(at, parameter)| {
         let argument = arguments.get(of_type + at).cloned().flatten();
-        argument.unwrap_or_else(|| parameter.name.unwrap_or("?").to_owned())
+        argument.unwrap_or_else(|| parameter.name.to_owned())
     });
     let own_names: Vec<_> = own_names.collect();
     let suffix = if own_names.is_empty() { String::new() } else { format!("<{}>", own_names.join(", ")) };
@@ -57,10 +57,10 @@ pub(crate) fn type_name(of: TypeDef<'_>, arguments: &[Option<String>]) -> Option
         .enumerate()
         .map(|(at, parameter)| {
             let argument = arguments.get(at).cloned().flatten();
-            argument.unwrap_or_else(|| parameter.name.unwrap_or("?").to_owned())
+            argument.unwrap_or_else(|| parameter.name.to_owned())
         })
         .collect();
-    Some(crate::image::csharp_name(&full, &names, Spelling::Full))
+    Some(crate::image::csharp_name(&full, &names, Spelling::Qualified))
 }
 
 /// The type in the source that a type belongs to, and the method whose state machine it is.

@@ -13,8 +13,8 @@ mod library;
 mod startup;
 
 pub(crate) use callback::{CorEvent, Events, ExceptionStage, Next, Waker};
-pub(crate) use com::{Com, Interface};
+pub(crate) use com::Com;
 pub(crate) use error::{CorError, Hresult};
 pub(crate) use interfaces::*;
 pub(crate) use library::{Debugging, DebuggingError, MappedRuntime};
-pub(crate) use startup::{Spawned, Startup, StartupError, remove_stale_semaphores};
+pub(crate) use startup::{Exit, Spawned, Startup, StartupError, remove_stale_semaphores};

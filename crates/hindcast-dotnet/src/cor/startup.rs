@@ -9,7 +9,8 @@ use std::{
     fs, io,
     os::{fd::AsRawFd, unix::process::CommandExt},
     path::Path,
-    process::{Child, Command},
+    process::Command,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -26,6 +27,8 @@ use nix::{
 const START_WITHIN: Duration = Duration::from_secs(25);
 /// How long to wait for the semaphore before looking whether the process still lives.
 const GLANCE: Duration = Duration::from_millis(20);
+/// How long a process that was killed may take to be gone.
+const GONE_WITHIN: Duration = Duration::from_secs(2);
 /// Stops itself and then becomes the program, with the same process number and start time.
 const STOP_AND_BECOME: &str = r#"kill -STOP $$; exec "$@""#;
 
@@ -46,7 +49,55 @@ pub(crate) enum StartupError {
 
 /// A program that was started and is killed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Spawned(Child);
+pub(crate) struct Spawned {
+    pid: u32,
+    end: Arc<End>,
+    /// Whether it may outlive this.
+    is_released: bool,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By a signal.
+    Signal(i32),
+    /// The runtime's debugging library has asked the system first, which tells only once.
+    Unknown,
+}
+
+impl std::fmt::Display for Exit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Signal(number) => match Signal::try_from(*number) {
+                Ok(signal) => f.write_str(signal.as_str()),
+                Err(_) => write!(f, "signal {number}"),
+            },
+            Self::Unknown => f.write_str("its exit code is unknown"),
+        }
+    }
+}
+
+/// Is told the end by a thread that waits for nothing else. The runtime's debugging library also waits for the process, now
+/// and then, and whoever is first gets the exit code: a thread that already waits is.
+#[derive(Debug, Default)]
+struct End {
+    exit: Mutex<Option<Exit>>,
+    told: Condvar,
+}
+
+impl End {
+    fn exit(&self) -> MutexGuard<'_, Option<Exit>> {
+        self.exit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, exit: Exit) {
+        *self.exit() = Some(exit);
+        self.told.notify_all();
+    }
+}
 
 impl Spawned {
     /// Starts a program, stopped before its first instruction.
@@ -66,20 +117,28 @@ impl Spawned {
         // SAFETY: these calls are safe between fork and exec.
         unsafe { command.pre_exec(in_a_session_of_its_own) };
         let failed = |error| StartupError::Spawn { program: program.display().to_string(), error };
-        let spawned = Self(command.spawn().map_err(failed)?);
+        let pid = command.spawn().map_err(failed)?.id();
+        let spawned = Self { pid, end: Arc::default(), is_released: false };
         match waitpid(spawned.nix_pid(), Some(WaitPidFlag::WUNTRACED)) {
-            Ok(WaitStatus::Stopped(..)) => Ok(spawned),
-            Ok(status) => Err(StartupError::Ended { how: format!("{status:?}") }),
-            Err(error) => Err(failed(error.into())),
+            Ok(WaitStatus::Stopped(..)) => {}
+            Ok(status) => {
+                spawned.end.tell(exit_of(status));
+                return Err(StartupError::Ended { how: exit_of(status).to_string() });
+            }
+            Err(error) => return Err(failed(error.into())),
         }
+        let (pid, end) = (spawned.nix_pid(), spawned.end.clone());
+        let waiting = std::thread::Builder::new().name("debuggee-exit".into());
+        waiting.spawn(move || end.tell(waitpid(pid, None).map_or(Exit::Unknown, exit_of))).map_err(failed)?;
+        Ok(spawned)
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.0.id()
+        self.pid
     }
 
     fn nix_pid(&self) -> Pid {
-        Pid::from_raw(self.pid().cast_signed())
+        Pid::from_raw(self.pid.cast_signed())
     }
 
     fn go_on(&self) {
@@ -88,25 +147,44 @@ impl Spawned {
     }
 
     /// Kills it, stopped or not.
-    pub(crate) fn kill(&mut self) {
-        let _ = self.0.kill();
+    pub(crate) fn kill(&self) {
+        // Not while its end is being told: the number may be another process's then.
+        if self.end.exit().is_none() {
+            let _ = kill(self.nix_pid(), Signal::SIGKILL);
+        }
     }
 
     /// How it ended, if it did.
-    pub(crate) fn ended(&mut self) -> Option<std::process::ExitStatus> {
-        self.0.try_wait().ok().flatten()
+    pub(crate) fn ended(&self) -> Option<Exit> {
+        *self.end.exit()
     }
 
     /// Waits for its end.
-    pub(crate) fn wait(&mut self) -> Option<std::process::ExitStatus> {
-        self.0.wait().ok()
+    pub(crate) fn wait(&self, within: Duration) -> Option<Exit> {
+        let waited = self.end.told.wait_timeout_while(self.end.exit(), within, |exit| exit.is_none());
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Lets it live on when this is dropped, as long as the thread that started it does.
+    pub(crate) fn release(&mut self) {
+        self.is_released = true;
     }
 }
 
 impl Drop for Spawned {
     fn drop(&mut self) {
-        self.kill();
-        let _ = self.wait();
+        if !self.is_released {
+            self.kill();
+            self.wait(GONE_WITHIN);
+        }
+    }
+}
+
+fn exit_of(status: WaitStatus) -> Exit {
+    match status {
+        WaitStatus::Exited(_, code) => Exit::Code(code),
+        WaitStatus::Signaled(_, signal, _) => Exit::Signal(signal as i32),
+        _ => Exit::Unknown,
     }
 }
 
@@ -147,7 +225,7 @@ impl Startup {
     /// Lets the process go on, and returns when its runtime waits for us.
     pub(crate) fn await_runtime(
         &self,
-        process: &mut Spawned,
+        process: &Spawned,
         given_up: impl Fn() -> bool,
     ) -> Result<(), StartupError> {
         process.go_on();

@@ -1,15 +1,14 @@
 //! Movements: letting the debuggee go on, and answering what happens.
 
-use std::{os::unix::process::ExitStatusExt, time::Duration};
+use std::time::Duration;
 
 use hindcast_core::debug::{
     DebugError, Granularity, Movement, Outcome, OutputStream, Place, RaisedSignal, Stop, StopAtEntry,
     StopReason, ThreadId,
 };
-use nix::sys::signal::Signal;
 
 use super::{Session, State, failed};
-use crate::cor::{Com, CorEvent, FunctionBreakpoint, Next, Thread};
+use crate::cor::{Com, CorEvent, Exit, FunctionBreakpoint, Next, Thread};
 
 /// What the current movement is about.
 #[derive(Debug, Default)]
@@ -225,7 +224,7 @@ impl Session {
 
     /// Whether the program ended while it stood.
     pub(super) fn killed_meanwhile(&mut self) -> Option<Stop> {
-        if self.state == State::Ended || self.launched.as_mut()?.ended().is_none() {
+        if self.state == State::Ended || self.launched.as_ref()?.ended().is_none() {
             return None;
         }
         self.state = State::Ended;
@@ -234,13 +233,19 @@ impl Session {
 
     fn exited(&mut self) -> Stop {
         self.state = State::Ended;
-        let status = self.exit_status();
+        // The process waits to be told that it may end.
+        let _ = self.process().go_on(0);
+        let exit = self.exit();
         if let Some(pump) = &self.pump {
             pump.drain();
         }
         let thread = self.last_stop.as_ref().map_or(ThreadId(1), |stop| stop.thread);
-        let signal = status.and_then(|status| status.signal()).map(|number| RaisedSignal {
-            name: Signal::try_from(number).map_or_else(|_| format!("signal {number}"), |signal| signal.as_str().to_owned()),
+        let number = match exit {
+            Some(Exit::Signal(number)) => Some(number),
+            _ => None,
+        };
+        let signal = number.map(|number| RaisedSignal {
+            name: Exit::Signal(number).to_string(),
             number,
             cause: None,
             fault_address: None,
@@ -249,10 +254,13 @@ impl Session {
         });
         Stop {
             reason: StopReason::Exit,
-            detail: None,
+            detail: (exit == Some(Exit::Unknown)).then(|| "its exit code is unknown".into()),
             thread,
             breakpoints: Vec::new(),
-            exit_code: status.and_then(|status| status.code()),
+            exit_code: match exit {
+                Some(Exit::Code(code)) => Some(code),
+                _ => None,
+            },
             signal,
             exception: None,
         }

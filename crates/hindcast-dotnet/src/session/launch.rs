@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     cor::{
-        Debugging, DebuggingError, Events, Hresult, MappedRuntime, Spawned, Startup, StartupError,
+        Debugging, DebuggingError, Events, Exit, Hresult, MappedRuntime, Spawned, Startup, StartupError,
         remove_stale_semaphores,
     },
     modules::Modules,
@@ -55,13 +55,13 @@ impl Session {
             .chain(request.args.iter().map(OsStr::new))
             .collect();
         let environment = program.variables.iter().cloned().chain(request.env.clone());
-        let mut spawned =
+        let spawned =
             Spawned::stopped(&program.host, &arguments, request.cwd.as_deref(), environment, opened.theirs)
                 .map_err(|error| DebugError::LaunchFailed(error.to_string()))?;
         let pump = Pump::start(opened.ours, request.output.clone())
             .map_err(|error| DebugError::System(format!("cannot read what the program prints: {error}")))?;
         let startup = Startup::prepare(spawned.pid()).map_err(|error| not_started(&error, &pump, request))?;
-        let awaited = startup.await_runtime(&mut spawned, || false);
+        let awaited = startup.await_runtime(&spawned, || false);
         awaited.map_err(|error| not_started(&error, &pump, request))?;
         let beginning = Beginning {
             pid: spawned.pid(),
@@ -133,10 +133,10 @@ impl Session {
 
     fn terminate(&mut self) -> Result<(), DebugError> {
         self.state = State::Ended;
-        match &mut self.launched {
+        match &self.launched {
             Some(spawned) => {
                 spawned.kill();
-                spawned.wait();
+                spawned.wait(END_WITHIN);
             }
             None => {
                 let pid = Pid::from_raw(self.target.pid.unwrap_or(0).cast_signed());
@@ -157,9 +157,8 @@ impl Session {
         self.drain_events();
         let detached = self.process().detach();
         self.state = State::Ended;
-        if let Some(spawned) = self.launched.take() {
-            // It goes on without us, so it must not end with us.
-            std::mem::forget(spawned);
+        if let Some(spawned) = &mut self.launched {
+            spawned.release();
         }
         detached.map_err(super::failed)?;
         // Tells the runtime's library to give back what it holds.
@@ -177,21 +176,14 @@ impl Session {
         }
     }
 
-    /// How the program that we started ended.
-    pub(super) fn exit_status(&mut self) -> Option<std::process::ExitStatus> {
-        let spawned = self.launched.as_mut()?;
+    /// How the program that we started ended; none for one that was running before.
+    pub(super) fn exit(&mut self) -> Option<Exit> {
+        let spawned = self.launched.as_ref()?;
         // The runtime tells of the end a little before the system does.
-        let until = std::time::Instant::now() + END_WITHIN;
-        loop {
-            if let Some(status) = spawned.ended() {
-                return Some(status);
-            }
-            if std::time::Instant::now() > until {
-                spawned.kill();
-                return spawned.wait();
-            }
-            std::thread::yield_now();
-        }
+        spawned.wait(END_WITHIN).or_else(|| {
+            spawned.kill();
+            spawned.wait(END_WITHIN)
+        })
     }
 }
 

@@ -284,11 +284,11 @@ fn parameters_of(method: Method<'_>) -> String {
 
         fn type_parameter(&self, number: u32) -> Option<String> {
             let parameters = self.0.declaring_type()?.generic_parameters();
-            parameters.get(number as usize)?.name.map(str::to_owned)
+            parameters.get(number as usize).map(|parameter| parameter.name.to_owned())
         }
 
         fn method_parameter(&self, number: u32) -> Option<String> {
-            self.0.generic_parameters().get(number as usize)?.name.map(str::to_owned)
+            self.0.generic_parameters().get(number as usize).map(|parameter| parameter.name.to_owned())
         }
     }
     let names = Names(method);

@@ -254,7 +254,7 @@ impl Values<'_> {
             let attribute = assembly.attribute(definition.token, "System.Diagnostics.DebuggerDisplayAttribute");
             if let Some(attribute) = attribute {
                 let arguments = attribute.arguments().ok()?;
-                let AttributeValue::String(Some(template)) = arguments.fixed.first()? else { return None };
+                let AttributeValue::String(template) = arguments.fixed.first()? else { return None };
                 return self.fill_template(seen, template);
             }
         }

@@ -32,6 +32,7 @@ pub(crate) fn returned_field(method: Method<'_>) -> Option<String> {
     let mut field = None;
     let mut has_this = false;
     for instruction in body.instructions().take(12) {
+        let instruction = instruction.ok()?;
         match (instruction.name, &instruction.operand) {
             ("nop" | "stloc.0" | "ldloc.0", _) => {}
             ("br.s", Operand::Target(target)) if *target == instruction.end => {}

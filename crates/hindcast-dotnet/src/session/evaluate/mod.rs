@@ -385,17 +385,11 @@ fn of_image(value: &ImageConstant) -> Constant {
     match value {
         ImageConstant::Bool(value) => Constant::Bool(*value),
         ImageConstant::Char(value) => Constant::Char(*value),
-        ImageConstant::SByte(value) => Constant::SByte(*value),
-        ImageConstant::Byte(value) => Constant::Byte(*value),
-        ImageConstant::Int16(value) => Constant::Short(*value),
-        ImageConstant::UInt16(value) => Constant::UShort(*value),
-        ImageConstant::Int32(value) => Constant::Int(*value),
-        ImageConstant::UInt32(value) => Constant::UInt(*value),
-        ImageConstant::Int64(value) => Constant::Long(*value),
-        ImageConstant::UInt64(value) => Constant::ULong(*value),
-        ImageConstant::Single(value) => Constant::Float(*value),
+        ImageConstant::Int(value) => i32::try_from(*value).map_or(Constant::Long(*value), Constant::Int),
+        ImageConstant::UInt(value) => u32::try_from(*value).map_or(Constant::ULong(*value), Constant::UInt),
+        ImageConstant::Float(value) => Constant::Float(*value),
         ImageConstant::Double(value) => Constant::Double(*value),
         ImageConstant::String(value) => Constant::String(Text::from(value.as_str())),
-        _ => Constant::Null,
+        ImageConstant::Null | ImageConstant::Decimal { .. } | ImageConstant::DateTime(_) => Constant::Null,
     }
 }
