@@ -235,6 +235,19 @@ pub(crate) struct Blocking {
 }
 
 impl Com<Process> {
+    /// Bytes of the debuggee's memory.
+    pub(crate) fn read_memory(&self, address: u64, size: u32) -> Result<Vec<u8>, CorError> {
+        let mut bytes = vec![0u8; size as usize];
+        let mut read = 0usize;
+        // SAFETY: slot 21 is ReadMemory; the buffer has the room that is told.
+        let code = unsafe {
+            call_method!(self.raw(), 21, u64 = address, u32 = size, *mut u8 = bytes.as_mut_ptr(), *mut usize = &mut read)
+        };
+        check(code, "Process::read_memory")?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+
     /// Holds all threads except one, or lets all of them go, when the process goes on.
     pub(crate) fn set_all_threads(&self, held: bool, except: Option<&Com<Thread>>) -> Result<(), CorError> {
         let except = except.map_or(std::ptr::null_mut(), Com::raw);

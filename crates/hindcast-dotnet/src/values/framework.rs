@@ -3,8 +3,8 @@
 use jiff::civil::Date;
 
 use crate::{
-    cor::{Com, DelegateValue, Value},
-    image::{AttributeValue, Constant},
+    cor::{Com, DelegateValue, ReferenceValue, Value},
+    image::{AttributeValue, Constant, Primitive},
 };
 
 use super::{
@@ -18,6 +18,8 @@ const TICKS_PER_SECOND: i64 = 10_000_000;
 const TICKS_PER_DAY: i64 = 86_400 * TICKS_PER_SECOND;
 /// The most of a text that is shown in another value's line.
 const TEXT_LIMIT: u32 = 200;
+/// How many items of a span are shown.
+const SPAN_ITEMS: u32 = 32;
 /// How many levels of a tuple with more than seven items are followed.
 const TUPLE_REST: usize = 8;
 
@@ -49,9 +51,17 @@ impl Values<'_> {
                 let text = format!("[{}, {}]", self.brief(&key, Default::default()), self.brief(&value, Default::default()));
                 return with_members(text);
             }
-            "System.Span`1" | "System.ReadOnlySpan`1" => {
-                let length = self.integer_field(seen, &["_length"])?;
-                return text(format!("{} items", length));
+            "System.Index" => return text(index_text(self.integer_field(seen, &["_value"])?)),
+            "System.Range" => {
+                let end = |name: &str| Some(index_text(self.integer_field(&self.field_seen(seen, name)?, &["_value"])?));
+                return text(format!("{}..{}", end("Start")?, end("End")?));
+            }
+            "System.Span`1" | "System.ReadOnlySpan`1" => return self.span(seen),
+            "System.Lazy`1" => return self.lazy(seen),
+            "System.Version" => {
+                let numbers = ["_Major", "_Minor", "_Build", "_Revision"].map(|name| self.integer_field(seen, &[name]));
+                let numbers = numbers.into_iter().flatten().filter(|number| *number >= 0);
+                return text(numbers.map(|number| number.to_string()).collect::<Vec<_>>().join("."));
             }
             _ => {}
         }
@@ -231,6 +241,54 @@ impl Values<'_> {
         Some(View { text: Some(text), parts: Parts::Named(parts) })
     }
 
+    /// A stretch of memory: its length, and its text where it holds characters.
+    fn span(&self, seen: &Seen) -> Option<View> {
+        let length = u32::try_from(self.integer_field(seen, &["_length"])?).ok()?;
+        let item = seen.of.arguments.first()?;
+        let text = match (self.span_bytes(seen, item, length), item.primitive()) {
+            (Some(bytes), Some(Primitive::Char)) => {
+                let units: Vec<u16> = bytes.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect();
+                quoted(&String::from_utf16_lossy(&units))
+            }
+            (Some(bytes), Some(primitive)) => {
+                let size = (bytes.len() / (length.min(SPAN_ITEMS) as usize).max(1)).max(1);
+                let items = bytes.chunks_exact(size).map(|item| primitive_text(primitive, item, Default::default()));
+                let more = if length > SPAN_ITEMS { ", …" } else { "" };
+                format!("[{}{more}]", items.collect::<Vec<_>>().join(", "))
+            }
+            _ => format!("[…] ({length} items)"),
+        };
+        Some(View { text: Some(text), parts: Parts::None })
+    }
+
+    /// The first items of a span whose items are primitive.
+    fn span_bytes(&self, seen: &Seen, item: &super::types::TypeInfo, length: u32) -> Option<Vec<u8>> {
+        item.primitive()?;
+        if length == 0 {
+            return Some(Vec::new());
+        }
+        let mut first = self.field(seen, "_reference");
+        if first.is_none() {
+            // Older versions keep the reference in a struct of its own.
+            first = self.field(&self.field_seen(seen, "_pointer")?, "_value");
+        }
+        let first = first?;
+        let address = match first.cast::<ReferenceValue>() {
+            Some(reference) => reference.value().ok()?,
+            None => u64::try_from(self.see(&first).ok()?.integer()?).ok()?,
+        };
+        let size = size_of(item.primitive()?);
+        self.process.read_memory(address, size * length.min(SPAN_ITEMS)).ok()
+    }
+
+    fn lazy(&self, seen: &Seen) -> Option<View> {
+        if !self.field_seen(seen, "_state")?.is_null() {
+            return Some(View { text: Some("{not made yet}".into()), parts: Parts::None });
+        }
+        let value = self.field(seen, "_value")?;
+        Some(View { text: None, parts: Parts::Named(vec![Part { name: "Value".into(), value: Ok(value) }]) })
+    }
+
     /// What it calls, where the runtime tells.
     fn delegate(&self, seen: &Seen) -> Option<View> {
         let Content::Object(object) = &seen.content else { return None };
@@ -323,6 +381,20 @@ pub(crate) fn enum_name(definition: &Definition, value: i64) -> Option<String> {
 fn unsigned(seen: &Seen) -> Option<u64> {
     let Content::Primitive(_, bytes) = &seen.content else { return None };
     Some(u64::from_le_bytes(bytes.as_slice().try_into().ok()?))
+}
+
+fn size_of(primitive: Primitive) -> u32 {
+    match primitive {
+        Primitive::Boolean | Primitive::SByte | Primitive::Byte => 1,
+        Primitive::Char | Primitive::Int16 | Primitive::UInt16 => 2,
+        Primitive::Int32 | Primitive::UInt32 | Primitive::Single => 4,
+        _ => 8,
+    }
+}
+
+/// `1`, or `^1` when it counts from the end.
+fn index_text(value: i64) -> String {
+    if value < 0 { format!("^{}", !value) } else { value.to_string() }
 }
 
 /// A number with so many digits behind the point.

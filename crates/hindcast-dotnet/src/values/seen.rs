@@ -9,7 +9,7 @@ use crate::{
     modules::Modules,
 };
 
-use super::types::{TypeInfo, primitive_of};
+use super::types::TypeInfo;
 
 /// Reads values of a stopped program.
 #[derive(Clone, Copy)]
@@ -106,7 +106,7 @@ impl Values<'_> {
             return Ok(seen(self.type_of(value)?, Content::Array(array)));
         }
         let of = self.type_of(value)?;
-        if let Some(primitive) = primitive_of(value.element_type()?).or_else(|| of.primitive())
+        if let Some(primitive) = of.primitive()
             && let Some(generic) = value.cast::<GenericValue>()
         {
             return Ok(seen(of, Content::Primitive(primitive, generic.bytes()?)));

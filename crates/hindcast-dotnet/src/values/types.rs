@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::{
     cor::{Class, Com, CorType, element},
-    image::{Primitive, Spelling, Token, TypeDef, TypeSig, csharp_name},
+    image::{Primitive, Spelling, Token, TypeDef, TypeKind, csharp_name},
     modules::{LoadedModule, Modules},
 };
 
@@ -74,9 +74,10 @@ impl TypeInfo {
         Self { cor, element, definition, arguments, rank }
     }
 
-    /// The primitive that it is, also where it is a struct of the framework that stands for one.
+    /// The primitive whose values it has, also where it is a struct of the framework that stands for one.
     pub(crate) fn primitive(&self) -> Option<Primitive> {
-        primitive_of(self.element).or_else(|| Primitive::from_full_name(&self.full_name()?))
+        let found = primitive_of(self.element).or_else(|| Primitive::from_full_name(&self.full_name()?));
+        found.filter(|primitive| is_value(*primitive))
     }
 
     /// As reflection writes it, without arguments.
@@ -130,19 +131,22 @@ impl TypeInfo {
     }
 
     pub(crate) fn is_enum(&self) -> bool {
-        self.definition.as_ref().and_then(Definition::type_def).is_some_and(|def| def.enum_type().is_some())
+        self.definition.as_ref().and_then(Definition::type_def).is_some_and(|def| def.kind() == TypeKind::Enum)
     }
 
     pub(crate) fn is_value_type(&self) -> bool {
-        self.element == element::VALUE_TYPE || primitive_of(self.element).is_some_and(|kind| {
-            !matches!(kind, Primitive::String | Primitive::Object)
-        })
+        self.element == element::VALUE_TYPE || primitive_of(self.element).is_some_and(is_value)
     }
 
     /// Whether it is this type of the framework: ``System.Collections.Generic.List`1``.
     pub(crate) fn is_named(&self, full_name: &str) -> bool {
         self.full_name().is_some_and(|name| name == full_name)
     }
+}
+
+/// Whether values of it are in place, not behind a reference.
+fn is_value(primitive: Primitive) -> bool {
+    !matches!(primitive, Primitive::String | Primitive::Object | Primitive::Void | Primitive::TypedReference)
 }
 
 /// The primitive of a number that the debugging interface uses.
@@ -167,12 +171,4 @@ pub(crate) fn primitive_of(element: u32) -> Option<Primitive> {
         element::OBJECT => Primitive::Object,
         _ => return None,
     })
-}
-
-/// The underlying primitive of a signature's type.
-pub(crate) fn primitive_sig(signature: &TypeSig) -> Option<Primitive> {
-    match signature {
-        TypeSig::Primitive(primitive) => Some(*primitive),
-        _ => None,
-    }
 }

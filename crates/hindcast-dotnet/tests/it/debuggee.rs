@@ -176,7 +176,8 @@ impl Debuggee {
     /// `name = value` for each local.
     #[track_caller]
     pub(crate) fn local_lines(&mut self) -> Vec<String> {
-        let line = |variable: Variable| format!("{} {} = {}", variable.type_name, variable.name, variable.value);
+        let line =
+            |variable: Variable| format!("{} {} = {}", variable.type_name, variable.name, variable.value);
         self.locals().into_iter().map(line).collect()
     }
 

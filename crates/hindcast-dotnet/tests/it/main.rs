@@ -4,3 +4,4 @@
 
 mod breakpoints;
 mod debuggee;
+mod values;
