@@ -1,0 +1,3 @@
+//! The .NET engine and what it reads.
+
+mod image;
