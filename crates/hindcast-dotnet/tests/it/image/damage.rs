@@ -34,7 +34,8 @@ fn damage(bytes: &mut [u8], numbers: &mut Numbers) {
 }
 
 fn embedded_pdb() -> Vec<u8> {
-    Assembly::parse(EMBEDDED).unwrap().embedded_pdb(MAXIMAL_EMBEDDED_PDB).unwrap().unwrap()
+    let assembly = Assembly::parse(EMBEDDED).expect("an assembly");
+    assembly.embedded_pdb(MAXIMAL_EMBEDDED_PDB).expect("a PDB that can be inflated").expect("an embedded PDB")
 }
 
 #[test]

@@ -11,8 +11,12 @@ impl Sample {
 
     /// The places of a marked line, each with its method's name.
     fn places(&self, name: &str) -> (LineMatch, Vec<(String, Place)>) {
-        let (matched, places) = self.pdb.places_of_line(self.document(), mark(name)).unwrap();
-        let named = |place: Place| (self.assembly.method(place.method).unwrap().full_name().unwrap(), place);
+        let (matched, places) =
+            self.pdb.places_of_line(self.document(), mark(name)).expect("a line with code");
+        let named = |place: Place| {
+            let method = self.assembly.method(place.method).expect("a method of the assembly");
+            (method.full_name().expect("a method with a name"), place)
+        };
         (matched, places.into_iter().map(named).collect())
     }
 }
@@ -50,6 +54,9 @@ fn a_line_without_code_leads_to_the_next_of_the_same_method() {
     assert_eq!(matched, LineMatch::Following);
     assert_eq!(places.len(), 1);
     assert_eq!(places[0].1.span.start_line, mark("long_statement"));
+    // Whoever knows better may go on to the next method.
+    let stops = sample.pdb.places_after(sample.document(), mark("async")).unwrap();
+    assert_eq!(stops[0].span.start_line, mark("async") + 1);
     // Nothing follows between methods, before the first and after the last.
     for line in [mark("main_close") + 1, 1, 100_000] {
         assert_eq!(sample.pdb.places_of_line(sample.document(), line), None, "{line}");

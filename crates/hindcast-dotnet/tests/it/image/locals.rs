@@ -8,7 +8,7 @@ use super::{Sample, mark};
 impl Sample {
     /// The first instruction of a marked line in a method.
     fn il(&self, method: Token, name: &str) -> u32 {
-        let points = self.pdb.sequence_points(method).unwrap();
+        let points = self.pdb.sequence_points(method).expect("points");
         let on_line =
             |line| points.iter().find(|point| point.span.is_some_and(|span| span.start_line == line));
         on_line(mark(name)).unwrap_or_else(|| panic!("{name} has no code")).il
@@ -98,7 +98,7 @@ fn tuples_and_dynamic_locals_tell_more_than_their_types() {
     };
     let names = sample.pdb.tuple_element_names(token("pair"));
     assert_eq!(names, Some(vec![Some("Left"), Some("Right"), Some("Inner"), None]));
-    assert_eq!(sample.pdb.dynamic_flags(token("anything")).unwrap()[0], true);
+    assert!(sample.pdb.dynamic_flags(token("anything")).unwrap()[0]);
     assert_eq!(sample.pdb.tuple_element_names(token("text")), None);
     assert_eq!(sample.pdb.dynamic_flags(token("text")), None);
 }

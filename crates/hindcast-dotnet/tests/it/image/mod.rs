@@ -28,7 +28,10 @@ struct Sample {
 
 impl Sample {
     fn open() -> Self {
-        Self { assembly: Assembly::parse(SAMPLE).unwrap(), pdb: Pdb::parse(SAMPLE_PDB).unwrap() }
+        Self {
+            assembly: Assembly::parse(SAMPLE).expect("an assembly"),
+            pdb: Pdb::parse(SAMPLE_PDB).expect("a PDB"),
+        }
     }
 
     fn type_named(&self, name: &str) -> TypeDef<'_> {
