@@ -275,7 +275,7 @@ impl Reader<'_> {
                 let definition = self.assembly.type_named(type_of_qualified(name));
                 match definition.filter(|_| !name.contains(',')) {
                     Some(definition) => ValueType::Enum(self.enum_type_of(definition.token())),
-                    None => ValueType::Enum(self.guess()),
+                    None => ValueType::Enum(self.guess(type_of_qualified(name))),
                 }
             }
             element @ 0x02..=0x0e => ValueType::Primitive(Primitive::from_element(element).ok_or(MALFORMED)?),
@@ -283,13 +283,23 @@ impl Reader<'_> {
         })
     }
 
-    fn guess(&mut self) -> Primitive {
-        self.guessed = true;
-        self.enum_type
+    /// The type of an enum that is defined elsewhere.
+    fn guess(&mut self, full_name: &str) -> Primitive {
+        // Attributes that mix these with other enums are common, so that no one width fits.
+        match full_name {
+            "System.Diagnostics.Tracing.EventKeywords" => Primitive::Int64,
+            "System.Diagnostics.Tracing.EventChannel" => Primitive::Byte,
+            _ => {
+                self.guessed = true;
+                self.enum_type
+            }
+        }
     }
 
     fn enum_type_of(&mut self, token: Token) -> Primitive {
-        let Some(definition) = self.assembly.type_def(token) else { return self.guess() };
+        let Some(definition) = self.assembly.type_def(token) else {
+            return self.guess(&self.assembly.type_full_name(token).unwrap_or_default());
+        };
         match definition.enum_type() {
             Some(TypeSig::Primitive(primitive)) => primitive,
             _ => Primitive::Int32,

@@ -13,6 +13,9 @@ use super::pdb::PdbId;
 /// The largest embedded PDB that is inflated.
 pub const MAXIMAL_EMBEDDED_PDB: usize = 256 << 20;
 
+/// How much smaller than the original something compressed may be.
+const MAXIMAL_RATIO: usize = 128;
+
 const CODE_VIEW: u32 = 2;
 const REPRODUCIBLE: u32 = 16;
 const EMBEDDED_PORTABLE_PDB: u32 = 17;
@@ -116,6 +119,8 @@ pub(crate) fn inflate(
     limit: usize,
     what: &'static str,
 ) -> Result<Vec<u8>, ImageError> {
+    // What is compressed far better than any PDB or source is a trap.
+    let limit = limit.min(compressed.len().saturating_mul(MAXIMAL_RATIO).saturating_add(64 << 10));
     if size > limit {
         return Err(ImageError::TooLarge { what, limit });
     }

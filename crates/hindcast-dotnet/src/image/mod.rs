@@ -23,6 +23,7 @@ mod tables;
 mod token;
 mod type_display;
 mod types;
+mod walk;
 
 pub use assembly::{Assembly, AssemblyReference, Version};
 pub use attributes::{Attribute, AttributeArguments, AttributeValue, NamedArgument};
@@ -39,3 +40,5 @@ pub use signature::{MethodSig, Primitive, TypeSig};
 pub use token::{Table, Token};
 pub use type_display::{Spelling, TypeNames, csharp_name};
 pub use types::{GenericParameter, TypeDef, TypeKind};
+#[doc(hidden)]
+pub use walk::{Walked, walk_everything};

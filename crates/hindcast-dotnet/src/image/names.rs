@@ -142,6 +142,17 @@ impl Assembly {
         })
     }
 
+    /// The assembly that this one says a type is in.
+    pub fn forwarded_to(&self, full_name: &str) -> Option<&str> {
+        let token = self.metadata.tables.tokens(Table::ExportedType).find(|token| {
+            // Names are put together only where they end alike.
+            let name = self.metadata.string(Table::ExportedType, token.row(), 2);
+            name.is_some_and(|name| full_name.ends_with(name))
+                && self.exported_full_name(*token).as_deref() == Some(full_name)
+        })?;
+        self.exporting_assembly(token)
+    }
+
     fn exporting_assembly(&self, token: Token) -> Option<&str> {
         let mut token = token;
         for _ in 0..MAXIMAL_NESTING {

@@ -100,6 +100,15 @@ impl Pdb {
         (!following.is_empty()).then_some((LineMatch::Following, following))
     }
 
+    /// The statements of the first line with code after a line, in whatever method: what the head of a method leads to, but also
+    /// a comment before it.
+    pub fn places_after(&self, document: Document<'_>, line: u32) -> Option<Vec<Place>> {
+        let lines = self.line_index().documents.get(&document.number())?;
+        let next = lines.statements.partition_point(|entry| entry.span.start_line <= line);
+        let next = lines.statements.get(next)?.span.start_line;
+        Some(lines.on_line(next).iter().map(Entry::place).collect())
+    }
+
     /// Where to stop for a line: in each method the first statement of [`Self::places_of_line`], and each copy of it.
     pub fn breakpoint_places(&self, document: Document<'_>, line: u32) -> Option<(LineMatch, Vec<Place>)> {
         let (matched, places) = self.places_of_line(document, line)?;
