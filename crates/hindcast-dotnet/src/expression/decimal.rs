@@ -222,7 +222,7 @@ impl Decimal {
             return None;
         }
         let mut scaled = value.abs();
-        let mut power = digits - 1 - (exponent * 19728 >> 16);
+        let mut power = digits - 1 - ((exponent * 19728) >> 16);
         if power >= 0 {
             power = power.min(MOST_PLACES as i32);
             scaled *= power_of_ten(power as u32);
