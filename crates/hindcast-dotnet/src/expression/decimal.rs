@@ -131,7 +131,13 @@ impl Decimal {
     /// `None` if the product is too large.
     pub(crate) fn times(self, other: Self) -> Option<Self> {
         let product = Wide::from(self.mantissa).times(Wide::from(other.mantissa));
-        Self::rounded(self.negative != other.negative, product, (self.scale + other.scale) as i32, false)
+        let scale = self.scale + other.scale;
+        // The runtime keeps the places of a zero only where both numbers have no more than 32 bits.
+        let is_small = self.mantissa.max(other.mantissa) <= u32::MAX.into();
+        if product.is_zero() && !is_small || is_small && scale > MOST_PLACES + 19 {
+            return Some(Self::ZERO);
+        }
+        Self::rounded(self.negative != other.negative, product, scale as i32, false)
     }
 
     /// With as many places as are needed or fit. `None` if the quotient is too large; the divisor must not be
@@ -153,11 +159,14 @@ impl Decimal {
         let (digit, rest) = remainder.times_small(10).divided_by(divisor);
         let quotient = quotient.times_small(10).plus(digit);
         let exact = Self::rounded(negative, quotient, MOST_PLACES as i32 + 1, !rest.is_zero())?;
-        Some(exact.without_trailing_zeros())
+        Some(exact.without_trailing_zeros(MOST_PLACES))
     }
 
-    fn without_trailing_zeros(mut self) -> Self {
-        while self.scale > 0 && self.mantissa.is_multiple_of(10) {
+    fn without_trailing_zeros(mut self, most: u32) -> Self {
+        for _ in 0..self.scale.min(most) {
+            if !self.mantissa.is_multiple_of(10) {
+                break;
+            }
             self.mantissa /= 10;
             self.scale -= 1;
         }
@@ -167,7 +176,11 @@ impl Decimal {
     /// What is left of dividing by a divisor that is not zero, with the sign of `self`.
     pub(crate) fn remainder(self, other: Self) -> Option<Self> {
         let scale = self.scale.max(other.scale);
-        let (_, remainder) = self.at_scale(scale).divided_by(other.at_scale(scale));
+        let (dividend, divisor) = (self.at_scale(scale), other.at_scale(scale));
+        if dividend < divisor {
+            return Some(self);
+        }
+        let (_, remainder) = dividend.divided_by(divisor);
         Self::rounded(self.negative, remainder, scale as i32, false)
     }
 
@@ -209,7 +222,7 @@ impl Decimal {
             return None;
         }
         let mut scaled = value.abs();
-        let mut power = digits - 1 - (exponent * 19728 >> 16);
+        let mut power = digits - 1 - ((exponent * 19728) >> 16);
         if power >= 0 {
             power = power.min(MOST_PLACES as i32);
             scaled *= power_of_ten(power as u32);
@@ -227,7 +240,8 @@ impl Decimal {
             return Some(Self::ZERO);
         }
         let exact = Self::rounded(value < 0.0, Wide::from(mantissa), power, false)?;
-        Some(if power > 0 { exact.without_trailing_zeros() } else { exact })
+        // One digit less than there are, as in the runtime: `(decimal)1e-5f` is 0.000010.
+        Some(if power > 0 { exact.without_trailing_zeros(digits as u32 - 1) } else { exact })
     }
 }
 

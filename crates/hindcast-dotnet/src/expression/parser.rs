@@ -2,6 +2,7 @@
 
 use super::{
     Expression, Format,
+    constant::Constant,
     error::{Expected, Mistake, ParseError, Unsupported},
     syntax::{Assignment, Binary, Kind, Node, Pattern, Span, TypeKind, TypeName, Unary},
     token::{Token, TokenKind, tokens},
@@ -354,23 +355,23 @@ impl<'t> Parser<'t> {
         let is_declared =
             |parser: &Self| matches!(parser.peek(), TokenKind::Name(_)) || parser.is("{") || parser.is("(");
         let pattern = match self.peek() {
-            TokenKind::Keyword("null") => {
-                self.advance();
-                Pattern::Null
-            }
             TokenKind::Constant(_)
             | TokenKind::Least { .. }
-            | TokenKind::Keyword("true" | "false")
-            | TokenKind::Symbol("-") => Pattern::Constant(self.infix(SHIFT)?.into()),
+            | TokenKind::Keyword("true" | "false" | "null")
+            | TokenKind::Symbol("-" | "+" | "~" | "!") => self.constant_pattern()?,
             TokenKind::Symbol("{" | "[" | "(" | "<" | ">" | "<=" | ">=") => {
                 return Err(self.unsupported(self.span(), Unsupported::Pattern));
             }
             _ => {
                 let of = self.type_after_operator()?;
-                if self.is(".") {
-                    // `int.MaxValue`
+                let (symbol, _) = self.operator();
+                // The compiler takes `x is T >> y` as a shift of the truth, whatever that is good for.
+                let binds_closer = symbol != ">>"
+                    && INFIX.iter().any(|(infix, _, strength)| *infix == symbol && *strength >= SHIFT);
+                if self.is(".") || binds_closer {
+                    // `int.MaxValue`, `Limit - 1`
                     self.at = before;
-                    Pattern::Constant(self.infix(SHIFT)?.into())
+                    self.constant_pattern()?
                 } else {
                     Pattern::Type(of)
                 }
@@ -380,6 +381,12 @@ impl<'t> Parser<'t> {
             return Err(self.unsupported(self.span(), Unsupported::Pattern));
         }
         self.node(Kind::Is { value: value.into(), negated, pattern }, self.since(start))
+    }
+
+    fn constant_pattern(&mut self) -> Result<Pattern, ParseError> {
+        let constant = self.infix(SHIFT)?;
+        let is_null = matches!(constant.kind, Kind::Constant(Constant::Null));
+        Ok(if is_null { Pattern::Null } else { Pattern::Constant(constant.into()) })
     }
 
     pub(super) fn unary(&mut self) -> Parsed {
@@ -410,7 +417,9 @@ impl<'t> Parser<'t> {
     fn cast_or_group(&mut self) -> Parsed {
         let start = self.span();
         let before = self.at;
-        if let Some(of) = self.type_of_cast()
+        self.advance();
+        if let Ok(of) = self.type_name()
+            && self.accept(")")
             && !self.is("=>")
             && (is_only_type(&of) || self.follows_cast())
         {
@@ -419,19 +428,6 @@ impl<'t> Parser<'t> {
         }
         self.at = before;
         self.postfix()
-    }
-
-    /// `(T)`, or the `(T, U)` of a tuple, which has no parentheses around it.
-    fn type_of_cast(&mut self) -> Option<TypeName> {
-        let before = self.at;
-        self.advance();
-        if let Ok(of) = self.type_name()
-            && self.accept(")")
-        {
-            return Some(of);
-        }
-        self.at = before;
-        self.type_name().ok()
     }
 
     /// Whether what stands here tells that the name in parentheses before it is a type, as C# decides it.
@@ -448,10 +444,7 @@ impl<'t> Parser<'t> {
 /// Whether the text of a type is not also one of an expression.
 fn is_only_type(of: &TypeName) -> bool {
     match &of.kind {
-        TypeKind::Named { path, .. } => path
-            .iter()
-            .flat_map(|part| &part.arguments)
-            .any(|argument| argument.as_ref().is_none_or(is_only_type)),
+        TypeKind::Named { .. } => false,
         TypeKind::Tuple(elements) => elements.iter().any(|(of, name)| name.is_some() || is_only_type(of)),
         _ => true,
     }

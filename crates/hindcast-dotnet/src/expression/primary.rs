@@ -77,45 +77,54 @@ impl Parser<'_> {
         self.node(Kind::Index { of: of.into(), arguments }, self.since(start))
     }
 
-    /// Type arguments behind a name, where C# takes `<` as their beginning and not as a comparison: what
-    /// stands behind them decides.
+    /// Type arguments behind a name, where C# takes `<` as their beginning and not as a comparison: if one of
+    /// them can be nothing but a type, and otherwise if what stands behind them is no value.
     fn method_type_arguments(&mut self) -> Vec<TypeName> {
         let before = self.at;
         if self.is("<")
             && let Ok(arguments) = self.type_arguments()
             && let Some(arguments) = arguments.into_iter().collect::<Option<Vec<_>>>()
         {
-            let decides = match self.peek() {
-                TokenKind::End => true,
-                TokenKind::Symbol(symbol) => matches!(
-                    *symbol,
-                    "(" | ")"
-                        | "]"
-                        | "}"
-                        | ":"
-                        | ";"
-                        | ","
-                        | "."
-                        | "?"
-                        | "?."
-                        | "?["
-                        | "=="
-                        | "!="
-                        | "|"
-                        | "^"
-                        | "&&"
-                        | "||"
-                        | "&"
-                        | "["
-                ),
-                _ => false,
-            };
-            if decides {
+            let is_certain = arguments
+                .iter()
+                .any(|argument| !matches!(argument.kind, TypeKind::Named { .. } | TypeKind::Tuple(_)));
+            if is_certain || self.follows_type_arguments() {
                 return arguments;
             }
         }
         self.at = before;
         Vec::new()
+    }
+
+    fn follows_type_arguments(&self) -> bool {
+        match self.peek() {
+            TokenKind::End | TokenKind::Keyword("is" | "as") => true,
+            TokenKind::Symbol(symbol) => matches!(
+                *symbol,
+                "(" | ")"
+                    | "]"
+                    | "}"
+                    | ":"
+                    | ";"
+                    | ","
+                    | "."
+                    | "?"
+                    | "?."
+                    | "?["
+                    | "=="
+                    | "!="
+                    | "|"
+                    | "^"
+                    | "&&"
+                    | "||"
+                    | "&"
+                    | "["
+                    | "<"
+                    | "<="
+                    | ">="
+            ),
+            _ => false,
+        }
     }
 
     /// Values up to the bracket, which is read.

@@ -91,13 +91,34 @@ impl Constant {
             Self::Null => "null".to_owned(),
             Self::Bool(value) => value.to_string(),
             Self::Char(unit) => format!("{unit} '{}'", Text(vec![*unit]).escaped('\'')),
-            Self::Float(value) => real(f64::from(*value), &format!("{value:e}"), 9),
-            Self::Double(value) => real(*value, &format!("{value:e}"), 17),
+            Self::Float(value) => real(f64::from(*value), &float_digits(*value), 9),
+            Self::Double(value) => real(*value, &double_digits(*value), 17),
             Self::Decimal(value) => value.to_string(),
             Self::String(text) => text.quoted(),
             _ => self.whole().unwrap_or_default().to_string(),
         }
     }
+}
+
+/// How many digits stand behind the point of a number with an exponent.
+fn places(scientific: &str) -> usize {
+    let (digits, _) = scientific.split_once('e').unwrap_or((scientific, ""));
+    digits.trim_start_matches('-').len().saturating_sub(2)
+}
+
+/// The fewest digits that give the number back, with an exponent. Of two such numbers that are equally near,
+/// .NET takes the even one. The nearest does not always give the number back: the numbers below a power of two
+/// are closer to each other.
+fn double_digits(value: f64) -> String {
+    let shortest = format!("{value:e}");
+    let nearest = format!("{value:.places$e}", places = places(&shortest));
+    if nearest.parse() == Ok(value) { nearest } else { shortest }
+}
+
+fn float_digits(value: f32) -> String {
+    let shortest = format!("{value:e}");
+    let nearest = format!("{value:.places$e}", places = places(&shortest));
+    if nearest.parse() == Ok(value) { nearest } else { shortest }
 }
 
 /// The fewest digits that give the number back, which `scientific` has, with an exponent if there are more
