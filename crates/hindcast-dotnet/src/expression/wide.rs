@@ -108,7 +108,8 @@ impl Wide {
     pub(super) fn divided_by(self, divisor: Self) -> (Self, Self) {
         let mut quotient = Self([0; LIMBS]);
         let mut remainder = Self([0; LIMBS]);
-        for bit in (0..LIMBS * 32).rev() {
+        let used = self.0.iter().rposition(|limb| *limb != 0).map_or(0, |last| last + 1);
+        for bit in (0..used * 32).rev() {
             remainder = remainder.plus(remainder);
             remainder.0[0] |= self.0[bit / 32] >> (bit % 32) & 1;
             if remainder >= divisor {

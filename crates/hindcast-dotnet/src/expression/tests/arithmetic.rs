@@ -6,7 +6,7 @@ use crate::expression::{
     implicitly_converts, is_better,
 };
 
-const BINARY: [Binary; 17] = [
+pub(super) const BINARY: [Binary; 17] = [
     Binary::Multiply,
     Binary::Divide,
     Binary::Remainder,

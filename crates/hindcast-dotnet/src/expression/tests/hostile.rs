@@ -1,6 +1,8 @@
 //! Texts that nobody would write.
 
-use crate::expression::{Expression, Kind, Template, fold};
+use crate::expression::{
+    Constant, Decimal, Expression, Kind, Operand, Primitive, Template, Text, Unary, binary, fold, unary,
+};
 
 /// The numbers of a linear congruence: the same in every run.
 struct Numbers(u64);
@@ -146,6 +148,43 @@ fn long_texts_are_read_quickly() {
         ["a<", "(", "a<a,", "((a)", "$\"{", "(a,", "a?", "a[", "-", "a.", "{", "\"", "new A<", "a is ", "(a<"]
     {
         let text = piece.repeat(4096 / piece.len());
-        feed(&text);
+        assert!(!feed(&text), "{piece}");
     }
+}
+
+#[test]
+fn every_operator_on_every_pair_of_extremes_has_a_result_or_an_error() {
+    let mut values = vec![Constant::Null, Constant::Bool(true), Constant::String(Text(vec![0xd800]))];
+    for name in ["char", "sbyte", "byte", "short", "ushort", "int", "uint", "long", "ulong", "nint", "nuint"]
+    {
+        let primitive = Primitive::of_keyword(name).unwrap();
+        let (least, most) = primitive.range().unwrap();
+        values.extend([least, most, 0, 1].map(|value| Constant::wrapped(value, primitive)));
+    }
+    for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN_POSITIVE, -0.0, 1e28, 1e-28]
+    {
+        values.extend([Constant::Double(value), Constant::Float(value as f32)]);
+    }
+    for text in ["79228162514264337593543950335", "0.0000000000000000000000000001", "0.0", "1.5"] {
+        let value = Decimal::parse(text).unwrap();
+        values.extend([Constant::Decimal(value), Constant::Decimal(value.negated())]);
+    }
+    let mut results = 0;
+    for left in &values {
+        for operator in [Unary::Plus, Unary::Negate, Unary::Not, Unary::Complement] {
+            results += usize::from(unary(operator, left).is_ok());
+        }
+        for right in &values {
+            if let Some(primitive) = right.primitive() {
+                results += usize::from(left.cast(primitive).is_ok());
+            }
+            for operator in super::arithmetic::BINARY {
+                for operand in [Operand::constant, Operand::variable] {
+                    let result = binary(operator, operand(left), operand(right));
+                    results += usize::from(result.is_ok_and(|value| !value.display().is_empty()));
+                }
+            }
+        }
+    }
+    assert!(results > 50_000, "{results}");
 }
