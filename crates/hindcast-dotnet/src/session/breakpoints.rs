@@ -336,7 +336,7 @@ impl Session {
         if arrived {
             return Ok(Some(self.stop_at(thread, StopReason::Step, None)));
         }
-        self.inner_breakpoint_hit(thread, hit)
+        self.gate_passed(thread, hit)
     }
 
     /// `Some` where it stops, with what is to be said of that.
@@ -368,11 +368,6 @@ impl Session {
             text.push('\n');
             self.output.push(OutputStream::Log, text.as_bytes());
         }
-        Ok(None)
-    }
-
-    /// A breakpoint that a step set for itself.
-    fn inner_breakpoint_hit(&mut self, _thread: &Com<Thread>, _hit: usize) -> Result<Option<Stop>, DebugError> {
         Ok(None)
     }
 }

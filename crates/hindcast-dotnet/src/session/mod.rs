@@ -3,6 +3,7 @@
 //! The debuggee stands whenever nothing is asked of it. A movement lets it go on and takes events out of the channel that
 //! the runtime fills (see [`crate::cor`]) until one of them is a stop; each event is answered by going on or by staying.
 
+mod awaits;
 mod breakpoints;
 mod evaluate;
 mod events;

@@ -2,7 +2,7 @@
 
 use hindcast_core::debug::{DebugError, Granularity, Stop, StopReason, ThreadId};
 
-use super::{Session, failed, stack::ManagedFrame};
+use super::{Session, awaits::Gate, failed, stack::ManagedFrame};
 use crate::cor::{Com, StepRange, Stepper, Stepper2, Thread};
 
 /// Class constructors are not stepped into; filters and the like are.
@@ -11,8 +11,10 @@ const INTERCEPT: u32 = 0xffff & !0x01 & !0x04;
 /// A step that is under way.
 #[derive(Debug)]
 pub(super) struct Stepping {
-    stepper: Com<Stepper>,
-    thread: ThreadId,
+    /// None while an async method waits.
+    stepper: Option<Com<Stepper>>,
+    /// Where it goes on when an async method has to wait.
+    pub(super) gates: Vec<Gate>,
     granularity: Granularity,
     /// How many are left, with this one.
     count: u32,
@@ -38,8 +40,9 @@ impl Session {
         let (frames, _) = self.frames(&object, 1)?;
         let frame = frames.first().cloned();
         let start = self.start_of(frame.as_ref());
-        let stepper = self.step_from(&object, frame.as_ref(), granularity)?;
-        self.stepping = Some(Stepping { stepper, thread, granularity, count: count.max(1), start });
+        let stepper = Some(self.step_from(&object, frame.as_ref(), granularity)?);
+        let gates = frame.as_ref().map(|frame| self.gates_for(frame, granularity)).unwrap_or_default();
+        self.stepping = Some(Stepping { stepper, gates, granularity, count: count.max(1), start });
         Ok(())
     }
 
@@ -83,30 +86,35 @@ impl Session {
         stepper: &Com<Stepper>,
     ) -> Result<Option<Stop>, DebugError> {
         let Some(stepping) = &self.stepping else { return Ok(None) };
-        if stepping.stepper.identity() != stepper.identity() {
+        if stepping.stepper.as_ref().map(Com::identity) != Some(stepper.identity()) {
             return Ok(None);
         }
+        self.step_arrived(thread)
+    }
+
+    /// A step got somewhere: to the next line, or to a place from which it goes on.
+    fn step_arrived(&mut self, thread: &Com<Thread>) -> Result<Option<Stop>, DebugError> {
+        let Some(stepping) = &self.stepping else { return Ok(None) };
         let (granularity, count) = (stepping.granularity, stepping.count);
         let (frames, _) = self.frames(thread, 1)?;
         let frame = frames.first().cloned();
         let now = self.start_of(frame.as_ref());
         let stepping = self.stepping.as_ref().filter(|_| granularity != Granularity::Out);
         let is_same_line = stepping.is_some_and(|stepping| stepping.start == now);
-        let has_line = now.line.is_some();
-        if (is_same_line || !has_line) && frame.is_some() {
+        let is_written = now.line.is_some() && !frame.as_ref().is_some_and(is_hidden);
+        if (is_same_line || !is_written) && frame.is_some() {
             // In the middle of the line, or in code that the compiler made.
             let granularity = if granularity == Granularity::Out { Granularity::Over } else { granularity };
             let next = self.step_from(thread, frame.as_ref(), granularity)?;
             if let Some(stepping) = &mut self.stepping {
-                stepping.stepper = next;
+                stepping.stepper = Some(next);
             }
             return Ok(None);
         }
         if count > 1 {
-            let next = self.step_from(thread, frame.as_ref(), granularity)?;
-            if let Some(stepping) = &mut self.stepping {
-                (stepping.stepper, stepping.count, stepping.start) = (next, count - 1, now);
-            }
+            let thread = self.thread_id(thread);
+            self.end_steps();
+            self.begin_step(thread, granularity, count - 1)?;
             return Ok(None);
         }
         self.end_steps();
@@ -117,25 +125,74 @@ impl Session {
     pub(super) fn end_steps(&mut self) {
         if let Some(stepping) = self.stepping.take() {
             // It is done, or the debuggee is gone.
-            let _ = stepping.stepper.deactivate();
+            if let Some(stepper) = &stepping.stepper {
+                let _ = stepper.deactivate();
+            }
+            for gate in &stepping.gates {
+                gate.close();
+            }
         }
+    }
+
+    /// The async method that is stepped through returns to wait: the step goes on behind this gate.
+    pub(super) fn step_waits(&mut self, gate: Option<Gate>) {
+        let Some(stepping) = &mut self.stepping else { return };
+        if let Some(stepper) = stepping.stepper.take() {
+            let _ = stepper.deactivate();
+        }
+        for gate in stepping.gates.drain(..) {
+            gate.close();
+        }
+        stepping.gates.extend(gate);
+    }
+
+    /// An async method that was waited for goes on, or whoever awaits the one that has ended.
+    pub(super) fn step_goes_on(
+        &mut self,
+        thread: &Com<Thread>,
+        frame: &ManagedFrame,
+    ) -> Result<Option<Stop>, DebugError> {
+        self.step_waits(None);
+        // The rest of the line that awaits has no line of its own: a step out of a method ends in it.
+        let is_out = self.stepping.as_ref().is_some_and(|stepping| stepping.granularity == Granularity::Out);
+        if is_out {
+            self.end_steps();
+            return Ok(Some(self.stop_at(thread, StopReason::Step, None)));
+        }
+        let now = self.start_of(Some(frame));
+        let stepper = self.step_from(thread, Some(frame), Granularity::Over)?;
+        let gates = self.gates_for(frame, Granularity::Over);
+        if let Some(stepping) = &mut self.stepping {
+            let is_same_method = stepping.start.file == now.file && stepping.start.line == now.line;
+            (stepping.stepper, stepping.gates) = (Some(stepper), gates);
+            if is_same_method {
+                stepping.start = now;
+            }
+        }
+        Ok(None)
     }
 }
 
-/// The IL of the line that a frame is at: all statements of the line, with what the compiler put behind them.
-fn line_ranges(frame: &ManagedFrame) -> Vec<StepRange> {
+/// Whether a frame is in code that the compiler wants hidden.
+fn is_hidden(frame: &ManagedFrame) -> bool {
+    let points = frame.module.pdb().and_then(|pdb| pdb.sequence_points(frame.method).ok()).unwrap_or_default();
+    let point = points.iter().rev().find(|point| point.il <= frame.offset);
+    point.is_none_or(|point| point.span.is_none())
+}
+
+/// The IL of the line that a frame is at: all statements of the line, with what the compiler put behind them. In code
+/// that the compiler put before the first statement, that code.
+pub(super) fn line_ranges(frame: &ManagedFrame) -> Vec<StepRange> {
     let Some(pdb) = frame.module.pdb() else { return Vec::new() };
     let Ok(points) = pdb.sequence_points(frame.method) else { return Vec::new() };
-    let Some(current) = pdb.statement_at(frame.method, frame.offset).and_then(|statement| statement.point) else {
-        return Vec::new();
-    };
-    let Some(line) = current.span.map(|span| span.start_line) else { return Vec::new() };
+    let current = points.iter().rev().find(|point| point.il <= frame.offset && point.span.is_some());
+    let line = current.and_then(|point| Some((point.document, point.span?.start_line)));
     let mut ranges: Vec<StepRange> = Vec::new();
-    let mut inside = false;
+    let mut inside = line.is_none();
     for (at, point) in points.iter().enumerate() {
         // Hidden code belongs to what is before it.
         inside = match point.span {
-            Some(span) => span.start_line == line && point.document == current.document,
+            Some(span) => line == Some((point.document, span.start_line)),
             None => inside,
         };
         let end = points.get(at + 1).map_or(u32::MAX, |next| next.il);
