@@ -52,6 +52,19 @@ pub(super) struct Awaiting {
     state_machine: Seen,
 }
 
+impl Awaiting {
+    /// As a frame, which is on no stack.
+    pub(super) fn frame(self) -> ManagedFrame {
+        ManagedFrame {
+            frame: None,
+            state_machine: Some(self.state_machine),
+            module: self.module,
+            method: self.method,
+            offset: self.offset,
+        }
+    }
+}
+
 impl Gate {
     pub(super) fn close(&self) {
         // The debuggee may be gone.
@@ -135,8 +148,10 @@ impl Session {
     /// The state machine of a frame's method.
     pub(super) fn state_machine(&self, frame: &ManagedFrame) -> Option<Seen> {
         frame.module.pdb()?.kickoff_method(frame.method)?;
-        let this = frame.frame.argument(0).ok()?;
-        self.values().see(&this).ok()
+        match &frame.frame {
+            Some(stack_frame) => self.values().see(&stack_frame.argument(0).ok()?).ok(),
+            None => frame.state_machine.clone(),
+        }
     }
 
     /// What stays the same for one call: the state machine where it is an object, the task that it completes otherwise.

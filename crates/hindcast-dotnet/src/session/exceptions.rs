@@ -47,6 +47,9 @@ impl Session {
         }
         let message = self.exception_message(&exception);
         let exception_type = names.into_iter().next().unwrap_or_else(|| exception.of.display());
+        if exception_type == "System.StackOverflowException" {
+            self.overflowed = Some(self.thread_id(thread));
+        }
         let raised = RaisedException { exception_type, message, unhandled };
         let mut stop = self.stop_at(thread, StopReason::Exception, None);
         let said = raised.message.as_deref().unwrap_or("no message");

@@ -117,6 +117,7 @@ impl Session {
             stop_at_entry,
             just_my_code,
             last_stop: None,
+            overflowed: None,
         })
     }
 

@@ -83,10 +83,10 @@ impl Session {
     }
 
     fn add_locals(&self, frame: &ManagedFrame, found: &mut Vec<Named>) {
-        let Some(pdb) = frame.module.pdb() else { return };
+        let (Some(pdb), Some(stack_frame)) = (frame.module.pdb(), &frame.frame) else { return };
         for scope in pdb.scopes_at(frame.method, frame.offset).into_iter().rev() {
             for local in &scope.variables {
-                let value = frame.frame.local_variable(local.slot.into());
+                let value = stack_frame.local_variable(local.slot.into());
                 if local.name.starts_with("CS$<>8__locals") {
                     self.add_captured(value, found);
                 } else if !local.is_hidden && !local.name.starts_with("CS$") {
@@ -127,10 +127,16 @@ impl Session {
     }
 
     fn add_arguments(&self, frame: &ManagedFrame, found: &mut Vec<Named>) {
+        let Some(stack_frame) = &frame.frame else {
+            if let Some(state_machine) = &frame.state_machine {
+                self.add_state_machine(frame, Ok(state_machine.value.clone()), found);
+            }
+            return;
+        };
         let Some(method) = frame.module.assembly().and_then(|assembly| assembly.method(frame.method)) else { return };
         let mut index = 0;
         if !method.is_static() {
-            let this = frame.frame.argument(0);
+            let this = stack_frame.argument(0);
             let is_state_machine = frame.module.pdb().is_some_and(|pdb| pdb.kickoff_method(frame.method).is_some());
             let declaring = method.declaring_type().and_then(|of| of.name()).unwrap_or_default();
             if is_state_machine {
@@ -144,7 +150,7 @@ impl Session {
         }
         let count = method.signature().map_or(0, |signature| signature.parameters.len());
         for name in method.parameter_names(count) {
-            let value = frame.frame.argument(index);
+            let value = stack_frame.argument(index);
             match name {
                 // A local function gets its closure as a last argument.
                 Some(name) if name.starts_with("<>") || name.is_empty() => self.add_captured(value, found),
@@ -188,7 +194,7 @@ impl Session {
         let Some(type_def) = of.definition.as_ref().and_then(|definition| definition.type_def()) else {
             return Vec::new();
         };
-        let frame = frame.and_then(|frame| frame.frame.cast());
+        let frame = frame.and_then(|frame| frame.frame.as_ref()?.cast());
         let statics = type_def.fields().filter(|field| field.is_static());
         statics
             .filter_map(|field| {

@@ -55,6 +55,8 @@ pub(crate) struct Session {
     just_my_code: bool,
     /// The stop that everything stands at.
     last_stop: Option<Stop>,
+    /// A thread whose stack has overflowed: the runtime takes minutes to find a variable in it.
+    overflowed: Option<ThreadId>,
 }
 
 /// Whether the debuggee runs.

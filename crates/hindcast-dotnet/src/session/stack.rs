@@ -10,16 +10,19 @@ use crate::{
     image::{Spelling, Token},
     modules::LoadedModule,
     names::method_name_with,
-    values::TypeInfo,
+    values::{Seen, TypeInfo},
 };
 
 /// The deepest stack that is walked.
 const DEEPEST: usize = 100_000;
 
-/// A managed frame.
+/// A managed frame, or an async method that waits for the one before.
 #[derive(Debug, Clone)]
 pub(super) struct ManagedFrame {
-    pub(super) frame: Com<IlFrame>,
+    /// None for a method that waits: it is on no stack.
+    pub(super) frame: Option<Com<IlFrame>>,
+    /// What a method that waits keeps its variables in.
+    pub(super) state_machine: Option<Seen>,
     pub(super) module: Rc<LoadedModule>,
     pub(super) method: Token,
     /// The IL offset.
@@ -37,6 +40,61 @@ pub(super) struct StackCache {
 struct Walked {
     frames: Rc<Vec<ManagedFrame>>,
     is_whole: bool,
+}
+
+/// The frames that are shown, of those that are there.
+///
+/// With just the user's own code, what is below the innermost frame of it and belongs to the framework, or was made by the
+/// compiler, is left out. An async method that was resumed is called by whatever completed what it waited for; who waits for
+/// it is shown instead.
+struct Shown<'s> {
+    session: &'s Session,
+    frames: Vec<ManagedFrame>,
+    /// An async method that was resumed, unless the next frame is the method that started it.
+    resumed: Option<(ManagedFrame, Token)>,
+    is_done: bool,
+}
+
+impl Shown<'_> {
+    fn add(&mut self, frame: ManagedFrame) {
+        if !self.session.just_my_code {
+            self.frames.push(frame);
+            return;
+        }
+        let is_mine = frame.module.is_mine();
+        if !is_mine {
+            // What the program waits in is worth seeing.
+            if !self.frames.iter().any(|frame| frame.module.is_mine()) {
+                self.frames.push(frame);
+            }
+            return;
+        }
+        if let Some((_, kickoff)) = &self.resumed {
+            if *kickoff != frame.method {
+                self.end();
+                if self.is_done {
+                    return;
+                }
+            }
+            self.resumed = None;
+        }
+        let pdb = frame.module.pdb();
+        let is_written =
+            pdb.and_then(|pdb| pdb.sequence_points(frame.method).ok()).is_some_and(|points| !points.is_empty());
+        if is_written {
+            let kickoff = pdb.and_then(|pdb| pdb.kickoff_method(frame.method));
+            self.resumed = kickoff.map(|kickoff| (frame.clone(), kickoff));
+            self.frames.push(frame);
+        }
+    }
+
+    /// Behind a method that was resumed come those that wait for it.
+    fn end(&mut self) {
+        let Some((frame, _)) = self.resumed.take() else { return };
+        let chain = self.session.awaiting_chain(&frame);
+        self.is_done = !chain.is_empty();
+        self.frames.extend(chain.into_iter().map(|awaiting| awaiting.frame()));
+    }
 }
 
 impl StackCache {
@@ -67,18 +125,20 @@ impl Session {
     fn walk(&self, thread: &Com<Thread>, most: usize) -> Result<Walked, DebugError> {
         let walk = thread.expect::<Thread3>("Thread::create_stack_walk").map_err(failed)?;
         let walk = walk.create_stack_walk().map_err(failed)?;
-        let mut frames = Vec::new();
+        let mut shown = Shown { session: self, frames: Vec::new(), resumed: None, is_done: false };
         loop {
             // Frames of native code have no IL.
             let frame = walk.frame().ok().flatten();
             if let Some(frame) = frame.and_then(|frame| self.managed(&frame)) {
-                if frames.len() == most {
-                    return Ok(Walked { frames: Rc::new(frames), is_whole: false });
-                }
-                frames.push(frame);
+                shown.add(frame);
             }
-            if !walk.next().unwrap_or(false) {
-                return Ok(Walked { frames: Rc::new(frames), is_whole: true });
+            if shown.frames.len() > most {
+                shown.frames.truncate(most);
+                return Ok(Walked { frames: Rc::new(shown.frames), is_whole: false });
+            }
+            if shown.is_done || !walk.next().unwrap_or(false) {
+                shown.end();
+                return Ok(Walked { frames: Rc::new(shown.frames), is_whole: true });
             }
         }
     }
@@ -89,11 +149,17 @@ impl Session {
         let module = self.modules.of(&frame.function().ok()?.module().ok()?)?.clone();
         let method = Token(frame.function_token().ok()?);
         let offset = frame.ip().ok()?.offset;
-        Some(ManagedFrame { frame, module, method, offset })
+        Some(ManagedFrame { frame: Some(frame), state_machine: None, module, method, offset })
     }
 
-    /// One frame of a thread.
+    /// One frame of a thread, to look into.
     pub(super) fn frame_at(&mut self, at: FrameRef) -> Result<ManagedFrame, DebugError> {
+        if self.overflowed == Some(at.thread) {
+            return Err(DebugError::Unsupported(
+                "the variables of a thread whose stack has overflowed cannot be read · hint: the stack trace shows which method calls itself; set a breakpoint there and launch again"
+                    .into(),
+            ));
+        }
         let thread = self.thread(at.thread)?;
         let (frames, _) = self.frames(&thread, at.index as usize + 1)?;
         let count = u32::try_from(frames.len()).unwrap_or(u32::MAX);
@@ -151,7 +217,8 @@ impl Session {
     /// The types that stand for the parameters of a frame's type and method. Code that is shared by several types does
     /// not always tell.
     pub(super) fn frame_types(&self, frame: &ManagedFrame) -> Vec<TypeInfo> {
-        let list = frame.frame.cast::<IlFrame2>().and_then(|frame| frame.enumerate_type_parameters().ok());
+        let frame = frame.frame.as_ref().and_then(|frame| frame.cast::<IlFrame2>());
+        let list = frame.and_then(|frame| frame.enumerate_type_parameters().ok());
         let types = list.and_then(|list| list.all().ok()).unwrap_or_default();
         types.into_iter().map(|of| TypeInfo::of(of, &self.modules)).collect()
     }
@@ -175,6 +242,6 @@ impl Session {
 
     /// Where a frame's memory begins, which tells frames of one method apart.
     pub(super) fn frame_identity(frame: &ManagedFrame) -> Option<u64> {
-        frame.frame.stack_start().ok()
+        frame.frame.as_ref()?.stack_start().ok()
     }
 }

@@ -4,6 +4,7 @@
 
 mod breakpoints;
 mod debuggee;
+mod exceptions;
 mod image;
 mod steps;
 mod values;

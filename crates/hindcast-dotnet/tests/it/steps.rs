@@ -24,7 +24,8 @@ fn walk(debuggee: &mut Debuggee, granularity: Granularity, most: usize, mut at: 
 /// The numbers of lines that log.
 fn logging_lines(debuggee: &Debuggee) -> HashSet<u32> {
     let text = std::fs::read_to_string(&debuggee.program.source).unwrap();
-    let logs = |line: &str| !line.contains("static void S(") && [" S(", "V("].iter().any(|call| line.contains(call));
+    let logs =
+        |line: &str| !line.contains("static void S(") && [" S(", "V("].iter().any(|call| line.contains(call));
     (1u32..).zip(text.lines()).filter(|(_, line)| logs(line)).map(|(number, _)| number).collect()
 }
 
