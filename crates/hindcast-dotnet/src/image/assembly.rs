@@ -114,6 +114,22 @@ impl Assembly {
         arguments.fixed.first()?.as_str().map(str::to_owned)
     }
 
+    /// Whether the compiler asked the runtime to optimise nothing, so that steps and locals are as in the source.
+    pub fn disables_optimizations(&self) -> bool {
+        let assembly = Token::new(Table::Assembly, 1);
+        let attribute = self.attribute(assembly, "System.Diagnostics.DebuggableAttribute");
+        match attribute
+            .and_then(|attribute| attribute.arguments().ok())
+            .map(|arguments| arguments.fixed)
+            .as_deref()
+        {
+            Some([modes]) => modes.as_i64().is_some_and(|modes| modes & 0x100 != 0),
+            // Whether it is tracked, and whether it is not optimised.
+            Some([_, disabled]) => disabled.as_bool() == Some(true),
+            _ => false,
+        }
+    }
+
     /// The assemblies that this one uses.
     pub fn references(&self) -> impl Iterator<Item = AssemblyReference<'_>> {
         (1..=self.metadata.tables.rows(Table::AssemblyRef)).filter_map(|row| self.reference(row))

@@ -100,7 +100,7 @@ impl AttributeArguments {
 impl Assembly {
     /// The attributes of whatever a token names, also of parameters and of the assembly itself.
     pub fn attributes(&self, owner: Token) -> impl Iterator<Item = Attribute<'_>> {
-        let rows = self.metadata.tables.rows_of(Table::CustomAttribute, 0, owner);
+        let rows = self.metadata.tables.rows_of(Table::CustomAttribute, owner);
         rows.into_iter().map(|row| Attribute { assembly: self, row })
     }
 

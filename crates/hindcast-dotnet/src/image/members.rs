@@ -82,7 +82,7 @@ impl Assembly {
     /// The type parameters of a `TypeDef` or `MethodDef`, in their order.
     pub fn generic_parameters(&self, owner: Token) -> Vec<GenericParameter<'_>> {
         let tables = &self.metadata.tables;
-        let rows = tables.rows_of(Table::GenericParam, 2, owner);
+        let rows = tables.rows_of(Table::GenericParam, owner);
         rows.into_iter()
             .filter_map(|row| {
                 Some(GenericParameter {
@@ -98,7 +98,7 @@ impl Assembly {
     /// The constant that belongs to a field, a parameter or a property.
     pub fn constant(&self, token: Token) -> Option<Constant> {
         let tables = &self.metadata.tables;
-        let row = *tables.rows_of(Table::Constant, 1, token).first()?;
+        let row = *tables.rows_of(Table::Constant, token).first()?;
         let element = tables.cell(Table::Constant, row, 0)? as u8;
         Constant::parse(element, self.metadata.blob(Table::Constant, row, 2)?)
     }
@@ -118,7 +118,7 @@ impl Assembly {
     /// The method that does something for a property or an event.
     fn accessor(&self, owner: Token, semantics: u32) -> Option<Method<'_>> {
         let tables = &self.metadata.tables;
-        let rows = tables.rows_of(Table::MethodSemantics, 2, owner);
+        let rows = tables.rows_of(Table::MethodSemantics, owner);
         let row = rows.into_iter().find(|row| {
             tables.cell(Table::MethodSemantics, *row, 0).is_some_and(|does| does & semantics != 0)
         })?;

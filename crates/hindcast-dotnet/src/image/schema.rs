@@ -120,6 +120,15 @@ impl Coded {
     }
 }
 
+/// The column that a table is searched by, which is the one that it should be sorted by if by any.
+pub(crate) fn key_column(table: Table) -> usize {
+    match table {
+        Table::Constant => 1,
+        Table::MethodSemantics | Table::GenericParam => 2,
+        _ => 0,
+    }
+}
+
 /// The columns of a table, or none for a number that no table has.
 pub(crate) fn columns(table: u8) -> &'static [Column] {
     use Column::{Bytes as B, Coded as C, Identifier as G, Long as L, Row as R, Short as H, Text as S};

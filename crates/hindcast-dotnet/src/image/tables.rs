@@ -1,11 +1,12 @@
 //! The stream of tables: where each table lies, and single cells of it.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use super::bytes::ImageBytes;
 use super::cursor::Cursor;
 use super::error::ImageError;
-use super::schema::{Coded, Column, columns};
+use super::schema::{Coded, Column, columns, key_column};
 use super::token::{Table, Token};
 
 const TABLE_COUNT: usize = 64;
@@ -16,8 +17,11 @@ const MAXIMAL_COLUMNS: usize = 9;
 pub(crate) struct Tables {
     bytes: ImageBytes,
     layouts: Box<[Layout; TABLE_COUNT]>,
-    sorted: u64,
+    /// For each table that was searched and is not sorted: its rows in the order of their keys.
+    orders: Box<[OnceLock<Order>; TABLE_COUNT]>,
 }
+
+type Order = Option<Vec<u32>>;
 
 /// A table's place in the file and its columns' places in a row.
 #[derive(Debug, Clone, Copy, Default)]
@@ -54,7 +58,8 @@ impl Tables {
         let heap_sizes = cursor.u8().map_err(truncated)?;
         cursor.skip(1).map_err(truncated)?;
         let valid = cursor.u64().map_err(truncated)?;
-        let sorted = cursor.u64().map_err(truncated)?;
+        // Which tables are sorted.
+        cursor.skip(8).map_err(truncated)?;
         let mut counts = [0; TABLE_COUNT];
         for (table, count) in counts.iter_mut().enumerate().filter(|(table, _)| valid >> table & 1 == 1) {
             *count = cursor.u32().map_err(truncated)?;
@@ -75,7 +80,7 @@ impl Tables {
         if end > stream.end {
             return Err(ImageError::Truncated { what: "the tables" });
         }
-        Ok(Self { bytes: bytes.clone(), layouts, sorted })
+        Ok(Self { bytes: bytes.clone(), layouts, orders: Box::new([const { OnceLock::new() }; TABLE_COUNT]) })
     }
 
     /// How many rows a table has.
@@ -116,8 +121,12 @@ impl Tables {
         (!token.is_nil()).then_some(token)
     }
 
-    /// The rows whose cell points to `token`: found by halving where the file says that the table is sorted.
-    pub(crate) fn rows_of(&self, table: Table, column: usize, token: Token) -> Vec<u32> {
+    /// The rows whose key, which is one column of the table, points to `token`.
+    ///
+    /// Whether a table is sorted is looked up once, and not believed: a file that says so may be wrong, and searching all rows each
+    /// time would let a small file take hours.
+    pub(crate) fn rows_of(&self, table: Table, token: Token) -> Vec<u32> {
+        let column = key_column(table);
         let wanted = match columns(table as u8).get(column) {
             Some(Column::Row(target)) => token.row_in(*target),
             Some(Column::Coded(coded)) => encode(*coded, token),
@@ -125,12 +134,28 @@ impl Tables {
         };
         let Some(wanted) = wanted else { return Vec::new() };
         let value = |row| self.cell(table, row, column).unwrap_or(0);
-        if self.sorted >> (table as u8) & 1 == 1 {
-            let first = self.first_row_where(table, |row| value(row) >= wanted);
-            (first..=self.rows(table)).take_while(|row| value(*row) == wanted).collect()
-        } else {
-            (1..=self.rows(table)).filter(|row| value(*row) == wanted).collect()
+        match self.orders[table as usize].get_or_init(|| self.order(table)) {
+            None => {
+                let first = self.first_row_where(table, |row| value(row) >= wanted);
+                (first..=self.rows(table)).take_while(|row| value(*row) == wanted).collect()
+            }
+            Some(order) => {
+                let first = order.partition_point(|row| value(*row) < wanted);
+                order[first..].iter().copied().take_while(|row| value(*row) == wanted).collect()
+            }
         }
+    }
+
+    /// The rows in the order of their keys, or none where they already are.
+    fn order(&self, table: Table) -> Order {
+        let key = |row: &u32| self.cell(table, *row, key_column(table)).unwrap_or(0);
+        let rows = 1..=self.rows(table);
+        if rows.clone().is_sorted_by_key(|row| key(&row)) {
+            return None;
+        }
+        let mut rows: Vec<u32> = rows.collect();
+        rows.sort_by_key(key);
+        Some(rows)
     }
 
     /// The first row for which `reached` holds, when it holds for all after it; one past the end if there is none.
@@ -260,4 +285,34 @@ pub(crate) fn decode(coded: Coded, value: u32) -> Option<Token> {
 fn encode(coded: Coded, token: Token) -> Option<u32> {
     let tag = coded.tables().iter().position(|table| *table == token.table() && table.is_some())?;
     Some(token.row() << coded.tag_bits() | tag as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::Assembly;
+
+    #[test]
+    fn rows_are_found_in_tables_that_are_not_sorted() {
+        let sample = include_bytes!("../../tests/data/sample.dll");
+        let sorted = Assembly::parse(&sample[..]).unwrap();
+        let layout = sorted.metadata.tables.layouts[Table::CustomAttribute as usize];
+        let mut bytes = sample.to_vec();
+        let table = &mut bytes[layout.start..layout.end()];
+        let rows: Vec<Vec<u8>> = table.chunks(usize::from(layout.row_size)).map(<[u8]>::to_vec).collect();
+        table.copy_from_slice(&rows.iter().rev().flatten().copied().collect::<Vec<_>>());
+        let reversed = Assembly::parse(bytes).unwrap();
+        let mut attributes = 0;
+        for definition in sorted.types() {
+            let names = |assembly: &Assembly| {
+                let mut names: Vec<_> =
+                    assembly.attributes(definition.token()).map(|attribute| attribute.type_name()).collect();
+                names.sort();
+                names
+            };
+            assert_eq!(names(&sorted), names(&reversed));
+            attributes += names(&sorted).len();
+        }
+        assert!(attributes > 10, "{attributes}");
+    }
 }

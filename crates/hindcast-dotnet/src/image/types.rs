@@ -132,7 +132,7 @@ impl<'a> TypeDef<'a> {
             return None;
         }
         let tables = &self.assembly.metadata.tables;
-        let nested = *tables.rows_of(Table::NestedClass, 0, self.token()).first()?;
+        let nested = *tables.rows_of(Table::NestedClass, self.token()).first()?;
         let outer = tables.cell(Table::NestedClass, nested, 1)?;
         (outer > 0 && outer < self.row).then_some(TypeDef { assembly: self.assembly, row: outer })
     }
@@ -155,7 +155,7 @@ impl<'a> TypeDef<'a> {
     /// The interfaces that it says it implements: tokens of `TypeDef`, `TypeRef` or `TypeSpec`.
     pub fn interfaces(self) -> Vec<Token> {
         let tables = &self.assembly.metadata.tables;
-        let rows = tables.rows_of(Table::InterfaceImpl, 0, self.token());
+        let rows = tables.rows_of(Table::InterfaceImpl, self.token());
         rows.into_iter().filter_map(|row| tables.token(Table::InterfaceImpl, row, 1)).collect()
     }
 
@@ -205,7 +205,7 @@ impl<'a> TypeDef<'a> {
     fn mapped(self, map: Table, table: Table) -> impl Iterator<Item = Token> + use<'a> {
         let tables = &self.assembly.metadata.tables;
         tables
-            .rows_of(map, 0, self.token())
+            .rows_of(map, self.token())
             .into_iter()
             .take(1)
             .flat_map(move |row| tables.owned(map, row, 1))

@@ -75,7 +75,7 @@ impl Walked {
         let _ = (assembly.check_64_bit(), assembly.is_precompiled(), assembly.is_reproducible());
         let _ = (assembly.code_view(), assembly.pdb_checksums(), assembly.references().count());
         let _ = (assembly.resource_names().count(), assembly.forwarded_types().count());
-        let _ = assembly.forwarded_to("System.Object");
+        let _ = (assembly.forwarded_to("System.Object"), assembly.disables_optimizations());
         for definition in assembly.types() {
             if !self.step() {
                 return;

@@ -121,6 +121,8 @@ namespace Sample
             Func<int, int> twice = value => // @mark lambda_declaration
             {
                 int result = value * 2; // @mark lambda
+
+                // Nothing stands here either. @mark lambda_blank
                 return result + total;
             };
             (int Left, (string Inner, int) Right) pair = (1, (text, 2)); // @mark tuple

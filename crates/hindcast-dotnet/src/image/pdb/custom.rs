@@ -58,7 +58,7 @@ impl Pdb {
     /// Information of a kind about something.
     pub(super) fn custom(&self, owner: Token, kind: Guid) -> Option<&[u8]> {
         let table = Table::CustomDebugInformation;
-        let rows = self.metadata.tables.rows_of(table, 0, owner);
+        let rows = self.metadata.tables.rows_of(table, owner);
         let row = rows.into_iter().find(|row| self.metadata.guid(table, *row, 1) == Some(kind))?;
         self.metadata.blob(table, row, 2)
     }

@@ -9,7 +9,7 @@ use crate::image::token::{Table, Token};
 /// How many scopes may lie around each other.
 const MAXIMAL_DEPTH: usize = 64;
 /// How many names are read at most.
-const MAXIMAL_IMPORTS: usize = 4096;
+const MAXIMAL_IMPORTS: usize = 1024;
 
 /// A name in use. Types and assemblies are tokens of the assembly that the PDB belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl Pdb {
     fn text(&self, cursor: &mut Cursor<'_>) -> Option<String> {
         let text = self.metadata.blob_at(cursor.compressed().ok()?)?;
         // No name is longer, whatever the file says.
-        (text.len() <= 4096).then(|| String::from_utf8_lossy(text).into_owned())
+        (text.len() <= 1024).then(|| String::from_utf8_lossy(text).into_owned())
     }
 }
 

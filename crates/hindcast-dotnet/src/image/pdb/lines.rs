@@ -39,7 +39,7 @@ pub(super) struct LineIndex {
 struct DocumentLines {
     /// In the order of lines, columns, methods and offsets.
     statements: Vec<Entry>,
-    /// The first and last line of every method, in the order of methods.
+    /// Where every method begins and ends, in the order of methods.
     methods: Vec<Extent>,
 }
 
@@ -53,8 +53,9 @@ struct Entry {
 #[derive(Debug, Clone, Copy)]
 struct Extent {
     method: u32,
-    first: u32,
-    last: u32,
+    /// The line and column.
+    first: (u32, u32),
+    last_line: u32,
 }
 
 impl Pdb {
@@ -79,13 +80,13 @@ impl Pdb {
     pub fn method_lines(&self, document: Document<'_>, method: Token) -> Option<(u32, u32)> {
         let methods = &self.line_index().documents.get(&document.number())?.methods;
         let place = methods.binary_search_by_key(&method.row(), |extent| extent.method).ok()?;
-        Some((methods[place].first, methods[place].last))
+        Some((methods[place].first.0, methods[place].last_line))
     }
 
     /// All statements of a line, in the order of columns: a line may hold several, and belong to several methods.
     ///
-    /// Where none begins on the line, those that go on over it, innermost only; where there are none either, those of the next line
-    /// with code in a method that also has code before.
+    /// Where none begins on the line, those that go on over it, innermost only. Where there are none either, or a lambda lies
+    /// between, those of the next line with code in a method that also has code before.
     pub fn places_of_line(&self, document: Document<'_>, line: u32) -> Option<(LineMatch, Vec<Place>)> {
         let lines = self.line_index().documents.get(&document.number())?;
         let exact = lines.on_line(line);
@@ -93,11 +94,13 @@ impl Pdb {
             return Some((LineMatch::Exact, exact.iter().map(Entry::place).collect()));
         }
         let within = lines.over_line(line);
-        if !within.is_empty() {
-            return Some((LineMatch::Within, within));
+        // A lambda in the statement lies between the statement and the line.
+        let statement = within.first().map_or((0, 0), |place| place.span.start());
+        let following = lines.following(line, statement);
+        if !following.is_empty() {
+            return Some((LineMatch::Following, following));
         }
-        let following = lines.after_line(line);
-        (!following.is_empty()).then_some((LineMatch::Following, following))
+        (!within.is_empty()).then_some((LineMatch::Within, within))
     }
 
     /// The statements of the first line with code after a line, in whatever method: what the head of a method leads to, but also
@@ -152,13 +155,13 @@ impl LineIndex {
             lines.statements.push(Entry { span, method: method.row(), il: point.il });
             match lines.methods.last_mut() {
                 Some(extent) if extent.method == method.row() => {
-                    extent.first = extent.first.min(span.start_line);
-                    extent.last = extent.last.max(span.end_line);
+                    extent.first = extent.first.min(span.start());
+                    extent.last_line = extent.last_line.max(span.end_line);
                 }
                 _ => lines.methods.push(Extent {
                     method: method.row(),
-                    first: span.start_line,
-                    last: span.end_line,
+                    first: span.start(),
+                    last_line: span.end_line,
                 }),
             }
         }
@@ -175,28 +178,22 @@ impl DocumentLines {
     /// Statements that began before a line and go on over it: those that began last, because others lie around them.
     fn over_line(&self, line: u32) -> Vec<Place> {
         let before = self.statements.partition_point(|entry| entry.span.start_line < line);
-        let over = self.statements[..before].iter().filter(|entry| entry.span.end_line >= line);
-        let over: Vec<&Entry> = over.collect();
-        let Some(innermost) = over.iter().map(|entry| (entry.span.start_line, entry.span.start_column)).max()
-        else {
-            return Vec::new();
-        };
-        over.into_iter()
-            .filter(|entry| (entry.span.start_line, entry.span.start_column) == innermost)
-            .map(Entry::place)
-            .collect()
+        let over: Vec<&Entry> =
+            self.statements[..before].iter().filter(|entry| entry.span.end_line >= line).collect();
+        let Some(innermost) = over.iter().map(|entry| entry.span.start()).max() else { return Vec::new() };
+        over.into_iter().filter(|entry| entry.span.start() == innermost).map(Entry::place).collect()
     }
 
-    fn after_line(&self, line: u32) -> Vec<Place> {
-        let around: Vec<u32> = self
-            .methods
-            .iter()
-            .filter(|extent| extent.first < line && extent.last >= line)
-            .map(|extent| extent.method)
-            .collect();
-        let is_around = |entry: &&Entry| around.binary_search(&entry.method).is_ok();
+    /// The statements of the next line with code, in methods that begin before the line, end after it and begin after `after`.
+    fn following(&self, line: u32, after: (u32, u32)) -> Vec<Place> {
+        let is_around =
+            |extent: &&Extent| extent.first > after && extent.first.0 < line && extent.last_line >= line;
+        let around: Vec<u32> = self.methods.iter().filter(is_around).map(|extent| extent.method).collect();
         let start = self.statements.partition_point(|entry| entry.span.start_line < line);
-        let mut following = self.statements[start..].iter().filter(is_around).peekable();
+        let mut following = self.statements[start..]
+            .iter()
+            .filter(|entry| around.binary_search(&entry.method).is_ok())
+            .peekable();
         let Some(next) = following.peek().map(|entry| entry.span.start_line) else { return Vec::new() };
         following.take_while(|entry| entry.span.start_line == next).map(Entry::place).collect()
     }

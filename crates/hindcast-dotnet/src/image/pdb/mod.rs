@@ -96,7 +96,7 @@ impl Pdb {
     /// The method that began what `move_next` goes on with: an iterator or an async method.
     pub fn kickoff_method(&self, move_next: Token) -> Option<Token> {
         let tables = &self.metadata.tables;
-        let row = *tables.rows_of(Table::StateMachineMethod, 0, move_next).first()?;
+        let row = *tables.rows_of(Table::StateMachineMethod, move_next).first()?;
         tables.token(Table::StateMachineMethod, row, 1)
     }
 

@@ -50,17 +50,29 @@ pub struct LocalConstant<'a> {
 impl Pdb {
     /// All scopes of a method, outer ones before inner ones.
     pub fn scopes(&self, method: Token) -> Vec<LocalScope<'_>> {
-        let rows = self.metadata.tables.rows_of(Table::LocalScope, 0, method);
-        rows.into_iter().filter_map(|row| self.scope(row)).collect()
+        self.scopes_where(method, |_| true)
     }
 
     /// The scopes that an instruction lies in, outer ones before inner ones.
     pub fn scopes_at(&self, method: Token, il: u32) -> Vec<LocalScope<'_>> {
+        self.scopes_where(method, |range| range.contains(&il))
+    }
+
+    fn scopes_where(&self, method: Token, is_wanted: impl Fn(&Range<u32>) -> bool) -> Vec<LocalScope<'_>> {
         let tables = &self.metadata.tables;
-        let rows = tables.rows_of(Table::LocalScope, 0, method);
-        let around =
-            rows.into_iter().filter(|row| self.scope_range(*row).is_some_and(|range| range.contains(&il)));
-        around.filter_map(|row| self.scope(row)).collect()
+        // A local belongs to one scope. A file in which scopes share locals could make any number out of few.
+        let mut left = tables.rows(Table::LocalVariable) + tables.rows(Table::LocalConstant);
+        let mut scopes = Vec::new();
+        for row in tables.rows_of(Table::LocalScope, method) {
+            let Some(il) = self.scope_range(row).filter(&is_wanted) else { continue };
+            let Some(scope) = self.scope(row, il) else { continue };
+            let Some(rest) = left.checked_sub((scope.variables.len() + scope.constants.len()) as u32) else {
+                break;
+            };
+            left = rest;
+            scopes.push(scope);
+        }
+        scopes
     }
 
     fn scope_range(&self, row: u32) -> Option<Range<u32>> {
@@ -69,12 +81,12 @@ impl Pdb {
         Some(start..start.checked_add(length)?)
     }
 
-    fn scope(&self, row: u32) -> Option<LocalScope<'_>> {
+    fn scope(&self, row: u32, il: Range<u32>) -> Option<LocalScope<'_>> {
         let tables = &self.metadata.tables;
         let variables = tables.owned(Table::LocalScope, row, 2).filter_map(|row| self.variable(row));
         let constants = tables.owned(Table::LocalScope, row, 3).filter_map(|row| self.local_constant(row));
         Some(LocalScope {
-            il: self.scope_range(row)?,
+            il,
             import_scope: tables.cell(Table::LocalScope, row, 1)?,
             variables: variables.collect(),
             constants: constants.collect(),
@@ -83,7 +95,7 @@ impl Pdb {
 
     /// The outermost scope's names in use, which are those of the method.
     pub(super) fn first_import_scope(&self, method: Token) -> Option<u32> {
-        let row = *self.metadata.tables.rows_of(Table::LocalScope, 0, method).first()?;
+        let row = *self.metadata.tables.rows_of(Table::LocalScope, method).first()?;
         self.metadata.tables.cell(Table::LocalScope, row, 1)
     }
 

@@ -28,6 +28,13 @@ pub struct Span {
     pub end_column: u32,
 }
 
+impl Span {
+    /// The line and column where it begins.
+    pub fn start(self) -> (u32, u32) {
+        (self.start_line, self.start_column)
+    }
+}
+
 /// The instructions of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {

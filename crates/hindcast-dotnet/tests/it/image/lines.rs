@@ -83,6 +83,10 @@ fn a_line_of_a_lambda_belongs_to_the_lambda() {
     let [(method, _)] = &places[..] else { panic!("{places:?}") };
     assert_eq!(method, "Sample.Program+<>c__DisplayClass0_0.<Main>b__0");
     assert_eq!(sample.places("lambda_declaration").1[0].0, "Sample.Program.Main");
+    // The statement that declares the lambda also goes on over this line.
+    let (matched, places) = sample.places("lambda_blank");
+    assert_eq!((matched, &places[0].0), (LineMatch::Following, method));
+    assert_eq!(places[0].1.span.start_line, mark("lambda_blank") + 1);
 }
 
 #[test]

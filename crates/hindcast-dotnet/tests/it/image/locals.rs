@@ -127,6 +127,12 @@ fn a_method_has_the_names_in_use_that_stand_above_it() {
         _ => false,
     };
     assert!(imports.iter().any(is_math), "{imports:?}");
+    // Code of a lambda or an async method runs elsewhere, with the same names in use.
+    let lambda = sample.method("Sample.Program+<>c__DisplayClass0_0", "<Main>b__0");
+    let move_next = sample.method("Sample.Program+<SumAsync>d__3", "MoveNext");
+    for elsewhere in [lambda, move_next] {
+        assert_eq!(sample.pdb.imports(elsewhere), imports, "{elsewhere}");
+    }
 }
 
 #[test]

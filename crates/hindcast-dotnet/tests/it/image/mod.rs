@@ -5,6 +5,7 @@ mod lines;
 mod locals;
 mod members;
 mod program;
+mod traps;
 mod types;
 
 use std::path::Path;

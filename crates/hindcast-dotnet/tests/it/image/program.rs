@@ -23,6 +23,12 @@ fn an_assembly_tells_its_name_version_framework_and_entry_point() {
 }
 
 #[test]
+fn an_assembly_tells_whether_it_is_a_debug_build() {
+    assert!(Sample::open().assembly.disables_optimizations());
+    assert!(!Assembly::parse(EMBEDDED).unwrap().disables_optimizations());
+}
+
+#[test]
 fn an_assembly_names_the_pdb_that_belongs_to_it() {
     let Sample { assembly, pdb } = Sample::open();
     let code_view = assembly.code_view().unwrap();
