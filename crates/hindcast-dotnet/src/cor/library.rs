@@ -62,6 +62,20 @@ impl MappedRuntime {
     }
 }
 
+/// The process that debugs this one already. The runtime does not refuse a second debugger; it lets it wait for a minute.
+pub(crate) fn other_debugger(pid: u32) -> Option<u32> {
+    let marker = format!("clr-debug-pipe-{pid}-");
+    let processes = std::fs::read_dir("/proc").ok()?.filter_map(Result::ok);
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    numbers.filter(|other| *other != pid).find(|other| {
+        // Those of other users cannot be looked at, and cannot debug it either.
+        let Ok(files) = std::fs::read_dir(format!("/proc/{other}/fd")) else { return false };
+        files.filter_map(Result::ok).any(|file| {
+            std::fs::read_link(file.path()).is_ok_and(|path| path.to_string_lossy().contains(&marker))
+        })
+    })
+}
+
 type DllMain = unsafe extern "C" fn(Raw, u32, Raw) -> i32;
 type CreateCordbObject = unsafe extern "C" fn(i32, u32, u64, *mut Raw) -> i32;
 

@@ -16,5 +16,5 @@ pub(crate) use callback::{CorEvent, Events, ExceptionStage, Next, Waker};
 pub(crate) use com::Com;
 pub(crate) use error::{CorError, Hresult};
 pub(crate) use interfaces::*;
-pub(crate) use library::{Debugging, DebuggingError, MappedRuntime};
+pub(crate) use library::{Debugging, DebuggingError, MappedRuntime, other_debugger};
 pub(crate) use startup::{Exit, Spawned, Startup, StartupError, remove_stale_semaphores};

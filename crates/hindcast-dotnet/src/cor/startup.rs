@@ -176,6 +176,24 @@ impl Drop for Spawned {
         if !self.is_released {
             self.kill();
             self.wait(GONE_WITHIN);
+            remove_left_files(self.pid);
+        }
+    }
+}
+
+/// Removes the pipes and the socket that a runtime makes for debuggers and tools, which one that is killed leaves behind.
+fn remove_left_files(pid: u32) {
+    let folder = std::env::temp_dir();
+    let Ok(entries) = fs::read_dir(&folder) else { return };
+    for entry in entries.filter_map(Result::ok) {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let is_left = [format!("clr-debug-pipe-{pid}-"), format!("dotnet-diagnostic-{pid}-")]
+            .iter()
+            .any(|prefix| name.starts_with(prefix.as_str()));
+        if is_left {
+            // It may have been removed meanwhile.
+            let _ = fs::remove_file(entry.path());
         }
     }
 }

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     cor::{
         Debugging, DebuggingError, Events, Exit, Hresult, MappedRuntime, Spawned, Startup, StartupError,
-        remove_stale_semaphores,
+        other_debugger, remove_stale_semaphores,
     },
     modules::Modules,
     program::{Program, ProgramError},
@@ -82,6 +82,12 @@ impl Session {
     }
 
     pub(crate) fn attach(request: &AttachRequest) -> Result<Self, DebugError> {
+        if let Some(other) = other_debugger(request.pid) {
+            return Err(DebugError::PermissionDenied(format!(
+                "another debugger (process {other}) is attached to process {} · hint: detach that one first",
+                request.pid
+            )));
+        }
         let beginning = Beginning {
             pid: request.pid,
             runtime: runtime_of(request.pid)?,
@@ -134,11 +140,9 @@ impl Session {
 
     fn terminate(&mut self) -> Result<(), DebugError> {
         self.state = State::Ended;
-        match &self.launched {
-            Some(spawned) => {
-                spawned.kill();
-                spawned.wait(END_WITHIN);
-            }
+        match self.launched.take() {
+            // Dropping it kills it and removes what it leaves.
+            Some(spawned) => drop(spawned),
             None => {
                 let pid = Pid::from_raw(self.target.pid.unwrap_or(0).cast_signed());
                 kill(pid, Signal::SIGKILL)

@@ -19,6 +19,11 @@ on_both! {
     fn a_stack_overflow_is_shown(runtime: &Runtime) {
         let mut debuggee = Plan::of("Exceptions").args(&["overflow"]).launch(runtime);
         let stop = debuggee.go_on();
+        if runtime.version.starts_with("3.") {
+            // That runtime gives up without a word to its debugger.
+            assert_eq!(stop.signal.unwrap().name, "SIGABRT");
+            return;
+        }
         assert_eq!(stop.exception.unwrap().exception_type, "System.StackOverflowException");
         assert_eq!(debuggee.stack().frames.len(), 100);
         assert!(debuggee.evaluate("depth").contains("overflowed"));

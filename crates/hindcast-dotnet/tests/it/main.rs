@@ -2,6 +2,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod attaching;
 mod breakpoints;
 mod debuggee;
 mod exceptions;

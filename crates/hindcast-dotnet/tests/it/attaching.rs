@@ -1,0 +1,140 @@
+//! Attaching to a running program, pausing, and letting go.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Child, ChildStdin, ChildStdout, Stdio},
+    sync::Arc,
+};
+
+use hindcast_core::debug::{
+    AttachRequest, CodeBreakpoint, DebugBackend, DebugEngine, DebugError, Ending, Language, Movement,
+    Outcome, OutputLog, Place, StopReason, Trigger,
+};
+use hindcast_dotnet::DotnetEngine;
+use hindcast_fixtures::dotnet::{self, Runtime};
+
+use crate::debuggee::on_both;
+
+/// The server fixture, running.
+struct Server {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Server {
+    fn start(runtime: &Runtime) -> Self {
+        let mut command = runtime.command(&dotnet::program("Server"));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut server = Self { child, input, output };
+        assert!(server.line().starts_with("ready"));
+        server
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    fn ask(&mut self, line: &str) {
+        writeln!(self.input, "{line}").unwrap();
+    }
+
+    fn attach(&self) -> Result<Box<dyn DebugBackend>, DebugError> {
+        DotnetEngine.attach(&AttachRequest {
+            pid: self.child.id(),
+            record: false,
+            language: Language::Auto,
+            just_my_code: true,
+            output: Arc::new(OutputLog::new(1 << 16)),
+        })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn stopped(outcome: Outcome) -> hindcast_core::debug::Stop {
+    match outcome {
+        Outcome::Stopped(stop) => stop,
+        Outcome::Interrupted => panic!("it was interrupted"),
+    }
+}
+
+on_both! {
+    fn a_running_program_is_stopped_looked_at_and_let_go(runtime: &Runtime) {
+        let mut server = Server::start(runtime);
+        let program = dotnet::program("Server");
+        let mut session = server.attach().unwrap();
+        let stop = stopped(session.run(Movement::Begin).unwrap());
+        assert_eq!(stop.reason, StopReason::Pause);
+        let target = session.target().clone();
+        assert_eq!((target.pid, target.name.as_str()), (Some(server.child.id()), "Server"));
+        let threads = session.threads().unwrap();
+        assert!(threads.iter().any(|thread| thread.name == "ticker"), "{threads:?}");
+        assert!(threads.iter().any(|thread| thread.id.0 == 1 && thread.name == "Main Thread"), "{threads:?}");
+        let line = program.line("handle");
+        let place = Place::Line { file: "Server.cs".into(), line };
+        session.add_breakpoint(Trigger::Code(CodeBreakpoint::at(place))).unwrap();
+        server.ask("debugger");
+        let stop = stopped(session.run(Movement::Continue).unwrap());
+        assert_eq!(stop.reason, StopReason::Breakpoint);
+        let stack = session.stack(stop.thread, 10).unwrap();
+        assert_eq!(stack.frames[0].location.line, Some(line));
+        session.end(Ending::Detach).unwrap();
+        drop(session);
+        assert_eq!(server.line(), "1: debugger attached: True");
+        server.ask("debugger");
+        assert_eq!(server.line(), "2: debugger attached: False");
+        // And once more.
+        let mut session = server.attach().unwrap();
+        stopped(session.run(Movement::Begin).unwrap());
+        drop(session);
+        server.ask("abc");
+        assert_eq!(server.line(), "3: cba");
+    }
+
+    fn a_pause_stops_a_program_that_runs(runtime: &Runtime) {
+        let server = Server::start(runtime);
+        let mut session = server.attach().unwrap();
+        stopped(session.run(Movement::Begin).unwrap());
+        for _ in 0..20 {
+            let interrupt = session.interrupt();
+            let ringing = std::thread::spawn(move || interrupt.interrupt());
+            assert_eq!(session.run(Movement::Continue).unwrap(), Outcome::Interrupted);
+            ringing.join().unwrap();
+            let stop = session.pause().unwrap();
+            assert_eq!(stop.reason, StopReason::Pause);
+            assert!(!session.stack(stop.thread, 10).unwrap().frames.is_empty());
+        }
+    }
+
+    fn what_cannot_be_attached_to_is_refused_with_a_reason(runtime: &Runtime) {
+        let mut sleeper = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let request = |pid| AttachRequest {
+            pid,
+            record: false,
+            language: Language::Dotnet,
+            just_my_code: true,
+            output: Arc::new(OutputLog::new(0)),
+        };
+        let native = DotnetEngine.attach(&request(sleeper.id())).err().unwrap().to_string();
+        assert!(native.contains("has not loaded a .NET runtime"), "{native}");
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        let gone = DotnetEngine.attach(&request(sleeper.id())).err().unwrap();
+        assert_eq!(gone, DebugError::ProcessNotFound(sleeper.id()));
+        let server = Server::start(runtime);
+        let first = server.attach().unwrap();
+        let second = server.attach().err().unwrap().to_string();
+        assert!(second.contains("another debugger"), "{second}");
+        drop(first);
+    }
+}
