@@ -9,7 +9,7 @@ use hindcast_core::{
     debug::{
         BreakpointId, CodeBreakpoint, Evaluation, FaultAccess, Granularity, Movement, NumberFormat,
         OutputStream, Place, RaisedSignal, RuntimeAddr, SourceFile, StopReason, ThreadId, Trigger,
-        ValueLimits,
+        ValueLimits, Watched,
         fake::{FakeAct, FakeEngine, FakeProgram},
     },
     event::Change,
@@ -474,4 +474,39 @@ async fn source_that_the_program_carries_is_shown_and_changed_source_is_noted() 
     assert_eq!(view.source[2].text, "now");
     assert!(view.notes.iter().any(|note| note.contains("`/_/counter.cs` was changed")), "{:?}", view.notes);
     changed.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupt_that_comes_too_late_disturbs_nobody() {
+    let stage = counter();
+    let options = LaunchOptions { record: true, ..LaunchOptions::default() };
+    let (session, _) = stage.try_launch(&Caller::local(), options).await.unwrap();
+    session.add_breakpoint(at_function("report")).await.unwrap();
+    session.bell.ring();
+    let view = session.travel(Movement::Continue, &patience(5000)).await.unwrap();
+    assert_eq!(view.reason, Some(StopReason::Breakpoint));
+    session.bell.ring();
+    session.stack(None, 5).await.unwrap();
+    let watched = Watched::Expression { text: "total".into(), frame: session.frame(None, 0).unwrap() };
+    assert!(session.last_write(watched, 1, &patience(5000)).await.unwrap().found().is_ok());
+    session.bell.ring();
+    let view = session.travel(Movement::ReverseContinue, &patience(5000)).await.unwrap();
+    assert_eq!(view.reason, Some(StopReason::HistoryStart));
+    stage.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_and_pauses_are_heard_however_they_meet_a_movement_that_begins() {
+    let stage = stage(FakeProgram::doing(FakeAct::Spin));
+    let (session, _) = stage.launch(&Caller::local()).await;
+    for _ in 0..200 {
+        // Sent at the same time as the movement, so that it may stand still, begin or run.
+        let (moved, asked) = tokio::join!(session.depart(Movement::Continue), session.modules());
+        moved.unwrap();
+        asked.unwrap();
+        session.pause().await.unwrap();
+    }
+    session.depart(Movement::Continue).await.unwrap();
+    drop(session);
+    stage.finish().await;
 }

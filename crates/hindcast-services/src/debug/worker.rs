@@ -407,18 +407,7 @@ impl Core {
         );
         let mut next = movement;
         loop {
-            let backend = self.backend.as_deref_mut()?;
-            match backend.run(next) {
-                Ok(Outcome::Stopped(stop)) => {
-                    self.arrive(stop, one_instruction);
-                    return None;
-                }
-                Ok(Outcome::Interrupted) => {}
-                Err(error) => {
-                    self.fail(error);
-                    return None;
-                }
-            }
+            // Also before it first moves: who sent a command then has seen a program that stands still, and did not ring.
             match self.serve_meanwhile(commands) {
                 Meanwhile::GoOn => {}
                 Meanwhile::Pause(done) => {
@@ -428,7 +417,18 @@ impl Core {
                 Meanwhile::End(command) => return Some(command),
                 Meanwhile::Gone => return None,
             }
-            next = Movement::Resume;
+            match self.backend.as_deref_mut()?.run(next) {
+                Ok(Outcome::Stopped(stop)) => {
+                    self.arrive(stop, one_instruction);
+                    return None;
+                }
+                // Perhaps for somebody who came too late and was served long ago.
+                Ok(Outcome::Interrupted) => next = Movement::Resume,
+                Err(error) => {
+                    self.fail(error);
+                    return None;
+                }
+            }
         }
     }
 
@@ -450,8 +450,20 @@ impl Core {
     }
 
     fn halt(&mut self, done: oneshot::Sender<Result<(), Failure>>) {
-        let paused = self.backend().and_then(|backend| Ok(backend.pause()?));
-        let _ = done.send(paused.map(|stop| self.arrive(stop, false)));
+        let Some(backend) = self.backend.as_deref_mut() else {
+            return drop(done.send(Err(failures::ended())));
+        };
+        let paused = match backend.pause() {
+            Ok(stop) => {
+                self.arrive(stop, false);
+                Ok(())
+            }
+            Err(error) => {
+                self.fail(error.clone());
+                Err(error.into())
+            }
+        };
+        let _ = done.send(paused);
     }
 
     fn arrive(&mut self, stop: Stop, one_instruction: bool) {

@@ -5,7 +5,7 @@ use std::{
     os::unix::net::UnixStream,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -22,11 +22,8 @@ use serde::Serialize;
 
 use super::wire::{Beginning, Begun, Call, Facets, Frame, INTERRUPT, Moved, PIECE, Report, json, malformed};
 
-/// How often a movement is interrupted for a server that is gone: one that has not begun yet does not hear it.
-const RING_AGAIN: Duration = Duration::from_millis(20);
-
-/// So often, and then nothing more is waited for.
-const RINGS: u32 = 500;
+/// A session that is not put away so long after the server has gone is not waited for.
+const PUT_AWAY_WITHIN: Duration = Duration::from_secs(10);
 
 /// Serves one session over the sockets, on this thread, until the server has heard enough or is gone.
 /// `give_up` ends the process when that takes too long.
@@ -103,6 +100,7 @@ impl Host<'_> {
                 (Call::Capabilities, _) => self.out.answer(number, Ok(self.engine.capabilities()))?,
                 (Call::Begin(beginning), None) => match self.begin(beginning) {
                     Ok(mut new) => {
+                        self.bell.hang(new.backend.interrupt());
                         self.out.answer(number, Ok(new.begun()))?;
                         session = Some(new);
                     }
@@ -110,8 +108,9 @@ impl Host<'_> {
                 },
                 (call, Some(session)) => {
                     // What is let go of must not be stopped by a bell that rings late.
-                    let movable = !matches!(call, Call::End(_));
-                    let _within = movable.then(|| self.bell.within(session.backend.interrupt()));
+                    if matches!(call, Call::End(_)) {
+                        self.bell.take_down();
+                    }
                     session.answer(number, call)?;
                 }
                 (_, None) => return Err(malformed("a call before there is a session")),
@@ -293,8 +292,8 @@ impl Progress for Watch {
 /// What the server rings for.
 #[derive(Default)]
 struct Bell {
-    /// There while a call goes on.
-    interrupt: Mutex<Option<Arc<dyn Interrupt>>>,
+    /// What it rings, which remembers that.
+    interrupt: Mutex<Hung>,
     /// The call that is not wanted any more.
     given_up: AtomicU64,
 }
@@ -309,35 +308,52 @@ impl Bell {
             }
         }
         // Nobody is there any more: what moves is stopped, so that the session can be put away.
-        for _ in 0..RINGS {
-            self.ring();
-            std::thread::sleep(RING_AGAIN);
-        }
+        self.ring();
+        std::thread::sleep(PUT_AWAY_WITHIN);
         give_up();
     }
 
-    /// Passed on under the lock, so that no bell rings after its call.
+    /// Passed on under the lock, so that none comes after it is taken down.
     fn ring(&self) {
-        if let Some(interrupt) = &*self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) {
-            interrupt.interrupt();
+        let mut hung = self.hung();
+        match &mut *hung {
+            Hung::NotYet { rung } => *rung = true,
+            Hung::Up(interrupt) => interrupt.interrupt(),
+            Hung::Down => {}
         }
     }
 
-    fn within(&self, call: Arc<dyn Interrupt>) -> Within<'_> {
-        self.set(Some(call));
-        Within(self)
+    /// A session has begun.
+    fn hang(&self, interrupt: Arc<dyn Interrupt>) {
+        let mut hung = self.hung();
+        if matches!(*hung, Hung::NotYet { rung: true }) {
+            interrupt.interrupt();
+        }
+        *hung = Hung::Up(interrupt);
     }
 
-    fn set(&self, interrupt: Option<Arc<dyn Interrupt>>) {
-        *self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = interrupt;
+    /// Nothing moves any more.
+    fn take_down(&self) {
+        *self.hung() = Hung::Down;
+    }
+
+    fn hung(&self) -> MutexGuard<'_, Hung> {
+        self.interrupt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A call that can be interrupted.
-struct Within<'a>(&'a Bell);
+/// What a bell rings.
+enum Hung {
+    /// Nothing before there is a session.
+    NotYet {
+        rung: bool,
+    },
+    Up(Arc<dyn Interrupt>),
+    Down,
+}
 
-impl Drop for Within<'_> {
-    fn drop(&mut self) {
-        self.0.set(None);
+impl Default for Hung {
+    fn default() -> Self {
+        Self::NotYet { rung: false }
     }
 }

@@ -354,8 +354,10 @@ impl DebugBackend for FakeBackend {
         if !movement.is_travel() {
             self.standing()?;
         }
-        // What rang while nothing moved has no effect.
-        self.bell.wait(Duration::ZERO);
+        if self.bell.wait(Duration::ZERO) {
+            self.unfinished = Some(movement);
+            return Ok(Outcome::Interrupted);
+        }
         let outcome = self.carry_out(&movement)?;
         if outcome == Outcome::Interrupted {
             // The script stands inside a step that does not end, so only where it was going counts.

@@ -227,3 +227,41 @@ impl DebugEngine for FakeEngine {
         Ok(self.begin(Beginning { executable: program.unwrap_or(beginning.executable.clone()), ..beginning }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::debug::{Movement, Outcome, OutputLog, StopReason};
+
+    fn begun(program: FakeProgram) -> Box<dyn DebugBackend> {
+        let beginning = Beginning::of(HowBegun::Launch, Arc::new(OutputLog::new(100)));
+        let mut backend = FakeEngine::new(program).begin(Beginning { record: true, ..beginning });
+        backend.run(Movement::Begin).unwrap();
+        backend
+    }
+
+    fn line(backend: &mut dyn DebugBackend) -> Option<u32> {
+        backend.threads().unwrap()[0].location.as_ref().and_then(|location| location.line)
+    }
+
+    #[test]
+    fn an_interrupt_is_remembered_until_a_run_has_ended_for_it() {
+        let mut backend = begun(FakeProgram::counter("/src/counter.c"));
+        let before = line(&mut *backend);
+        backend.interrupt().interrupt();
+        backend.interrupt().interrupt();
+        assert_eq!(backend.run(Movement::Continue).unwrap(), Outcome::Interrupted);
+        assert_eq!(line(&mut *backend), before);
+        let resumed = backend.run(Movement::Resume).unwrap();
+        assert!(matches!(resumed, Outcome::Stopped(stop) if stop.reason == StopReason::Exit));
+    }
+
+    #[test]
+    fn a_movement_that_never_began_can_be_paused() {
+        let mut backend = begun(FakeProgram::doing(FakeAct::Spin));
+        backend.interrupt().interrupt();
+        assert_eq!(backend.run(Movement::Continue).unwrap(), Outcome::Interrupted);
+        assert_eq!(backend.pause().unwrap().reason, StopReason::Pause);
+        assert_eq!(line(&mut *backend), Some(1));
+    }
+}
