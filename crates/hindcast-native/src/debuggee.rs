@@ -6,7 +6,7 @@ mod travel;
 
 use std::sync::{
     Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU8, Ordering},
 };
 
 use hindcast_core::debug::Interrupt;
@@ -38,21 +38,38 @@ pub(crate) struct Debuggee {
 
 /// Ends a movement of the live process, or a replay.
 pub(crate) struct Bell {
+    /// Whether somebody rang and nothing has ended for that yet.
+    remembered: AtomicBool,
+    /// A [`Listener`].
+    listener: AtomicU8,
     live: Arc<Rope>,
     replica: Mutex<Option<ProcessInterrupt>>,
-    travelling: AtomicBool,
+    /// What a replay looks at.
     asked: AtomicBool,
+}
+
+/// What ends when the bell rings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Listener {
+    /// Nothing moves, or what does must not end half-way.
+    Nobody,
+    Live,
+    Replay,
 }
 
 impl Interrupt for Bell {
     fn interrupt(&self) {
-        if !self.travelling.load(Ordering::SeqCst) {
+        // First: who begins to listen now looks at this last.
+        self.remembered.store(true, Ordering::SeqCst);
+        let listener = self.listener.load(Ordering::SeqCst);
+        if listener == Listener::Live as u8 {
             self.live.interrupt();
-            return;
-        }
-        self.asked.store(true, Ordering::SeqCst);
-        if let Some(replica) = &*self.replica.lock().unwrap_or_else(PoisonError::into_inner) {
-            replica.interrupt();
+        } else if listener == Listener::Replay as u8 {
+            self.asked.store(true, Ordering::SeqCst);
+            if let Some(replica) = &*self.replica.lock().unwrap_or_else(PoisonError::into_inner) {
+                replica.interrupt();
+            }
         }
     }
 }
@@ -60,9 +77,10 @@ impl Interrupt for Bell {
 impl Debuggee {
     pub(crate) fn new(live: Process) -> Self {
         let interrupt = Arc::new(Bell {
+            remembered: AtomicBool::new(false),
+            listener: AtomicU8::new(Listener::Nobody as u8),
             live: live.interrupt(),
             replica: Mutex::new(None),
-            travelling: AtomicBool::new(false),
             asked: AtomicBool::new(false),
         });
         Self { live, past: None, window: None, interrupted: None, interrupt, finished: false }

@@ -141,10 +141,15 @@ pub trait DebugBackend {
 /// Is told why an engine was lost.
 pub type TellLoss = Box<dyn FnOnce(&str) + Send>;
 
-/// Ends a movement early, from any thread and at any time; without effect while nothing moves.
+/// Ends a movement early, from any thread and at any time.
+///
+/// An interrupt is remembered until something has ended for it, so that none is lost, whenever it comes: one that comes
+/// before a [`DebugBackend::run`] makes that return [`Outcome::Interrupted`] before anything moves, and
+/// [`Movement::Resume`] then carries it out. One that comes too late does the same to the next `run`, so a caller that
+/// finds nothing to do after `Interrupted` resumes.
 pub trait Interrupt: Send + Sync {
     /// Makes [`DebugBackend::run`] return soon, with [`Outcome::Interrupted`] unless something
-    /// else stopped it at the same time.
+    /// else stopped it at the same time. The same goes for [`TimeTravel::last_write`].
     fn interrupt(&self);
 
     /// Does away with an engine that does not answer any more, and so loses it; false where that cannot

@@ -255,7 +255,8 @@ pub trait TimeTravel {
 
     /// Who last wrote to memory before now, and where that value came from, `depth` hops back at
     /// most; nothing where it was not written since the start of the recording. Does not move. An
-    /// [`Interrupt`](super::Interrupt) makes it give up with [`DebugError::GivenUp`].
+    /// [`Interrupt`](super::Interrupt), also one from before that nothing has ended for yet, makes it give up with
+    /// [`DebugError::GivenUp`]; the same question again goes on where it was.
     fn last_write(&mut self, watched: &Watched, depth: u32) -> Result<Vec<MemoryWrite>, DebugError>;
 
     /// What happened.

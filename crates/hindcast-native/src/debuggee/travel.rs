@@ -2,7 +2,7 @@
 
 use std::sync::{PoisonError, atomic::Ordering};
 
-use super::Debuggee;
+use super::{Debuggee, Listener};
 use crate::{
     process::Halt,
     record::{Event, Recorder},
@@ -33,20 +33,42 @@ impl Debuggee {
             deaf_until: None,
         };
         let result = work(&mut context, &mut self.past, &mut self.window);
-        bell.asked.store(false, Ordering::SeqCst);
+        // Otherwise it is for the next replay of the same movement.
+        if matches!(result, Err(ReplayError::Interrupted)) {
+            bell.asked.store(false, Ordering::SeqCst);
+        }
         result
     }
 
-    /// Interruptions are for the replay until [`Self::arrive`].
-    pub(crate) fn depart(&mut self) {
-        self.interrupt.asked.store(false, Ordering::SeqCst);
-        self.interrupt.travelling.store(true, Ordering::SeqCst);
+    /// Interruptions end what moves from now on, until [`Self::stop_listening`]. False where one came before: it is answered
+    /// with that, and nobody listens.
+    #[must_use]
+    pub(crate) fn listen(&mut self, travels: bool) -> bool {
+        // What is left of earlier interruptions.
+        self.live.forget_interruption();
+        let bell = &self.interrupt;
+        bell.asked.store(false, Ordering::SeqCst);
+        let listener = if travels || self.past.is_some() { Listener::Replay } else { Listener::Live };
+        bell.listener.store(listener as u8, Ordering::SeqCst);
+        let came_before = bell.remembered.swap(false, Ordering::SeqCst);
+        if came_before {
+            self.stop_listening(true);
+        }
+        !came_before
     }
 
-    /// Interruptions are for what is looked at now.
-    pub(crate) fn arrive(&mut self) {
+    /// Interruptions are remembered again; the last one is `answered` where it has ended the movement.
+    pub(crate) fn stop_listening(&mut self, answered: bool) {
+        self.interrupt.listener.store(Listener::Nobody as u8, Ordering::SeqCst);
+        self.interrupt.asked.store(false, Ordering::SeqCst);
+        if answered {
+            self.interrupt.remembered.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Interruptions end what is looked at now, where they end anything.
+    fn look_elsewhere(&mut self) {
         let replica = self.past.as_ref().and_then(|past| past.replica.interrupt().try_clone().ok());
-        self.interrupt.travelling.store(replica.is_some(), Ordering::SeqCst);
         *self.interrupt.replica.lock().unwrap_or_else(PoisonError::into_inner) = replica;
     }
 
@@ -155,7 +177,7 @@ impl Debuggee {
         replica.overlay.adopt(&replica.memory, overlay);
         replica.set_debug_registers(debug_registers)?;
         self.past = Some(Past { replica, anchor, steps });
-        self.arrive();
+        self.look_elsewhere();
         Ok(())
     }
 
@@ -164,7 +186,7 @@ impl Debuggee {
         if let Some(past) = self.past.take() {
             self.live.take_over(&past.replica.overlay, past.replica.debug_registers());
         }
-        self.arrive();
+        self.look_elsewhere();
     }
 
     /// Forwards through the past.

@@ -286,6 +286,12 @@ impl Process {
         self.rope.clone()
     }
 
+    /// Somebody else answers for the interruptions that came while nothing moved.
+    pub(crate) fn forget_interruption(&mut self) {
+        self.rope.forget_interruption();
+        self.rung_meanwhile = false;
+    }
+
     /// The first thread that has not ended: what belongs to the whole process is found under its number.
     pub(crate) fn witness(&self) -> Tid {
         if self.tasks.contains_key(&self.pid) {

@@ -239,19 +239,24 @@ impl Session {
         Ok(())
     }
 
-    /// The same for where the program stands, before it goes on.
-    pub(super) fn count_hits_up_to_here(&mut self) -> Result<(), DebugError> {
+    /// The same for where the program stands, before it goes on. False when that was interrupted.
+    pub(super) fn count_hits_up_to_here(&mut self) -> Result<bool, DebugError> {
         if !self.process.is_fixed()
             && self
                 .tally
                 .as_ref()
                 .is_none_or(|tally| Some(&tally.at) == self.process.known_position().as_ref())
         {
-            return Ok(());
+            return Ok(true);
         }
-        let Ok(Some(here)) = self.process.position() else { return Ok(()) };
+        let here = match self.process.position() {
+            Ok(Some(here)) => here,
+            Err(ReplayError::Interrupted) => return Ok(false),
+            Ok(None) | Err(_) => return Ok(true),
+        };
         match self.count_hits_up_to(&here) {
-            Ok(()) | Err(Halted::Interrupted) => Ok(()),
+            Ok(()) => Ok(true),
+            Err(Halted::Interrupted) => Ok(false),
             Err(Halted::Failed(error)) => Err(error),
         }
     }

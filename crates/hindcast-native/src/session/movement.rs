@@ -19,6 +19,8 @@ pub(super) enum Plan {
     Step(StepPlan),
     /// In time. It begins anew when it was interrupted, with what it has found out.
     Travel(Movement),
+    /// One that was not begun yet.
+    Fresh(Box<Plan>),
 }
 
 /// What a halt means for the movement.
@@ -49,46 +51,65 @@ impl Session {
                 Begun::Stands(stop) => return Ok(Outcome::Stopped(self.stopped_with(stop))),
                 Begun::Goes(plan) => plan,
             },
-            Movement::Continue => {
-                self.hidden = 0;
-                self.fresh(Plan::Run)?
-            }
+            Movement::Continue => Plan::Fresh(Box::new(Plan::Run)),
             Movement::RunTo(place) => {
                 let addresses = self.run_to_addresses(&place)?;
-                self.hidden = 0;
-                self.fresh(Plan::RunTo { addresses, reason: StopReason::Step })?
+                Plan::Fresh(Box::new(Plan::RunTo { addresses, reason: StopReason::Step }))
             }
             Movement::Step { thread, granularity, count } => {
                 let tid = self.known_thread(thread)?;
-                let plan = StepPlan::new(tid, granularity, count.max(1));
-                self.current = tid;
-                self.fresh(Plan::Step(plan))?
+                Plan::Fresh(Box::new(Plan::Step(StepPlan::new(tid, granularity, count.max(1)))))
             }
             Movement::StepBack { .. } | Movement::ReverseContinue | Movement::Goto(_) => {
-                self.abandon();
-                return self.travelled(movement);
+                Plan::Travel(movement)
             }
             Movement::Resume => self.plan.take().unwrap_or(Plan::Run),
         };
-        self.drive(plan)
+        self.abandon();
+        if !self.process.listen(matches!(plan, Plan::Travel(_))) {
+            self.plan = Some(plan);
+            return Ok(Outcome::Interrupted);
+        }
+        let outcome = self.drive(plan);
+        self.process.stop_listening(matches!(outcome, Ok(Outcome::Interrupted)));
+        outcome
     }
 
-    /// The user has seen where everything stands: breakpoints there are not hit again.
-    fn fresh(&mut self, plan: Plan) -> Result<Plan, DebugError> {
-        self.abandon();
-        self.count_hits_up_to_here()?;
+    /// The user has seen where everything stands: breakpoints there are not hit again. False when that was interrupted.
+    fn set_out(&mut self, plan: &Plan) -> Result<bool, DebugError> {
+        if !self.count_hits_up_to_here()? {
+            return Ok(false);
+        }
+        match plan {
+            Plan::Step(step) => self.current = step.thread(),
+            _ => self.hidden = 0,
+        }
         self.process.forget_steps();
         self.process.pass_breakpoint(self.current);
-        Ok(plan)
+        Ok(true)
     }
 
-    fn drive(&mut self, mut plan: Plan) -> Result<Outcome, DebugError> {
-        if let Plan::Travel(movement) = plan {
-            return self.travelled(movement);
-        }
+    fn drive(&mut self, plan: Plan) -> Result<Outcome, DebugError> {
+        let mut plan = match plan {
+            Plan::Travel(movement) => return self.travelled(movement),
+            Plan::Fresh(plan) => match self.set_out(&plan) {
+                Ok(true) => *plan,
+                Ok(false) => {
+                    self.plan = Some(Plan::Fresh(plan));
+                    return Ok(Outcome::Interrupted);
+                }
+                Err(error) => {
+                    self.clean_up(&plan);
+                    return Err(error);
+                }
+            },
+            plan => plan,
+        };
         // In the past one can come back to where one was.
         let origin = self.process.known_position().filter(|_| self.process.is_in_past());
         let result = self.follow(&mut plan);
+        // What is left to do must not end half-way.
+        self.process.stop_listening(matches!(result, Ok(None)));
         match result {
             Ok(None) => {
                 self.find_end();
@@ -119,7 +140,9 @@ impl Session {
     fn follow(&mut self, plan: &mut Plan) -> Result<Option<Stop>, DebugError> {
         loop {
             let halt = match plan {
-                Plan::Run | Plan::RunTo { .. } | Plan::Travel(_) => self.run_watching().map_err(system)?,
+                Plan::Run | Plan::RunTo { .. } | Plan::Travel(_) | Plan::Fresh(_) => {
+                    self.run_watching().map_err(system)?
+                }
                 Plan::Step(step) => match self.next_of_step(step)? {
                     Some(halt) => halt,
                     None => {
@@ -299,6 +322,7 @@ impl Session {
     fn clean_up(&mut self, plan: &Plan) {
         match plan {
             Plan::Run | Plan::Travel(_) => {}
+            Plan::Fresh(plan) => self.clean_up(plan),
             Plan::RunTo { addresses, .. } => {
                 for &address in addresses {
                     self.process.remove_breakpoint(address);

@@ -52,9 +52,14 @@ impl TimeTravel for Session {
     }
 
     fn last_write(&mut self, watched: &Watched, depth: u32) -> Result<Vec<MemoryWrite>, DebugError> {
+        let given_up =
+            || DebugError::GivenUp("the same question goes on where this one was interrupted".into());
         let origin = self.process.position();
-        self.process.depart();
+        if !self.process.listen(true) {
+            return Err(given_up());
+        }
         let result = self.writes_of(watched, depth);
+        self.process.stop_listening(matches!(result, Err(Halted::Interrupted)));
         // Looking does not move.
         match origin {
             Ok(Some(origin)) => drop(self.land(&origin)),
@@ -63,11 +68,8 @@ impl TimeTravel for Session {
                 let _ = self.after_travel();
             }
         }
-        self.process.arrive();
         result.map_err(|halted| match halted {
-            Halted::Interrupted => {
-                DebugError::GivenUp("the same question goes on where this one was interrupted".into())
-            }
+            Halted::Interrupted => given_up(),
             Halted::Failed(error) => error,
         })
     }

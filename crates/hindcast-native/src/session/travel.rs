@@ -29,9 +29,9 @@ const FARTHEST: usize = 200_000;
 impl Session {
     /// A movement into the past. What fails leaves everything as it was.
     pub(super) fn travelled(&mut self, movement: Movement) -> Result<Outcome, DebugError> {
-        self.process.depart();
         let result = self.go(&movement);
-        self.process.arrive();
+        // What is left to do must not end half-way.
+        self.process.stop_listening(matches!(result, Err(Halted::Interrupted)));
         match result {
             Ok(stop) => {
                 let stop = self.stopped_with(stop);

@@ -105,6 +105,11 @@ impl Rope {
         self.pull();
     }
 
+    /// Nobody needs to hear of an interruption that has not been heard yet.
+    pub(crate) fn forget_interruption(&self) {
+        self.interrupts.store(false, Ordering::SeqCst);
+    }
+
     fn pull(&self) {
         let (process, no_info) = (self.process.as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
         // A bell that is gone needs no ringing.

@@ -2,6 +2,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod attaching;
+mod bells;
 mod breakpoints;
 mod crashes;
 mod debuggee;

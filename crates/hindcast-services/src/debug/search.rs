@@ -181,6 +181,19 @@ impl Core {
     /// Searches, and serves commands meanwhile. Returns the command that ended the search and is still to be served.
     pub(super) fn search(&mut self, question: &Question, commands: &Receiver<Command>) -> Option<Command> {
         loop {
+            match self.serve_meanwhile(commands) {
+                Meanwhile::GoOn => {}
+                Meanwhile::Pause(done) => {
+                    self.end_search(Err(given_up()));
+                    let _ = done.send(Ok(()));
+                    return None;
+                }
+                Meanwhile::End(command) => {
+                    self.end_search(Err(given_up()));
+                    return Some(command);
+                }
+                Meanwhile::Gone => return None,
+            }
             let past = match self.history() {
                 Ok(past) => past,
                 Err(failure) => {
@@ -200,19 +213,6 @@ impl Core {
                     self.end_search(Err(error.into()));
                     return None;
                 }
-            }
-            match self.serve_meanwhile(commands) {
-                Meanwhile::GoOn => {}
-                Meanwhile::Pause(done) => {
-                    self.end_search(Err(given_up()));
-                    let _ = done.send(Ok(()));
-                    return None;
-                }
-                Meanwhile::End(command) => {
-                    self.end_search(Err(given_up()));
-                    return Some(command);
-                }
-                Meanwhile::Gone => return None,
             }
         }
     }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use hindcast_core::{
-    debug::{Ending, Movement, OutputLog, OutputStream, ThreadId},
+    debug::{Ending, Engine, Movement, OutputLog, OutputStream, ThreadId},
     identity::KeyId,
     progress::Progress,
 };
@@ -20,21 +20,20 @@ use tokio::{
 };
 
 use super::{
-    OUTPUT_KEPT, failures,
+    OUTPUT_KEPT,
+    bell::Bell,
+    failures,
     secrets::Mask,
     standing::Standing,
     viewport::{OutputView, State, Viewport},
-    worker::{Bell, Command, Core, Need},
+    worker::{Command, Core, Need},
 };
 use crate::{Failure, FailureKind};
 
 /// An engine that has not answered after this long will not.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(15);
-/// How often a running program is interrupted again: an interrupt that comes while nothing moves yet
-/// has no effect.
-pub(super) const RING_AGAIN: Duration = Duration::from_millis(20);
 /// How often cancelling and output are looked at while waiting.
-const LOOK_AGAIN: Duration = Duration::from_millis(25);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(25);
 /// The longest that one call waits: requests may take 60 s.
 const LONGEST_WAIT: Duration = Duration::from_secs(55);
 /// How much new output an answer shows; the rest is read with a tool of its own.
@@ -90,6 +89,11 @@ impl Session {
     /// How it stands.
     pub fn standing(&self) -> Standing {
         self.standing.borrow().clone()
+    }
+
+    /// What debugs it.
+    pub fn engine(&self) -> Engine {
+        self.standing.borrow().target.as_ref().map(|target| target.engine).unwrap_or_default()
     }
 
     /// Takes secrets out, as its owner wants it.
@@ -282,17 +286,19 @@ impl Session {
     }
 
     async fn answer_to<T>(&self, answer: &mut oneshot::Receiver<T>) -> Result<T, Failure> {
-        let deadline = Instant::now() + ANSWER_WITHIN;
-        loop {
-            if self.standing.borrow().state == State::Running {
-                self.bell.ring();
-            }
-            match tokio::time::timeout(RING_AGAIN, &mut *answer).await {
-                Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(_)) => return Err(self.why_ended()),
-                Err(_) if Instant::now() >= deadline => return Err(failures::no_answer()),
-                Err(_) => {}
-            }
+        self.ring();
+        match tokio::time::timeout(ANSWER_WITHIN, answer).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(_)) => Err(self.why_ended()),
+            Err(_) => Err(failures::no_answer()),
+        }
+    }
+
+    /// Has a command that was just sent served, also while the program runs. A worker that does not run yet looks for
+    /// commands after it has said that it does.
+    pub(super) fn ring(&self) {
+        if self.standing.borrow().state == State::Running {
+            self.bell.ring();
         }
     }
 
@@ -306,6 +312,7 @@ impl Session {
         let when = scene.as_ref().and_then(|scene| scene.when.as_ref());
         let mut viewport = Viewport {
             session_id: self.id.to_string(),
+            engine: None,
             state: standing.state,
             reason: stop.map(|stop| stop.reason),
             detail: stop.and_then(|stop| stop.detail.clone()),
@@ -394,21 +401,8 @@ impl Drop for Session {
     /// For sessions that nobody ended: their thread must not go on for ever.
     fn drop(&mut self) {
         let (done, _) = oneshot::channel();
-        if self.commands.send(Command::End { ending: None, done }).is_err() {
-            return;
-        }
-        let (bell, standing) = (self.bell.clone(), self.standing.clone());
-        let ring = move || {
-            for _ in 0..250 {
-                bell.ring();
-                std::thread::sleep(RING_AGAIN);
-                if standing.has_changed().is_err() {
-                    return;
-                }
-            }
-        };
-        if let Err(error) = std::thread::Builder::new().name("debug session's end".into()).spawn(ring) {
-            tracing::warn!(%error, "a debug session may go on for a while");
+        if self.commands.send(Command::End { ending: None, done }).is_ok() {
+            self.ring();
         }
     }
 }

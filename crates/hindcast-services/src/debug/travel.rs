@@ -21,7 +21,7 @@ use tokio::{sync::oneshot, time::Instant};
 use super::{
     failures,
     secrets::Mask,
-    session::{ANSWER_WITHIN, Patience, RING_AGAIN, Session},
+    session::{ANSWER_WITHIN, LOOK_AGAIN, Patience, Session},
     viewport::{FrameView, State, Viewport},
     worker::{Command, Core, Need},
 };
@@ -159,22 +159,19 @@ impl Session {
         let work = Box::new(move |core: Result<&mut Core, Failure>| drop(reply.send(core.and_then(work))));
         self.send(Command::Ask { need, work })?;
         let enough = Instant::now() + patience.timeout;
-        let mut told_to_stop = None;
-        loop {
-            if told_to_stop.is_some() || self.standing.borrow().state == State::Running {
-                self.bell.ring();
-            }
-            match tokio::time::timeout(RING_AGAIN, &mut answer).await {
+        self.ring();
+        // Which ends the work by itself where the caller has had enough; it is answered soon after.
+        while Instant::now() < enough && !patience.progress.cancelled() {
+            match tokio::time::timeout(LOOK_AGAIN, &mut answer).await {
                 Ok(Ok(answer)) => return answer,
                 Ok(Err(_)) => return Err(self.why_ended()),
-                Err(_) if told_to_stop.is_some_and(|told: Instant| told.elapsed() > ANSWER_WITHIN) => {
-                    return Err(failures::no_answer());
-                }
-                Err(_) if Instant::now() >= enough || patience.progress.cancelled() => {
-                    told_to_stop.get_or_insert_with(Instant::now);
-                }
                 Err(_) => {}
             }
+        }
+        match tokio::time::timeout(ANSWER_WITHIN, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(self.why_ended()),
+            Err(_) => Err(failures::no_answer()),
         }
     }
 }

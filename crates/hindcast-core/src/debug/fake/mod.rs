@@ -43,6 +43,8 @@ pub struct FakeProgram {
     pub heap: Vec<u8>,
     /// Where to read the source, where that is not simply `file`.
     pub source: Option<SourceFile>,
+    /// Whether it is managed code: a .NET session without machine code, registers, memory and past.
+    pub managed: bool,
 }
 
 /// One line and one instruction of the script.
@@ -137,7 +139,7 @@ impl FakeProgram {
             FakeStep::main(7, says("three")).local("count", "i32", "3").local("limit", "i32", "3"),
             FakeStep::main(8, FakeAct::Exit(0)).local("count", "i32", "3"),
         ];
-        Self { file: file.into(), steps, heap: b"hello from the heap".to_vec(), source: None }
+        Self { file: file.into(), steps, heap: b"hello from the heap".to_vec(), source: None, managed: false }
     }
 
     /// Writes beyond an array over a pointer, goes on for a while, and dies of that.
@@ -166,7 +168,7 @@ impl FakeProgram {
                 .within("print_statement", 14)
                 .local("currency", "char *", bad),
         ];
-        Self { file: "/src/overrun.c".into(), steps, heap: Vec::new(), source: None }
+        Self { file: "/src/overrun.c".into(), steps, heap: Vec::new(), source: None, managed: false }
     }
 
     /// Enters `main`, does `act` and ends.
@@ -176,7 +178,7 @@ impl FakeProgram {
             FakeStep::main(2, act).local("x", "i32", "2"),
             FakeStep::main(3, FakeAct::Exit(0)).local("x", "i32", "3"),
         ];
-        Self { file: "/src/fake.c".into(), steps, heap: Vec::new(), source: None }
+        Self { file: "/src/fake.c".into(), steps, heap: Vec::new(), source: None, managed: false }
     }
 }
 
@@ -225,5 +227,43 @@ impl DebugEngine for FakeEngine {
         let beginning = Beginning::of(HowBegun::Core, Arc::new(super::OutputLog::new(0)));
         let program = request.program.as_ref().map(|program| program.display().to_string());
         Ok(self.begin(Beginning { executable: program.unwrap_or(beginning.executable.clone()), ..beginning }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::debug::{Movement, Outcome, OutputLog, StopReason};
+
+    fn begun(program: FakeProgram) -> Box<dyn DebugBackend> {
+        let beginning = Beginning::of(HowBegun::Launch, Arc::new(OutputLog::new(100)));
+        let mut backend = FakeEngine::new(program).begin(Beginning { record: true, ..beginning });
+        backend.run(Movement::Begin).unwrap();
+        backend
+    }
+
+    fn line(backend: &mut dyn DebugBackend) -> Option<u32> {
+        backend.threads().unwrap()[0].location.as_ref().and_then(|location| location.line)
+    }
+
+    #[test]
+    fn an_interrupt_is_remembered_until_a_run_has_ended_for_it() {
+        let mut backend = begun(FakeProgram::counter("/src/counter.c"));
+        let before = line(&mut *backend);
+        backend.interrupt().interrupt();
+        backend.interrupt().interrupt();
+        assert_eq!(backend.run(Movement::Continue).unwrap(), Outcome::Interrupted);
+        assert_eq!(line(&mut *backend), before);
+        let resumed = backend.run(Movement::Resume).unwrap();
+        assert!(matches!(resumed, Outcome::Stopped(stop) if stop.reason == StopReason::Exit));
+    }
+
+    #[test]
+    fn a_movement_that_never_began_can_be_paused() {
+        let mut backend = begun(FakeProgram::doing(FakeAct::Spin));
+        backend.interrupt().interrupt();
+        assert_eq!(backend.run(Movement::Continue).unwrap(), Outcome::Interrupted);
+        assert_eq!(backend.pause().unwrap().reason, StopReason::Pause);
+        assert_eq!(line(&mut *backend), Some(1));
     }
 }

@@ -282,6 +282,9 @@ impl TimeTravel for FakeBackend {
     }
 
     fn last_write(&mut self, watched: &Watched, depth: u32) -> Result<Vec<MemoryWrite>, DebugError> {
+        if self.bell.wait(Duration::ZERO) {
+            return Err(DebugError::GivenUp("ask again".into()));
+        }
         let mut at = self.at;
         if self.value_at(at, watched).is_none() {
             return Err(DebugError::Expression("there is no such value here · hint: name a local".into()));
