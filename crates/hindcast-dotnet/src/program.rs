@@ -38,10 +38,6 @@ pub(crate) enum ProgramError {
     Library { path: PathBuf },
     #[error("`{}` is a native program without a .NET assembly beside it", path.display())]
     NotAHost { path: PathBuf },
-    #[error("there is no .NET program in the folder `{}`", path.display())]
-    EmptyFolder { path: PathBuf },
-    #[error("there are several .NET programs in the folder `{}`: {}", path.display(), names.join(", "))]
-    SeveralInFolder { path: PathBuf, names: Vec<String> },
     #[error("no .NET runtime was found: there is no `dotnet` in DOTNET_ROOT, PATH or the usual folders")]
     NoDotnet,
 }
@@ -52,7 +48,6 @@ const USUAL_FOLDERS: &[&str] = &["/usr/share/dotnet", "/usr/lib/dotnet", "/usr/l
 impl Program {
     /// Finds out how to start `program`, with the variables that were set for it.
     pub(crate) fn find(program: &Path, environment: &BTreeMap<String, String>) -> Result<Self, ProgramError> {
-        let program = &if program.is_dir() { in_folder(program)? } else { program.to_owned() };
         if is_elf(program)? {
             return Self::with_own_host(program, environment);
         }
@@ -61,7 +56,7 @@ impl Program {
         Ok(Self {
             host,
             host_arguments: vec!["exec".into(), program.into()],
-            assembly: program.clone(),
+            assembly: program.to_owned(),
             variables: Vec::new(),
         })
     }
@@ -90,30 +85,6 @@ pub(crate) fn assembly_beside(host: &Path) -> Option<PathBuf> {
     (assembly.is_file() && has_configuration).then_some(assembly)
 }
 
-/// The program in an output folder: the one that says which runtime it needs.
-fn in_folder(folder: &Path) -> Result<PathBuf, ProgramError> {
-    let unreadable = |error| ProgramError::Unreadable { path: folder.to_owned(), error };
-    let entries = std::fs::read_dir(folder).map_err(unreadable)?;
-    let mut found: Vec<PathBuf> = entries
-        .filter_map(Result::ok)
-        .filter_map(|entry| {
-            let name = entry.file_name();
-            let name = name.to_str()?.strip_suffix(".runtimeconfig.json")?.to_owned();
-            let assembly = folder.join(format!("{name}.dll"));
-            assembly.is_file().then_some(assembly)
-        })
-        .collect();
-    found.sort();
-    match found.len() {
-        0 => Err(ProgramError::EmptyFolder { path: folder.to_owned() }),
-        1 => Ok(found.remove(0)),
-        _ => {
-            let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            Err(ProgramError::SeveralInFolder { path: folder.to_owned(), names: found.iter().map(name).collect() })
-        }
-    }
-}
-
 fn is_elf(path: &Path) -> Result<bool, ProgramError> {
     let unreadable = |error| ProgramError::Unreadable { path: path.to_owned(), error };
     let mut start = [0; 4];
@@ -138,7 +109,7 @@ fn check_assembly(path: &Path) -> Result<(), ProgramError> {
 }
 
 /// The `dotnet` that is used for a program with these variables.
-pub fn find_dotnet(environment: &BTreeMap<String, String>) -> Option<PathBuf> {
+pub(crate) fn find_dotnet(environment: &BTreeMap<String, String>) -> Option<PathBuf> {
     let variable = |name: &str| environment.get(name).map(OsString::from).or_else(|| std::env::var_os(name));
     let root = variable("DOTNET_ROOT").map(PathBuf::from);
     let on_path = variable("PATH").unwrap_or_default();

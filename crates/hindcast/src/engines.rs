@@ -14,21 +14,14 @@ use hindcast_core::debug::{
 /// All engines of this build.
 pub(crate) struct Engines {
     pub(crate) native: Box<dyn DebugEngine>,
-    /// None where the build has none.
-    pub(crate) dotnet: Option<Box<dyn DebugEngine>>,
+    pub(crate) dotnet: Box<dyn DebugEngine>,
 }
 
 impl Engines {
-    fn of(&self, engine: Engine) -> Result<&dyn DebugEngine, DebugError> {
+    fn of(&self, engine: Engine) -> &dyn DebugEngine {
         match engine {
-            Engine::Native => Ok(&*self.native),
-            Engine::Dotnet => self.dotnet.as_deref().ok_or_else(|| {
-                DebugError::Unsupported(
-                    "this is a .NET program, and this build has no engine for those · hint: debug a C, C++ or Rust \
-                     program; to debug the runtime itself, give `language` `cpp`"
-                        .into(),
-                )
-            }),
+            Engine::Native => &*self.native,
+            Engine::Dotnet => &*self.dotnet,
         }
     }
 }
@@ -40,12 +33,12 @@ impl DebugEngine for Engines {
 
     fn launch(&self, request: &LaunchRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
         let engine = by_language(request.language).unwrap_or_else(|| engine_of_program(&request.program));
-        self.of(engine)?.launch(request)
+        self.of(engine).launch(request)
     }
 
     fn attach(&self, request: &AttachRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
         let engine = by_language(request.language).unwrap_or_else(|| engine_of_process(request.pid));
-        self.of(engine)?.attach(request)
+        self.of(engine).attach(request)
     }
 
     fn open_core(&self, request: &CoreRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
@@ -151,20 +144,21 @@ mod tests {
     }
 
     #[test]
-    fn the_language_decides_and_what_is_missing_is_said() {
-        let fake = || Box::new(FakeEngine::new(FakeProgram::counter("/src/counter.c")));
+    fn the_language_decides_before_the_file_does() {
+        let fake = |source: &str| Box::new(FakeEngine::new(FakeProgram::counter(source)));
         let folder = tempfile::tempdir().unwrap();
         let assembly = folder.path().join("app.dll");
         fs::write(&assembly, b"MZ").unwrap();
-        let engines = Engines { native: fake(), dotnet: None };
+        let engines = Engines { native: fake("/src/native.c"), dotnet: fake("/src/managed.cs") };
+        let source = |language| {
+            let mut session = engines.launch(&launch(&assembly, language)).unwrap();
+            session.source_file("/src/managed.cs").unwrap().is_some()
+        };
         for language in [Language::C, Language::Cpp, Language::Rust] {
-            assert!(engines.launch(&launch(&assembly, language)).is_ok());
+            assert!(!source(language));
         }
         for language in [Language::Auto, Language::Dotnet] {
-            let error = engines.launch(&launch(&assembly, language)).err().unwrap();
-            assert!(error.to_string().contains("has no engine"), "{error}");
+            assert!(source(language));
         }
-        let engines = Engines { native: fake(), dotnet: Some(fake()) };
-        assert!(engines.launch(&launch(&assembly, Language::Auto)).is_ok());
     }
 }

@@ -150,15 +150,25 @@ pub(crate) fn debug_service(
     Ok(DebugService::new(target_policy(&config.debug)?, engine, events, Arc::new(SystemClock)))
 }
 
-/// What debugs programs on this machine; elsewhere nothing does.
+/// What debugs programs for the local user; elsewhere than on Linux x86-64 nothing does. The .NET runtime's debugging library
+/// must match the program's, so those sessions have processes of their own.
 pub(crate) fn debug_engine() -> Option<Arc<dyn DebugEngine>> {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     return Some(Arc::new(crate::engines::Engines {
         native: Box::new(hindcast_native::NativeEngine),
-        dotnet: None,
+        dotnet: Box::new(crate::remote::WorkerEngine),
     }));
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
     return None;
+}
+
+/// What debugs programs in a worker process, which has one session.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(crate) fn debug_engine_of_worker() -> crate::engines::Engines {
+    crate::engines::Engines {
+        native: Box::new(hindcast_native::NativeEngine),
+        dotnet: Box::new(hindcast_dotnet::DotnetEngine),
+    }
 }
 
 /// The same for many users, whose programs may be hostile: each session in a process of its own.

@@ -255,8 +255,6 @@ fn no_program(error: ProgramError) -> DebugError {
         ProgramError::Library { .. } => " · hint: name the program that uses the library",
         ProgramError::Needs32Bit { .. } => " · hint: build it with the platform `AnyCPU` or `x64`",
         ProgramError::Framework { .. } => " · hint: build it for .NET (`net8.0` or later)",
-        ProgramError::SeveralInFolder { .. } => " · hint: name one of them",
-        ProgramError::EmptyFolder { .. } => " · hint: name the folder that has the .runtimeconfig.json",
         ProgramError::Unreadable { .. } => "",
     };
     match error {

@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use nix::sys::{
     prctl,
     signal::{Signal, raise},
@@ -28,8 +28,8 @@ pub(super) fn run(gently: bool, mask: Option<u32>) -> Result<ExitCode> {
     }
     let calls = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let bells = UnixStream::from(io::stdout().as_fd().try_clone_to_owned()?);
-    let engine = wiring::debug_engine().context("this build has no debug engine")?;
-    remote::serve(&*engine, calls, bells, || {
+    let engine = wiring::debug_engine_of_worker();
+    remote::serve(&engine, calls, bells, || {
         let _ = raise(Signal::SIGKILL);
     })?;
     Ok(ExitCode::SUCCESS)
