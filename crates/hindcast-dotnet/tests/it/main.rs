@@ -4,4 +4,5 @@
 
 mod breakpoints;
 mod debuggee;
+mod evaluate;
 mod values;
