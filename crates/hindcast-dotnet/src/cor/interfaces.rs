@@ -30,6 +30,9 @@ interface!(
         29 helper_thread_id() -> u32;
     }
 );
+interface!(Process5 "21e9d9c0-fcb8-11df-8cff-0800200c9a66" {
+    10 type_for_id(method_table: u64, zero: u64) -> Com<CorType>;
+});
 interface!(ThreadEnum "CC7BCB06-8A68-11d2-983C-0000F808342D");
 interface!(AppDomainEnum "63ca1b24-4359-4883-bd57-13f815f58744");
 interface!(AppDomain "3d6f5f63-7538-11d3-8d5b-00104b35e7ef" {
@@ -354,6 +357,12 @@ impl Com<GenericValue> {
 impl Com<StringValue> {
     /// Its text, cut to `most` code units, and how many it has.
     pub(crate) fn text(&self, most: u32) -> Result<(String, u32), CorError> {
+        let (units, length) = self.units(most)?;
+        Ok((String::from_utf16_lossy(&units), length))
+    }
+
+    /// Its first `most` code units, and how many it has.
+    pub(crate) fn units(&self, most: u32) -> Result<(Vec<u16>, u32), CorError> {
         let length = self.length()?;
         let wanted = length.min(most);
         let mut buffer = vec![0u16; wanted as usize + 1];
@@ -362,8 +371,9 @@ impl Com<StringValue> {
         let code = unsafe {
             call_method!(self.raw(), 10, u32 = wanted + 1, *mut u32 = &mut fetched, *mut u16 = buffer.as_mut_ptr())
         };
-        check(code, "StringValue::text")?;
-        Ok((String::from_utf16_lossy(&buffer[..wanted as usize]), length))
+        check(code, "StringValue::units")?;
+        buffer.truncate(wanted as usize);
+        Ok((buffer, length))
     }
 }
 

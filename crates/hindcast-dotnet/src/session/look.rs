@@ -6,9 +6,10 @@ use hindcast_core::debug::{
 
 use super::{Session, stack::ManagedFrame};
 use crate::{
-    cor::{Com, CorError, Value},
-    image::{Constant as ImageConstant, pdb::LocalConstant},
-    values::{Content, Seen, TypeInfo},
+    cor::{Com, CorError, Hresult, Value},
+    expression::{Constant, Primitive, Text},
+    image::{Assembly, Constant as ImageConstant, Token, TypeNames, TypeSig, pdb::LocalConstant},
+    values::{Content, Seen, TypeInfo, enum_name, tuple_names},
 };
 
 /// A variable of a frame.
@@ -17,6 +18,8 @@ pub(super) struct Named {
     pub(super) name: String,
     pub(super) value: NamedValue,
     pub(super) is_argument: bool,
+    /// What the source calls the items of tuples in its type.
+    item_names: Vec<Option<String>>,
 }
 
 /// Where its value is.
@@ -24,7 +27,16 @@ pub(super) struct Named {
 pub(super) enum NamedValue {
     Place(Result<Com<Value>, CorError>),
     /// It has none: the compiler put the value wherever it is used.
-    Constant { of: String, value: Option<ImageConstant> },
+    Constant { of: ConstantType, value: Option<Constant> },
+}
+
+/// The type of a constant.
+#[derive(Debug, Clone)]
+pub(super) struct ConstantType {
+    /// As C# writes it.
+    pub(super) name: String,
+    /// The enum, where it is one.
+    pub(super) of_enum: Option<TypeInfo>,
 }
 
 impl Session {
@@ -52,14 +64,24 @@ impl Session {
 
     fn variable(&self, named: &Named, limits: ValueLimits, format: NumberFormat) -> Variable {
         match &named.value {
+            NamedValue::Place(Ok(value)) if !named.item_names.is_empty() => match self.values().see(value) {
+                Ok(seen) => self.shown(&named.name, &named.with_item_names(seen), limits, format),
+                Err(_) => self.values().variable(&named.name, &Ok(value.clone()), limits, format),
+            },
             NamedValue::Place(value) => self.values().variable(&named.name, value, limits, format),
             NamedValue::Constant { of, value } => Variable {
                 name: named.name.clone(),
-                type_name: of.clone(),
-                value: value.as_ref().map_or_else(|| "?".into(), |value| value.to_string()),
+                type_name: of.name.clone(),
+                value: value.as_ref().map_or_else(|| "?".into(), |value| self.constant_text(of, value, format)),
                 ..Variable::default()
             },
         }
+    }
+
+    pub(super) fn constant_text(&self, of: &ConstantType, value: &Constant, format: NumberFormat) -> String {
+        let definition = of.of_enum.as_ref().and_then(|of| of.definition.as_ref());
+        let name = definition.and_then(|definition| enum_name(definition, value.whole()?));
+        name.unwrap_or_else(|| self.values().constant_text(value, format))
     }
 
     pub(super) fn variable_names(&mut self, prefix: &str) -> Vec<String> {
@@ -90,8 +112,9 @@ impl Session {
                 if local.name.starts_with("CS$<>8__locals") {
                     self.add_captured(value, found);
                 } else if !local.is_hidden && !local.name.starts_with("CS$") {
-                    let value = NamedValue::Place(value);
-                    found.push(Named { name: local.name.to_owned(), value, is_argument: false });
+                    let names = pdb.tuple_element_names(local.token).unwrap_or_default();
+                    let item_names = names.into_iter().map(|name| name.map(str::to_owned)).collect();
+                    found.push(Named { item_names, ..named(local.name, value, false) });
                 }
             }
             found.extend(scope.constants.iter().map(|constant| self.constant(frame, constant)));
@@ -99,16 +122,19 @@ impl Session {
     }
 
     fn constant(&self, frame: &ManagedFrame, constant: &LocalConstant<'_>) -> Named {
-        struct Names<'a>(&'a crate::image::Assembly);
-        impl crate::image::TypeNames for Names<'_> {
-            fn type_name(&self, token: crate::image::Token) -> Option<String> {
-                self.0.type_full_name(token)
-            }
-        }
-        let assembly = frame.module.assembly();
-        let of = assembly.map_or_else(String::new, |assembly| constant.constant_type.display(&Names(assembly)));
-        let value = NamedValue::Constant { of, value: constant.value.clone() };
-        Named { name: constant.name.to_owned(), value, is_argument: false }
+        let of = self.constant_type(frame, &constant.constant_type);
+        let value = constant.value.as_ref().map(|value| typed(value, &constant.constant_type));
+        let value = NamedValue::Constant { of, value };
+        Named { name: constant.name.to_owned(), value, is_argument: false, item_names: Vec::new() }
+    }
+
+    fn constant_type(&self, frame: &ManagedFrame, signature: &TypeSig) -> ConstantType {
+        let name = frame.module.assembly().map_or_else(String::new, |assembly| signature.display(&Names(assembly)));
+        let of_enum = match signature {
+            TypeSig::ValueType(_) => self.type_of_signature(&frame.module, signature, &[], &[]),
+            _ => None,
+        };
+        ConstantType { name, of_enum: of_enum.filter(|of| of.is_enum()) }
     }
 
     /// What a closure holds.
@@ -117,11 +143,14 @@ impl Session {
         let Ok(seen) = seen else { return };
         let Content::Object(object) = &seen.content else { return };
         for field in self.values().fields(object, &seen.of) {
+            let definition = field.declared_by.definition.as_ref();
+            let assembly = definition.and_then(|definition| definition.module.assembly());
+            let item_names = assembly.and_then(|assembly| tuple_names(assembly, field.token)).unwrap_or_default();
             match field.raw_name.as_str() {
                 "<>4__this" => found.push(named("this", field.value, true)),
                 name if name.starts_with("CS$<>8__locals") => self.add_captured(field.value, found),
                 name if name.starts_with('<') => {}
-                name => found.push(named(name, field.value, false)),
+                name => found.push(Named { item_names, ..named(name, field.value, false) }),
             }
         }
     }
@@ -149,12 +178,16 @@ impl Session {
             index = 1;
         }
         let count = method.signature().map_or(0, |signature| signature.parameters.len());
-        for name in method.parameter_names(count) {
+        for (place, name) in method.parameter_names(count).into_iter().enumerate() {
             let value = stack_frame.argument(index);
             match name {
                 // A local function gets its closure as a last argument.
                 Some(name) if name.starts_with("<>") || name.is_empty() => self.add_captured(value, found),
-                Some(name) => found.push(named(name, value, true)),
+                Some(name) => {
+                    let parameter = method.parameters().find(|parameter| usize::from(parameter.sequence) == place + 1);
+                    let names = parameter.and_then(|parameter| tuple_names(method.assembly(), parameter.token));
+                    found.push(Named { item_names: names.unwrap_or_default(), ..named(name, value, true) });
+                }
                 None => self.add_captured(value, found),
             }
             index += 1;
@@ -194,9 +227,10 @@ impl Session {
         let Some(type_def) = of.definition.as_ref().and_then(|definition| definition.type_def()) else {
             return Vec::new();
         };
+        let Some(module) = of.definition.as_ref().map(|definition| &definition.module) else { return Vec::new() };
         let frame = frame.and_then(|frame| frame.frame.as_ref()?.cast());
         let statics = type_def.fields().filter(|field| field.is_static());
-        statics
+        let mut found: Vec<Named> = statics
             .filter_map(|field| {
                 let raw = field.name()?;
                 let name = crate::values::property_of_backing_field(raw).unwrap_or(raw);
@@ -204,12 +238,38 @@ impl Session {
                     return None;
                 }
                 let value = match field.constant() {
-                    Some(value) => NamedValue::Constant { of: of.display(), value: Some(value) },
+                    Some(value) => {
+                        let signature = field.signature().ok()?;
+                        let of = self.type_of_signature(module, &signature, &of.arguments, &[]);
+                        let name = of.as_ref().map_or_else(|| signature.display(&Names(type_def.assembly())), |of| of.display());
+                        let of = ConstantType { name, of_enum: of.filter(|of| of.is_enum()) };
+                        NamedValue::Constant { of, value: Some(typed(&value, &signature)) }
+                    }
                     None => NamedValue::Place(of.cor.static_field(field.token().0, frame.as_ref())),
                 };
-                Some(Named { name: name.to_owned(), value, is_argument: false })
+                let item_names = tuple_names(type_def.assembly(), field.token()).unwrap_or_default();
+                Some(Named { name: name.to_owned(), value, is_argument: false, item_names })
             })
-            .collect()
+            .collect();
+        if type_def.methods_named(".cctor").next().is_some() && self.are_all_empty(&found) {
+            // Nothing has used the type so far: what its fields hold is not what the program will find there.
+            for named in &mut found {
+                if let NamedValue::Place(value) = &mut named.value {
+                    *value = Err(CorError { call: "Type::static_field", code: Hresult::STATIC_NOT_AVAILABLE });
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether all these places hold nothing but zeros.
+    fn are_all_empty(&self, found: &[Named]) -> bool {
+        found.iter().all(|named| match &named.value {
+            NamedValue::Place(Ok(value)) => self.values().see(value).is_ok_and(|seen| {
+                seen.is_null() || seen.bytes().is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0))
+            }),
+            NamedValue::Place(Err(_)) | NamedValue::Constant { .. } => true,
+        })
     }
 
     /// The type in the source that a frame's method belongs to, with the types that stand for its parameters.
@@ -230,8 +290,60 @@ impl Session {
     }
 }
 
+impl Named {
+    /// Its value with the names that the source gives to the items of tuples.
+    pub(super) fn with_item_names(&self, mut seen: Seen) -> Seen {
+        if !self.item_names.is_empty() {
+            let names: Vec<_> = self.item_names.iter().map(Option::as_deref).collect();
+            seen.of = seen.of.with_item_names(&names);
+        }
+        seen
+    }
+}
+
 fn named(name: &str, value: Result<Com<Value>, CorError>, is_argument: bool) -> Named {
-    Named { name: name.to_owned(), value: NamedValue::Place(value), is_argument }
+    Named { name: name.to_owned(), value: NamedValue::Place(value), is_argument, item_names: Vec::new() }
+}
+
+/// Names types as an assembly does.
+struct Names<'a>(&'a Assembly);
+
+impl TypeNames for Names<'_> {
+    fn type_name(&self, token: Token) -> Option<String> {
+        self.0.type_full_name(token)
+    }
+}
+
+/// A constant of an assembly or a symbol file, as a value of the type that it is declared with.
+pub(super) fn typed(value: &ImageConstant, of: &TypeSig) -> Constant {
+    let value = match value {
+        ImageConstant::Bool(value) => Constant::Bool(*value),
+        ImageConstant::Char(value) => Constant::Char(*value),
+        ImageConstant::Int(value) => i32::try_from(*value).map_or(Constant::Long(*value), Constant::Int),
+        ImageConstant::UInt(value) => u32::try_from(*value).map_or(Constant::ULong(*value), Constant::UInt),
+        ImageConstant::Float(value) => Constant::Float(*value),
+        ImageConstant::Double(value) => Constant::Double(*value),
+        ImageConstant::String(value) => Constant::String(Text::from(value.as_str())),
+        ImageConstant::Decimal { negative, scale, digits } => decimal(*negative, *scale, *digits),
+        ImageConstant::Null | ImageConstant::DateTime(_) => Constant::Null,
+    };
+    let declared = match of {
+        TypeSig::Primitive(primitive) => Primitive::of_class(primitive.full_name()),
+        _ => None,
+    };
+    match declared.filter(|of| of.is_whole() && value.primitive().is_some_and(Primitive::is_whole)) {
+        Some(primitive) => value.cast(primitive).unwrap_or(value),
+        None => value,
+    }
+}
+
+/// As it lies in memory: flags, the upper 32 bits, the lower 64.
+fn decimal(is_negative: bool, scale: u8, digits: u128) -> Constant {
+    let flags = u32::from(scale) << 16 | u32::from(is_negative) << 31;
+    let mut bytes = flags.to_le_bytes().to_vec();
+    bytes.extend(((digits >> 64) as u32).to_le_bytes());
+    bytes.extend((digits as u64).to_le_bytes());
+    Constant::from_bytes(&bytes, Primitive::Decimal).unwrap_or(Constant::Null)
 }
 
 /// `x` and 1 of `<x>5__1`: a local that lives in a state machine.

@@ -1,17 +1,24 @@
 //! Which parts a value has: items of collections, members of everything else.
 
 use crate::{
-    cor::{ArrayValue, Com, CorError, Value},
-    image::Token,
+    cor::{ArrayValue, Com, CorError, ReferenceValue, Value, element as cor_element},
+    image::{Assembly, AttributeValue, Token},
 };
 
 use super::{
     seen::{Content, FieldValue, Seen, Values},
     show::{Items, Part, Parts, View, Window},
+    types::TypeInfo,
 };
 
-/// How many slots of a hash table are looked at for one answer.
-const MOST_SLOTS: u64 = 200_000;
+/// How many slots of a hash table or nodes of a tree are looked at for one answer.
+pub(super) const MOST_SLOTS: u64 = 200_000;
+/// How many parts are shown in place of what holds them.
+const IN_PLACE: u64 = 100;
+/// `DebuggerBrowsableState.Never`.
+const NEVER: i64 = 0;
+/// `DebuggerBrowsableState.RootHidden`: its parts are shown instead of it.
+const ROOT_HIDDEN: i64 = 3;
 
 impl Values<'_> {
     /// How a value with parts is shown; of many parts, those in the window are read.
@@ -19,17 +26,20 @@ impl Values<'_> {
         match &seen.content {
             Content::Array(array) => View { text: None, parts: Parts::Items(array_items(array, window)) },
             Content::Object(_) => self.object_view(seen, window),
+            Content::Pointer(address) => {
+                let target = pointed_at(&seen.value).map(|target| Part::new("*", Ok(target)));
+                View { text: Some(format!("{address:#x}")), parts: Parts::Named(target.into_iter().collect()) }
+            }
             _ => View { text: None, parts: Parts::None },
         }
     }
 
     fn object_view(&self, seen: &Seen, window: Window) -> View {
-        let name = seen.of.full_name().unwrap_or_default();
-        let only = |parts| View { text: None, parts };
-        if let Some(parts) = self.collection(seen, &name, window) {
-            return only(parts);
+        let name = seen.of.full_name_ref().unwrap_or_default();
+        if let Some(parts) = self.collection(seen, name, window) {
+            return View { text: None, parts };
         }
-        if let Some(view) = self.framework_view(seen, &name) {
+        if let Some(view) = self.framework_view(seen, name, window) {
             return view;
         }
         let text = self.debugger_display(seen);
@@ -41,60 +51,108 @@ impl Values<'_> {
         let Content::Object(object) = &seen.content else { return Vec::new() };
         let fields = self.fields(object, &seen.of);
         let mut parts: Vec<Part> = Vec::with_capacity(fields.len());
-        for field in fields.into_iter().filter(|field| !self.is_hidden(field)) {
+        for field in fields {
+            let browsable = self.browsable(&field);
+            if browsable == Some(NEVER) {
+                continue;
+            }
+            if browsable == Some(ROOT_HIDDEN)
+                && let Some(inner) = self.parts_in_place(&field)
+            {
+                parts.extend(inner);
+                continue;
+            }
             let name = match parts.iter().any(|part| part.name == field.name()) {
                 // A base class has a field of the same name.
                 true => format!("{} ({})", field.name(), field.declared_by.display()),
                 false => field.name().to_owned(),
             };
-            parts.push(Part { name, value: field.value });
+            let declared = self.declared_names(&field);
+            parts.push(Part { declared, ..Part::new(name, field.value) });
         }
         parts
     }
 
-    /// Whether the program asks debuggers not to show it.
-    fn is_hidden(&self, field: &FieldValue) -> bool {
-        let Some(definition) = &field.declared_by.definition else { return false };
-        let Some(assembly) = definition.module.assembly() else { return false };
-        let hidden = |token: Token| {
-            let attribute = assembly.attribute(token, "System.Diagnostics.DebuggerBrowsableAttribute");
-            let arguments = attribute.and_then(|attribute| attribute.arguments().ok());
-            arguments.and_then(|arguments| arguments.fixed.first()?.as_i64()) == Some(0)
+    /// The parts of a field that are to be shown instead of it.
+    fn parts_in_place(&self, field: &FieldValue) -> Option<Vec<Part>> {
+        let seen = self.see(field.value.as_ref().ok()?).ok()?;
+        match self.view(&seen, Window { offset: 0, limit: IN_PLACE }).parts {
+            Parts::Items(items) | Parts::Pairs(items) if items.count <= IN_PLACE => Some(items.read),
+            Parts::Named(parts) | Parts::Tuple(parts) => Some(parts),
+            _ => None,
+        }
+    }
+
+    /// The names that the source gives to the items of tuples in a field.
+    fn declared_names(&self, field: &FieldValue) -> Option<TypeInfo> {
+        let module = &field.declared_by.definition.as_ref()?.module;
+        let names = tuple_names(module.assembly()?, field.token)?;
+        let of = self.type_of(field.value.as_ref().ok()?).ok()?;
+        let names: Vec<_> = names.iter().map(Option::as_deref).collect();
+        Some(of.with_item_names(&names))
+    }
+
+    /// What the program asks of debuggers.
+    fn browsable(&self, field: &FieldValue) -> Option<i64> {
+        let definition = field.declared_by.definition.as_ref()?;
+        let assembly = definition.module.assembly()?;
+        let state = |token: Token| {
+            let attribute = assembly.attribute(token, "System.Diagnostics.DebuggerBrowsableAttribute")?;
+            attribute.arguments().ok()?.fixed.first()?.as_i64()
         };
         // What the compiler marks on backing fields is meant for the field, not for its property.
         if field.name() != field.raw_name {
-            let property = definition.type_def().and_then(|type_def| type_def.property_named(field.name()));
-            return property.is_some_and(|property| hidden(property.token()));
+            let property = definition.type_def()?.property_named(field.name())?;
+            return state(property.token());
         }
-        hidden(field.token)
+        state(field.token)
     }
 
     fn collection(&self, seen: &Seen, name: &str, window: Window) -> Option<Parts> {
+        if name == "Microsoft.FSharp.Collections.FSharpList`1" {
+            return self.fsharp_list(seen, window).map(Parts::Items);
+        }
         let name = name.strip_prefix("System.Collections.")?;
-        match name {
-            "Generic.List`1" | "ArrayList" => {
-                self.in_array(seen, &["_items"], &["_size"], window).map(Parts::Items)
-            }
-            "Generic.Stack`1" | "Stack" => self.stack(seen, window).map(Parts::Items),
-            "Generic.Queue`1" | "Queue" => self.queue(seen, window).map(Parts::Items),
-            "Generic.HashSet`1" => self.hash_set(seen, window).map(Parts::Items),
-            "Generic.Dictionary`2" => self.dictionary(seen, window).map(Parts::Pairs),
-            "Generic.SortedDictionary`2" => {
-                let tree = self.field_seen(seen, "_set")?;
-                self.tree(&tree, window, true).map(Parts::Pairs)
-            }
-            "Generic.SortedSet`1" => self.tree(seen, window, false).map(Parts::Items),
-            "Generic.SortedList`2" => self.sorted_list(seen, window).map(Parts::Pairs),
-            "Generic.LinkedList`1" => self.linked_list(seen, window).map(Parts::Items),
-            "Immutable.ImmutableArray`1" => {
-                let array = self.field_seen(seen, "array")?;
-                let Content::Array(array) = array.content else { return None };
-                Some(Parts::Items(array_items(&array, window)))
-            }
+        if let Some(immutable) = name.strip_prefix("Immutable.") {
+            return self.immutable(seen, immutable, window);
+        }
+        let items = match name {
+            "Generic.List`1" | "ArrayList" => self.in_array(seen, "_items", window),
+            "Generic.PriorityQueue`2" => self.in_array(seen, "_nodes", window),
+            "Generic.Stack`1" | "Stack" => self.stack(seen, window),
+            "Generic.Queue`1" | "Queue" => self.queue(seen, window),
+            "Generic.HashSet`1" => self.hash_set(seen, window),
+            "Generic.SortedSet`1" => self.sorted_tree(seen, window, false),
+            "Generic.LinkedList`1" => self.linked_list(seen, window),
+            "Concurrent.ConcurrentStack`1" => self.concurrent_stack(seen, window),
             "ObjectModel.Collection`1" | "ObjectModel.ReadOnlyCollection`1" | "ObjectModel.ObservableCollection`1" => {
-                let inner = self.any_field(seen, &["items", "list"])?;
-                Some(self.view(&inner, window).parts)
+                return self.inner_parts(seen, &["items", "list"], window);
             }
+            "ObjectModel.ReadOnlyDictionary`2" => {
+                return self.inner_parts(seen, &["m_dictionary", "_dictionary"], window);
+            }
+            _ => return self.keyed(seen, name, window).map(Parts::Pairs),
+        };
+        items.map(Parts::Items)
+    }
+
+    /// A collection that finds its items by key.
+    fn keyed(&self, seen: &Seen, name: &str, window: Window) -> Option<Items> {
+        match name {
+            "Generic.Dictionary`2" => self.dictionary(seen, window),
+            "Generic.SortedDictionary`2" => self.sorted_tree(&self.field_seen(seen, "_set")?, window, true),
+            "Generic.SortedList`2" => self.sorted_list(seen, window),
+            "Hashtable" => self.hashtable(seen, window),
+            "Concurrent.ConcurrentDictionary`2" => self.concurrent_dictionary(seen, window),
+            _ => None,
+        }
+    }
+
+    /// The parts of a collection that this one only stands before.
+    fn inner_parts(&self, seen: &Seen, names: &[&str], window: Window) -> Option<Parts> {
+        let inner = self.any_field(seen, names)?;
+        match self.view(&inner, window).parts {
+            parts @ (Parts::Items(_) | Parts::Pairs(_)) => Some(parts),
             _ => None,
         }
     }
@@ -110,55 +168,32 @@ impl Values<'_> {
     /// An item of a collection by number; none for what has no numbered items.
     pub(crate) fn item_at(&self, seen: &Seen, at: u64) -> Option<Result<Seen, CorError>> {
         match self.view(seen, Window { offset: at, limit: 1 }).parts {
-            Parts::Items(items) => Some(items.read.into_iter().next()?.value.and_then(|value| self.see(&value))),
+            Parts::Items(items) => Some(self.see(&items.read.into_iter().next()?.place()?)),
             _ => None,
         }
     }
 
-    /// Keys and values of a dictionary.
-    pub(crate) fn pairs(&self, seen: &Seen) -> Vec<(Seen, Com<Value>)> {
-        let name = seen.of.full_name().unwrap_or_default();
-        let all = Window { offset: 0, limit: MOST_SLOTS };
-        if name == "System.Collections.Generic.SortedList`2" {
-            let keys = self.array_field(seen, &["keys"]);
-            let values = self.array_field(seen, &["values"]);
-            let count = self.integer_field(seen, &["_size"]).and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
-            let (Some(keys), Some(values)) = (keys, values) else { return Vec::new() };
-            let pair = |at| Some((self.see(&element(&keys, at).ok()?).ok()?, element(&values, at).ok()?));
-            return (0..count.min(length(&keys))).filter_map(pair).collect();
-        }
-        if name == "System.Collections.Generic.SortedDictionary`2" {
-            let tree = self.field_seen(seen, "_set").and_then(|tree| self.tree(&tree, all, false));
-            let items = tree.map(|items| items.read).unwrap_or_default();
-            let pair = |part: Part| {
-                let pair = self.see(&part.value.ok()?).ok()?;
-                Some((self.field_seen(&pair, "key")?, self.field(&pair, "value")?))
-            };
-            return items.into_iter().filter_map(pair).collect();
-        }
-        let Some(entries) = self.array_field(seen, &["_entries"]) else { return Vec::new() };
-        let used = self.integer_field(seen, &["_count"]).unwrap_or(0);
-        let used = u64::try_from(used).unwrap_or(0).min(length(&entries)).min(MOST_SLOTS);
-        let pair = |slot| {
-            let entry = self.see(&element(&entries, slot).ok()?).ok()?;
-            if self.integer_field(&entry, &["next"])? < -1 {
-                return None;
+    /// Keys and values of a dictionary; none for what has no keys.
+    pub(crate) fn pairs(&self, seen: &Seen) -> Option<Vec<(Seen, Com<Value>)>> {
+        match self.view(seen, Window { offset: 0, limit: MOST_SLOTS }).parts {
+            Parts::Pairs(items) => {
+                Some(items.read.into_iter().filter_map(|mut part| Some((part.key.take()?, part.place()?))).collect())
             }
-            Some((self.field_seen(&entry, "key")?, self.field(&entry, "value")?))
-        };
-        (0..used).filter_map(pair).collect()
+            _ => None,
+        }
     }
 
     /// An item of a tuple, counted from 1.
     pub(crate) fn tuple_value(&self, seen: &Seen, number: usize) -> Option<Seen> {
         let part = self.tuple(seen).into_iter().nth(number.checked_sub(1)?)?;
-        self.see(&part.value.ok()?).ok()
+        let declared = part.declared.clone();
+        Some(self.see(&part.place()?).ok()?.declared(declared.as_ref()))
     }
 
     /// The first `count` items of an array in a field.
-    fn in_array(&self, seen: &Seen, array: &[&str], count: &[&str], window: Window) -> Option<Items> {
-        let array = self.array_field(seen, array)?;
-        let count = u64::try_from(self.integer_field(seen, count)?).ok()?;
+    fn in_array(&self, seen: &Seen, array: &str, window: Window) -> Option<Items> {
+        let array = self.array_field(seen, &[array])?;
+        let count = u64::try_from(self.integer_field(seen, &["_size"])?).ok()?;
         Some(numbered(count.min(length(&array)), window, |at| element(&array, at)))
     }
 
@@ -185,33 +220,41 @@ impl Values<'_> {
         let is_old = self.field(seen, "_lastIndex").is_some();
         let count = if is_old { self.integer_field(seen, &["_count"])? } else { used - free };
         let count = u64::try_from(count).ok()?;
-        let Some(entries) = entries else { return Some(Items { count: 0, read: Vec::new() }) };
-        let read = self.live_entries(&entries, used, window, |entry, at| {
-            let is_live = if is_old {
-                self.integer_field(entry, &["hashCode"])? >= 0
-            } else {
-                self.integer_field(entry, &["Next", "next"])? >= -1
+        let Some(entries) = entries else { return Some(Items::default()) };
+        let live = |entry: &Seen, at: u64| {
+            let is_live = match is_old {
+                true => self.integer_field(entry, &["hashCode"])? >= 0,
+                false => self.integer_field(entry, &["Next", "next"])? >= -1,
             };
-            is_live.then(|| Some(Part { name: format!("[{at}]"), value: Ok(self.any_raw(entry, &["Value", "value"])?) }))?
-        });
-        Some(Items { count, read })
+            is_live.then(|| Some(Part::new(format!("[{at}]"), Ok(self.any_raw(entry, &["Value", "value"])?))))?
+        };
+        Some(self.live_entries(&entries, used, count, window, live))
     }
 
     fn dictionary(&self, seen: &Seen, window: Window) -> Option<Items> {
         let used = self.integer_field(seen, &["_count"])?;
         let free = self.integer_field(seen, &["_freeCount"]).unwrap_or(0);
         let count = u64::try_from(used - free).ok()?;
-        let Some(entries) = self.array_field(seen, &["_entries"]) else {
-            return Some(Items { count: 0, read: Vec::new() });
+        let Some(entries) = self.array_field(seen, &["_entries"]) else { return Some(Items::default()) };
+        let live = |entry: &Seen, _| match self.integer_field(entry, &["next"])? {
+            ..-1 => None,
+            _ => self.pair_part(&self.field_seen(entry, "key")?, self.field(entry, "value")?),
         };
-        let read = self.live_entries(&entries, used, window, |entry, _| {
-            if self.integer_field(entry, &["next"])? < -1 {
-                return None;
-            }
+        Some(self.live_entries(&entries, used, count, window, live))
+    }
+
+    /// The collection without types.
+    fn hashtable(&self, seen: &Seen, window: Window) -> Option<Items> {
+        let buckets = self.array_field(seen, &["_buckets"])?;
+        let count = u64::try_from(self.integer_field(seen, &["_count"])?).ok()?;
+        let slots = i64::try_from(length(&buckets)).ok()?;
+        let live = |entry: &Seen, _| {
             let key = self.field_seen(entry, "key")?;
-            Some(Part { name: format!("[{}]", self.brief(&key, Default::default())), value: Ok(self.field(entry, "value")?) })
-        });
-        Some(Items { count, read })
+            // What was removed has the table itself as its key.
+            let is_live = !key.is_null() && !key.of.display().ends_with("Bucket[]") && !key.of.display().ends_with("bucket[]");
+            is_live.then(|| self.pair_part(&key, self.field(entry, "val")?))?
+        };
+        Some(self.live_entries(&buckets, slots, count, window, live))
     }
 
     /// Walks the slots of a hash table; `part` says what is in a slot that is in use.
@@ -219,23 +262,36 @@ impl Values<'_> {
         &self,
         entries: &Com<ArrayValue>,
         used: i64,
+        count: u64,
         window: Window,
         part: impl Fn(&Seen, u64) -> Option<Part>,
-    ) -> Vec<Part> {
-        let used = u64::try_from(used).unwrap_or(0).min(length(entries)).min(MOST_SLOTS);
-        let (mut found, mut read) = (0, Vec::new());
+    ) -> Items {
+        let used = u64::try_from(used).unwrap_or(0).min(length(entries));
+        let mut items = Items { count, ..Items::default() };
+        let mut found = 0;
         for slot in 0..used {
-            if read.len() as u64 >= window.limit {
-                break;
+            if items.read.len() as u64 >= window.limit {
+                return items;
+            }
+            if slot == MOST_SLOTS {
+                items.is_broken = true;
+                return items;
             }
             let entry = element(entries, slot).and_then(|entry| self.see(&entry));
             let Some(part) = entry.ok().and_then(|entry| part(&entry, found)) else { continue };
             if found >= window.offset {
-                read.push(part);
+                items.read.push(part);
             }
             found += 1;
         }
-        read
+        items.is_broken = (items.read.len() as u64) < window.limit && found != count;
+        items
+    }
+
+    /// A value under its key.
+    pub(super) fn pair_part(&self, key: &Seen, value: Com<Value>) -> Option<Part> {
+        let part = Part::new(format!("[{}]", self.brief(key, Default::default())), Ok(value));
+        Some(Part { key: Some(key.clone()), ..part })
     }
 
     fn sorted_list(&self, seen: &Seen, window: Window) -> Option<Items> {
@@ -243,77 +299,51 @@ impl Values<'_> {
         let values = self.array_field(seen, &["values"])?;
         let count = u64::try_from(self.integer_field(seen, &["_size"])?).ok()?.min(length(&values));
         let mut items = numbered(count, window, |at| element(&values, at));
+        // Another thread was adding to it.
+        items.is_broken = length(&keys) != length(&values);
         for (at, part) in (window.offset..).zip(&mut items.read) {
             if let Ok(key) = element(&keys, at).and_then(|key| self.see(&key)) {
                 part.name = format!("[{}]", self.brief(&key, Default::default()));
+                part.key = Some(key);
             }
         }
         Some(items)
     }
 
-    /// A sorted tree, from left to right.
-    fn tree(&self, seen: &Seen, window: Window, pairs: bool) -> Option<Items> {
-        let count = u64::try_from(self.integer_field(seen, &["count"])?).ok()?;
-        let (mut path, mut read, mut found) = (Vec::new(), Vec::new(), 0);
-        let mut next = self.field_seen(seen, "root");
-        while read.len() as u64 != window.limit && found < MOST_SLOTS {
-            while let Some(node) = next.take().filter(|node| !node.is_null()) {
-                // A tree of more than 2^32 nodes is a broken one.
-                if path.len() > 64 {
-                    return None;
-                }
-                next = self.any_field(&node, &["<Left>k__BackingField", "Left"]);
-                path.push(node);
-            }
-            let Some(node) = path.pop() else { break };
-            let item = self.any_raw(&node, &["<Item>k__BackingField", "Item"])?;
-            if found >= window.offset {
-                read.push(self.tree_part(item, found, pairs)?);
-            }
-            found += 1;
-            next = self.any_field(&node, &["<Right>k__BackingField", "Right"]);
-        }
-        Some(Items { count, read })
-    }
-
-    fn tree_part(&self, item: Com<Value>, at: u64, pairs: bool) -> Option<Part> {
-        if !pairs {
-            return Some(Part { name: format!("[{at}]"), value: Ok(item) });
-        }
-        let pair = self.see(&item).ok()?;
-        let key = self.field_seen(&pair, "key")?;
-        Some(Part { name: format!("[{}]", self.brief(&key, Default::default())), value: Ok(self.field(&pair, "value")?) })
-    }
-
-    fn linked_list(&self, seen: &Seen, window: Window) -> Option<Items> {
-        let count = u64::try_from(self.integer_field(seen, &["count"])?).ok()?;
-        let (mut read, mut node) = (Vec::new(), self.field_seen(seen, "head"));
-        for at in 0..count.min(MOST_SLOTS) {
-            let Some(current) = node.filter(|node| !node.is_null()) else { break };
-            if read.len() as u64 >= window.limit {
-                break;
-            }
-            if at >= window.offset {
-                read.push(Part { name: format!("[{at}]"), value: Ok(self.field(&current, "item")?) });
-            }
-            node = self.field_seen(&current, "next");
-        }
-        Some(Items { count, read })
-    }
-
-    fn array_field(&self, seen: &Seen, names: &[&str]) -> Option<Com<ArrayValue>> {
+    pub(super) fn array_field(&self, seen: &Seen, names: &[&str]) -> Option<Com<ArrayValue>> {
         match self.any_field(seen, names)?.content {
             Content::Array(array) => Some(array),
             _ => None,
         }
     }
 
-    fn any_raw(&self, seen: &Seen, names: &[&str]) -> Option<Com<Value>> {
+    pub(super) fn any_raw(&self, seen: &Seen, names: &[&str]) -> Option<Com<Value>> {
         names.iter().find_map(|name| self.field(seen, name))
     }
 }
 
-fn length(array: &Com<ArrayValue>) -> u64 {
+/// What a pointer points at, where the runtime knows its type.
+fn pointed_at(value: &Com<Value>) -> Option<Com<Value>> {
+    let mut current = value.clone();
+    for _ in 0..3 {
+        let is_pointer = current.element_type().ok()? == cor_element::POINTER;
+        current = current.cast::<ReferenceValue>()?.dereference().ok()?;
+        if is_pointer {
+            return Some(current);
+        }
+    }
+    None
+}
+
+/// The names of tuples' items that a member's attribute has.
+pub(crate) fn tuple_names(assembly: &Assembly, member: Token) -> Option<Vec<Option<String>>> {
+    let attribute = assembly.attribute(member, "System.Runtime.CompilerServices.TupleElementNamesAttribute")?;
+    let arguments = attribute.arguments().ok()?;
+    let AttributeValue::Array(names) = arguments.fixed.first()? else { return None };
+    Some(names.iter().map(|name| name.as_str().map(str::to_owned)).collect())
+}
+
+pub(super) fn length(array: &Com<ArrayValue>) -> u64 {
     array.count().unwrap_or(0).into()
 }
 
@@ -322,14 +352,14 @@ pub(super) fn element(array: &Com<ArrayValue>, at: u64) -> Result<Com<Value>, Co
 }
 
 /// Items that are found by number.
-fn numbered(count: u64, window: Window, item: impl Fn(u64) -> Result<Com<Value>, CorError>) -> Items {
+pub(super) fn numbered(count: u64, window: Window, item: impl Fn(u64) -> Result<Com<Value>, CorError>) -> Items {
     let end = count.min(window.offset.saturating_add(window.limit));
-    let read = (window.offset..end).map(|at| Part { name: format!("[{at}]"), value: item(at) }).collect();
-    Items { count, read }
+    let read = (window.offset..end).map(|at| Part::new(format!("[{at}]"), item(at))).collect();
+    Items { count, read, ..Items::default() }
 }
 
 /// The elements of an array, with one index for each dimension.
-fn array_items(array: &Com<ArrayValue>, window: Window) -> Items {
+pub(super) fn array_items(array: &Com<ArrayValue>, window: Window) -> Items {
     let mut items = numbered(length(array), window, |at| element(array, at));
     let dimensions = array.dimensions().unwrap_or_default();
     let bases = match array.has_base_indices() {
@@ -341,7 +371,16 @@ fn array_items(array: &Com<ArrayValue>, window: Window) -> Items {
             part.name = indices(at, &dimensions, &bases);
         }
     }
+    if dimensions.len() > 1 {
+        items.rows = rows(&dimensions);
+    }
     items
+}
+
+/// How many elements make up a row of each dimension but the first, the longest first.
+fn rows(dimensions: &[u32]) -> Vec<u64> {
+    let inner = (1..dimensions.len()).map(|from| dimensions[from..].iter().map(|length| u64::from(*length)).product());
+    inner.collect()
 }
 
 /// Where an element is, for people: `[1,0]`.
@@ -365,5 +404,6 @@ mod tests {
         assert_eq!(indices(0, &[2, 3], &[]), "[0,0]");
         assert_eq!(indices(5, &[2, 3], &[]), "[1,2]");
         assert_eq!(indices(1, &[2], &[5]), "[6]");
+        assert_eq!(rows(&[2, 3, 4]), [12, 4]);
     }
 }

@@ -2,7 +2,7 @@
 
 use hindcast_core::debug::NumberFormat;
 
-use crate::image::Primitive;
+use crate::{expression::Text, image::Primitive};
 
 use super::seen::integer_of;
 
@@ -29,37 +29,6 @@ impl Brief {
     }
 }
 
-/// A text in quotes, with what cannot be printed escaped as C# does.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for letter in text.chars() {
-        escape(letter, '"', &mut quoted);
-    }
-    quoted.push('"');
-    quoted
-}
-
-fn escape(letter: char, quote: char, into: &mut String) {
-    match letter {
-        '\0' => into.push_str("\\0"),
-        '\u{7}' => into.push_str("\\a"),
-        '\u{8}' => into.push_str("\\b"),
-        '\t' => into.push_str("\\t"),
-        '\n' => into.push_str("\\n"),
-        '\u{b}' => into.push_str("\\v"),
-        '\u{c}' => into.push_str("\\f"),
-        '\r' => into.push_str("\\r"),
-        '\\' => into.push_str("\\\\"),
-        letter if letter == quote => {
-            into.push('\\');
-            into.push(letter);
-        }
-        letter if letter.is_control() => into.push_str(&format!("\\u{:04x}", u32::from(letter))),
-        letter => into.push(letter),
-    }
-}
-
 /// A primitive value.
 pub(crate) fn primitive_text(primitive: Primitive, bytes: &[u8], format: NumberFormat) -> String {
     let malformed = || format!("{} bytes", bytes.len());
@@ -82,15 +51,11 @@ pub(crate) fn primitive_text(primitive: Primitive, bytes: &[u8], format: NumberF
 }
 
 fn char_text(unit: u16) -> String {
+    // Only the other kind of quote needs an escape.
     match char::from_u32(u32::from(unit)) {
-        Some(letter) => {
-            let mut text = String::from("'");
-            escape(letter, '\'', &mut text);
-            text.push('\'');
-            text
-        }
-        // Half of a pair.
-        None => format!("'\\u{unit:04x}'"),
+        Some('\'') => "'\\''".into(),
+        Some('"') => "'\"'".into(),
+        _ => format!("'{}'", Text(vec![unit]).quoted().trim_matches('"')),
     }
 }
 
@@ -105,33 +70,32 @@ fn integer_text(number: i128, bytes: &[u8], format: NumberFormat) -> String {
 }
 
 /// The shortest text that reads back as the same number, with an exponent where .NET writes one.
-pub(crate) fn float_text(number: f64, shortest: &str, digits: i32) -> String {
+pub(crate) fn float_text(number: f64, shortest: &str, digits: usize) -> String {
     if number.is_nan() {
         return "NaN".into();
     }
     if number.is_infinite() {
-        return if number > 0.0 { "∞".into() } else { "-∞".into() };
+        return if number > 0.0 { "Infinity".into() } else { "-Infinity".into() };
     }
-    let magnitude = number.abs();
-    let is_plain = magnitude == 0.0 || (1e-5..10f64.powi(digits)).contains(&magnitude);
-    if is_plain {
-        return shortest.to_owned();
-    }
-    scientific(shortest)
+    scientific(shortest, digits).unwrap_or_else(|| shortest.to_owned())
 }
 
-/// Turns `123000` into `1.23E+05`.
-fn scientific(plain: &str) -> String {
+/// Turns `123000` into `1.23E+05`; none where .NET writes no exponent.
+fn scientific(plain: &str, precision: usize) -> Option<String> {
     let (sign, plain) = plain.strip_prefix('-').map_or(("", plain), |rest| ("-", rest));
     let (whole, fraction) = plain.split_once('.').unwrap_or((plain, ""));
     let digits = format!("{whole}{fraction}");
-    let first = digits.find(|digit| digit != '0').unwrap_or(0);
-    let exponent = whole.len() as i64 - 1 - first as i64;
+    let first = digits.find(|digit| digit != '0')?;
+    let exponent = i64::try_from(whole.len()).ok()? - 1 - i64::try_from(first).ok()?;
     let digits = digits[first..].trim_end_matches('0');
+    let most = i64::try_from(digits.len().max(precision)).ok()?;
+    if (-4..most).contains(&exponent) {
+        return None;
+    }
     let (head, tail) = digits.split_at(1.min(digits.len()));
     let point = if tail.is_empty() { "" } else { "." };
     let exponent_sign = if exponent < 0 { '-' } else { '+' };
-    format!("{sign}{head}{point}{tail}E{exponent_sign}{:02}", exponent.abs())
+    Some(format!("{sign}{head}{point}{tail}E{exponent_sign}{:02}", exponent.abs()))
 }
 
 #[cfg(test)]
@@ -151,18 +115,23 @@ mod tests {
         check(0.1 + 0.2, "0.30000000000000004");
         check(1e15, "1E+15");
         check(123_456_789_012_345_680.0, "1.2345678901234568E+17");
+        check(12_345_678_901_234_567.0, "12345678901234568");
         check(1e-5, "1E-05");
+        check(f64::MAX, "1.7976931348623157E+308");
+        check(f64::NEG_INFINITY, "-Infinity");
         check(0.0001, "0.0001");
         check(-2.5e-300, "-2.5E-300");
         check(f64::NAN, "NaN");
     }
 
     #[test]
-    fn texts_and_characters_are_escaped() {
-        assert_eq!(quoted("a\"b\\\n\u{1}é"), "\"a\\\"b\\\\\\n\\u0001é\"");
+    fn characters_are_escaped() {
         let char_text = |unit: u16| primitive_text(Primitive::Char, &unit.to_le_bytes(), NumberFormat::Auto);
         assert_eq!(char_text(b'a'.into()), "'a'");
         assert_eq!(char_text(b'\''.into()), "'\\''");
+        assert_eq!(char_text(b'"'.into()), "'\"'");
+        assert_eq!(char_text(b'\\'.into()), "'\\\\'");
+        assert_eq!(char_text(0), "'\\0'");
         assert_eq!(char_text(0xd83d), "'\\ud83d'");
     }
 

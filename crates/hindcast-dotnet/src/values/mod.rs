@@ -3,13 +3,20 @@
 
 mod collections;
 mod display;
+mod enums;
 mod framework;
+mod fsharp;
+mod memory;
 mod properties;
 mod seen;
 mod show;
+mod template;
+mod times;
+mod trees;
 mod types;
 
-pub(crate) use display::primitive_text;
-pub(crate) use framework::enum_name;
+pub(crate) use collections::tuple_names;
+pub(crate) use enums::enum_name;
+pub(crate) use properties::Returned;
 pub(crate) use seen::{Content, Seen, Values, property_of_backing_field};
 pub(crate) use types::TypeInfo;

@@ -1,48 +1,86 @@
-//! Properties that can be read without running code: those that only return a field.
+//! Properties that can be read without running code: those that only return a field or a constant.
 
 use crate::{
     cor::{Com, Value},
-    image::{Method, Operand},
+    expression::Constant,
+    image::{Method, Operand, Primitive, TypeSig},
 };
 
 use super::seen::{Seen, Values};
 
+/// What a method returns that does nothing else.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Returned {
+    /// A field of `this`.
+    Field(String),
+    Constant(Constant),
+}
+
 impl Values<'_> {
     /// The field that a property returns, where its getter does nothing else.
     pub(crate) fn field_behind_property(&self, seen: &Seen, name: &str) -> Option<Com<Value>> {
+        match self.returned_by_property(seen, name)? {
+            Returned::Field(field) => self.field(seen, &field),
+            Returned::Constant(_) => None,
+        }
+    }
+
+    /// What a property's getter returns, where it does nothing else.
+    pub(crate) fn returned_by_property(&self, seen: &Seen, name: &str) -> Option<Returned> {
         for declared_by in seen.of.with_bases(self.modules) {
             let Some(definition) = &declared_by.definition else { continue };
             let Some(property) = definition.type_def().and_then(|of| of.property_named(name)) else { continue };
-            return self.field(seen, &returned_field(property.getter()?)?);
+            return returned_by(property.getter()?);
         }
         None
     }
 }
 
-/// The name of the field of `this` that a method returns, where it does nothing else. Compilers without optimization put jumps and
-/// a local in between.
-pub(crate) fn returned_field(method: Method<'_>) -> Option<String> {
-    if method.is_static() || method.is_abstract() {
+/// What a method returns, where it does nothing else. Compilers without optimization put jumps and a local in between.
+pub(crate) fn returned_by(method: Method<'_>) -> Option<Returned> {
+    if method.is_abstract() {
         return None;
     }
     let body = method.body().ok()??;
     if !body.clauses.is_empty() {
         return None;
     }
-    let mut field = None;
+    let returns = method.signature().ok()?.returns;
+    let mut found = None;
     let mut has_this = false;
     for instruction in body.instructions().take(12) {
         let instruction = instruction.ok()?;
         match (instruction.name, &instruction.operand) {
             ("nop" | "stloc.0" | "ldloc.0", _) => {}
             ("br.s", Operand::Target(target)) if *target == instruction.end => {}
-            ("ldarg.0", _) if !has_this => has_this = true,
-            ("ldfld", Operand::Token(token)) if has_this && field.is_none() => {
-                field = Some(method.assembly().member(*token)?.name);
+            ("ldarg.0", _) if !has_this && !method.is_static() => has_this = true,
+            ("ldfld", Operand::Token(token)) if has_this && found.is_none() => {
+                found = Some(Returned::Field(method.assembly().member(*token)?.name));
             }
-            ("ret", _) => return field,
+            ("ldstr", Operand::Token(token)) if !has_this && found.is_none() => {
+                let text = method.assembly().user_string(*token)?;
+                found = Some(Returned::Constant(Constant::String(text.as_str().into())));
+            }
+            (name, operand) if !has_this && found.is_none() && name.starts_with("ldc.i4") => {
+                found = Some(Returned::Constant(small_constant(name, operand, &returns)?));
+            }
+            ("ret", _) => return found,
             _ => return None,
         }
     }
     None
+}
+
+/// The number that an instruction loads, as a method with this result returns it.
+fn small_constant(name: &str, operand: &Operand, returns: &TypeSig) -> Option<Constant> {
+    let number = match (name.strip_prefix("ldc.i4")?, operand) {
+        (".m1" | ".M1", _) => -1,
+        ("" | ".s", Operand::Int(number)) => i32::try_from(*number).ok()?,
+        (digit, _) => digit.strip_prefix('.')?.parse().ok()?,
+    };
+    match returns {
+        TypeSig::Primitive(Primitive::Int32) => Some(Constant::Int(number)),
+        TypeSig::Primitive(Primitive::Boolean) => Some(Constant::Bool(number != 0)),
+        _ => None,
+    }
 }

@@ -58,9 +58,11 @@ impl FieldValue {
     }
 }
 
-/// The property behind `<Name>k__BackingField`.
+/// What the source calls a field that the compiler made: of an automatic property `<Name>k__BackingField`, of an anonymous
+/// type `<Name>i__Field`, of a primary constructor's parameter `<name>P`.
 pub(crate) fn property_of_backing_field(name: &str) -> Option<&str> {
-    name.strip_prefix('<')?.strip_suffix(">k__BackingField")
+    let (name, made) = name.strip_prefix('<')?.split_once('>')?;
+    (!name.is_empty() && matches!(made, "k__BackingField" | "i__Field" | "P")).then_some(name)
 }
 
 /// References to references are followed so far.
@@ -172,6 +174,14 @@ impl Values<'_> {
 }
 
 impl Seen {
+    /// It with the names that its declaration gives to the items of tuples.
+    pub(crate) fn declared(mut self, declared: Option<&TypeInfo>) -> Self {
+        if let Some(declared) = declared {
+            self.of = self.of.as_declared(declared);
+        }
+        self
+    }
+
     pub(crate) fn is_null(&self) -> bool {
         matches!(self.content, Content::Null)
     }
@@ -208,8 +218,20 @@ impl Seen {
     /// Its text, where it is a string, cut to `most` code units.
     pub(crate) fn text(&self, most: u32) -> Option<String> {
         match &self.content {
-            Content::String(text) => text.text(most).ok().map(|(text, _)| text),
+            Content::String(text) => text.units(most).ok().map(|(text, _)| String::from_utf16_lossy(&text)),
             _ => None,
+        }
+    }
+
+    /// Its value as a whole number of any size.
+    pub(crate) fn whole(&self) -> Option<i128> {
+        let Content::Primitive(primitive, bytes) = &self.content else { return None };
+        match integer_of(*primitive, bytes) {
+            Some(number) => Some(number.into()),
+            None if matches!(primitive, Primitive::UInt64 | Primitive::UIntPtr) => {
+                Some(u64::from_le_bytes(bytes.as_slice().try_into().ok()?).into())
+            }
+            None => None,
         }
     }
 }

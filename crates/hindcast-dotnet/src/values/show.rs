@@ -2,11 +2,16 @@
 
 use hindcast_core::debug::{NumberFormat, RuntimeAddr, ValueLimits, ValueState, Variable};
 
-use crate::cor::{Com, CorError, Hresult, Value};
+use crate::{
+    cor::{Com, CorError, Hresult, Value},
+    expression::Text,
+    image::Primitive,
+};
 
 use super::{
-    display::{Brief, primitive_text, quoted},
+    display::{Brief, primitive_text},
     seen::{Content, Seen, Values},
+    types::TypeInfo,
 };
 
 /// How long the one-line text of a value with parts may get.
@@ -22,6 +27,13 @@ pub(super) struct View {
     /// What is said of it in one line; its parts where absent.
     pub(super) text: Option<String>,
     pub(super) parts: Parts,
+}
+
+impl View {
+    /// One line, and nothing in it.
+    pub(super) fn text(text: impl Into<String>) -> Self {
+        Self { text: Some(text.into()), parts: Parts::None }
+    }
 }
 
 /// What a value consists of.
@@ -42,14 +54,48 @@ pub(super) enum Parts {
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) name: String,
-    pub(super) value: Result<Com<Value>, CorError>,
+    pub(super) value: PartValue,
+    /// What a dictionary finds it by.
+    pub(super) key: Option<Seen>,
+    /// Its type as declared, where that has names for the items of tuples.
+    pub(super) declared: Option<TypeInfo>,
+}
+
+/// Where a part is.
+#[derive(Debug)]
+pub(super) enum PartValue {
+    Place(Result<Com<Value>, CorError>),
+    /// In memory that the runtime has no object for.
+    Bytes { primitive: Primitive, bytes: Vec<u8> },
+}
+
+impl Part {
+    pub(super) fn new(name: impl Into<String>, value: Result<Com<Value>, CorError>) -> Self {
+        Self { name: name.into(), value: PartValue::Place(value), key: None, declared: None }
+    }
+
+    pub(super) fn of_bytes(name: String, primitive: Primitive, bytes: Vec<u8>) -> Self {
+        Self { name, value: PartValue::Bytes { primitive, bytes }, key: None, declared: None }
+    }
+
+    /// Its place; none for what has none that can be read.
+    pub(super) fn place(self) -> Option<Com<Value>> {
+        match self.value {
+            PartValue::Place(value) => value.ok(),
+            PartValue::Bytes { .. } => None,
+        }
+    }
 }
 
 /// Many parts, of which some were read: as many as the limits ask for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Items {
     pub(super) count: u64,
     pub(super) read: Vec<Part>,
+    /// Whether they are not what they should be: too many to look at, or another thread was just changing them.
+    pub(super) is_broken: bool,
+    /// How many make up a row, for an array with several dimensions: each but the first, the longest first.
+    pub(super) rows: Vec<u64>,
 }
 
 /// Which parts are wanted.
@@ -67,6 +113,10 @@ impl Parts {
             Self::Items(items) | Self::Pairs(items) => Some(items.count),
         }
     }
+
+    fn is_broken(&self) -> bool {
+        matches!(self, Self::Items(Items { is_broken: true, .. }) | Self::Pairs(Items { is_broken: true, .. }))
+    }
 }
 
 impl Values<'_> {
@@ -78,9 +128,21 @@ impl Values<'_> {
         limits: ValueLimits,
         format: NumberFormat,
     ) -> Variable {
+        self.declared_variable(name, value, None, limits, format)
+    }
+
+    /// The same, of what is declared with names for the items of tuples.
+    pub(crate) fn declared_variable(
+        &self,
+        name: &str,
+        value: &Result<Com<Value>, CorError>,
+        declared: Option<&TypeInfo>,
+        limits: ValueLimits,
+        format: NumberFormat,
+    ) -> Variable {
         let seen = value.as_ref().map_err(|error| *error).and_then(|value| self.see(value));
         match seen {
-            Ok(seen) => self.shown(name, &seen, limits, format),
+            Ok(seen) => self.shown(name, &seen.declared(declared), limits, format),
             Err(error) => unavailable(name, error),
         }
     }
@@ -99,7 +161,8 @@ impl Values<'_> {
         }
         let window = Window { offset: limits.offset, limit: limits.children.into() };
         let view = self.view(seen, window);
-        variable.child_count = view.parts.count();
+        variable.child_count = view.parts.count().filter(|count| *count > 0 || view.text.is_none());
+        let is_broken = view.parts.is_broken();
         let brief = self.brief_of(seen, &view, limits, format);
         (variable.value, variable.truncated) = (brief.text, brief.is_cut);
         if limits.depth > 0 {
@@ -108,6 +171,7 @@ impl Values<'_> {
             let shown = limits.offset + variable.children.len() as u64;
             variable.truncated |= variable.child_count.is_some_and(|count| shown < count);
         }
+        variable.truncated |= is_broken;
         variable
     }
 
@@ -121,7 +185,21 @@ impl Values<'_> {
             }
             Parts::Items(items) | Parts::Pairs(items) => items.read,
         };
-        parts.iter().map(|part| self.variable(&part.name, &part.value, limits, format)).collect()
+        parts.iter().map(|part| self.part_variable(part, limits, format)).collect()
+    }
+
+    fn part_variable(&self, part: &Part, limits: ValueLimits, format: NumberFormat) -> Variable {
+        match &part.value {
+            PartValue::Place(value) => {
+                self.declared_variable(&part.name, value, part.declared.as_ref(), limits, format)
+            }
+            PartValue::Bytes { primitive, bytes } => Variable {
+                name: part.name.clone(),
+                type_name: primitive.csharp().to_owned(),
+                value: primitive_text(*primitive, bytes, format),
+                ..Variable::default()
+            },
+        }
     }
 
     /// The value in one line.
@@ -166,8 +244,13 @@ impl Values<'_> {
             Parts::Pairs(items) => ("{", "}", &items.read, items.count),
         };
         brief.push(open);
-        let names = matches!(view.parts, Parts::Named(_) | Parts::Pairs(_));
-        let mut shown = 0;
+        let is_tuple = matches!(view.parts, Parts::Tuple(_));
+        let has_names = matches!(view.parts, Parts::Named(_) | Parts::Pairs(_));
+        let rows = match &view.parts {
+            Parts::Items(items) => items.rows.as_slice(),
+            _ => &[],
+        };
+        let (mut shown, mut open_rows) = (0, 0);
         for part in parts.iter().take(BRIEF_PARTS as usize) {
             if depth == 0 || !brief.has_room() {
                 break;
@@ -175,37 +258,68 @@ impl Values<'_> {
             if shown > 0 {
                 brief.push(", ");
             }
-            if names {
+            let begun = rows.iter().filter(|row| **row > 0 && shown % **row == 0).count();
+            brief.push(&"[".repeat(begun));
+            open_rows += begun;
+            if has_names {
                 brief.push(&part.name);
                 brief.push(" = ");
+            } else if is_tuple && !part.name.starts_with("Item") {
+                brief.push(&part.name);
+                brief.push(": ");
             }
-            match part.value.as_ref().map_err(|error| *error).and_then(|value| self.see(value)) {
-                Ok(seen) => self.add_brief(brief, &seen, limits, format, depth - 1),
-                Err(error) => brief.push(&unavailable("", error).value),
-            }
+            self.add_part(brief, part, limits, format, depth - 1);
             shown += 1;
+            let ended = rows.iter().filter(|row| **row > 0 && shown % **row == 0).count();
+            brief.push(&"]".repeat(ended));
+            open_rows -= ended;
         }
+        brief.is_cut |= view.parts.is_broken();
         if shown < count {
             brief.is_cut = true;
             brief.push(if shown > 0 { ", …" } else { "…" });
         }
+        brief.push(&"]".repeat(open_rows));
         brief.push(close);
+    }
+}
+
+impl Values<'_> {
+    fn add_part(&self, brief: &mut Brief, part: &Part, limits: ValueLimits, format: NumberFormat, depth: u32) {
+        match &part.value {
+            PartValue::Place(value) => match value.as_ref().map_err(|error| *error).and_then(|value| self.see(value)) {
+                Ok(seen) => {
+                    self.add_brief(brief, &seen.declared(part.declared.as_ref()), limits, format, depth);
+                }
+                Err(error) => brief.push(&unavailable("", error).value),
+            },
+            PartValue::Bytes { primitive, bytes } => brief.push(&primitive_text(*primitive, bytes, format)),
+        }
     }
 }
 
 /// What needs no parts: none for what has some.
 fn simple_text(seen: &Seen, longest: u32, format: NumberFormat) -> Option<(String, bool)> {
     match &seen.content {
+        // F# has null for the option that holds nothing.
+        Content::Null if seen.of.is_named("Microsoft.FSharp.Core.FSharpOption`1") => Some(("None".into(), false)),
         Content::Null => Some(("null".into(), false)),
         Content::Primitive(primitive, bytes) => Some((primitive_text(*primitive, bytes, format), false)),
-        Content::Pointer(address) => Some((format!("{address:#x}"), false)),
-        Content::String(text) => Some(match text.text(longest) {
-            Ok((text, length)) if length > longest => (format!("{}… ({length} chars)", quoted(&text)), true),
-            Ok((text, _)) => (quoted(&text), false),
+        Content::String(text) => Some(match text.units(longest) {
+            Ok((units, length)) if length > longest => (cut_text(units, u64::from(length)), true),
+            Ok((units, _)) => (Text(units).quoted(), false),
             Err(error) => (unavailable("", error).value, false),
         }),
-        Content::Array(_) | Content::Object(_) => None,
+        Content::Array(_) | Content::Object(_) | Content::Pointer(_) => None,
     }
+}
+
+/// The beginning of a text that is longer; no character is cut in two.
+pub(super) fn cut_text(mut units: Vec<u16>, length: u64) -> String {
+    if units.last().is_some_and(|unit| (0xd800..0xdc00).contains(unit)) {
+        units.pop();
+    }
+    format!("{}… ({length} chars)", Text(units).quoted())
 }
 
 fn address_of(seen: &Seen) -> Option<RuntimeAddr> {

@@ -63,13 +63,16 @@ impl Evaluator<'_> {
         self.run(&callee, None, &[]).map(Some)
     }
 
-    pub(super) fn indexer_call(&mut self, seen: &Seen, key: Evaluated) -> Result<Evaluated> {
+    pub(super) fn indexer_call(&mut self, seen: &Seen, keys: Vec<Evaluated>) -> Result<Evaluated> {
         if self.calls_until.is_none() {
             return Err(EvaluationError::NeedsCode { name: "this[]".into() });
         }
         let candidates = self.methods(&seen.of, "get_Item");
-        let callee = self.best(candidates, "this[]", std::slice::from_ref(&key), false)?;
-        self.run(&callee, Some(seen), &[key])
+        if candidates.is_empty() {
+            return Err(EvaluationError::NoIndexer { of: seen.of.display() });
+        }
+        let callee = self.best(candidates, "this[]", &keys, false)?;
+        self.run(&callee, Some(seen), &keys)
     }
 
     pub(super) fn call(&mut self, function: &Node, arguments: &[Argument]) -> Result<Evaluated> {
@@ -110,6 +113,9 @@ impl Evaluator<'_> {
             Some(Evaluated::Constant { value, .. }) => {
                 let seen = self.value_of_constant(&value)?;
                 (seen.of.clone(), Some(seen))
+            }
+            Some(Evaluated::Enum { of, .. }) => {
+                return Err(EvaluationError::NoMember { of: of.display(), name: name.to_owned() });
             }
             Some(Evaluated::Namespace(name)) => return Err(EvaluationError::UnknownName { name }),
             None => {

@@ -1,10 +1,10 @@
 //! Members and items.
 
-use super::{Evaluated, EvaluationError, Evaluator, Result, of_image};
+use super::{Evaluated, EvaluationError, Evaluator, Result};
 use crate::{
     expression::{Argument, Binary, Constant, Kind, Text, TypeName},
     session::look::Named,
-    values::{Content, Seen, TypeInfo},
+    values::{Content, Returned, Seen, TypeInfo},
 };
 
 impl Evaluator<'_> {
@@ -62,6 +62,7 @@ impl Evaluator<'_> {
                 nested.map(Evaluated::Type).ok_or_else(|| no_member(&outer.display(), name))
             }
             Evaluated::Constant { value, .. } => constant_member(value, name),
+            Evaluated::Enum { of, .. } => Err(no_member(&of.display(), name)),
             Evaluated::Value(_) => self.instance_member(&of, name),
         }
     }
@@ -69,7 +70,11 @@ impl Evaluator<'_> {
     fn instance_member(&mut self, of: &Evaluated, name: &str) -> Result<Evaluated> {
         let Evaluated::Value(seen) = of else { return Err(no_member(&self.type_text(of), name)) };
         let values = self.session.values();
-        let seen = &self.inside_nullable(seen, name)?;
+        if seen.of.is_named("System.Nullable`1")
+            && let Some(found) = self.nullable_member(seen, name)
+        {
+            return found;
+        }
         match (&seen.content, name) {
             (Content::Null, _) => return Err(EvaluationError::OfNull { name: name.to_owned() }),
             (Content::String(text), "Length") => return Ok(whole(text.length()?)),
@@ -83,8 +88,14 @@ impl Evaluator<'_> {
         if let Some(item) = self.tuple_item(seen, name) {
             return Ok(Evaluated::Value(item));
         }
-        if let Some(value) = values.field_behind_property(seen, name) {
-            return Ok(Evaluated::Value(values.see(&value)?));
+        match values.returned_by_property(seen, name) {
+            Some(Returned::Field(field)) => {
+                if let Some(value) = values.field_seen(seen, &field) {
+                    return Ok(Evaluated::Value(value));
+                }
+            }
+            Some(Returned::Constant(value)) => return Ok(Evaluated::computed(value)),
+            None => {}
         }
         if name == "Count"
             && let Some(count) = values.item_count(seen)
@@ -106,24 +117,22 @@ impl Evaluator<'_> {
         Err(no_member(&seen.of.display(), name))
     }
 
-    /// What a nullable holds, except where its own members are asked for.
-    fn inside_nullable(&self, seen: &Seen, name: &str) -> Result<Seen> {
-        if !seen.of.is_named("System.Nullable`1") {
-            return Ok(seen.clone());
-        }
+    /// The members of a nullable.
+    fn nullable_member(&self, seen: &Seen, name: &str) -> Option<Result<Evaluated>> {
         let values = self.session.values();
+        let has_value = values.integer_field(seen, &["hasValue"])? != 0;
         match name {
-            "HasValue" => {
-                let inner = values.field_seen(seen, "hasValue");
-                inner.map(|inner| Seen { content: inner.content, ..seen.clone() }).ok_or_else(|| no_member("", name))
-            }
-            _ => Ok(seen.clone()),
+            "HasValue" => Some(Ok(Evaluated::computed(Constant::Bool(has_value)))),
+            "Value" if !has_value => Some(Err(EvaluationError::OfNull { name: name.to_owned() })),
+            "Value" => values.field_seen(seen, "value").map(|inner| Ok(Evaluated::Value(inner))),
+            _ => None,
         }
     }
 
-    /// An item of a tuple beyond the seventh, which is in a tuple of its own.
+    /// An item of a tuple by the name that the source gives it, or beyond the seventh, which is in a tuple of its own.
     fn tuple_item(&self, seen: &Seen, name: &str) -> Option<Seen> {
-        let number: usize = name.strip_prefix("Item")?.parse().ok()?;
+        let named = seen.of.item_names.iter().position(|item| item.as_deref() == Some(name)).map(|at| at + 1);
+        let number: usize = named.or_else(|| name.strip_prefix("Item")?.parse().ok())?;
         let name = seen.of.full_name()?;
         if !name.starts_with("System.ValueTuple`") && !name.starts_with("System.Tuple`") {
             return None;
@@ -136,10 +145,11 @@ impl Evaluator<'_> {
         let Some(type_def) = of.definition.as_ref().and_then(|definition| definition.type_def()) else {
             return Ok(None);
         };
-        let literal = type_def.fields().find(|field| field.is_literal() && field.name() == Some(name));
-        if let Some(literal) = literal {
-            let value = literal.constant().as_ref().map_or(Constant::Null, of_image);
-            return Ok(Some(Evaluated::computed(value)));
+        let is_there = type_def.fields().filter(|field| field.is_static()).filter_map(|field| field.name()).any(|raw| {
+            raw == name || crate::values::property_of_backing_field(raw) == Some(name)
+        });
+        if !is_there {
+            return self.static_property(of, name);
         }
         let fields = self.session.static_fields(of, Some(&self.frame));
         if let Some(field) = fields.into_iter().find(|field: &Named| field.name == name) {
@@ -179,9 +189,15 @@ impl Evaluator<'_> {
     /// An item of a collection, by number or key.
     fn item(&mut self, seen: &Seen, arguments: &[Argument]) -> Result<Evaluated> {
         let no_indexer = || EvaluationError::NoIndexer { of: seen.of.display() };
-        let [argument] = arguments else { return Err(no_indexer()) };
+        let [argument] = arguments else {
+            let mut keys = Vec::with_capacity(arguments.len());
+            for argument in arguments {
+                keys.push(self.node(&argument.value)?);
+            }
+            return self.indexer_call(seen, keys);
+        };
         let name = seen.of.full_name().unwrap_or_default();
-        if name.contains("Dictionary`2") || name.ends_with("SortedList`2") {
+        if name.contains("Dictionary`2") || name.ends_with("SortedList`2") || name.ends_with(".Hashtable") {
             let key = self.node(&argument.value)?;
             return self.by_key(seen, &key);
         }
@@ -191,11 +207,13 @@ impl Evaluator<'_> {
             return Ok(Evaluated::Value(item.ok_or_else(no_indexer)??));
         }
         let key = self.node(&argument.value)?;
-        self.indexer_call(seen, key)
+        self.indexer_call(seen, vec![key])
     }
 
     fn by_key(&mut self, seen: &Seen, key: &Evaluated) -> Result<Evaluated> {
-        let pairs = self.session.values().pairs(seen);
+        let Some(pairs) = self.session.values().pairs(seen) else {
+            return self.indexer_call(seen, vec![key.clone()]);
+        };
         for (candidate, value) in pairs {
             let candidate = Evaluated::Value(candidate);
             let equal = self.binary_of(Binary::Equal, &candidate, key);

@@ -16,12 +16,11 @@ use hindcast_core::debug::{DebugError, Evaluation, FrameRef, NumberFormat, Value
 
 use super::{
     Session,
-    look::{Named, NamedValue},
+    look::{ConstantType, Named, NamedValue},
     stack::ManagedFrame,
 };
 use crate::{
-    expression::{Constant, Expression, Format, InterpolatedPart, Kind, Node, Primitive, Template, TemplatePart, Text},
-    image::Constant as ImageConstant,
+    expression::{Constant, Expression, Format, InterpolatedPart, Kind, Node, Template, TemplatePart, Text},
     values::{Content, Seen, TypeInfo},
 };
 
@@ -32,6 +31,8 @@ pub(super) use error::EvaluationError;
 pub(super) enum Evaluated {
     /// A value that was computed. `is_literal` where only literals went into it.
     Constant { value: Constant, is_literal: bool },
+    /// A value of an enum that is nowhere in the program.
+    Enum { of: TypeInfo, value: Constant },
     /// A value of the program.
     Value(Seen),
     /// A type, of which statics can be asked.
@@ -49,7 +50,7 @@ impl Evaluated {
         match self {
             Self::Constant { value, .. } => *value == Constant::Null,
             Self::Value(seen) => seen.is_null(),
-            Self::Type(_) | Self::Namespace(_) => false,
+            Self::Enum { .. } | Self::Type(_) | Self::Namespace(_) => false,
         }
     }
 }
@@ -149,11 +150,11 @@ impl Session {
                 plain("string".into(), text.to_string())
             }
             Evaluated::Constant { value, .. } => {
-                let text = match (value.primitive().filter(|of| of.is_whole()), value.to_bytes()) {
-                    (Some(_), Some(bytes)) => whole_text(value, &bytes, format),
-                    _ => value.display(),
-                };
-                plain(value.type_name().to_owned(), text)
+                plain(value.type_name().to_owned(), self.values().constant_text(value, format))
+            }
+            Evaluated::Enum { of, value } => {
+                let of = ConstantType { name: of.display(), of_enum: Some(of.clone()) };
+                plain(of.name.clone(), self.constant_text(&of, value, format))
             }
             Evaluated::Value(seen) => {
                 if without_quotes && let Some(text) = seen.text(limits.text) {
@@ -164,19 +165,6 @@ impl Session {
             Evaluated::Type(of) => plain("System.Type".into(), of.display()),
             Evaluated::Namespace(namespace) => plain("namespace".into(), namespace.clone()),
         }
-    }
-}
-
-fn whole_text(value: &Constant, bytes: &[u8], format: NumberFormat) -> String {
-    let bits = bytes.iter().rev().fold(0u128, |bits, byte| bits << 8 | u128::from(*byte));
-    match (value, format) {
-        (Constant::Char(unit), _) => {
-            crate::values::primitive_text(crate::image::Primitive::Char, &unit.to_le_bytes(), format)
-        }
-        (_, NumberFormat::Auto | NumberFormat::Decimal) => value.display(),
-        (_, NumberFormat::Hex) => format!("{bits:#x}"),
-        (_, NumberFormat::Octal) => format!("{bits:#o}"),
-        (_, NumberFormat::Binary) => format!("{bits:#b}"),
     }
 }
 
@@ -313,19 +301,23 @@ impl Evaluator<'_> {
                     name: variable.name.clone(),
                     why: error.code.to_string(),
                 })?;
-                Ok(Evaluated::Value(self.session.values().see(value)?))
+                Ok(Evaluated::Value(variable.with_item_names(self.session.values().see(value)?)))
             }
-            NamedValue::Constant { value, .. } => {
-                let value = value.as_ref().map(of_image).unwrap_or(Constant::Null);
-                Ok(Evaluated::computed(value))
-            }
+            NamedValue::Constant { of, value } => match (&of.of_enum, value) {
+                (_, None) => Err(EvaluationError::Unreadable {
+                    name: variable.name.clone(),
+                    why: "the symbol file has no value for it".into(),
+                }),
+                (Some(of), Some(value)) => Ok(Evaluated::Enum { of: of.clone(), value: value.clone() }),
+                (None, Some(value)) => Ok(Evaluated::computed(value.clone())),
+            },
         }
     }
 
     /// What can be computed with: numbers, truths, texts and null.
     fn constant(&self, evaluated: &Evaluated) -> Result<Constant> {
         match evaluated {
-            Evaluated::Constant { value, .. } => Ok(value.clone()),
+            Evaluated::Constant { value, .. } | Evaluated::Enum { value, .. } => Ok(value.clone()),
             Evaluated::Value(seen) => self.constant_of(seen),
             Evaluated::Type(of) => Err(EvaluationError::IsAType { name: of.display() }),
             Evaluated::Namespace(name) => Err(EvaluationError::UnknownName { name: name.clone() }),
@@ -334,38 +326,25 @@ impl Evaluator<'_> {
 
     fn constant_of(&self, seen: &Seen) -> Result<Constant> {
         let values = self.session.values();
+        let no_number = || EvaluationError::NoNumber { of: seen.of.display() };
         match &seen.content {
-            Content::Null => Ok(Constant::Null),
-            Content::Primitive(_, bytes) => {
-                let primitive = seen.of.primitive().and_then(|of| Primitive::of_class(of.full_name()));
-                let constant = primitive.and_then(|primitive| Constant::from_bytes(bytes, primitive));
-                constant.ok_or_else(|| EvaluationError::NoNumber { of: seen.of.display() })
-            }
             Content::String(text) => {
-                let (text, length) = text.text(LONGEST_STRING)?;
+                let (units, length) = text.units(LONGEST_STRING)?;
                 if length > LONGEST_STRING {
                     return Err(EvaluationError::TooLong { length });
                 }
-                Ok(Constant::String(Text::from(text.as_str())))
+                Ok(Constant::String(Text(units)))
             }
             Content::Object(_) if seen.of.is_enum() => {
-                let inner = values.field_seen(seen, "value__");
-                self.constant_of(&inner.ok_or_else(|| EvaluationError::NoNumber { of: seen.of.display() })?)
+                values.field_seen(seen, "value__").and_then(|inner| values.constant(&inner)).ok_or_else(no_number)
             }
             Content::Object(_) if seen.of.is_named("System.Nullable`1") => {
                 match values.integer_field(seen, &["hasValue"]) {
                     Some(0) => Ok(Constant::Null),
-                    _ => {
-                        let inner = values.field_seen(seen, "value");
-                        self.constant_of(&inner.ok_or_else(|| EvaluationError::NoNumber { of: seen.of.display() })?)
-                    }
+                    _ => self.constant_of(&values.field_seen(seen, "value").ok_or_else(no_number)?),
                 }
             }
-            Content::Object(_) if seen.of.is_named("System.Decimal") => {
-                let bytes = seen.bytes().and_then(|bytes| Constant::from_bytes(&bytes, Primitive::Decimal));
-                bytes.ok_or_else(|| EvaluationError::NoNumber { of: seen.of.display() })
-            }
-            _ => Err(EvaluationError::NoNumber { of: seen.of.display() }),
+            _ => values.constant(seen).ok_or_else(no_number),
         }
     }
 
@@ -377,19 +356,5 @@ impl Evaluator<'_> {
             }
             other => !other.is_null(),
         }
-    }
-}
-
-/// A constant of an assembly or a symbol file.
-fn of_image(value: &ImageConstant) -> Constant {
-    match value {
-        ImageConstant::Bool(value) => Constant::Bool(*value),
-        ImageConstant::Char(value) => Constant::Char(*value),
-        ImageConstant::Int(value) => i32::try_from(*value).map_or(Constant::Long(*value), Constant::Int),
-        ImageConstant::UInt(value) => u32::try_from(*value).map_or(Constant::ULong(*value), Constant::UInt),
-        ImageConstant::Float(value) => Constant::Float(*value),
-        ImageConstant::Double(value) => Constant::Double(*value),
-        ImageConstant::String(value) => Constant::String(Text::from(value.as_str())),
-        ImageConstant::Null | ImageConstant::Decimal { .. } | ImageConstant::DateTime(_) => Constant::Null,
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Evaluated, EvaluationError, Evaluator, Result};
 use crate::{
+    image::TypeSig,
     expression::{Binary, Constant, Node, Operand, Pattern, Primitive, TypeKind, TypeName, Unary, binary, unary},
     values::{Content, Seen, TypeInfo},
 };
@@ -35,6 +36,9 @@ impl Evaluator<'_> {
             _ => Operand::variable(value),
         };
         let value = binary(operator, operand(left, &left_value), operand(right, &right_value))?;
+        if Self::enum_of(left).is_some() || Self::enum_of(right).is_some() {
+            return self.of_enums(operator, left, right, value);
+        }
         let is_literal = [left, right]
             .iter()
             .all(|side| matches!(side, Evaluated::Constant { is_literal: true, .. }));
@@ -102,19 +106,49 @@ impl Evaluator<'_> {
         Err(EvaluationError::BadCast { from, to: wanted.display() })
     }
 
-    /// A number as a value of an enum. Without a place in the program it stays a number under its name.
+    /// A number as a value of an enum.
     fn enum_value(&self, wanted: &TypeInfo, evaluated: &Evaluated) -> Result<Evaluated> {
         let constant = self.constant(evaluated)?;
-        let number = constant.whole().and_then(|number| i64::try_from(number).ok());
-        let number = number.ok_or_else(|| EvaluationError::BadCast {
-            from: constant.type_name().to_owned(),
-            to: wanted.display(),
-        })?;
-        let name = wanted.definition.as_ref().and_then(|definition| crate::values::enum_name(definition, number));
-        Ok(match name {
-            Some(name) => Evaluated::computed(Constant::String(name.as_str().into())),
-            None => Evaluated::computed(constant),
-        })
+        let bad = || EvaluationError::BadCast { from: constant.type_name().to_owned(), to: wanted.display() };
+        constant.whole().ok_or_else(bad)?;
+        let inside = wanted.definition.as_ref().and_then(|definition| definition.type_def()?.enum_type());
+        let primitive = match inside {
+            Some(TypeSig::Primitive(primitive)) => Primitive::of_class(primitive.full_name()),
+            _ => None,
+        };
+        let value = constant.cast(primitive.ok_or_else(bad)?)?;
+        Ok(Evaluated::Enum { of: wanted.clone(), value })
+    }
+
+    /// The enum that a value belongs to.
+    fn enum_of(evaluated: &Evaluated) -> Option<&TypeInfo> {
+        match evaluated {
+            Evaluated::Enum { of, .. } => Some(of),
+            Evaluated::Value(seen) if seen.of.is_enum() => Some(&seen.of),
+            _ => None,
+        }
+    }
+
+    /// What an operator makes of enums: two of different enums have none, flags stay of their enum.
+    fn of_enums(
+        &self,
+        operator: Binary,
+        left: &Evaluated,
+        right: &Evaluated,
+        value: Constant,
+    ) -> Result<Evaluated> {
+        let of = match (Self::enum_of(left), Self::enum_of(right)) {
+            (Some(one), Some(other)) if one.display() == other.display() => match operator {
+                Binary::BitAnd | Binary::BitOr | Binary::BitXor => Some(one),
+                _ => None,
+            },
+            (Some(one), None) if matches!(operator, Binary::Add | Binary::Subtract) => Some(one),
+            _ => None,
+        };
+        match of {
+            Some(of) if value.whole().is_some() => self.enum_value(&of.clone(), &Evaluated::computed(value)),
+            _ => Ok(Evaluated::computed(value)),
+        }
     }
 
     pub(super) fn as_type(&mut self, operand: &Node, to: &TypeName) -> Result<Evaluated> {
@@ -172,6 +206,7 @@ impl Evaluator<'_> {
     pub(super) fn type_text(&self, evaluated: &Evaluated) -> String {
         match evaluated {
             Evaluated::Constant { value, .. } => value.type_name().to_owned(),
+            Evaluated::Enum { of, .. } => of.display(),
             Evaluated::Value(seen) => seen.of.display(),
             Evaluated::Type(of) => of.display(),
             Evaluated::Namespace(name) => name.clone(),

@@ -1,0 +1,87 @@
+//! Values of F#'s own types.
+
+use super::{
+    seen::{Content, Seen, Values},
+    show::{Parts, View, Window},
+};
+
+/// `SourceConstructFlags.SumType`: the type is a union.
+const UNION: i64 = 1;
+/// Those flags that say what kind of thing it is.
+const KIND: i64 = 31;
+
+impl Values<'_> {
+    /// Types of F#'s library.
+    pub(super) fn fsharp(&self, seen: &Seen, name: &str, _window: Window) -> Option<View> {
+        match name {
+            "Microsoft.FSharp.Core.FSharpOption`1" | "Microsoft.FSharp.Core.FSharpValueOption`1" => {
+                let value = self.any_field(seen, &["value", "item"])?;
+                let text = format!("Some {}", self.argument(&value));
+                Some(View { text: Some(text), parts: Parts::Named(self.members(seen)) })
+            }
+            "Microsoft.FSharp.Core.FSharpRef`1" => {
+                let value = self.field_seen(seen, "contents")?;
+                Some(View::text(format!("ref {}", self.argument(&value))))
+            }
+            _ => self.fsharp_union(seen),
+        }
+    }
+
+    /// A case of a union: `Circle 2`, `Rectangle (2, 3.5)`, `Nothing`.
+    pub(super) fn fsharp_union(&self, seen: &Seen) -> Option<View> {
+        let Content::Object(_) = &seen.content else { return None };
+        let bases = seen.of.with_bases(self.modules);
+        let union = bases.iter().find(|base| is_union(base))?;
+        let name = seen.of.full_name_ref()?;
+        let is_case = !std::ptr::eq(union, &bases[0]);
+        let case = match is_case {
+            true => name.rsplit(['+', '.']).next()?.trim_start_matches('_').split('`').next()?.to_owned(),
+            // A case without values has no type of its own, but a number.
+            false => self.case_name(seen, union)?,
+        };
+        let parts: Vec<_> = self.members(seen).into_iter().filter(|part| part.name != "_tag").collect();
+        let mut values = Vec::with_capacity(parts.len());
+        for part in &parts {
+            let super::show::PartValue::Place(Ok(value)) = &part.value else { return None };
+            values.push(self.see(value).ok()?);
+        }
+        let text = match values.as_slice() {
+            [] => case,
+            [only] => format!("{case} {}", self.argument(only)),
+            several => {
+                let shown: Vec<_> = several.iter().map(|value| self.brief(value, Default::default())).collect();
+                format!("{case} ({})", shown.join(", "))
+            }
+        };
+        Some(View { text: Some(text), parts: Parts::Named(parts) })
+    }
+
+    fn case_name(&self, seen: &Seen, union: &super::types::TypeInfo) -> Option<String> {
+        let type_def = union.definition.as_ref()?.type_def()?;
+        let mut tags = type_def.nested().filter(|nested| nested.name() == Some("Tags"));
+        let Some(tags) = tags.next() else {
+            // One case only, which bears the name of the union.
+            return union.display().split('<').next().map(str::to_owned);
+        };
+        let tag = self.integer_field(seen, &["_tag", "Tag"])?;
+        let mut cases = tags.fields().filter(|field| field.is_literal());
+        let case = cases.find(|field| field.constant().and_then(|constant| constant.as_i64()) == Some(tag))?;
+        case.name().map(str::to_owned)
+    }
+
+    /// A value behind the name of a case: in brackets where it is more than one word.
+    fn argument(&self, seen: &Seen) -> String {
+        let text = self.brief(seen, Default::default());
+        let is_one = !text.contains(' ') || text.starts_with(['"', '[', '(', '{']);
+        if is_one { text } else { format!("({text})") }
+    }
+}
+
+fn is_union(of: &super::types::TypeInfo) -> bool {
+    let Some(definition) = &of.definition else { return false };
+    let Some(assembly) = definition.module.assembly() else { return false };
+    let attribute =
+        assembly.attribute(definition.token, "Microsoft.FSharp.Core.CompilationMappingAttribute");
+    let flags = attribute.and_then(|attribute| attribute.arguments().ok()?.fixed.first()?.as_i64());
+    flags.is_some_and(|flags| flags & KIND == UNION)
+}

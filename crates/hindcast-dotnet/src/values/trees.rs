@@ -1,0 +1,234 @@
+//! Collections whose items hang on one another: trees and chains.
+
+use crate::cor::{Com, Value};
+
+use super::{
+    collections::{MOST_SLOTS, array_items, element, length},
+    seen::{Content, Seen, Values},
+    show::{Items, Part, Parts, Window},
+};
+
+/// A tree of more nodes than this allows is a broken one.
+const DEEPEST: usize = 64;
+
+/// What the fields of a tree's nodes are called.
+#[derive(Clone, Copy)]
+struct Nodes<'a> {
+    left: &'a [&'a str],
+    right: &'a [&'a str],
+    /// Whether a node without a left one is the mark of an end, as in the immutable collections.
+    has_sentinel: bool,
+}
+
+const SORTED: Nodes<'_> = Nodes { left: &["Left"], right: &["Right"], has_sentinel: false };
+const IMMUTABLE: Nodes<'_> = Nodes { left: &["_left"], right: &["_right"], has_sentinel: true };
+
+impl Values<'_> {
+    /// Visits the nodes of a tree from left to right, as long as `visit` wants more; whether all of it made sense.
+    fn walk(&self, root: Option<Seen>, nodes: Nodes<'_>, mut visit: impl FnMut(&Seen) -> Option<bool>) -> bool {
+        let (mut path, mut next, mut visited) = (Vec::new(), root, 0);
+        loop {
+            while let Some(node) = next.take().filter(|node| !node.is_null()) {
+                let left = self.any_field(&node, nodes.left);
+                if nodes.has_sentinel && left.as_ref().is_none_or(Seen::is_null) {
+                    break;
+                }
+                if path.len() > DEEPEST {
+                    return false;
+                }
+                next = left;
+                path.push(node);
+            }
+            let Some(node) = path.pop() else { return true };
+            visited += 1;
+            match visit(&node) {
+                Some(true) if visited < MOST_SLOTS => next = self.any_field(&node, nodes.right),
+                Some(false) => return true,
+                Some(true) | None => return false,
+            }
+        }
+    }
+
+    /// The items of a tree, of which each node holds as many as `parts` says.
+    fn tree(
+        &self,
+        root: Option<Seen>,
+        nodes: Nodes<'_>,
+        count: u64,
+        window: Window,
+        parts: impl Fn(&Seen, u64) -> Option<Vec<Part>>,
+    ) -> Items {
+        let mut items = Items { count, ..Items::default() };
+        let mut found = 0;
+        let is_whole = window.limit == 0
+            || self.walk(root, nodes, |node| {
+                for part in parts(node, found)? {
+                    if found >= window.offset && (items.read.len() as u64) < window.limit {
+                        items.read.push(part);
+                    }
+                    found += 1;
+                }
+                Some((items.read.len() as u64) < window.limit)
+            });
+        let is_short = (items.read.len() as u64) < window.limit && found != count;
+        items.is_broken = !is_whole || is_short;
+        items
+    }
+
+    /// A `SortedSet`, on which a `SortedDictionary` stands too.
+    pub(super) fn sorted_tree(&self, seen: &Seen, window: Window, has_keys: bool) -> Option<Items> {
+        let count = u64::try_from(self.integer_field(seen, &["count"])?).ok()?;
+        Some(self.tree(self.field_seen(seen, "root"), SORTED, count, window, |node, at| {
+            let item = self.field(node, "Item")?;
+            Some(vec![self.item_or_pair(item, at, has_keys)?])
+        }))
+    }
+
+    fn item_or_pair(&self, item: Com<Value>, at: u64, has_keys: bool) -> Option<Part> {
+        if !has_keys {
+            return Some(Part::new(format!("[{at}]"), Ok(item)));
+        }
+        let pair = self.see(&item).ok()?;
+        self.pair_part(&self.field_seen(&pair, "key")?, self.field(&pair, "value")?)
+    }
+
+    /// The collections of `System.Collections.Immutable`.
+    pub(super) fn immutable(&self, seen: &Seen, name: &str, window: Window) -> Option<Parts> {
+        let root = || self.field_seen(seen, "_root");
+        match name {
+            "ImmutableArray`1" => match self.field_seen(seen, "array")?.content {
+                Content::Array(array) => Some(Parts::Items(array_items(&array, window))),
+                _ => None,
+            },
+            "ImmutableList`1" | "ImmutableSortedSet`1" => {
+                let count = u64::try_from(self.integer_field(&root()?, &["_count"])?).ok()?;
+                Some(Parts::Items(self.tree(root(), IMMUTABLE, count, window, |node, at| {
+                    Some(vec![Part::new(format!("[{at}]"), Ok(self.field(node, "_key")?))])
+                })))
+            }
+            "ImmutableSortedDictionary`2" => {
+                let count = u64::try_from(self.integer_field(seen, &["_count"])?).ok()?;
+                Some(Parts::Pairs(self.tree(root(), IMMUTABLE, count, window, |node, _| {
+                    Some(vec![self.pair_part(&self.field_seen(node, "_key")?, self.field(node, "_value")?)?])
+                })))
+            }
+            "ImmutableDictionary`2" => self.hash_buckets(seen, window, true).map(Parts::Pairs),
+            "ImmutableHashSet`1" => self.hash_buckets(seen, window, false).map(Parts::Items),
+            _ => None,
+        }
+    }
+
+    /// A tree of buckets by hash, of which each has one item and those that share its hash.
+    fn hash_buckets(&self, seen: &Seen, window: Window, has_keys: bool) -> Option<Items> {
+        let count = u64::try_from(self.integer_field(seen, &["_count"])?).ok()?;
+        Some(self.tree(self.field_seen(seen, "_root"), IMMUTABLE, count, window, |node, at| {
+            let bucket = self.field_seen(node, "_value")?;
+            let mut parts = vec![self.item_or_pair(self.field(&bucket, "_firstValue")?, at, has_keys)?];
+            let more = self.field_seen(&bucket, "_additionalElements");
+            let is_whole = self.walk(more, IMMUTABLE, |node| {
+                let at = at + parts.len() as u64;
+                parts.push(self.item_or_pair(self.field(node, "_key")?, at, has_keys)?);
+                Some(true)
+            });
+            is_whole.then_some(parts)
+        }))
+    }
+
+    pub(super) fn linked_list(&self, seen: &Seen, window: Window) -> Option<Items> {
+        let count = u64::try_from(self.integer_field(seen, &["count"])?).ok()?;
+        let head = self.field_seen(seen, "head");
+        Some(self.chain(head, count, window, |node| Some((self.field(node, "item")?, self.field_seen(node, "next")?))))
+    }
+
+    /// A list of F#: its end is an empty one.
+    pub(super) fn fsharp_list(&self, seen: &Seen, window: Window) -> Option<Items> {
+        let (mut count, mut node, mut is_broken) = (0, Some(seen.clone()), false);
+        let rest = |node: &Seen| self.field_seen(node, "tail").filter(|tail| !tail.is_null());
+        while let Some(next) = node.as_ref().and_then(&rest) {
+            if count == MOST_SLOTS {
+                is_broken = true;
+                break;
+            }
+            (count, node) = (count + 1, Some(next));
+        }
+        let items = self.chain(Some(seen.clone()), count, window, |node| {
+            Some((self.field(node, "head")?, self.field_seen(node, "tail")?))
+        });
+        Some(Items { is_broken: is_broken || items.is_broken, ..items })
+    }
+
+    /// It does not know how many it has.
+    pub(super) fn concurrent_stack(&self, seen: &Seen, window: Window) -> Option<Items> {
+        let head = || self.field_seen(seen, "_head");
+        let (mut count, mut node, mut is_broken) = (0, head(), false);
+        while let Some(current) = node.filter(|node| !node.is_null()) {
+            if count == MOST_SLOTS {
+                is_broken = true;
+                break;
+            }
+            (count, node) = (count + 1, self.field_seen(&current, "_next"));
+        }
+        let items = self.chain(head(), count, window, |node| {
+            Some((self.field(node, "_value")?, self.field_seen(node, "_next")?))
+        });
+        Some(Items { is_broken: is_broken || items.is_broken, ..items })
+    }
+
+    /// Nodes one behind the other.
+    fn chain(
+        &self,
+        first: Option<Seen>,
+        count: u64,
+        window: Window,
+        follow: impl Fn(&Seen) -> Option<(Com<Value>, Seen)>,
+    ) -> Items {
+        let mut items = Items { count, ..Items::default() };
+        let mut node = first;
+        let end = count.min(window.offset.saturating_add(window.limit));
+        for at in 0..end {
+            let followed = node.filter(|node| !node.is_null() && at < MOST_SLOTS).and_then(|node| follow(&node));
+            let Some((item, next)) = followed else {
+                items.is_broken = true;
+                break;
+            };
+            if at >= window.offset {
+                items.read.push(Part::new(format!("[{at}]"), Ok(item)));
+            }
+            node = Some(next);
+        }
+        items
+    }
+
+    /// Buckets of chains; each lock counts what it guards.
+    pub(super) fn concurrent_dictionary(&self, seen: &Seen, window: Window) -> Option<Items> {
+        let tables = self.field_seen(seen, "_tables")?;
+        let buckets = self.array_field(&tables, &["_buckets"])?;
+        let counts = self.array_field(&tables, &["_countPerLock"])?;
+        let count = |at| u64::try_from(self.see(&element(&counts, at).ok()?).ok()?.integer()?).ok();
+        let count: u64 = (0..length(&counts).min(MOST_SLOTS)).map(count).sum::<Option<u64>>()?;
+        let mut items = Items { count, ..Items::default() };
+        let (mut found, mut looked_at) = (0, 0);
+        for bucket in 0..length(&buckets) {
+            let node = self.see(&element(&buckets, bucket).ok()?).ok()?;
+            // Newer versions have a struct around each.
+            let mut node = if node.is_null() { None } else { self.field_seen(&node, "_node").or(Some(node)) };
+            while let Some(current) = node.filter(|node| !node.is_null()) {
+                if found >= window.offset && (items.read.len() as u64) < window.limit {
+                    let value = self.field(&current, "_value")?;
+                    items.read.push(self.pair_part(&self.field_seen(&current, "_key")?, value)?);
+                }
+                (found, looked_at) = (found + 1, looked_at + 1);
+                if looked_at >= MOST_SLOTS {
+                    return Some(Items { is_broken: true, ..items });
+                }
+                node = self.field_seen(&current, "_next");
+            }
+            looked_at += 1;
+            if items.read.len() as u64 >= window.limit || found >= count {
+                return Some(items);
+            }
+        }
+        items.is_broken = found != count;
+        Some(items)
+    }
+}

@@ -1,0 +1,365 @@
+//! Expressions in a stopped program.
+
+use std::time::Duration;
+
+use hindcast_core::debug::{CodeBreakpoint, Place, StopReason, Variable};
+use hindcast_fixtures::dotnet::Runtime;
+
+use crate::debuggee::{Debuggee, Plan, on_both};
+
+/// Time enough for code that returns at once.
+const ALLOWED: Duration = Duration::from_secs(20);
+
+fn stand(runtime: &Runtime, program: &str, mark: &str) -> Debuggee {
+    let mut debuggee = Plan::of(program).launch(runtime);
+    debuggee.break_at(mark);
+    assert_eq!(debuggee.go_on().reason, StopReason::Breakpoint);
+    debuggee
+}
+
+/// Evaluates with code of the program.
+fn called(debuggee: &mut Debuggee, expression: &str) -> Result<Variable, String> {
+    let mut evaluation = debuggee.evaluation(expression);
+    evaluation.allow_calls = Some(ALLOWED);
+    debuggee.backend.evaluate(&evaluation).map_err(|error| error.to_string())
+}
+
+fn assigned(debuggee: &mut Debuggee, expression: &str) -> Result<Variable, String> {
+    let mut evaluation = debuggee.evaluation(expression);
+    evaluation.may_write = true;
+    debuggee.backend.evaluate(&evaluation).map_err(|error| error.to_string())
+}
+
+/// All of these together, so that one run shows all that is wrong.
+#[track_caller]
+fn check(debuggee: &mut Debuggee, expected: &[(&str, &str)], with: fn(&mut Debuggee, &str) -> Result<Variable, String>) {
+    let mut wrong = Vec::new();
+    for (expression, value) in expected {
+        let found = match with(debuggee, expression) {
+            Ok(variable) => variable.value,
+            Err(error) => format!("error: {error}"),
+        };
+        let fits = match value.strip_prefix("error: ") {
+            Some(part) => found.starts_with("error: ") && found.contains(part),
+            None => found == *value,
+        };
+        if !fits {
+            wrong.push(format!("{expression}: {found}, not {value}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+fn read(debuggee: &mut Debuggee, expression: &str) -> Result<Variable, String> {
+    let evaluation = debuggee.evaluation(expression);
+    debuggee.backend.evaluate(&evaluation).map_err(|error| error.to_string())
+}
+
+on_both! {
+    fn arithmetic_comparisons_and_texts_are_computed(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "Eval", "stand");
+        check(&mut debuggee, &[
+            ("number", "7"),
+            ("number + 1", "8"),
+            ("number * wide - 6", "50"),
+            ("number / 2", "3"),
+            ("number / 2.0", "3.5"),
+            ("number % 4", "3"),
+            ("-number", "-7"),
+            ("number << 2", "28"),
+            ("ratio * 2", "5"),
+            ("number > 6 && yes", "true"),
+            ("number == 7 || nothing.Length > 1", "true"),
+            ("!yes", "false"),
+            ("text == \"seven\"", "true"),
+            ("text + number", "\"seven7\""),
+            ("text + '!'", "\"seven!\""),
+            ("$\"{text} is {number}\"", "\"seven is 7\""),
+            ("text.Length", "5"),
+            ("text[0]", "'s'"),
+            ("text[^1]", "'n'"),
+            ("letter == 'x'", "true"),
+            ("nothing == null", "true"),
+            ("nothing ?? text", "\"seven\""),
+            ("nothing?.Length", "null"),
+            ("text?.Length", "5"),
+            ("yes ? number : 0", "7"),
+            ("maybe", "3"),
+            ("maybe.HasValue", "true"),
+            ("maybe.Value + 1", "4"),
+            ("maybe == 3", "true"),
+            ("maybe ?? 9", "3"),
+            ("(byte)(number + 250)", "1"),
+            ("(double)number", "7"),
+            ("number / 0", "error: "),
+            ("nope", "error: there is no `nope` here"),
+            ("calculator.Nope", "error: has no member `Nope`"),
+            ("nothing.Length", "error: null has no member `Length`"),
+            ("number +", "error: "),
+        ], read);
+    }
+
+    fn members_and_items_are_found(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "Eval", "stand");
+        check(&mut debuggee, &[
+            ("calculator.Start", "40"),
+            ("calculator.Self.Start", "error: allow_calls"),
+            ("calculator.Calls", "0"),
+            ("calculator.memory[\"pi\"]", "3"),
+            ("numbers[1]", "2"),
+            ("numbers[^1]", "3"),
+            ("numbers[number - 6]", "2"),
+            ("numbers.Length", "3"),
+            ("numbers[3]", "error: 3 is outside of the 3 items"),
+            ("numbers[-1]", "error: outside"),
+            ("words[0]", "\"a\""),
+            ("words.Count", "2"),
+            ("words[^1]", "\"b\""),
+            ("ages[\"Ann\"]", "30"),
+            ("ages[\"Bob\"]", "error: there is no item with the key \"Bob\""),
+            ("ages.Count", "1"),
+            ("vector.X + vector.Y", "5"),
+            ("boxed", "5"),
+            ("(int)boxed + 1", "6"),
+            ("boxed is int", "true"),
+            ("boxed is string", "false"),
+            ("boxed as string", "null"),
+            ("calculator is Calculator", "true"),
+            ("(object)text is string", "true"),
+            ("day", "Monday"),
+            ("day == DayOfWeek.Monday", "true"),
+            ("(int)day", "1"),
+            ("(DayOfWeek)3", "Wednesday"),
+            ("total", "0"),
+            ("Eval.total", "0"),
+            ("Fixtures.Eval.total", "0"),
+            ("Calculator.StaticCalls", "0"),
+            ("Fixtures.Calculator.StaticCalls", "0"),
+            ("int.MaxValue", "2147483647"),
+            ("string.Empty", "\"\""),
+            ("typeof(int)", "int"),
+            ("nameof(calculator.Start)", "\"Start\""),
+            ("sizeof(long)", "8"),
+            ("default(int)", "0"),
+            ("$exception", "error: no exception"),
+        ], read);
+    }
+
+    fn enums_grids_and_tuples_are_understood(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "Values", "arrays");
+        check(&mut debuggee, &[
+            ("grid[1, 2]", "6"),
+            ("grid[2, 0]", "error: outside"),
+            ("cube[1, 0, 1]", "9"),
+            ("jagged[1][1]", "3"),
+            ("shifted[6]", "error: "),
+            ("mixed[1]", "\"two\""),
+            ("points[1].Y", "4"),
+            ("((Point)mixed[4]).X", "4"),
+        ], read);
+        debuggee.break_at("enums");
+        debuggee.go_on();
+        check(&mut debuggee, &[
+            ("color == Color.Green", "true"),
+            ("Color.Blue", "Blue"),
+            ("(int)Color.Blue", "10"),
+            ("some == (Access.Read | Access.Execute)", "true"),
+            ("some & Access.Read", "Read"),
+            ("(some & Access.Write) != 0", "false"),
+            ("Access.Read | Access.Write", "Read | Write"),
+            ("wide == Wide.Top", "true"),
+            ("maybe == Color.Blue", "true"),
+            ("color > Color.Red", "true"),
+        ], read);
+        debuggee.break_at("tuples");
+        debuggee.go_on();
+        check(&mut debuggee, &[
+            ("named.Count + 1", "3"),
+            ("named.Item2", "\"two\""),
+            ("nested.Nested.Numbers[1]", "2"),
+            ("eight.Item9", "9"),
+            ("anonymous.Inside.Deep", "'d'"),
+            ("person.City", "\"Oslo\""),
+            ("older.Age - person.Age", "1"),
+        ], read);
+        debuggee.break_at("objects");
+        debuggee.go_on();
+        check(&mut debuggee, &[
+            ("derived.name", "\"derived\""),
+            ("derived.Automatic", "5"),
+            ("((Base)derived).ReadOnly", "\"fixed\""),
+            ("derived is Base", "true"),
+            ("shape is IShape", "true"),
+            ("plain is Derived", "false"),
+            ("node.Next.Next == node", "true"),
+            ("node.Next?.Name", "\"tail\""),
+            ("missing?.Automatic", "null"),
+            ("Base.Limit + 1", "101"),
+            ("Point.Origin.X", "0"),
+        ], read);
+    }
+
+    fn generic_types_and_captured_variables_are_found(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "Generics", "boxes");
+        check(&mut debuggee, &[
+            ("Box<int>.Made", "101"),
+            ("Box<string>.Made", "101"),
+            ("Box<Box<int>>.Made", "101"),
+            ("numbers.content + 1", "5"),
+            ("pairs.content.content", "4"),
+            ("entry.Key", "\"key\""),
+            ("entry.Extra", "2.5"),
+        ], read);
+        drop(debuggee);
+    }
+
+    fn variables_of_closures_are_found(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "Lambdas", "in_loop");
+        check(&mut debuggee, &[("shared + copy", "0"), ("index", "3")], read);
+        debuggee.break_at("this_and_parameter");
+        debuggee.go_on();
+        debuggee.go_on();
+        debuggee.go_on();
+    }
+
+    fn what_needs_code_says_so(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "Eval", "stand");
+        check(&mut debuggee, &[
+            ("calculator.Add(1)", "error: allow_calls"),
+            ("calculator.Counted", "error: allow_calls"),
+            ("calculator[\"pi\"]", "error: allow_calls"),
+            ("new Calculator(1)", "error: allow_calls"),
+            ("text.ToUpper()", "error: allow_calls"),
+            ("number = 5", "error: debug:write"),
+        ], read);
+        check(&mut debuggee, &[("calculator.Calls", "0"), ("number", "7")], read);
+    }
+
+    fn code_of_the_program_runs_where_it_is_allowed(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "Eval", "stand");
+        check(&mut debuggee, &[
+            ("calculator.Add(2)", "42"),
+            ("calculator.Calls", "1"),
+            ("calculator.Add(ratio)", "42.5"),
+            ("calculator.Add(text)", "\"40seven\""),
+            ("calculator.Add(\"x\")", "\"40x\""),
+            ("calculator.Add(yes)", "\"object True\""),
+            ("calculator.Add(1, 2)", "3"),
+            ("calculator.Counted", "2"),
+            ("calculator.Calls", "2"),
+            ("calculator.Self.Start", "40"),
+            ("calculator.Nothing", "null"),
+            ("calculator.Nothing.Start", "error: null has no member"),
+            ("calculator[\"pi\"]", "3"),
+            ("calculator[1, 2]", "102"),
+            ("Calculator.Twice(4)", "8"),
+            ("Fixtures.Calculator.Twice(Calculator.Twice(4))", "16"),
+            ("Calculator.StaticCalls", "3"),
+            ("calculator.Add(calculator.Add(1) + 3)", "84"),
+            ("calculator.Echo<int>(5)", "5"),
+            ("calculator.Echo<string>(text)", "\"seven\""),
+            ("Calculator.Repeat<int>(3, 2)", "[3, 3]"),
+            ("new Calculator(9).Start", "9"),
+            ("new Calculator(9)", "{Calls = 0, memory = {[\"pi\"] = 3}, Start = 9}"),
+            ("text.ToUpper()", "\"SEVEN\""),
+            ("text.Substring(1, 2)", "\"ev\""),
+            ("text.IndexOf('v')", "2"),
+            ("\"abc\".ToUpper()", "\"ABC\""),
+            ("vector.Sum()", "5"),
+            ("vector.Scaled(2)", "{X = 4, Y = 6}"),
+            ("words.Contains(\"b\")", "true"),
+            ("string.Concat(text, \"!\")", "\"seven!\""),
+            ("Math.Max(number, 9)", "9"),
+            ("calculator.ToString()", "\"Calculator(40)\""),
+            ("number.ToString()", "\"7\""),
+            ("calculator.Reset()", "null"),
+            ("calculator.Calls", "0"),
+            ("calculator.Fail(\"oh\")", "error: ArgumentException: oh"),
+            ("calculator.Throwing", "error: InvalidOperationException: property failed"),
+            ("calculator.Add(number)", "47"),
+            ("calculator.Nope()", "error: has no member `Nope`"),
+            ("calculator.Twice(\"x\")", "error: no overload"),
+        ], called);
+        debuggee.go_on();
+    }
+
+    fn a_virtual_method_runs_as_the_object_has_it(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "Values", "objects");
+        check(&mut debuggee, &[
+            ("derived.Describe()", "\"base 7 renamed derived 3\""),
+            ("((Base)derived).Describe()", "\"base 7 renamed derived 3\""),
+            ("plain.Describe()", "\"base 1 unnamed\""),
+            ("derived.Twice", "14"),
+            ("shape.Area", "12"),
+            ("derived.Throws", "error: InvalidOperationException: getter failed"),
+            ("primary.Sum", "19"),
+        ], called);
+    }
+
+    fn code_that_does_not_return_is_abandoned(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "Eval", "stand");
+        let mut forever = debuggee.evaluation("calculator.Forever()");
+        forever.allow_calls = Some(Duration::from_millis(300));
+        let error = debuggee.backend.evaluate(&forever).unwrap_err().to_string();
+        assert!(error.contains("did not return in time"), "{error}");
+        check(&mut debuggee, &[("number + 1", "8")], read);
+        check(&mut debuggee, &[("calculator.Add(2)", "42")], called);
+        assert!(debuggee.local_lines().contains(&"int number = 7".to_owned()));
+        let stop = debuggee.go_on();
+        assert_eq!(stop.exit_code, Some(0), "{stop:?}");
+    }
+
+    fn assignments_change_the_program(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "Eval", "stand");
+        check(&mut debuggee, &[
+            ("number = 5", "5"),
+            ("number += 2", "7"),
+            ("number *= 3", "21"),
+            ("wide = 9", "9"),
+            ("ratio = 0.25", "0.25"),
+            ("yes = false", "false"),
+            ("letter = 'y'", "'y'"),
+            ("text = \"changed\"", "\"changed\""),
+            ("nothing = text", "\"changed\""),
+            ("nothing = null", "null"),
+            ("maybe = 4", "4"),
+            ("numbers[0] = 11", "11"),
+            ("words[1] = \"w\"", "\"w\""),
+            ("vector.X = 20", "20"),
+            ("calculator.Start = 50", "50"),
+            ("Calculator.StaticCalls = 5", "5"),
+            ("total = 3", "3"),
+            ("day = DayOfWeek.Friday", "Friday"),
+            ("number = \"x\"", "error: a `string` cannot be assigned to a `int`"),
+            ("text = 5", "error: a `int` cannot be assigned to a `string`"),
+            ("yes = 1", "error: cannot be assigned"),
+            ("number = 2.5", "error: cannot be assigned"),
+            ("number + 1 = 5", "error: "),
+            ("number", "21"),
+        ], assigned);
+        let stop = debuggee.go_on();
+        assert_eq!(stop.exit_code, Some(0));
+        let printed = debuggee.printed();
+        for expected in ["y False null 4 3 2 30 5 Friday", "50.25 23"] {
+            assert!(printed.contains(expected), "{expected} is not in {printed}");
+        }
+    }
+
+    fn captured_variables_can_be_assigned(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "Lambdas", "in_loop");
+        check(&mut debuggee, &[("shared = 1000", "1000"), ("copy", "0")], assigned);
+    }
+
+    fn the_exception_at_hand_has_a_name(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Values").launch(runtime);
+        let line = debuggee.program.line("errors");
+        let file = debuggee.program.source.to_str().unwrap().to_owned();
+        debuggee.set(CodeBreakpoint::at(Place::Line { file, line }));
+        debuggee.go_on();
+        check(&mut debuggee, &[
+            ("caught.Message", "\"outer\""),
+            ("((OddException)caught).Code", "13"),
+            ("caught.InnerException.Message", "\"inner\""),
+        ], read);
+    }
+}
