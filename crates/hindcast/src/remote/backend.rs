@@ -32,6 +32,10 @@ impl RemoteBackend {
         Ok(Self { link, target, facets })
     }
 
+    fn ask<T: DeserializeOwned>(&mut self, call: &Call) -> Result<T, DebugError> {
+        self.link.ask(call)
+    }
+
     fn moved<T: DeserializeOwned>(&mut self, call: &Call) -> Result<T, DebugError> {
         let Moved { outcome, target } = self.link.ask(call)?;
         if let Some(target) = target {
@@ -39,157 +43,8 @@ impl RemoteBackend {
         }
         Ok(outcome)
     }
-}
 
-impl DebugBackend for RemoteBackend {
-    fn target(&self) -> &Target {
-        &self.target
-    }
-
-    fn interrupt(&self) -> Arc<dyn Interrupt> {
-        self.link.interrupt()
-    }
-
-    fn run(&mut self, movement: Movement) -> Result<Outcome, DebugError> {
-        self.moved(&Call::Run(movement))
-    }
-
-    fn pause(&mut self) -> Result<Stop, DebugError> {
-        self.moved(&Call::Pause)
-    }
-
-    fn ended_meanwhile(&mut self) -> Result<Option<Stop>, DebugError> {
-        self.moved(&Call::EndedMeanwhile)
-    }
-
-    fn end(&mut self, how: Ending) -> Result<(), DebugError> {
-        self.link.ask(&Call::End(how))
-    }
-
-    fn write_input(&mut self, text: &[u8], eof: bool) -> Result<(), DebugError> {
-        self.link.ask(&Call::WriteInput { text: text.to_owned(), eof })
-    }
-
-    fn add_breakpoint(&mut self, trigger: Trigger) -> Result<Breakpoint, DebugError> {
-        self.link.ask(&Call::AddBreakpoint(trigger))
-    }
-
-    fn change_breakpoint(
-        &mut self,
-        id: BreakpointId,
-        change: BreakpointChange,
-    ) -> Result<Breakpoint, DebugError> {
-        self.link.ask(&Call::ChangeBreakpoint(id, change))
-    }
-
-    fn remove_breakpoint(&mut self, id: BreakpointId) -> Result<(), DebugError> {
-        self.link.ask(&Call::RemoveBreakpoint(id))
-    }
-
-    fn breakpoints(&mut self) -> Result<Vec<Breakpoint>, DebugError> {
-        self.link.ask(&Call::Breakpoints)
-    }
-
-    fn threads(&mut self) -> Result<Vec<Thread>, DebugError> {
-        self.link.ask(&Call::Threads)
-    }
-
-    fn stack(&mut self, thread: ThreadId, max_frames: u32) -> Result<Stack, DebugError> {
-        self.link.ask(&Call::Stack { thread, max_frames })
-    }
-
-    fn variables(&mut self, query: &VariableQuery) -> Result<VariablePage, DebugError> {
-        self.link.ask(&Call::Variables(query.clone()))
-    }
-
-    fn evaluate(&mut self, evaluation: &Evaluation) -> Result<Variable, DebugError> {
-        self.link.ask(&Call::Evaluate(evaluation.clone()))
-    }
-
-    fn modules(&mut self) -> Result<Vec<Module>, DebugError> {
-        self.link.ask(&Call::Modules)
-    }
-
-    fn source_file(&mut self, path: &str) -> Result<Option<SourceFile>, DebugError> {
-        self.link.ask(&Call::SourceFile(path.to_owned()))
-    }
-
-    fn complete(
-        &mut self,
-        kind: CompletionKind,
-        prefix: &str,
-        limit: usize,
-    ) -> Result<Vec<String>, DebugError> {
-        let prefix = prefix.to_owned();
-        self.link.ask(&Call::Complete { kind, prefix, limit })
-    }
-
-    fn when_lost(&mut self, tell: TellLoss) {
-        self.link.when_lost(tell);
-    }
-
-    fn raw_memory(&mut self) -> Option<&mut dyn RawMemory> {
-        if self.facets.raw_memory { Some(self) } else { None }
-    }
-
-    fn registers(&mut self) -> Option<&mut dyn Registers> {
-        if self.facets.registers { Some(self) } else { None }
-    }
-
-    fn time_travel(&mut self) -> Option<&mut dyn TimeTravel> {
-        if self.facets.time_travel { Some(self) } else { None }
-    }
-
-    fn disassembly(&mut self) -> Option<&mut dyn Disassembly> {
-        if self.facets.disassembly { Some(self) } else { None }
-    }
-}
-
-impl RawMemory for RemoteBackend {
-    fn read(&mut self, address: RuntimeAddr, size: usize) -> Result<MemoryBlock, DebugError> {
-        self.link.ask(&Call::ReadMemory { address, size })
-    }
-
-    fn regions_around(&mut self, address: RuntimeAddr) -> Result<Vec<Region>, DebugError> {
-        self.link.ask(&Call::RegionsAround(address))
-    }
-}
-
-impl Registers for RemoteBackend {
-    fn registers(&mut self, frame: FrameRef, set: RegisterSet) -> Result<Vec<Register>, DebugError> {
-        self.link.ask(&Call::Registers { frame, set })
-    }
-}
-
-impl Disassembly for RemoteBackend {
-    fn disassemble(
-        &mut self,
-        place: &Place,
-        before: usize,
-        count: usize,
-    ) -> Result<Vec<Instruction>, DebugError> {
-        self.link.ask(&Call::Disassemble { place: place.clone(), before, count })
-    }
-}
-
-impl TimeTravel for RemoteBackend {
-    fn recording(&mut self) -> Result<Recording, DebugError> {
-        self.link.ask(&Call::Recording)
-    }
-
-    fn now(&mut self) -> Result<Option<When>, DebugError> {
-        self.link.ask(&Call::Now)
-    }
-
-    fn last_write(&mut self, watched: &Watched, depth: u32) -> Result<Vec<MemoryWrite>, DebugError> {
-        self.link.ask(&Call::LastWrite { watched: watched.clone(), depth })
-    }
-
-    fn timeline(&mut self, query: &TimelineQuery) -> Result<TimelinePage, DebugError> {
-        self.link.ask(&Call::Timeline(query.clone()))
-    }
-
-    fn export(
+    fn export_to(
         &mut self,
         request: &TraceRequest,
         sink: &mut dyn io::Write,
@@ -211,3 +66,67 @@ impl TimeTravel for RemoteBackend {
         }
     }
 }
+
+/// The methods of one trait, by what asks the worker.
+macro_rules! passed_on {
+    ($ask:ident: $($call:ident: fn $method:ident($($(#[$how:meta])* $name:ident: $type:tt),*) -> $answer:ty;)*) => {
+        $(fn $method(&mut self, $($name: lent_type!($type)),*) -> Result<$answer, DebugError> {
+            self.$ask(&Call::$call { $($name: sent!($type, $name)),* })
+        })*
+    };
+}
+
+macro_rules! define_client {
+    (
+        moved { $($moved:tt)* }
+        session { $($session:tt)* }
+        facets { $($facet:ident: $trait:ident, $what:literal { $($row:tt)* })* }
+    ) => {
+        impl DebugBackend for RemoteBackend {
+            fn target(&self) -> &Target {
+                &self.target
+            }
+
+            fn interrupt(&self) -> Arc<dyn Interrupt> {
+                self.link.interrupt()
+            }
+
+            fn when_lost(&mut self, tell: TellLoss) {
+                self.link.when_lost(tell);
+            }
+
+            passed_on! { moved: $($moved)* }
+            passed_on! { ask: $($session)* }
+
+            $(fn $facet(&mut self) -> Option<&mut dyn $trait> {
+                if self.facets.$facet { Some(self) } else { None }
+            })*
+        }
+
+        $(define_facet! { $trait $($row)* })*
+    };
+}
+
+macro_rules! define_facet {
+    (TimeTravel $($row:tt)*) => {
+        impl TimeTravel for RemoteBackend {
+            passed_on! { ask: $($row)* }
+
+            fn export(
+                &mut self,
+                request: &TraceRequest,
+                sink: &mut dyn io::Write,
+                progress: &dyn Progress,
+            ) -> Result<u64, DebugError> {
+                self.export_to(request, sink, progress)
+            }
+        }
+    };
+    ($trait:ident $($row:tt)*) => {
+        impl $trait for RemoteBackend {
+            passed_on! { ask: $($row)* }
+        }
+    };
+}
+
+seam!(define_client);

@@ -12,10 +12,7 @@ use std::{
 };
 
 use hindcast_core::{
-    debug::{
-        DebugBackend, DebugEngine, DebugError, Disassembly, Interrupt, OutputLog, RawMemory, Target,
-        TimeTravel, TraceRequest,
-    },
+    debug::{DebugBackend, DebugEngine, DebugError, Interrupt, OutputLog, Target, TraceRequest},
     progress::Progress,
 };
 use serde::Serialize;
@@ -108,7 +105,7 @@ impl Host<'_> {
                 },
                 (call, Some(session)) => {
                     // What is let go of must not be stopped by a bell that rings late.
-                    if matches!(call, Call::End(_)) {
+                    if matches!(call, Call::End { .. }) {
                         self.bell.take_down();
                     }
                     session.answer(number, call)?;
@@ -154,74 +151,6 @@ struct Session {
 }
 
 impl Session {
-    fn begun(&mut self) -> Begun {
-        let facets = Facets {
-            raw_memory: self.backend.raw_memory().is_some(),
-            registers: self.backend.registers().is_some(),
-            time_travel: self.backend.time_travel().is_some(),
-            disassembly: self.backend.disassembly().is_some(),
-        };
-        Begun { target: self.target.clone(), facets }
-    }
-
-    fn answer(&mut self, number: u64, call: Call) -> io::Result<()> {
-        let out = self.out.clone();
-        let backend = &mut self.backend;
-        match call {
-            Call::Run(movement) => {
-                let outcome = backend.run(movement);
-                out.answer(number, self.moved(outcome))
-            }
-            Call::Pause => {
-                let stop = backend.pause();
-                out.answer(number, self.moved(stop))
-            }
-            Call::EndedMeanwhile => {
-                let ended = backend.ended_meanwhile();
-                out.answer(number, self.moved(ended))
-            }
-            Call::End(how) => out.answer(number, backend.end(how)),
-            Call::WriteInput { text, eof } => out.answer(number, backend.write_input(&text, eof)),
-            Call::AddBreakpoint(trigger) => out.answer(number, backend.add_breakpoint(trigger)),
-            Call::ChangeBreakpoint(id, change) => out.answer(number, backend.change_breakpoint(id, change)),
-            Call::RemoveBreakpoint(id) => out.answer(number, backend.remove_breakpoint(id)),
-            Call::Breakpoints => out.answer(number, backend.breakpoints()),
-            Call::Threads => out.answer(number, backend.threads()),
-            Call::Stack { thread, max_frames } => out.answer(number, backend.stack(thread, max_frames)),
-            Call::Variables(query) => out.answer(number, backend.variables(&query)),
-            Call::Evaluate(evaluation) => out.answer(number, backend.evaluate(&evaluation)),
-            Call::Modules => out.answer(number, backend.modules()),
-            Call::SourceFile(path) => out.answer(number, backend.source_file(&path)),
-            Call::Complete { kind, prefix, limit } => {
-                out.answer(number, backend.complete(kind, &prefix, limit))
-            }
-            Call::ReadMemory { address, size } => {
-                out.answer(number, self.memory().and_then(|memory| memory.read(address, size)))
-            }
-            Call::RegionsAround(address) => {
-                out.answer(number, self.memory().and_then(|memory| memory.regions_around(address)))
-            }
-            Call::Registers { frame, set } => {
-                let registers = backend.registers().ok_or_else(|| not_seen("registers"));
-                out.answer(number, registers.and_then(|registers| registers.registers(frame, set)))
-            }
-            Call::Disassemble { place, before, count } => {
-                out.answer(number, self.code().and_then(|code| code.disassemble(&place, before, count)))
-            }
-            Call::Recording => out.answer(number, self.past().and_then(|past| past.recording())),
-            Call::Now => out.answer(number, self.past().and_then(|past| past.now())),
-            Call::LastWrite { watched, depth } => {
-                out.answer(number, self.past().and_then(|past| past.last_write(&watched, depth)))
-            }
-            Call::Timeline(query) => out.answer(number, self.past().and_then(|past| past.timeline(&query))),
-            Call::Export(request) => {
-                let written = self.export(number, &request);
-                out.answer(number, written)
-            }
-            Call::Capabilities | Call::Begin(_) => Err(malformed("a session that begins again")),
-        }
-    }
-
     fn moved<T>(&mut self, outcome: Result<T, DebugError>) -> Result<Moved<T>, DebugError> {
         let target = Some(self.backend.target()).filter(|target| **target != self.target).cloned();
         outcome.map(|outcome| {
@@ -235,23 +164,53 @@ impl Session {
     fn export(&mut self, number: u64, request: &TraceRequest) -> Result<u64, DebugError> {
         let watch = Watch { out: self.out.clone(), bell: self.bell.clone(), number };
         let mut sink = BufWriter::with_capacity(PIECE, Sink(self.out.clone()));
-        let events = self.past()?.export(request, &mut sink, &watch)?;
+        let past = self.backend.time_travel().ok_or_else(|| not_seen("its past"))?;
+        let events = past.export(request, &mut sink, &watch)?;
         sink.flush().map_err(|error| DebugError::System(error.to_string()))?;
         Ok(events)
     }
-
-    fn memory(&mut self) -> Result<&mut dyn RawMemory, DebugError> {
-        self.backend.raw_memory().ok_or_else(|| not_seen("memory"))
-    }
-
-    fn code(&mut self) -> Result<&mut dyn Disassembly, DebugError> {
-        self.backend.disassembly().ok_or_else(|| not_seen("machine code"))
-    }
-
-    fn past(&mut self) -> Result<&mut dyn TimeTravel, DebugError> {
-        self.backend.time_travel().ok_or_else(|| not_seen("its past"))
-    }
 }
+
+macro_rules! define_dispatch {
+    (
+        moved { $($moved:ident: fn $move:ident($($(#[$how:meta])* $mine:ident: $mine_type:tt),*) -> $moved_answer:ty;)* }
+        session { $($call:ident: fn $method:ident($($(#[$how_sent:meta])* $name:ident: $type:tt),*) -> $answer:ty;)* }
+        facets { $($facet:ident: $trait:ident, $what:literal {
+            $($of:ident: fn $does:ident($($given:ident: $given_type:tt),*) -> $gives:ty;)*
+        })* }
+    ) => {
+        impl Session {
+            fn begun(&mut self) -> Begun {
+                let facets = Facets { $($facet: self.backend.$facet().is_some(),)* };
+                Begun { target: self.target.clone(), facets }
+            }
+
+            fn answer(&mut self, number: u64, call: Call) -> io::Result<()> {
+                let out = self.out.clone();
+                match call {
+                    $(Call::$moved { $($mine),* } => {
+                        let outcome = self.backend.$move($(lent!($mine_type, $mine)),*);
+                        out.answer(number, self.moved(outcome))
+                    })*
+                    $(Call::$call { $($name),* } => {
+                        out.answer(number, self.backend.$method($(lent!($type, $name)),*))
+                    })*
+                    $($(Call::$of { $($given),* } => {
+                        let facet = self.backend.$facet().ok_or_else(|| not_seen($what));
+                        out.answer(number, facet.and_then(|facet| facet.$does($(lent!($given_type, $given)),*)))
+                    })*)*
+                    Call::Export(request) => {
+                        let written = self.export(number, &request);
+                        out.answer(number, written)
+                    }
+                    Call::Capabilities | Call::Begin(_) => Err(malformed("a session that begins again")),
+                }
+            }
+        }
+    };
+}
+
+seam!(define_dispatch);
 
 fn not_seen(what: &str) -> DebugError {
     DebugError::Unsupported(format!("this kind of session does not show {what}"))

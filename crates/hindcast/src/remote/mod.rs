@@ -10,6 +10,9 @@
 //! A worker has one session, and ends with it. Whatever ends the worker, the thread that reads from it
 //! hears so at once, buries it, and tells the session.
 
+#[macro_use]
+mod calls;
+
 mod backend;
 mod engine;
 mod host;

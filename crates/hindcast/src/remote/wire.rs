@@ -39,66 +39,39 @@ const WRITTEN: u8 = b'w';
 const PROGRESS: u8 = b'p';
 const FAULT: u8 = b'f';
 
-/// A question to the worker. The answer is what the seam's method of that name gives.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Call {
-    Capabilities,
-    /// The first of a session, which all others need; answered with [`Begun`].
-    Begin(Beginning),
-    /// Answered with [`Moved`].
-    Run(Movement),
-    /// Answered with [`Moved`].
-    Pause,
-    /// Answered with [`Moved`].
-    EndedMeanwhile,
-    End(Ending),
-    WriteInput {
-        #[serde(with = "as_base64")]
-        text: Vec<u8>,
-        eof: bool,
-    },
-    AddBreakpoint(Trigger),
-    ChangeBreakpoint(BreakpointId, BreakpointChange),
-    RemoveBreakpoint(BreakpointId),
-    Breakpoints,
-    Threads,
-    Stack {
-        thread: ThreadId,
-        max_frames: u32,
-    },
-    Variables(VariableQuery),
-    Evaluate(Evaluation),
-    Modules,
-    SourceFile(String),
-    Complete {
-        kind: CompletionKind,
-        prefix: String,
-        limit: usize,
-    },
-    ReadMemory {
-        address: RuntimeAddr,
-        size: usize,
-    },
-    RegionsAround(RuntimeAddr),
-    Registers {
-        frame: FrameRef,
-        set: RegisterSet,
-    },
-    Disassemble {
-        place: Place,
-        before: usize,
-        count: usize,
-    },
-    Recording,
-    Now,
-    LastWrite {
-        watched: Watched,
-        depth: u32,
-    },
-    Timeline(TimelineQuery),
-    /// What is written comes before the answer, in frames of its own.
-    Export(TraceRequest),
+macro_rules! define_calls {
+    (
+        moved { $($moved:tt)* }
+        session { $($session:tt)* }
+        facets { $($facet:ident: $trait:ident, $what:literal { $($row:tt)* })* }
+    ) => {
+        define_call! { $($moved)* $($session)* $($($row)*)* }
+
+        /// Which facets the engine has.
+        #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+        pub(super) struct Facets {
+            $(pub(super) $facet: bool,)*
+        }
+    };
 }
+
+macro_rules! define_call {
+    ($($call:ident: fn $method:ident($($(#[$how:meta])* $name:ident: $type:tt),*) -> $answer:ty;)*) => {
+        /// A question to the worker. The answer is what the seam's method gives, in [`Moved`] where the program may be
+        /// another then.
+        #[derive(Debug, Serialize, Deserialize)]
+        pub(super) enum Call {
+            Capabilities,
+            /// The first of a session, which all others need; answered with [`Begun`].
+            Begin(Beginning),
+            /// What is written comes before the answer, in frames of its own.
+            Export(TraceRequest),
+            $($call { $($(#[$how])* $name: sent_type!($type),)* },)*
+        }
+    };
+}
+
+seam!(define_calls);
 
 /// How a session begins. Where the output goes is not said: it comes back in frames.
 #[derive(Debug, Serialize, Deserialize)]
@@ -114,15 +87,6 @@ pub(super) enum Beginning {
 pub(super) struct Begun {
     pub(super) target: Target,
     pub(super) facets: Facets,
-}
-
-/// Which facets the engine has.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Facets {
-    pub(super) raw_memory: bool,
-    pub(super) registers: bool,
-    pub(super) time_travel: bool,
-    pub(super) disassembly: bool,
 }
 
 /// The end of a movement.
