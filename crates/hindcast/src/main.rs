@@ -5,6 +5,8 @@ mod commands;
 mod config;
 mod data_folder;
 mod doctor;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod engines;
 mod index_folder;
 mod install;
 mod options;

@@ -153,7 +153,10 @@ pub(crate) fn debug_service(
 /// What debugs programs on this machine; elsewhere nothing does.
 pub(crate) fn debug_engine() -> Option<Arc<dyn DebugEngine>> {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    return Some(Arc::new(hindcast_native::NativeEngine));
+    return Some(Arc::new(crate::engines::Engines {
+        native: Box::new(hindcast_native::NativeEngine),
+        dotnet: None,
+    }));
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
     return None;
 }

@@ -182,6 +182,8 @@ pub struct VariableQuery {
     pub limit: u32,
     /// How much of each.
     pub limits: ValueLimits,
+    /// As in [`Evaluation::allow_calls`], for what is computed to show a value, such as a property.
+    pub allow_calls: Option<Duration>,
 }
 
 /// Some of the variables that were asked for.

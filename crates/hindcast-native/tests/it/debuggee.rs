@@ -177,6 +177,7 @@ impl Debuggee {
             offset: 0,
             limit: 100,
             limits: ValueLimits::default(),
+            allow_calls: None,
         };
         self.backend().variables(&query).expect("there are variables").variables
     }

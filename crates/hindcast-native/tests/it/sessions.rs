@@ -185,6 +185,7 @@ fn a_core_file_tells_what_the_process_would_have_told() {
         offset: 0,
         limit: 10,
         limits: hindcast_core::debug::ValueLimits::default(),
+        allow_calls: None,
     };
     assert_eq!(backend.variables(&query).unwrap().variables[0].value, "7");
     assert!(matches!(backend.run(Movement::Continue), Err(DebugError::Unsupported(_))));

@@ -162,3 +162,33 @@ async fn names_are_completed_from_the_current_session() {
     assert_eq!(complete(template, "file", "/").await, json!([stage.source()]));
     stage.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answer_to_a_launch_says_which_engine_it_is_and_languages_are_named() {
+    let stage = Stage::counter();
+    let program = stage.folder.join("program");
+    let launched = stage.call("launch", json!({ "program": program, "language": "rust" })).await;
+    assert_eq!(launched.content["engine"], "native");
+    assert!(launched.text.contains("\nEngine: native"), "{}", launched.text);
+    let moved = stage.call("step_forward", json!({})).await;
+    assert_eq!(moved.content["engine"], Value::Null, "it is said once");
+    let error = stage.refused("launch", json!({ "program": program, "language": "cobol" })).await;
+    assert!(error.to_string().contains("cobol"), "{error}");
+    stage.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_may_only_look_may_not_have_the_program_run() {
+    let stage = Stage::counter();
+    stage.launch().await;
+    for (tool, arguments) in [
+        ("evaluate", json!({ "expression": "count", "allow_calls": true })),
+        ("get_variables", json!({ "allow_calls": true })),
+    ] {
+        assert!(!stage.call(tool, arguments.clone()).await.text.is_empty());
+        let error = stage.call_as(Stage::reader(), tool, arguments).await.err().unwrap();
+        let told = (&error["code"], &error["data"]["required_scope"]);
+        assert_eq!(told, (&json!(-32003), &json!("debug:write")), "{tool}: {error}");
+    }
+    stage.finish().await;
+}

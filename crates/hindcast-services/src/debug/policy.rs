@@ -28,7 +28,7 @@ pub(super) struct Launch<'a> {
     pub(super) env: Vec<&'a str>,
 }
 
-/// Variables, besides those that begin with `LD_`, by which a program loads code or reads files that its caller chooses: those
+/// Variables by which a program loads code or reads files that its caller chooses: those
 /// that the C library does not heed in setuid programs, and those of common interpreters and libraries.
 const LOADING: [&str; 34] = [
     "BASH_ENV",
@@ -66,6 +66,16 @@ const LOADING: [&str; 34] = [
     "TCLLIBPATH",
     "TZDIR",
 ];
+
+/// The same for all that begin so.
+const LOADING_PREFIXES: [&str; 5] = ["LD_", "DOTNET_", "COMPlus_", "CORECLR_", "COREHOST_"];
+/// What is harmless among them, and needed where there is no ICU.
+const HARMLESS: [&str; 1] = ["DOTNET_SYSTEM_GLOBALIZATION_INVARIANT"];
+
+fn loads_code(variable: &str) -> bool {
+    let is_prefixed = LOADING_PREFIXES.iter().any(|prefix| variable.starts_with(prefix));
+    (is_prefixed || LOADING.contains(&variable)) && !HARMLESS.contains(&variable)
+}
 
 /// How many interpreters the system looks for behind each other.
 const MOST_INTERPRETERS: usize = 5;
@@ -197,7 +207,7 @@ impl TargetPolicy {
                 "have the operator add it to `debug.allowed_programs` or `debug.allowed_folders`",
             );
         }
-        if let Some(name) = launch.env.iter().find(|name| name.starts_with("LD_") || LOADING.contains(name)) {
+        if let Some(name) = launch.env.iter().find(|name| loads_code(name)) {
             return refuse(
                 format!("`{name}` may not be set: it would load other code into the program"),
                 "leave it out of `env`",
@@ -444,5 +454,15 @@ mod tests {
         assert!(elsewhere.check_written(&file).unwrap_err().details.contains("outside"));
         let here = TargetPolicy { folders: vec![real], ..TargetPolicy::default() };
         assert!(here.check_written(&file).is_ok());
+    }
+
+    #[test]
+    fn variables_that_load_code_are_known() {
+        for loading in ["LD_PRELOAD", "PYTHONPATH", "DOTNET_STARTUP_HOOKS", "CORECLR_PROFILER_PATH"] {
+            assert!(loads_code(loading), "{loading}");
+        }
+        for harmless in ["LANG", "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT"] {
+            assert!(!loads_code(harmless), "{harmless}");
+        }
     }
 }

@@ -305,6 +305,7 @@ impl Session {
         let when = scene.as_ref().and_then(|scene| scene.when.as_ref());
         let mut viewport = Viewport {
             session_id: self.id.to_string(),
+            engine: None,
             state: standing.state,
             reason: stop.map(|stop| stop.reason),
             detail: stop.and_then(|stop| stop.detail.clone()),

@@ -6,9 +6,9 @@ use std::{
 };
 
 use hindcast_core::debug::{
-    Breakpoint, BreakpointId, DebugBackend, Frame, FrameRef, Instruction, Location, Moment, OutputChunk,
-    OutputStream, Place, RaisedException, RuntimeAddr, Stop, StopReason, ThreadId, ValueLimits, ValueState,
-    Variable, VariableQuery, VariableScope, When,
+    Breakpoint, BreakpointId, DebugBackend, Engine, Frame, FrameRef, Instruction, Location, Moment,
+    OutputChunk, OutputStream, Place, RaisedException, RuntimeAddr, Stop, StopReason, ThreadId, ValueLimits,
+    ValueState, Variable, VariableQuery, VariableScope, When,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,9 @@ pub enum State {
 pub struct Viewport {
     /// Pass it to name this session among several.
     pub session_id: String,
+    /// What debugs it; told when the session begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<Engine>,
     /// What the program does.
     pub state: State,
     /// Why it does not run.
@@ -337,6 +340,7 @@ fn look_at_frame(
         offset: 0,
         limit: LOCALS,
         limits: ValueLimits { depth: 1, children: 8, offset: 0, text: 100 },
+        allow_calls: None,
     };
     match backend.variables(&query) {
         Ok(page) => {

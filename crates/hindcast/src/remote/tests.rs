@@ -93,7 +93,15 @@ fn told_of(backend: &mut dyn DebugBackend) -> String {
         backend.write_input(b"\xff\n", false)
     );
     let (scope, limits) = (VariableScope::Local, ValueLimits::default());
-    tell!(backend.variables(&VariableQuery { frame, scope, filter: None, offset: 0, limit: 9, limits }));
+    tell!(backend.variables(&VariableQuery {
+        frame,
+        scope,
+        filter: None,
+        offset: 0,
+        limit: 9,
+        limits,
+        allow_calls: None
+    }));
     let mut evaluation = Evaluation {
         expression: "count".into(),
         frame,

@@ -1,7 +1,7 @@
 //! Looking at what the program means: `get_stack_trace`, `get_variables`, `evaluate`, `get_threads`,
 //! `get_modules`, `autopsy`.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
 use async_trait::async_trait;
 use hindcast_core::{
@@ -153,8 +153,43 @@ pub(super) struct VariablesInput {
     offset: u32,
     #[serde(default = "fifty")]
     limit: u32,
+    /// As in evaluate
+    #[serde(default)]
+    allow_calls: bool,
+    #[serde(default = "usual_run")]
+    #[schemars(skip)]
+    timeout_ms: u64,
     #[serde(default)]
     session_id: Option<String>,
+}
+
+/// How long code of the program may run for one question.
+const USUAL_RUN: u64 = 5_000;
+/// A question is answered within 15 s.
+const LONGEST_RUN: u64 = 12_000;
+
+fn usual_run() -> u64 {
+    USUAL_RUN
+}
+
+/// For how long the caller may have code of the program run; none of it where nobody asked for that.
+fn allowed_calls(
+    call: &Call,
+    tool: &str,
+    wanted: bool,
+    timeout_ms: u64,
+) -> Result<Option<Duration>, Failure> {
+    if wanted && !call.caller.may(Some(Scope::DebugWrite)) {
+        return Err(needs_write(&format!("`allow_calls` in `{tool}`")));
+    }
+    Ok(wanted.then(|| Duration::from_millis(timeout_ms.min(LONGEST_RUN))))
+}
+
+fn needs_write(what: &str) -> Failure {
+    let scope = Scope::DebugWrite;
+    Failure::new(FailureKind::PermissionDenied, format!("{what} needs the scope `{scope}`"))
+        .hint(format!("use a key that has `{scope}`"))
+        .fact("required_scope", scope.name())
 }
 
 fn two() -> u32 {
@@ -219,6 +254,7 @@ impl Tool for GetVariables {
         if !(1..=1000).contains(&input.limit) {
             return Err(invalid(format!("`limit` is {}, not between 1 and 1000", input.limit)));
         }
+        let allow_calls = allowed_calls(call, "debugger/get_variables", input.allow_calls, input.timeout_ms)?;
         let session = self.0.session(call, input.session_id.as_deref())?;
         let query = VariableQuery {
             frame: session.frame(thread(input.thread_id), input.frame)?,
@@ -227,6 +263,7 @@ impl Tool for GetVariables {
             offset: input.offset,
             limit: input.limit,
             limits: ValueLimits { depth: input.depth.min(DEEPEST), ..ValueLimits::default() },
+            allow_calls,
         };
         let page = session.variables(query).await?;
         let mut said = match input.scope {
@@ -270,6 +307,12 @@ pub(super) struct EvaluateInput {
     /// First member to show, for long arrays
     #[serde(default)]
     offset: u64,
+    /// May run the program's code, where the session can (.NET); needs `debug:write`
+    #[serde(default)]
+    allow_calls: bool,
+    /// How long that may take
+    #[serde(default = "usual_run")]
+    timeout_ms: u64,
     #[serde(default)]
     session_id: Option<String>,
 }
@@ -297,18 +340,15 @@ impl Tool for Evaluate {
     const DECLARATION: Declaration = looks(
         "debugger/evaluate",
         "Evaluate",
-        "Compute an expression in a frame. Runs no code of the program; assignments need `debug:write`",
+        "Compute an expression in a frame. Runs no code of the program unless `allow_calls`; assignments need `debug:write`",
     );
 
     async fn call(&self, call: &Call, input: EvaluateInput) -> Result<Answer<Value>, Failure> {
         let may_write = call.caller.may(Some(Scope::DebugWrite));
         if !may_write && assigns(&input.expression) {
-            let scope = Scope::DebugWrite;
-            let details = format!("an assignment in `debugger/evaluate` needs the scope `{scope}`");
-            return Err(Failure::new(FailureKind::PermissionDenied, details)
-                .hint(format!("use a key that has `{scope}`"))
-                .fact("required_scope", scope.name()));
+            return Err(needs_write("an assignment in `debugger/evaluate`"));
         }
+        let allow_calls = allowed_calls(call, "debugger/evaluate", input.allow_calls, input.timeout_ms)?;
         let session = self.0.session(call, input.session_id.as_deref())?;
         let limits =
             ValueLimits { depth: input.depth.min(DEEPEST), offset: input.offset, ..ValueLimits::default() };
@@ -318,7 +358,7 @@ impl Tool for Evaluate {
             limits,
             format: input.format,
             may_write,
-            allow_calls: None,
+            allow_calls,
         };
         let value = session.evaluate(evaluation).await?;
         let mut said = String::new();

@@ -59,9 +59,10 @@ pub(super) struct LaunchInput {
     #[serde(default = "yes")]
     record: bool,
     #[serde(default)]
-    #[schemars(skip)]
-    #[allow(dead_code, reason = "there is one engine, which finds the language by itself")]
-    language: Option<String>,
+    language: Language,
+    /// Steps pass over library code (.NET)
+    #[serde(default = "yes")]
+    just_my_code: bool,
     #[serde(default = "usual_wait")]
     #[schemars(skip)]
     timeout_ms: u64,
@@ -110,9 +111,8 @@ impl LaunchInput {
             Some(Input::Text(text)) => Stdin::Text(text),
             Some(Input::File { file }) => Stdin::File(file),
         };
-        let Self { args, cwd, env, record, .. } = self;
+        let Self { args, cwd, env, record, language, just_my_code, .. } = self;
         let streams = if self.terminal { Streams::Terminal } else { Streams::Pipes };
-        let (language, just_my_code) = (Language::Auto, true);
         Ok(LaunchOptions {
             program,
             args,
@@ -190,6 +190,7 @@ fn begun(session: &Session, mut view: Viewport) -> Answer<Viewport> {
                     `terminal`: true shows it line by line";
         view.notes.push(told.into());
     }
+    view.engine = standing.target.as_ref().map(|target| target.engine);
     let sentence = standing.target.map(|target| match target.how {
         HowBegun::Launch => match target.pid {
             Some(pid) => format!("Launched {} as process {pid}", target.name),
@@ -208,6 +209,9 @@ fn begun(session: &Session, mut view: Viewport) -> Answer<Viewport> {
         },
     });
     let mut answer = moved(view);
+    if let Some(engine) = answer.content.engine {
+        let _ = write!(answer.text, "\nEngine: {}", engine.name());
+    }
     if let Some(sentence) = sentence {
         answer.text = format!("{sentence}\n{}", answer.text);
     }
@@ -228,6 +232,11 @@ pub(super) struct AttachInput {
     /// As in launch
     #[serde(default = "yes")]
     mask_secrets: bool,
+    #[serde(default)]
+    language: Language,
+    /// As in launch
+    #[serde(default = "yes")]
+    just_my_code: bool,
     #[serde(default, rename = "session_id")]
     #[schemars(skip)]
     #[allow(dead_code, reason = "part of the contract of every tool; attaching begins a new session")]
@@ -250,8 +259,8 @@ impl Tool for Attach {
         let Desk(debug) = &self.0;
         let mask = Mask::new(input.mask_secrets);
         let patience = patience(call, USUAL_WAIT);
-        let AttachInput { pid, record, .. } = input;
-        let options = AttachOptions { pid, record, language: Language::Auto, just_my_code: true };
+        let AttachInput { pid, record, language, just_my_code, .. } = input;
+        let options = AttachOptions { pid, record, language, just_my_code };
         let (session, view) = debug.attach(&call.caller, options, mask, &patience).await?;
         noted(call, &session);
         Ok(begun(&session, view))

@@ -385,6 +385,7 @@ fn examine_frame(
             offset: 0,
             limit,
             limits: ValueLimits { depth, ..VALUES },
+            allow_calls: None,
         };
         let page = backend.variables(&query).map(|page| page.variables).unwrap_or_default();
         page.into_iter().map(|variable| viewport::masked(variable, mask)).collect::<Vec<_>>()

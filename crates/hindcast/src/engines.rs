@@ -1,0 +1,170 @@
+//! Which engine debugs what: the only place that chooses.
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, Read},
+    path::Path,
+};
+
+use hindcast_core::debug::{
+    AttachRequest, Capability, CoreRequest, DebugBackend, DebugEngine, DebugError, Engine, Language,
+    LaunchRequest, TraceFileRequest,
+};
+
+/// All engines of this build.
+pub(crate) struct Engines {
+    pub(crate) native: Box<dyn DebugEngine>,
+    /// None where the build has none.
+    pub(crate) dotnet: Option<Box<dyn DebugEngine>>,
+}
+
+impl Engines {
+    fn of(&self, engine: Engine) -> Result<&dyn DebugEngine, DebugError> {
+        match engine {
+            Engine::Native => Ok(&*self.native),
+            Engine::Dotnet => self.dotnet.as_deref().ok_or_else(|| {
+                DebugError::Unsupported(
+                    "this is a .NET program, and this build has no engine for those · hint: debug a C, C++ or Rust \
+                     program; to debug the runtime itself, give `language` `cpp`"
+                        .into(),
+                )
+            }),
+        }
+    }
+}
+
+impl DebugEngine for Engines {
+    fn capabilities(&self) -> Vec<Capability> {
+        self.native.capabilities()
+    }
+
+    fn launch(&self, request: &LaunchRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
+        let engine = by_language(request.language).unwrap_or_else(|| engine_of_program(&request.program));
+        self.of(engine)?.launch(request)
+    }
+
+    fn attach(&self, request: &AttachRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
+        let engine = by_language(request.language).unwrap_or_else(|| engine_of_process(request.pid));
+        self.of(engine)?.attach(request)
+    }
+
+    fn open_core(&self, request: &CoreRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
+        self.native.open_core(request)
+    }
+
+    fn open_trace(&self, request: &TraceFileRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
+        self.native.open_trace(request)
+    }
+}
+
+fn by_language(language: Language) -> Option<Engine> {
+    match language {
+        Language::Auto => None,
+        Language::C | Language::Cpp | Language::Rust => Some(Engine::Native),
+        Language::Dotnet => Some(Engine::Dotnet),
+    }
+}
+
+/// By what the file is: an assembly is a Windows executable, and its host an ELF file that stands beside it.
+fn engine_of_program(program: &Path) -> Engine {
+    let mut start = Vec::new();
+    // What cannot be read is the native engine's to complain about.
+    let _ = File::open(program).and_then(|file| file.take(4).read_to_end(&mut start));
+    if start.starts_with(b"MZ") || start == b"\x7fELF" && is_apphost(program) {
+        Engine::Dotnet
+    } else {
+        Engine::Native
+    }
+}
+
+fn is_apphost(program: &Path) -> bool {
+    // A link to it is followed by the host, too.
+    let program = program.canonicalize().unwrap_or_else(|_| program.to_owned());
+    let Some(name) = program.file_name().and_then(|name| name.to_str()) else { return false };
+    [".dll", ".runtimeconfig.json"]
+        .iter()
+        .all(|extension| program.with_file_name(format!("{name}{extension}")).is_file())
+}
+
+/// By what the process has mapped.
+fn engine_of_process(pid: u32) -> Engine {
+    let Ok(maps) = File::open(format!("/proc/{pid}/maps")) else { return Engine::Native };
+    let is_managed =
+        BufReader::new(maps).split(b'\n').map_while(Result::ok).any(|line| line.ends_with(b"/libcoreclr.so"));
+    if is_managed { Engine::Dotnet } else { Engine::Native }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, fs, sync::Arc};
+
+    use hindcast_core::debug::{
+        OutputLog, Stdin, StopAtEntry, Streams,
+        fake::{FakeEngine, FakeProgram},
+    };
+
+    use super::*;
+
+    fn launch(program: &Path, language: Language) -> LaunchRequest {
+        LaunchRequest {
+            program: program.to_owned(),
+            args: Vec::new(),
+            cwd: None,
+            env: BTreeMap::new(),
+            stop_at_entry: StopAtEntry::Main,
+            stdin: Stdin::Written,
+            streams: Streams::Pipes,
+            record: false,
+            language,
+            just_my_code: true,
+            output: Arc::new(OutputLog::new(0)),
+        }
+    }
+
+    #[test]
+    fn a_program_is_known_by_its_first_bytes_and_its_neighbours() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, content: &[u8]| {
+            let path = folder.path().join(name);
+            fs::write(&path, content).unwrap();
+            path
+        };
+        let assembly = file("app.dll", b"MZ\x90\0");
+        let host = file("app", b"\x7fELF\x02");
+        let plain = file("plain", b"\x7fELF\x02");
+        assert_eq!(engine_of_program(&assembly), Engine::Dotnet);
+        assert_eq!(engine_of_program(&host), Engine::Native, "it has no configuration");
+        file("app.runtimeconfig.json", b"{}");
+        assert_eq!(engine_of_program(&host), Engine::Dotnet);
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&host, &link).unwrap();
+        assert_eq!(engine_of_program(&link), Engine::Dotnet);
+        assert_eq!(engine_of_program(&plain), Engine::Native);
+        assert_eq!(engine_of_program(&file("script", b"#!/bin/sh\n")), Engine::Native);
+        assert_eq!(engine_of_program(&folder.path().join("missing")), Engine::Native);
+    }
+
+    #[test]
+    fn a_process_without_the_runtime_is_native() {
+        assert_eq!(engine_of_process(std::process::id()), Engine::Native);
+        assert_eq!(engine_of_process(u32::MAX), Engine::Native);
+    }
+
+    #[test]
+    fn the_language_decides_and_what_is_missing_is_said() {
+        let fake = || Box::new(FakeEngine::new(FakeProgram::counter("/src/counter.c")));
+        let folder = tempfile::tempdir().unwrap();
+        let assembly = folder.path().join("app.dll");
+        fs::write(&assembly, b"MZ").unwrap();
+        let engines = Engines { native: fake(), dotnet: None };
+        for language in [Language::C, Language::Cpp, Language::Rust] {
+            assert!(engines.launch(&launch(&assembly, language)).is_ok());
+        }
+        for language in [Language::Auto, Language::Dotnet] {
+            let error = engines.launch(&launch(&assembly, language)).err().unwrap();
+            assert!(error.to_string().contains("has no engine"), "{error}");
+        }
+        let engines = Engines { native: fake(), dotnet: Some(fake()) };
+        assert!(engines.launch(&launch(&assembly, Language::Auto)).is_ok());
+    }
+}
