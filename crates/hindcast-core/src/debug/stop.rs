@@ -41,6 +41,15 @@ pub enum Movement {
 }
 
 impl Movement {
+    /// Whether it goes by machine instructions, which not every engine sees.
+    pub fn is_by_instruction(&self) -> bool {
+        matches!(
+            self,
+            Self::Step { granularity: Granularity::Instruction, .. }
+                | Self::StepBack { granularity: Granularity::Instruction, .. }
+        )
+    }
+
     /// Whether it needs a recording: it also goes when the program has ended.
     pub fn is_travel(&self) -> bool {
         matches!(self, Self::StepBack { .. } | Self::ReverseContinue | Self::Goto(_))

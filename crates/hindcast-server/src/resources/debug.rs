@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use hindcast_core::{
-    debug::{CompletionKind, TimelineQuery},
+    debug::{CompletionKind, Engine, TimelineQuery},
     identity::{Caller, Scope},
     license::Feature,
 };
@@ -58,6 +58,11 @@ impl ResourceRoom for DebugRoom {
             mime_type: "application/json".into(),
             priority: None,
         };
+        // The contract is about .NET.
+        let threads = match self.debug.current(caller).map(|session| session.engine()) {
+            Some(Engine::Native) => "Threads in the debugged process",
+            Some(Engine::Dotnet) | None => "Managed threads in the debugged process",
+        };
         let mut entries = vec![
             entry(
                 SESSION_URI,
@@ -69,7 +74,7 @@ impl ResourceRoom for DebugRoom {
                 "Breakpoints",
                 "All active breakpoints, tracepoints, and exception breakpoints",
             ),
-            entry(THREADS_URI, "Threads", "Managed threads in the debugged process"),
+            entry(THREADS_URI, "Threads", threads),
         ];
         if self.debug.current(caller).is_some_and(|session| session.standing().has_history()) {
             entries.push(entry(
@@ -82,10 +87,16 @@ impl ResourceRoom for DebugRoom {
     }
 
     fn templates(&self, caller: &Caller) -> Vec<TemplateEntry> {
+        let description = match self.debug.current(caller).map(|session| session.engine()) {
+            Some(Engine::Native) => {
+                "Source code of files that the debug information of the debugged process names"
+            }
+            Some(Engine::Dotnet) | None => "Source code from PDB-referenced files in the debugged process",
+        };
         let template = TemplateEntry {
             uri_template: SOURCE_TEMPLATE.into(),
             name: "Source File".into(),
-            description: "Source code from PDB-referenced files in the debugged process".into(),
+            description: description.into(),
             mime_type: "text/plain",
         };
         if self.is_open(caller) { vec![template] } else { Vec::new() }

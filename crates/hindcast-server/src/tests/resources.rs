@@ -52,7 +52,7 @@ async fn they_are_listed_while_a_session_lives() {
             json!({
                 "uri": "debugger://threads",
                 "name": "Threads",
-                "description": "Managed threads in the debugged process",
+                "description": "Threads in the debugged process",
                 "mimeType": "application/json",
             }),
             json!({
@@ -68,7 +68,7 @@ async fn they_are_listed_while_a_session_lives() {
         [json!({
             "uriTemplate": "debugger://source/{+file}",
             "name": "Source File",
-            "description": "Source code from PDB-referenced files in the debugged process",
+            "description": "Source code of files that the debug information of the debugged process names",
             "mimeType": "text/plain",
         })]
     );
@@ -123,23 +123,40 @@ async fn their_content_is_the_contracts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_that_are_not_served_are_refused_in_the_contracts_words() {
-    let stage = Stage::counter();
-    let mut client = stage.client().await;
-    stage.launch().await;
-    for path in ["/etc/passwd", "/../etc/passwd"] {
-        let uri = format!("debugger://source/{path}");
+    for (managed, symbols, named_in) in
+        [(true, "PDB symbols", "PDB"), (false, "debug information", "debug information")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().canonicalize().unwrap().join("Deleted.cs").display().to_string();
+        let stage = Stage::with(FakeProgram { managed, ..FakeProgram::counter(&file) });
+        let mut client = stage.client().await;
+        stage.launch().await;
+        for path in ["/etc/passwd", "/../etc/passwd"] {
+            let uri = format!("debugger://source/{path}");
+            let answer = client.request("resources/read", json!({ "uri": uri })).await;
+            assert_eq!(answer["error"]["code"], -1);
+            let message = format!("File path '{path}' is not referenced in any loaded {symbols}");
+            assert_eq!(answer["error"]["message"], message);
+        }
+        let uri = format!("debugger://source/{file}");
         let answer = client.request("resources/read", json!({ "uri": uri })).await;
         assert_eq!(answer["error"]["code"], -1);
-        let message = format!("File path '{path}' is not referenced in any loaded PDB symbols");
+        let message = format!("Source file '{file}' referenced in {named_in} but not found on disk");
         assert_eq!(answer["error"]["message"], message);
+        stage.finish().await;
     }
-    let file = stage.source();
-    std::fs::remove_file(&file).unwrap();
-    let uri = format!("debugger://source/{file}");
-    let answer = client.request("resources/read", json!({ "uri": uri })).await;
-    assert_eq!(answer["error"]["code"], -1);
-    let message = format!("Source file '{file}' referenced in PDB but not found on disk");
-    assert_eq!(answer["error"]["message"], message);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dotnet_session_is_listed_in_the_contracts_words() {
+    let stage = Stage::with(FakeProgram { managed: true, ..FakeProgram::counter("/src/Counter.cs") });
+    let mut client = stage.client().await;
+    stage.launch().await;
+    let listed = debugger_resources(&mut client).await;
+    let threads = listed.iter().find(|one| one["uri"] == "debugger://threads").unwrap();
+    assert_eq!(threads["description"], "Managed threads in the debugged process");
+    let templates = templates(&mut client).await;
+    assert_eq!(templates[0]["description"], "Source code from PDB-referenced files in the debugged process");
     stage.finish().await;
 }
 

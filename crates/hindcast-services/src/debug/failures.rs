@@ -1,6 +1,6 @@
 //! Engine errors as failures that say what to do next.
 
-use hindcast_core::debug::{DebugError, HowBegun};
+use hindcast_core::debug::{DebugError, Engine, HowBegun};
 
 use crate::{Failure, FailureKind};
 
@@ -75,10 +75,45 @@ pub(super) fn no_answer() -> Failure {
         .hint("try again; if it stays, end the session with `debugger/disconnect`")
 }
 
-/// This engine does not see machine code or memory.
-pub(super) fn not_seen(what: &str) -> Failure {
-    Failure::new(FailureKind::InvalidInput, format!("this kind of session does not show {what}"))
-        .hint("use `debugger/get_variables` and `debugger/evaluate`")
+/// What not every engine has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    Memory,
+    Registers,
+    MachineCode,
+    Instructions,
+    WatchedMemory,
+    Past,
+}
+
+/// What this kind of session cannot do, and what does instead.
+pub(super) fn missing(engine: Engine, what: Missing) -> Failure {
+    let values = "`debugger/get_variables` and `debugger/evaluate` show values";
+    let (kind, cannot, instead) = match what {
+        Missing::Memory => (FailureKind::InvalidInput, "does not show raw memory", values),
+        Missing::Registers => (FailureKind::InvalidInput, "has no registers", values),
+        Missing::MachineCode => (
+            FailureKind::InvalidInput,
+            "has no machine code",
+            "every stop shows the source; `debugger/get_stack_trace` shows the way there",
+        ),
+        Missing::Instructions => (
+            FailureKind::InvalidInput,
+            "has no machine code, so it cannot step by instructions",
+            "give `granularity` `line`, `over` or `out`",
+        ),
+        Missing::WatchedMemory => (
+            FailureKind::InvalidInput,
+            "cannot watch memory",
+            "`debugger/set_breakpoint` where the value is set, with a `condition` on it",
+        ),
+        Missing::Past => (
+            FailureKind::HistoryUnavailable,
+            "is not recorded, so one cannot go back",
+            "set a breakpoint before the place, and `debugger/restart`",
+        ),
+    };
+    Failure::new(kind, format!("this {} session {cannot}", engine.name())).hint(instead)
 }
 
 /// One cannot go back, for a reason that the engine may know.

@@ -5,13 +5,20 @@ use std::{path::PathBuf, sync::Arc};
 use hindcast_core::{
     Timestamp,
     debug::{
-        Breakpoint, BreakpointChange, BreakpointId, CompletionKind, Evaluation, FrameRef, Instruction,
-        MemoryBlock, Module, NumberFormat, Place, Register, RegisterSet, SourceFile, Stack, Thread, ThreadId,
-        Trigger, ValueLimits, Variable, VariablePage, VariableQuery, Watched,
+        Breakpoint, BreakpointChange, BreakpointId, CompletionKind, Engine, Evaluation, FrameRef,
+        Instruction, MemoryBlock, Module, NumberFormat, Place, Register, RegisterSet, SourceFile, Stack,
+        Thread, ThreadId, Trigger, ValueLimits, Variable, VariablePage, VariableQuery, Watched,
     },
 };
 
-use super::{failures, seen_threads::SeenThread, session::Session, source, viewport::State, worker::Need};
+use super::{
+    failures::{self, Missing},
+    seen_threads::SeenThread,
+    session::Session,
+    source,
+    viewport::State,
+    worker::Need,
+};
 use crate::{Failure, FailureKind};
 
 /// Threads, and whether they are still so.
@@ -108,7 +115,9 @@ impl Session {
                     })?
                 }
             };
-            let memory = core.backend()?.raw_memory().ok_or_else(|| failures::not_seen("memory"))?;
+            let backend = core.backend()?;
+            let engine = backend.target().engine;
+            let memory = backend.raw_memory().ok_or_else(|| failures::missing(engine, Missing::Memory))?;
             Ok(memory.read(address, size)?)
         })
         .await
@@ -124,15 +133,20 @@ impl Session {
         let thread = self.looked_at(None)?;
         self.ask(Need::Standstill, move |core| {
             let backend = core.backend()?;
+            let engine = backend.target().engine;
+            let unseen = || failures::missing(engine, Missing::MachineCode);
+            if backend.disassembly().is_none() {
+                return Err(unseen());
+            }
             let place = match place {
                 Some(place) => place,
                 None => {
                     let frame = backend.stack(thread, 1)?.frames.into_iter().next();
                     let address = frame.ok_or_else(failures::ended)?.location.address;
-                    Place::Address(address.ok_or_else(|| failures::not_seen("machine code"))?)
+                    Place::Address(address.ok_or_else(unseen)?)
                 }
             };
-            let code = backend.disassembly().ok_or_else(|| failures::not_seen("machine code"))?;
+            let code = backend.disassembly().ok_or_else(unseen)?;
             Ok(code.disassemble(&place, before, count)?)
         })
         .await
@@ -141,7 +155,10 @@ impl Session {
     /// Registers of a frame.
     pub async fn registers(&self, frame: FrameRef, set: RegisterSet) -> Result<Vec<Register>, Failure> {
         self.ask(Need::Standstill, move |core| {
-            let registers = core.backend()?.registers().ok_or_else(|| failures::not_seen("registers"))?;
+            let backend = core.backend()?;
+            let engine = backend.target().engine;
+            let registers =
+                backend.registers().ok_or_else(|| failures::missing(engine, Missing::Registers))?;
             Ok(registers.registers(frame, set)?)
         })
         .await
@@ -188,6 +205,17 @@ impl Session {
         // An expression has a value only where there is something to look at.
         if matches!(&trigger, Trigger::Watch(watch) if matches!(watch.watched, Watched::Expression { .. })) {
             self.go_before_end().await?;
+        }
+        let memory =
+            matches!(&trigger, Trigger::Watch(watch) if matches!(watch.watched, Watched::Memory { .. }));
+        if memory {
+            self.ask(Need::Session, |core| {
+                let backend = core.backend()?;
+                let engine = backend.target().engine;
+                let seen = backend.raw_memory().is_some();
+                if seen { Ok(()) } else { Err(failures::missing(engine, Missing::WatchedMemory)) }
+            })
+            .await?;
         }
         self.change(move |backend| backend.add_breakpoint(trigger)).await
     }
@@ -244,20 +272,21 @@ impl Session {
         };
         match text {
             Ok(Ok(text)) => Ok(self.mask().text(&text).into_owned()),
-            Ok(Err(reason)) => Err(not_served(path, reason)),
-            Err(_) => Err(not_served(path, source::NotServed::Elsewhere)),
+            Ok(Err(reason)) => Err(not_served(self.engine(), path, reason)),
+            Err(_) => Err(not_served(self.engine(), path, source::NotServed::Elsewhere)),
         }
     }
 
     /// Where a source file that the symbols name is on disk, if it may be served.
     pub async fn source_file(&self, path: &str) -> Result<PathBuf, Failure> {
         let found = self.named_source(path).await?;
-        let on_disk = found.path.ok_or_else(|| not_served(path, source::NotServed::Missing))?;
+        let on_disk =
+            found.path.ok_or_else(|| not_served(self.engine(), path, source::NotServed::Missing))?;
         let checked = on_disk.clone();
         match tokio::task::spawn_blocking(move || source::check(&checked)).await {
             Ok(Ok(())) => Ok(on_disk),
-            Ok(Err(reason)) => Err(not_served(path, reason)),
-            Err(_) => Err(not_served(path, source::NotServed::Elsewhere)),
+            Ok(Err(reason)) => Err(not_served(self.engine(), path, reason)),
+            Err(_) => Err(not_served(self.engine(), path, source::NotServed::Elsewhere)),
         }
     }
 
@@ -265,12 +294,12 @@ impl Session {
     async fn named_source(&self, path: &str) -> Result<SourceFile, Failure> {
         let climbs = path.split('/').any(|part| part == ".." || part == ".");
         if climbs || path.contains('\0') {
-            return Err(not_served(path, source::NotServed::Elsewhere));
+            return Err(not_served(self.engine(), path, source::NotServed::Elsewhere));
         }
         let named = path.to_owned();
         // The symbols are known also after the program's end.
         let found = self.ask(Need::Session, move |core| Ok(core.backend()?.source_file(&named)?)).await?;
-        found.ok_or_else(|| not_served(path, source::NotServed::Elsewhere))
+        found.ok_or_else(|| not_served(self.engine(), path, source::NotServed::Elsewhere))
     }
 
     /// Names that begin with `prefix`; none where the session cannot tell.
@@ -300,16 +329,20 @@ impl Session {
     }
 }
 
-/// In the words of the contract.
-fn not_served(path: &str, reason: source::NotServed) -> Failure {
+/// In the words of the contract, which is about .NET; other programs have no PDB files.
+fn not_served(engine: Engine, path: &str, reason: source::NotServed) -> Failure {
     let shown: String = path.chars().take(400).collect();
+    let (symbols, named_in) = match engine {
+        Engine::Dotnet => ("PDB symbols", "PDB"),
+        Engine::Native => ("debug information", "debug information"),
+    };
     let (message, hint) = match reason {
         source::NotServed::Elsewhere => (
-            format!("File path '{shown}' is not referenced in any loaded PDB symbols"),
+            format!("File path '{shown}' is not referenced in any loaded {symbols}"),
             "only source files that the program's debug information names are served, under exactly that path",
         ),
         source::NotServed::Missing => (
-            format!("Source file '{shown}' referenced in PDB but not found on disk"),
+            format!("Source file '{shown}' referenced in {named_in} but not found on disk"),
             "debug on the machine that has the sources, or build again where they are now",
         ),
         source::NotServed::TooLong => (

@@ -10,6 +10,7 @@
 //! stands is published, so that whoever waits for a stop does not ask.
 
 mod autopsy;
+mod bell;
 mod failures;
 mod fault;
 mod files;
@@ -20,6 +21,7 @@ mod search;
 mod secrets;
 mod seen_threads;
 mod session;
+
 mod source;
 mod source_watch;
 mod standing;
@@ -64,8 +66,9 @@ pub use standing::Standing;
 pub use travel::{ExportTo, Exported, FoundWrite, Timeline};
 pub use viewport::{FrameView, LocalView, OutputView, Scene, State, Viewport};
 
+use bell::{Announcer, Bell};
 use files::{find_program, readable, real, recorded_program};
-use worker::{Announcer, Bell, Core, Origin};
+use worker::{Core, Origin};
 
 use crate::{Events, Failure, FailureKind};
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use hindcast_core::{
-    debug::{Ending, Movement, OutputLog, OutputStream, ThreadId},
+    debug::{Ending, Engine, Movement, OutputLog, OutputStream, ThreadId},
     identity::KeyId,
     progress::Progress,
 };
@@ -20,11 +20,13 @@ use tokio::{
 };
 
 use super::{
-    OUTPUT_KEPT, failures,
+    OUTPUT_KEPT,
+    bell::Bell,
+    failures,
     secrets::Mask,
     standing::Standing,
     viewport::{OutputView, State, Viewport},
-    worker::{Bell, Command, Core, Need},
+    worker::{Command, Core, Need},
 };
 use crate::{Failure, FailureKind};
 
@@ -87,6 +89,11 @@ impl Session {
     /// How it stands.
     pub fn standing(&self) -> Standing {
         self.standing.borrow().clone()
+    }
+
+    /// What debugs it.
+    pub fn engine(&self) -> Engine {
+        self.standing.borrow().target.as_ref().map(|target| target.engine).unwrap_or_default()
     }
 
     /// Takes secrets out, as its owner wants it.

@@ -7,9 +7,9 @@ use std::{
 
 use hindcast_core::{
     debug::{
-        BreakpointId, CodeBreakpoint, Evaluation, FaultAccess, Granularity, Movement, NumberFormat,
-        OutputStream, Place, RaisedSignal, RuntimeAddr, SourceFile, StopReason, ThreadId, Trigger,
-        ValueLimits, Watched,
+        Access, BreakpointId, CodeBreakpoint, Evaluation, FaultAccess, Granularity, Movement, NumberFormat,
+        OutputStream, Place, RaisedSignal, RegisterSet, RuntimeAddr, SourceFile, StopReason, ThreadId,
+        Trigger, ValueLimits, Watched, Watchpoint,
         fake::{FakeAct, FakeEngine, FakeProgram},
     },
     event::Change,
@@ -355,15 +355,18 @@ async fn only_files_that_the_symbols_name_are_served() {
     for refused in ["/etc/passwd", below.as_str()] {
         let failure = session.source(refused).await.unwrap_err();
         assert_eq!(failure.kind, FailureKind::SourceNotServed);
-        let message = format!("File path '{refused}' is not referenced in any loaded PDB symbols");
+        let message = format!("File path '{refused}' is not referenced in any loaded debug information");
         assert_eq!(failure.details, message);
     }
     std::fs::remove_file(file).unwrap();
     let failure = session.source(file).await.unwrap_err();
-    assert_eq!(failure.details, format!("Source file '{file}' referenced in PDB but not found on disk"));
+    assert_eq!(
+        failure.details,
+        format!("Source file '{file}' referenced in debug information but not found on disk")
+    );
     std::os::unix::fs::symlink("/etc/passwd", file).unwrap();
     let failure = session.source(file).await.unwrap_err();
-    assert!(failure.details.ends_with("is not referenced in any loaded PDB symbols"), "{failure}");
+    assert!(failure.details.ends_with("is not referenced in any loaded debug information"), "{failure}");
     stage.finish().await;
 }
 
@@ -508,5 +511,41 @@ async fn questions_and_pauses_are_heard_however_they_meet_a_movement_that_begins
     }
     session.depart(Movement::Continue).await.unwrap();
     drop(session);
+    stage.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_says_what_it_cannot_do_and_what_does_instead() {
+    let stage = stage(FakeProgram { managed: true, ..FakeProgram::counter("/src/Counter.cs") });
+    let options = LaunchOptions { record: true, ..LaunchOptions::default() };
+    let (session, _) = stage.try_launch(&Caller::local(), options).await.unwrap();
+    let frame = session.frame(None, 0).unwrap();
+    let memory = Watched::Memory { address: RuntimeAddr(0x1000), size: 8 };
+    let watch = Watchpoint { watched: memory, access: Access::Write, condition: None, enabled: true };
+    let refused = [
+        session.memory(MemoryPlace::Address(RuntimeAddr(0x1000)), 8).await.err(),
+        session.registers(frame, RegisterSet::General).await.err(),
+        session.disassemble(None, 0, 4).await.err(),
+        session.travel(instruction(), &patience(5000)).await.err(),
+        session.add_breakpoint(Trigger::Watch(watch)).await.err(),
+        session.travel(Movement::ReverseContinue, &patience(5000)).await.err(),
+    ];
+    let expected = [
+        ("raw memory", "debugger/evaluate"),
+        ("no registers", "debugger/evaluate"),
+        ("no machine code", "debugger/get_stack_trace"),
+        ("step by instructions", "`line`"),
+        ("cannot watch memory", "debugger/set_breakpoint"),
+        ("is not recorded", "debugger/restart"),
+    ];
+    for (failure, (cannot, instead)) in refused.into_iter().zip(expected) {
+        let told = failure.unwrap().to_string();
+        assert!(told.contains("this .NET session") && told.contains(cannot), "{cannot}: {told}");
+        assert!(told.contains(instead), "{instead}: {told}");
+    }
+    let line = Movement::Step { thread: ThreadId(1), granularity: Granularity::Line, count: 1 };
+    assert_eq!(session.travel(line, &patience(5000)).await.unwrap().reason, Some(StopReason::Step));
+    let failure = session.source("/etc/passwd").await.unwrap_err();
+    assert_eq!(failure.details, "File path '/etc/passwd' is not referenced in any loaded PDB symbols");
     stage.finish().await;
 }

@@ -5,7 +5,7 @@ use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         mpsc::{Receiver, RecvTimeoutError, TryRecvError},
     },
     time::Duration,
@@ -13,24 +13,24 @@ use std::{
 
 use hindcast_core::{
     debug::{
-        AttachRequest, Breakpoint, CoreRequest, DebugBackend, DebugEngine, DebugError, Ending, Granularity,
-        HowBegun, Interrupt, LaunchRequest, Movement, Outcome, Stop, StopReason, Streams, TimeTravel,
+        AttachRequest, Breakpoint, CoreRequest, DebugBackend, DebugEngine, DebugError, Ending, Engine,
+        Granularity, HowBegun, LaunchRequest, Movement, Outcome, Stop, StopReason, Streams, TimeTravel,
         TraceFileRequest,
     },
-    identity::PrincipalId,
     time::Clock,
 };
 use tokio::sync::{oneshot, watch};
 
 use super::{
-    failures,
+    bell::{Announcer, Bell},
+    failures::{self, Missing},
     search::Question,
     secrets::Mask,
     seen_threads::{CapturedThreads, SeenThread},
     standing::Standing,
     viewport::{self, Memory, State},
 };
-use crate::{Events, Failure, FailureKind};
+use crate::{Failure, FailureKind};
 
 /// How often a program that stands still is looked after: whether it is still there.
 const LOOK_AFTER: Duration = Duration::from_millis(500);
@@ -114,29 +114,6 @@ pub(super) struct Restarted {
     pub(super) notes: Vec<String>,
 }
 
-/// Where the current engine's interrupt is kept for those outside.
-#[derive(Clone, Default)]
-pub(super) struct Bell(Arc<Mutex<Option<Arc<dyn Interrupt>>>>);
-
-impl Bell {
-    pub(super) fn ring(&self) {
-        let interrupt = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(interrupt) = interrupt {
-            interrupt.interrupt();
-        }
-    }
-
-    /// Does away with an engine that does not answer; false where that cannot be done.
-    pub(super) fn abandon(&self) -> bool {
-        let interrupt = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        interrupt.is_some_and(|interrupt| interrupt.abandon())
-    }
-
-    fn set(&self, interrupt: Option<Arc<dyn Interrupt>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = interrupt;
-    }
-}
-
 /// What the thread has in its hands.
 pub(super) struct Core {
     pub(super) engine: Arc<dyn DebugEngine>,
@@ -150,28 +127,6 @@ pub(super) struct Core {
     memory: Memory,
     /// What the program did before the movement or search that goes on: where that fails, it still does.
     pub(super) before: State,
-}
-
-/// Tells subscribers what changed.
-#[derive(Clone)]
-pub(super) struct Announcer {
-    pub(super) events: Events,
-    pub(super) principal: PrincipalId,
-}
-
-impl Announcer {
-    fn session(&self) {
-        self.events.changed_for(&self.principal, &Arc::from(super::SESSION_URI));
-        self.events.changed_for(&self.principal, &Arc::from(super::THREADS_URI));
-    }
-
-    fn breakpoints(&self) {
-        self.events.changed_for(&self.principal, &Arc::from(super::BREAKPOINTS_URI));
-    }
-
-    fn timeline(&self) {
-        self.events.changed_for(&self.principal, &Arc::from(super::TIMELINE_URI));
-    }
 }
 
 impl Core {
@@ -196,8 +151,12 @@ impl Core {
     /// The past of the session; an error that says why where there is none.
     pub(super) fn history(&mut self) -> Result<&mut dyn TimeTravel, Failure> {
         let (how, wanted) = (self.origin.how(), self.origin.is_to_be_recorded());
-        let past = self.backend()?.time_travel();
-        let past = past.ok_or_else(|| failures::no_history(how, wanted, None))?;
+        let backend = self.backend()?;
+        let engine = backend.target().engine;
+        let past = backend.time_travel().ok_or_else(|| match engine {
+            Engine::Native => failures::no_history(how, wanted, None),
+            Engine::Dotnet => failures::missing(engine, Missing::Past),
+        })?;
         let recording = past.recording()?;
         if recording.start.is_none() {
             return Err(failures::no_history(how, wanted, recording.reason));
@@ -352,6 +311,10 @@ impl Core {
         } else if self.standing.borrow().state == State::Exited || self.backend.is_none() {
             return Err(self.standing.borrow().why_ended());
         }
+        let backend = self.backend()?;
+        if movement.is_by_instruction() && backend.disassembly().is_none() {
+            return Err(failures::missing(backend.target().engine, Missing::Instructions));
+        }
         if self.origin.how() == HowBegun::Core {
             return Err(Failure::new(FailureKind::InvalidInput, "a core file does not run").hint(
                 "look at it with `debugger/autopsy`, `debugger/get_stack_trace`, `debugger/evaluate`",
@@ -400,11 +363,7 @@ impl Core {
     /// Moves until there is a stop, serving commands on the way. Returns the command that ended the
     /// movement and is still to be served.
     fn travel(&mut self, movement: Movement, commands: &Receiver<Command>) -> Option<Command> {
-        let one_instruction = matches!(
-            movement,
-            Movement::Step { granularity: Granularity::Instruction, .. }
-                | Movement::StepBack { granularity: Granularity::Instruction, .. }
-        );
+        let one_instruction = movement.is_by_instruction();
         let mut next = movement;
         loop {
             // Also before it first moves: who sent a command then has seen a program that stands still, and did not ring.

@@ -273,7 +273,7 @@ fn resources_follow_the_session_and_serve_only_its_source() {
     for path in ["/etc/passwd".to_owned(), format!("{folder}/../c/calls.c"), format!("{folder}/control.c")] {
         let refused = read(&mut client, &format!("debugger://source/{path}"));
         assert_eq!(refused["error"]["code"], -1, "{path}: {refused}");
-        let message = format!("File path '{path}' is not referenced in any loaded PDB symbols");
+        let message = format!("File path '{path}' is not referenced in any loaded debug information");
         assert_eq!(refused["error"]["message"], message);
     }
     client.call("debugger/disconnect", json!({}));

@@ -144,7 +144,7 @@ fn a_subscriber_hears_when_a_source_file_changes() {
     std::fs::remove_file(&source).unwrap();
     client.hear(&uri);
     let gone = client.request("resources/subscribe", json!({ "uri": uri }));
-    let message = format!("Source file '{source}' referenced in PDB but not found on disk");
+    let message = format!("Source file '{source}' referenced in debug information but not found on disk");
     assert_eq!((&gone["error"]["code"], &gone["error"]["message"]), (&json!(-1), &json!(message)));
 }
 
@@ -167,7 +167,7 @@ fn a_source_that_is_not_served_cannot_be_subscribed_to() {
     };
     for path in ["/etc/passwd", "/../etc/passwd", "relative.c", ""] {
         let refused = subscribe(&format!("debugger://source/{path}"));
-        let message = format!("File path '{path}' is not referenced in any loaded PDB symbols");
+        let message = format!("File path '{path}' is not referenced in any loaded debug information");
         assert_eq!((&refused["error"]["code"], &refused["error"]["message"]), (&json!(-1), &json!(message)));
     }
     let accepted = subscribe(&format!("debugger://source/{}", program.source_text()));

@@ -117,7 +117,7 @@ fn every_error_of_the_reference_has_a_real_cause() {
         let mut message = error["message"].as_str().unwrap().to_owned();
         if code == -1 {
             // The contract's sentence names the file.
-            assert_eq!(message, "File path '/etc/passwd' is not referenced in any loaded PDB symbols");
+            assert_eq!(message, "File path '/etc/passwd' is not referenced in any loaded debug information");
             message = "Source file not served".into();
         }
         found.insert((code, message), reply.status);

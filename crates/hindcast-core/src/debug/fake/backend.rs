@@ -100,7 +100,7 @@ impl FakeBackend {
         alive.fetch_add(1, Ordering::SeqCst);
         let executable = PathBuf::from(&beginning.executable);
         let target = Target {
-            engine: Engine::Native,
+            engine: if program.managed { Engine::Dotnet } else { Engine::Native },
             pid: Some(beginning.pid),
             name: executable.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             executable: beginning.executable,
@@ -512,19 +512,19 @@ impl DebugBackend for FakeBackend {
     }
 
     fn raw_memory(&mut self) -> Option<&mut dyn RawMemory> {
-        Some(self)
+        if self.program.managed { None } else { Some(self) }
     }
 
     fn registers(&mut self) -> Option<&mut dyn Registers> {
-        Some(self)
+        if self.program.managed { None } else { Some(self) }
     }
 
     fn disassembly(&mut self) -> Option<&mut dyn Disassembly> {
-        Some(self)
+        if self.program.managed { None } else { Some(self) }
     }
 
     fn time_travel(&mut self) -> Option<&mut dyn TimeTravel> {
-        if self.target.how == HowBegun::Core { None } else { Some(self) }
+        if self.target.how == HowBegun::Core || self.program.managed { None } else { Some(self) }
     }
 }
 

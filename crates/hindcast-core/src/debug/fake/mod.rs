@@ -43,6 +43,8 @@ pub struct FakeProgram {
     pub heap: Vec<u8>,
     /// Where to read the source, where that is not simply `file`.
     pub source: Option<SourceFile>,
+    /// Whether it is managed code: a .NET session without machine code, registers, memory and past.
+    pub managed: bool,
 }
 
 /// One line and one instruction of the script.
@@ -137,7 +139,7 @@ impl FakeProgram {
             FakeStep::main(7, says("three")).local("count", "i32", "3").local("limit", "i32", "3"),
             FakeStep::main(8, FakeAct::Exit(0)).local("count", "i32", "3"),
         ];
-        Self { file: file.into(), steps, heap: b"hello from the heap".to_vec(), source: None }
+        Self { file: file.into(), steps, heap: b"hello from the heap".to_vec(), source: None, managed: false }
     }
 
     /// Writes beyond an array over a pointer, goes on for a while, and dies of that.
@@ -166,7 +168,7 @@ impl FakeProgram {
                 .within("print_statement", 14)
                 .local("currency", "char *", bad),
         ];
-        Self { file: "/src/overrun.c".into(), steps, heap: Vec::new(), source: None }
+        Self { file: "/src/overrun.c".into(), steps, heap: Vec::new(), source: None, managed: false }
     }
 
     /// Enters `main`, does `act` and ends.
@@ -176,7 +178,7 @@ impl FakeProgram {
             FakeStep::main(2, act).local("x", "i32", "2"),
             FakeStep::main(3, FakeAct::Exit(0)).local("x", "i32", "3"),
         ];
-        Self { file: "/src/fake.c".into(), steps, heap: Vec::new(), source: None }
+        Self { file: "/src/fake.c".into(), steps, heap: Vec::new(), source: None, managed: false }
     }
 }
 
