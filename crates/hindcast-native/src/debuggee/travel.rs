@@ -32,12 +32,8 @@ impl Debuggee {
             asked: &bell.asked,
             deaf_until: None,
         };
-        let result = work(&mut context, &mut self.past, &mut self.window);
-        // Otherwise it is for the next replay of the same movement.
-        if matches!(result, Err(ReplayError::Interrupted)) {
-            bell.asked.store(false, Ordering::SeqCst);
-        }
-        result
+        // Who was interrupted stays so until the movement is over, also where somebody makes do without a replay.
+        work(&mut context, &mut self.past, &mut self.window)
     }
 
     /// Interruptions end what moves from now on, until [`Self::stop_listening`]. False where one came before: it is answered
