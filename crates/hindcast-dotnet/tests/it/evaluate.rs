@@ -32,7 +32,11 @@ fn assigned(debuggee: &mut Debuggee, expression: &str) -> Result<Variable, Strin
 
 /// All of these together, so that one run shows all that is wrong.
 #[track_caller]
-fn check(debuggee: &mut Debuggee, expected: &[(&str, &str)], with: fn(&mut Debuggee, &str) -> Result<Variable, String>) {
+fn check(
+    debuggee: &mut Debuggee,
+    expected: &[(&str, &str)],
+    with: fn(&mut Debuggee, &str) -> Result<Variable, String>,
+) {
     let mut wrong = Vec::new();
     for (expression, value) in expected {
         let found = match with(debuggee, expression) {
