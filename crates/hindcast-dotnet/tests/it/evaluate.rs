@@ -195,7 +195,7 @@ on_both! {
             ("node.Next?.Name", "\"tail\""),
             ("missing?.Automatic", "null"),
             ("Base.Limit + 1", "101"),
-            ("Point.Origin.X", "0"),
+            ("Point.Origin.X", "error: not initialised yet"),
         ], read);
     }
 
@@ -277,6 +277,18 @@ on_both! {
             ("calculator.Fail(\"oh\")", "error: ArgumentException: oh"),
             ("calculator.Throwing", "error: InvalidOperationException: property failed"),
             ("calculator.Add(number)", "47"),
+            ("calculator.Echo(6)", "6"),
+            ("square(number)", "49"),
+            ("vector.Scaled(calculator.Add(-38)).Y", "6"),
+            ("calculator.Add(1, calculator.Add(2))", "43"),
+            ("calculator.Echo(DayOfWeek.Friday)", "Friday"),
+            ("calculator.Add(DayOfWeek.Friday)", "\"object Friday\""),
+            ("vector.GetType().Name", "\"Vector\""),
+            ("vector.ToString()", "\"<2, 3>\""),
+            ("boxed.ToString()", "\"5\""),
+            ("day.ToString()", "\"Monday\""),
+            ("calculator.Add(vector)", "\"object <2, 3>\""),
+            ("string.Join(\"+\", words)", "\"a+b\""),
             ("calculator.Nope()", "error: has no member `Nope`"),
             ("calculator.Twice(\"x\")", "error: no overload"),
         ], called);
@@ -322,7 +334,10 @@ on_both! {
             ("text = \"changed\"", "\"changed\""),
             ("nothing = text", "\"changed\""),
             ("nothing = null", "null"),
+            ("maybe = null", "null"),
             ("maybe = 4", "4"),
+            ("boxed = text", "\"changed\""),
+            ("boxed = calculator", "{Calls = 0, memory = {[\"pi\"] = 3}, Start = 40}"),
             ("numbers[0] = 11", "11"),
             ("words[1] = \"w\"", "\"w\""),
             ("vector.X = 20", "20"),
@@ -334,13 +349,17 @@ on_both! {
             ("text = 5", "error: a `int` cannot be assigned to a `string`"),
             ("yes = 1", "error: cannot be assigned"),
             ("number = 2.5", "error: cannot be assigned"),
+            ("day = 3", "error: cannot be assigned"),
+            ("calculator = text", "error: cannot be assigned"),
+            ("number += 0.5", "error: cannot be assigned"),
+            ("vector = new Vector(1, 2)", "error: allow_calls"),
             ("number + 1 = 5", "error: "),
             ("number", "21"),
         ], assigned);
         let stop = debuggee.go_on();
         assert_eq!(stop.exit_code, Some(0));
         let printed = debuggee.printed();
-        for expected in ["y False null 4 3 2 30 5 Friday", "50.25 23"] {
+        for expected in ["y False null 4 3 2 30 Calculator(50) Friday", "50.25 23"] {
             assert!(printed.contains(expected), "{expected} is not in {printed}");
         }
     }
