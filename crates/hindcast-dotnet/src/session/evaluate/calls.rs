@@ -1,22 +1,19 @@
 //! Running code of the program: properties, methods, constructors. Only where the caller allows it.
 
-use std::{
-    rc::Rc,
-    time::{Duration, Instant},
-};
+use std::{rc::Rc, time::Instant};
 
-use super::{Evaluated, EvaluationError, Evaluator, Result};
+use super::{
+    Evaluated, EvaluationError, Evaluator, Result,
+    running::{ABORT_WITHIN, Ended},
+};
 use crate::{
-    cor::{BoxValue, Com, CorEvent, Eval, Eval2, GenericValue, HeapValue2, Next, ReferenceValue, Thread, Value, element},
+    cor::{BoxValue, Com, Eval2, GenericValue, HeapValue2, ReferenceValue, Thread, Value, element},
     expression::{Argument, Constant, Kind, Node, Primitive, TypeName, implicitly_converts},
     image::{Method, Primitive as ImagePrimitive, Token, TypeSig},
     modules::LoadedModule,
-    session::{Session, State},
-    values::{Seen, TypeInfo},
+    values::{Content, Seen, TypeInfo},
 };
 
-/// How long code that is told to end may take to do so.
-const ABORT_WITHIN: Duration = Duration::from_millis(1500);
 /// `HANDLE_STRONG`.
 const STRONG: u32 = 1;
 
@@ -285,9 +282,9 @@ impl Evaluator<'_> {
 
     /// Runs a method.
     fn run(&mut self, callee: &Callee, this: Option<&Seen>, values: &[Evaluated]) -> Result<Evaluated> {
-        // A method that a struct inherits knows objects only.
+        // A method that a struct inherits knows objects only, and those of numbers want to be pointed at one.
         if let Some(seen) = this
-            && !callee.of_value
+            && (!callee.of_value || matches!(seen.content, Content::Primitive(..)))
             && self.is_value(&Evaluated::Value(seen.clone()))
         {
             let Evaluated::Value(boxed) = self.boxed(&Evaluated::Value(seen.clone()))? else {
@@ -298,7 +295,7 @@ impl Evaluator<'_> {
         let mut arguments = Vec::with_capacity(values.len() + 1);
         let of_values = self.arguments(callee, values)?;
         if let Some(this) = this {
-            arguments.push(if callee.of_value { unboxed(this) } else { this.value.clone() });
+            arguments.push(if callee.of_value { this_of(this) } else { this.value.clone() });
         }
         arguments.extend(of_values);
         let types: Vec<_> = callee.types.iter().map(|of| of.cor.clone()).collect();
@@ -318,7 +315,7 @@ impl Evaluator<'_> {
         // So does boxing.
         for (parameter, value) in callee.parameters.iter().zip(&mut in_program) {
             let wanted = self.wanted(callee, parameter).ok_or(EvaluationError::NotSupported { what: "such a parameter" })?;
-            if !wanted.is_value_type() && self.is_value(value) {
+            if self.is_value(value) && (!wanted.is_value_type() || matches!(value, Evaluated::Enum { .. })) {
                 *value = self.boxed(value)?;
             }
         }
@@ -336,7 +333,6 @@ impl Evaluator<'_> {
                     _ => seen.value.clone(),
                 },
                 Evaluated::Constant { value, .. } => self.constant_argument(value, primitive)?,
-                Evaluated::Enum { of, value } => self.enum_argument(&of.clone(), value)?,
                 other => return Err(EvaluationError::IsAType { name: self.type_text(other) }),
             });
         }
@@ -374,7 +370,7 @@ impl Evaluator<'_> {
         let class = of.definition.as_ref().map(|definition| definition.class.clone()).ok_or_else(unsupported)?;
         let types: Vec<_> = of.arguments.iter().map(|argument| argument.cor.clone()).collect();
         let made = self.evaluate(|eval| eval.new_object_without_constructor(&class, &types))?;
-        let made = self.kept(made)?;
+        let made = self.held(made)?;
         let Evaluated::Value(seen) = &made else { return Err(unsupported()) };
         let target = seen.value.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok());
         let inside = target.and_then(|target| target.cast::<BoxValue>()).and_then(|boxed| boxed.object().ok());
@@ -387,15 +383,6 @@ impl Evaluator<'_> {
     fn wanted(&self, callee: &Callee, parameter: &TypeSig) -> Option<TypeInfo> {
         let of_method = callee.types.get(callee.of_type.len()..).unwrap_or_default();
         self.session.type_of_signature(&callee.module, parameter, &callee.of_type, of_method)
-    }
-
-    fn enum_argument(&mut self, of: &TypeInfo, value: &Constant) -> Result<Com<Value>> {
-        let eval: Com<Eval2> = self.thread()?.create_eval()?.expect("Thread::create_eval")?;
-        let made = eval.value_for_type(&of.cor)?;
-        let generic: Com<GenericValue> = made.expect("Eval2::value_for_type")?;
-        let bytes = value.to_bytes().ok_or(EvaluationError::NotSupported { what: "such an argument" })?;
-        generic.set_bytes(&bytes)?;
-        Ok(made)
     }
 
     fn constant_argument(&mut self, constant: &Constant, wanted: Option<Primitive>) -> Result<Com<Value>> {
@@ -444,6 +431,12 @@ impl Evaluator<'_> {
         {
             return Ok(Evaluated::computed(constant));
         }
+        self.held(evaluated)
+    }
+
+    /// A handle to an object that stays good while code runs.
+    fn held(&self, evaluated: Evaluated) -> Result<Evaluated> {
+        let Evaluated::Value(seen) = &evaluated else { return Ok(evaluated) };
         let object = seen.value.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok());
         let handle = object.and_then(|object| object.cast::<HeapValue2>()).and_then(|heap| heap.create_handle(STRONG).ok());
         match handle.and_then(|handle| handle.cast::<Value>()) {
@@ -482,6 +475,15 @@ impl Evaluator<'_> {
                 Err(EvaluationError::Threw { exception: exception.unwrap_or_else(|| "an exception".into()) })
             }
         }
+    }
+}
+
+/// What a struct's method takes as `this`: the struct where it is, or the object that holds it.
+fn this_of(seen: &Seen) -> Com<Value> {
+    let target = seen.value.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok());
+    match target.and_then(|target| target.cast::<BoxValue>()) {
+        Some(_) => seen.value.clone(),
+        None => unboxed(seen),
     }
 }
 
@@ -531,72 +533,4 @@ fn element_of(primitive: Primitive) -> Option<u32> {
         Primitive::Double => element::R8,
         Primitive::Decimal | Primitive::String => return None,
     })
-}
-
-/// How an evaluation ended.
-enum Ended {
-    Returned,
-    Threw,
-    TimedOut,
-}
-
-impl Session {
-    /// Lets one thread run until its evaluation is done; the others stand still meanwhile.
-    fn run_evaluation(
-        &mut self,
-        thread: &Com<Thread>,
-        eval: &Com<Eval>,
-        eval2: &Com<Eval2>,
-        until: Instant,
-    ) -> std::result::Result<Ended, hindcast_core::debug::DebugError> {
-        self.process().set_all_threads(true, Some(thread)).map_err(super::super::failed)?;
-        let mut asked_to_end = None::<Instant>;
-        let mut was_rude = false;
-        let ended = loop {
-            self.go_on()?;
-            let now = Instant::now();
-            let deadline = asked_to_end.map_or(until, |asked| asked + ABORT_WITHIN);
-            match self.events.next(Some(deadline.saturating_duration_since(now))) {
-                Next::Event(CorEvent::EvalDone { eval: done, threw }) if done.identity() == eval.identity() => {
-                    self.state = State::Standing;
-                    break match (asked_to_end, threw) {
-                        (Some(_), _) => Ended::TimedOut,
-                        (None, true) => Ended::Threw,
-                        (None, false) => Ended::Returned,
-                    };
-                }
-                Next::Event(event) => {
-                    self.state = State::Standing;
-                    self.answer_quietly(event)?;
-                }
-                Next::Woken => {}
-                Next::TimedOut if was_rude => {
-                    // It does not end. The session goes on where the thread is.
-                    self.hold()?;
-                    break Ended::TimedOut;
-                }
-                Next::TimedOut => {
-                    self.hold()?;
-                    was_rude = asked_to_end.is_some();
-                    let _ = if was_rude { eval2.rude_abort() } else { eval.abort() };
-                    asked_to_end = Some(Instant::now());
-                }
-            }
-        };
-        self.stacks.forget();
-        self.process().set_all_threads(false, None).map_err(super::super::failed)?;
-        Ok(ended)
-    }
-
-    /// What happens while code runs for an evaluation is taken in, but does not stop it.
-    fn answer_quietly(&mut self, event: CorEvent) -> std::result::Result<(), hindcast_core::debug::DebugError> {
-        match event {
-            CorEvent::Breakpoint { .. } | CorEvent::StepDone { .. } | CorEvent::Exception { .. } | CorEvent::Break { .. } => Ok(()),
-            CorEvent::ProcessExited => {
-                self.state = State::Ended;
-                Err(hindcast_core::debug::DebugError::Ended)
-            }
-            other => self.answer(other).map(drop),
-        }
-    }
 }

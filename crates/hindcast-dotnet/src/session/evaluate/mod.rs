@@ -8,6 +8,7 @@ mod calls;
 mod error;
 mod members;
 mod operators;
+mod running;
 mod types;
 
 use std::time::{Duration, Instant};
