@@ -216,6 +216,23 @@ on_both! {
         ], read);
     }
 
+    fn members_of_this_need_no_name_before_them(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "Generics", "made");
+        check(&mut debuggee, &[
+            ("this.content", "4"),
+            ("content * 2", "8"),
+            ("Made", "100"),
+            ("Known.Count", "1"),
+            ("Known[\"last\"] == content", "true"),
+            ("Box<int>.Made + 1", "101"),
+        ], read);
+    }
+
+    fn members_of_this_are_found_from_a_closure(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "Lambdas", "this_and_parameter");
+        check(&mut debuggee, &[("field + parameter", "107"), ("this.field", "100"), ("base.field", "100")], read);
+    }
+
     fn variables_of_closures_are_found(runtime: &Runtime) {
         let mut debuggee = stand(runtime, "Lambdas", "in_loop");
         check(&mut debuggee, &[("shared + copy", "0"), ("index", "3")], read);
@@ -366,7 +383,18 @@ on_both! {
         check(&mut debuggee, &[("shared = 1000", "1000"), ("copy", "0")], assigned);
     }
 
-    fn the_exception_at_hand_has_a_name(runtime: &Runtime) {
+    fn the_exception_that_stopped_the_program_has_a_name(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Exceptions").args(&["unhandled"]).launch(runtime);
+        let stop = debuggee.go_on();
+        let raised = stop.exception.unwrap();
+        let message = format!("{:?}", raised.message.unwrap());
+        assert!(message.len() > 2);
+        check(&mut debuggee, &[("$exception.Message", &message), ("$exception is Exception", "true")], read);
+        let thrown = read(&mut debuggee, "$exception").unwrap();
+        assert!(raised.exception_type.ends_with(&thrown.type_name), "{} {}", raised.exception_type, thrown.type_name);
+    }
+
+    fn members_of_exceptions_are_read_without_running_code(runtime: &Runtime) {
         let mut debuggee = Plan::of("Values").launch(runtime);
         let line = debuggee.program.line("errors");
         let file = debuggee.program.source.to_str().unwrap().to_owned();
