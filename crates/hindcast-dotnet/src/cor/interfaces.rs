@@ -355,12 +355,6 @@ impl Com<GenericValue> {
 }
 
 impl Com<StringValue> {
-    /// Its text, cut to `most` code units, and how many it has.
-    pub(crate) fn text(&self, most: u32) -> Result<(String, u32), CorError> {
-        let (units, length) = self.units(most)?;
-        Ok((String::from_utf16_lossy(&units), length))
-    }
-
     /// Its first `most` code units, and how many it has.
     pub(crate) fn units(&self, most: u32) -> Result<(Vec<u16>, u32), CorError> {
         let length = self.length()?;
