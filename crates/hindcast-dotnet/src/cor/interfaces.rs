@@ -355,12 +355,6 @@ impl Com<GenericValue> {
 }
 
 impl Com<StringValue> {
-    /// Its text, cut to `most` code units, and how many it has.
-    pub(crate) fn text(&self, most: u32) -> Result<(String, u32), CorError> {
-        let (units, length) = self.units(most)?;
-        Ok((String::from_utf16_lossy(&units), length))
-    }
-
     /// Its first `most` code units, and how many it has.
     pub(crate) fn units(&self, most: u32) -> Result<(Vec<u16>, u32), CorError> {
         let length = self.length()?;
@@ -492,6 +486,21 @@ impl Com<Eval2> {
             )
         };
         check(code, name)
+    }
+
+    /// Begins to make an object, all zero, without running a constructor.
+    pub(crate) fn new_object_without_constructor(
+        &self,
+        class: &Com<Class>,
+        types: &[Com<CorType>],
+    ) -> Result<(), CorError> {
+        let types: Vec<Raw> = types.iter().map(Com::raw).collect();
+        let count = u32::try_from(types.len()).unwrap_or(u32::MAX);
+        // SAFETY: slot 6 is NewParameterizedObjectNoConstructor, which reads the list during the call.
+        let code = unsafe {
+            call_method!(self.raw(), 6, Raw = class.raw(), u32 = count, *const Raw = types.as_ptr())
+        };
+        check(code, "Eval2::new_object_without_constructor")
     }
 
     /// Begins to make a string.
