@@ -73,6 +73,7 @@ pub enum Granularity {
 
 /// How a movement ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Outcome {
     /// With a stop that the user hears of.
     Stopped(Stop),

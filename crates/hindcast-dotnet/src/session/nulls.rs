@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use super::{Session, stack::ManagedFrame};
 use crate::{
     image::{Instruction, Member, MemberSig, MethodBody, Operand, Primitive, Token, TypeSig},
-    values::{Content, Seen},
+    values::{Content, Returned, Seen},
 };
 
 /// The longest way through a statement.
@@ -279,7 +279,10 @@ impl Search<'_> {
         let Item::Read { text, seen } = receiver else { return None };
         let name = method.strip_prefix("get_")?;
         let values = self.session.values();
-        let value = values.field(seen, name).or_else(|| values.field_behind_property(seen, name))?;
+        let value = values.field(seen, name).or_else(|| match values.returned_by_property(seen, name)? {
+            Returned::Field(field) => values.field(seen, &field),
+            _ => None,
+        })?;
         Some(Item::Read { text: joined(text, name), seen: values.see(&value).ok()? })
     }
 }

@@ -87,7 +87,7 @@ on_both! {
 
     fn a_breakpoint_waits_for_the_assembly_that_has_its_line(runtime: &Runtime) {
         let plugin = DotnetFixture::library("Plugin").build();
-        let mut plan = Plan::of("Loader");
+        let mut plan = Plan::of("Loader").stdin("\n");
         plan.args = vec![plugin.dll.to_str().unwrap().to_owned()];
         let mut debuggee = plan.launch(runtime);
         let place = Place::Function("Plugin.Run".into());
