@@ -32,8 +32,7 @@ impl DebugEngine for Engines {
     }
 
     fn launch(&self, request: &LaunchRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
-        let engine = by_language(request.language).unwrap_or_else(|| engine_of_program(&request.program));
-        self.of(engine).launch(request)
+        self.of(engine_of_launch(request)).launch(request)
     }
 
     fn attach(&self, request: &AttachRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
@@ -48,6 +47,11 @@ impl DebugEngine for Engines {
     fn open_trace(&self, request: &TraceFileRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
         self.native.open_trace(request)
     }
+}
+
+/// Which engine starts it.
+pub(crate) fn engine_of_launch(request: &LaunchRequest) -> Engine {
+    by_language(request.language).unwrap_or_else(|| engine_of_program(&request.program))
 }
 
 fn by_language(language: Language) -> Option<Engine> {
