@@ -7,7 +7,10 @@
 use std::{
     ffi::{CString, OsStr},
     fs, io,
-    os::{fd::AsRawFd, unix::process::CommandExt},
+    os::{
+        fd::AsRawFd,
+        unix::{ffi::OsStrExt, process::CommandExt},
+    },
     path::Path,
     process::Command,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -37,6 +40,8 @@ const STOP_AND_BECOME: &str = r#"kill -STOP $$; exec "$@""#;
 pub(crate) enum StartupError {
     #[error("cannot start `{program}`: {error}")]
     Spawn { program: String, error: io::Error },
+    #[error("cannot start `{program}` in `{folder}`: {error} · hint: `cwd` must be an existing folder")]
+    Folder { program: String, folder: String, error: io::Error },
     #[error("cannot make a semaphore for the runtime's start: {0}")]
     Semaphore(io::Error),
     #[error("the program ended before its runtime had started ({how})")]
@@ -99,6 +104,11 @@ impl End {
     }
 }
 
+fn is_shell_name(name: &str) -> bool {
+    let is_letter = |letter: char| letter == '_' || letter.is_ascii_alphabetic();
+    name.starts_with(is_letter) && name.chars().all(|letter| is_letter(letter) || letter.is_ascii_digit())
+}
+
 impl Spawned {
     /// Starts a program, stopped before its first instruction.
     pub(crate) fn stopped(
@@ -109,9 +119,22 @@ impl Spawned {
         streams: Theirs,
     ) -> Result<Self, StartupError> {
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", STOP_AND_BECOME, "sh"]).arg(program).args(arguments);
-        command.envs(environment).stdin(streams.stdin).stdout(streams.stdout).stderr(streams.stderr);
+        command.args(["-c", STOP_AND_BECOME, "sh"]);
+        // The shell passes on only variables whose names it could write itself; the others have to be given to the program
+        // by somebody else, who would take a path with `=` for a variable.
+        let is_odd = |name: &str| !is_shell_name(name) && !program.as_os_str().as_bytes().contains(&b'=');
+        let (odd, plain): (Vec<_>, Vec<_>) = environment.into_iter().partition(|(name, _)| is_odd(name));
+        if !odd.is_empty() {
+            command.args(["/usr/bin/env", "--"]);
+            command.args(odd.iter().map(|(name, value)| format!("{name}={value}")));
+        }
+        command.arg(program).args(arguments);
+        command.envs(plain).stdin(streams.stdin).stdout(streams.stdout).stderr(streams.stderr);
         if let Some(folder) = folder {
+            // Otherwise it would look as if the program were missing.
+            let program = || program.display().to_string();
+            let unusable = |error| StartupError::Folder { program: program(), folder: folder.display().to_string(), error };
+            std::fs::metadata(folder.join(".")).map_err(unusable)?;
             command.current_dir(folder);
         }
         // SAFETY: these calls are safe between fork and exec.

@@ -26,7 +26,8 @@ pub(super) fn check(input: &DoctorInput) -> Check {
         _ => None,
     });
     // Another one is used then, or none, which is not what was meant.
-    let astray = asked.filter(|(_, folder)| found.is_none() || folder.join("dotnet").canonicalize().ok() != found);
+    let astray =
+        asked.filter(|(_, folder)| found.is_none() || folder.join("dotnet").canonicalize().ok() != found);
     if let Some((name, folder)) = astray {
         let instead = match &found {
             Some(dotnet) => format!("`{}` is used instead", dotnet.display()),
