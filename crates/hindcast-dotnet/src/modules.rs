@@ -127,9 +127,4 @@ impl Modules {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Rc<LoadedModule>> {
         self.loaded.iter()
     }
-
-    /// The first assembly of this name, without its extension.
-    pub(crate) fn named(&self, name: &str) -> Option<&Rc<LoadedModule>> {
-        self.loaded.iter().find(|loaded| Path::new(&loaded.name).file_stem().is_some_and(|stem| stem == name))
-    }
 }

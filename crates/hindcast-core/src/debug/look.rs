@@ -62,6 +62,9 @@ pub struct Frame {
     /// Whether this is the frame that the system made to call a signal handler.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub signal: bool,
+    /// Whether this method is on no stack: it awaits the one before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub awaiting: bool,
 }
 
 /// A call stack, or the inner part of one.
@@ -99,6 +102,9 @@ pub struct Thread {
     /// Where it is; the innermost frame with source where the innermost has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
+    /// What it waits for, and who has that, where the engine can tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
 }
 
 /// What a thread does.

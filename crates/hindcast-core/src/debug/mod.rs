@@ -30,7 +30,8 @@ pub use look::{
 };
 pub use output::{OutputChunk, OutputLog, OutputStream};
 pub use stop::{
-    FaultAccess, Granularity, Movement, Outcome, RaisedException, RaisedSignal, Stop, StopReason,
+    FaultAccess, Granularity, InnerException, Movement, Outcome, RaisedException, RaisedSignal, Stop,
+    StopReason,
 };
 pub use target::{
     AttachRequest, CoreRequest, Engine, HowBegun, Language, LaunchRequest, Stdin, StopAtEntry, Streams,

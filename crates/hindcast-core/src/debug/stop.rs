@@ -73,6 +73,7 @@ pub enum Granularity {
 
 /// How a movement ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Outcome {
     /// With a stop that the user hears of.
     Stopped(Stop),
@@ -167,7 +168,7 @@ pub enum FaultAccess {
 }
 
 /// A panic or an exception.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RaisedException {
     /// Such as `rust:panic` or `cpp:std::runtime_error`.
     pub exception_type: String,
@@ -176,4 +177,20 @@ pub struct RaisedException {
     pub message: Option<String>,
     /// Whether nobody will catch it.
     pub unhandled: bool,
+    /// What the message does not say, such as which value was null.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
+    /// The exceptions that led to it, the nearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inner: Vec<InnerException>,
+}
+
+/// An exception that another one was raised for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InnerException {
+    /// Such as `System.TimeoutException`.
+    pub exception_type: String,
+    /// What it says, where that could be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }

@@ -277,7 +277,8 @@ macro_rules! callbacks {
                 unsafe {
                     $(let $argument = <$type as Argument>::take($argument);)*
                     $(let _ = &$argument;)*
-                    let event = (|| $event)().unwrap_or(CorEvent::Other);
+                    let make = || -> Option<CorEvent> { $event };
+                    let event = make().unwrap_or(CorEvent::Other);
                     // A session that has ended does not listen any more.
                     let _ = (*(*this).handler).sender.send(Message::Event(event));
                 }

@@ -8,6 +8,7 @@
 mod callback;
 mod com;
 mod error;
+mod inspection;
 mod interfaces;
 mod library;
 mod startup;

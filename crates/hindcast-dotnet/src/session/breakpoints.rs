@@ -13,7 +13,7 @@ use super::{
     places::{CodePlace, set_at},
 };
 use crate::{
-    cor::{Breakpoint as CorBreakpoint, Com, FunctionBreakpoint, Module, Module2, Thread},
+    cor::{Breakpoint as CorBreakpoint, Com, FunctionBreakpoint, Hresult, Module, Module2, Thread},
     expression::{Expression, Template},
     modules::LoadedModule,
 };
@@ -290,6 +290,18 @@ impl Session {
     fn is_same_file(&self, path: &str) -> bool {
         let real = |path: &str| std::fs::canonicalize(path).ok();
         real(path).is_some_and(|path| Some(path) == real(&self.target.executable))
+    }
+
+    /// The runtime could not put a breakpoint into the code that it has compiled.
+    pub(super) fn breakpoint_refused(&mut self, breakpoint: &Com<CorBreakpoint>, code: u32) {
+        let Some(refused) = breakpoint.cast::<FunctionBreakpoint>() else { return };
+        for entry in self.breakpoints.entries.values_mut() {
+            let before = entry.bound.len();
+            entry.bound.retain(|bound| bound.breakpoint.identity() != refused.identity());
+            if entry.bound.len() < before {
+                entry.note = Some(format!("the runtime could not set it: {}", Hresult(code)));
+            }
+        }
     }
 
     /// A breakpoint was hit: one of the user's, where the program begins, or where the movement goes.

@@ -179,8 +179,11 @@ impl Session {
             CorEvent::Failed { code } => Err(DebugError::System(format!(
                 "the .NET runtime's debugging interface failed ({code:#010x}) · hint: end the session and launch again"
             ))),
-            CorEvent::BreakpointFailed { .. }
-            | CorEvent::EvalDone { .. }
+            CorEvent::BreakpointFailed { breakpoint, code } => {
+                self.breakpoint_refused(&breakpoint, code);
+                Ok(None)
+            }
+            CorEvent::EvalDone { .. }
             | CorEvent::ProcessCreated
             | CorEvent::Other => Ok(None),
         }

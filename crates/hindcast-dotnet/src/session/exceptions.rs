@@ -1,6 +1,6 @@
 //! Exceptions: which ones stop the program, and what they say.
 
-use hindcast_core::debug::{BreakpointId, DebugError, RaisedException, Stop, StopReason};
+use hindcast_core::debug::{BreakpointId, DebugError, InnerException, RaisedException, Stop, StopReason};
 
 use super::Session;
 use crate::{
@@ -8,6 +8,8 @@ use crate::{
     values::Seen,
 };
 
+/// How many exceptions behind an exception are shown.
+const MOST_INNER: usize = 8;
 /// The most of a message that is shown.
 const LONGEST_MESSAGE: u32 = 4000;
 
@@ -50,13 +52,40 @@ impl Session {
         if exception_type == "System.StackOverflowException" {
             self.overflowed = Some(self.thread_id(thread));
         }
-        let raised = RaisedException { exception_type, message, unhandled };
+        let because = self.explained(thread, &exception_type);
+        let inner = self.inner_exceptions(&exception);
+        let raised = RaisedException { exception_type, message, unhandled, because, inner };
         let mut stop = self.stop_at(thread, StopReason::Exception, None);
         let said = raised.message.as_deref().unwrap_or("no message");
-        stop.detail = Some(format!("{}: {said}", raised.exception_type));
+        let because = raised.because.as_deref().map(|because| format!(" ({because})")).unwrap_or_default();
+        stop.detail = Some(format!("{}: {said}{because}", raised.exception_type));
         stop.exception = Some(raised);
         stop.breakpoints = stopping;
         Ok(Some(stop))
+    }
+
+    /// What the message does not say.
+    fn explained(&mut self, thread: &Com<Thread>, exception_type: &str) -> Option<String> {
+        if exception_type != "System.NullReferenceException" {
+            return None;
+        }
+        let (frames, _) = self.frames(thread, 16).ok()?;
+        let frame = frames.iter().find(|frame| frame.module.is_mine())?.clone();
+        self.null_in(&frame).map(|text| format!("`{text}` is null"))
+    }
+
+    /// What it was thrown for, and what that was thrown for.
+    fn inner_exceptions(&self, exception: &Seen) -> Vec<InnerException> {
+        let (mut found, mut current) = (Vec::new(), exception.clone());
+        while found.len() < MOST_INNER {
+            let Some(inner) = self.values().field_seen(&current, "_innerException").filter(|inner| !inner.is_null()) else {
+                break;
+            };
+            let exception_type = inner.of.full_name().unwrap_or_else(|| inner.of.display());
+            found.push(InnerException { exception_type, message: self.exception_message(&inner) });
+            current = inner;
+        }
+        found
     }
 
     /// The exception breakpoints that stop at a type with these names, its own first.

@@ -347,7 +347,7 @@ fn decimal(is_negative: bool, scale: u8, digits: u128) -> Constant {
 }
 
 /// `x` and 1 of `<x>5__1`: a local that lives in a state machine.
-fn hoisted(name: &str) -> Option<(&str, usize)> {
+pub(super) fn hoisted(name: &str) -> Option<(&str, usize)> {
     let (local, number) = name.strip_prefix('<')?.split_once(">5__")?;
     (!local.is_empty()).then(|| Some((local, number.parse().ok()?)))?
 }

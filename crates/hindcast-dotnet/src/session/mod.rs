@@ -11,6 +11,7 @@ mod exceptions;
 mod interrupt;
 mod launch;
 mod look;
+mod nulls;
 mod places;
 mod stack;
 mod steps;

@@ -178,6 +178,7 @@ impl Session {
                 offset: None,
                 inlined: false,
                 signal: false,
+                awaiting: frame.frame.is_none(),
             })
             .collect();
         let more = !is_whole || frames.len() > shown.len();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use hindcast_core::debug::{DebugError, Thread as CoreThread, ThreadId, ThreadState};
 
 use super::{Session, failed};
-use crate::cor::{Com, Thread};
+use crate::cor::{Com, HeapValue3, ReferenceValue, Thread, Thread4};
 
 /// What a thread is doing, as the runtime tells (`CorDebugUserState`).
 const THREAD_POOL: u32 = 0x100;
@@ -92,7 +92,8 @@ impl Session {
             let id = self.thread_id(&thread);
             let name = self.thread_name(&thread, id);
             let location = self.thread_location(&thread);
-            described.push(CoreThread { id, name, state: ThreadState::Suspended, location });
+            let waits_for = self.waits_for(&thread);
+            described.push(CoreThread { id, name, state: ThreadState::Suspended, location, waits_for });
         }
         described.sort_by_key(|thread| thread.id.0);
         Ok(described)
@@ -109,8 +110,35 @@ impl Session {
             Some(_) => "Thread Pool Worker".into(),
             None if is_pooled => "Thread Pool Worker".into(),
             None if id.0 == MAIN => "Main Thread".into(),
-            None => String::new(),
+            None => self.system_name(thread),
         }
+    }
+
+    /// What the system calls a thread: the runtime's own threads have names there.
+    fn system_name(&self, thread: &Com<Thread>) -> String {
+        let pid = self.target.pid.unwrap_or_default();
+        let name = thread.id().ok().and_then(|id| std::fs::read_to_string(format!("/proc/{pid}/task/{id}/comm")).ok());
+        name.map(|name| name.trim_end().to_owned()).unwrap_or_default()
+    }
+
+    /// The monitor that a thread waits for, and the thread that has it.
+    fn waits_for(&mut self, thread: &Com<Thread>) -> Option<String> {
+        let blocking = thread.cast::<Thread4>()?.blocking_objects().ok()?.all().ok()?.into_iter().next()?;
+        let seen = self.values().see(&blocking.object).ok()?;
+        let object = seen.of.display();
+        if blocking.waits_for_pulse {
+            return Some(format!("a `Monitor.Pulse` on a `{object}`"));
+        }
+        let owner = blocking.object.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok());
+        let owner = owner.unwrap_or(blocking.object).cast::<HeapValue3>().and_then(|heap| heap.monitor_owner().ok().flatten());
+        Some(match owner {
+            Some((owner, _)) => {
+                let id = self.thread_id(&owner);
+                let name = self.thread_name(&owner, id);
+                format!("the lock on a `{object}`, which thread {id} ({name}) holds")
+            }
+            None => format!("the lock on a `{object}`"),
+        })
     }
 
     /// The thread that a user who pauses wants to see: the main one where it runs code of the program, otherwise the

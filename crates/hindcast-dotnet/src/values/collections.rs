@@ -159,15 +159,25 @@ impl Values<'_> {
 
     /// How many items a collection has; none for what is no collection.
     pub(crate) fn item_count(&self, seen: &Seen) -> Option<u64> {
-        match self.view(seen, Window { offset: 0, limit: 0 }).parts {
+        // Not the whole view: what a type wants to be shown as may ask for the count.
+        match self.items_in(seen, Window { offset: 0, limit: 0 })? {
             Parts::Items(items) | Parts::Pairs(items) => Some(items.count),
+            _ => None,
+        }
+    }
+
+    /// The items of an array or a collection; none for everything else.
+    fn items_in(&self, seen: &Seen, window: Window) -> Option<Parts> {
+        match &seen.content {
+            Content::Array(array) => Some(Parts::Items(array_items(array, window))),
+            Content::Object(_) => self.collection(seen, seen.of.full_name_ref()?, window),
             _ => None,
         }
     }
 
     /// An item of a collection by number; none for what has no numbered items.
     pub(crate) fn item_at(&self, seen: &Seen, at: u64) -> Option<Result<Seen, CorError>> {
-        match self.view(seen, Window { offset: at, limit: 1 }).parts {
+        match self.items_in(seen, Window { offset: at, limit: 1 })? {
             Parts::Items(items) => Some(self.see(&items.read.into_iter().next()?.place()?)),
             _ => None,
         }
@@ -175,7 +185,7 @@ impl Values<'_> {
 
     /// Keys and values of a dictionary; none for what has no keys.
     pub(crate) fn pairs(&self, seen: &Seen) -> Option<Vec<(Seen, Com<Value>)>> {
-        match self.view(seen, Window { offset: 0, limit: MOST_SLOTS }).parts {
+        match self.items_in(seen, Window { offset: 0, limit: MOST_SLOTS })? {
             Parts::Pairs(items) => {
                 Some(items.read.into_iter().filter_map(|mut part| Some((part.key.take()?, part.place()?))).collect())
             }

@@ -2,7 +2,7 @@
 
 use super::{
     seen::{Content, Seen, Values},
-    show::{Parts, View, Window},
+    show::{Part, PartValue, Parts, View, Window},
 };
 
 /// `SourceConstructFlags.SumType`: the type is a union.
@@ -17,7 +17,7 @@ impl Values<'_> {
             "Microsoft.FSharp.Core.FSharpOption`1" | "Microsoft.FSharp.Core.FSharpValueOption`1" => {
                 let value = self.any_field(seen, &["value", "item"])?;
                 let text = format!("Some {}", self.argument(&value));
-                Some(View { text: Some(text), parts: Parts::Named(self.members(seen)) })
+                Some(View { text: Some(text), parts: Parts::Named(vec![Part::new("Value", Ok(value.value))]) })
             }
             "Microsoft.FSharp.Core.FSharpRef`1" => {
                 let value = self.field_seen(seen, "contents")?;
@@ -29,7 +29,7 @@ impl Values<'_> {
 
     /// A case of a union: `Circle 2`, `Rectangle (2, 3.5)`, `Nothing`.
     pub(super) fn fsharp_union(&self, seen: &Seen) -> Option<View> {
-        let Content::Object(_) = &seen.content else { return None };
+        let Content::Object(object) = &seen.content else { return None };
         let bases = seen.of.with_bases(self.modules);
         let union = bases.iter().find(|base| is_union(base))?;
         let name = seen.of.full_name_ref()?;
@@ -39,10 +39,16 @@ impl Values<'_> {
             // A case without values has no type of its own, but a number.
             false => self.case_name(seen, union)?,
         };
-        let parts: Vec<_> = self.members(seen).into_iter().filter(|part| part.name != "_tag").collect();
+        // The compiler asks debuggers not to show the fields, because there are properties.
+        let fields = self.fields(object, &seen.of).into_iter().filter(|field| field.raw_name != "_tag");
+        let parts: Vec<_> =
+            fields.map(|field| Part::new(field.raw_name.trim_start_matches('_'), field.value)).collect();
+        if seen.of.is_value_type() {
+            return Some(self.struct_union(case, parts));
+        }
         let mut values = Vec::with_capacity(parts.len());
         for part in &parts {
-            let super::show::PartValue::Place(Ok(value)) = &part.value else { return None };
+            let PartValue::Place(Ok(value)) = &part.value else { return None };
             values.push(self.see(value).ok()?);
         }
         let text = match values.as_slice() {
@@ -54,6 +60,26 @@ impl Values<'_> {
             }
         };
         Some(View { text: Some(text), parts: Parts::Named(parts) })
+    }
+
+    /// A union that is a struct has the fields of all its cases; which are this one's is known of the library's own.
+    fn struct_union(&self, case: String, parts: Vec<Part>) -> View {
+        let own = match case.as_str() {
+            "Ok" => "resultValue",
+            "Error" => "errorValue",
+            _ => "",
+        };
+        let value = parts.iter().find(|part| part.name == own).and_then(|part| match &part.value {
+            PartValue::Place(Ok(value)) => self.see(value).ok(),
+            _ => None,
+        });
+        match value {
+            Some(value) => {
+                let text = format!("{case} {}", self.argument(&value));
+                View { text: Some(text), parts: Parts::Named(vec![Part::new(own, Ok(value.value))]) }
+            }
+            None => View { text: Some(case), parts: Parts::Named(parts) },
+        }
     }
 
     fn case_name(&self, seen: &Seen, union: &super::types::TypeInfo) -> Option<String> {

@@ -1,7 +1,6 @@
 //! Properties that can be read without running code: those that only return a field or a constant.
 
 use crate::{
-    cor::{Com, Value},
     expression::Constant,
     image::{Method, Operand, Primitive, TypeSig},
 };
@@ -17,14 +16,6 @@ pub(crate) enum Returned {
 }
 
 impl Values<'_> {
-    /// The field that a property returns, where its getter does nothing else.
-    pub(crate) fn field_behind_property(&self, seen: &Seen, name: &str) -> Option<Com<Value>> {
-        match self.returned_by_property(seen, name)? {
-            Returned::Field(field) => self.field(seen, &field),
-            Returned::Constant(_) => None,
-        }
-    }
-
     /// What a property's getter returns, where it does nothing else.
     pub(crate) fn returned_by_property(&self, seen: &Seen, name: &str) -> Option<Returned> {
         for declared_by in seen.of.with_bases(self.modules) {

@@ -59,8 +59,11 @@ impl FieldValue {
 }
 
 /// What the source calls a field that the compiler made: of an automatic property `<Name>k__BackingField`, of an anonymous
-/// type `<Name>i__Field`, of a primary constructor's parameter `<name>P`.
+/// type `<Name>i__Field`, of a primary constructor's parameter `<name>P`, of an F# record `Name@`.
 pub(crate) fn property_of_backing_field(name: &str) -> Option<&str> {
+    if let Some(name) = name.strip_suffix('@') {
+        return Some(name);
+    }
     let (name, made) = name.strip_prefix('<')?.split_once('>')?;
     (!name.is_empty() && matches!(made, "k__BackingField" | "i__Field" | "P")).then_some(name)
 }

@@ -1,5 +1,7 @@
 //! Values as variables with parts, cut to limits.
 
+use std::cell::Cell;
+
 use hindcast_core::debug::{NumberFormat, RuntimeAddr, ValueLimits, ValueState, Variable};
 
 use crate::{
@@ -204,6 +206,7 @@ impl Values<'_> {
 
     /// The value in one line.
     pub(crate) fn brief(&self, seen: &Seen, limits: ValueLimits) -> String {
+        let Some(_nested) = Nested::enter() else { return "{…}".into() };
         let mut brief = Brief::new(LONGEST_BRIEF);
         self.add_brief(&mut brief, seen, limits, NumberFormat::Auto, BRIEF_DEPTH);
         brief.text
@@ -295,6 +298,32 @@ impl Values<'_> {
             },
             PartValue::Bytes { primitive, bytes } => brief.push(&primitive_text(*primitive, bytes, format)),
         }
+    }
+}
+
+thread_local! {
+    static NESTED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A one-line text within another one: what a type wants to be shown as may lead back to the same object, or through very many.
+struct Nested;
+
+impl Nested {
+    /// How many may be in each other.
+    const DEEPEST: u32 = 4;
+
+    fn enter() -> Option<Self> {
+        let depth = NESTED.get();
+        (depth < Self::DEEPEST).then(|| {
+            NESTED.set(depth + 1);
+            Self
+        })
+    }
+}
+
+impl Drop for Nested {
+    fn drop(&mut self) {
+        NESTED.set(NESTED.get() - 1);
     }
 }
 

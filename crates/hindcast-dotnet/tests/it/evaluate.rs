@@ -32,7 +32,11 @@ fn assigned(debuggee: &mut Debuggee, expression: &str) -> Result<Variable, Strin
 
 /// All of these together, so that one run shows all that is wrong.
 #[track_caller]
-fn check(debuggee: &mut Debuggee, expected: &[(&str, &str)], with: fn(&mut Debuggee, &str) -> Result<Variable, String>) {
+fn check(
+    debuggee: &mut Debuggee,
+    expected: &[(&str, &str)],
+    with: fn(&mut Debuggee, &str) -> Result<Variable, String>,
+) {
     let mut wrong = Vec::new();
     for (expression, value) in expected {
         let found = match with(debuggee, expression) {
@@ -195,7 +199,7 @@ on_both! {
             ("node.Next?.Name", "\"tail\""),
             ("missing?.Automatic", "null"),
             ("Base.Limit + 1", "101"),
-            ("Point.Origin.X", "0"),
+            ("Point.Origin.X", "error: not initialised yet"),
         ], read);
     }
 
@@ -210,16 +214,28 @@ on_both! {
             ("entry.Key", "\"key\""),
             ("entry.Extra", "2.5"),
         ], read);
-        drop(debuggee);
+    }
+
+    fn members_of_this_need_no_name_before_them(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "Generics", "made");
+        check(&mut debuggee, &[
+            ("this.content", "4"),
+            ("content * 2", "8"),
+            ("Made", "100"),
+            ("Known.Count", "1"),
+            ("Known[\"last\"] == content", "true"),
+            ("Box<int>.Made + 1", "101"),
+        ], read);
+    }
+
+    fn members_of_this_are_found_from_a_closure(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "Lambdas", "this_and_parameter");
+        check(&mut debuggee, &[("field + parameter", "107"), ("this.field", "100"), ("base.field", "100")], read);
     }
 
     fn variables_of_closures_are_found(runtime: &Runtime) {
         let mut debuggee = stand(runtime, "Lambdas", "in_loop");
         check(&mut debuggee, &[("shared + copy", "0"), ("index", "3")], read);
-        debuggee.break_at("this_and_parameter");
-        debuggee.go_on();
-        debuggee.go_on();
-        debuggee.go_on();
     }
 
     fn what_needs_code_says_so(runtime: &Runtime) {
@@ -277,6 +293,18 @@ on_both! {
             ("calculator.Fail(\"oh\")", "error: ArgumentException: oh"),
             ("calculator.Throwing", "error: InvalidOperationException: property failed"),
             ("calculator.Add(number)", "47"),
+            ("calculator.Echo(6)", "6"),
+            ("square(number)", "49"),
+            ("vector.Scaled(calculator.Add(-38)).Y", "6"),
+            ("calculator.Add(1, calculator.Add(2))", "43"),
+            ("calculator.Echo(DayOfWeek.Friday)", "Friday"),
+            ("calculator.Add(DayOfWeek.Friday)", "\"object Friday\""),
+            ("vector.GetType().Name", "\"Vector\""),
+            ("vector.ToString()", "\"<2, 3>\""),
+            ("boxed.ToString()", "\"5\""),
+            ("day.ToString()", "\"Monday\""),
+            ("calculator.Add(vector)", "\"object <2, 3>\""),
+            ("string.Join(\"+\", words)", "\"a+b\""),
             ("calculator.Nope()", "error: has no member `Nope`"),
             ("calculator.Twice(\"x\")", "error: no overload"),
         ], called);
@@ -322,6 +350,7 @@ on_both! {
             ("text = \"changed\"", "\"changed\""),
             ("nothing = text", "\"changed\""),
             ("nothing = null", "null"),
+            ("maybe = null", "null"),
             ("maybe = 4", "4"),
             ("numbers[0] = 11", "11"),
             ("words[1] = \"w\"", "\"w\""),
@@ -334,6 +363,10 @@ on_both! {
             ("text = 5", "error: a `int` cannot be assigned to a `string`"),
             ("yes = 1", "error: cannot be assigned"),
             ("number = 2.5", "error: cannot be assigned"),
+            ("day = 3", "error: cannot be assigned"),
+            ("calculator = text", "error: cannot be assigned"),
+            ("number += 0.5", "error: cannot be assigned"),
+            ("vector = new Vector(1, 2)", "error: allow_calls"),
             ("number + 1 = 5", "error: "),
             ("number", "21"),
         ], assigned);
@@ -350,7 +383,18 @@ on_both! {
         check(&mut debuggee, &[("shared = 1000", "1000"), ("copy", "0")], assigned);
     }
 
-    fn the_exception_at_hand_has_a_name(runtime: &Runtime) {
+    fn the_exception_that_stopped_the_program_has_a_name(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Exceptions").args(&["unhandled"]).launch(runtime);
+        let stop = debuggee.go_on();
+        let raised = stop.exception.unwrap();
+        let message = format!("{:?}", raised.message.unwrap());
+        assert!(message.len() > 2);
+        check(&mut debuggee, &[("$exception.Message", &message), ("$exception is Exception", "true")], read);
+        let thrown = read(&mut debuggee, "$exception").unwrap();
+        assert!(raised.exception_type.ends_with(&thrown.type_name), "{} {}", raised.exception_type, thrown.type_name);
+    }
+
+    fn members_of_exceptions_are_read_without_running_code(runtime: &Runtime) {
         let mut debuggee = Plan::of("Values").launch(runtime);
         let line = debuggee.program.line("errors");
         let file = debuggee.program.source.to_str().unwrap().to_owned();

@@ -1,6 +1,6 @@
 //! Exceptions and threads.
 
-use hindcast_core::debug::{ExceptionBreakpoint, StopReason, Trigger};
+use hindcast_core::debug::{ExceptionBreakpoint, Movement, Outcome, StopReason, Trigger};
 use hindcast_fixtures::dotnet::Runtime;
 
 use crate::debuggee::{Plan, on_both};
@@ -31,28 +31,119 @@ on_both! {
         assert_eq!(debuggee.go_on().reason, StopReason::Exit);
     }
 
-    fn explore(runtime: &Runtime) {
-        let mut debuggee = Plan::of("Exceptions").launch(runtime);
-        debuggee.backend.add_breakpoint(Trigger::Exception(of_type("*"))).unwrap();
-        loop {
-            let stop = debuggee.go_on();
-            println!("{:?} {:?} {:?}", stop.reason, stop.detail, stop.exception.as_ref().map(|raised| raised.unhandled));
-            if stop.reason == StopReason::Exit { break; }
-            let stack = debuggee.stack();
-            for frame in stack.frames.iter().take(4) { println!("    {:?} {:?}", frame.location.function, frame.location.line); }
+    fn what_was_null_is_told(runtime: &Runtime) {
+        let cases = [
+            ("customer", "`customer` is null"),
+            ("address", "`customer.Address` is null"),
+            ("street", "`customer.Address.Street` is null"),
+            ("lines", "`customer.Address.Lines` is null"),
+            ("name", "`other.Name` is null"),
+        ];
+        for (which, expected) in cases {
+            let mut debuggee = Plan::of("Exceptions").args(&["nullref", which]).launch(runtime);
+            let raised = debuggee.go_on().exception.unwrap();
+            assert_eq!(raised.exception_type, "System.NullReferenceException");
+            assert!(raised.unhandled);
+            assert_eq!(raised.because.as_deref(), Some(expected));
         }
-        for args in [&["unhandled"][..], &["nullref", "customer"], &["thread"], &["task"], &["failfast"], &["break"]] {
-            println!("== {args:?}");
-            let mut debuggee = Plan::of("Exceptions").args(args).launch(runtime);
-            for _ in 0..3 {
-            let stop = debuggee.go_on();
-            println!("{:?} {:?} {:?} {:?} {:?}", stop.reason, stop.detail, stop.exception, stop.exit_code, stop.signal);
-            if stop.reason == StopReason::Exit { break; }
-            let stack = debuggee.stack();
-            for frame in stack.frames.iter().take(4) { println!("    {:?} {:?}", frame.location.function, frame.location.line); }
-            println!("  {:?}", debuggee.local_lines());
-            println!("  {:?}", debuggee.backend.threads().unwrap().iter().map(|thread| format!("{} {}", thread.id, thread.name)).collect::<Vec<_>>());
+    }
+
+    fn an_exception_that_nobody_catches_stops_the_program_unasked(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Exceptions").args(&["unhandled"]).launch(runtime);
+        let stop = debuggee.go_on();
+        assert_eq!(stop.reason, StopReason::Exception);
+        let raised = stop.exception.unwrap();
+        assert_eq!((raised.exception_type.as_str(), raised.unhandled), ("Fixtures.OrderException", true));
+        assert_eq!(raised.message.as_deref(), Some("nobody cares"));
+        assert_eq!(debuggee.line(), debuggee.program.line("unhandled"));
+        assert_eq!(debuggee.evaluate("$exception.Order"), "77");
+        let stop = debuggee.go_on();
+        assert_eq!((stop.reason, stop.signal.unwrap().name.as_str()), (StopReason::Exit, "SIGABRT"));
+    }
+
+    fn exceptions_stop_by_type_subtype_and_chance(runtime: &Runtime) {
+        let lines = |wanted: &ExceptionBreakpoint| {
+            let mut debuggee = Plan::of("Exceptions").launch(runtime);
+            let id = debuggee.backend.add_breakpoint(Trigger::Exception(wanted.clone())).unwrap().id;
+            let mut lines: Vec<u32> = Vec::new();
+            loop {
+                let stop = debuggee.go_on();
+                if stop.reason == StopReason::Exit {
+                    break;
+                }
+                assert_eq!(stop.breakpoints, [id]);
+                assert!(!stop.exception.unwrap().unhandled);
+                lines.push(debuggee.stack().frames.iter().find_map(|frame| frame.location.line).unwrap());
             }
+            let hits = debuggee.backend.breakpoints().unwrap()[0].hit_count;
+            assert_eq!(hits, lines.len() as u64);
+            (lines, debuggee.program)
+        };
+        let (found, program) = lines(&ExceptionBreakpoint { include_subtypes: false, ..of_type("Fixtures.LateOrderException") });
+        assert_eq!(found, [program.line("throw_late")]);
+        let (found, _) = lines(&ExceptionBreakpoint { include_subtypes: false, ..of_type("Fixtures.OrderException") });
+        assert!(!found.contains(&program.line("throw_late")) && found.contains(&program.line("throw_order")));
+        let (with_subtypes, _) = lines(&of_type("Fixtures.OrderException"));
+        assert_eq!(with_subtypes.len(), found.len() + 1);
+        let (found, _) = lines(&ExceptionBreakpoint { first_chance: false, ..of_type("*") });
+        assert!(found.is_empty());
+        let (all, _) = lines(&of_type("*"));
+        assert!(all.len() > with_subtypes.len(), "{all:?}");
+        let (short, _) = lines(&of_type("DivideByZeroException"));
+        assert_eq!(short.len(), 1);
+    }
+
+    fn inner_exceptions_are_told(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Exceptions").launch(runtime);
+        debuggee.backend.add_breakpoint(Trigger::Exception(of_type("System.InvalidOperationException"))).unwrap();
+        let raised = debuggee.go_on().exception.unwrap();
+        assert_eq!(raised.message.as_deref(), Some("wrapped"));
+        assert_eq!(raised.inner.len(), 1);
+        assert_eq!(raised.inner[0].exception_type, "Fixtures.OrderException");
+        assert_eq!(raised.inner[0].message.as_deref(), Some("no such order"));
+    }
+
+    fn debugger_break_stops_the_program(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Exceptions").args(&["break"]).launch(runtime);
+        let stop = debuggee.go_on();
+        assert_eq!(stop.reason, StopReason::Breakpoint);
+        assert!(stop.detail.unwrap().contains("Debugger.Break()"));
+        assert_eq!(debuggee.go_on().exit_code, Some(3));
+    }
+
+    fn a_deadlock_is_told_thread_by_thread(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Threads").args(&["deadlock"]).launch(runtime);
+        let interrupt = debuggee.backend.interrupt();
+        // The program says when both hold one lock each; then they want the other's.
+        let log = debuggee.output.clone();
+        let ringing = std::thread::spawn(move || {
+            let says = || {
+                let chunk = log.read(0, usize::MAX, None);
+                String::from_utf8_lossy(&chunk.pieces.into_iter().flat_map(|(_, bytes)| bytes).collect::<Vec<_>>()).into_owned()
+            };
+            while !says().contains("deadlocked") {
+                std::thread::yield_now();
+            }
+            interrupt.interrupt();
+        });
+        assert_eq!(debuggee.backend.run(Movement::Continue).unwrap(), Outcome::Interrupted);
+        ringing.join().unwrap();
+        debuggee.backend.pause().unwrap();
+        // Both wait a little later than they say so.
+        loop {
+            let threads = debuggee.backend.threads().unwrap();
+            let waits = |name: &str| {
+                threads.iter().find(|thread| thread.name == name).and_then(|thread| thread.waits_for.clone()).unwrap_or_default()
+            };
+            let (left, right) = (waits("left"), waits("right"));
+            if left.contains("(right) holds") && right.contains("(left) holds") {
+                assert!(left.starts_with("the lock on a `object`"), "{left}");
+                break;
+            }
+            let interrupt = debuggee.backend.interrupt();
+            interrupt.interrupt();
+            debuggee.backend.run(Movement::Continue).unwrap();
+            debuggee.backend.pause().unwrap();
         }
     }
 }

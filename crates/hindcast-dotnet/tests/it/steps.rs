@@ -59,17 +59,82 @@ on_both! {
         assert!(logged.len() > 100, "{logged:?}");
     }
 
-    fn explore(runtime: &Runtime) {
+    fn async_methods_are_stepped_as_they_are_written(runtime: &Runtime) {
         let mut debuggee = Plan::of("Async").launch(runtime);
         debuggee.break_at("outer_before");
         debuggee.go_on();
-        for _ in 0..40 {
-            let stop = debuggee.step(Granularity::Over);
-            if stop.reason == StopReason::Exit { println!("{stop:?}"); break; }
-            let stack = debuggee.stack();
-            let frame = &stack.frames[0].location;
-            println!("{:?} thread {} {:?}:{:?} depth {}", stop.reason, stop.thread, frame.function, frame.line, stack.frames.len());
-            println!("     {:?}", debuggee.local_lines());
-        }
+        let mut stood = Vec::new();
+        walk(&mut debuggee, Granularity::Over, 200, |function, line| stood.push((function.to_owned(), line)));
+        let source = std::fs::read_to_string(&debuggee.program.source).unwrap();
+        let number = |text: &str| {
+            let at = source.lines().position(|line| line.contains(text)).unwrap();
+            u32::try_from(at).unwrap() + 1
+        };
+        let in_outer: Vec<u32> = stood.iter().filter(|(name, _)| name == "Fixtures.Async.Outer").map(|(_, line)| *line).collect();
+        let first = number("var inner = await Middle(depth - 1);");
+        // Line by line, over what awaits, to the closing brace.
+        assert_eq!(in_outer, [first, first + 1, first + 2, first + 3, first + 4]);
+        let in_main: Vec<u32> = stood.iter().filter(|(name, _)| name == "Fixtures.Async.Main").map(|(_, line)| *line).collect();
+        // Whoever awaited it goes on behind the call; a loop goes round three times.
+        let after = debuggee.program.line("after_outer");
+        assert_eq!(in_main[..4], [after, after + 1, after + 2, after + 3]);
+        let item = debuggee.program.line("item");
+        assert_eq!(in_main.iter().filter(|line| **line == item).count(), 3);
+        assert_eq!(in_main.iter().filter(|line| **line == debuggee.program.line("end")).count(), 1);
+        assert!(stood.iter().all(|(name, _)| name == "Fixtures.Async.Outer" || name == "Fixtures.Async.Main"), "{stood:?}");
+        assert_eq!(debuggee.printed(), std::fs::read_to_string(expected("Async")).unwrap());
     }
+
+    fn a_step_out_of_an_async_method_ends_in_the_one_that_awaits_it(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Async").launch(runtime);
+        debuggee.break_at("inner");
+        debuggee.go_on();
+        let id = debuggee.backend.breakpoints().unwrap()[0].id;
+        debuggee.backend.remove_breakpoint(id).unwrap();
+        debuggee.step(Granularity::Out);
+        let stack = debuggee.stack();
+        assert_eq!(stack.frames[0].location.function.as_deref(), Some("Fixtures.Async.Middle"));
+    }
+
+    fn the_stack_shows_who_awaits_whom(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Async").launch(runtime);
+        debuggee.break_at("inner");
+        debuggee.go_on();
+        let stack = debuggee.stack();
+        let shown: Vec<_> = stack
+            .frames
+            .iter()
+            .map(|frame| (frame.location.function.clone().unwrap(), frame.awaiting))
+            .collect();
+        let name = |method: &str| format!("Fixtures.Async.{method}");
+        let expected = [(name("Inner"), false), (name("Middle"), true), (name("Outer"), true), (name("Main"), true)];
+        assert_eq!(shown, expected);
+        // What a method keeps while it waits can be looked at.
+        let thread = debuggee.stop.as_ref().unwrap().thread;
+        let mut evaluation = debuggee.evaluation("before");
+        evaluation.frame = hindcast_core::debug::FrameRef { thread, index: 2 };
+        assert_eq!(debuggee.backend.evaluate(&evaluation).unwrap().value, "30");
+    }
+
+    fn a_step_over_a_call_stays_in_the_method(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Steps").launch(runtime);
+        debuggee.break_at("second_choice");
+        debuggee.go_on();
+        let line = debuggee.line();
+        debuggee.step(Granularity::Over);
+        assert_eq!(debuggee.line(), line + 1);
+        assert_eq!(debuggee.stack().frames.len(), 1);
+        debuggee.break_at("add");
+        debuggee.go_on();
+        assert_eq!(debuggee.stack().frames[0].location.function.as_deref(), Some("Fixtures.Steps.Add"));
+        debuggee.step(Granularity::Out);
+        let stack = debuggee.stack();
+        assert_eq!(stack.frames[0].location.function.as_deref(), Some("Fixtures.Steps.SeveralLines"));
+    }
+}
+
+/// What a program prints by itself.
+fn expected(name: &str) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("../../fixtures/dotnet/expected/{name}.txt"))
 }

@@ -19,14 +19,16 @@ fn sorted(mut lines: Vec<String>) -> Vec<String> {
 fn scope(debuggee: &mut Debuggee, scope: VariableScope, limits: ValueLimits) -> Vec<Variable> {
     let thread = debuggee.stop.as_ref().unwrap().thread;
     let frame = FrameRef { thread, index: 0 };
-    let query = VariableQuery { frame, scope, filter: None, offset: 0, limit: 100, limits };
+    let query =
+        VariableQuery { frame, scope, filter: None, offset: 0, limit: 100, limits, allow_calls: None };
     debuggee.backend.variables(&query).unwrap().variables
 }
 
 /// One local, with its parts.
 #[track_caller]
 fn local(debuggee: &mut Debuggee, name: &str, limits: ValueLimits) -> Variable {
-    let found = scope(debuggee, VariableScope::Local, limits).into_iter().find(|variable| variable.name == name);
+    let found =
+        scope(debuggee, VariableScope::Local, limits).into_iter().find(|variable| variable.name == name);
     found.unwrap_or_else(|| panic!("there is no {name}"))
 }
 
@@ -212,6 +214,24 @@ on_both! {
         assert_eq!(debuggee.evaluate("Statics.perThread"), "10");
     }
 
+    fn values_of_fsharp_look_like_fsharp(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Shapes").launch(runtime);
+        stand_at(&mut debuggee, "values");
+        let found = debuggee.local_lines();
+        let values: Vec<_> = found.iter().filter_map(|line| line.split_once(' ')).collect();
+        let value = |name: &str| {
+            let start = format!("{name} = ");
+            let line = found.iter().find_map(|line| line.find(&start).map(|at| &line[at + start.len()..]));
+            line.unwrap_or_else(|| panic!("{name} is not in {values:#?}"))
+        };
+        assert_eq!(value("shapes"), "[Circle 2, Rectangle (2, 3.5), Nothing]");
+        assert_eq!(value("some"), "Some 5");
+        assert_eq!(value("none"), "None");
+        assert_eq!(value("numbers"), "[1, 2, 3]");
+        assert_eq!(value("result"), "Error \"wrong\"");
+        assert_eq!(value("older"), "{Name = \"Ann\", Age = 31, Tags = [\"c\", \"a\", \"b\"]}");
+    }
+
     fn constants_have_their_own_type(runtime: &Runtime) {
         let mut debuggee = Plan::of("Values").launch(runtime);
         let bound = debuggee.set(CodeBreakpoint::at(Place::Function("Fixtures.Base.Describe".into())));
@@ -229,4 +249,27 @@ fn pretty(mark: &str, expected: &[String], found: &[String]) {
     let missing: Vec<_> = expected.iter().filter(|line| !found.contains(line)).collect();
     let more: Vec<_> = found.iter().filter(|line| !expected.contains(line)).collect();
     assert!(missing.is_empty() && more.is_empty(), "at {mark}\nmissing {missing:#?}\ninstead {more:#?}");
+}
+
+/// For people: `cargo nextest run --release --run-ignored only -E 'test(how_long)' --no-capture`.
+#[test]
+#[ignore = "measures, and decides nothing"]
+#[allow(clippy::print_stdout, reason = "what it is for")]
+fn how_long_looking_at_locals_takes() {
+    for at in [0, 1] {
+        // The runtime's debugging library can be loaded once in a process.
+        if std::env::var("HINDCAST_RUNTIME").map_or(at != 1, |wanted| wanted != at.to_string()) {
+            continue;
+        }
+        let Some(runtime) = crate::debuggee::runtime(at) else { return };
+        let mut debuggee = Plan::of("Values").launch(&runtime);
+        for mark in ["primitives", "collections", "objects"] {
+            stand_at(&mut debuggee, mark);
+            for _ in 0..3 {
+                let begin = std::time::Instant::now();
+                let count = scope(&mut debuggee, VariableScope::Local, ValueLimits::default()).len();
+                println!("{} {mark}: {count} locals in {:?}", runtime.version, begin.elapsed());
+            }
+        }
+    }
 }

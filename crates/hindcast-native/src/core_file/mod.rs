@@ -262,6 +262,7 @@ impl DebugBackend for CoreSession {
             name: self.notes.name.clone(),
             state: ThreadState::Suspended,
             location: look::known_location(&self.scene(), &thread.registers),
+            waits_for: None,
         };
         Ok(self.notes.threads.iter().map(tell).collect())
     }

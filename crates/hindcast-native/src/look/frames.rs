@@ -111,6 +111,7 @@ impl Walk {
                 offset: start.and_then(|start| physical.pc.checked_sub(start)),
                 inlined: logical.source.as_ref().is_some_and(|source| source.inlined),
                 signal: physical.signal,
+                awaiting: false,
                 location,
             }
         };

@@ -83,6 +83,7 @@ impl Session {
                         exception_type: "cpp:*".into(),
                         message: Some("std::terminate was called".into()),
                         unhandled: true,
+                        ..RaisedException::default()
                     }),
                 }
             }
@@ -110,6 +111,7 @@ impl Session {
             exception_type: "rust:panic".into(),
             message: self.panic_message(),
             unhandled: is_unhandled_panic(&stack),
+            ..RaisedException::default()
         })
     }
 

@@ -159,6 +159,7 @@ impl Session {
             name: sys::name(self.process.pid(), tid).unwrap_or_default(),
             state: ThreadState::Suspended,
             location,
+            waits_for: None,
         }
     }
 

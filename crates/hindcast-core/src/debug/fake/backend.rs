@@ -180,8 +180,12 @@ impl FakeBackend {
             FakeAct::Panic(message) if !self.raised => {
                 self.raised = true;
                 let exception_type = "rust:panic".into();
-                let exception =
-                    Some(RaisedException { exception_type, message: Some(message), unhandled: true });
+                let exception = Some(RaisedException {
+                    exception_type,
+                    message: Some(message),
+                    unhandled: true,
+                    ..Default::default()
+                });
                 return Some(Outcome::Stopped(Stop { exception, ..Self::stop(StopReason::Exception) }));
             }
             FakeAct::Panic(_) | FakeAct::Exit(_) => {
@@ -315,7 +319,7 @@ impl FakeBackend {
             (Location { function: Some(function.clone()), line: Some(*line), ..self.location(at) }, 0x20)
         });
         let frames = (0..).zip(std::iter::once(inner).chain(outer)).map(|(index, (location, offset))| {
-            Frame { index, location, offset: Some(offset), inlined: false, signal: false }
+            Frame { index, location, offset: Some(offset), inlined: false, signal: false, awaiting: false }
         });
         Stack { thread: MAIN, frames: frames.collect(), more: false, broken: None }
     }
@@ -415,6 +419,7 @@ impl DebugBackend for FakeBackend {
             name: name.into(),
             state: ThreadState::Suspended,
             location,
+            waits_for: None,
         };
         Ok(vec![thread(MAIN, "main", Some(self.location(self.at))), thread(WORKER, "worker", None)])
     }

@@ -103,6 +103,7 @@ impl FakeBackend {
                     exception_type: "rust:panic".into(),
                     message: Some(message.clone()),
                     unhandled: true,
+                    ..RaisedException::default()
                 };
                 Some(Stop { exception: Some(exception), ..Self::stop(StopReason::Exception) })
             }

@@ -1,22 +1,19 @@
 //! Running code of the program: properties, methods, constructors. Only where the caller allows it.
 
-use std::{
-    rc::Rc,
-    time::{Duration, Instant},
-};
+use std::{rc::Rc, time::Instant};
 
-use super::{Evaluated, EvaluationError, Evaluator, Result};
+use super::{
+    Evaluated, EvaluationError, Evaluator, Result,
+    running::{ABORT_WITHIN, Ended},
+};
 use crate::{
-    cor::{Com, CorEvent, Eval, Eval2, GenericValue, HeapValue2, Next, ReferenceValue, Thread, Value, element},
+    cor::{BoxValue, Com, Eval2, GenericValue, HeapValue2, ReferenceValue, Thread, Value, element},
     expression::{Argument, Constant, Kind, Node, Primitive, TypeName, implicitly_converts},
     image::{Method, Primitive as ImagePrimitive, Token, TypeSig},
     modules::LoadedModule,
-    session::{Session, State},
-    values::{Seen, TypeInfo},
+    values::{Content, Seen, TypeInfo},
 };
 
-/// How long code that is told to end may take to do so.
-const ABORT_WITHIN: Duration = Duration::from_millis(1500);
 /// `HANDLE_STRONG`.
 const STRONG: u32 = 1;
 
@@ -29,6 +26,10 @@ struct Callee {
     parameters: Vec<TypeSig>,
     of_type: Vec<TypeInfo>,
     is_static: bool,
+    /// How many parameters the method itself has for types.
+    own_types: usize,
+    /// Whether it is a struct's.
+    of_value: bool,
 }
 
 impl Evaluator<'_> {
@@ -77,7 +78,11 @@ impl Evaluator<'_> {
 
     pub(super) fn call(&mut self, function: &Node, arguments: &[Argument]) -> Result<Evaluated> {
         let (receiver, name, type_arguments) = match &function.kind {
-            Kind::Name { name, type_arguments, .. } => (None, name.text.clone(), type_arguments.clone()),
+            Kind::Name { name, type_arguments, .. } => match self.local(&name.text)? {
+                // A delegate in a variable.
+                Some(delegate) => (Some(delegate), "Invoke".to_owned(), Vec::new()),
+                None => (None, name.text.clone(), type_arguments.clone()),
+            },
             Kind::Member { of, name, type_arguments } => {
                 (Some(self.node(of)?), name.text.clone(), type_arguments.clone())
             }
@@ -92,6 +97,11 @@ impl Evaluator<'_> {
             let value = self.node(&argument.value)?;
             values.push(self.kept(value)?);
         }
+        // A struct is not on the heap, where it could be kept while arguments were computed.
+        let receiver = match (receiver, &function.kind) {
+            (Some(Evaluated::Value(seen)), Kind::Member { of, .. }) if seen.value.size().is_err() => Some(self.node(of)?),
+            (receiver, _) => receiver,
+        };
         let method_types =
             type_arguments.iter().map(|argument| self.type_named(argument)).collect::<Result<Vec<_>>>()?;
         self.call_named(receiver, &name, &values, method_types)
@@ -135,11 +145,33 @@ impl Evaluator<'_> {
             return Err(EvaluationError::NoMember { of: of.display(), name: name.to_owned() });
         }
         for candidate in &mut candidates {
-            candidate.types.extend(method_types.iter().cloned());
+            if candidate.own_types > 0 && method_types.is_empty() {
+                let inferred = self.inferred(candidate, values);
+                candidate.types.extend(inferred);
+            } else {
+                candidate.types.extend(method_types.iter().cloned());
+            }
         }
+        candidates.retain(|candidate| candidate.types.len() == candidate.of_type.len() + candidate.own_types);
         let callee = self.best(candidates, name, values, this.is_none())?;
         let this = this.filter(|_| !callee.is_static);
         self.run(&callee, this.as_ref(), values)
+    }
+
+    /// What stands for a method's parameters, by the arguments that are of such a parameter's type.
+    fn inferred(&self, callee: &Callee, values: &[Evaluated]) -> Vec<TypeInfo> {
+        let of_argument = |number: u32| {
+            let parameters = callee.parameters.iter().zip(values);
+            let is_it = |parameter: &TypeSig| matches!(parameter, TypeSig::MethodParameter(at) if *at == number);
+            let (_, value) = parameters.into_iter().find(|(parameter, _)| is_it(parameter))?;
+            match value {
+                Evaluated::Value(seen) if !seen.is_null() => Some(seen.of.clone()),
+                Evaluated::Enum { of, .. } => Some(of.clone()),
+                Evaluated::Constant { value, .. } => self.session.type_by_name(&value.primitive()?.class(), &[]),
+                _ => None,
+            }
+        };
+        (0..callee.own_types).map_while(|number| of_argument(u32::try_from(number).ok()?)).collect()
     }
 
     pub(super) fn construct(&mut self, of: &TypeName, arguments: &[Argument]) -> Result<Evaluated> {
@@ -162,8 +194,17 @@ impl Evaluator<'_> {
 
     /// Methods of a name, the most derived first.
     fn methods(&self, of: &TypeInfo, name: &str) -> Vec<Callee> {
+        let Some(of) = self.with_definition(of) else { return Vec::new() };
         let types = of.with_bases(&self.session.modules);
         types.iter().flat_map(|of| self.methods_of(of, name)).collect()
+    }
+
+    /// The runtime has no class for built-in types, but the framework has.
+    fn with_definition(&self, of: &TypeInfo) -> Option<TypeInfo> {
+        match &of.definition {
+            Some(_) => Some(of.clone()),
+            None => self.session.type_by_name(of.full_name_ref()?, &[]),
+        }
     }
 
     fn methods_of(&self, of: &TypeInfo, name: &str) -> Vec<Callee> {
@@ -209,13 +250,18 @@ impl Evaluator<'_> {
     fn fit(&self, callee: &Callee, parameter: &TypeSig, value: &Evaluated) -> Option<u32> {
         let wanted = match parameter {
             TypeSig::Primitive(ImagePrimitive::Object) => return Some(50),
-            TypeSig::MethodParameter(_) => return Some(40),
-            other => other,
+            // They would need a place to write to.
+            TypeSig::ByRef(_) => return None,
+            other => self.wanted(callee, other)?,
         };
-        let constant = self.constant(value).ok();
-        if let TypeSig::Primitive(primitive) = wanted {
-            let to = Primitive::of_class(primitive.full_name())?;
-            return match constant? {
+        if wanted.is_named("System.Object") {
+            return Some(50);
+        }
+        if let Some(to) = wanted.full_name_ref().and_then(Primitive::of_class) {
+            if matches!(value, Evaluated::Enum { .. }) || matches!(value, Evaluated::Value(seen) if seen.of.is_enum()) {
+                return None;
+            }
+            return match self.constant(value).ok()? {
                 Constant::Null => (to == Primitive::String).then_some(0),
                 constant if constant.primitive() == Some(to) => Some(0),
                 constant => {
@@ -225,64 +271,128 @@ impl Evaluator<'_> {
                 }
             };
         }
-        let wanted = self.session.type_of_signature(&callee.module, wanted, &callee.of_type, &[])?;
         match value {
             _ if value.is_null() => (!wanted.is_value_type()).then_some(5),
             Evaluated::Value(seen) if seen.of.display() == wanted.display() => Some(0),
             Evaluated::Value(seen) => self.is_a(seen, &wanted).then_some(20),
+            Evaluated::Enum { of, .. } => (of.display() == wanted.display()).then_some(0),
             _ => None,
         }
     }
 
     /// Runs a method.
     fn run(&mut self, callee: &Callee, this: Option<&Seen>, values: &[Evaluated]) -> Result<Evaluated> {
-        let mut arguments = Vec::with_capacity(values.len() + 1);
-        if let Some(this) = this {
-            arguments.push(self.argument_of(this)?);
+        // A method that a struct inherits knows objects only, and those of numbers want to be pointed at one.
+        if let Some(seen) = this
+            && (!callee.of_value || matches!(seen.content, Content::Primitive(..)))
+            && self.is_value(&Evaluated::Value(seen.clone()))
+        {
+            let Evaluated::Value(boxed) = self.boxed(&Evaluated::Value(seen.clone()))? else {
+                return Err(EvaluationError::NotSupported { what: "such a value" });
+            };
+            return self.run(callee, Some(&boxed), values);
         }
-        arguments.extend(self.arguments(callee, values)?);
+        let mut arguments = Vec::with_capacity(values.len() + 1);
+        let of_values = self.arguments(callee, values)?;
+        if let Some(this) = this {
+            arguments.push(if callee.of_value { this_of(this) } else { this.value.clone() });
+        }
+        arguments.extend(of_values);
         let types: Vec<_> = callee.types.iter().map(|of| of.cor.clone()).collect();
         let function = callee.module.module.function_from_token(callee.token.0)?;
         self.evaluate(|eval| eval.call(&function, &types, &arguments))
     }
 
     fn arguments(&mut self, callee: &Callee, values: &[Evaluated]) -> Result<Vec<Com<Value>>> {
+        let mut in_program = Vec::with_capacity(values.len());
+        // Making a string lets the program run, after which what was made for the call before is good no more.
+        for value in values {
+            in_program.push(match value {
+                Evaluated::Constant { value: Constant::String(text), .. } => self.new_string(&text.to_string())?,
+                other => other.clone(),
+            });
+        }
+        // So does boxing.
+        for (parameter, value) in callee.parameters.iter().zip(&mut in_program) {
+            let wanted = self.wanted(callee, parameter).ok_or(EvaluationError::NotSupported { what: "such a parameter" })?;
+            if self.is_value(value) && (!wanted.is_value_type() || matches!(value, Evaluated::Enum { .. })) {
+                *value = self.boxed(value)?;
+            }
+        }
         let mut made = Vec::with_capacity(values.len());
-        for (parameter, value) in callee.parameters.iter().zip(values) {
+        for (parameter, value) in callee.parameters.iter().zip(&in_program) {
+            let wanted = self.wanted(callee, parameter);
+            let primitive = wanted.as_ref().and_then(|of| Primitive::of_class(of.full_name_ref()?));
+            let is_value = wanted.is_some_and(|of| of.is_value_type());
             made.push(match value {
-                Evaluated::Value(seen) if !matches!(parameter, TypeSig::Primitive(_)) => self.argument_of(seen)?,
-                Evaluated::Value(seen) => match self.constant_of(seen) {
-                    Ok(constant) => self.constant_argument(&constant, parameter)?,
-                    Err(_) => self.argument_of(seen)?,
+                Evaluated::Value(seen) => match (primitive, self.constant_of(seen)) {
+                    (Some(primitive), Ok(constant)) if primitive != Primitive::String => {
+                        self.constant_argument(&constant, Some(primitive))?
+                    }
+                    _ if is_value => unboxed(seen),
+                    _ => seen.value.clone(),
                 },
-                Evaluated::Constant { value, .. } => self.constant_argument(value, parameter)?,
+                Evaluated::Constant { value, .. } => self.constant_argument(value, primitive)?,
                 other => return Err(EvaluationError::IsAType { name: self.type_text(other) }),
             });
         }
         Ok(made)
     }
 
-    /// A value of the program as an argument: a reference where there is one.
-    fn argument_of(&self, seen: &Seen) -> Result<Com<Value>> {
-        Ok(seen.value.clone())
+    /// Whether it is no object of its own, but a number or a struct.
+    fn is_value(&self, evaluated: &Evaluated) -> bool {
+        match evaluated {
+            Evaluated::Constant { value, .. } => !matches!(value, Constant::Null | Constant::String(_)),
+            Evaluated::Enum { .. } => true,
+            Evaluated::Value(seen) => {
+                seen.of.is_value_type() && !seen.is_null() && seen.value.cast::<ReferenceValue>().is_none()
+            }
+            Evaluated::Type(_) | Evaluated::Namespace(_) => false,
+        }
     }
 
-    fn constant_argument(&mut self, constant: &Constant, parameter: &TypeSig) -> Result<Com<Value>> {
-        let eval = self.thread()?.create_eval()?;
-        let wanted = match parameter {
-            TypeSig::Primitive(primitive) => Primitive::of_class(primitive.full_name()),
-            _ => constant.primitive(),
-        };
-        match (constant, wanted) {
-            (Constant::Null, _) => Ok(eval.primitive(element::CLASS)?),
-            (Constant::String(text), _) => {
-                let text = text.to_string();
-                let made = self.evaluate(|eval| eval.new_string(&text))?;
-                match made {
-                    Evaluated::Value(seen) => Ok(seen.value),
-                    _ => Err(EvaluationError::NotSupported { what: "making a string" }),
-                }
+    /// A new object that holds a value.
+    fn boxed(&mut self, value: &Evaluated) -> Result<Evaluated> {
+        let unsupported = || EvaluationError::NotSupported { what: "such an argument" };
+        let (of, bytes) = match value {
+            Evaluated::Constant { value, .. } => {
+                let name = value.primitive().ok_or_else(unsupported)?.class();
+                (self.session.type_by_name(&name, &[]), value.to_bytes())
             }
+            Evaluated::Enum { of, value } => (Some(of.clone()), value.to_bytes()),
+            Evaluated::Value(seen) => (self.with_definition(&seen.of), seen.bytes()),
+            Evaluated::Type(_) | Evaluated::Namespace(_) => (None, None),
+        };
+        let (of, bytes) = (of.ok_or_else(unsupported)?, bytes.ok_or_else(unsupported)?);
+        if of.is_named("System.Nullable`1") {
+            return Err(unsupported());
+        }
+        let class = of.definition.as_ref().map(|definition| definition.class.clone()).ok_or_else(unsupported)?;
+        let types: Vec<_> = of.arguments.iter().map(|argument| argument.cor.clone()).collect();
+        let made = self.evaluate(|eval| eval.new_object_without_constructor(&class, &types))?;
+        let made = self.held(made)?;
+        let Evaluated::Value(seen) = &made else { return Err(unsupported()) };
+        let target = seen.value.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok());
+        let inside = target.and_then(|target| target.cast::<BoxValue>()).and_then(|boxed| boxed.object().ok());
+        let generic: Com<GenericValue> = inside.and_then(|inside| inside.cast()).ok_or_else(unsupported)?;
+        generic.set_bytes(&bytes)?;
+        Ok(made)
+    }
+
+    /// The type of a parameter.
+    fn wanted(&self, callee: &Callee, parameter: &TypeSig) -> Option<TypeInfo> {
+        let of_method = callee.types.get(callee.of_type.len()..).unwrap_or_default();
+        self.session.type_of_signature(&callee.module, parameter, &callee.of_type, of_method)
+    }
+
+    fn constant_argument(&mut self, constant: &Constant, wanted: Option<Primitive>) -> Result<Com<Value>> {
+        let eval = self.thread()?.create_eval()?;
+        match (constant, wanted.or_else(|| constant.primitive())) {
+            (Constant::Null, _) => Ok(eval.primitive(element::CLASS)?),
+            (Constant::String(text), _) => match self.new_string(&text.to_string())? {
+                Evaluated::Value(seen) => Ok(seen.value),
+                _ => Err(EvaluationError::NotSupported { what: "making a string" }),
+            },
             (constant, Some(wanted)) => {
                 let cast = constant.cast(wanted)?;
                 let bytes = cast.to_bytes().ok_or(EvaluationError::NotSupported { what: "such an argument" })?;
@@ -298,26 +408,22 @@ impl Evaluator<'_> {
     }
 
     fn value_of_constant(&mut self, constant: &Constant) -> Result<Seen> {
-        let parameter = TypeSig::Class(Token(0));
-        let value = self.constant_argument(constant, &parameter)?;
+        let value = self.constant_argument(constant, None)?;
         Ok(self.session.values().see(&value)?)
     }
 
-    /// A new string's address.
-    pub(super) fn new_string(&mut self, text: &str) -> Result<u64> {
-        if self.calls_until.is_none() {
-            // Making an object runs the program's allocator, for a moment only.
-            self.calls_until = Some(Instant::now() + ABORT_WITHIN);
-        }
-        let made = self.evaluate(|eval| eval.new_string(text))?;
-        match made {
-            Evaluated::Value(seen) => seen.object_address().ok_or(EvaluationError::NotSupported { what: "a string" }),
-            _ => Err(EvaluationError::NotSupported { what: "making a string" }),
-        }
+    /// A new string, as an object of the program that stays good while code runs.
+    pub(super) fn new_string(&mut self, text: &str) -> Result<Evaluated> {
+        let before = self.calls_until;
+        // Making an object runs the program's allocator, for a moment only.
+        self.calls_until = before.or_else(|| Some(Instant::now() + ABORT_WITHIN));
+        let made = self.evaluate(|eval| eval.new_string(text));
+        self.calls_until = before;
+        self.kept(made?)
     }
 
     /// A value that stays good while code runs: objects move.
-    fn kept(&self, evaluated: Evaluated) -> Result<Evaluated> {
+    pub(super) fn kept(&self, evaluated: Evaluated) -> Result<Evaluated> {
         let Evaluated::Value(seen) = &evaluated else { return Ok(evaluated) };
         if let Ok(constant) = self.constant_of(seen)
             && !seen.of.is_enum()
@@ -325,6 +431,12 @@ impl Evaluator<'_> {
         {
             return Ok(Evaluated::computed(constant));
         }
+        self.held(evaluated)
+    }
+
+    /// A handle to an object that stays good while code runs.
+    fn held(&self, evaluated: Evaluated) -> Result<Evaluated> {
+        let Evaluated::Value(seen) = &evaluated else { return Ok(evaluated) };
         let object = seen.value.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok());
         let handle = object.and_then(|object| object.cast::<HeapValue2>()).and_then(|heap| heap.create_handle(STRONG).ok());
         match handle.and_then(|handle| handle.cast::<Value>()) {
@@ -342,6 +454,7 @@ impl Evaluator<'_> {
         &mut self,
         begin: impl FnOnce(&Com<Eval2>) -> std::result::Result<(), crate::cor::CorError>,
     ) -> Result<Evaluated> {
+        self.runs += 1;
         let until = self.calls_until.unwrap_or_else(Instant::now);
         let thread = self.thread()?;
         let eval = thread.create_eval()?;
@@ -365,6 +478,28 @@ impl Evaluator<'_> {
     }
 }
 
+/// What a struct's method takes as `this`: the struct where it is, or the object that holds it.
+fn this_of(seen: &Seen) -> Com<Value> {
+    let target = seen.value.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok());
+    match target.and_then(|target| target.cast::<BoxValue>()) {
+        Some(_) => seen.value.clone(),
+        None => unboxed(seen),
+    }
+}
+
+/// A struct or a number without references and boxes before it.
+fn unboxed(seen: &Seen) -> Com<Value> {
+    let mut current = seen.value.clone();
+    for _ in 0..3 {
+        let Some(target) = current.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok()) else {
+            break;
+        };
+        current = target;
+    }
+    let inside = current.cast::<BoxValue>().and_then(|boxed| boxed.object().ok());
+    inside.and_then(|inside| inside.cast()).unwrap_or(current)
+}
+
 fn callee(module: Rc<LoadedModule>, method: Method<'_>, of: &TypeInfo) -> Option<Callee> {
     let signature = method.signature().ok()?;
     Some(Callee {
@@ -374,6 +509,8 @@ fn callee(module: Rc<LoadedModule>, method: Method<'_>, of: &TypeInfo) -> Option
         of_type: of.arguments.clone(),
         parameters: signature.parameters,
         is_static: method.is_static(),
+        own_types: method.generic_parameters().len(),
+        of_value: of.is_value_type(),
     })
 }
 
@@ -396,72 +533,4 @@ fn element_of(primitive: Primitive) -> Option<u32> {
         Primitive::Double => element::R8,
         Primitive::Decimal | Primitive::String => return None,
     })
-}
-
-/// How an evaluation ended.
-enum Ended {
-    Returned,
-    Threw,
-    TimedOut,
-}
-
-impl Session {
-    /// Lets one thread run until its evaluation is done; the others stand still meanwhile.
-    fn run_evaluation(
-        &mut self,
-        thread: &Com<Thread>,
-        eval: &Com<Eval>,
-        eval2: &Com<Eval2>,
-        until: Instant,
-    ) -> std::result::Result<Ended, hindcast_core::debug::DebugError> {
-        self.process().set_all_threads(true, Some(thread)).map_err(super::super::failed)?;
-        let mut asked_to_end = None::<Instant>;
-        let mut was_rude = false;
-        let ended = loop {
-            self.go_on()?;
-            let now = Instant::now();
-            let deadline = asked_to_end.map_or(until, |asked| asked + ABORT_WITHIN);
-            match self.events.next(Some(deadline.saturating_duration_since(now))) {
-                Next::Event(CorEvent::EvalDone { eval: done, threw }) if done.identity() == eval.identity() => {
-                    self.state = State::Standing;
-                    break match (asked_to_end, threw) {
-                        (Some(_), _) => Ended::TimedOut,
-                        (None, true) => Ended::Threw,
-                        (None, false) => Ended::Returned,
-                    };
-                }
-                Next::Event(event) => {
-                    self.state = State::Standing;
-                    self.answer_quietly(event)?;
-                }
-                Next::Woken => {}
-                Next::TimedOut if was_rude => {
-                    // It does not end. The session goes on where the thread is.
-                    self.hold()?;
-                    break Ended::TimedOut;
-                }
-                Next::TimedOut => {
-                    self.hold()?;
-                    was_rude = asked_to_end.is_some();
-                    let _ = if was_rude { eval2.rude_abort() } else { eval.abort() };
-                    asked_to_end = Some(Instant::now());
-                }
-            }
-        };
-        self.stacks.forget();
-        self.process().set_all_threads(false, None).map_err(super::super::failed)?;
-        Ok(ended)
-    }
-
-    /// What happens while code runs for an evaluation is taken in, but does not stop it.
-    fn answer_quietly(&mut self, event: CorEvent) -> std::result::Result<(), hindcast_core::debug::DebugError> {
-        match event {
-            CorEvent::Breakpoint { .. } | CorEvent::StepDone { .. } | CorEvent::Exception { .. } | CorEvent::Break { .. } => Ok(()),
-            CorEvent::ProcessExited => {
-                self.state = State::Ended;
-                Err(hindcast_core::debug::DebugError::Ended)
-            }
-            other => self.answer(other).map(drop),
-        }
-    }
 }

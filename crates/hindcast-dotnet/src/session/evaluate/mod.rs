@@ -8,6 +8,7 @@ mod calls;
 mod error;
 mod members;
 mod operators;
+mod running;
 mod types;
 
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use super::{
     stack::ManagedFrame,
 };
 use crate::{
+    cor::Hresult,
     expression::{Constant, Expression, Format, InterpolatedPart, Kind, Node, Template, TemplatePart, Text},
     values::{Content, Seen, TypeInfo},
 };
@@ -67,6 +69,10 @@ struct Evaluator<'s> {
     may_write: bool,
     /// The values before the `?.`s around.
     receivers: Vec<Evaluated>,
+    /// How often code of the program ran.
+    runs: u32,
+    /// Whether it ran to find what is assigned to.
+    target_runs_code: bool,
 }
 
 /// The most of a string that takes part in a computation.
@@ -91,7 +97,7 @@ impl Session {
     ) -> std::result::Result<Evaluator<'_>, DebugError> {
         let frame = self.frame_at(at)?;
         let calls_until = allow_calls.map(|limit| Instant::now() + limit);
-        Ok(Evaluator { session: self, at, frame, calls_until, may_write, receivers: Vec::new() })
+        Ok(Evaluator { session: self, at, frame, calls_until, may_write, receivers: Vec::new(), runs: 0, target_runs_code: false })
     }
 
     /// Whether a condition holds in a frame.
@@ -299,7 +305,7 @@ impl Evaluator<'_> {
             NamedValue::Place(value) => {
                 let value = value.as_ref().map_err(|error| EvaluationError::Unreadable {
                     name: variable.name.clone(),
-                    why: error.code.to_string(),
+                    why: why_not(*error),
                 })?;
                 Ok(Evaluated::Value(variable.with_item_names(self.session.values().see(value)?)))
             }
@@ -356,5 +362,15 @@ impl Evaluator<'_> {
             }
             other => !other.is_null(),
         }
+    }
+}
+
+/// What a failed look at a variable means for people.
+fn why_not(error: crate::cor::CorError) -> String {
+    match error.code {
+        Hresult::STATIC_NOT_AVAILABLE | Hresult::CLASS_NOT_LOADED => {
+            "its type is not initialised yet: nothing has used it so far".into()
+        }
+        code => code.to_string(),
     }
 }

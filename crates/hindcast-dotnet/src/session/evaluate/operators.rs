@@ -2,7 +2,7 @@
 
 use super::{Evaluated, EvaluationError, Evaluator, Result};
 use crate::{
-    image::TypeSig,
+    image::{Spelling, TypeSig},
     expression::{Binary, Constant, Node, Operand, Pattern, Primitive, TypeKind, TypeName, Unary, binary, unary},
     values::{Content, Seen, TypeInfo},
 };
@@ -183,22 +183,26 @@ impl Evaluator<'_> {
 
     /// Whether a value is of a type: its own, one that it derives from, or an interface.
     pub(super) fn is_a(&self, seen: &Seen, wanted: &TypeInfo) -> bool {
-        let name = wanted.display();
-        if wanted.is_named("System.Object") || seen.of.display() == name {
+        let name = wanted.spelled(Spelling::Qualified);
+        if wanted.is_named("System.Object") {
             return true;
         }
         let bases = seen.of.with_bases(&self.session.modules);
-        if bases.iter().any(|base| base.display() == name) {
+        if bases.iter().any(|base| base.spelled(Spelling::Qualified) == name) {
             return true;
         }
-        let interface = wanted.full_name();
         bases.iter().any(|base| {
             let Some(definition) = &base.definition else { return false };
             let Some(type_def) = definition.type_def() else { return false };
             let Some(assembly) = definition.module.assembly() else { return false };
-            type_def.interfaces().into_iter().any(|token| {
-                let token = assembly.type_sig(token).and_then(|of| of.definition()).unwrap_or(token);
-                assembly.type_full_name(token) == interface
+            type_def.interfaces().into_iter().filter_map(|token| assembly.type_sig(token)).any(|interface| {
+                let full_name = interface.definition().and_then(|token| assembly.type_full_name(token));
+                // The arguments cost more to find than the name.
+                if full_name.as_deref() != wanted.full_name_ref() {
+                    return false;
+                }
+                let of = self.session.type_of_signature(&definition.module, &interface, &base.arguments, &[]);
+                of.is_some_and(|of| of.spelled(Spelling::Qualified) == name)
             })
         })
     }

@@ -1,0 +1,81 @@
+//! Letting the program run for an evaluation, and no longer than that.
+
+use std::time::{Duration, Instant};
+
+use hindcast_core::debug::DebugError;
+
+use crate::{
+    cor::{Com, CorEvent, Eval, Eval2, Next, Thread},
+    session::{Session, State, failed},
+};
+
+/// How long code that is told to end may take to do so.
+pub(super) const ABORT_WITHIN: Duration = Duration::from_millis(1500);
+
+/// How an evaluation ended.
+pub(super) enum Ended {
+    Returned,
+    Threw,
+    TimedOut,
+}
+
+impl Session {
+    /// Lets one thread run until its evaluation is done; the others stand still meanwhile.
+    pub(super) fn run_evaluation(
+        &mut self,
+        thread: &Com<Thread>,
+        eval: &Com<Eval>,
+        eval2: &Com<Eval2>,
+        until: Instant,
+    ) -> Result<Ended, DebugError> {
+        self.process().set_all_threads(true, Some(thread)).map_err(failed)?;
+        let mut asked_to_end = None::<Instant>;
+        let mut was_rude = false;
+        let ended = loop {
+            self.go_on()?;
+            let now = Instant::now();
+            let deadline = asked_to_end.map_or(until, |asked| asked + ABORT_WITHIN);
+            match self.events.next(Some(deadline.saturating_duration_since(now))) {
+                Next::Event(CorEvent::EvalDone { eval: done, threw }) if done.identity() == eval.identity() => {
+                    self.state = State::Standing;
+                    break match (asked_to_end, threw) {
+                        (Some(_), _) => Ended::TimedOut,
+                        (None, true) => Ended::Threw,
+                        (None, false) => Ended::Returned,
+                    };
+                }
+                Next::Event(event) => {
+                    self.state = State::Standing;
+                    self.answer_quietly(event)?;
+                }
+                Next::Woken => {}
+                Next::TimedOut if was_rude => {
+                    // It does not end. The session goes on where the thread is.
+                    self.hold()?;
+                    break Ended::TimedOut;
+                }
+                Next::TimedOut => {
+                    self.hold()?;
+                    was_rude = asked_to_end.is_some();
+                    let _ = if was_rude { eval2.rude_abort() } else { eval.abort() };
+                    asked_to_end = Some(Instant::now());
+                }
+            }
+        };
+        self.stacks.forget();
+        self.process().set_all_threads(false, None).map_err(failed)?;
+        Ok(ended)
+    }
+
+    /// What happens while code runs for an evaluation is taken in, but does not stop it.
+    fn answer_quietly(&mut self, event: CorEvent) -> Result<(), DebugError> {
+        match event {
+            CorEvent::Breakpoint { .. } | CorEvent::StepDone { .. } | CorEvent::Exception { .. } | CorEvent::Break { .. } => Ok(()),
+            CorEvent::ProcessExited => {
+                self.state = State::Ended;
+                Err(DebugError::Ended)
+            }
+            other => self.answer(other).map(drop),
+        }
+    }
+}
