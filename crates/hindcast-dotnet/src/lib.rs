@@ -17,6 +17,7 @@ on_linux! {
     mod engine;
     #[allow(dead_code, unused_imports)]
     mod expression;
+    mod installation;
     mod modules;
     mod names;
     mod program;
@@ -24,4 +25,5 @@ on_linux! {
     mod values;
 
     pub use engine::DotnetEngine;
+    pub use installation::{InstalledRuntime, find_dotnet, installed_runtimes};
 }

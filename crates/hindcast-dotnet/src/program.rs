@@ -8,7 +8,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::image::{Assembly, ImageError};
+use crate::{
+    image::{Assembly, ImageError},
+    installation::find_dotnet,
+};
 
 /// A program as it is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,9 +45,6 @@ pub(crate) enum ProgramError {
     NoDotnet,
 }
 
-/// Where distributions and installers put it.
-const USUAL_FOLDERS: &[&str] = &["/usr/share/dotnet", "/usr/lib/dotnet", "/usr/local/share/dotnet", "/opt/dotnet"];
-
 impl Program {
     /// Finds out how to start `program`, with the variables that were set for it.
     pub(crate) fn find(program: &Path, environment: &BTreeMap<String, String>) -> Result<Self, ProgramError> {
@@ -52,7 +52,7 @@ impl Program {
             return Self::with_own_host(program, environment);
         }
         check_assembly(program)?;
-        let host = find_dotnet(environment).ok_or(ProgramError::NoDotnet)?;
+        let host = dotnet_for(environment).ok_or(ProgramError::NoDotnet)?;
         Ok(Self {
             host,
             host_arguments: vec!["exec".into(), program.into()],
@@ -66,7 +66,7 @@ impl Program {
         check_assembly(&assembly)?;
         // The host looks only in DOTNET_ROOT and in the system's folders, not where PATH leads.
         let is_set = environment.contains_key("DOTNET_ROOT") || std::env::var_os("DOTNET_ROOT").is_some();
-        let root = find_dotnet(environment).and_then(|dotnet| Some(dotnet.parent()?.to_str()?.to_owned()));
+        let root = dotnet_for(environment).and_then(|dotnet| Some(dotnet.parent()?.to_str()?.to_owned()));
         let variables = match root {
             Some(root) if !is_set => vec![("DOTNET_ROOT".to_owned(), root)],
             _ => Vec::new(),
@@ -109,22 +109,6 @@ fn check_assembly(path: &Path) -> Result<(), ProgramError> {
 }
 
 /// The `dotnet` that is used for a program with these variables.
-pub(crate) fn find_dotnet(environment: &BTreeMap<String, String>) -> Option<PathBuf> {
-    let variable = |name: &str| environment.get(name).map(OsString::from).or_else(|| std::env::var_os(name));
-    let root = variable("DOTNET_ROOT").map(PathBuf::from);
-    let on_path = variable("PATH").unwrap_or_default();
-    let home = variable("HOME").map(|home| PathBuf::from(home).join(".dotnet"));
-    let folders = root
-        .into_iter()
-        .chain(std::env::split_paths(&on_path))
-        .chain(home)
-        .chain(USUAL_FOLDERS.iter().map(PathBuf::from));
-    let dotnet = folders.map(|folder| folder.join("dotnet")).find(|dotnet| is_executable(dotnet))?;
-    // Its folder holds the runtimes, so a link to it is followed.
-    Some(dotnet.canonicalize().unwrap_or(dotnet))
-}
-
-fn is_executable(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+fn dotnet_for(environment: &BTreeMap<String, String>) -> Option<PathBuf> {
+    find_dotnet(|name| environment.get(name).map(OsString::from).or_else(|| std::env::var_os(name)))
 }

@@ -3,8 +3,8 @@
 use hindcast_core::{
     Timestamp,
     debug::{
-        Access, Binding, Breakpoint, CodeBreakpoint, ExceptionBreakpoint, Happening, HowBegun, Location,
-        Moment, StopReason, ThreadState, Trigger, Watched, Watchpoint,
+        Access, Binding, Breakpoint, CodeBreakpoint, Engine, ExceptionBreakpoint, Happening, HowBegun,
+        Location, Moment, StopReason, ThreadState, Trigger, Watched, Watchpoint,
     },
 };
 use hindcast_services::debug::{SeenThread, Standing, State, ThreadsView, Timeline};
@@ -33,6 +33,8 @@ impl SessionView {
     pub(crate) fn of(standing: &Standing) -> Self {
         let target = standing.target.as_deref();
         let scene = standing.scene.as_deref().filter(|_| standing.state != State::Running);
+        let engine = target.map(|target| target.engine).unwrap_or_default();
+        let location = scene.and_then(|scene| scene.location.as_ref());
         Self {
             process_id: target.and_then(|target| target.pid),
             process_name: target.map(|target| target.name.clone()),
@@ -52,7 +54,7 @@ impl SessionView {
             }),
             attached_at: target.map(|target| moment(target.since)),
             pause_reason: scene.map(|scene| reason(scene.stop.reason)),
-            current_location: scene.and_then(|scene| scene.location.as_ref()).map(PlaceView::of),
+            current_location: location.map(|location| PlaceView::of(location, engine)),
             active_thread_id: scene.map(|scene| scene.stop.thread.0),
             command_line_args: target.map(|target| target.args.clone()).unwrap_or_default(),
             working_directory: target.map(|target| target.cwd.clone()),
@@ -92,15 +94,52 @@ struct PlaceView {
 }
 
 impl PlaceView {
-    fn of(location: &Location) -> Self {
+    fn of(location: &Location, engine: Engine) -> Self {
+        let function = location.function.as_deref();
         Self {
             file: location.file.clone(),
             line: location.line,
             column: location.column,
-            function_name: location.function.clone(),
+            function_name: function.map(|name| function_name(name, engine).to_owned()),
             module_name: location.module.clone(),
         }
     }
+}
+
+/// The contract has a .NET method without its type: `Main`. Tools give the whole name.
+fn function_name(full: &str, engine: Engine) -> &str {
+    match engine {
+        Engine::Native => full,
+        Engine::Dotnet => method_name(full),
+    }
+}
+
+/// The last part of a method's name. `get` or `lambda` alone says nothing, so what it belongs to stays in front.
+fn method_name(full: &str) -> &str {
+    let Some((before, last)) = split_last_part(full) else { return full };
+    if ["get", "set", "add", "remove", "lambda"].contains(&last) {
+        let owner = split_last_part(before).map_or(0, |(before, _)| before.len() + 1);
+        return &full[owner..];
+    }
+    last
+}
+
+/// Splits at the last dot that is not within the arguments of a type.
+fn split_last_part(full: &str) -> Option<(&str, &str)> {
+    let mut depth = 0_u32;
+    for (at, letter) in full.char_indices().rev() {
+        match letter {
+            '>' | ']' | ')' => depth += 1,
+            '<' | '[' | '(' => depth = depth.saturating_sub(1),
+            '.' if depth == 0 && at > 0 => {
+                // `Program..ctor` is the method `.ctor`.
+                let at = if full[..at].ends_with('.') { at - 1 } else { at };
+                return Some((&full[..at], &full[at + 1..]));
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// `debugger://threads`.
@@ -123,7 +162,7 @@ struct ThreadView {
 }
 
 impl ThreadList {
-    pub(crate) fn of(view: &ThreadsView) -> Self {
+    pub(crate) fn of(view: &ThreadsView, engine: Engine) -> Self {
         let thread = |SeenThread { thread, .. }: &SeenThread| ThreadView {
             id: thread.id.0,
             name: thread.name.clone(),
@@ -133,7 +172,7 @@ impl ThreadList {
                 ThreadState::Exited => "Exited",
             },
             is_current: view.current == Some(thread.id),
-            location: thread.location.as_ref().map(PlaceView::of),
+            location: thread.location.as_ref().map(|location| PlaceView::of(location, engine)),
         };
         Self {
             threads: view.threads.iter().map(thread).collect(),
@@ -183,7 +222,8 @@ impl TimelineView {
             moment: happening.moment.to_string(),
             kind: happening.kind.name(),
             what: happening.what.clone(),
-            location: happening.location.as_ref().map(PlaceView::of),
+            // Only native programs are recorded.
+            location: happening.location.as_ref().map(|place| PlaceView::of(place, Engine::Native)),
         };
         Self {
             recording: RecordingView {
@@ -360,5 +400,28 @@ impl ExceptionBreakpointView {
             verified: is_bound(breakpoint),
             hit_count: breakpoint.hit_count,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_method_of_dotnet_has_the_last_part_of_its_name() {
+        for (full, short) in [
+            ("Fixtures.Exceptions.Main", "Main"),
+            ("Main", "Main"),
+            ("MyApp.Box<System.Int32>.Get<System.String>", "Get<System.String>"),
+            ("Fixtures.Lambdas.Main.lambda", "Main.lambda"),
+            ("Fixtures.Account.Name.get", "Name.get"),
+            ("Program..cctor", ".cctor"),
+            ("Fixtures.Seller.Trade(Fixtures.Buyer)", "Trade(Fixtures.Buyer)"),
+            ("lambda", "lambda"),
+            ("", ""),
+        ] {
+            assert_eq!(function_name(full, Engine::Dotnet), short, "{full}");
+        }
+        assert_eq!(function_name("std::vector<a.b>::at", Engine::Native), "std::vector<a.b>::at");
     }
 }

@@ -32,8 +32,7 @@ impl DebugEngine for Engines {
     }
 
     fn launch(&self, request: &LaunchRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
-        let engine = by_language(request.language).unwrap_or_else(|| engine_of_program(&request.program));
-        self.of(engine).launch(request)
+        self.of(engine_of_launch(request)).launch(request)
     }
 
     fn attach(&self, request: &AttachRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
@@ -50,6 +49,11 @@ impl DebugEngine for Engines {
     }
 }
 
+/// Which engine starts it.
+pub(crate) fn engine_of_launch(request: &LaunchRequest) -> Engine {
+    by_language(request.language).unwrap_or_else(|| engine_of_program(&request.program))
+}
+
 fn by_language(language: Language) -> Option<Engine> {
     match language {
         Language::Auto => None,
@@ -58,16 +62,16 @@ fn by_language(language: Language) -> Option<Engine> {
     }
 }
 
-/// By what the file is: an assembly is a Windows executable, and its host an ELF file that stands beside it.
+/// By what the file is: an assembly is a Windows executable, and its host an ELF file that stands beside it. What only has
+/// the name of an assembly is for the engine that knows why it is none.
 fn engine_of_program(program: &Path) -> Engine {
     let mut start = Vec::new();
     // What cannot be read is the native engine's to complain about.
     let _ = File::open(program).and_then(|file| file.take(4).read_to_end(&mut start));
-    if start.starts_with(b"MZ") || start == b"\x7fELF" && is_apphost(program) {
-        Engine::Dotnet
-    } else {
-        Engine::Native
-    }
+    let is_elf = start == b"\x7fELF";
+    let is_named_so = program.is_file() && program.extension().is_some_and(|end| end == "dll");
+    let is_dotnet = if is_elf { is_apphost(program) } else { start.starts_with(b"MZ") || is_named_so };
+    if is_dotnet { Engine::Dotnet } else { Engine::Native }
 }
 
 fn is_apphost(program: &Path) -> bool {
@@ -135,6 +139,9 @@ mod tests {
         assert_eq!(engine_of_program(&plain), Engine::Native);
         assert_eq!(engine_of_program(&file("script", b"#!/bin/sh\n")), Engine::Native);
         assert_eq!(engine_of_program(&folder.path().join("missing")), Engine::Native);
+        assert_eq!(engine_of_program(&file("text.dll", b"text")), Engine::Dotnet);
+        assert_eq!(engine_of_program(&file("native.dll", b"\x7fELF\x02")), Engine::Native);
+        assert_eq!(engine_of_program(&folder.path().join("missing.dll")), Engine::Native);
     }
 
     #[test]

@@ -152,14 +152,22 @@ pub(crate) fn debug_service(
 
 /// What debugs programs for the local user; elsewhere than on Linux x86-64 nothing does. The .NET runtime's debugging library
 /// must match the program's, so those sessions have processes of their own.
-pub(crate) fn debug_engine() -> Option<Arc<dyn DebugEngine>> {
+pub(crate) fn debug_engine(debug: &config::Debug) -> Option<Arc<dyn DebugEngine>> {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     return Some(Arc::new(crate::engines::Engines {
         native: Box::new(hindcast_native::NativeEngine),
-        dotnet: Box::new(crate::remote::WorkerEngine),
+        dotnet: Box::new(worker_engine(debug)),
     }));
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-    return None;
+    return {
+        let _ = debug;
+        None
+    };
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn worker_engine(debug: &config::Debug) -> crate::remote::WorkerEngine {
+    crate::remote::WorkerEngine { dotnet: debug.dotnet.clone() }
 }
 
 /// What debugs programs in a worker process, which has one session.
@@ -172,11 +180,14 @@ pub(crate) fn debug_engine_of_worker() -> crate::engines::Engines {
 }
 
 /// The same for many users, whose programs may be hostile: each session in a process of its own.
-pub(crate) fn debug_engine_in_workers() -> Option<Arc<dyn DebugEngine>> {
+pub(crate) fn debug_engine_in_workers(debug: &config::Debug) -> Option<Arc<dyn DebugEngine>> {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    return Some(Arc::new(crate::remote::WorkerEngine));
+    return Some(Arc::new(worker_engine(debug)));
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-    return None;
+    return {
+        let _ = debug;
+        None
+    };
 }
 
 fn gateway_policy(config: &Config, folder: &DataFolder) -> Result<GatewayPolicy> {

@@ -114,7 +114,7 @@ impl ResourceRoom for DebugRoom {
         match uri {
             SESSION_URI => json(&SessionView::of(&session.standing())),
             BREAKPOINTS_URI => json(&BreakpointList::of(&session.breakpoints().await)),
-            THREADS_URI => json(&ThreadList::of(&session.last_threads().await?)),
+            THREADS_URI => json(&ThreadList::of(&session.last_threads().await?, session.engine())),
             TIMELINE_URI => {
                 // The newest: what led here.
                 let counted = session.timeline(TimelineQuery::default()).await?.page.total;

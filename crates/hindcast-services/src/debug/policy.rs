@@ -77,6 +77,18 @@ fn loads_code(variable: &str) -> bool {
     (is_prefixed || LOADING.contains(&variable)) && !HARMLESS.contains(&variable)
 }
 
+/// Variables by which a .NET program finds its runtime, which is code, too.
+const FINDING_RUNTIME: [&str; 2] = ["PATH", "HOME"];
+
+/// Whether it needs a runtime that is not a part of it: an assembly, or a host that stands beside one.
+fn is_managed(program: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = std::fs::File::open(program).and_then(|file| file.take(2).read_to_end(&mut start));
+    let mut beside = program.as_os_str().to_owned();
+    beside.push(".dll");
+    read.is_ok() && start == b"MZ" || Path::new(&beside).is_file()
+}
+
 /// How many interpreters the system looks for behind each other.
 const MOST_INTERPRETERS: usize = 5;
 /// So much of a script's first line the system reads.
@@ -98,6 +110,8 @@ pub(super) struct Target {
     user: u32,
     /// None when the system does not tell.
     program: Option<PathBuf>,
+    /// The .NET program that a host such as `dotnet` runs.
+    assembly: Option<PathBuf>,
     changes_user: bool,
     /// Whether it is a part of a server of ours, or held by one.
     is_ours: bool,
@@ -131,6 +145,23 @@ fn is_ours(pid: u32) -> bool {
     pid == std::process::id()
 }
 
+/// The first assembly that the process was started with. It counts only where the process has it in its memory, and a .NET
+/// runtime beside it: anybody can write what they like into a command line.
+#[cfg(unix)]
+fn assembly_of(pid: u32) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut words = line.split(|byte| *byte == 0).skip(1);
+    let named = words.find(|word| word.ends_with(b".dll") || word.ends_with(b".exe"))?;
+    let folder = std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+    let assembly = folder.join(std::ffi::OsStr::from_bytes(named)).canonicalize().ok()?;
+    let maps = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
+    let mapped = |path: &[u8]| maps.split(|byte| *byte == b'\n').any(|line| line.ends_with(path));
+    let mut at_the_end = b" ".to_vec();
+    at_the_end.extend(assembly.as_os_str().as_bytes());
+    (mapped(&at_the_end) && mapped(b"/libcoreclr.so")).then_some(assembly)
+}
+
 impl Target {
     /// None when there is no such process.
     #[cfg(unix)]
@@ -140,7 +171,8 @@ impl Target {
         let link = format!("/proc/{pid}/exe");
         // Through the link, so that a program that was replaced on disk is still the one that runs.
         let changes_user = changes_user(Path::new(&link));
-        Some(Self { user, program: std::fs::read_link(link).ok(), changes_user, is_ours: is_ours(pid) })
+        let program = std::fs::read_link(link).ok();
+        Some(Self { user, program, assembly: assembly_of(pid), changes_user, is_ours: is_ours(pid) })
     }
 
     #[cfg(not(unix))]
@@ -174,7 +206,8 @@ impl TargetPolicy {
                 "debug a copy of the program without that mode",
             );
         }
-        if target.program.as_deref().is_some_and(|program| self.allows(program)) || !self.restricts() {
+        let mut names = [&target.program, &target.assembly].into_iter().flatten();
+        if names.any(|program| self.allows(program)) || !self.restricts() {
             return Ok(());
         }
         refuse(
@@ -207,7 +240,9 @@ impl TargetPolicy {
                 "have the operator add it to `debug.allowed_programs` or `debug.allowed_folders`",
             );
         }
-        if let Some(name) = launch.env.iter().find(|name| loads_code(name)) {
+        let is_managed = is_managed(launch.program);
+        let loads = |name: &str| loads_code(name) || is_managed && FINDING_RUNTIME.contains(&name);
+        if let Some(name) = launch.env.iter().find(|name| loads(name)) {
             return refuse(
                 format!("`{name}` may not be set: it would load other code into the program"),
                 "leave it out of `env`",
@@ -325,7 +360,41 @@ mod tests {
     }
 
     fn target(user: u32, program: &str) -> Target {
-        Target { user, program: Some(program.into()), changes_user: false, is_ours: false }
+        let (changes_user, is_ours) = (false, false);
+        Target { user, program: Some(program.into()), assembly: None, changes_user, is_ours }
+    }
+
+    #[test]
+    fn a_dotnet_program_is_judged_by_its_assembly_and_finds_no_runtime_of_its_callers_choice() {
+        let own = Target::of(std::process::id()).unwrap();
+        assert_eq!(own.assembly, None);
+        let policy = TargetPolicy { folders: vec!["/opt/app".into()], ..TargetPolicy::default() };
+        let hosted = |assembly: &str| {
+            let target = Target { assembly: Some(assembly.into()), ..target(own.user, "/usr/bin/dotnet") };
+            check(policy.clone(), target)
+        };
+        assert_eq!(hosted("/opt/app/shop.dll"), None);
+        assert!(hosted("/srv/other.dll").unwrap().contains("not among"));
+
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        let policy = TargetPolicy { folders: vec![real.clone()], ..TargetPolicy::default() };
+        let put = |name: &str, content: &[u8]| {
+            std::fs::write(real.join(name), content).unwrap();
+            real.join(name)
+        };
+        let check = |program: &Path, env: &str| {
+            let launch = Launch { program, named: program, env: vec![env] };
+            policy.check_launch(&launch).err().map(|failure| failure.details)
+        };
+        let (assembly, host, plain) =
+            (put("shop.dll", b"MZ\x90"), put("shop", b"\x7fELF"), put("plain", b"\x7fELF"));
+        for variable in ["PATH", "HOME", "DOTNET_ROOT", "DOTNET_STARTUP_HOOKS", "CORECLR_PROFILER_PATH"] {
+            assert!(check(&assembly, variable).unwrap().contains(variable));
+            assert!(check(&host, variable).unwrap().contains(variable));
+        }
+        assert_eq!(check(&assembly, "LANG"), None);
+        assert_eq!(check(&plain, "PATH"), None);
     }
 
     #[test]

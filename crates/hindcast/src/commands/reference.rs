@@ -30,7 +30,14 @@ fn pages() -> Result<Vec<(&'static str, String)>> {
     let config = Config::default();
     let made = wiring::gateway(&config, &folder, &events).and_then(|gateway| {
         let (knowledge, _indexes) = wiring::knowledge(&config, &folder, None, &events)?;
-        let app = wiring::app(&config, gateway, knowledge, wiring::debug_engine(), events, Vec::new())?;
+        let app = wiring::app(
+            &config,
+            gateway,
+            knowledge,
+            wiring::debug_engine(&config.debug),
+            events,
+            Vec::new(),
+        )?;
         Ok(hindcast_server::reference_pages(&app))
     });
     std::fs::remove_dir_all(&passing)?;

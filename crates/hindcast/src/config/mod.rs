@@ -153,6 +153,10 @@ pub(crate) struct Debug {
     /// what was launched in it. 0: never.
     #[schemars(range(min = 0, max = 525_600))]
     pub(crate) idle_minutes: u32,
+    /// The folder of the `dotnet` that runs .NET programs, where `DOTNET_ROOT` is not set. Without it, `dotnet` is looked
+    /// for in `PATH` and in the folders where installers put it.
+    #[schemars(extend("format" = "path"))]
+    pub(crate) dotnet: Option<PathBuf>,
 }
 
 impl Default for Debug {
@@ -162,6 +166,7 @@ impl Default for Debug {
             allowed_folders: Vec::new(),
             allowed_users: Vec::new(),
             idle_minutes: 60,
+            dotnet: None,
         }
     }
 }

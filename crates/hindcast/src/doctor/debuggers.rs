@@ -19,7 +19,7 @@ const PYTHON: Debugger = Debugger {
     install: "to debug Python, run `pip install debugpy`",
 };
 
-const OTHERS: [Debugger; 4] = [
+const OTHERS: [Debugger; 3] = [
     Debugger {
         name: "dlv",
         programs: &["dlv"],
@@ -46,12 +46,6 @@ const OTHERS: [Debugger; 4] = [
         programs: &["node"],
         for_what: "JavaScript and TypeScript",
         install: "to debug JavaScript, install Node.js 22 or newer",
-    },
-    Debugger {
-        name: "dotnet",
-        programs: &["dotnet"],
-        for_what: ".NET",
-        install: "to debug .NET, install the .NET SDK 8 or newer",
     },
 ];
 
@@ -119,7 +113,7 @@ mod tests {
         assert_eq!(detail_of(&checks, "node"), "not installed (only needed for JavaScript and TypeScript)");
         let missing = checks.iter().filter(|check| check.detail.starts_with("not installed"));
         assert!(missing.clone().all(|check| check.remedy.is_some()));
-        assert_eq!(missing.count(), 4);
+        assert_eq!(missing.count(), 3);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod brief_command;
 mod clock;
 mod data_folder;
 mod debuggers;
+mod dotnet;
 #[cfg(target_os = "linux")]
 mod linux;
 mod port;
@@ -25,6 +26,8 @@ use hindcast_core::debug::Capability;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::config::Config;
+
 /// What to check.
 #[derive(Debug, Clone)]
 pub(crate) struct DoctorInput {
@@ -38,6 +41,12 @@ pub(crate) struct DoctorInput {
     pub(crate) now: jiff::Timestamp,
     /// What the debug engine found out by trying.
     pub(crate) capabilities: Vec<Capability>,
+    /// `$DOTNET_ROOT`.
+    pub(crate) dotnet_root: Option<OsString>,
+    /// `$HOME`.
+    pub(crate) home: Option<OsString>,
+    /// `debug.dotnet` of the configuration.
+    pub(crate) configured_dotnet: Option<PathBuf>,
 }
 
 /// The outcome of one check.
@@ -74,6 +83,7 @@ pub(crate) fn run(input: &DoctorInput) -> Vec<Check> {
     checks.push(data_folder::check(&input.data_dir));
     checks.push(clock::check(input.now));
     checks.extend(debuggers::checks(input.search_path.as_deref()));
+    checks.push(dotnet::check(input));
     checks
 }
 
@@ -125,12 +135,19 @@ pub(crate) fn render_json(checks: &[Check]) -> Value {
 }
 
 impl DoctorInput {
-    /// Checks of this process's environment, for a configuration's data folder and address.
-    pub(crate) fn from_process(data_dir: PathBuf, listen: SocketAddr) -> Self {
-        let search_path = std::env::var_os("PATH");
-        let engine = crate::wiring::debug_engine();
-        let capabilities = engine.map(|engine| engine.capabilities()).unwrap_or_default();
-        Self { data_dir, listen, search_path, now: jiff::Timestamp::now(), capabilities }
+    /// Checks of this process's environment, for a configuration.
+    pub(crate) fn from_process(config: &Config) -> Self {
+        let engine = crate::wiring::debug_engine(&config.debug);
+        Self {
+            data_dir: config.data_dir.clone(),
+            listen: config.server.listen,
+            search_path: std::env::var_os("PATH"),
+            now: jiff::Timestamp::now(),
+            capabilities: engine.map(|engine| engine.capabilities()).unwrap_or_default(),
+            dotnet_root: std::env::var_os("DOTNET_ROOT"),
+            home: std::env::var_os("HOME"),
+            configured_dotnet: config.debug.dotnet.clone(),
+        }
     }
 }
 
@@ -244,10 +261,9 @@ fail  port        127.0.0.1:7443 is taken
     #[test]
     fn a_real_run_names_each_check_once_gives_every_remedy_and_leaves_nothing_behind() {
         let folder = tempfile::tempdir().expect("a folder");
-        let input = DoctorInput::from_process(
-            folder.path().join("not/yet/there"),
-            SocketAddr::from(([127, 0, 0, 1], 0)),
-        );
+        let mut config = Config { data_dir: folder.path().join("not/yet/there"), ..Config::default() };
+        config.server.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        let input = DoctorInput::from_process(&config);
         let checks = run(&input);
         for check in &checks {
             assert!(check.status == Status::Ok || check.remedy.is_some(), "{check:?}");
@@ -264,6 +280,7 @@ fail  port        127.0.0.1:7443 is taken
             "kernel",
             "open files",
             "clock",
+            "dotnet",
         ] {
             assert!(checks.iter().any(|check| check.name == name), "{name}");
         }

@@ -7,17 +7,18 @@ use std::{
         fd::OwnedFd,
         unix::{net::UnixStream, process::CommandExt, process::ExitStatusExt},
     },
+    path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use hindcast_core::debug::{
-    AttachRequest, Capability, CoreRequest, DebugBackend, DebugEngine, DebugError, LaunchRequest, OutputLog,
-    Streams, TraceFileRequest,
+    AttachRequest, Capability, CoreRequest, DebugBackend, DebugEngine, DebugError, Engine, LaunchRequest,
+    OutputLog, Streams, TraceFileRequest,
 };
 use nix::sys::signal::Signal;
 
-use crate::data_folder::usual_umask;
+use crate::{data_folder::usual_umask, engines::engine_of_launch};
 
 use super::{
     backend::RemoteBackend,
@@ -26,8 +27,11 @@ use super::{
 };
 
 /// Begins every session in a worker process, which is this program again.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct WorkerEngine;
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WorkerEngine {
+    /// Where .NET is, unless a variable says so.
+    pub(crate) dotnet: Option<PathBuf>,
+}
 
 impl DebugEngine for WorkerEngine {
     fn capabilities(&self) -> Vec<Capability> {
@@ -47,6 +51,9 @@ impl DebugEngine for WorkerEngine {
         let mut env: BTreeMap<_, _> =
             std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect();
         env.extend(request.env.clone());
+        if engine_of_launch(request) == Engine::Dotnet {
+            self.name_dotnet(&mut env);
+        }
         let beginning = Beginning::Launch(LaunchRequest { env, ..request.clone() });
         begin(beginning, &request.output, Ends::WithUs)
     }
@@ -63,6 +70,18 @@ impl DebugEngine for WorkerEngine {
         begin(Beginning::Trace(request.clone()), &nothing_printed(), Ends::WithUs)
     }
 }
+
+impl WorkerEngine {
+    fn name_dotnet(&self, env: &mut BTreeMap<String, String>) {
+        let is_set = env.get(DOTNET_ROOT).is_some_and(|root| !root.is_empty());
+        let root = self.dotnet.as_ref().and_then(|root| root.to_str()).filter(|_| !is_set);
+        if let Some(root) = root {
+            env.insert(DOTNET_ROOT.to_owned(), root.to_owned());
+        }
+    }
+}
+
+const DOTNET_ROOT: &str = "DOTNET_ROOT";
 
 /// How a worker ends when the server dies.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -168,5 +187,27 @@ fn how(status: ExitStatus) -> String {
         (Some(signal), _) => format!("died of {}", signal.as_str()),
         (None, Some(code)) => format!("ended with exit code {code}"),
         (None, None) => "has ended".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configured_dotnet_is_named_where_no_variable_does() {
+        let named = |root: Option<&str>| {
+            let engine = WorkerEngine { dotnet: Some("/opt/net".into()) };
+            let mut env: BTreeMap<_, _> =
+                root.map(|root| (DOTNET_ROOT.to_owned(), root.to_owned())).into_iter().collect();
+            engine.name_dotnet(&mut env);
+            env[DOTNET_ROOT].clone()
+        };
+        assert_eq!(named(None), "/opt/net");
+        assert_eq!(named(Some("")), "/opt/net");
+        assert_eq!(named(Some("/home/me/net")), "/home/me/net");
+        let mut none = BTreeMap::new();
+        WorkerEngine::default().name_dotnet(&mut none);
+        assert!(none.is_empty());
     }
 }

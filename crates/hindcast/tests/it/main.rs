@@ -10,6 +10,8 @@ mod data_folder;
 mod debugger;
 mod debugger_contract;
 mod documents;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod dotnet;
 mod errors;
 mod keys;
 mod knowledge;

@@ -268,7 +268,7 @@ pub(super) struct SetExceptionBreakpoint(pub(super) Desk);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetExceptionInput {
-    /// rust:panic, cpp:std::runtime_error, cpp:*, signal:SIGSEGV
+    /// rust:panic, cpp:std::runtime_error, cpp:*, signal:SIGSEGV, System.Exception
     exception_type: String,
     /// When raised
     #[serde(default = "yes")]

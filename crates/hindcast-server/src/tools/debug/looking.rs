@@ -108,7 +108,8 @@ fn all_stacks(stacks: Vec<(Thread, hindcast_core::debug::Stack)>) -> Answer<Stac
     let mut said = "Stack trace:".to_owned();
     let mut threads = Vec::new();
     for (thread, stack) in stacks {
-        let _ = write!(said, "\nThread {} ({}):", thread.id, thread.name);
+        let name = if thread.name.is_empty() { String::new() } else { format!(" ({})", thread.name) };
+        let _ = write!(said, "\nThread {}{name}:", thread.id);
         stack.frames.iter().for_each(|frame| text::frame(&mut said, frame));
         how_it_ends(&mut said, stack.more, stack.broken.as_deref(), 0);
         let (frames, more, broken) = (stack.frames, stack.more, stack.broken);
@@ -465,7 +466,11 @@ impl Tool for GetThreads {
         for SeenThread { thread, called_from } in &threads {
             let mark = if view.current == Some(thread.id) { '*' } else { ' ' };
             let place = thread.location.as_ref().map(text::place).unwrap_or_default();
-            let _ = write!(said, "\n{mark} {} {} {place}", thread.id, thread.name);
+            let words = [thread.name.as_str(), &place];
+            let _ = write!(said, "\n{mark} {}", thread.id);
+            for word in words.into_iter().filter(|word| !word.is_empty()) {
+                let _ = write!(said, " {word}");
+            }
             if let Some(caller) = called_from {
                 let _ = write!(said, ", called from {}", text::place(caller));
             }

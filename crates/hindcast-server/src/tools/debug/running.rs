@@ -1,7 +1,7 @@
 //! Moving: `continue`, `pause`, `wait`, `step_forward`, `run_to`.
 
 use async_trait::async_trait;
-use hindcast_core::debug::{Granularity, Movement, ThreadId};
+use hindcast_core::debug::{Engine, Granularity, Movement, ThreadId};
 use hindcast_services::{
     Failure,
     debug::{Until, Viewport},
@@ -123,9 +123,10 @@ pub(super) struct StepInput {
     #[serde(default = "one")]
     #[schemars(range(min = 1))]
     pub(super) count: u32,
-    /// line steps into calls, over does not, out leaves the function
+    /// line steps into calls, over does not, out leaves the function; default for .NET: over
     #[serde(default)]
-    pub(super) granularity: Granularity,
+    #[schemars(with = "Granularity", default = "Granularity::default")]
+    pub(super) granularity: Option<Granularity>,
     #[serde(default)]
     pub(super) thread_id: Option<u32>,
     #[serde(default = "usual_wait")]
@@ -136,6 +137,16 @@ pub(super) struct StepInput {
 }
 
 impl StepInput {
+    /// What was asked for, or what is usual in this session.
+    pub(super) fn granularity(&self, engine: Engine) -> Granularity {
+        let usual = match engine {
+            Engine::Native => Granularity::Instruction,
+            // Its machine code comes and goes, and is not shown.
+            Engine::Dotnet => Granularity::Over,
+        };
+        self.granularity.unwrap_or(usual)
+    }
+
     /// Refuses counts that nobody should wait for.
     pub(super) fn check(&self, instead: &str) -> Result<(), Failure> {
         if (1..=MOST_STEPS).contains(&self.count) {
@@ -151,14 +162,18 @@ impl Tool for StepForward {
     type Input = StepInput;
     type Output = Viewport;
 
-    const DECLARATION: Declaration =
-        moves("debugger/step_forward", "Step forward", "Step by instructions (default) or source lines");
+    const DECLARATION: Declaration = moves(
+        "debugger/step_forward",
+        "Step forward",
+        "Step by instructions (default; not for .NET) or source lines",
+    );
 
     async fn call(&self, call: &Call, input: StepInput) -> Result<Answer<Viewport>, Failure> {
         input.check("debugger/continue")?;
         let session = self.0.session(call, input.session_id.as_deref())?;
         let thread = session.frame(input.thread_id.map(ThreadId), 0)?.thread;
-        let movement = Movement::Step { thread, granularity: input.granularity, count: input.count };
+        let granularity = input.granularity(session.engine());
+        let movement = Movement::Step { thread, granularity, count: input.count };
         Ok(moved(session.travel(movement, &patience(call, input.timeout_ms)).await?))
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
 
 use async_trait::async_trait;
-use hindcast_core::debug::{HowBegun, Language, Moment, Stdin, StopAtEntry, Streams};
+use hindcast_core::debug::{Engine, HowBegun, Language, Moment, Stdin, StopAtEntry, Streams};
 use hindcast_services::{
     Failure,
     debug::{AttachOptions, LaunchOptions, Mask, Session, Standing, State, Viewport},
@@ -25,7 +25,7 @@ pub(super) struct Launch(pub(super) Desk);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LaunchInput {
-    /// Executable: path, or name in PATH
+    /// Executable: path, or name in PATH; .NET: also .dll or build folder
     #[serde(default)]
     program: Option<PathBuf>,
     #[serde(default)]
@@ -55,9 +55,10 @@ pub(super) struct LaunchInput {
     /// Hide passwords, keys and tokens
     #[serde(default = "yes")]
     mask_secrets: bool,
-    /// So that one can go back
-    #[serde(default = "yes")]
-    record: bool,
+    /// So that one can go back; not for .NET
+    #[serde(default)]
+    #[schemars(with = "bool", default = "yes")]
+    record: Option<bool>,
     #[serde(default)]
     language: Language,
     /// Steps pass over library code (.NET)
@@ -111,7 +112,8 @@ impl LaunchInput {
             Some(Input::Text(text)) => Stdin::Text(text),
             Some(Input::File { file }) => Stdin::File(file),
         };
-        let Self { args, cwd, env, record, language, just_my_code, .. } = self;
+        let Self { args, cwd, env, language, just_my_code, .. } = self;
+        let record = self.record.unwrap_or(true);
         let streams = if self.terminal { Streams::Terminal } else { Streams::Pipes };
         Ok(LaunchOptions {
             program,
@@ -136,7 +138,7 @@ impl Tool for Launch {
     const DECLARATION: Declaration = moves(
         "debugger/launch",
         "Launch a program",
-        "Start a program under the debugger, or open a core file or a recording. It stops in `main`: set breakpoints, then continue",
+        "Start a program (native or .NET) under the debugger, or open a core file or a recording. It stops in `main`: set breakpoints, then continue",
     );
 
     fn target(input: &LaunchInput) -> Option<String> {
@@ -148,6 +150,7 @@ impl Tool for Launch {
         let Desk(debug) = &self.0;
         let patience = patience(call, input.timeout_ms);
         let mask = Mask::new(input.mask_secrets);
+        let record = input.record;
         let (session, view) = match (input.core.clone(), input.program.clone()) {
             (None, None) if input.trace.is_some() => {
                 let trace = input.trace.unwrap_or_default();
@@ -166,13 +169,17 @@ impl Tool for Launch {
             }
         };
         noted(call, &session);
-        Ok(begun(&session, view))
+        Ok(begun(&session, view, record == Some(true)))
     }
 }
 
-/// What a session that has just begun says.
-fn begun(session: &Session, mut view: Viewport) -> Answer<Viewport> {
+/// What a session that has just begun says; whether somebody wrote that it is to be recorded.
+fn begun(session: &Session, mut view: Viewport, record: bool) -> Answer<Viewport> {
     let standing = session.standing();
+    let is_native = session.engine() == Engine::Native;
+    if record && !is_native {
+        view.notes.push("`record` has no effect: .NET programs are not recorded".into());
+    }
     // Whoever relies on going back should know at once; that nobody asked for it is no news.
     let not_recorded = standing.recording.as_ref().filter(|_| standing.is_to_be_recorded);
     if let Some(reason) = not_recorded.and_then(|recording| recording.reason.as_deref()) {
@@ -185,7 +192,8 @@ fn begun(session: &Session, mut view: Viewport) -> Answer<Viewport> {
             capability.note.as_deref().unwrap_or_default().split(" · hint: ").next().unwrap_or_default();
         view.notes.push(format!("not on this machine: {}; {lost}; see `hindcast doctor`", capability.name));
     }
-    if standing.streams == Some(Streams::Pipes) && view.state != State::Exited {
+    // .NET's `Console` does not wait for a full buffer.
+    if is_native && standing.streams == Some(Streams::Pipes) && view.state != State::Exited {
         let told = "its stdout is a pipe: what it prints may stay in its own buffer until it flushes or exits; \
                     `terminal`: true shows it line by line";
         view.notes.push(told.into());
@@ -249,7 +257,7 @@ impl Tool for Attach {
     type Output = Viewport;
 
     const DECLARATION: Declaration =
-        moves("debugger/attach", "Attach to a process", "Attach to a running process");
+        moves("debugger/attach", "Attach to a process", "Attach to a running process, native or .NET");
 
     fn target(input: &AttachInput) -> Option<String> {
         Some(format!("pid {}", input.pid))
@@ -263,7 +271,7 @@ impl Tool for Attach {
         let options = AttachOptions { pid, record, language, just_my_code };
         let (session, view) = debug.attach(&call.caller, options, mask, &patience).await?;
         noted(call, &session);
-        Ok(begun(&session, view))
+        Ok(begun(&session, view, record))
     }
 }
 
@@ -342,7 +350,7 @@ impl Tool for Restart {
     async fn call(&self, call: &Call, input: OnlySession) -> Result<Answer<Viewport>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;
         let view = session.restart(&patience(call, USUAL_WAIT)).await?;
-        Ok(begun(&session, view))
+        Ok(begun(&session, view, false))
     }
 }
 

@@ -28,7 +28,7 @@ impl Tool for StepBackward {
         input.check("debugger/reverse_continue")?;
         let session = self.0.session(call, input.session_id.as_deref())?;
         let patience = patience(call, input.timeout_ms);
-        let (thread, granularity) = (thread(input.thread_id), input.granularity);
+        let (thread, granularity) = (thread(input.thread_id), input.granularity(session.engine()));
         Ok(gone_back(session.step_back(thread, granularity, input.count, &patience).await?))
     }
 }

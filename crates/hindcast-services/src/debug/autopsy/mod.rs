@@ -420,7 +420,10 @@ fn summarise(scene: &Scene, access: Option<&FaultyAccess>, frames: &[AutopsyFram
     let what = match (&stop.exception, &stop.signal) {
         (Some(exception), _) => {
             let kind = if exception.unhandled { "unhandled " } else { "" };
-            let message = exception.message.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
+            // The sentence goes on with the place.
+            let message =
+                exception.message.as_deref().map(|text| format!(": {}", text.trim_end_matches('.')));
+            let message = message.unwrap_or_default();
             format!("{kind}{}{message}", exception.exception_type)
         }
         (None, Some(signal)) => {

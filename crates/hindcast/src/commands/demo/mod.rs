@@ -43,8 +43,11 @@ const SAMPLES: [Sample; 2] = [
 pub(super) fn run(config: &Config) -> Result<ExitCode> {
     let folder = tempfile::Builder::new().prefix("hindcast-demo-").tempdir()?;
     let (sample, program) = compile(folder.path())?;
-    let service =
-        wiring::debug_service(config, wiring::debug_engine(), hindcast_services::Events::default())?;
+    let service = wiring::debug_service(
+        config,
+        wiring::debug_engine(&config.debug),
+        hindcast_services::Events::default(),
+    )?;
     let scenery = Scenery {
         program,
         compiled: format!("{} {}", sample.compiler, sample.arguments.join(" ")),

@@ -114,6 +114,17 @@ impl Client {
         }
     }
 
+    /// Waits for a notification of this method, unless there was one since the last that was waited for.
+    pub(crate) fn hear_of(&mut self, method: &str) -> Value {
+        loop {
+            if let Some(index) = self.heard.iter().position(|message| message["method"] == method) {
+                return self.heard.remove(index);
+            }
+            let message = self.local.answer().expect("it ended");
+            self.heard.push(message);
+        }
+    }
+
     /// Whether it was told of a change at this URI so far.
     pub(crate) fn has_heard(&self, uri: &str) -> bool {
         self.heard.iter().any(|message| message["params"]["uri"] == uri)
