@@ -13,6 +13,7 @@ macro_rules! on_linux {
 }
 
 on_linux! {
+    mod abandoned;
     mod cor;
     mod engine;
     #[allow(dead_code, unused_imports)]
@@ -24,6 +25,7 @@ on_linux! {
     mod session;
     mod values;
 
+    pub use abandoned::release_abandoned;
     pub use engine::DotnetEngine;
     pub use installation::{InstalledRuntime, find_dotnet, installed_runtimes};
 }

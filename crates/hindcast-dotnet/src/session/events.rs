@@ -1,7 +1,5 @@
 //! Movements: letting the debuggee go on, and answering what happens.
 
-use std::time::Duration;
-
 use hindcast_core::debug::{
     DebugError, Granularity, Movement, Outcome, OutputStream, Place, RaisedSignal, Stop, StopAtEntry,
     StopReason, ThreadId,
@@ -23,9 +21,6 @@ pub(super) enum Plan {
     /// To a place.
     RunTo { place: Place, breakpoints: Vec<Com<FunctionBreakpoint>>, begun: bool },
 }
-
-/// How long an attached process may take to tell what it has loaded.
-const QUIET_AFTER: Duration = Duration::from_millis(200);
 
 impl Session {
     pub(super) fn carry_out(&mut self, movement: Movement) -> Result<Outcome, DebugError> {
@@ -98,17 +93,12 @@ impl Session {
     fn run_until_stop(&mut self) -> Result<Outcome, DebugError> {
         loop {
             self.go_on()?;
-            match self.events.next(self.patience()) {
+            match self.events.next(None) {
                 Next::Woken if self.bell.take() => {
                     self.hold()?;
                     return Ok(Outcome::Interrupted);
                 }
-                Next::Woken => {}
-                Next::TimedOut => {
-                    // An attached process has told all it has loaded.
-                    self.hold()?;
-                    return self.begun_by_attaching();
-                }
+                Next::Woken | Next::TimedOut => {}
                 Next::Event(event) => {
                     let has_ended = matches!(event, CorEvent::ProcessExited);
                     self.state = if has_ended { State::Ended } else { State::Standing };
@@ -116,15 +106,20 @@ impl Session {
                         self.last_stop = Some(stop.clone());
                         return Ok(Outcome::Stopped(stop));
                     }
+                    if self.has_told_all() {
+                        return self.begun_by_attaching();
+                    }
                 }
             }
         }
     }
 
-    /// How long to wait for the next event: for ever, except while an attached process tells what it has loaded.
-    fn patience(&self) -> Option<Duration> {
+    /// Whether an attached process has told all that it has loaded: assemblies first, threads last.
+    fn has_told_all(&self) -> bool {
         let is_attaching = matches!(self.plan, Plan::Begin) && self.launched.is_none();
-        is_attaching.then_some(QUIET_AFTER)
+        is_attaching
+            && !self.threads.is_empty()
+            && self.process().has_queued_callbacks(std::ptr::null_mut()).is_ok_and(|queued| !queued)
     }
 
     /// Lets the debuggee run, where it stands.

@@ -21,12 +21,20 @@ const LONGEST_NAME: u32 = 128;
 pub(super) struct Threads {
     /// By the number of the system's thread.
     numbers: HashMap<u32, u32>,
+    /// How many threads were told of.
+    told: u64,
 }
 
 impl Threads {
+    /// Whether none was told of yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.told == 0
+    }
+
     /// Takes in a new thread; true for the first one.
     pub(super) fn add(&mut self, thread: &Com<Thread>, was_launched: bool) -> bool {
-        let is_first = self.numbers.is_empty();
+        let is_first = self.told == 0;
+        self.told += 1;
         if let Ok(system) = thread.id().map_err(drop)
             && is_first
             && was_launched

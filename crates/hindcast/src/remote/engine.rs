@@ -35,7 +35,8 @@ pub(crate) struct WorkerEngine {
 
 impl DebugEngine for WorkerEngine {
     fn capabilities(&self) -> Vec<Capability> {
-        let asked = start(&nothing_printed(), Ends::WithUs).and_then(|link| link.ask(&Call::Capabilities));
+        let asked =
+            start(&nothing_printed(), Ends::WithUs, None).and_then(|link| link.ask(&Call::Capabilities));
         asked.unwrap_or_else(|error| {
             tracing::warn!(%error, "a worker process cannot tell what this machine allows");
             Vec::new()
@@ -97,19 +98,24 @@ fn begin(
     output: &Arc<OutputLog>,
     ends: Ends,
 ) -> Result<Box<dyn DebugBackend>, DebugError> {
-    Ok(Box::new(RemoteBackend::begin(start(output, ends)?, beginning)?))
+    let attached = match &beginning {
+        Beginning::Attach(request) => Some(request.pid),
+        _ => None,
+    };
+    Ok(Box::new(RemoteBackend::begin(start(output, ends, attached)?, beginning)?))
 }
 
 fn nothing_printed() -> Arc<OutputLog> {
     Arc::new(OutputLog::new(0))
 }
 
-fn start(output: &Arc<OutputLog>, ends: Ends) -> Result<Link, DebugError> {
-    spawn(output, ends).map_err(|error| DebugError::System(format!("cannot start a worker process: {error}")))
+fn start(output: &Arc<OutputLog>, ends: Ends, attached: Option<u32>) -> Result<Link, DebugError> {
+    spawn(output, ends, attached)
+        .map_err(|error| DebugError::System(format!("cannot start a worker process: {error}")))
 }
 
 /// Called on the session's thread, because the system ends a worker with the thread that started it.
-fn spawn(output: &Arc<OutputLog>, ends: Ends) -> io::Result<Link> {
+fn spawn(output: &Arc<OutputLog>, ends: Ends, attached: Option<u32>) -> io::Result<Link> {
     let (calls, its_calls) = UnixStream::pair()?;
     let (bells, its_bells) = UnixStream::pair()?;
     // Not by its path: what is installed there by now may be another version.
@@ -134,7 +140,7 @@ fn spawn(output: &Arc<OutputLog>, ends: Ends) -> io::Result<Link> {
         .stdout(OwnedFd::from(its_bells))
         .stderr(Stdio::inherit())
         .spawn()?;
-    Link::new(calls, bells, Worker::of(child), output.clone())
+    Link::new(calls, bells, Worker::of(child, attached), output.clone())
 }
 
 fn text(variable: std::ffi::OsString) -> Option<String> {
@@ -142,22 +148,26 @@ fn text(variable: std::ffi::OsString) -> Option<String> {
 }
 
 /// A worker process, which is killed and waited for at the latest when nobody holds it any more.
-pub(super) struct Worker(Mutex<Option<Child>>);
+pub(super) struct Worker {
+    child: Mutex<Option<Child>>,
+    /// The process that it is attached to.
+    attached: Option<u32>,
+}
 
 impl Worker {
-    fn of(child: Child) -> Self {
-        Self(Mutex::new(Some(child)))
+    fn of(child: Child, attached: Option<u32>) -> Self {
+        Self { child: Mutex::new(Some(child)), attached }
     }
 
     /// A worker that is no process, for tests.
     #[cfg(test)]
     pub(super) fn thread() -> Self {
-        Self(Mutex::new(None))
+        Self { child: Mutex::new(None), attached: None }
     }
 
     /// Ends it without warning.
     pub(super) fn kill(&self) {
-        if let Some(child) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(child) = &mut *self.child.lock().unwrap_or_else(PoisonError::into_inner) {
             // It may be gone already.
             let _ = child.kill();
         }
@@ -166,11 +176,24 @@ impl Worker {
     /// Ends it if it has not ended, and says how it did.
     pub(super) fn bury(&self) -> String {
         self.kill();
-        let mut child = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        child.take().and_then(|mut child| child.wait().ok()).map_or_else(
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let status = child.take().and_then(|mut child| child.wait().ok());
+        if status.is_some_and(|status| status.signal().is_some()) {
+            self.release_attached();
+        }
+        status.map_or_else(
             || "its worker process has ended".to_owned(),
             |status| format!("its worker process {}", how(status)),
         )
+    }
+
+    /// A worker that was killed has not let go of what it was attached to. The system does that for native programs; a .NET
+    /// runtime waits for its debugger.
+    fn release_attached(&self) {
+        let Some(pid) = self.attached else { return };
+        if let Err(error) = hindcast_dotnet::release_abandoned(pid) {
+            tracing::warn!(pid, %error, "a .NET program that was attached to cannot be let go of");
+        }
     }
 }
 
