@@ -211,7 +211,7 @@ fn breakpoints_tracepoints_and_exception_breakpoints_are_listed_with_their_hits(
         text(&mut client, "set_exception_breakpoint", exact);
 
         let stopped = data(&mut client, "continue", json!({}));
-        assert_eq!(stopped["line"], late, "{stopped}");
+        assert_eq!(stopped["location"]["line"], late, "{stopped}");
         let thrown = data(&mut client, "continue", json!({}));
         assert_eq!(thrown["exception"]["exception_type"], "Fixtures.LateOrderException", "{thrown}");
         text(&mut client, "remove_breakpoint", json!({ "id": "1" }));
