@@ -67,7 +67,9 @@ pub(crate) fn other_debugger(pid: u32) -> Option<u32> {
     let marker = format!("clr-debug-pipe-{pid}-");
     let processes = std::fs::read_dir("/proc").ok()?.filter_map(Result::ok);
     let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    numbers.filter(|other| *other != pid).find(|other| {
+    // Our own pipes to a session that has ended close a little later.
+    let us = std::process::id();
+    numbers.filter(|other| *other != pid && *other != us).find(|other| {
         // Those of other users cannot be looked at, and cannot debug it either.
         let Ok(files) = std::fs::read_dir(format!("/proc/{other}/fd")) else { return false };
         files.filter_map(Result::ok).any(|file| {

@@ -8,6 +8,7 @@
 mod callback;
 mod com;
 mod error;
+mod guardian;
 mod inspection;
 mod interfaces;
 mod library;
@@ -18,4 +19,4 @@ pub(crate) use com::Com;
 pub(crate) use error::{CorError, Hresult};
 pub(crate) use interfaces::*;
 pub(crate) use library::{Debugging, DebuggingError, MappedRuntime, other_debugger};
-pub(crate) use startup::{Exit, Spawned, Startup, StartupError, remove_stale_semaphores};
+pub(crate) use startup::{Exit, Prepared, Spawned, Startup, StartupError, remove_stale_semaphores};

@@ -1,30 +1,24 @@
 //! Starting a program so that its runtime waits for us before it runs any managed code.
 //!
 //! A runtime that starts looks for two named semaphores with its process number and start time in their names.
-//! Where they are, it raises the first when it is ready, and waits for the second. So the process is started
-//! stopped, the semaphores are made, and it goes on.
+//! Where they are, it raises the first when it is ready, and waits for the second. So the process is made, then the
+//! semaphores, and then it becomes the program.
 
 use std::{
     ffi::{CString, OsStr},
     fs, io,
-    os::{
-        fd::AsRawFd,
-        unix::{ffi::OsStrExt, process::CommandExt},
-    },
     path::Path,
-    process::Command,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use hindcast_streams::Theirs;
 use nix::{
-    sys::{
-        signal::{Signal, kill},
-        wait::{WaitPidFlag, WaitStatus, waitpid},
-    },
+    sys::signal::{Signal, kill},
     unistd::Pid,
 };
+
+use super::guardian::{self, Guardian, Told, Waiting};
 
 /// How long a runtime may take to start.
 const START_WITHIN: Duration = Duration::from_secs(25);
@@ -32,30 +26,25 @@ const START_WITHIN: Duration = Duration::from_secs(25);
 const GLANCE: Duration = Duration::from_millis(20);
 /// How long a process that was killed may take to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
-/// Stops itself and then becomes the program, with the same process number and start time.
-const STOP_AND_BECOME: &str = r#"kill -STOP $$; exec "$@""#;
 
 /// Why a program's runtime did not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartupError {
     #[error("cannot start `{program}`: {error}")]
     Spawn { program: String, error: io::Error },
-    #[error("cannot start `{program}` in `{folder}`: {error} · hint: `cwd` must be an existing folder")]
-    Folder { program: String, folder: String, error: io::Error },
     #[error("cannot make a semaphore for the runtime's start: {0}")]
     Semaphore(io::Error),
     #[error("the program ended before its runtime had started ({how})")]
     Ended { how: String },
     #[error("the program did not start a .NET runtime within {} seconds", START_WITHIN.as_secs())]
     TimedOut,
-    #[error("the start was given up")]
-    GivenUp,
 }
 
 /// A program that was started and is killed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Spawned {
     pid: u32,
+    guardian: Pid,
     end: Arc<End>,
     /// Whether it may outlive this.
     is_released: bool,
@@ -68,7 +57,7 @@ pub(crate) enum Exit {
     Code(i32),
     /// By a signal.
     Signal(i32),
-    /// The runtime's debugging library has asked the system first, which tells only once.
+    /// Nobody could tell.
     Unknown,
 }
 
@@ -85,77 +74,91 @@ impl std::fmt::Display for Exit {
     }
 }
 
-/// Is told the end by a thread that waits for nothing else. The runtime's debugging library also waits for the process, now
-/// and then, and whoever is first gets the exit code: a thread that already waits is.
+/// Is told the end by a thread that listens to the guardian.
 #[derive(Debug, Default)]
 struct End {
-    exit: Mutex<Option<Exit>>,
+    state: Mutex<EndState>,
     told: Condvar,
 }
 
+#[derive(Debug, Default)]
+struct EndState {
+    exit: Option<Exit>,
+    is_released: bool,
+}
+
 impl End {
-    fn exit(&self) -> MutexGuard<'_, Option<Exit>> {
-        self.exit.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, EndState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tell(&self, exit: Exit) {
-        *self.exit() = Some(exit);
+        self.state().exit = Some(exit);
         self.told.notify_all();
+    }
+
+    /// Listens until the program has ended.
+    fn listen(&self, mut guardian: Guardian) {
+        loop {
+            match guardian.next() {
+                Some(Told::Released) => {
+                    self.state().is_released = true;
+                    self.told.notify_all();
+                }
+                Some(Told::Exited(code)) => break self.tell(Exit::Code(code)),
+                Some(Told::Killed(signal)) => break self.tell(Exit::Signal(signal)),
+                None => break self.tell(Exit::Unknown),
+            }
+        }
+        guardian.bury();
     }
 }
 
-fn is_shell_name(name: &str) -> bool {
-    let is_letter = |letter: char| letter == '_' || letter.is_ascii_alphabetic();
-    name.starts_with(is_letter) && name.chars().all(|letter| is_letter(letter) || letter.is_ascii_digit())
+/// A program that is about to be started: its number is known, and nothing of it has run.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    waiting: Waiting,
+    program: String,
 }
 
-impl Spawned {
-    /// Starts a program, stopped before its first instruction.
-    pub(crate) fn stopped(
+impl Prepared {
+    /// Gets a program ready to be started.
+    pub(crate) fn new(
         program: &Path,
         arguments: &[&OsStr],
         folder: Option<&Path>,
         environment: impl IntoIterator<Item = (String, String)>,
         streams: Theirs,
     ) -> Result<Self, StartupError> {
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", STOP_AND_BECOME, "sh"]);
-        // The shell passes on only variables whose names it could write itself; the others have to be given to the program
-        // by somebody else, who would take a path with `=` for a variable.
-        let is_odd = |name: &str| !is_shell_name(name) && !program.as_os_str().as_bytes().contains(&b'=');
-        let (odd, plain): (Vec<_>, Vec<_>) = environment.into_iter().partition(|(name, _)| is_odd(name));
-        if !odd.is_empty() {
-            command.args(["/usr/bin/env", "--"]);
-            command.args(odd.iter().map(|(name, value)| format!("{name}={value}")));
+        let name = program.display().to_string();
+        match guardian::start(program, arguments, folder, environment, streams) {
+            Ok(waiting) => Ok(Self { waiting, program: name }),
+            Err(error) => Err(StartupError::Spawn { program: name, error }),
         }
-        command.arg(program).args(arguments);
-        command.envs(plain).stdin(streams.stdin).stdout(streams.stdout).stderr(streams.stderr);
-        if let Some(folder) = folder {
-            // Otherwise it would look as if the program were missing.
-            let program = || program.display().to_string();
-            let unusable = |error| StartupError::Folder { program: program(), folder: folder.display().to_string(), error };
-            std::fs::metadata(folder.join(".")).map_err(unusable)?;
-            command.current_dir(folder);
-        }
-        // SAFETY: these calls are safe between fork and exec.
-        unsafe { command.pre_exec(in_a_session_of_its_own) };
-        let failed = |error| StartupError::Spawn { program: program.display().to_string(), error };
-        let pid = command.spawn().map_err(failed)?.id();
-        let spawned = Self { pid, end: Arc::default(), is_released: false };
-        match waitpid(spawned.nix_pid(), Some(WaitPidFlag::WUNTRACED)) {
-            Ok(WaitStatus::Stopped(..)) => {}
-            Ok(status) => {
-                spawned.end.tell(exit_of(status));
-                return Err(StartupError::Ended { how: exit_of(status).to_string() });
-            }
-            Err(error) => return Err(failed(error.into())),
-        }
-        let (pid, end) = (spawned.nix_pid(), spawned.end.clone());
-        let waiting = std::thread::Builder::new().name("debuggee-exit".into());
-        waiting.spawn(move || end.tell(waitpid(pid, None).map_or(Exit::Unknown, exit_of))).map_err(failed)?;
-        Ok(spawned)
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.waiting.pid
+    }
+
+    /// Starts it.
+    pub(crate) fn start(self) -> Result<Spawned, StartupError> {
+        let Self { waiting, program } = self;
+        let failed = |error| StartupError::Spawn { program, error };
+        let (pid, guardian) = match waiting.go() {
+            Ok(started) => started,
+            Err(error) => return Err(failed(error)),
+        };
+        let end = Arc::new(End::default());
+        let (spawned, listening) =
+            (Spawned { pid, guardian: guardian.pid(), end: end.clone(), is_released: false }, end);
+        let thread = std::thread::Builder::new().name("debuggee-exit".into());
+        thread.spawn(move || listening.listen(guardian)).map_err(failed)?;
+        Ok(spawned)
+    }
+}
+
+impl Spawned {
     pub(crate) fn pid(&self) -> u32 {
         self.pid
     }
@@ -164,33 +167,32 @@ impl Spawned {
         Pid::from_raw(self.pid.cast_signed())
     }
 
-    fn go_on(&self) {
-        // It may be gone, which is noticed elsewhere.
-        let _ = kill(self.nix_pid(), Signal::SIGCONT);
-    }
-
     /// Kills it, stopped or not.
     pub(crate) fn kill(&self) {
         // Not while its end is being told: the number may be another process's then.
-        if self.end.exit().is_none() {
+        let state = self.end.state();
+        if state.exit.is_none() {
             let _ = kill(self.nix_pid(), Signal::SIGKILL);
         }
     }
 
     /// How it ended, if it did.
     pub(crate) fn ended(&self) -> Option<Exit> {
-        *self.end.exit()
+        self.end.state().exit
     }
 
     /// Waits for its end.
     pub(crate) fn wait(&self, within: Duration) -> Option<Exit> {
-        let waited = self.end.told.wait_timeout_while(self.end.exit(), within, |exit| exit.is_none());
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+        let waited = self.end.told.wait_timeout_while(self.end.state(), within, |state| state.exit.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.exit
     }
 
-    /// Lets it live on when this is dropped, as long as the thread that started it does.
+    /// Lets it live on when this is dropped, and when we are gone.
     pub(crate) fn release(&mut self) {
         self.is_released = true;
+        guardian::release(self.guardian);
+        let waiting = |state: &mut EndState| !state.is_released && state.exit.is_none();
+        let _ = self.end.told.wait_timeout_while(self.end.state(), GONE_WITHIN, waiting);
     }
 }
 
@@ -221,34 +223,6 @@ fn remove_left_files(pid: u32) {
     }
 }
 
-fn exit_of(status: WaitStatus) -> Exit {
-    match status {
-        WaitStatus::Exited(_, code) => Exit::Code(code),
-        WaitStatus::Signaled(_, signal, _) => Exit::Signal(signal as i32),
-        _ => Exit::Unknown,
-    }
-}
-
-/// The program ends when the thread that started it does, and nothing typed at our terminal reaches it.
-fn in_a_session_of_its_own() -> io::Result<()> {
-    end_with_parent()?;
-    // SAFETY: plain system calls. The last fails where its input is no terminal, and then there is none to control.
-    unsafe {
-        libc::setsid();
-        libc::ioctl(io::stdin().as_raw_fd(), libc::TIOCSCTTY, 0);
-    }
-    Ok(())
-}
-
-/// Has the system kill this process when the thread that started it ends.
-fn end_with_parent() -> io::Result<()> {
-    // SAFETY: a plain system call.
-    match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 /// The two semaphores. Their names are gone when this is dropped.
 pub(crate) struct Startup {
     started: Semaphore,
@@ -256,20 +230,15 @@ pub(crate) struct Startup {
 }
 
 impl Startup {
-    /// Prepares the start of a process that stands still.
+    /// Prepares the start of a process that has not begun.
     pub(crate) fn prepare(pid: u32) -> Result<Self, StartupError> {
         let since = start_time(pid).map_err(StartupError::Semaphore)?;
         let make = |kind| Semaphore::make(&semaphore_name(kind, pid, since)).map_err(StartupError::Semaphore);
         Ok(Self { started: make("st")?, may_go_on: make("co")? })
     }
 
-    /// Lets the process go on, and returns when its runtime waits for us.
-    pub(crate) fn await_runtime(
-        &self,
-        process: &Spawned,
-        given_up: impl Fn() -> bool,
-    ) -> Result<(), StartupError> {
-        process.go_on();
+    /// Returns when the runtime of a process that was started waits for us.
+    pub(crate) fn await_runtime(&self, process: &Spawned) -> Result<(), StartupError> {
         let until = Instant::now() + START_WITHIN;
         loop {
             if self.started.wait(GLANCE).map_err(StartupError::Semaphore)? {
@@ -277,9 +246,6 @@ impl Startup {
             }
             if let Some(status) = process.ended() {
                 return Err(StartupError::Ended { how: status.to_string() });
-            }
-            if given_up() {
-                return Err(StartupError::GivenUp);
             }
             if Instant::now() > until {
                 return Err(StartupError::TimedOut);

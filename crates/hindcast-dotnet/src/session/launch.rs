@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     cor::{
-        Debugging, DebuggingError, Events, Exit, Hresult, MappedRuntime, Spawned, Startup, StartupError,
+        Debugging, DebuggingError, Events, Exit, Hresult, MappedRuntime, Prepared, Startup, StartupError,
         other_debugger, remove_stale_semaphores,
     },
     modules::Modules,
@@ -55,14 +55,15 @@ impl Session {
             .chain(request.args.iter().map(OsStr::new))
             .collect();
         let environment = program.variables.iter().cloned().chain(request.env.clone());
-        let spawned =
-            Spawned::stopped(&program.host, &arguments, request.cwd.as_deref(), environment, opened.theirs)
-                .map_err(|error| DebugError::LaunchFailed(error.to_string()))?;
+        let failed = |error: StartupError| DebugError::LaunchFailed(error.to_string());
+        let prepared =
+            Prepared::new(&program.host, &arguments, request.cwd.as_deref(), environment, opened.theirs)
+                .map_err(failed)?;
+        let startup = Startup::prepare(prepared.pid()).map_err(failed)?;
         let pump = Pump::start(opened.ours, request.output.clone())
             .map_err(|error| DebugError::System(format!("cannot read what the program prints: {error}")))?;
-        let startup = Startup::prepare(spawned.pid()).map_err(|error| not_started(&error, &pump, request))?;
-        let awaited = startup.await_runtime(&spawned, || false);
-        awaited.map_err(|error| not_started(&error, &pump, request))?;
+        let spawned = prepared.start().map_err(failed)?;
+        startup.await_runtime(&spawned).map_err(|error| not_started(&error, &pump, request))?;
         let beginning = Beginning {
             pid: spawned.pid(),
             runtime: runtime_of(spawned.pid())?,

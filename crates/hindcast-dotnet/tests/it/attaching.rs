@@ -116,7 +116,7 @@ on_both! {
         }
     }
 
-    fn what_cannot_be_attached_to_is_refused_with_a_reason(runtime: &Runtime) {
+    fn what_cannot_be_attached_to_is_refused_with_a_reason(_runtime: &Runtime) {
         let mut sleeper = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let request = |pid| AttachRequest {
             pid,
@@ -131,10 +131,5 @@ on_both! {
         sleeper.wait().unwrap();
         let gone = DotnetEngine.attach(&request(sleeper.id())).err().unwrap();
         assert_eq!(gone, DebugError::ProcessNotFound(sleeper.id()));
-        let server = Server::start(runtime);
-        let first = server.attach().unwrap();
-        let second = server.attach().err().unwrap().to_string();
-        assert!(second.contains("another debugger"), "{second}");
-        drop(first);
     }
 }

@@ -141,8 +141,12 @@ on_both! {
                 break;
             }
             let interrupt = debuggee.backend.interrupt();
-            interrupt.interrupt();
+            let ringing = std::thread::spawn(move || {
+                (0..10_000).for_each(|_| std::thread::yield_now());
+                interrupt.interrupt();
+            });
             debuggee.backend.run(Movement::Continue).unwrap();
+            ringing.join().unwrap();
             debuggee.backend.pause().unwrap();
         }
     }

@@ -5,6 +5,7 @@
 mod attaching;
 mod breakpoints;
 mod debuggee;
+mod endurance;
 mod evaluate;
 mod exceptions;
 mod image;

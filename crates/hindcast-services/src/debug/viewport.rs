@@ -123,6 +123,9 @@ pub struct FrameView {
     /// Whether its code is part of its caller's.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub inlined: bool,
+    /// Whether it awaits the one before.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub awaiting: bool,
     /// Whether it is the caller's own code, with source.
     #[serde(skip)]
     pub is_own: bool,
@@ -137,6 +140,7 @@ impl From<&Frame> for FrameView {
             line: frame.location.line,
             address: frame.location.address,
             inlined: frame.inlined,
+            awaiting: frame.awaiting,
             is_own: is_own(&frame.location),
         }
     }

@@ -474,6 +474,9 @@ impl Tool for GetThreads {
             if let Some(caller) = called_from {
                 let _ = write!(said, ", called from {}", text::place(caller));
             }
+            if let Some(waits_for) = &thread.waits_for {
+                let _ = write!(said, ", waits for {waits_for}");
+            }
         }
         let content = Threads { threads, current: view.current, stale: view.stale, total, next_offset };
         Ok(Answer { text: said, content })

@@ -150,6 +150,9 @@ pub(super) fn frame(text: &mut String, frame: &Frame) {
     if frame.signal {
         text.push_str(" (signal handler called)");
     }
+    if frame.awaiting {
+        text.push_str(" (awaiting)");
+    }
 }
 
 /// `#1 main at a.c:4`.

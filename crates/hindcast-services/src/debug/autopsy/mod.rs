@@ -424,7 +424,17 @@ fn summarise(scene: &Scene, access: Option<&FaultyAccess>, frames: &[AutopsyFram
             let message =
                 exception.message.as_deref().map(|text| format!(": {}", text.trim_end_matches('.')));
             let message = message.unwrap_or_default();
-            format!("{kind}{}{message}", exception.exception_type)
+            let because = exception.because.as_deref().map(|text| format!(" ({text})")).unwrap_or_default();
+            let inner: String = exception
+                .inner
+                .iter()
+                .map(|inner| {
+                    let message =
+                        inner.message.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
+                    format!(", caused by {}{message}", inner.exception_type)
+                })
+                .collect();
+            format!("{kind}{}{message}{because}{inner}", exception.exception_type)
         }
         (None, Some(signal)) => {
             let cause = signal.cause.as_deref();

@@ -1,0 +1,322 @@
+//! Starting a program under a process of ours that does nothing but wait for it.
+//!
+//! The runtime's debugging library waits for the children of its process, now and then, and whoever asks the system first gets
+//! the exit code. So the program is not our child but our guardian's:
+//!
+//! ```text
+//! we ── fork ──▶ guardian ── fork ──▶ program
+//!  ◀── its number, how it ended ──┘      └── waits for a byte from us, then becomes the program
+//! ```
+//!
+//! The guardian dies with us, and the program with it, unless they were released.
+
+use std::{
+    ffi::{CString, OsStr, OsString},
+    io::{self, PipeReader, PipeWriter, Read, Write},
+    os::{
+        fd::{AsRawFd, OwnedFd, RawFd},
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
+    path::Path,
+};
+
+use hindcast_streams::Theirs;
+use nix::{
+    sys::{
+        signal::{Signal, kill},
+        wait::waitpid,
+    },
+    unistd::Pid,
+};
+
+/// What the guardian says: a letter and a number.
+type Word = [u8; 5];
+const STARTED: u8 = b'P';
+const EXITED: u8 = b'E';
+const KILLED: u8 = b'K';
+const RELEASED: u8 = b'R';
+
+/// Where the guardian keeps what it writes to.
+const GUARDIAN_OUT: RawFd = 3;
+/// The signal that releases.
+const RELEASE: libc::c_int = libc::SIGUSR1;
+/// The exit code of a program that could not be started, as shells have it.
+const NOT_STARTED: libc::c_int = 127;
+
+/// A program that waits to be let go.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) pid: u32,
+    pub(super) guardian: Guardian,
+    go: PipeWriter,
+    failure: PipeReader,
+}
+
+/// The process that waits for the program.
+#[derive(Debug)]
+pub(super) struct Guardian {
+    pid: Pid,
+    words: PipeReader,
+}
+
+/// What a guardian tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    Exited(i32),
+    Killed(i32),
+    Released,
+}
+
+/// All that the program needs, made before the first fork: nothing is allocated behind it.
+struct Plan {
+    program: CString,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
+    folder: Option<CString>,
+    streams: Theirs,
+}
+
+/// Starts a program that waits before its first instruction.
+pub(super) fn start(
+    program: &Path,
+    arguments: &[&OsStr],
+    folder: Option<&Path>,
+    environment: impl IntoIterator<Item = (String, String)>,
+    streams: Theirs,
+) -> io::Result<Waiting> {
+    let mut variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    for (name, value) in environment {
+        let name = OsString::from(name);
+        variables.retain(|(known, _)| *known != name);
+        variables.push((name, value.into()));
+    }
+    let variable = |(mut name, value): (OsString, OsString)| {
+        name.push("=");
+        name.push(value);
+        CString::new(name.into_vec())
+    };
+    let text = |text: &OsStr| CString::new(text.as_bytes());
+    let plan = Plan {
+        program: text(program.as_os_str())?,
+        arguments: std::iter::once(program.as_os_str())
+            .chain(arguments.iter().copied())
+            .map(text)
+            .collect::<Result<_, _>>()?,
+        environment: variables.into_iter().map(variable).collect::<Result<_, _>>()?,
+        folder: folder.map(|folder| text(folder.as_os_str())).transpose()?,
+        streams,
+    };
+    fork_guardian(plan)
+}
+
+fn fork_guardian(plan: Plan) -> io::Result<Waiting> {
+    let pointers = |texts: &[CString]| -> Vec<*const libc::c_char> {
+        texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
+    };
+    let (arguments, environment) = (pointers(&plan.arguments), pointers(&plan.environment));
+    let (mut words, its_words) = io::pipe()?;
+    let (its_go, go) = io::pipe()?;
+    let (failure, its_failure) = io::pipe()?;
+    let ends = Ends { words: its_words.as_raw_fd(), go: its_go.as_raw_fd(), failure: its_failure.as_raw_fd() };
+    // SAFETY: the child calls only what is safe between fork and exec, with what was made before.
+    let guardian = match unsafe { libc::fork() } {
+        -1 => return Err(io::Error::last_os_error()),
+        // SAFETY: as above.
+        0 => unsafe { guard(&plan, &arguments, &environment, &ends) },
+        pid => Pid::from_raw(pid),
+    };
+    // Ours are the last holds on the program's ends.
+    drop((plan, its_words, its_go, its_failure));
+    let mut word: Word = [0; 5];
+    let started = words.read_exact(&mut word);
+    match (started, word[0]) {
+        (Ok(()), STARTED) => {}
+        _ => {
+            let _ = waitpid(guardian, None);
+            return Err(io::Error::other("the process that starts it has failed"));
+        }
+    }
+    let pid = u32::from_le_bytes([word[1], word[2], word[3], word[4]]);
+    Ok(Waiting { pid, guardian: Guardian { pid: guardian, words }, go, failure })
+}
+
+impl Waiting {
+    /// Lets it become the program.
+    pub(super) fn go(self) -> io::Result<(u32, Guardian)> {
+        let Self { pid, guardian, mut go, mut failure } = self;
+        go.write_all(b"!")?;
+        let mut number = [0; 4];
+        match failure.read_exact(&mut number) {
+            Ok(()) => Err(io::Error::from_raw_os_error(i32::from_le_bytes(number))),
+            // It is the program now, and the pipe closed with that.
+            Err(_) => Ok((pid, guardian)),
+        }
+    }
+}
+
+impl Guardian {
+    /// Waits for the next word; none when the guardian is gone.
+    pub(super) fn next(&mut self) -> Option<Told> {
+        let mut word: Word = [0; 5];
+        self.words.read_exact(&mut word).ok()?;
+        let number = i32::from_le_bytes([word[1], word[2], word[3], word[4]]);
+        match word[0] {
+            EXITED => Some(Told::Exited(number)),
+            KILLED => Some(Told::Killed(number)),
+            RELEASED => Some(Told::Released),
+            _ => None,
+        }
+    }
+
+    pub(super) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Waits until it is gone, when the program is.
+    pub(super) fn bury(self) {
+        let _ = waitpid(self.pid, None);
+    }
+}
+
+/// Lets guardian and program live when we die.
+pub(super) fn release(guardian: Pid) {
+    // The guardian is our child, and not buried while the program lives.
+    let _ = kill(guardian, Signal::SIGUSR1);
+}
+
+/// The ends of the pipes that the children use.
+struct Ends {
+    words: RawFd,
+    go: RawFd,
+    failure: RawFd,
+}
+
+/// The guardian's life.
+///
+/// # Safety
+/// Called in a forked child; calls only what is safe there.
+unsafe fn guard(
+    plan: &Plan,
+    arguments: &[*const libc::c_char],
+    environment: &[*const libc::c_char],
+    ends: &Ends,
+) -> ! {
+    // SAFETY: plain system calls.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        // What is typed at our terminal is not meant for it.
+        libc::setsid();
+        let child = libc::fork();
+        if child == 0 {
+            become_program(plan, arguments, environment, ends);
+        }
+        if child == -1 {
+            libc::_exit(1);
+        }
+        // It holds nothing but its voice.
+        if libc::dup2(ends.words, GUARDIAN_OUT) == -1 {
+            libc::_exit(1);
+        }
+        for descriptor in 0..GUARDIAN_OUT {
+            libc::close(descriptor);
+        }
+        if libc::syscall(libc::SYS_close_range, GUARDIAN_OUT + 1, u32::MAX, 0) == -1 {
+            for descriptor in GUARDIAN_OUT + 1..4096 {
+                libc::close(descriptor);
+            }
+        }
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_release as *const () as usize;
+        libc::sigaction(RELEASE, &action, std::ptr::null_mut());
+        say(STARTED, child);
+        let mut status = 0;
+        while libc::waitpid(child, &mut status, 0) != child {}
+        if libc::WIFSIGNALED(status) {
+            say(KILLED, libc::WTERMSIG(status));
+        } else {
+            say(EXITED, libc::WEXITSTATUS(status));
+        }
+        libc::_exit(0)
+    }
+}
+
+/// The guardian stays when we end.
+extern "C" fn on_release(_: libc::c_int) {
+    // SAFETY: plain system calls.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, 0);
+        say(RELEASED, 0);
+    }
+}
+
+/// # Safety
+/// Called in the guardian.
+unsafe fn say(letter: u8, number: i32) {
+    let [a, b, c, d] = number.to_le_bytes();
+    let word: Word = [letter, a, b, c, d];
+    // SAFETY: the word is as long as is told. Nobody may listen any more.
+    unsafe { libc::write(GUARDIAN_OUT, word.as_ptr().cast(), word.len()) };
+}
+
+/// The program's life before it is the program.
+///
+/// # Safety
+/// As for [`guard`].
+unsafe fn become_program(
+    plan: &Plan,
+    arguments: &[*const libc::c_char],
+    environment: &[*const libc::c_char],
+    ends: &Ends,
+) -> ! {
+    // SAFETY: plain system calls with texts and lists that live.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        libc::setsid();
+        let streams = &plan.streams;
+        for (from, to) in [(&streams.stdin, 0), (&streams.stdout, 1), (&streams.stderr, 2)] {
+            let from: &OwnedFd = from;
+            if libc::dup2(from.as_raw_fd(), to) == -1 {
+                give_up(ends);
+            }
+        }
+        // Fails where its input is no terminal, and then there is none to control.
+        libc::ioctl(0, libc::TIOCSCTTY, 0);
+        if let Some(folder) = &plan.folder
+            && libc::chdir(folder.as_ptr()) == -1
+        {
+            give_up(ends);
+        }
+        let mut byte = 0u8;
+        if libc::read(ends.go, (&raw mut byte).cast(), 1) != 1 {
+            libc::_exit(NOT_STARTED);
+        }
+        default_signals();
+        libc::execve(plan.program.as_ptr(), arguments.as_ptr(), environment.as_ptr());
+        give_up(ends)
+    }
+}
+
+/// Programs begin with the signals that they expect.
+///
+/// # Safety
+/// As for [`guard`].
+unsafe fn default_signals() {
+    // SAFETY: plain system calls.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+    }
+}
+
+/// # Safety
+/// As for [`guard`].
+unsafe fn give_up(ends: &Ends) -> ! {
+    // SAFETY: plain system calls.
+    unsafe {
+        let number = (*libc::__errno_location()).to_le_bytes();
+        libc::write(ends.failure, number.as_ptr().cast(), number.len());
+        libc::_exit(NOT_STARTED)
+    }
+}
