@@ -101,7 +101,7 @@ fn the_session_says_all_that_the_contract_has_at_every_kind_of_stop() {
                 "workingDirectory": cwd,
             })
         };
-        let mut check = |state: &str, reason: Option<&str>, location: Value, client: &mut Client| {
+        let check = |state: &str, reason: Option<&str>, location: Value, client: &mut Client| {
             check_session(client, runtime, &program, session(state, reason, location))
         };
         let main = place(&program, entry, 9, "Main");

@@ -1,7 +1,7 @@
 //! The tools on .NET programs: what they do, and how they say it.
 
 use hindcast_fixtures::dotnet::{self, DotnetFixture};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Running, client, data, launch, on_both, refused, text};
 use crate::{debugger::is_alive, server::eventually};
@@ -84,7 +84,10 @@ fn breakpoints_are_set_by_line_statement_and_function_and_hold_to_their_conditio
         );
         assert_eq!(set, expected);
         let stopped = data(&mut client, "continue", json!({}));
-        assert_eq!((&stopped["reason"], &stopped["location"]["line"]), (&json!("breakpoint"), &json!(greeting)));
+        assert_eq!(
+            (&stopped["reason"], &stopped["location"]["line"]),
+            (&json!("breakpoint"), &json!(greeting))
+        );
         let shown = text(&mut client, "evaluate", json!({ "expression": "index + 10" }));
         assert_eq!(shown, "index + 10: int = 11");
 
