@@ -44,7 +44,7 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Serve MCP over standard input and output, for one local user
     Mcp(Mcp),
-    /// Run a program and record it, so that one can go back; on a crash, explain it
+    /// Run a program (native, not .NET) and record it, so that one can go back; on a crash, explain it
     Record(Record),
     /// Show what is in a recording that was written to a file
     Replay(Replay),

@@ -102,7 +102,7 @@ fn show_config(loaded: &Loaded, output: Json) -> Result<ExitCode> {
 }
 
 fn run_doctor(config: &Config, output: Json) -> Result<ExitCode> {
-    let input = doctor::DoctorInput::from_process(&config);
+    let input = doctor::DoctorInput::from_process(config);
     let checks = doctor::run(&input);
     if output.json {
         print_json(&doctor::render_json(&checks))?;

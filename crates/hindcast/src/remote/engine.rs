@@ -44,6 +44,10 @@ impl DebugEngine for WorkerEngine {
     }
 
     fn launch(&self, request: &LaunchRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
+        if request.streams == Streams::Inherited && engine_of_launch(request) == Engine::Dotnet {
+            let what = "a .NET program cannot be recorded · hint: have an agent launch it with `debugger/launch`, or record a native program";
+            return Err(DebugError::Unsupported(what.into()));
+        }
         if request.streams == Streams::Inherited {
             let what = "a program in a worker process cannot have our standard streams";
             return Err(DebugError::Unsupported(what.into()));

@@ -192,7 +192,7 @@ fn begun(session: &Session, mut view: Viewport, record: bool) -> Answer<Viewport
             capability.note.as_deref().unwrap_or_default().split(" · hint: ").next().unwrap_or_default();
         view.notes.push(format!("not on this machine: {}; {lost}; see `hindcast doctor`", capability.name));
     }
-    // .NET's `Console` does not wait for a full buffer.
+    // `Console` of .NET does not wait for a full buffer.
     if is_native && standing.streams == Some(Streams::Pipes) && view.state != State::Exited {
         let told = "its stdout is a pipe: what it prints may stay in its own buffer until it flushes or exits; \
                     `terminal`: true shows it line by line";

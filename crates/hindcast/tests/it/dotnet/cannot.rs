@@ -103,3 +103,16 @@ fn that_it_is_not_recorded_is_said_to_whoever_asked_for_it() {
         }
     });
 }
+
+#[test]
+fn the_command_that_records_says_that_it_cannot() {
+    on_both(|runtime| {
+        let data = tempfile::tempdir().unwrap();
+        let mut command = crate::server::command();
+        command.env("DOTNET_ROOT", &runtime.root).arg("record").arg("--data-dir").arg(data.path());
+        let output = command.arg("--").arg(dotnet::program("Hello").dll).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && output.stdout.is_empty(), "{said}");
+        assert!(said.contains("a .NET program cannot be recorded"), "{said}");
+    });
+}

@@ -101,7 +101,7 @@ fn the_session_says_all_that_the_contract_has_at_every_kind_of_stop() {
                 "workingDirectory": cwd,
             })
         };
-        let mut check = |state: &str, reason: Option<&str>, location: Value, client: &mut Client| {
+        let check = |state: &str, reason: Option<&str>, location: Value, client: &mut Client| {
             check_session(client, runtime, &program, session(state, reason, location))
         };
         let main = place(&program, entry, 9, "Main");
@@ -211,7 +211,7 @@ fn breakpoints_tracepoints_and_exception_breakpoints_are_listed_with_their_hits(
         text(&mut client, "set_exception_breakpoint", exact);
 
         let stopped = data(&mut client, "continue", json!({}));
-        assert_eq!(stopped["line"], late, "{stopped}");
+        assert_eq!(stopped["location"]["line"], late, "{stopped}");
         let thrown = data(&mut client, "continue", json!({}));
         assert_eq!(thrown["exception"]["exception_type"], "Fixtures.LateOrderException", "{thrown}");
         text(&mut client, "remove_breakpoint", json!({ "id": "1" }));

@@ -23,7 +23,7 @@ fn a_key_that_may_only_read_cannot_run_code_of_the_program() {
     on_both(|runtime| {
         let server = server(runtime, None);
         let key = |scopes: &[&str]| {
-            let mut arguments = vec!["--tier", "enterprise", "--principal", "ann"];
+            let mut arguments = vec!["--tier", "enterprise", "--owner", "ann"];
             arguments.extend(scopes.iter().flat_map(|scope| ["--scope", scope]));
             server.key(&arguments)
         };
@@ -103,7 +103,7 @@ fn only_assemblies_in_allowed_folders_are_launched_and_attached_to() {
 fn resources_and_events_reach_the_owner_over_http_only() {
     on_both(|runtime| {
         let server = server(runtime, None);
-        let (owner, stranger) = (server.unlimited_key(), server.key(&["--principal", "somebody else"]));
+        let (owner, stranger) = (server.unlimited_key(), server.key(&["--owner", "somebody else"]));
         let program = dotnet::program("Hello");
         done(server.call(&owner, "debugger/launch", json!({ "program": program.dll })));
         let read =

@@ -1,7 +1,7 @@
 //! The tools on .NET programs: what they do, and how they say it.
 
 use hindcast_fixtures::dotnet::{self, DotnetFixture};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Running, client, data, launch, on_both, refused, text};
 use crate::{debugger::is_alive, server::eventually};
@@ -84,7 +84,10 @@ fn breakpoints_are_set_by_line_statement_and_function_and_hold_to_their_conditio
         );
         assert_eq!(set, expected);
         let stopped = data(&mut client, "continue", json!({}));
-        assert_eq!((&stopped["reason"], &stopped["line"]), (&json!("breakpoint"), &json!(greeting)));
+        assert_eq!(
+            (&stopped["reason"], &stopped["location"]["line"]),
+            (&json!("breakpoint"), &json!(greeting))
+        );
         let shown = text(&mut client, "evaluate", json!({ "expression": "index + 10" }));
         assert_eq!(shown, "index + 10: int = 11");
 
@@ -95,13 +98,13 @@ fn breakpoints_are_set_by_line_statement_and_function_and_hold_to_their_conditio
             json!({ "file": "Hello.cs", "statement": "var lines = Echo();" }),
         );
         let stopped = data(&mut client, "continue", json!({}));
-        assert_eq!(stopped["line"], program.line("end") - 1);
+        assert_eq!(stopped["location"]["line"], program.line("end") - 1);
         text(&mut client, "set_breakpoint", json!({ "function": "Hello.Echo" }));
         let stopped = data(&mut client, "continue", json!({}));
-        assert_eq!(stopped["function"], "Hello.Echo", "tools have the whole name: {stopped}");
+        assert_eq!(stopped["location"]["function"], "Hello.Echo", "tools have the whole name: {stopped}");
 
         let echo = program.line("echo");
-        let traced = json!({ "file": "Hello.cs", "line": echo, "log_message": "{count}: {line}" });
+        let traced = json!({ "file": "Hello.cs", "line": echo - 1, "log_message": "{count}: {line}" });
         text(&mut client, "set_breakpoint", traced);
         text(&mut client, "set_breakpoint", json!({ "file": "Hello.cs", "line": echo, "hit_count": 3 }));
         text(&mut client, "write_input", json!({ "text": "a\nb\nc\nd\n" }));
@@ -122,19 +125,19 @@ fn steps_go_over_into_and_out_and_by_line_where_nothing_is_said() {
         launch(&mut client, &program, &[]);
         let caught = json!({ "file": "Exceptions.cs", "statement": "Place(3);" });
         let stopped = data(&mut client, "run_to", caught);
-        let line = stopped["line"].as_u64().unwrap();
+        let line = stopped["location"]["line"].as_u64().unwrap();
         let mut step = |granularity: Option<&str>| {
             let arguments = granularity.map_or(json!({}), |named| json!({ "granularity": named }));
             data(&mut client, "step_forward", arguments)
         };
         let inside = step(Some("line"));
-        assert_eq!(inside["function"], "Fixtures.Exceptions.Place", "{inside}");
+        assert_eq!(inside["location"]["function"], "Fixtures.Exceptions.Place", "{inside}");
         let next = step(None);
-        assert_eq!(next["function"], "Fixtures.Exceptions.Place", "{next}");
-        assert_eq!(next["line"], u64::from(program.line("throw_late")), "{next}");
+        assert_eq!(next["location"]["function"], "Fixtures.Exceptions.Place", "{next}");
+        assert_eq!(next["location"]["line"], u64::from(program.line("throw_late")), "{next}");
         let out = step(Some("out"));
-        assert_eq!(out["function"], "Fixtures.Exceptions.Caught", "into the handler: {out}");
-        assert!(out["line"].as_u64().unwrap() > line, "{out}");
+        assert_eq!(out["location"]["function"], "Fixtures.Exceptions.Caught", "into the handler: {out}");
+        assert!(out["location"]["line"].as_u64().unwrap() > line, "{out}");
     });
 }
 
@@ -157,7 +160,7 @@ fn exceptions_stop_at_both_chances_and_the_autopsy_says_which() {
             assert_eq!(raised["exception_type"], "Fixtures.OrderException", "{stop}");
             assert_eq!(raised["message"], "nobody cares");
             assert_eq!(raised["unhandled"], unhandled, "{stop}");
-            assert_eq!(stop["line"], program.line("unhandled"));
+            assert_eq!(stop["location"]["line"], program.line("unhandled"));
         }
         let autopsy = text(&mut client, "autopsy", json!({}));
         let sentence = format!(
@@ -190,7 +193,7 @@ fn a_running_program_is_paused_waited_for_and_given_input() {
         text(&mut client, "set_breakpoint", json!({ "file": "Server.cs", "line": program.line("handle") }));
         text(&mut client, "write_input", json!({ "text": "abc\n" }));
         let stopped = data(&mut client, "wait", json!({}));
-        assert_eq!(stopped["line"], program.line("handle"), "{stopped}");
+        assert_eq!(stopped["location"]["line"], program.line("handle"), "{stopped}");
         assert_eq!(
             text(&mut client, "evaluate", json!({ "expression": "reply" })),
             "reply: string = \"cba\""
@@ -216,7 +219,7 @@ fn an_attached_program_goes_on_after_the_disconnect() {
         data(&mut client, "continue", json!({ "wait": false }));
         running.ask("abc");
         let stopped = data(&mut client, "wait", json!({}));
-        assert_eq!(stopped["function"], "Fixtures.Server.Handle", "{stopped}");
+        assert_eq!(stopped["location"]["function"], "Fixtures.Server.Handle", "{stopped}");
         let (_, said) = refused(&mut client, "restart", json!({}));
         assert!(said.starts_with("only a launched program can be restarted"), "{said}");
         let gone = text(&mut client, "disconnect", json!({}));
@@ -319,12 +322,12 @@ fn modules_and_threads_are_listed() {
             launch(&mut client, program, &[]);
             let modules = data(&mut client, "get_modules", json!({ "filter": "Hello" }));
             let module = &modules["modules"][0];
-            assert_eq!(module["path"], json!(program.dll), "{modules}");
+            assert_eq!(module["path"], json!(program.dll.canonicalize().unwrap()), "{modules}");
             assert!(module["symbols"].as_str().unwrap().starts_with(symbols), "{modules}");
             let library = data(&mut client, "get_modules", json!({ "filter": "System.Private.CoreLib" }));
             assert_eq!(library["total"], 1, "{library}");
         }
         let threads = data(&mut client, "get_threads", json!({}));
-        assert_eq!((&threads["current"], &threads["stale"]), (&json!(1), &Value::Null), "{threads}");
+        assert_eq!((&threads["current"], &threads["stale"]), (&json!(1), &json!(false)), "{threads}");
     });
 }
