@@ -44,6 +44,7 @@ const LARGEST: u32 = 1 << 20;
 pub fn release_abandoned(pid: u32) -> io::Result<bool> {
     let Some(pipe) = find_pipe(pid) else { return Ok(false) };
     let until = Instant::now() + WITHIN;
+    wait_until_it_has_hung_up(pid, &pipe, until);
     let mut to_it = open_when_it_listens(&pipe.with_extension_text("in"), until)?;
     let from_it = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(pipe.with_extension_text("out"))?;
     let mut voice = Voice { from_it, until };
@@ -53,7 +54,7 @@ pub fn release_abandoned(pid: u32) -> io::Result<bool> {
     }
     // It need not send again what it sent to the one that is gone.
     to_it.write_all(&header(RESYNC, 0, 0, u32::MAX, 0))?;
-    to_it.write_all(&header(EVENT, EVENT_SIZE as u32, resync.last_seen + 1, u32::MAX, DETACH))?;
+    to_it.write_all(&header(EVENT, EVENT_SIZE as u32, resync.last_seen + 1, 0, DETACH))?;
     to_it.write_all(&detach_event(pid))?;
     loop {
         let answer = voice.header()?;
@@ -88,6 +89,18 @@ fn find_pipe(pid: u32) -> Option<Pipe> {
     let mut mine = names.filter(|name| name.starts_with(&prefix));
     let name = mine.find_map(|name| name.strip_suffix("-in").map(str::to_owned))?;
     Some(Pipe(folder.join(name)))
+}
+
+/// Whoever opens the pipes before the runtime has noticed that the other end is gone keeps it from noticing.
+fn wait_until_it_has_hung_up(pid: u32, pipe: &Pipe, until: Instant) {
+    let ends = [pipe.with_extension_text("in"), pipe.with_extension_text("out")];
+    let is_open = || {
+        let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().filter_map(Result::ok);
+        files.filter_map(|file| std::fs::read_link(file.path()).ok()).any(|path| ends.contains(&path))
+    };
+    while is_open() && Instant::now() < until {
+        std::thread::sleep(GLANCE);
+    }
 }
 
 /// A pipe can be opened for writing once the other side reads.
