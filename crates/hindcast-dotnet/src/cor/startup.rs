@@ -34,6 +34,8 @@ pub(crate) enum StartupError {
     Spawn { program: String, error: io::Error },
     #[error("cannot make a semaphore for the runtime's start: {0}")]
     Semaphore(io::Error),
+    #[error("cannot start `{program}` in `{folder}`: {error} · hint: `cwd` must be an existing folder")]
+    Folder { program: String, folder: String, error: io::Error },
     #[error("the program ended before its runtime had started ({how})")]
     Ended { how: String },
     #[error("the program did not start a .NET runtime within {} seconds", START_WITHIN.as_secs())]
@@ -131,6 +133,12 @@ impl Prepared {
         streams: Theirs,
     ) -> Result<Self, StartupError> {
         let name = program.display().to_string();
+        // Otherwise it would look as if the program were missing.
+        if let Some(folder) = folder
+            && let Err(error) = folder.join(".").metadata()
+        {
+            return Err(StartupError::Folder { program: name, folder: folder.display().to_string(), error });
+        }
         match guardian::start(program, arguments, folder, environment, streams) {
             Ok(waiting) => Ok(Self { waiting, program: name }),
             Err(error) => Err(StartupError::Spawn { program: name, error }),

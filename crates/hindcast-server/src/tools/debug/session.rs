@@ -257,7 +257,7 @@ impl Tool for Attach {
     type Output = Viewport;
 
     const DECLARATION: Declaration =
-        moves("debugger/attach", "Attach to a process", "Attach to a running process, native or .NET");
+        moves("debugger/attach", "Attach to a process", "Attach to a running process");
 
     fn target(input: &AttachInput) -> Option<String> {
         Some(format!("pid {}", input.pid))

@@ -111,6 +111,7 @@ fn breakpoints_are_set_by_line_statement_and_function_and_hold_to_their_conditio
         let stopped = text(&mut client, "continue", json!({}));
         assert!(stopped.contains("count: int = 3"), "{stopped}");
         assert!(stopped.contains("log:\n1: \"a\"\n2: \"b\"\n3: \"c\""), "{stopped}");
+        text(&mut client, "remove_breakpoint", json!({ "id": "all" }));
         text(&mut client, "write_input", json!({ "eof": true }));
         let ended = data(&mut client, "continue", json!({}));
         assert_eq!(ended["exit_code"], 44, "{ended}");
@@ -164,7 +165,8 @@ fn exceptions_stop_at_both_chances_and_the_autopsy_says_which() {
         }
         let autopsy = text(&mut client, "autopsy", json!({}));
         let sentence = format!(
-            "unhandled Fixtures.OrderException: nobody cares, in `Fixtures.Exceptions.Unhandled` at Exceptions.cs:{}",
+            "unhandled Fixtures.OrderException: nobody cares, caused by System.TimeoutException: the cause, \
+             in `Fixtures.Exceptions.Unhandled` at Exceptions.cs:{}",
             program.line("unhandled")
         );
         assert_eq!(autopsy.lines().next().unwrap(), sentence);
