@@ -1,6 +1,6 @@
 //! Begins sessions with .NET programs.
 
-use hindcast_core::debug::{
+use hindcast_core::debug::{Reason, 
     AttachRequest, CoreRequest, DebugBackend, DebugEngine, DebugError, LaunchRequest,
 };
 
@@ -21,9 +21,8 @@ impl DebugEngine for DotnetEngine {
     }
 
     fn open_core(&self, request: &CoreRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
-        Err(DebugError::Unsupported(format!(
-            "a .NET session cannot open the core file `{}` · hint: open it with `language: c` to see the runtime's own frames",
+        Err(DebugError::Unsupported(Reason::new(format!("a .NET session cannot open the core file `{}`",
             request.core.display()
-        )))
+        )).advise("open it with `language: c` to see the runtime's own frames")))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, rc::Rc};
 
-use hindcast_core::debug::{
+use hindcast_core::debug::{Reason, 
     Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, DebugError, FrameRef, Location,
     OutputStream, Stop, StopAtEntry, StopReason, Trigger,
 };
@@ -57,16 +57,13 @@ impl Entry {
             Trigger::Code(code) => (code.condition.as_deref(), code.log_message.as_deref()),
             _ => (None, None),
         };
-        let failed = |error: crate::expression::ParseError| DebugError::BreakpointFailed(error.to_string());
+        let failed = |error: crate::expression::ParseError| DebugError::BreakpointFailed(error.into());
         let condition = condition.map(Expression::parse).transpose().map_err(failed)?;
         if condition.as_ref().is_some_and(Expression::writes) {
-            return Err(DebugError::BreakpointFailed("a condition cannot assign · hint: compare with `==`".into()));
+            return Err(DebugError::BreakpointFailed(Reason::new("a condition cannot assign").advise("compare with `==`")));
         }
         if condition.as_ref().is_some_and(Expression::calls) {
-            return Err(DebugError::BreakpointFailed(
-                "a condition cannot call methods: that would run code of the program at every hit · hint: compare fields"
-                    .into(),
-            ));
+            return Err(DebugError::BreakpointFailed(Reason::new("a condition cannot call methods: that would run code of the program at every hit").advise("compare fields")));
         }
         let template = message.map(Template::parse).transpose().map_err(failed)?;
         Ok(Self { trigger, condition, template, bound: Vec::new(), note: None, hit_count: 0, notifications_sent: 0 })
@@ -142,10 +139,7 @@ impl Breakpoints {
 impl Session {
     pub(super) fn added(&mut self, trigger: Trigger) -> Result<Breakpoint, DebugError> {
         if let Trigger::Watch(_) = &trigger {
-            return Err(DebugError::Unsupported(
-                "a .NET session cannot watch memory, because objects move · hint: set a breakpoint in the property's setter, or with a condition where the value is used"
-                    .into(),
-            ));
+            return Err(DebugError::Unsupported(Reason::new("a .NET session cannot watch memory, because objects move").advise("set a breakpoint in the property's setter, or with a condition where the value is used")));
         }
         if let Trigger::Exception(exception) = &trigger {
             super::exceptions::check_name(&exception.exception_type)?;
@@ -203,9 +197,7 @@ impl Session {
             Trigger::Exception(exception) => {
                 let others = [change.condition.is_some(), change.log_message.is_some(), change.hit_count.is_some()];
                 if others.contains(&true) {
-                    return Err(DebugError::BreakpointFailed(
-                        "an exception breakpoint can only be enabled and disabled · hint: remove it and set another".into(),
-                    ));
+                    return Err(DebugError::BreakpointFailed(Reason::new("an exception breakpoint can only be enabled and disabled").advise("remove it and set another")));
                 }
                 exception.enabled = change.enabled.unwrap_or(exception.enabled);
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hindcast_core::debug::{
+use hindcast_core::debug::{Remedy, Reason, 
     DebugError, Granularity, Movement, Outcome, OutputStream, Place, RaisedSignal, Stop, StopAtEntry,
     StopReason, ThreadId,
 };
@@ -35,10 +35,7 @@ impl Session {
             Movement::Begin => self.plan = Plan::Begin,
             Movement::Continue => self.plan = Plan::Continue,
             Movement::Step { granularity: Granularity::Instruction, .. } => {
-                return Err(DebugError::Unsupported(
-                    "a .NET session steps by lines, not by machine instructions · hint: use `granularity: over`, `line` or `out`"
-                        .into(),
-                ));
+                return Err(DebugError::Unsupported(Reason::new("a .NET session steps by lines, not by machine instructions").advise("use `granularity: over`, `line` or `out`")));
             }
             Movement::Step { thread, granularity, count } => {
                 self.plan = Plan::Step { thread, granularity, count, begun: false };
@@ -48,8 +45,9 @@ impl Session {
             }
             Movement::StepBack { .. } | Movement::ReverseContinue | Movement::Goto(_) => {
                 return Err(DebugError::NoHistory(
-                    "a .NET session does not record, so it cannot go back · hint: `debugger/restart`, with a breakpoint earlier on"
-                        .into(),
+                    Reason::new("a .NET session does not record, so it cannot go back")
+                        .advise("set a breakpoint earlier on")
+                        .remedy(Remedy::Restart),
                 ));
             }
         }
@@ -176,9 +174,8 @@ impl Session {
                 Ok(None)
             }
             CorEvent::ProcessExited => Ok(Some(self.exited())),
-            CorEvent::Failed { code } => Err(DebugError::System(format!(
-                "the .NET runtime's debugging interface failed ({code:#010x}) · hint: end the session and launch again"
-            ))),
+            CorEvent::Failed { code } => Err(DebugError::System(Reason::new(format!("the .NET runtime's debugging interface failed ({code:#010x})"
+            )).advise("end the session and launch again"))),
             CorEvent::BreakpointFailed { .. }
             | CorEvent::EvalDone { .. }
             | CorEvent::ProcessCreated

@@ -1,6 +1,6 @@
 //! The variables of a frame, under the names that the source gives them.
 
-use hindcast_core::debug::{
+use hindcast_core::debug::{Reason, 
     DebugError, FrameRef, NumberFormat, ValueLimits, Variable, VariablePage, VariableQuery, VariableScope,
 };
 
@@ -49,9 +49,7 @@ impl Session {
             }
             VariableScope::Global => self.statics(&frame),
             VariableScope::Registers => {
-                return Err(DebugError::Unsupported(
-                    "a .NET session has no registers · hint: use the scope `local`".into(),
-                ));
+                return Err(DebugError::Unsupported(Reason::new("a .NET session has no registers").advise("use the scope `local`")));
             }
         };
         let wanted = |variable: &Named| query.filter.as_ref().is_none_or(|filter| variable.name.contains(filter));

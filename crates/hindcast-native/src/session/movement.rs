@@ -292,7 +292,7 @@ impl Session {
         let addresses: Vec<u64> =
             resolved.targets.iter().filter_map(|target| target.address).map(|at| at.0).collect();
         if addresses.is_empty() {
-            let reason = resolved.note.unwrap_or_else(|| format!("there is no code at `{place}`"));
+            let reason = resolved.note.unwrap_or_else(|| format!("there is no code at `{place}`").into());
             return Err(DebugError::BreakpointFailed(reason));
         }
         self.insert_all(&addresses)?;
@@ -306,7 +306,7 @@ impl Session {
                 for &done in &addresses[..index] {
                     self.process.remove_breakpoint(done);
                 }
-                return Err(DebugError::BreakpointFailed(format!("there is no code at {address:#x}")));
+                return Err(DebugError::BreakpointFailed(format!("there is no code at {address:#x}").into()));
             }
         }
         Ok(())

@@ -86,7 +86,8 @@ fn nothing_printed() -> Arc<OutputLog> {
 }
 
 fn start(output: &Arc<OutputLog>, ends: Ends) -> Result<Link, DebugError> {
-    spawn(output, ends).map_err(|error| DebugError::System(format!("cannot start a worker process: {error}")))
+    spawn(output, ends)
+        .map_err(|error| DebugError::System(format!("cannot start a worker process: {error}").into()))
 }
 
 /// Called on the session's thread, because the system ends a worker with the thread that started it.

@@ -201,7 +201,9 @@ impl FakeEngine {
 impl DebugEngine for FakeEngine {
     fn launch(&self, request: &LaunchRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
         if request.program.ends_with("broken") {
-            return Err(DebugError::LaunchFailed(format!("cannot start `{}`", request.program.display())));
+            return Err(DebugError::LaunchFailed(
+                format!("cannot start `{}`", request.program.display()).into(),
+            ));
         }
         Ok(self.begin(Beginning {
             how: HowBegun::Launch,
