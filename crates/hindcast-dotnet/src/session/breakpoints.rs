@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, rc::Rc};
 
-use hindcast_core::debug::{Reason, 
+use hindcast_core::debug::{
     Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, DebugError, FrameRef, Location,
-    OutputStream, Stop, StopAtEntry, StopReason, Trigger,
+    OutputStream, Reason, Stop, StopAtEntry, StopReason, Trigger,
 };
 
 use super::{
@@ -60,10 +60,13 @@ impl Entry {
         let failed = |error: crate::expression::ParseError| DebugError::BreakpointFailed(error.into());
         let condition = condition.map(Expression::parse).transpose().map_err(failed)?;
         if condition.as_ref().is_some_and(Expression::writes) {
-            return Err(DebugError::BreakpointFailed(Reason::new("a condition cannot assign").advise("compare with `==`")));
+            return Err(DebugError::BreakpointFailed(
+                Reason::new("a condition cannot assign").advise("compare with `==`"),
+            ));
         }
         if condition.as_ref().is_some_and(Expression::calls) {
-            return Err(DebugError::BreakpointFailed(Reason::new("a condition cannot call methods: that would run code of the program at every hit").advise("compare fields")));
+            let what = "a condition cannot call methods: that would run code of the program at every hit";
+            return Err(DebugError::BreakpointFailed(Reason::new(what).advise("compare fields")));
         }
         let template = message.map(Template::parse).transpose().map_err(failed)?;
         Ok(Self { trigger, condition, template, bound: Vec::new(), note: None, hit_count: 0, notifications_sent: 0 })
@@ -139,7 +142,10 @@ impl Breakpoints {
 impl Session {
     pub(super) fn added(&mut self, trigger: Trigger) -> Result<Breakpoint, DebugError> {
         if let Trigger::Watch(_) = &trigger {
-            return Err(DebugError::Unsupported(Reason::new("a .NET session cannot watch memory, because objects move").advise("set a breakpoint in the property's setter, or with a condition where the value is used")));
+            let reason = Reason::new("a .NET session cannot watch memory, because objects move");
+            return Err(DebugError::Unsupported(reason.advise(
+                "set a breakpoint in the property's setter, or with a condition where the value is used",
+            )));
         }
         if let Trigger::Exception(exception) = &trigger {
             super::exceptions::check_name(&exception.exception_type)?;
@@ -197,7 +203,10 @@ impl Session {
             Trigger::Exception(exception) => {
                 let others = [change.condition.is_some(), change.log_message.is_some(), change.hit_count.is_some()];
                 if others.contains(&true) {
-                    return Err(DebugError::BreakpointFailed(Reason::new("an exception breakpoint can only be enabled and disabled").advise("remove it and set another")));
+                    return Err(DebugError::BreakpointFailed(
+                        Reason::new("an exception breakpoint can only be enabled and disabled")
+                            .advise("remove it and set another"),
+                    ));
                 }
                 exception.enabled = change.enabled.unwrap_or(exception.enabled);
             }

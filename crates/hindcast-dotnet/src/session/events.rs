@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use hindcast_core::debug::{Remedy, Reason, 
-    DebugError, Granularity, Movement, Outcome, OutputStream, Place, RaisedSignal, Stop, StopAtEntry,
-    StopReason, ThreadId,
+use hindcast_core::debug::{
+    DebugError, Granularity, Movement, Outcome, OutputStream, Place, RaisedSignal, Reason, Remedy, Stop,
+    StopAtEntry, StopReason, ThreadId,
 };
 
 use super::{Session, State, failed};
@@ -35,7 +35,10 @@ impl Session {
             Movement::Begin => self.plan = Plan::Begin,
             Movement::Continue => self.plan = Plan::Continue,
             Movement::Step { granularity: Granularity::Instruction, .. } => {
-                return Err(DebugError::Unsupported(Reason::new("a .NET session steps by lines, not by machine instructions").advise("use `granularity: over`, `line` or `out`")));
+                return Err(DebugError::Unsupported(
+                    Reason::new("a .NET session steps by lines, not by machine instructions")
+                        .advise("use `granularity: over`, `line` or `out`"),
+                ));
             }
             Movement::Step { thread, granularity, count } => {
                 self.plan = Plan::Step { thread, granularity, count, begun: false };
@@ -174,8 +177,10 @@ impl Session {
                 Ok(None)
             }
             CorEvent::ProcessExited => Ok(Some(self.exited())),
-            CorEvent::Failed { code } => Err(DebugError::System(Reason::new(format!("the .NET runtime's debugging interface failed ({code:#010x})"
-            )).advise("end the session and launch again"))),
+            CorEvent::Failed { code } => Err(DebugError::System(
+                Reason::new(format!("the .NET runtime's debugging interface failed ({code:#010x})"))
+                    .advise("end the session and launch again"),
+            )),
             CorEvent::BreakpointFailed { .. }
             | CorEvent::EvalDone { .. }
             | CorEvent::ProcessCreated

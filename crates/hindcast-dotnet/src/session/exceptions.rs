@@ -1,6 +1,6 @@
 //! Exceptions: which ones stop the program, and what they say.
 
-use hindcast_core::debug::{Reason, BreakpointId, DebugError, RaisedException, Stop, StopReason};
+use hindcast_core::debug::{BreakpointId, DebugError, RaisedException, Reason, Stop, StopReason};
 
 use super::Session;
 use crate::{
@@ -19,8 +19,10 @@ pub(super) fn check_name(name: &str) -> Result<(), DebugError> {
     if name == "*" || name.split(['.', '+']).all(is_name) {
         return Ok(());
     }
-    Err(DebugError::BreakpointFailed(Reason::new(format!("`{name}` is not the name of a .NET exception type"
-    )).advise("`System.NullReferenceException`, or `*` for all")))
+    Err(DebugError::BreakpointFailed(
+        Reason::new(format!("`{name}` is not the name of a .NET exception type"))
+            .advise("`System.NullReferenceException`, or `*` for all"),
+    ))
 }
 
 impl Session {

@@ -2,9 +2,9 @@
 
 use std::{ffi::OsStr, path::Path, sync::Arc, time::Duration};
 
-use hindcast_core::debug::{Remedy, Reason, 
-    AttachRequest, DebugError, Ending, Engine, HowBegun, LaunchRequest, OutputLog, OutputStream, StopAtEntry,
-    Target,
+use hindcast_core::debug::{
+    AttachRequest, DebugError, Ending, Engine, HowBegun, LaunchRequest, OutputLog, OutputStream, Reason,
+    Remedy, StopAtEntry, Target,
 };
 use hindcast_streams::Pump;
 use jiff::Timestamp;
@@ -58,8 +58,9 @@ impl Session {
         let spawned =
             Spawned::stopped(&program.host, &arguments, request.cwd.as_deref(), environment, opened.theirs)
                 .map_err(|error| DebugError::LaunchFailed(error.to_string().into()))?;
-        let pump = Pump::start(opened.ours, request.output.clone())
-            .map_err(|error| DebugError::System(format!("cannot read what the program prints: {error}").into()))?;
+        let pump = Pump::start(opened.ours, request.output.clone()).map_err(|error| {
+            DebugError::System(format!("cannot read what the program prints: {error}").into())
+        })?;
         let startup = Startup::prepare(spawned.pid()).map_err(|error| not_started(&error, &pump, request))?;
         let awaited = startup.await_runtime(&spawned, || false);
         awaited.map_err(|error| not_started(&error, &pump, request))?;
@@ -83,9 +84,13 @@ impl Session {
 
     pub(crate) fn attach(request: &AttachRequest) -> Result<Self, DebugError> {
         if let Some(other) = other_debugger(request.pid) {
-            return Err(DebugError::PermissionDenied(Reason::new(format!("another debugger (process {other}) is attached to process {}",
-                request.pid
-            )).advise("detach that one first")));
+            return Err(DebugError::PermissionDenied(
+                Reason::new(format!(
+                    "another debugger (process {other}) is attached to process {}",
+                    request.pid
+                ))
+                .advise("detach that one first"),
+            ));
         }
         let beginning = Beginning {
             pid: request.pid,
@@ -144,8 +149,9 @@ impl Session {
             Some(spawned) => drop(spawned),
             None => {
                 let pid = Pid::from_raw(self.target.pid.unwrap_or(0).cast_signed());
-                kill(pid, Signal::SIGKILL)
-                    .map_err(|error| DebugError::System(format!("cannot end process {pid}: {error}").into()))?;
+                kill(pid, Signal::SIGKILL).map_err(|error| {
+                    DebugError::System(format!("cannot end process {pid}: {error}").into())
+                })?;
             }
         }
         if let Some(pump) = &self.pump {
@@ -259,9 +265,9 @@ fn no_program(error: ProgramError) -> DebugError {
     let reason = Reason::new(error.to_string()).advise(advice);
     match error {
         ProgramError::NoDotnet => DebugError::LaunchFailed(reason.remedy(Remedy::RunDoctor)),
-        ProgramError::NotAnAssembly { .. } | ProgramError::Needs32Bit { .. } | ProgramError::Framework { .. } => {
-            DebugError::BadFile(reason)
-        }
+        ProgramError::NotAnAssembly { .. }
+        | ProgramError::Needs32Bit { .. }
+        | ProgramError::Framework { .. } => DebugError::BadFile(reason),
         _ => DebugError::LaunchFailed(reason),
     }
 }
@@ -280,19 +286,29 @@ fn not_started(error: &StartupError, pump: &Pump, request: &LaunchRequest) -> De
 }
 
 fn not_attached(error: DebuggingError, pid: u32) -> DebugError {
+    let advised = |what: String, advice: &'static str| Reason::new(what).advise(advice);
     match &error {
         DebuggingError::Maps { error: system, .. } => match system.kind() {
             std::io::ErrorKind::NotFound => DebugError::ProcessNotFound(pid),
-            _ => DebugError::PermissionDenied(Reason::new(format!("process {pid} belongs to another user: {system}"
-            )).advise("run hindcast as that user")),
+            _ => DebugError::PermissionDenied(advised(
+                format!("process {pid} belongs to another user: {system}"),
+                "run hindcast as that user",
+            )),
         },
-        DebuggingError::NoRuntime { .. } => DebugError::Unsupported(Reason::new(format!("{error}"
-        )).advise("if it is a .NET program, attach a moment later or launch it; otherwise attach with `language: c`")),
-        DebuggingError::Cor(cor) if cor.code == Hresult::ALREADY_ATTACHED => DebugError::PermissionDenied(Reason::new(format!("another debugger is attached to process {pid}"
-        )).advise("detach that one first")),
-        DebuggingError::Cor(cor) if cor.code == Hresult::DEBUGGING_DISABLED => DebugError::PermissionDenied(Reason::new(format!("cannot debug process {pid}: {}", cor.code)).advise("start it without that variable")),
-        DebuggingError::Library { .. } => DebugError::Unsupported(Reason::new(format!("{error}"
-        )).advise("debugging needs the file of the program's own runtime; install that runtime completely")),
+        DebuggingError::NoRuntime { .. } => DebugError::Unsupported(advised(
+            error.to_string(),
+            "if it is a .NET program, attach a moment later or launch it; otherwise attach with `language: c`",
+        )),
+        DebuggingError::Cor(cor) if cor.code == Hresult::ALREADY_ATTACHED => DebugError::PermissionDenied(
+            advised(format!("another debugger is attached to process {pid}"), "detach that one first"),
+        ),
+        DebuggingError::Cor(cor) if cor.code == Hresult::DEBUGGING_DISABLED => DebugError::PermissionDenied(
+            advised(format!("cannot debug process {pid}: {}", cor.code), "start it without that variable"),
+        ),
+        DebuggingError::Library { .. } => DebugError::Unsupported(advised(
+            error.to_string(),
+            "debugging needs the file of the program's own runtime; install that runtime completely",
+        )),
         _ => DebugError::System(format!("cannot debug process {pid}: {error}").into()),
     }
 }

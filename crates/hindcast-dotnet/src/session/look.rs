@@ -1,7 +1,8 @@
 //! The variables of a frame, under the names that the source gives them.
 
-use hindcast_core::debug::{Reason, 
-    DebugError, FrameRef, NumberFormat, ValueLimits, Variable, VariablePage, VariableQuery, VariableScope,
+use hindcast_core::debug::{
+    DebugError, FrameRef, NumberFormat, Reason, ValueLimits, Variable, VariablePage, VariableQuery,
+    VariableScope,
 };
 
 use super::{Session, stack::ManagedFrame};
@@ -49,7 +50,9 @@ impl Session {
             }
             VariableScope::Global => self.statics(&frame),
             VariableScope::Registers => {
-                return Err(DebugError::Unsupported(Reason::new("a .NET session has no registers").advise("use the scope `local`")));
+                return Err(DebugError::Unsupported(
+                    Reason::new("a .NET session has no registers").advise("use the scope `local`"),
+                ));
             }
         };
         let wanted = |variable: &Named| query.filter.as_ref().is_none_or(|filter| variable.name.contains(filter));

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use hindcast_core::debug::{Reason, CompletionKind, DebugError, Location, Place, SourceFile};
+use hindcast_core::debug::{CompletionKind, DebugError, Location, Place, Reason, SourceFile};
 
 use super::Session;
 use crate::{
@@ -36,7 +36,10 @@ impl Session {
     /// Where a place is in what is loaded.
     pub(super) fn resolve(&self, place: &Place) -> Result<Resolved, DebugError> {
         match place {
-            Place::Address(_) => Err(DebugError::Unsupported(Reason::new("a .NET session has no addresses of code").advise("give `file` and `line`, or `function`"))),
+            Place::Address(_) => Err(DebugError::Unsupported(
+                Reason::new("a .NET session has no addresses of code")
+                    .advise("give `file` and `line`, or `function`"),
+            )),
             Place::Line { file, line } => Ok(self.resolve_line(file, *line)),
             Place::Statement { file, text } => self.resolve_statement(file, text),
             Place::Function(name) => self.resolve_function(name),
@@ -229,8 +232,9 @@ impl FunctionPattern {
     fn read(text: &str) -> Result<Self, DebugError> {
         let text = text.trim();
         if let Some(expression) = text.strip_prefix('/').and_then(|text| text.strip_suffix('/')) {
-            let expression = regex_lite::Regex::new(expression)
-                .map_err(|error| DebugError::BreakpointFailed(format!("`{text}` is no regular expression: {error}").into()))?;
+            let expression = regex_lite::Regex::new(expression).map_err(|error| {
+                DebugError::BreakpointFailed(format!("`{text}` is no regular expression: {error}").into())
+            })?;
             return Ok(Self { name: String::new(), parameters: None, expression: Some(expression) });
         }
         let (name, parameters) = match text.split_once('(') {

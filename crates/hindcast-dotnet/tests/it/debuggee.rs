@@ -169,6 +169,7 @@ impl Debuggee {
             offset: 0,
             limit: 100,
             limits: ValueLimits::default(),
+            allow_calls: None,
         };
         self.backend.variables(&query).unwrap().variables
     }

@@ -19,7 +19,8 @@ fn sorted(mut lines: Vec<String>) -> Vec<String> {
 fn scope(debuggee: &mut Debuggee, scope: VariableScope, limits: ValueLimits) -> Vec<Variable> {
     let thread = debuggee.stop.as_ref().unwrap().thread;
     let frame = FrameRef { thread, index: 0 };
-    let query = VariableQuery { frame, scope, filter: None, offset: 0, limit: 100, limits };
+    let query =
+        VariableQuery { frame, scope, filter: None, offset: 0, limit: 100, limits, allow_calls: None };
     debuggee.backend.variables(&query).unwrap().variables
 }
 
