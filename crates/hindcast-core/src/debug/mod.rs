@@ -32,7 +32,8 @@ pub use look::{
 pub use output::{OutputChunk, OutputLog, OutputStream};
 pub use remedy::Remedy;
 pub use stop::{
-    FaultAccess, Granularity, Movement, Outcome, RaisedException, RaisedSignal, Stop, StopReason,
+    BadPointer, Fault, FaultAccess, FaultKind, Granularity, Movement, Outcome, RaisedException, RaisedSignal,
+    Stop, StopReason,
 };
 pub use target::{
     AttachRequest, CoreRequest, Engine, HowBegun, Language, LaunchRequest, Stdin, StopAtEntry, Streams,

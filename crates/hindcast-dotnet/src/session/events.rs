@@ -252,7 +252,7 @@ impl Session {
             number,
             cause: None,
             fault_address: None,
-            access: None,
+            fault: None,
             handled: false,
         });
         Stop {

@@ -120,7 +120,8 @@ impl CoreSession {
         };
         if let (Some(signal), Ok(thread)) = (self.notes.signal, self.thread(stop.thread)) {
             stop.reason = StopReason::Signal;
-            self.scene().tell_signal(&mut stop, signals::describe(signal), &thread.registers);
+            let mappings = &self.memory.mappings;
+            self.scene().tell_signal(&mut stop, signals::describe(signal), &thread.registers, mappings);
         }
         let told = stop.detail.take().into_iter().chain(self.image.complaint());
         stop.detail = Some(told.collect::<Vec<_>>().join("; ")).filter(|told| !told.is_empty());

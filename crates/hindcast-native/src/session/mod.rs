@@ -162,6 +162,11 @@ impl Session {
         }
     }
 
+    /// The heap and the stacks grow without any event, so the mappings are read again.
+    fn mappings_now(&self) -> Vec<Mapping> {
+        sys::mappings(self.process.system_pid()).unwrap_or_default()
+    }
+
     /// Carries out an assignment.
     fn write(&mut self, tid: Tid, write: &Write) -> Result<(), DebugError> {
         if self.process.is_fixed() && !self.process.is_in_past() {

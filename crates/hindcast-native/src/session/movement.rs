@@ -191,7 +191,8 @@ impl Session {
                 let registers = self.process.registers(tid).map_err(system)?;
                 let mut signal = signals::describe(details);
                 signal.handled = sys::is_caught(self.process.pid(), details.signal);
-                self.with_scene(|scene| scene.tell_signal(&mut stop, signal, &registers));
+                let mappings = self.mappings_now();
+                self.with_scene(|scene| scene.tell_signal(&mut stop, signal, &registers, &mappings));
                 stop.breakpoints.extend(asked);
                 Ok(Verdict::Stop(Box::new(stop)))
             }
@@ -278,7 +279,7 @@ impl Session {
                     number,
                     cause: None,
                     fault_address: None,
-                    access: None,
+                    fault: None,
                     handled: false,
                 };
                 stop.signal = Some(signal);

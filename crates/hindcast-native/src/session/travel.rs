@@ -388,7 +388,8 @@ impl Session {
         stop.breakpoints.extend(self.breakpoints.signal(details.signal));
         let registers = self.process.registers(tid).map_err(system)?;
         let signal = RaisedSignal { handled: true, ..super::signals::describe(details) };
-        self.with_scene(|scene| scene.tell_signal(&mut stop, signal, &registers));
+        let mappings = self.mappings_now();
+        self.with_scene(|scene| scene.tell_signal(&mut stop, signal, &registers, &mappings));
         Ok(stop)
     }
 
