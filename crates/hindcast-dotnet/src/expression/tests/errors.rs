@@ -115,18 +115,18 @@ fn what_is_not_supported_is_named() {
         (
             "new int[3]",
             "new int",
-            &format!("the creation of an array, which is not supported · {objects}"),
+            &format!("the creation of an array, which is not supported {objects}"),
             1,
         ),
-        ("new[] { 1 }", "new", &format!("the creation of an array, which is not supported · {objects}"), 1),
+        ("new[] { 1 }", "new", &format!("the creation of an array, which is not supported {objects}"), 1),
         (
             "new { A = 1 }",
             "new",
-            &format!("an object of an anonymous type, which is not supported · {objects}"),
+            &format!("an object of an anonymous type, which is not supported {objects}"),
             1,
         ),
-        ("new T { A = 1 }", "{", &format!("an initialiser, which is not supported · {objects}"), 7),
-        ("new T() { A = 1 }", "{", &format!("an initialiser, which is not supported · {objects}"), 9),
+        ("new T { A = 1 }", "{", &format!("an initialiser, which is not supported {objects}"), 7),
+        ("new T() { A = 1 }", "{", &format!("an initialiser, which is not supported {objects}"), 9),
         ("await x", "await", "an `await`, which is not supported → look at the task's `Result`", 1),
         (
             "x switch { _ => 1 }",
