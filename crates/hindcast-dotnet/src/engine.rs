@@ -1,7 +1,7 @@
 //! Begins sessions with .NET programs.
 
 use hindcast_core::debug::{
-    AttachRequest, CoreRequest, DebugBackend, DebugEngine, DebugError, LaunchRequest,
+    AttachRequest, CoreRequest, DebugBackend, DebugEngine, DebugError, LaunchRequest, Reason,
 };
 
 use crate::session::Session;
@@ -21,9 +21,9 @@ impl DebugEngine for DotnetEngine {
     }
 
     fn open_core(&self, request: &CoreRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
-        Err(DebugError::Unsupported(format!(
-            "a .NET session cannot open the core file `{}` · hint: open it with `language: c` to see the runtime's own frames",
-            request.core.display()
-        )))
+        Err(DebugError::Unsupported(
+            Reason::new(format!("a .NET session cannot open the core file `{}`", request.core.display()))
+                .advise("open it with `language: c` to see the runtime's own frames"),
+        ))
     }
 }

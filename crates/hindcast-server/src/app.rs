@@ -17,7 +17,7 @@ use hindcast_core::{
     time::Clock,
 };
 use hindcast_services::{
-    Events, Failure, FailureKind,
+    Events, Failure, FailureKind, ToolNames,
     debug::{DebugService, SourceWatch},
     documents::DocumentService,
     gateway::Gateway,
@@ -33,7 +33,7 @@ use crate::{
     jsonrpc::{Kind, Message},
     overtime::{Keepable, Leash, Overtime, Question, TimeLimit},
     prompts,
-    registry::{Call, Content, Finished, PromptArgument, Registry, Reply, ResourceRoom, ToolNames},
+    registry::{Call, Content, Finished, PromptArgument, Registry, Reply, ResourceRoom},
     resources, tools,
 };
 

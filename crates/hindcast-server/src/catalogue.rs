@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use hindcast_services::{Failure, FailureKind};
+use hindcast_services::{Failure, FailureKind, ToolNames};
 use serde_json::{Map, Value, json};
 
 /// Every error that leaves the server.
@@ -201,12 +201,14 @@ pub(crate) fn explain(error: &mut Value) {
     error["data"] = Value::Object(data);
 }
 
-impl From<Failure> for WireError {
-    fn from(failure: Failure) -> Self {
+impl WireError {
+    /// A failure for a client that calls the tools so.
+    pub(crate) fn of(failure: Failure, names: ToolNames) -> Self {
+        let hint = failure.advice(names);
         let kind = ErrorKind::from(failure.kind);
         let message = (kind == ErrorKind::SourceNotServed).then(|| failure.details.clone());
         let mut error = Self { message, ..Self::new(kind, failure.details) };
-        if let Some(hint) = failure.hint {
+        if let Some(hint) = hint {
             error = error.hint(hint);
         }
         error.data.extend(failure.facts);

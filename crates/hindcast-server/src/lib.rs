@@ -30,6 +30,6 @@ mod tools;
 
 pub use app::{App, AppParts};
 pub use catalogue::{ErrorKind, TABLE as ERROR_TABLE};
+pub use hindcast_services::ToolNames;
 pub use reference::reference_pages;
-pub use registry::ToolNames;
 pub use stdio::serve as serve_stdio;

@@ -392,7 +392,7 @@ mod tests {
         let refused = stage
             .overtime
             .let_go_on(question("ada", "more"), stage.clock.now(), async { Ok(Text("lost".into())) });
-        assert!(refused.hint.unwrap().contains("not kept"));
+        assert!(refused.to_string().contains("not kept"));
         assert_eq!(stage.ask(&question("ada", "more")).await, None);
         let go = stage.work(question("bob", "why"));
         go.send("because").unwrap();

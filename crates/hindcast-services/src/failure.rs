@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-use hindcast_core::store::StoreError;
+use hindcast_core::{debug::Remedy, store::StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::ToolNames;
 
 /// What kind of failure it is. The transport gives each its code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -50,8 +52,8 @@ pub struct Failure {
     pub kind: FailureKind,
     /// What happened, with the values that matter.
     pub details: String,
-    /// What to do next; where absent, the kind's general remedy holds.
-    pub hint: Option<String>,
+    /// What to do next, the best first; where empty, the kind's general remedy holds.
+    pub remedies: Vec<Remedy>,
     /// Further facts for a program to read.
     pub facts: Map<String, Value>,
 }
@@ -59,14 +61,26 @@ pub struct Failure {
 impl Failure {
     /// A failure of `kind`, for the reason given.
     pub fn new(kind: FailureKind, details: impl Into<String>) -> Self {
-        Self { kind, details: details.into(), hint: None, facts: Map::new() }
+        Self { kind, details: details.into(), remedies: Vec::new(), facts: Map::new() }
     }
 
-    /// Adds what to do next.
+    /// Says what to do next, in words.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        self.remedied(vec![Remedy::advice(hint.into())])
+    }
+
+    /// Says what to do next.
+    #[must_use]
+    pub fn remedied(mut self, remedies: Vec<Remedy>) -> Self {
+        self.remedies = remedies;
         self
+    }
+
+    /// What to do next in words, where it is known, with the tools as the client calls them.
+    pub fn advice(&self, names: ToolNames) -> Option<String> {
+        let said: Vec<_> = self.remedies.iter().map(|remedy| names.say(remedy)).collect();
+        (!said.is_empty()).then(|| said.join("; "))
     }
 
     /// Adds a fact for a program to read.
@@ -80,7 +94,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.details)?;
-        match &self.hint {
+        match self.advice(ToolNames::Slash) {
             Some(hint) => write!(f, " · hint: {hint}"),
             None => Ok(()),
         }

@@ -14,7 +14,7 @@ pub enum SymbolError {
         cause: std::io::Error,
     },
     /// The file is something else.
-    #[error("`{name}` is not an ELF file of x86-64 · hint: only Linux x86-64 programs are understood")]
+    #[error("`{name}` is not an ELF file of x86-64; only Linux x86-64 programs are understood")]
     NotElf {
         /// The file.
         name: String,
@@ -39,9 +39,7 @@ pub enum LocateError {
     #[error("the debug information of the variable is damaged")]
     Damaged,
     /// A register is not known in this frame.
-    #[error(
-        "register {0} is not known in this frame · hint: it may have been overwritten by a called function"
-    )]
+    #[error("register {0} is not known in this frame; a called function may have overwritten it")]
     Register(u16),
     /// Memory cannot be read.
     #[error(transparent)]
@@ -64,7 +62,7 @@ pub enum UnwindError {
     #[error("the frame's program counter is not known")]
     NoPc,
     /// Nothing tells how to unwind there.
-    #[error("no unwind information for {pc:#x}, and rbp leads nowhere · hint: the frames above are unknown")]
+    #[error("no unwind information for {pc:#x}, and rbp leads nowhere; the frames above are unknown")]
     NoInformation {
         /// Where.
         pc: u64,

@@ -30,7 +30,7 @@ impl fmt::Debug for RuntimeAddr {
 
 /// Not an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not an address · hint: write it as `0x401000`")]
+#[error("`{0}` is not an address")]
 pub struct NotAnAddress(String);
 
 impl FromStr for RuntimeAddr {

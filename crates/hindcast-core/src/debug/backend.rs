@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     AttachRequest, Breakpoint, BreakpointChange, BreakpointId, Capability, CompletionKind, CoreRequest,
     DebugError, Evaluation, FrameRef, Instruction, LaunchRequest, MemoryBlock, Module, Movement, Outcome,
-    Place, Region, Register, RegisterSet, RuntimeAddr, SourceFile, Stack, Stop, Target, Thread, ThreadId,
-    TimeTravel, TraceFileRequest, Trigger, Variable, VariablePage, VariableQuery,
+    Place, Reason, Region, Register, RegisterSet, RuntimeAddr, SourceFile, Stack, Stop, Target, Thread,
+    ThreadId, TimeTravel, TraceFileRequest, Trigger, Variable, VariablePage, VariableQuery,
 };
 
 /// Begins sessions. Called on the thread that will own the session; [`Movement::Begin`] then takes
@@ -31,10 +31,10 @@ pub trait DebugEngine: Send + Sync {
     /// Opens a recording that [`TimeTravel::export`] wrote in the binary form. It stands where that
     /// ends, and does not go on from there; all of [`TimeTravel`] works.
     fn open_trace(&self, request: &TraceFileRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
-        Err(DebugError::Unsupported(format!(
-            "this engine cannot go back in `{}` · hint: `hindcast replay` lists what is in it",
-            request.trace.display()
-        )))
+        Err(DebugError::Unsupported(
+            Reason::new(format!("this engine cannot go back in `{}`", request.trace.display()))
+                .advise("`hindcast replay` lists what is in it"),
+        ))
     }
 }
 

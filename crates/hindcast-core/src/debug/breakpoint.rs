@@ -19,7 +19,7 @@ impl fmt::Display for BreakpointId {
 
 /// Not the name of a breakpoint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a breakpoint's id · hint: `debugger/status` lists them")]
+#[error("`{0}` is not a breakpoint's id")]
 pub struct NotABreakpointId(String);
 
 impl FromStr for BreakpointId {

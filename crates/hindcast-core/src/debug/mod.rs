@@ -9,6 +9,7 @@ mod error;
 pub mod fake;
 mod look;
 mod output;
+mod remedy;
 mod stop;
 mod target;
 mod trace;
@@ -22,16 +23,17 @@ pub use breakpoint::{
     Access, Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, ExceptionBreakpoint,
     NotABreakpointId, Place, Trigger, Watched, Watchpoint,
 };
-pub use error::DebugError;
+pub use error::{DebugError, Reason};
 pub use look::{
     CompletionKind, Evaluation, Frame, FrameRef, Instruction, Location, MemoryBlock, Module, NumberFormat,
     Region, Register, RegisterSet, SourceFile, Stack, Thread, ThreadState, ValueLimits, ValueState, Variable,
     VariablePage, VariableQuery, VariableScope,
 };
 pub use output::{OutputChunk, OutputLog, OutputStream};
+pub use remedy::Remedy;
 pub use stop::{
-    FaultAccess, Granularity, InnerException, Movement, Outcome, RaisedException, RaisedSignal, Stop,
-    StopReason,
+    BadPointer, Fault, FaultAccess, FaultKind, Granularity, InnerException, Movement, Outcome,
+    RaisedException, RaisedSignal, Stop, StopReason,
 };
 pub use target::{
     AttachRequest, CoreRequest, Engine, HowBegun, Language, LaunchRequest, Stdin, StopAtEntry, Streams,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{BreakpointId, Destination, Place, RuntimeAddr, ThreadId};
+use super::{BreakpointId, Destination, Place, Region, RuntimeAddr, ThreadId};
 
 /// How to go on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,12 +147,64 @@ pub struct RaisedSignal {
     /// The address whose access failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault_address: Option<RuntimeAddr>,
-    /// What the instruction wanted of that address, where that is sure.
+    /// What the engine knows of the memory access that failed. The autopsy words it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub access: Option<FaultAccess>,
+    #[schemars(skip)]
+    pub fault: Option<Box<Fault>>,
     /// Whether the program has a handler for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub handled: bool,
+}
+
+/// A memory access that failed, as far as the engine can tell from the processor and the memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// What is wrong with it.
+    pub kind: FaultKind,
+    /// What the instruction wanted, where that is sure.
+    pub access: Option<FaultAccess>,
+    /// The register that holds the bad pointer, where the instruction takes it from one.
+    pub pointer: Option<BadPointer>,
+    /// The mapping that the address is in, or the one that it is just behind.
+    pub region: Option<Region>,
+}
+
+/// A register that holds a pointer which leads nowhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BadPointer {
+    /// Such as `rax`.
+    pub register: String,
+    /// What it holds.
+    pub value: u64,
+}
+
+/// What is wrong with a memory access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FaultKind {
+    /// A null pointer, or a field behind one.
+    NullDereference,
+    /// A null function pointer was called.
+    NullCall,
+    /// Below the end of the stack.
+    StackOverflow,
+    /// A write to memory that can only be read.
+    WriteToReadOnly,
+    /// A jump to memory that cannot be executed.
+    ExecuteNonExecutable,
+    /// Memory that is closed to the program.
+    NoAccess,
+    /// The address is not a multiple of what the access needs.
+    Misaligned,
+    /// An address that no program can have.
+    NonCanonical,
+    /// An instruction that programs may not use, or not with these operands.
+    NotAllowed,
+    /// Behind the end of a mapped file.
+    BeyondFile,
+    /// Just behind a mapping.
+    OutOfBounds,
+    /// Nothing is there.
+    Unmapped,
 }
 
 /// What an instruction wanted of memory that it may not access.

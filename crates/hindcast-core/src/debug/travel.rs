@@ -84,9 +84,12 @@ pub struct Capability {
     pub name: String,
     /// Whether it works here.
     pub works: bool,
-    /// What is different without it, and what to do; where it works, what was measured.
+    /// What is different without it; where it works, what was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// What to do where it does not work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
 }
 
 /// Something that happened in a recording.

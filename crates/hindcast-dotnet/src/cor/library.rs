@@ -2,7 +2,7 @@
 
 use std::{
     ffi::{CStr, CString, c_char},
-    os::unix::ffi::OsStrExt,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
 };
 
@@ -119,8 +119,13 @@ impl Debugging {
 
 fn open(path: &Path) -> Result<Raw, DebuggingError> {
     let failed = |why: String| DebuggingError::Library { path: path.to_owned(), why };
-    if !path.exists() {
-        return Err(failed("there is no such file".into()));
+    match path.metadata() {
+        Err(_) => return Err(failed("there is no such file".into())),
+        // Loading it runs its code as us.
+        Ok(file) if !is_trusted(file.uid()) => {
+            return Err(failed("it belongs to another user, whose code would run as this one".into()));
+        }
+        Ok(_) => {}
     }
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| failed(error.to_string()))?;
     // SAFETY: loading runs the library's constructors, as the runtime itself does.
@@ -134,6 +139,10 @@ fn open(path: &Path) -> Result<Raw, DebuggingError> {
         if text.is_null() { String::new() } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
     };
     Err(failed(why))
+}
+
+fn is_trusted(owner: u32) -> bool {
+    owner == 0 || owner == nix::unistd::geteuid().as_raw()
 }
 
 /// # Safety

@@ -1,5 +1,7 @@
 //! Why a text is not an expression.
 
+use hindcast_core::debug::{Reason, Remedy};
+
 /// Why a text is not an expression, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}, at column {column}")]
@@ -35,17 +37,17 @@ pub(crate) enum Mistake {
     OpenQuote,
     #[error("the comment is not closed")]
     OpenComment,
-    #[error("the brace is not closed · hint: write `{{{{` for a brace itself")]
+    #[error("the brace is not closed")]
     OpenBrace,
-    #[error("the brace `}}` closes nothing · hint: write `}}}}` for a brace itself")]
+    #[error("the brace `}}` closes nothing")]
     LoneBrace,
     #[error("`{text}` is not how many characters a part of the string takes")]
     BadAlignment { text: String },
-    #[error("`{name}` is no format specifier · hint: there are `d`, `x`, `h`, `b`, `o`, `nq` and `raw`")]
+    #[error("`{name}` is no format specifier")]
     UnknownFormat { name: String },
     #[error("`{text}` cannot be assigned to")]
     NotAssignable { text: String },
-    #[error("`{text}` is {} · hint: {}", .what.description(), .what.hint())]
+    #[error("`{text}` is {}", .what.description())]
     NotSupported { text: String, what: Unsupported },
 }
 
@@ -146,5 +148,23 @@ impl ParseError {
     pub(super) fn new(text: &str, at: usize, what: Mistake) -> Self {
         let column = text.get(..at).map_or(at, |before| before.chars().count()) + 1;
         Self { at, column, what }
+    }
+
+    /// What to write instead, where that is known.
+    pub(crate) fn remedy(&self) -> Option<Remedy> {
+        let advice = match &self.what {
+            Mistake::OpenBrace => "write `{{` for a brace itself",
+            Mistake::LoneBrace => "write `}}` for a brace itself",
+            Mistake::UnknownFormat { .. } => "there are `d`, `x`, `h`, `b`, `o`, `nq` and `raw`",
+            Mistake::NotSupported { what, .. } => what.hint(),
+            _ => return None,
+        };
+        Some(Remedy::advice(advice))
+    }
+}
+
+impl From<ParseError> for Reason {
+    fn from(error: ParseError) -> Self {
+        Self { what: error.to_string(), remedies: error.remedy().into_iter().collect() }
     }
 }

@@ -5,6 +5,8 @@
 
 use std::cmp::Ordering;
 
+use hindcast_core::debug::Remedy;
+
 use super::{
     constant::{Constant, Primitive},
     convert::implicitly_converts,
@@ -22,12 +24,19 @@ pub(crate) enum OperationError {
     Overflow { type_name: &'static str },
     #[error("the operator `{operator}` has no meaning for `{left}` and `{right}`")]
     NoBinary { operator: &'static str, left: &'static str, right: &'static str },
-    #[error("the operator `{operator}` is ambiguous for `{left}` and `{right}` · hint: cast one of them")]
+    #[error("the operator `{operator}` is ambiguous for `{left}` and `{right}`")]
     Ambiguous { operator: &'static str, left: &'static str, right: &'static str },
     #[error("the operator `{operator}` has no meaning for `{operand}`")]
     NoUnary { operator: &'static str, operand: &'static str },
     #[error("`{from}` does not convert to `{to}`")]
     NoConversion { from: &'static str, to: &'static str },
+}
+
+impl OperationError {
+    /// What to write instead, where that is known.
+    pub(crate) fn remedy(&self) -> Option<Remedy> {
+        matches!(self, Self::Ambiguous { .. }).then(|| Remedy::advice("cast one of them"))
+    }
 }
 
 /// A value on one side of an operator.

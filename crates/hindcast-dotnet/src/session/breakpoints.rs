@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, rc::Rc};
 
 use hindcast_core::debug::{
     Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, DebugError, FrameRef, Location,
-    OutputStream, Stop, StopAtEntry, StopReason, Trigger,
+    OutputStream, Reason, Stop, StopAtEntry, StopReason, Trigger,
 };
 
 use super::{
@@ -57,16 +57,16 @@ impl Entry {
             Trigger::Code(code) => (code.condition.as_deref(), code.log_message.as_deref()),
             _ => (None, None),
         };
-        let failed = |error: crate::expression::ParseError| DebugError::BreakpointFailed(error.to_string());
+        let failed = |error: crate::expression::ParseError| DebugError::BreakpointFailed(error.into());
         let condition = condition.map(Expression::parse).transpose().map_err(failed)?;
         if condition.as_ref().is_some_and(Expression::writes) {
-            return Err(DebugError::BreakpointFailed("a condition cannot assign · hint: compare with `==`".into()));
+            return Err(DebugError::BreakpointFailed(
+                Reason::new("a condition cannot assign").advise("compare with `==`"),
+            ));
         }
         if condition.as_ref().is_some_and(Expression::calls) {
-            return Err(DebugError::BreakpointFailed(
-                "a condition cannot call methods: that would run code of the program at every hit · hint: compare fields"
-                    .into(),
-            ));
+            let what = "a condition cannot call methods: that would run code of the program at every hit";
+            return Err(DebugError::BreakpointFailed(Reason::new(what).advise("compare fields")));
         }
         let template = message.map(Template::parse).transpose().map_err(failed)?;
         Ok(Self { trigger, condition, template, bound: Vec::new(), note: None, hit_count: 0, notifications_sent: 0 })
@@ -142,10 +142,10 @@ impl Breakpoints {
 impl Session {
     pub(super) fn added(&mut self, trigger: Trigger) -> Result<Breakpoint, DebugError> {
         if let Trigger::Watch(_) = &trigger {
-            return Err(DebugError::Unsupported(
-                "a .NET session cannot watch memory, because objects move · hint: set a breakpoint in the property's setter, or with a condition where the value is used"
-                    .into(),
-            ));
+            let reason = Reason::new("a .NET session cannot watch memory, because objects move");
+            return Err(DebugError::Unsupported(reason.advise(
+                "set a breakpoint in the property's setter, or with a condition where the value is used",
+            )));
         }
         if let Trigger::Exception(exception) = &trigger {
             super::exceptions::check_name(&exception.exception_type)?;
@@ -204,7 +204,8 @@ impl Session {
                 let others = [change.condition.is_some(), change.log_message.is_some(), change.hit_count.is_some()];
                 if others.contains(&true) {
                     return Err(DebugError::BreakpointFailed(
-                        "an exception breakpoint can only be enabled and disabled · hint: remove it and set another".into(),
+                        Reason::new("an exception breakpoint can only be enabled and disabled")
+                            .advise("remove it and set another"),
                     ));
                 }
                 exception.enabled = change.enabled.unwrap_or(exception.enabled);

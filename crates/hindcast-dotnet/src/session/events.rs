@@ -1,8 +1,8 @@
 //! Movements: letting the debuggee go on, and answering what happens.
 
 use hindcast_core::debug::{
-    DebugError, Granularity, Movement, Outcome, OutputStream, Place, RaisedSignal, Stop, StopAtEntry,
-    StopReason, ThreadId,
+    DebugError, Granularity, Movement, Outcome, OutputStream, Place, RaisedSignal, Reason, Remedy, Stop,
+    StopAtEntry, StopReason, ThreadId,
 };
 
 use super::{Session, State, failed};
@@ -31,8 +31,8 @@ impl Session {
             Movement::Continue => self.plan = Plan::Continue,
             Movement::Step { granularity: Granularity::Instruction, .. } => {
                 return Err(DebugError::Unsupported(
-                    "a .NET session steps by lines, not by machine instructions · hint: use `granularity: over`, `line` or `out`"
-                        .into(),
+                    Reason::new("a .NET session steps by lines, not by machine instructions")
+                        .advise("use `granularity: over`, `line` or `out`"),
                 ));
             }
             Movement::Step { thread, granularity, count } => {
@@ -43,8 +43,9 @@ impl Session {
             }
             Movement::StepBack { .. } | Movement::ReverseContinue | Movement::Goto(_) => {
                 return Err(DebugError::NoHistory(
-                    "a .NET session does not record, so it cannot go back · hint: `debugger/restart`, with a breakpoint earlier on"
-                        .into(),
+                    Reason::new("a .NET session does not record, so it cannot go back")
+                        .advise("set a breakpoint earlier on")
+                        .remedy(Remedy::Restart),
                 ));
             }
         }
@@ -171,9 +172,10 @@ impl Session {
                 Ok(None)
             }
             CorEvent::ProcessExited => Ok(Some(self.exited())),
-            CorEvent::Failed { code } => Err(DebugError::System(format!(
-                "the .NET runtime's debugging interface failed ({code:#010x}) · hint: end the session and launch again"
-            ))),
+            CorEvent::Failed { code } => Err(DebugError::System(
+                Reason::new(format!("the .NET runtime's debugging interface failed ({code:#010x})"))
+                    .advise("end the session and launch again"),
+            )),
             CorEvent::BreakpointFailed { breakpoint, code } => {
                 self.breakpoint_refused(&breakpoint, code);
                 Ok(None)
@@ -248,7 +250,7 @@ impl Session {
             number,
             cause: None,
             fault_address: None,
-            access: None,
+            fault: None,
             handled: false,
         });
         Stop {

@@ -1,6 +1,6 @@
 //! Exceptions: which ones stop the program, and what they say.
 
-use hindcast_core::debug::{BreakpointId, DebugError, InnerException, RaisedException, Stop, StopReason};
+use hindcast_core::debug::{BreakpointId, DebugError, InnerException, RaisedException, Reason, Stop, StopReason};
 
 use super::Session;
 use crate::{
@@ -21,9 +21,10 @@ pub(super) fn check_name(name: &str) -> Result<(), DebugError> {
     if name == "*" || name.split(['.', '+']).all(is_name) {
         return Ok(());
     }
-    Err(DebugError::BreakpointFailed(format!(
-        "`{name}` is not the name of a .NET exception type · hint: `System.NullReferenceException`, or `*` for all"
-    )))
+    Err(DebugError::BreakpointFailed(
+        Reason::new(format!("`{name}` is not the name of a .NET exception type"))
+            .advise("`System.NullReferenceException`, or `*` for all"),
+    ))
 }
 
 impl Session {

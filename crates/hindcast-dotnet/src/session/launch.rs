@@ -3,8 +3,8 @@
 use std::{ffi::OsStr, path::Path, sync::Arc, time::Duration};
 
 use hindcast_core::debug::{
-    AttachRequest, DebugError, Ending, Engine, HowBegun, LaunchRequest, OutputLog, OutputStream, StopAtEntry,
-    Target,
+    AttachRequest, DebugError, Ending, Engine, HowBegun, LaunchRequest, OutputLog, OutputStream, Reason,
+    Remedy, StopAtEntry, Target,
 };
 use hindcast_streams::Pump;
 use jiff::Timestamp;
@@ -44,7 +44,7 @@ impl Session {
         remove_stale_semaphores();
         let program = Program::find(&request.program, &request.env).map_err(no_program)?;
         let opened = hindcast_streams::open(&request.stdin, request.streams)
-            .map_err(|error| DebugError::LaunchFailed(error.to_string()))?;
+            .map_err(|error| DebugError::LaunchFailed(error.to_string().into()))?;
         let opened = opened.ok_or_else(|| {
             DebugError::Unsupported("a .NET program cannot have our own standard streams".into())
         })?;
@@ -55,13 +55,13 @@ impl Session {
             .chain(request.args.iter().map(OsStr::new))
             .collect();
         let environment = program.variables.iter().cloned().chain(request.env.clone());
-        let failed = |error: StartupError| DebugError::LaunchFailed(error.to_string());
+        let failed = |error: StartupError| DebugError::LaunchFailed(error.to_string().into());
         let prepared =
             Prepared::new(&program.host, &arguments, request.cwd.as_deref(), environment, opened.theirs)
                 .map_err(failed)?;
         let startup = Startup::prepare(prepared.pid()).map_err(failed)?;
         let pump = Pump::start(opened.ours, request.output.clone())
-            .map_err(|error| DebugError::System(format!("cannot read what the program prints: {error}")))?;
+            .map_err(|error| DebugError::System(format!("cannot read what the program prints: {error}").into()))?;
         let spawned = prepared.start().map_err(failed)?;
         startup.await_runtime(&spawned).map_err(|error| not_started(&error, &pump, request))?;
         let beginning = Beginning {
@@ -73,7 +73,7 @@ impl Session {
             stop_at_entry: request.stop_at_entry,
         };
         let mut session = Self::begin(beginning)?;
-        startup.release().map_err(|error| DebugError::System(error.to_string()))?;
+        startup.release().map_err(|error| DebugError::System(error.to_string().into()))?;
         session.launched = Some(spawned);
         session.pump = Some(pump);
         session.target.args.clone_from(&request.args);
@@ -84,10 +84,13 @@ impl Session {
 
     pub(crate) fn attach(request: &AttachRequest) -> Result<Self, DebugError> {
         if let Some(other) = other_debugger(request.pid) {
-            return Err(DebugError::PermissionDenied(format!(
-                "another debugger (process {other}) is attached to process {} · hint: detach that one first",
-                request.pid
-            )));
+            return Err(DebugError::PermissionDenied(
+                Reason::new(format!(
+                    "another debugger (process {other}) is attached to process {}",
+                    request.pid
+                ))
+                .advise("detach that one first"),
+            ));
         }
         let beginning = Beginning {
             pid: request.pid,
@@ -146,8 +149,9 @@ impl Session {
             Some(spawned) => drop(spawned),
             None => {
                 let pid = Pid::from_raw(self.target.pid.unwrap_or(0).cast_signed());
-                kill(pid, Signal::SIGKILL)
-                    .map_err(|error| DebugError::System(format!("cannot end process {pid}: {error}")))?;
+                kill(pid, Signal::SIGKILL).map_err(|error| {
+                    DebugError::System(format!("cannot end process {pid}: {error}").into())
+                })?;
             }
         }
         if let Some(pump) = &self.pump {
@@ -246,23 +250,25 @@ fn runtime_name(runtime: &MappedRuntime) -> String {
 }
 
 fn no_program(error: ProgramError) -> DebugError {
-    let hint = match &error {
+    let advice = match &error {
         ProgramError::NoDotnet => {
-            " · hint: install a .NET runtime (package `dotnet-runtime-8.0` or later), or set DOTNET_ROOT to its folder; `hindcast doctor` says what was found"
+            "install a .NET runtime (package `dotnet-runtime-8.0` or later), or set DOTNET_ROOT to its folder"
         }
         ProgramError::NotAnAssembly { .. } | ProgramError::NotAHost { .. } => {
-            " · hint: name the program's .dll, its executable, or the folder that `dotnet build` wrote"
+            "name the program's .dll, its executable, or the folder that `dotnet build` wrote"
         }
-        ProgramError::Library { .. } => " · hint: name the program that uses the library",
-        ProgramError::Needs32Bit { .. } => " · hint: build it with the platform `AnyCPU` or `x64`",
-        ProgramError::Framework { .. } => " · hint: build it for .NET (`net8.0` or later)",
-        ProgramError::Unreadable { .. } => "",
+        ProgramError::Library { .. } => "name the program that uses the library",
+        ProgramError::Needs32Bit { .. } => "build it with the platform `AnyCPU` or `x64`",
+        ProgramError::Framework { .. } => "build it for .NET (`net8.0` or later)",
+        ProgramError::Unreadable { .. } => return DebugError::LaunchFailed(error.to_string().into()),
     };
+    let reason = Reason::new(error.to_string()).advise(advice);
     match error {
-        ProgramError::NotAnAssembly { .. } | ProgramError::Needs32Bit { .. } | ProgramError::Framework { .. } => {
-            DebugError::BadFile(format!("{error}{hint}"))
-        }
-        _ => DebugError::LaunchFailed(format!("{error}{hint}")),
+        ProgramError::NoDotnet => DebugError::LaunchFailed(reason.remedy(Remedy::RunDoctor)),
+        ProgramError::NotAnAssembly { .. }
+        | ProgramError::Needs32Bit { .. }
+        | ProgramError::Framework { .. } => DebugError::BadFile(reason),
+        _ => DebugError::LaunchFailed(reason),
     }
 }
 
@@ -274,31 +280,35 @@ fn not_started(error: &StartupError, pump: &Pump, request: &LaunchRequest) -> De
     let said = String::from_utf8_lossy(&said);
     let said = said.trim();
     match said.is_empty() {
-        true => DebugError::LaunchFailed(error.to_string()),
-        false => DebugError::LaunchFailed(format!("{error}; it printed: {said}")),
+        true => DebugError::LaunchFailed(error.to_string().into()),
+        false => DebugError::LaunchFailed(format!("{error}; it printed: {said}").into()),
     }
 }
 
 fn not_attached(error: DebuggingError, pid: u32) -> DebugError {
+    let advised = |what: String, advice: &'static str| Reason::new(what).advise(advice);
     match &error {
         DebuggingError::Maps { error: system, .. } => match system.kind() {
             std::io::ErrorKind::NotFound => DebugError::ProcessNotFound(pid),
-            _ => DebugError::PermissionDenied(format!(
-                "process {pid} belongs to another user: {system} · hint: run hindcast as that user"
+            _ => DebugError::PermissionDenied(advised(
+                format!("process {pid} belongs to another user: {system}"),
+                "run hindcast as that user",
             )),
         },
-        DebuggingError::NoRuntime { .. } => DebugError::Unsupported(format!(
-            "{error} · hint: if it is a .NET program, attach a moment later or launch it; otherwise attach with `language: c`"
+        DebuggingError::NoRuntime { .. } => DebugError::Unsupported(advised(
+            error.to_string(),
+            "if it is a .NET program, attach a moment later or launch it; otherwise attach with `language: c`",
         )),
-        DebuggingError::Cor(cor) if cor.code == Hresult::ALREADY_ATTACHED => DebugError::PermissionDenied(format!(
-            "another debugger is attached to process {pid} · hint: detach that one first"
-        )),
-        DebuggingError::Cor(cor) if cor.code == Hresult::DEBUGGING_DISABLED => DebugError::PermissionDenied(
-            format!("cannot debug process {pid}: {} · hint: start it without that variable", cor.code),
+        DebuggingError::Cor(cor) if cor.code == Hresult::ALREADY_ATTACHED => DebugError::PermissionDenied(
+            advised(format!("another debugger is attached to process {pid}"), "detach that one first"),
         ),
-        DebuggingError::Library { .. } => DebugError::Unsupported(format!(
-            "{error} · hint: debugging needs the file of the program's own runtime; install that runtime completely"
+        DebuggingError::Cor(cor) if cor.code == Hresult::DEBUGGING_DISABLED => DebugError::PermissionDenied(
+            advised(format!("cannot debug process {pid}: {}", cor.code), "start it without that variable"),
+        ),
+        DebuggingError::Library { .. } => DebugError::Unsupported(advised(
+            error.to_string(),
+            "debugging needs the file of the program's own runtime; install that runtime completely",
         )),
-        _ => DebugError::System(format!("cannot debug process {pid}: {error}")),
+        _ => DebugError::System(format!("cannot debug process {pid}: {error}").into()),
     }
 }

@@ -1,7 +1,8 @@
 //! The variables of a frame, under the names that the source gives them.
 
 use hindcast_core::debug::{
-    DebugError, FrameRef, NumberFormat, ValueLimits, Variable, VariablePage, VariableQuery, VariableScope,
+    DebugError, FrameRef, NumberFormat, Reason, ValueLimits, Variable, VariablePage, VariableQuery,
+    VariableScope,
 };
 
 use super::{Session, stack::ManagedFrame};
@@ -50,7 +51,7 @@ impl Session {
             VariableScope::Global => self.statics(&frame),
             VariableScope::Registers => {
                 return Err(DebugError::Unsupported(
-                    "a .NET session has no registers · hint: use the scope `local`".into(),
+                    Reason::new("a .NET session has no registers").advise("use the scope `local`"),
                 ));
             }
         };

@@ -104,7 +104,7 @@ impl Session {
 fn failed(error: CorError) -> DebugError {
     match error.code {
         Hresult::PROCESS_TERMINATED | Hresult::DETACHED => DebugError::Ended,
-        _ => DebugError::System(format!("the .NET runtime's debugging interface: {error}")),
+        _ => DebugError::System(format!("the .NET runtime's debugging interface: {error}").into()),
     }
 }
 
@@ -141,7 +141,7 @@ impl DebugBackend for Session {
         pump.write_input(text, eof).map_err(|refused| match refused {
             InputRefused::Ended => DebugError::Unsupported("the program's input has ended".into()),
             InputRefused::TooMuch(waiting) => {
-                DebugError::System(format!("{waiting} bytes of input wait for the program to read them"))
+                DebugError::System(format!("{waiting} bytes of input wait for the program to read them").into())
             }
         })
     }

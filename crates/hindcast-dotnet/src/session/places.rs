@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use hindcast_core::debug::{CompletionKind, DebugError, Location, Place, SourceFile};
+use hindcast_core::debug::{CompletionKind, DebugError, Location, Place, Reason, SourceFile};
 
 use super::Session;
 use crate::{
@@ -37,7 +37,8 @@ impl Session {
     pub(super) fn resolve(&self, place: &Place) -> Result<Resolved, DebugError> {
         match place {
             Place::Address(_) => Err(DebugError::Unsupported(
-                "a .NET session has no addresses of code · hint: give `file` and `line`, or `function`".into(),
+                Reason::new("a .NET session has no addresses of code")
+                    .advise("give `file` and `line`, or `function`"),
             )),
             Place::Line { file, line } => Ok(self.resolve_line(file, *line)),
             Place::Statement { file, text } => self.resolve_statement(file, text),
@@ -143,7 +144,7 @@ impl Session {
         let resolved = self.resolve(place)?;
         if resolved.places.is_empty() {
             let why = resolved.note.unwrap_or_else(|| "there is no such place".into());
-            return Err(DebugError::BreakpointFailed(why));
+            return Err(DebugError::BreakpointFailed(why.into()));
         }
         resolved.places.iter().map(|place| set_at(place).map_err(super::failed)).collect()
     }
@@ -231,8 +232,9 @@ impl FunctionPattern {
     fn read(text: &str) -> Result<Self, DebugError> {
         let text = text.trim();
         if let Some(expression) = text.strip_prefix('/').and_then(|text| text.strip_suffix('/')) {
-            let expression = regex_lite::Regex::new(expression)
-                .map_err(|error| DebugError::BreakpointFailed(format!("`{text}` is no regular expression: {error}")))?;
+            let expression = regex_lite::Regex::new(expression).map_err(|error| {
+                DebugError::BreakpointFailed(format!("`{text}` is no regular expression: {error}").into())
+            })?;
             return Ok(Self { name: String::new(), parameters: None, expression: Some(expression) });
         }
         let (name, parameters) = match text.split_once('(') {

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, rc::Rc};
 
-use hindcast_core::debug::{DebugError, Frame, FrameRef, Location, Stack, ThreadId};
+use hindcast_core::debug::{DebugError, Frame, FrameRef, Location, Reason, Stack, ThreadId};
 
 use super::{Session, failed};
 use crate::{
@@ -155,10 +155,10 @@ impl Session {
     /// One frame of a thread, to look into.
     pub(super) fn frame_at(&mut self, at: FrameRef) -> Result<ManagedFrame, DebugError> {
         if self.overflowed == Some(at.thread) {
-            return Err(DebugError::Unsupported(
-                "the variables of a thread whose stack has overflowed cannot be read · hint: the stack trace shows which method calls itself; set a breakpoint there and launch again"
-                    .into(),
-            ));
+            let reason = Reason::new("the variables of a thread whose stack has overflowed cannot be read");
+            return Err(DebugError::Unsupported(reason.advise(
+                "the stack trace shows which method calls itself; set a breakpoint there and launch again",
+            )));
         }
         let thread = self.thread(at.thread)?;
         let (frames, _) = self.frames(&thread, at.index as usize + 1)?;

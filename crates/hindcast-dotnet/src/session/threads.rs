@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use hindcast_core::debug::{DebugError, Thread as CoreThread, ThreadId, ThreadState};
+use hindcast_core::debug::{DebugError, Reason, Thread as CoreThread, ThreadId, ThreadState};
 
 use super::{Session, failed};
 use crate::cor::{Com, HeapValue3, ReferenceValue, Thread, Thread4};
@@ -163,7 +163,9 @@ impl Session {
         };
         let mine = threads.iter().find(|thread| runs_mine(self, thread)).cloned();
         mine.or_else(|| threads.into_iter().next()).ok_or_else(|| {
-            DebugError::System("the program has no managed thread yet · hint: continue, and pause later".into())
+            DebugError::System(
+                Reason::new("the program has no managed thread yet").advise("continue, and pause later"),
+            )
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hindcast_core::debug::{CodeBreakpoint, Place, StopReason, Variable};
+use hindcast_core::debug::{CodeBreakpoint, DebugError, Place, StopReason, Variable};
 use hindcast_fixtures::dotnet::Runtime;
 
 use crate::debuggee::{Debuggee, Plan, on_both};
@@ -17,17 +17,22 @@ fn stand(runtime: &Runtime, program: &str, mark: &str) -> Debuggee {
     debuggee
 }
 
+/// An error with its remedies.
+fn told(error: &DebugError) -> String {
+    format!("{error} {:?}", error.remedies())
+}
+
 /// Evaluates with code of the program.
 fn called(debuggee: &mut Debuggee, expression: &str) -> Result<Variable, String> {
     let mut evaluation = debuggee.evaluation(expression);
     evaluation.allow_calls = Some(ALLOWED);
-    debuggee.backend.evaluate(&evaluation).map_err(|error| error.to_string())
+    debuggee.backend.evaluate(&evaluation).map_err(|error| told(&error))
 }
 
 fn assigned(debuggee: &mut Debuggee, expression: &str) -> Result<Variable, String> {
     let mut evaluation = debuggee.evaluation(expression);
     evaluation.may_write = true;
-    debuggee.backend.evaluate(&evaluation).map_err(|error| error.to_string())
+    debuggee.backend.evaluate(&evaluation).map_err(|error| told(&error))
 }
 
 /// All of these together, so that one run shows all that is wrong.
@@ -56,7 +61,7 @@ fn check(
 
 fn read(debuggee: &mut Debuggee, expression: &str) -> Result<Variable, String> {
     let evaluation = debuggee.evaluation(expression);
-    debuggee.backend.evaluate(&evaluation).map_err(|error| error.to_string())
+    debuggee.backend.evaluate(&evaluation).map_err(|error| told(&error))
 }
 
 on_both! {

@@ -21,7 +21,7 @@ use std::{
     path::Path,
 };
 
-use hindcast_core::debug::{Happening, Stop, Trace, TraceError as BadTrace, TraceWriter};
+use hindcast_core::debug::{Happening, Remedy, Stop, Trace, TraceError as BadTrace, TraceWriter};
 use serde::{Deserialize, Serialize};
 
 use self::{
@@ -49,34 +49,39 @@ pub(crate) enum ArchiveError {
     Trace(#[from] BadTrace),
     #[error("it cannot be read: {0}")]
     Unreadable(#[from] io::Error),
-    #[error(
-        "it only tells what happened, and has nothing to go back to · hint: `hindcast replay --events` lists it"
-    )]
+    #[error("it only tells what happened, and has nothing to go back to")]
     NothingToReplay,
-    #[error("its log is of another version ({0}) · hint: open it with the hindcast that wrote it")]
+    #[error("its log is of another version ({0})")]
     OtherVersion(String),
-    #[error("it is damaged: {0} · hint: export or copy it again")]
+    #[error("it is damaged: {0}")]
     Malformed(&'static str),
-    #[error(
-        "it was recorded on another kind of processor: {recorded}, and this is {here} ({difference}) · hint: open it on the machine where it was recorded"
-    )]
+    #[error("it was recorded on another kind of processor: {recorded}, and this is {here} ({difference})")]
     OtherProcessor { recorded: String, here: String, difference: &'static str },
-    #[error(
-        "`{path}` is not what it was when the program was recorded: {change} · hint: put the old file back, or record the program again"
-    )]
+    #[error("`{path}` is not what it was when the program was recorded: {change}")]
     OtherFile { path: String, change: String },
-    #[error(
-        "the process cannot be made again here: {0} · hint: `hindcast doctor` says what this machine allows"
-    )]
+    #[error("the process cannot be made again here: {0}")]
     Rebuild(&'static str),
-    #[error(
-        "the process cannot be made again here: {0} · hint: `hindcast doctor` says what this machine allows"
-    )]
+    #[error("the process cannot be made again here: {0}")]
     Process(#[from] TraceError),
-    #[error(
-        "the process cannot be made again here: {0} · hint: `hindcast doctor` says what this machine allows"
-    )]
+    #[error("the process cannot be made again here: {0}")]
     Start(String),
+}
+
+impl ArchiveError {
+    /// What to do next.
+    pub(crate) fn remedy(&self) -> Option<Remedy> {
+        let advice = match self {
+            Self::Trace(error) => return Some(error.remedy()),
+            Self::Unreadable(_) => return None,
+            Self::Rebuild(_) | Self::Process(_) | Self::Start(_) => return Some(Remedy::RunDoctor),
+            Self::NothingToReplay => "`hindcast replay --events` lists it",
+            Self::OtherVersion(_) => "open it with the hindcast that wrote it",
+            Self::Malformed(_) => "export or copy it again",
+            Self::OtherProcessor { .. } => "open it on the machine where it was recorded",
+            Self::OtherFile { .. } => "put the old file back, or record the program again",
+        };
+        Some(Remedy::advice(advice))
+    }
 }
 
 /// What a session knows of its program, beside the recording.

@@ -283,7 +283,7 @@ impl Building {
         let arguments = [libc::PR_SET_MM as u64, libc::PR_SET_MM_MAP as u64, request, request_length, 0, 0];
         if self.frozen.call(libc::SYS_prctl, arguments)? != 0 {
             return Err(ArchiveError::Rebuild(
-                "the system does not let the end of its heap be set · hint: a kernel with CONFIG_CHECKPOINT_RESTORE does",
+                "the system does not let the end of its heap be set, as a kernel with CONFIG_CHECKPOINT_RESTORE does",
             ));
         }
         let mut code = [0; 2];

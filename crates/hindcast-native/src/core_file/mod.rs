@@ -14,9 +14,9 @@ use std::{
 use hindcast_core::debug::{
     Breakpoint, BreakpointChange, BreakpointId, CompletionKind, CoreRequest, DebugBackend, DebugError,
     Disassembly, Ending, Engine, Evaluation, FrameRef, HowBegun, Instruction, Interrupt, MemoryBlock, Module,
-    Movement, Outcome, Place, RawMemory, Region, Register, RegisterSet, Registers, RuntimeAddr, SourceFile,
-    Stack, Stop, StopReason, Target, Thread, ThreadId, ThreadState, Trigger, Variable, VariablePage,
-    VariableQuery,
+    Movement, Outcome, Place, RawMemory, Reason, Region, Register, RegisterSet, Registers, Remedy,
+    RuntimeAddr, SourceFile, Stack, Stop, StopReason, Target, Thread, ThreadId, ThreadState, Trigger,
+    Variable, VariablePage, VariableQuery,
 };
 use hindcast_symbols::{Memory, Symbols, Unreadable, types::ModuleId};
 use jiff::Timestamp;
@@ -52,7 +52,9 @@ struct CoreMemory {
 impl CoreSession {
     pub(crate) fn open(request: &CoreRequest) -> Result<Self, DebugError> {
         let failed = |reason: String| {
-            DebugError::BadFile(format!("cannot open the core file `{}`: {reason}", request.core.display()))
+            DebugError::BadFile(
+                format!("cannot open the core file `{}`: {reason}", request.core.display()).into(),
+            )
         };
         let core = File::open(&request.core).map_err(|error| failed(error.to_string()))?;
         let notes = Notes::read(&ReadCache::new(&core)).map_err(failed)?;
@@ -118,7 +120,8 @@ impl CoreSession {
         };
         if let (Some(signal), Ok(thread)) = (self.notes.signal, self.thread(stop.thread)) {
             stop.reason = StopReason::Signal;
-            self.scene().tell_signal(&mut stop, signals::describe(signal), &thread.registers);
+            let mappings = &self.memory.mappings;
+            self.scene().tell_signal(&mut stop, signals::describe(signal), &thread.registers, mappings);
         }
         let told = stop.detail.take().into_iter().chain(self.image.complaint());
         stop.detail = Some(told.collect::<Vec<_>>().join("; ")).filter(|told| !told.is_empty());
@@ -201,9 +204,8 @@ impl Memory for CoreMemory {
 }
 
 fn does_not_move<T>() -> Result<T, DebugError> {
-    Err(DebugError::Unsupported(
-        "this is a core file: the program is dead and does not move · hint: look at it with `debugger/autopsy`, or run the program again with `debugger/launch`".into(),
-    ))
+    let reason = Reason::new("this is a core file: the program is dead and does not move");
+    Err(DebugError::Unsupported(reason.remedy(Remedy::Autopsy).remedy(Remedy::Launch)))
 }
 
 struct NothingMoves;

@@ -122,7 +122,7 @@ pub(crate) fn complete(symbols: &Symbols, kind: CompletionKind, prefix: &str, li
 
 /// Where to begin to disassemble: a function from its very beginning, not from behind the prologue.
 pub(crate) fn code_start(symbols: &Symbols, place: &Place) -> Result<u64, DebugError> {
-    let nothing = || DebugError::Expression(format!("there is no code at `{place}`"));
+    let nothing = || DebugError::Expression(format!("there is no code at `{place}`").into());
     match place {
         Place::Address(address) => Ok(address.0),
         Place::Function(name) => {

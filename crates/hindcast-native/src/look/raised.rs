@@ -5,7 +5,10 @@ use hindcast_core::debug::{RaisedException, RaisedSignal, RuntimeAddr, Stop};
 use hindcast_symbols::Unreadable;
 
 use super::{Scene, Walk, walk};
-use crate::{session::signals::PROTECTION_FAULT, sys::GeneralRegisters};
+use crate::{
+    session::signals::PROTECTION_FAULT,
+    sys::{GeneralRegisters, Mapping},
+};
 
 /// What a C++ exception of the GNU runtime is marked with (`GNUCC++`), in the header that unwinders are given.
 const EXCEPTION: u64 = 0x474e_5543_432b_2b00;
@@ -38,6 +41,7 @@ impl Scene<'_> {
         stop: &mut Stop,
         mut signal: RaisedSignal,
         registers: &GeneralRegisters,
+        mappings: &[Mapping],
     ) {
         if signal.number == libc::SIGABRT {
             let stack = walk(self, registers, 0, FRAMES_OF_GIVING_UP);
@@ -50,13 +54,15 @@ impl Scene<'_> {
             signal.cause = message.or(signal.cause);
         }
         if matches!(signal.number, libc::SIGSEGV | libc::SIGBUS) {
+            let mut access = None;
             if let Some(address) = signal.fault_address {
-                signal.access = self.access_to(address.0, registers);
+                access = self.access_to(address.0, registers);
             } else if signal.cause.as_deref() == Some(PROTECTION_FAULT)
-                && let Some((access, address)) = self.refused_access(registers)
+                && let Some((refused, address)) = self.refused_access(registers)
             {
-                (signal.access, signal.fault_address) = (Some(access), address.map(RuntimeAddr));
+                (access, signal.fault_address) = (Some(refused), address.map(RuntimeAddr));
             }
+            signal.fault = self.fault(&signal, access, registers, mappings).map(Box::new);
         }
         stop.detail = Some(match &signal.cause {
             Some(cause) => format!("{}: {cause}", signal.name),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hindcast_core::debug::{
-    DebugError, Evaluation, NumberFormat, Variable, VariablePage, VariableQuery, VariableScope,
+    DebugError, Evaluation, NumberFormat, Reason, Variable, VariablePage, VariableQuery, VariableScope,
 };
 use hindcast_symbols::{
     expression::{Evaluated, Expression, ExpressionError, Target},
@@ -80,12 +80,12 @@ pub(crate) fn evaluate(scope: &FrameScope<'_>, evaluation: &Evaluation) -> Resul
             ExpressionError::Call { column, name } | ExpressionError::UnknownMethod { column, name, .. }
                 if evaluation.allow_calls.is_some() =>
             {
-                format!(
-                    "`{name}` is called at column {column}, but native sessions cannot run the program's code · hint: \
-                 evaluate what the function reads"
-                )
+                let what = format!(
+                    "`{name}` is called at column {column}, but native sessions cannot run the program's code"
+                );
+                Reason::new(what).advise("evaluate what the function reads")
             }
-            error => error.to_string(),
+            error => error.into(),
         })
     };
     let expression = Expression::parse(&evaluation.expression).map_err(failed)?;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hindcast_core::debug::{Reason, Remedy};
 use hindcast_symbols::Memory as _;
 
 use super::Frozen;
@@ -59,24 +60,16 @@ pub(crate) enum ReplayError {
     #[error("the replay differs from the recording: {0}")]
     Diverged(String),
     /// It is not in the recording, or its checkpoint had to go.
-    #[error("there is no such moment in this recording any more · hint: `debugger/timeline` lists some")]
+    #[error("there is no such moment in this recording any more")]
     NoSuchMoment,
     /// It would take too long to find.
-    #[error(
-        "that moment lies too far from what can be found quickly · hint: go to one near it first, as `debugger/timeline` \
-             lists them"
-    )]
+    #[error("that moment lies too far from what can be found quickly")]
     TooFar,
     /// More memory than the processor can watch.
-    #[error(
-        "{0} bytes are more than can be looked for at once (32, aligned) · hint: ask for a field or an element of it"
-    )]
+    #[error("{0} bytes are more than can be looked for at once (32, aligned)")]
     TooLarge(u64),
     /// The program saw something else there than is there now.
-    #[error(
-        "`{0}` has changed since the program mapped it, so what it saw then is lost · hint: go to a moment before it was \
-             mapped, or record the program again"
-    )]
+    #[error("`{0}` has changed since the program mapped it, so what it saw then is lost")]
     Changed(String),
     /// Somebody asked.
     #[error("interrupted")]
@@ -88,6 +81,21 @@ pub(crate) enum ReplayError {
 impl ReplayError {
     pub(super) fn changed(file: &MappedFile) -> Self {
         Self::Changed(file.path().unwrap_or_else(|_| "a file".into()))
+    }
+}
+
+impl From<ReplayError> for Reason {
+    fn from(error: ReplayError) -> Self {
+        let reason = Self::new(error.to_string());
+        match error {
+            ReplayError::NoSuchMoment => reason.remedy(Remedy::ListMoments),
+            ReplayError::TooFar => reason.advise("go to a moment near it first").remedy(Remedy::ListMoments),
+            ReplayError::TooLarge(_) => reason.advise("ask for a field or an element of it"),
+            ReplayError::Changed(_) => {
+                reason.advise("go to a moment before it was mapped").advise("record the program again")
+            }
+            ReplayError::Diverged(_) | ReplayError::Interrupted | ReplayError::Trace(_) => reason,
+        }
     }
 }
 

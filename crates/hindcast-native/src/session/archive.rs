@@ -4,8 +4,8 @@ use std::{io, sync::Arc};
 
 use hindcast_core::{
     debug::{
-        DebugError, HowBegun, OutputLog, Stop, StopAtEntry, TimeTravel as _, TimelineQuery, TraceFileRequest,
-        TraceFormat, TraceHead, TraceRequest, TraceWriter,
+        DebugError, HowBegun, OutputLog, Reason, Remedy, Stop, StopAtEntry, TimeTravel as _, TimelineQuery,
+        TraceFileRequest, TraceFormat, TraceHead, TraceRequest, TraceWriter,
     },
     progress::Progress,
 };
@@ -26,7 +26,8 @@ impl Session {
     pub(crate) fn open_trace(request: &TraceFileRequest) -> Result<Self, DebugError> {
         let shown = request.trace.display();
         let failed = |error: ArchiveError| {
-            DebugError::BadFile(format!("cannot open the recording `{shown}`: {error}"))
+            let what = format!("cannot open the recording `{shown}`: {error}");
+            DebugError::BadFile(Reason { what, remedies: error.remedy().into_iter().collect() })
         };
         let opened = archive::open(&request.trace).map_err(failed)?;
         let Opened { trace, tale, mut recorder, present } = opened;
@@ -89,10 +90,10 @@ impl Session {
     ) -> Result<u64, DebugError> {
         self.history()?;
         let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::Interrupted => {
-                DebugError::GivenUp("ask for a part of it, by `start_snapshot` and `end_snapshot`".into())
-            }
-            _ => DebugError::System(format!("cannot write the trace: {error}")),
+            io::ErrorKind::Interrupted => DebugError::GivenUp(Remedy::advice(
+                "ask for a part of it, by `start_snapshot` and `end_snapshot`",
+            )),
+            _ => DebugError::System(format!("cannot write the trace: {error}").into()),
         };
         let is_binary = request.format == TraceFormat::Binary;
         let mut part = Part { start: request.start_snapshot, end: request.end_snapshot, ..Part::default() };
@@ -156,7 +157,7 @@ impl Session {
                         let symbols = &self.symbols;
                         let functions = |address| function_around(symbols, address);
                         let end = self.process.end_of_history(&functions);
-                        end.map_err(|error| DebugError::NoHistory(error.to_string()))?
+                        end.map_err(|error| DebugError::NoHistory(error.into()))?
                     }
                 };
             }

@@ -10,7 +10,7 @@ use hindcast_symbols::{
     value::{Absence, Placed, Storage},
 };
 
-use super::{Session, system, watch::Watching};
+use super::{Session, breakpoints::in_words, system, watch::Watching};
 use crate::{
     look::{FrameScope, PhysicalFrame, Scene},
     sys::{Tid, WatchKind},
@@ -74,7 +74,7 @@ impl Session {
                 not_yet(format!("nothing is mapped at {address:#x}, where `{text}` is"))
             }
             Ok(placed) => Ok(Sought::Found(placed)),
-            Err(error) => Err(DebugError::BreakpointFailed(error.to_string())),
+            Err(error) => Err(DebugError::BreakpointFailed(error.into())),
         }
     }
 
@@ -158,7 +158,7 @@ impl Session {
             Ok(Watch::Awaited(awaited, reason)) => {
                 (entry.awaited, entry.note) = (Some(awaited), Some(reason));
             }
-            Err(error) => entry.note = Some(error.to_string()),
+            Err(error) => entry.note = Some(in_words(&error, &error.remedies())),
         }
         Ok(())
     }

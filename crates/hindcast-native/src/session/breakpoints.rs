@@ -1,14 +1,14 @@
 //! The user's breakpoints: what was asked for, and where that is in the program.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt, iter};
 
 use hindcast_core::debug::{
     Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, DebugError, ExceptionBreakpoint,
-    Location, Place, RuntimeAddr, Trigger,
+    Location, Place, Reason, Remedy, RuntimeAddr, Trigger,
 };
 use hindcast_symbols::{
     FunctionPattern, FunctionTarget, Symbols,
-    expression::{Expression, Template},
+    expression::{Expression, ExpressionError, Template},
     in_last_parentheses,
 };
 
@@ -55,7 +55,7 @@ pub(super) struct Entry {
 pub(super) struct Resolved {
     pub(super) targets: Vec<Location>,
     /// What is to be said of it; why there is nothing, where there is nothing.
-    pub(super) note: Option<String>,
+    pub(super) note: Option<Reason>,
     /// Whether nothing that is loaded later can change that there is nothing.
     is_impossible: bool,
 }
@@ -150,8 +150,8 @@ impl Entry {
         };
         self.condition = condition.as_deref().map(Expression::parse).transpose().map_err(failed)?;
         if self.condition.as_ref().is_some_and(Expression::writes) {
-            let hint = "a condition cannot assign · hint: compare with `==`";
-            return Err(DebugError::BreakpointFailed(hint.into()));
+            let reason = Reason::new("a condition cannot assign").advise("compare with `==`");
+            return Err(DebugError::BreakpointFailed(reason));
         }
         self.template = message.as_deref().map(Template::parse).transpose().map_err(failed)?;
         Ok(())
@@ -201,8 +201,17 @@ fn parameter_words(parameters: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-fn failed(error: impl std::fmt::Display) -> DebugError {
-    DebugError::BreakpointFailed(error.to_string())
+fn failed(error: ExpressionError) -> DebugError {
+    DebugError::BreakpointFailed(error.into())
+}
+
+/// A note of a breakpoint: what happened and the advice in one sentence.
+pub(super) fn in_words(what: &impl fmt::Display, remedies: &[Remedy]) -> String {
+    let advice = remedies.iter().filter_map(|remedy| match remedy {
+        Remedy::Advice(text) => Some(&**text),
+        _ => None,
+    });
+    iter::once(&*what.to_string()).chain(advice).collect::<Vec<_>>().join("; ")
 }
 
 impl Session {
@@ -217,7 +226,8 @@ impl Session {
             Trigger::Code(CodeBreakpoint { place: place @ Place::Line { .. }, .. }) => {
                 let resolved = self.resolve(place);
                 if resolved.is_impossible {
-                    return Err(DebugError::BreakpointFailed(resolved.note.unwrap_or_default()));
+                    let reason = resolved.note.unwrap_or_else(|| Reason::new("it has no code"));
+                    return Err(DebugError::BreakpointFailed(reason));
                 }
             }
             Trigger::Watch(watch) => match self.watch(&watch.clone())? {
@@ -240,13 +250,14 @@ impl Session {
         let mapping = self.mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address.0));
         match mapping {
             Some(mapping) if mapping.permissions.contains('x') => Ok(()),
-            Some(mapping) => Err(DebugError::BreakpointFailed(format!(
-                "{address} is data ({} {}), not code · hint: `debugger/disassemble` shows where code is",
-                mapping.permissions, mapping.name
-            ))),
-            None => Err(DebugError::BreakpointFailed(format!(
-                "nothing is mapped at {address} · hint: `debugger/get_modules` shows what is"
-            ))),
+            Some(mapping) => {
+                let what = format!("{address} is data ({} {}), not code", mapping.permissions, mapping.name);
+                Err(DebugError::BreakpointFailed(Reason::new(what).remedy(Remedy::ShowCode)))
+            }
+            None => {
+                let reason = Reason::new(format!("nothing is mapped at {address}"));
+                Err(DebugError::BreakpointFailed(reason.remedy(Remedy::ListModules)))
+            }
         }
     }
 
@@ -264,7 +275,7 @@ impl Session {
         self.take_out(id)?;
         let entry = self.breakpoints.get_mut(id)?;
         entry.targets = resolved.targets;
-        entry.note = resolved.note;
+        entry.note = resolved.note.map(|note| in_words(&note, &note.remedies));
         if entry.is_enabled() {
             self.put_in(id)?;
         }
@@ -286,7 +297,7 @@ impl Session {
             targets.extend(addresses.into_iter().map(|address| self.location(address)));
         }
         let note = (targets.is_empty() && !functions.is_empty())
-            .then(|| format!("nothing that is loaded can raise it (`{}` is missing)", functions[0]));
+            .then(|| format!("nothing that is loaded can raise it (`{}` is missing)", functions[0]).into());
         Resolved { targets, note, is_impossible: false }
     }
 
@@ -415,23 +426,24 @@ impl Session {
         let bound = targets.first().and_then(|target| target.line).filter(|&bound| bound != line);
         let note = match (bound, found.last) {
             (Some(bound), _) if found.moved_to.is_some() => {
-                Some(format!("line {line} has no code; moved to line {bound}"))
+                Some(format!("line {line} has no code; moved to line {bound}").into())
             }
             // The beginning of a function, or of what is inlined there.
             (Some(bound), _) => {
                 let place = targets.first().and_then(|target| target.file.as_deref()).map(file_name);
-                Some(format!("it stops at {}:{bound}, the first statement there", place.unwrap_or_default()))
+                let place = place.unwrap_or_default();
+                Some(format!("it stops at {place}:{bound}, the first statement there").into())
             }
             (None, Some(last)) => {
                 let binds = if is_impossible { "" } else { "; it binds when a library has some there" };
-                Some(format!(
-                    "`{file}` has no code at line {line} or behind it{binds} · hint: line {last} is its last with code"
-                ))
+                let what = format!("`{file}` has no code at line {line} or behind it{binds}");
+                Some(Reason::new(what).advise(format!("line {last} is its last with code")))
             }
-            (None, None) if targets.is_empty() => Some(format!(
-                "no loaded symbols name the file `{file}`{}; it binds when a library with it is loaded",
-                self.nearest_file(file)
-            )),
+            (None, None) if targets.is_empty() => {
+                let similar = self.nearest_file(file);
+                let what = "it binds when a library with it is loaded";
+                Some(format!("no loaded symbols name the file `{file}`{similar}; {what}").into())
+            }
             (None, None) => None,
         };
         Resolved { targets, note, is_impossible }
@@ -448,7 +460,7 @@ impl Session {
     fn resolve_function(&self, name: &str) -> Resolved {
         let pattern = match FunctionPattern::read(name) {
             Ok(pattern) => pattern,
-            Err(error) => return Resolved::nothing(error.to_string()),
+            Err(error) => return Resolved::nothing(error.to_string().into()),
         };
         let mut found = self.symbols.functions_named(&pattern, MOST_TARGETS);
         let mut said = self.choose_overload(&mut found, name);
@@ -468,7 +480,7 @@ impl Session {
                 "no loaded symbols name a function `{name}`{hint}; it binds when a library with it is loaded"
             )
         });
-        Resolved { targets, note: note.or(said), is_impossible: false }
+        Resolved { targets, note: note.or(said).map(Reason::from), is_impossible: false }
     }
 
     /// A bare name means the program's own functions, if it has some of that name; says how many others there are.
@@ -513,8 +525,8 @@ impl Session {
             return self.resolve_line(file, 1).without_targets();
         };
         let Ok(source) = std::fs::read(&*path) else {
-            let note = format!("cannot read `{path}` to look for the statement · hint: use `line` instead");
-            return Resolved::nothing(note);
+            let what = format!("cannot read `{path}` to look for the statement");
+            return Resolved::nothing(Reason::new(what).advise("use `line` instead"));
         };
         let squeezed = |text: &str| text.split_whitespace().collect::<String>();
         let wanted = squeezed(text);
@@ -531,7 +543,7 @@ impl Session {
         resolved.targets.sort_by_key(|target| target.address);
         resolved.targets.dedup_by_key(|target| target.address);
         if resolved.targets.is_empty() && resolved.note.is_none() {
-            resolved.note = Some(format!("no line of `{path}` contains `{text}`"));
+            resolved.note = Some(format!("no line of `{path}` contains `{text}`").into());
         }
         resolved
     }
@@ -562,7 +574,7 @@ fn is_header(file: &str) -> bool {
 }
 
 impl Resolved {
-    fn nothing(why: String) -> Self {
+    fn nothing(why: Reason) -> Self {
         Self { note: Some(why), ..Self::default() }
     }
 

@@ -1,7 +1,7 @@
 //! Panics and exceptions: where they pass by, and what can be read of them there.
 
 use hindcast_core::debug::{
-    DebugError, ExceptionBreakpoint, OutputStream, RaisedException, Stop, StopReason,
+    DebugError, ExceptionBreakpoint, OutputStream, RaisedException, Reason, Stop, StopReason,
 };
 
 use super::{Session, signals};
@@ -30,9 +30,10 @@ const FRAMES: u32 = 10_000;
 impl ExceptionKind {
     pub(super) fn read(text: &str) -> Result<Self, DebugError> {
         let unknown = || {
-            DebugError::BreakpointFailed(format!(
-                "`{text}` is not something a native program raises · hint: `signal:SIGSEGV`, `rust:panic`, `cpp:std::runtime_error` or `cpp:*`"
-            ))
+            DebugError::BreakpointFailed(
+                Reason::new(format!("`{text}` is not something a native program raises"))
+                    .advise("`signal:SIGSEGV`, `rust:panic`, `cpp:std::runtime_error` or `cpp:*`"),
+            )
         };
         let (family, name) = text.split_once(':').ok_or_else(unknown)?;
         match family.trim() {

@@ -8,7 +8,8 @@ use std::{
 };
 
 use hindcast_core::debug::{
-    AttachRequest, DebugError, Engine, HowBegun, LaunchRequest, StopAtEntry, StopReason, Target,
+    AttachRequest, DebugError, Engine, HowBegun, LaunchRequest, Reason, Remedy, StopAtEntry, StopReason,
+    Target,
 };
 use hindcast_streams::{OpenError, Opened, Pump, Theirs};
 use jiff::Timestamp;
@@ -53,8 +54,9 @@ impl Session {
         let mut process = Process::launched(leader).map_err(system)?;
         let refused = if request.record { process.record().err() } else { None };
         let pump = ends.map(|ends| Pump::start(ends, request.output.clone())).transpose();
-        let pump = pump
-            .map_err(|error| DebugError::System(format!("cannot read what the program prints: {error}")))?;
+        let pump = pump.map_err(|error| {
+            DebugError::System(format!("cannot read what the program prints: {error}").into())
+        })?;
         let process = Debuggee::new(process);
         let mut session =
             Self::new(process, HowBegun::Launch, request.output.clone(), pump, request.stop_at_entry)?;
@@ -71,10 +73,8 @@ impl Session {
     pub(crate) fn attach(request: &AttachRequest) -> Result<Self, DebugError> {
         let pid = i32::try_from(request.pid).map_err(|_| DebugError::ProcessNotFound(request.pid))?;
         if sys::is_ancestor(Tid(pid)) {
-            return Err(DebugError::PermissionDenied(format!(
-                "cannot attach to {pid}: this debugger was started by it, and both would wait for each other · hint: \
-                 attach to another process, or debug this one from a server that is not below it"
-            )));
+            return Err(DebugError::PermissionDenied(Reason::new(format!("cannot attach to {pid}: this debugger was started by it, and both would wait for each other"
+            )).advise("attach to another process, or debug this one from a server that is not below it")));
         }
         let mut process = Process::attach(Tid(pid)).map_err(|error| not_attached(error, request.pid))?;
         let unrecorded = match process.threads().count() {
@@ -241,8 +241,9 @@ impl Session {
 
 /// The file to execute; a bare name is looked for as a shell would.
 fn find_program(program: &Path, folder: Option<&Path>) -> Result<PathBuf, DebugError> {
-    let failed = |reason: &str, hint: &str| {
-        DebugError::LaunchFailed(format!("cannot start `{}`: {reason} · hint: {hint}", program.display()))
+    let failed = |reason: &str, advice: &'static str| {
+        let what = format!("cannot start `{}`: {reason}", program.display());
+        DebugError::LaunchFailed(Reason::new(what).advise(advice))
     };
     let given = if program.components().count() == 1 && !program.is_absolute() {
         // Beside where it is to run first: a program that was just built there is what is meant.
@@ -294,11 +295,11 @@ fn c_text(text: &OsStr) -> Result<CString, DebugError> {
 }
 
 fn no_streams(error: OpenError) -> DebugError {
-    let hint = match error {
+    let advice = match error {
         OpenError::Input { .. } => "`stdin` names a file that can be read",
         OpenError::System(_) => "close what has many files open, or raise `ulimit -n`",
     };
-    DebugError::LaunchFailed(format!("{error} · hint: {hint}"))
+    DebugError::LaunchFailed(Reason::new(error.to_string()).advise(advice))
 }
 
 fn not_started(error: SpawnError, program: &Path, folder: Option<&Path>) -> DebugError {
@@ -306,21 +307,19 @@ fn not_started(error: SpawnError, program: &Path, folder: Option<&Path>) -> Debu
     DebugError::LaunchFailed(match error {
         SpawnError::Folder(error) => {
             let folder = folder.unwrap_or(Path::new(".")).display();
-            format!(
-                "cannot start `{program}` in `{folder}`: {error} · hint: `cwd` must be an existing folder"
-            )
+            Reason::new(format!("cannot start `{program}` in `{folder}`: {error}"))
+                .advise("`cwd` must be an existing folder")
         }
         SpawnError::Program(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
-            format!(
-                "cannot start `{program}`: it is not an executable for this machine · hint: a script is debugged through its interpreter"
-            )
+            Reason::new(format!("cannot start `{program}`: it is not an executable for this machine"))
+                .advise("a script is debugged through its interpreter")
         }
         SpawnError::Trace(TraceError::System { source, .. })
             if source.raw_os_error() == Some(libc::EPERM) =>
         {
-            format!("cannot trace `{program}`: the system forbids it · hint: `hindcast doctor` says why")
+            Reason::new(format!("cannot trace `{program}`: the system forbids it")).remedy(Remedy::RunDoctor)
         }
-        error => format!("cannot start `{program}`: {error}"),
+        error => format!("cannot start `{program}`: {error}").into(),
     })
 }
 
@@ -332,18 +331,19 @@ fn not_attached(error: TraceError, pid: u32) -> DebugError {
             let status = |field: &str| known.lines().find_map(|line| line.strip_prefix(field).map(str::trim));
             let tracer = status("TracerPid:").filter(|&tracer| tracer != "0");
             DebugError::PermissionDenied(match tracer {
-                Some(tracer) => format!(
-                    "cannot attach to {pid}: process {tracer} is tracing it already · hint: end that session first; a \
-                     process has one debugger at a time"
-                ),
-                None if status("State:").is_some_and(|state| state.starts_with('Z')) => {
-                    format!("cannot attach to {pid}: it has ended · hint: `debugger/launch` starts it again")
+                Some(tracer) => {
+                    Reason::new(format!("cannot attach to {pid}: process {tracer} is tracing it already"))
+                        .advise("end that session first; a process has one debugger at a time")
                 }
-                None => format!(
-                    "cannot attach to {pid}: the system forbids it · hint: launch it with `debugger/launch`, or run as its owner; `hindcast doctor` says why"
-                ),
+                None if status("State:").is_some_and(|state| state.starts_with('Z')) => {
+                    Reason::new(format!("cannot attach to {pid}: it has ended")).remedy(Remedy::Launch)
+                }
+                None => Reason::new(format!("cannot attach to {pid}: the system forbids it"))
+                    .remedy(Remedy::Launch)
+                    .advise("run as its owner")
+                    .remedy(Remedy::RunDoctor),
             })
         }
-        error => DebugError::System(format!("cannot attach to {pid}: {error}")),
+        error => DebugError::System(format!("cannot attach to {pid}: {error}").into()),
     }
 }

@@ -22,9 +22,9 @@ use std::{cell::RefCell, collections::HashMap, path::PathBuf, sync::Arc};
 use hindcast_core::debug::{
     Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DebugBackend, DebugError, Disassembly,
     Ending, Evaluation, FrameRef, Happening, Instruction, Interrupt, MemoryBlock, Module, Movement, Outcome,
-    OutputLog, Place, RawMemory, Region, Register, RegisterSet, Registers, RuntimeAddr, SourceFile, Stack,
-    Stop, StopAtEntry, StopReason, Target, Thread, ThreadId, ThreadState, TimeTravel, Trigger, Variable,
-    VariablePage, VariableQuery,
+    OutputLog, Place, RawMemory, Reason, Region, Register, RegisterSet, Registers, Remedy, RuntimeAddr,
+    SourceFile, Stack, Stop, StopAtEntry, StopReason, Target, Thread, ThreadId, ThreadState, TimeTravel,
+    Trigger, Variable, VariablePage, VariableQuery,
 };
 use hindcast_symbols::{
     Symbols,
@@ -89,15 +89,15 @@ pub(crate) struct Session {
 pub(super) fn system(error: TraceError) -> DebugError {
     match error {
         TraceError::Gone => DebugError::Ended,
-        TraceError::Diverged(_) => DebugError::NoHistory(format!(
-            "{error}; nothing is shown that is not sure · hint: `debugger/goto` with `present`"
-        )),
-        TraceError::RecordingEnds => DebugError::NoHistory(
-            "the recording ends here: what came after is in no file · hint: go back with `debugger/reverse_continue` or \
-             `debugger/goto`, or launch the program itself with `debugger/launch`"
-                .into(),
-        ),
-        error => DebugError::System(error.to_string()),
+        TraceError::Diverged(_) => {
+            let what = format!("{error}; nothing is shown that is not sure");
+            DebugError::NoHistory(Reason::new(what).remedy(Remedy::GoToPresent))
+        }
+        TraceError::RecordingEnds => {
+            let reason = Reason::new("the recording ends here: what came after is in no file");
+            DebugError::NoHistory(reason.remedy(Remedy::GoBack).remedy(Remedy::Launch))
+        }
+        error => DebugError::System(error.to_string().into()),
     }
 }
 
@@ -163,30 +163,32 @@ impl Session {
         }
     }
 
+    /// The heap and the stacks grow without any event, so the mappings are read again.
+    fn mappings_now(&self) -> Vec<Mapping> {
+        sys::mappings(self.process.system_pid()).unwrap_or_default()
+    }
+
     /// Carries out an assignment.
     fn write(&mut self, tid: Tid, write: &Write) -> Result<(), DebugError> {
         if self.process.is_fixed() && !self.process.is_in_past() {
-            return Err(DebugError::Unsupported(
-                "a recording cannot be changed · hint: launch the program itself with `debugger/launch`"
-                    .into(),
-            ));
+            let reason = Reason::new("a recording cannot be changed").remedy(Remedy::Launch);
+            return Err(DebugError::Unsupported(reason));
         }
         if self.process.is_in_past() {
-            return Err(DebugError::NoHistory(
-                "the past cannot be changed · hint: go to the present first, with `debugger/goto`".into(),
-            ));
+            let reason = Reason::new("the past cannot be changed").remedy(Remedy::GoToPresent);
+            return Err(DebugError::NoHistory(reason));
         }
         match write {
             Write::Memory { address, bytes } => self
                 .process
                 .write(*address, bytes)
-                .map_err(|_| DebugError::Expression(format!("cannot write memory at {address:#x}"))),
+                .map_err(|_| DebugError::Expression(format!("cannot write memory at {address:#x}").into())),
             Write::Register { name, offset, bytes } => self.write_register(tid, name, *offset, bytes),
         }
     }
 
     fn write_register(&mut self, tid: Tid, name: &str, offset: u64, bytes: &[u8]) -> Result<(), DebugError> {
-        let refused = || DebugError::Expression(format!("`{name}` cannot be written"));
+        let refused = || DebugError::Expression(format!("`{name}` cannot be written").into());
         if let Some(number) = name.strip_prefix("xmm").and_then(|digits| digits.parse().ok()) {
             let mut vectors = self.process.vector_registers(tid).map_err(system)?;
             if offset != 0 || !vectors.set_xmm(number, bytes) {
@@ -245,17 +247,20 @@ impl DebugBackend for Session {
     fn write_input(&mut self, text: &[u8], eof: bool) -> Result<(), DebugError> {
         let Some(pump) = &self.pump else {
             return Err(DebugError::Unsupported(
-                "the program's input is not ours · hint: write to where it reads from".into(),
+                Reason::new("the program's input is not ours").advise("write to where it reads from"),
             ));
         };
         pump.write_input(text, eof).map_err(|refused| {
             DebugError::Unsupported(match refused {
-                InputRefused::TooMuch(waiting) => format!(
-                    "{waiting} bytes of input already wait for the program to read them · hint: let it run first"
-                ),
-                InputRefused::Ended => "the program's input has ended: `eof` ended it, `stdin` gave all of it at the launch, \
-                                        or the program closed it · hint: launch it again without `stdin`"
-                    .into(),
+                InputRefused::TooMuch(waiting) => {
+                    Reason::new(format!("{waiting} bytes of input already wait for the program to read them"))
+                        .advise("let it run first")
+                }
+                InputRefused::Ended => Reason::new(
+                    "the program's input has ended: `eof` ended it, `stdin` gave all of it at the launch, or the program \
+                     closed it",
+                )
+                .advise("launch it again without `stdin`"),
             })
         })
     }
@@ -393,7 +398,7 @@ impl Disassembly for Session {
         let start = match place {
             Place::Statement { .. } => {
                 let resolved = self.resolve(place);
-                let note = resolved.note.unwrap_or_default();
+                let note = resolved.note.unwrap_or_else(|| Reason::new("there is no such statement"));
                 let first = resolved.targets.first().and_then(|target| target.address);
                 first.ok_or(DebugError::Expression(note))?.0
             }

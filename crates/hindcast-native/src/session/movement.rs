@@ -191,7 +191,8 @@ impl Session {
                 let registers = self.process.registers(tid).map_err(system)?;
                 let mut signal = signals::describe(details);
                 signal.handled = sys::is_caught(self.process.pid(), details.signal);
-                self.with_scene(|scene| scene.tell_signal(&mut stop, signal, &registers));
+                let mappings = self.mappings_now();
+                self.with_scene(|scene| scene.tell_signal(&mut stop, signal, &registers, &mappings));
                 stop.breakpoints.extend(asked);
                 Ok(Verdict::Stop(Box::new(stop)))
             }
@@ -278,7 +279,7 @@ impl Session {
                     number,
                     cause: None,
                     fault_address: None,
-                    access: None,
+                    fault: None,
                     handled: false,
                 };
                 stop.signal = Some(signal);
@@ -292,7 +293,7 @@ impl Session {
         let addresses: Vec<u64> =
             resolved.targets.iter().filter_map(|target| target.address).map(|at| at.0).collect();
         if addresses.is_empty() {
-            let reason = resolved.note.unwrap_or_else(|| format!("there is no code at `{place}`"));
+            let reason = resolved.note.unwrap_or_else(|| format!("there is no code at `{place}`").into());
             return Err(DebugError::BreakpointFailed(reason));
         }
         self.insert_all(&addresses)?;
@@ -306,7 +307,7 @@ impl Session {
                 for &done in &addresses[..index] {
                     self.process.remove_breakpoint(done);
                 }
-                return Err(DebugError::BreakpointFailed(format!("there is no code at {address:#x}")));
+                return Err(DebugError::BreakpointFailed(format!("there is no code at {address:#x}").into()));
             }
         }
         Ok(())

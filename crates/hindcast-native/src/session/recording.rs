@@ -4,8 +4,8 @@ use std::io;
 
 use hindcast_core::{
     debug::{
-        DebugError, Happening, HappeningKind, MemoryWrite, Moment, Recording, TimeTravel, TimelinePage,
-        TimelineQuery, TraceRequest, Watched, When,
+        DebugError, Happening, HappeningKind, MemoryWrite, Moment, Recording, Remedy, TimeTravel,
+        TimelinePage, TimelineQuery, TraceRequest, Watched, When,
     },
     progress::Progress,
 };
@@ -52,8 +52,9 @@ impl TimeTravel for Session {
     }
 
     fn last_write(&mut self, watched: &Watched, depth: u32) -> Result<Vec<MemoryWrite>, DebugError> {
-        let given_up =
-            || DebugError::GivenUp("the same question goes on where this one was interrupted".into());
+        let given_up = || {
+            DebugError::GivenUp(Remedy::advice("the same question goes on where this one was interrupted"))
+        };
         let origin = self.process.position();
         if !self.process.listen(true) {
             return Err(given_up());

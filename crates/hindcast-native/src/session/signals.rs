@@ -13,6 +13,11 @@ const FAULTS: [c_int; 7] =
 pub(crate) const PROTECTION_FAULT: &str =
     "general protection fault (non-canonical address or privileged instruction)";
 
+/// The cause of a bus error at an address that is not aligned.
+pub(crate) const MISALIGNED: &str = "invalid address alignment";
+/// The cause of a bus error behind the end of a mapped file.
+pub(crate) const BEYOND_FILE: &str = "the mapped file ends before this address";
+
 /// Signals that do nothing unless they are caught.
 const HARMLESS: [c_int; 4] = [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGCONT];
 
@@ -32,7 +37,7 @@ pub(crate) fn describe(details: SignalDetails) -> RaisedSignal {
         number: details.signal,
         cause: cause(details),
         fault_address: details.address.filter(|_| details.signal != libc::SIGTRAP).map(RuntimeAddr),
-        access: None,
+        fault: None,
         handled: false,
     }
 }
@@ -66,8 +71,8 @@ fn cause(details: SignalDetails) -> Option<String> {
         (libc::SIGSEGV, 1) => "address not mapped",
         (libc::SIGSEGV, 2) => "no permission for this access",
         (libc::SIGSEGV, libc::SI_KERNEL) => PROTECTION_FAULT,
-        (libc::SIGBUS, 1) => "invalid address alignment",
-        (libc::SIGBUS, 2) => "the mapped file ends before this address",
+        (libc::SIGBUS, 1) => MISALIGNED,
+        (libc::SIGBUS, 2) => BEYOND_FILE,
         (libc::SIGFPE, 1) => "integer division by zero",
         (libc::SIGFPE, 2) => "integer overflow",
         (libc::SIGFPE, 3) => "floating-point division by zero",

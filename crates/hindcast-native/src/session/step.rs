@@ -419,7 +419,7 @@ impl Session {
         let stack = walk(&scene, &registers, 0, 32);
         let (Some(outer), Some(cfa)) = (stack.physical.get(1), stack.physical[0].cfa) else {
             let reason = stack.broken.unwrap_or_else(|| "this is the outermost frame".into());
-            return Err(DebugError::Unsupported(format!("cannot step out: {reason}")));
+            return Err(DebugError::Unsupported(format!("cannot step out: {reason}").into()));
         };
         let to = RunningTo::new(outer.pc, cfa, true);
         self.run_to_in_step(plan, to)

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use hindcast_core::debug::{
     DebugError, Destination, Granularity, Happening, HappeningKind, Moment, Movement, Outcome, RaisedSignal,
-    Stop, StopReason, ThreadId,
+    Reason, Remedy, Stop, StopReason, ThreadId,
 };
 use hindcast_symbols::Symbols;
 
@@ -64,10 +64,13 @@ impl Session {
     pub(super) fn history(&self) -> Result<(), DebugError> {
         match (self.process.recorder(), &self.unrecorded) {
             (Some(_), None) => Ok(()),
-            (_, reason) => Err(DebugError::NoHistory(format!(
-                "nothing of this program was recorded: {} · hint: launch it again with `record: true`",
-                reason.as_deref().unwrap_or("it is not being recorded")
-            ))),
+            (_, reason) => Err(DebugError::NoHistory(
+                Reason::new(format!(
+                    "nothing of this program was recorded: {}",
+                    reason.as_deref().unwrap_or("it is not being recorded")
+                ))
+                .remedy(Remedy::LaunchRecorded),
+            )),
         }
     }
 
@@ -237,10 +240,8 @@ impl Session {
             }
             first = false;
         }
-        Err(Halted::Failed(DebugError::NoHistory(
-            "the line before is too far away · hint: set a breakpoint there, and `debugger/reverse_continue`"
-                .into(),
-        )))
+        let reason = Reason::new("the line before is too far away").remedy(Remedy::GoBackToBreakpoint);
+        Err(Halted::Failed(DebugError::NoHistory(reason)))
     }
 
     fn line_key(&self, pc: u64) -> Option<LineKey> {
@@ -273,7 +274,7 @@ impl Session {
     fn caller_before(&mut self, position: &Position) -> Result<Position, Halted> {
         let outside = || {
             DebugError::NoHistory(
-                "where this function was called is not in the recording, or it has no name".to_owned(),
+                "where this function was called is not in the recording, or it has no name".into(),
             )
         };
         let origin = self.process.known_position();
@@ -387,7 +388,8 @@ impl Session {
         stop.breakpoints.extend(self.breakpoints.signal(details.signal));
         let registers = self.process.registers(tid).map_err(system)?;
         let signal = RaisedSignal { handled: true, ..super::signals::describe(details) };
-        self.with_scene(|scene| scene.tell_signal(&mut stop, signal, &registers));
+        let mappings = self.mappings_now();
+        self.with_scene(|scene| scene.tell_signal(&mut stop, signal, &registers, &mappings));
         Ok(stop)
     }
 
@@ -438,9 +440,8 @@ impl Session {
 
     fn parse(&self, moment: &Moment) -> Result<Position, DebugError> {
         moment.0.trim().parse().map_err(|_| {
-            DebugError::NoHistory(format!(
-                "`{moment}` is not a moment of this recording · hint: `debugger/timeline` lists some"
-            ))
+            let reason = Reason::new(format!("`{moment}` is not a moment of this recording"));
+            DebugError::NoHistory(reason.remedy(Remedy::ListMoments))
         })
     }
 
@@ -522,11 +523,10 @@ impl From<ReplayError> for Halted {
         match error {
             ReplayError::Interrupted => Self::Interrupted,
             ReplayError::Trace(error) => error.into(),
-            error @ (ReplayError::NoSuchMoment | ReplayError::TooFar) => {
-                DebugError::NoHistory(error.to_string()).into()
+            error @ (ReplayError::NoSuchMoment | ReplayError::TooFar | ReplayError::Changed(_)) => {
+                DebugError::NoHistory(error.into()).into()
             }
-            error @ ReplayError::TooLarge(_) => DebugError::Expression(error.to_string()).into(),
-            error @ ReplayError::Changed(_) => DebugError::NoHistory(error.to_string()).into(),
+            error @ ReplayError::TooLarge(_) => DebugError::Expression(error.into()).into(),
             ReplayError::Diverged(reason) => system(TraceError::Diverged(reason)).into(),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Memory on the stack is watched until its function returns: afterwards it is something else.
 
-use hindcast_core::debug::{Access, BreakpointId, DebugError, Stop, StopReason, Watched, Watchpoint};
+use hindcast_core::debug::{Access, BreakpointId, DebugError, Reason, Stop, StopReason, Watched, Watchpoint};
 use hindcast_symbols::{Memory, Symbols, types::Encoding, value::Storage};
 
 use super::{
@@ -107,7 +107,7 @@ impl Watching {
         }
         (self.means == Means::Steps).then(|| {
             format!(
-                "`{}` ({} bytes) does not fit into the processor's free debug registers: it is watched by single steps of one thread, thousands of times slower · hint: watch a part of it, or remove another watchpoint",
+                "`{}` ({} bytes) does not fit into the processor's free debug registers: it is watched by single steps of one thread, thousands of times slower; to be faster, watch a part of it, or remove another watchpoint",
                 self.name, self.size
             )
         })
@@ -151,18 +151,19 @@ impl Session {
                 let tid = self.known_thread(frame.thread)?;
                 let placed = self
                     .with_scope(tid, frame.index, |scope: &FrameScope<'_>| scope.place_of(text))?
-                    .map_err(|error| DebugError::Expression(error.to_string()))?;
+                    .map_err(|error| DebugError::Expression(error.into()))?;
                 let Storage::Memory(address) = placed.storage else {
-                    return Err(DebugError::Expression(format!(
-                        "`{text}` is not in memory here · hint: ask for what it was computed from"
-                    )));
+                    return Err(DebugError::Expression(
+                        Reason::new(format!("`{text}` is not in memory here"))
+                            .advise("ask for what it was computed from"),
+                    ));
                 };
                 let size = self.size_of(placed.type_ref).unwrap_or(0);
                 (address, size, text.clone(), Some(placed.type_ref))
             }
         };
         match size {
-            0 => Err(DebugError::Expression(format!("`{name}` has no size"))),
+            0 => Err(DebugError::Expression(format!("`{name}` has no size").into())),
             size => Ok(Cell { address, size, type_ref }),
         }
     }
@@ -183,9 +184,10 @@ impl Session {
                     }
                 };
                 let Storage::Memory(address) = placed.storage else {
-                    return Err(DebugError::BreakpointFailed(format!(
-                        "`{text}` is not in memory here, so it cannot be watched · hint: watch what it was computed from"
-                    )));
+                    return Err(DebugError::BreakpointFailed(
+                        Reason::new(format!("`{text}` is not in memory here, so it cannot be watched"))
+                            .advise("watch what it was computed from"),
+                    ));
                 };
                 let size = self.size_of(placed.type_ref).unwrap_or(0);
                 signed = self.encoding_of(placed.type_ref) == Some(Encoding::Signed);
@@ -193,9 +195,9 @@ impl Session {
             }
         };
         if size == 0 {
-            return Err(DebugError::BreakpointFailed(format!(
-                "`{name}` has no size, so it cannot be watched"
-            )));
+            return Err(DebugError::BreakpointFailed(
+                format!("`{name}` has no size, so it cannot be watched").into(),
+            ));
         }
         let mut last = vec![0; usize::try_from(size.min(LARGEST_BY_STEPS)).unwrap_or(TOLD_WHOLE)];
         let is_mapped = self.process.memory().read(address, &mut last).is_ok();
@@ -240,10 +242,9 @@ impl Session {
                     Access::Write => format!("and more than {LARGEST_BY_STEPS} bytes cannot be watched"),
                     _ => "and only writes can be watched without them".to_owned(),
                 };
-                return Err(DebugError::BreakpointFailed(format!(
-                    "`{}` ({} bytes) needs more than the processor's free debug registers (four of up to 8 aligned bytes), {limit} · hint: watch a part of it, or remove another watchpoint",
+                return Err(DebugError::BreakpointFailed(Reason::new(format!("`{}` ({} bytes) needs more than the processor's free debug registers (four of up to 8 aligned bytes), {limit}",
                     watching.name, watching.size
-                )));
+                )).advise("watch a part of it, or remove another watchpoint")));
             }
         };
         // Where the return cannot be seen, it is watched for longer than it should be.

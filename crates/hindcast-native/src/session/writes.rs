@@ -1,7 +1,8 @@
 //! Who wrote to memory last, and where the value came from.
 
 use hindcast_core::debug::{
-    DebugBackend as _, DebugError, MemoryWrite, Moment, NumberFormat, ValueLimits, Watched, Writer,
+    DebugBackend as _, DebugError, MemoryWrite, Moment, NumberFormat, Reason, Remedy, ValueLimits, Watched,
+    Writer,
 };
 use hindcast_symbols::{
     Memory as _,
@@ -58,9 +59,10 @@ impl Session {
         self.history()?;
         let Departure { position, gap, .. } = self.departure()?;
         if let Some(gap) = gap {
-            return Err(Halted::Failed(DebugError::NoHistory(format!(
-                "{gap}; who wrote since then is not known · hint: `debugger/goto` with moment {position} and ask there, or set a watchpoint before the write and run the program again"
-            ))));
+            let reason = Reason::new(format!("{gap}; who wrote since then is not known"))
+                .remedy(Remedy::AskAt(Moment(position.to_string())))
+                .advise("set a watchpoint before the write and run the program again");
+            return Err(Halted::Failed(DebugError::NoHistory(reason)));
         }
         if self.process.ended().is_some() {
             self.land(&position)?;
@@ -149,7 +151,7 @@ impl Session {
         let after = found.position.clone();
         let before = self
             .before(&after)?
-            .ok_or_else(|| DebugError::NoHistory("it was written before the recording began".to_owned()))?;
+            .ok_or_else(|| DebugError::NoHistory("it was written before the recording began".into()))?;
         self.land(&after)?;
         let (new, left) = (self.text_of(cell), self.bytes_of(cell));
         self.land(&before)?;
@@ -280,16 +282,20 @@ impl Session {
 /// There is no value that somebody could have written.
 fn not_mapped(cell: Cell) -> DebugError {
     let Cell { address, size, .. } = cell;
-    DebugError::Expression(format!(
-        "nothing is mapped at {address:#x} ({size} bytes) at this moment, so no write to it can be told · hint: ask for the pointer that leads there, or `debugger/goto` a moment at which it was mapped and ask there"
-    ))
+    let what = format!(
+        "nothing is mapped at {address:#x} ({size} bytes) at this moment, so no write to it can be told"
+    );
+    DebugError::Expression(
+        Reason::new(what)
+            .advise("ask for the pointer that leads there")
+            .remedy(Remedy::AskWhen("it was mapped".into())),
+    )
 }
 
 /// The recording does not lead to what is there.
 fn written_by_others(known: &str) -> DebugError {
-    DebugError::NoHistory(format!(
-        "the recording knows only of {known} there, which is not what is there now: something else wrote it, such as another process through shared memory · hint: set a watchpoint on it and run the program again"
-    ))
+    DebugError::NoHistory(Reason::new(format!("the recording knows only of {known} there, which is not what is there now: something else wrote it, such as another process through shared memory"
+    )).advise("set a watchpoint on it and run the program again"))
 }
 
 /// Whether the value of an instruction's second operand becomes that of its first, or the beginning of it.

@@ -2,7 +2,8 @@
 
 use hindcast_core::debug::{
     Access, Binding, Breakpoint, BreakpointChange, CodeBreakpoint, DebugError, ExceptionBreakpoint, FrameRef,
-    Granularity, Movement, OutputStream, Place, RuntimeAddr, Stop, StopReason, Trigger, Watched, Watchpoint,
+    Granularity, Movement, OutputStream, Place, Remedy, RuntimeAddr, Stop, StopReason, Trigger, Watched,
+    Watchpoint,
 };
 use hindcast_fixtures::Fixture;
 
@@ -96,7 +97,7 @@ fn a_breakpoint_on_a_line_without_code_moves_or_says_where_code_is() {
     let refused = debuggee.backend().add_breakpoint(Trigger::Code(far));
     let Err(DebugError::BreakpointFailed(reason)) = refused else { panic!("{refused:?}") };
     let last = debuggee.built.line("main_return") + 1;
-    assert!(reason.contains(&format!("line {last} is its last")), "{reason}");
+    assert_eq!(reason.remedies, [Remedy::advice(format!("line {last} is its last with code"))]);
     assert!(debuggee.backend().breakpoints().unwrap().is_empty());
     let asked = debuggee.built.line("square_body") - 2;
     let moved = debuggee.add(CodeBreakpoint::at(Place::Line { file: file.clone(), line: asked }));

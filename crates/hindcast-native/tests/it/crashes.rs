@@ -142,7 +142,7 @@ fn a_fault_is_told_as_the_access_that_the_processor_says_it_was() {
         let mut debuggee = Debuggee::launch(&fixture, &[what]);
         debuggee.go();
         let signal = debuggee.stop.signal.clone().unwrap_or_else(|| panic!("{what}: {:?}", debuggee.stop));
-        let said = match signal.access {
+        let said = match signal.fault.as_ref().and_then(|fault| fault.access) {
             Some(FaultAccess::Read) => "read",
             Some(FaultAccess::Write) => "write",
             Some(FaultAccess::Execute) => "execute",

@@ -87,7 +87,7 @@ fn one_moves_in_a_file_as_in_a_live_recording_up_to_its_end() {
     for movement in [Movement::Continue, step] {
         let error = fails(&mut again, movement);
         assert!(
-            matches!(&error, DebugError::NoHistory(text) if text.contains("the recording ends here")),
+            matches!(&error, DebugError::NoHistory(text) if text.what.contains("the recording ends here")),
             "{error:?}"
         );
     }
@@ -206,7 +206,7 @@ fn a_recording_of_a_program_that_is_another_now_is_refused() {
     replace(&bytes);
     let refused = |part: &str| {
         let Err(DebugError::BadFile(text)) = open() else { panic!("it was opened") };
-        assert!(text.contains(program.to_str().unwrap()) && text.contains(part), "{text}");
+        assert!(text.what.contains(program.to_str().unwrap()) && text.what.contains(part), "{text}");
     };
     refused("its content is another");
     replace(&bytes[..last]);

@@ -2,7 +2,7 @@
 
 use hindcast_core::debug::{
     CodeBreakpoint, DebugError, Destination, ExceptionBreakpoint, FrameRef, Granularity, Moment, Movement,
-    Outcome, Place, RuntimeAddr, Stop, StopReason, Trigger, Watched, Writer,
+    Outcome, Place, Remedy, RuntimeAddr, Stop, StopReason, Trigger, Watched, Writer,
 };
 use hindcast_fixtures::{Fixture, oracle_size};
 
@@ -128,9 +128,7 @@ fn a_moment_that_is_not_there_and_a_value_too_large_are_refused_with_the_way_out
     let here = now(&mut debuggee);
     let movement = Movement::Goto(Destination::Moment(Moment("99999999+000000".into())));
     match debuggee.backend().run(movement) {
-        Err(DebugError::NoHistory(reason)) => {
-            assert!(reason.contains("hint: `debugger/timeline`"), "{reason}")
-        }
+        Err(DebugError::NoHistory(reason)) => assert_eq!(reason.remedies, [Remedy::ListMoments]),
         other => panic!("{other:?}"),
     }
     let frame = FrameRef { thread: debuggee.thread(), index: 0 };
@@ -142,7 +140,9 @@ fn a_moment_that_is_not_there_and_a_value_too_large_are_refused_with_the_way_out
     let writes = last_write("accounts[1]").expect("24 bytes can be watched");
     assert!(writes[0].location.function.as_deref() == Some("set_owner"), "{writes:?}");
     match last_write("accounts") {
-        Err(DebugError::Expression(reason)) => assert!(reason.contains("hint: ask for a field"), "{reason}"),
+        Err(DebugError::Expression(reason)) => {
+            assert_eq!(reason.remedies, [Remedy::advice("ask for a field or an element of it")]);
+        }
         other => panic!("{other:?}"),
     }
     assert_eq!(now(&mut debuggee), here);
@@ -378,7 +378,7 @@ fn without_a_recording_the_reason_is_told() {
     let thread = debuggee.thread();
     let movement = Movement::StepBack { thread, granularity: Granularity::Line, count: 1 };
     match debuggee.backend().run(movement) {
-        Err(DebugError::NoHistory(reason)) => assert!(reason.contains("record: false"), "{reason}"),
+        Err(DebugError::NoHistory(reason)) => assert!(reason.what.contains("record: false"), "{reason}"),
         other => panic!("{other:?}"),
     }
     let Ok(Outcome::Stopped(stop)) = debuggee.backend().run(Movement::Continue) else { panic!("it goes on") };

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Body, PROTOCOL_VERSION, answer};
 use crate::{
     app::App,
-    catalogue::WireError,
+    catalogue::{ErrorKind, WireError},
     jsonrpc::{Kind, Message},
     overtime::TimeLimit,
     registry::{Attachment, Reply},
@@ -87,8 +87,10 @@ pub(super) async fn call(
     };
     match result {
         Ok(reply) => success(message.id(), &reply, client),
-        Err(failure) if client.bare => answer::error(&WireError::from(failure), message.id()),
-        Err(failure) => answer::error_as(StatusCode::OK, &WireError::from(failure), message.id()),
+        Err(failure) if client.bare => answer::error(&WireError::of(failure, app.tool_names), message.id()),
+        Err(failure) => {
+            answer::error_as(StatusCode::OK, &WireError::of(failure, app.tool_names), message.id())
+        }
     }
 }
 
@@ -184,9 +186,8 @@ fn success(id: &Value, reply: &Reply, client: Client) -> Response<Body> {
     match serde_json::to_vec(&Success { jsonrpc: "2.0", id, result }) {
         Ok(body) => answer::json(StatusCode::OK, body),
         Err(error) => {
-            let failure =
-                Failure::new(FailureKind::Internal, format!("the answer cannot be written: {error}"));
-            answer::error(&WireError::from(failure), id)
+            let details = format!("the answer cannot be written: {error}");
+            answer::error(&WireError::new(ErrorKind::InternalError, details), id)
         }
     }
 }

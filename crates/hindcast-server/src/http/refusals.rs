@@ -55,7 +55,7 @@ impl Refusals {
         refusal: Refusal,
         attempt: Attempt<'_>,
     ) -> Response<Body> {
-        let error = WireError::from(refusal.failure);
+        let error = WireError::of(refusal.failure, app.tool_names);
         if let Some(unwritten) = self.may_write() {
             let record = AuditRecord {
                 time: app.now(),

@@ -97,6 +97,10 @@ impl Handler {
         })
     }
 
+    fn refuse(&self, failure: Failure) -> ErrorData {
+        WireError::of(failure, self.app.tool_names).into()
+    }
+
     fn watch(&self, context: &RequestContext<RoleServer>, caller: &Caller) -> Result<&Watcher, Failure> {
         if self.lifecycle == Lifecycle::Request {
             return Err(Failure::new(
@@ -184,7 +188,7 @@ impl ServerHandler for Handler {
         let result = self.app.call_tool(caller, name.clone(), arguments, watch, limit).await;
         // The last progress must not overtake the answer.
         forwarder.finish().await;
-        let result = result.map_err(refuse);
+        let result = result.map_err(|failure| self.refuse(failure));
         if !admitted.plain {
             self.log_call(&context, &name, result.as_ref().err()).await;
         }
@@ -199,7 +203,7 @@ impl ServerHandler for Handler {
         let admitted = self.admitted(&context.extensions)?;
         let mut entries = Vec::new();
         for room in self.app.registry.rooms() {
-            entries.extend(room.list(&admitted.caller).await.map_err(refuse)?);
+            entries.extend(room.list(&admitted.caller).await.map_err(|failure| self.refuse(failure))?);
         }
         // What has no priority in its contract comes first; the rest stays in its room's order.
         entries.sort_by_key(|entry| entry.priority.is_some());
@@ -231,7 +235,11 @@ impl ServerHandler for Handler {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let admitted = self.admitted(&context.extensions)?;
         let limit = admitted.until.map(|until| TimeLimit { until, unless_heard: false });
-        let content = self.app.read_resource(&admitted.caller, &request.uri, limit).await.map_err(refuse)?;
+        let content = self
+            .app
+            .read_resource(&admitted.caller, &request.uri, limit)
+            .await
+            .map_err(|failure| self.refuse(failure))?;
         let contents = ResourceContents::text(content.text, request.uri).with_mime_type(content.mime_type);
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
@@ -242,8 +250,12 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let admitted = self.admitted(&context.extensions)?;
-        let source = self.app.watch_resource(&admitted.caller, &request.uri).await.map_err(refuse)?;
-        let watcher = self.watch(&context, &admitted.caller).map_err(refuse)?;
+        let source = self
+            .app
+            .watch_resource(&admitted.caller, &request.uri)
+            .await
+            .map_err(|failure| self.refuse(failure))?;
+        let watcher = self.watch(&context, &admitted.caller).map_err(|failure| self.refuse(failure))?;
         watcher.add(request.uri, source);
         Ok(())
     }
@@ -300,7 +312,7 @@ impl ServerHandler for Handler {
             })
             .and_then(|prompt| render::filled_prompt(prompt, &arguments))
             .map(Into::into)
-            .map_err(refuse)
+            .map_err(|failure| self.refuse(failure))
     }
 
     async fn complete(
@@ -335,7 +347,7 @@ impl ServerHandler for Handler {
                 "there is no such prompt or resource template to complete",
             )
             .hint("`prompts/list` and `resources/templates/list` show what can be completed");
-            refuse(failure)
+            self.refuse(failure)
         })?;
         Ok(CompleteResult::new(render::completion(values)))
     }
@@ -371,7 +383,7 @@ impl ServerHandler for Handler {
         let given = request.params.map_or(Cow::Borrowed("none"), |params| Cow::Owned(shape(&params)));
         let details = format!("`{method}` does not take these parameters: {given}");
         let failure = Failure::new(FailureKind::InvalidInput, details);
-        Err(refuse(self.app.refused_call(&admitted.caller, method, failure).await))
+        Err(self.refuse(self.app.refused_call(&admitted.caller, method, failure).await))
     }
 }
 
@@ -384,10 +396,6 @@ fn is_newest(context: &RequestContext<RoleServer>) -> bool {
 /// What revision 2026-07-28 took out of the protocol.
 const REMOVED_METHODS: [&str; 5] =
     ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
-
-fn refuse(failure: Failure) -> ErrorData {
-    WireError::from(failure).into()
-}
 
 const KNOWN_METHODS: [&str; 16] = [
     "initialize",

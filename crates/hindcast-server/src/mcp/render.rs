@@ -1,14 +1,14 @@
 //! Our declarations in the protocol's own types.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use hindcast_services::{Failure, FailureKind};
+use hindcast_services::{Failure, FailureKind, ToolNames};
 use rmcp::{ErrorData, model::*};
 use serde_json::{Map, Value};
 
 use crate::{
     catalogue::{ErrorKind, WireError},
     excerpt::excerpt,
-    registry::{self, Attachment, Effects, RegisteredTool, Reply, ResourceEntry, TemplateEntry, ToolNames},
+    registry::{self, Attachment, Effects, RegisteredTool, Reply, ResourceEntry, TemplateEntry},
 };
 
 /// Rows of a listing that go out at once.

@@ -16,26 +16,6 @@ pub(crate) use tool::{
 /// Longer names are not compared with those of the tools.
 const LONGEST_COMPARED: usize = 100;
 
-/// How tool names are listed. Both spellings are always understood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ToolNames {
-    /// `debugger/attach`, the contract's.
-    #[default]
-    Slash,
-    /// `debugger_attach`, for clients that refuse a slash.
-    Underscore,
-}
-
-impl ToolNames {
-    /// `name` as it is listed.
-    pub(crate) fn spell(self, name: &'static str) -> std::borrow::Cow<'static, str> {
-        match self {
-            Self::Slash => name.into(),
-            Self::Underscore => name.replace('/', "_").into(),
-        }
-    }
-}
-
 /// Everything that can be asked for.
 #[derive(Default)]
 pub(crate) struct Registry {

@@ -1,7 +1,7 @@
 //! The sentences and errors that the wire contract prints.
 
 use hindcast_core::debug::{
-    FaultAccess, RaisedSignal, RuntimeAddr,
+    Fault, FaultAccess, FaultKind, RaisedSignal, RuntimeAddr,
     fake::{FakeAct, FakeProgram},
 };
 use serde_json::json;
@@ -82,7 +82,12 @@ async fn a_crash_is_explained_in_one_call() {
         number: 11,
         cause: Some("address not mapped".into()),
         fault_address: Some(RuntimeAddr(8)),
-        access: Some(FaultAccess::Read),
+        fault: Some(Box::new(Fault {
+            kind: FaultKind::NullDereference,
+            access: Some(FaultAccess::Read),
+            pointer: None,
+            region: None,
+        })),
         handled: false,
     };
     let stage = Stage::with(FakeProgram::doing(FakeAct::Raise(signal)));
@@ -105,7 +110,7 @@ async fn a_core_file_is_opened_and_does_not_run() {
         number: 6,
         cause: None,
         fault_address: None,
-        access: None,
+        fault: None,
         handled: false,
     };
     let stage = Stage::with(FakeProgram::doing(FakeAct::Raise(signal)));

@@ -98,7 +98,7 @@ impl Stage {
         let tool = format!("debugger/{tool}");
         match self.app.call_tool(caller, tool, arguments, Arc::new(Unwatched), None).await {
             Ok(reply) => Ok(Said { text: reply.text, content: reply.content, attachment: reply.attachment }),
-            Err(failure) => Err(WireError::from(failure).answer(&json!(1))["error"].take()),
+            Err(failure) => Err(WireError::of(failure, ToolNames::Slash).answer(&json!(1))["error"].take()),
         }
     }
 

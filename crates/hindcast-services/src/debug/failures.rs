@@ -22,25 +22,7 @@ impl From<DebugError> for Failure {
             DebugError::NoHistory(_) | DebugError::GivenUp(_) => FailureKind::HistoryUnavailable,
             DebugError::System(_) => FailureKind::Internal,
         };
-        let text = error.to_string();
-        let hint = match error {
-            DebugError::Expression(_) => {
-                Some("`debugger/get_variables` lists the names that are known here; each `frame` has its own")
-            }
-            DebugError::BreakpointFailed(_) => Some(
-                "change what the error names; `debugger/get_variables` lists the names that are known here",
-            ),
-            DebugError::LaunchFailed(_) => Some(
-                "start it from a shell to see whether it runs there: its file may be damaged, its interpreter missing, or its \
-                 arguments or variables too long",
-            ),
-            _ => None,
-        };
-        match (text.split_once(" · hint: "), hint) {
-            (Some((details, hint)), _) => Self::new(kind, details).hint(hint),
-            (None, Some(hint)) => Self::new(kind, text).hint(hint),
-            (None, None) => Self::new(kind, text),
-        }
+        Self::new(kind, error.to_string()).remedied(error.remedies().into_owned())
     }
 }
 
@@ -139,9 +121,5 @@ pub(super) fn no_history(how: HowBegun, wanted: bool, reason: Option<String>) ->
             "`debugger/disconnect` and `debugger/attach` with `record` true: the history begins then; or `debugger/launch` it",
         ),
     };
-    let text = reason.unwrap_or_else(|| usual.into());
-    match text.split_once(" · hint: ") {
-        Some((details, hint)) => Failure::new(FailureKind::HistoryUnavailable, details).hint(hint),
-        None => Failure::new(FailureKind::HistoryUnavailable, text).hint(hint),
-    }
+    Failure::new(FailureKind::HistoryUnavailable, reason.unwrap_or_else(|| usual.into())).hint(hint)
 }

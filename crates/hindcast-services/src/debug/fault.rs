@@ -1,15 +1,8 @@
-//! What a failed memory access tells about the mistake behind it.
+//! What a failed memory access tells about the mistake behind it, in words.
 
-use hindcast_core::debug::{FaultAccess, RaisedSignal, Region, RuntimeAddr};
+use hindcast_core::debug::{Fault, FaultAccess, FaultKind, RaisedSignal, Region, RuntimeAddr};
 use schemars::JsonSchema;
 use serde::Serialize;
-
-/// The first page is never mapped, and objects behind a null pointer are seldom larger than this.
-const NULL_PAGES: u64 = 0x1_0000;
-/// How far below its mapping a stack is still overrun rather than missed.
-const BELOW_STACK: u64 = 0x10_0000;
-/// How near to a mapping an address is just outside of it.
-const JUST_OUTSIDE: u64 = 0x1_0000;
 
 /// A memory access that failed, explained.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -28,169 +21,115 @@ pub struct FaultyAccess {
     pub explanation: String,
 }
 
-/// What was going on at a fault.
-#[derive(Debug, Default)]
-pub(super) struct Circumstances<'a> {
-    pub(super) instruction: Option<&'a str>,
-    pub(super) stack_pointer: Option<RuntimeAddr>,
-    /// Registers by name.
-    pub(super) registers: &'a [(String, u64)],
-    /// The mapping of the address, or its neighbours.
-    pub(super) regions: &'a [Region],
-    /// A function that is on the stack very often.
-    pub(super) recursion: Option<(&'a str, usize)>,
+/// Explains the signal; none when it is not about memory. `recursion` is a function that is on the stack very often.
+pub(super) fn explain(
+    signal: &RaisedSignal,
+    instruction: &str,
+    recursion: Option<(&str, usize)>,
+) -> Option<FaultyAccess> {
+    let fault = signal.fault.as_deref()?;
+    let address = signal.fault_address;
+    let explanation = match (fault.kind, address) {
+        (FaultKind::BeyondFile, _) => {
+            "the address is mapped, but nothing is behind it: the mapped file is shorter than its mapping"
+                .into()
+        }
+        (FaultKind::NonCanonical, None) => {
+            "jump to an address that no program can have: an overwritten return address or function pointer"
+                .into()
+        }
+        (FaultKind::Misaligned, Some(address)) if !instruction.is_empty() => {
+            format!(
+                "`{instruction}` needs an address that is a multiple of its operand's size, not {address}"
+            )
+        }
+        (FaultKind::Misaligned, _) => "the address is not a multiple of what the access needs".into(),
+        (FaultKind::NotAllowed, _) => {
+            format!("`{instruction}` is not allowed in programs, or not with these operands")
+        }
+        (FaultKind::StackOverflow, Some(address)) => stack_overflow(address, recursion),
+        (_, Some(address)) => about(fault, address),
+        (_, None) => return None,
+    };
+    Some(FaultyAccess { kind: name(fault.kind), access: fault.access, address, explanation })
 }
 
-/// Explains the signal; none when it is not about memory.
-pub(super) fn explain(signal: &RaisedSignal, around: &Circumstances<'_>) -> Option<FaultyAccess> {
-    if !matches!(signal.name.as_str(), "SIGSEGV" | "SIGBUS") {
-        return None;
-    }
-    let access = signal.access;
-    let faulty = |kind, explanation: String| {
-        Some(FaultyAccess { kind, access, address: signal.fault_address, explanation })
-    };
-    let cause = signal.cause.as_deref().unwrap_or_default().to_lowercase();
-    if signal.name == "SIGBUS" {
-        return if cause.contains("align") {
-            faulty("misaligned", "the address is not a multiple of what the access needs".into())
-        } else {
-            let text = "the address is mapped, but nothing is behind it: the mapped file is shorter than its mapping";
-            faulty("beyond_file", text.into())
-        };
-    }
-    let instruction = around.instruction.unwrap_or_default();
-    let Some(address) = signal.fault_address else {
-        return if access == Some(FaultAccess::Execute) {
-            let text = "jump to an address that no program can have: an overwritten return address or function pointer";
-            faulty("non_canonical", text.into())
-        } else {
-            let text = format!("`{instruction}` is not allowed in programs, or not with these operands");
-            faulty("not_allowed", text)
-        };
-    };
-    if !is_canonical(address.0) {
-        let blame = blame(around, |value| !is_canonical(value));
-        let text =
-            format!("{address} is no address that a program can have: the pointer{blame} was overwritten");
-        return faulty("non_canonical", text);
-    }
-    if cause.contains("general protection") {
-        let text = format!(
-            "`{instruction}` needs an address that is a multiple of its operand's size, not {address}"
-        );
-        return faulty("misaligned", text);
-    }
-    let name = match access {
-        Some(FaultAccess::Execute) => return explain_jump(address, around, faulty),
+/// What was wanted of the address, and why that cannot be.
+fn about(fault: &Fault, address: RuntimeAddr) -> String {
+    let wanted = match fault.access {
+        Some(FaultAccess::Execute) => "jump to",
         Some(FaultAccess::Write) => "write to",
         Some(FaultAccess::Read) => "read of",
         None => "access to",
     };
-    if address.0 < NULL_PAGES {
-        let blame = blame(around, |value| value < NULL_PAGES);
-        let text = match address.0 {
-            0 => format!("{name} address 0: a null pointer{blame} was dereferenced"),
+    let pointer = fault.pointer.as_ref();
+    let blame = pointer.map(|bad| format!(" in {} ({:#x})", bad.register, bad.value)).unwrap_or_default();
+    let region = fault.region.as_ref();
+    let inside = region.map_or_else(|| "memory".into(), described);
+    let permissions = region.map_or("", |region| &region.permissions);
+    let overwritten = "an overwritten return address or function pointer";
+    match fault.kind {
+        FaultKind::NonCanonical => {
+            format!("{address} is no address that a program can have: the pointer{blame} was overwritten")
+        }
+        FaultKind::NullCall => format!("call of {address}: a null function pointer was called"),
+        FaultKind::NullDereference => match address.0 {
+            0 => format!("{wanted} address 0: a null pointer{blame} was dereferenced"),
             offset => format!(
-                "{name} {address}: a null pointer{blame} was dereferenced, with offset {offset} ({offset:#x}) for a field or index"
+                "{wanted} {address}: a null pointer{blame} was dereferenced, with offset {offset} ({offset:#x}) for a field or index"
             ),
-        };
-        return faulty("null_dereference", text);
-    }
-    if let Some(text) = stack_overflow(address, around) {
-        return faulty("stack_overflow", text);
-    }
-    let inside = around.regions.iter().find(|region| (region.start..region.end).contains(&address));
-    if let Some(region) = inside {
-        let what = described(region);
-        let is_readable = region.permissions.starts_with("r-");
-        return if access == Some(FaultAccess::Write) || is_readable && access.is_none() {
-            faulty(
-                "write_to_read_only",
-                format!("write to {address}, which is in {what} and read-only ({})", region.permissions),
+        },
+        FaultKind::WriteToReadOnly => {
+            format!("write to {address}, which is in {inside} and read-only ({permissions})")
+        }
+        FaultKind::ExecuteNonExecutable => {
+            format!(
+                "jump to {address}, which is in {inside} and not executable ({permissions}): {overwritten}"
             )
-        } else {
-            faulty(
-                "no_access",
-                format!(
-                    "{name} {address}, which is in {what} and closed to the program ({}): a guard page, or memory that was given back",
-                    region.permissions
-                ),
+        }
+        FaultKind::NoAccess => format!(
+            "{wanted} {address}, which is in {inside} and closed to the program ({permissions}): a guard page, or memory that was given back"
+        ),
+        FaultKind::OutOfBounds => {
+            let past = region.map_or(0, |region| address.0.saturating_sub(region.end.0));
+            format!(
+                "{wanted} {address}, {past:#x} bytes behind the end of {inside}: an index or length that is too large"
             )
-        };
+        }
+        _ if fault.access == Some(FaultAccess::Execute) => {
+            format!("jump to {address}, where nothing is mapped: {overwritten}")
+        }
+        _ => format!(
+            "{wanted} {address}, where nothing is mapped: a pointer that was freed, overwritten or never set"
+        ),
     }
-    let below = around.regions.iter().filter(|region| region.end <= address).max_by_key(|region| region.end);
-    if let Some(region) = below.filter(|region| address.0 - region.end.0 < JUST_OUTSIDE) {
-        let past = address.0 - region.end.0;
-        let text = format!(
-            "{name} {address}, {past:#x} bytes behind the end of {}: an index or length that is too large",
-            described(region)
-        );
-        return faulty("out_of_bounds", text);
-    }
-    let text = format!(
-        "{name} {address}, where nothing is mapped: a pointer that was freed, overwritten or never set"
+}
+
+fn stack_overflow(address: RuntimeAddr, recursion: Option<(&str, usize)>) -> String {
+    let why = recursion.map_or_else(
+        || "endless recursion, or local variables that are too large".into(),
+        |(function, times)| {
+            format!("`{function}` is on it {times} times or more, so it calls itself without end")
+        },
     );
-    faulty("unmapped", text)
+    format!("access to {address} below the end of the stack: {why}")
 }
 
-fn explain_jump(
-    address: RuntimeAddr,
-    around: &Circumstances<'_>,
-    faulty: impl Fn(&'static str, String) -> Option<FaultyAccess>,
-) -> Option<FaultyAccess> {
-    if address.0 < NULL_PAGES {
-        return faulty("null_call", format!("call of {address}: a null function pointer was called"));
+fn name(kind: FaultKind) -> &'static str {
+    match kind {
+        FaultKind::NullDereference => "null_dereference",
+        FaultKind::NullCall => "null_call",
+        FaultKind::StackOverflow => "stack_overflow",
+        FaultKind::WriteToReadOnly => "write_to_read_only",
+        FaultKind::ExecuteNonExecutable => "execute_non_executable",
+        FaultKind::NoAccess => "no_access",
+        FaultKind::Misaligned => "misaligned",
+        FaultKind::NonCanonical => "non_canonical",
+        FaultKind::NotAllowed => "not_allowed",
+        FaultKind::BeyondFile => "beyond_file",
+        FaultKind::OutOfBounds => "out_of_bounds",
+        FaultKind::Unmapped => "unmapped",
     }
-    let inside = around.regions.iter().find(|region| (region.start..region.end).contains(&address));
-    match inside {
-        Some(region) => {
-            let what = described(region);
-            let text = format!(
-                "jump to {address}, which is in {what} and not executable ({}): an overwritten return address or function pointer",
-                region.permissions
-            );
-            faulty("execute_non_executable", text)
-        }
-        None => {
-            let text = format!(
-                "jump to {address}, where nothing is mapped: an overwritten return address or function pointer"
-            );
-            faulty("unmapped", text)
-        }
-    }
-}
-
-fn stack_overflow(address: RuntimeAddr, around: &Circumstances<'_>) -> Option<String> {
-    let near_pointer =
-        around.stack_pointer.is_some_and(|pointer| address.0.abs_diff(pointer.0) < JUST_OUTSIDE);
-    let writable = |region: &&Region| region.permissions.starts_with("rw");
-    let inside = around
-        .regions
-        .iter()
-        .any(|region| (region.start..region.end).contains(&address) && writable(&region));
-    let above = around.regions.iter().filter(writable).find(|region| region.start > address);
-    let below_stack = above.is_some_and(|region| {
-        region.start.0 - address.0 < BELOW_STACK && (near_pointer || region.name.starts_with("[stack"))
-    });
-    let guard = around
-        .regions
-        .iter()
-        .any(|region| (region.start..region.end).contains(&address) && region.permissions.starts_with("---"));
-    if inside || !near_pointer || !(below_stack || guard) {
-        return None;
-    }
-    let recursion = around.recursion.map(|(function, times)| {
-        format!(": `{function}` is on it {times} times or more, so it calls itself without end")
-    });
-    let why =
-        recursion.unwrap_or_else(|| ": endless recursion, or local variables that are too large".into());
-    Some(format!("access to {address} below the end of the stack{why}"))
-}
-
-/// Whether it is an address that a program can have at all.
-fn is_canonical(address: u64) -> bool {
-    matches!(address >> 47, 0 | 0x1_ffff)
 }
 
 fn described(region: &Region) -> String {
@@ -200,133 +139,63 @@ fn described(region: &Region) -> String {
     }
 }
 
-/// Which register holds the bad pointer: one that the instruction's memory operand names.
-fn blame(around: &Circumstances<'_>, bad: impl Fn(u64) -> bool) -> String {
-    let operand =
-        around.instruction.and_then(|text| text.split_once('[')).and_then(|(_, rest)| rest.split_once(']'));
-    let Some((operand, _)) = operand else { return String::new() };
-    let named = operand.split(['+', '-', '*']).map(str::trim);
-    for name in named {
-        let value = around.registers.iter().find(|(register, _)| register == name).map(|(_, value)| *value);
-        if let Some(value) = value.filter(|value| bad(*value)) {
-            return format!(" in {name} ({value:#x})");
-        }
-    }
-    String::new()
-}
-
 #[cfg(test)]
 mod tests {
+    use hindcast_core::debug::BadPointer;
+
     use super::*;
 
-    fn region(start: u64, end: u64, permissions: &str, name: &str) -> Region {
-        Region {
-            start: RuntimeAddr(start),
-            end: RuntimeAddr(end),
-            permissions: permissions.into(),
-            name: name.into(),
-        }
-    }
-
-    /// What is said about an access to `address` by `instruction`.
+    /// What is said about a fault at `address`.
     #[track_caller]
-    fn check(
-        (access, address): (FaultAccess, u64),
-        instruction: &str,
-        regions: &[Region],
-        kind: &str,
-        words: &str,
-    ) {
+    fn check((kind, access): (FaultKind, FaultAccess), address: Option<u64>, words: &str) {
+        let is_in_memory = !matches!(kind, FaultKind::Unmapped);
+        let region = Region {
+            start: RuntimeAddr(0x50_0000),
+            end: RuntimeAddr(0x52_1000),
+            permissions: "r--p".into(),
+            name: "/bin/x".into(),
+        };
+        let fault = Fault {
+            kind,
+            access: Some(access),
+            pointer: Some(BadPointer { register: "rax".into(), value: 0 }),
+            region: is_in_memory.then_some(region),
+        };
         let signal = RaisedSignal {
             name: "SIGSEGV".into(),
             number: 11,
             cause: None,
-            fault_address: Some(RuntimeAddr(address)),
-            access: Some(access),
+            fault_address: address.map(RuntimeAddr),
+            fault: Some(Box::new(fault)),
             handled: false,
         };
-        let registers = [("rax".to_owned(), 0), ("rdi".to_owned(), address)];
-        let around = Circumstances {
-            instruction: Some(instruction),
-            stack_pointer: Some(RuntimeAddr(0x7fff_0000_1000)),
-            registers: &registers,
-            regions,
-            recursion: Some(("fib", 30)),
-        };
-        let explained = explain(&signal, &around).unwrap();
-        assert_eq!(explained.kind, kind, "{}", explained.explanation);
+        let explained = explain(&signal, "movaps xmm0, [rax]", Some(("fib", 30))).unwrap();
+        assert_eq!((explained.kind, explained.access), (name(kind), Some(access)));
         assert!(explained.explanation.contains(words), "{}", explained.explanation);
     }
 
     #[test]
-    fn each_mistake_is_named() {
-        use FaultAccess::{Read, Write};
-        let heap = region(0x50_0000, 0x52_1000, "rw-p", "[heap]");
-        let constants = region(0x40_2000, 0x40_3000, "r--p", "/bin/x");
-        let stack = region(0x7fff_0000_1000, 0x7fff_0010_0000, "rw-p", "[stack]");
-        check((Read, 8), "mov eax, dword ptr [rax+8]", &[], "null_dereference", "in rax (0x0)");
-        check((Read, 8), "mov eax, dword ptr [rax+8]", &[], "null_dereference", "offset 8");
-        check((Write, 0), "mov dword ptr [rax], 1", &[], "null_dereference", "write to address 0");
-        check((Write, 0x40_2008), "mov byte ptr [rdi], 1", &[constants], "write_to_read_only", "`/bin/x`");
-        check((Write, 0x7fff_0000_0ff8), "call fib", &[stack], "stack_overflow", "`fib` is on it 30 times");
+    fn each_mistake_is_worded() {
+        use FaultAccess::{Execute, Read, Write};
+        check((FaultKind::NullDereference, Read), Some(8), "a null pointer in rax (0x0) was dereferenced");
+        check((FaultKind::NullDereference, Read), Some(8), "offset 8");
+        check((FaultKind::NullDereference, Write), Some(0), "write to address 0");
+        check((FaultKind::NullCall, Execute), Some(0), "null function pointer");
+        check((FaultKind::StackOverflow, Write), Some(0x7ffe), "`fib` is on it 30 times");
+        check((FaultKind::WriteToReadOnly, Write), Some(0x50_0008), "in `/bin/x` and read-only (r--p)");
+        check((FaultKind::ExecuteNonExecutable, Execute), Some(0x50_0008), "not executable (r--p)");
+        check((FaultKind::NoAccess, Read), Some(0x50_0008), "closed to the program");
+        check((FaultKind::OutOfBounds, Read), Some(0x52_1010), "0x10 bytes behind the end of `/bin/x`");
+        check((FaultKind::Unmapped, Read), Some(0x7777_0000), "never set");
+        check((FaultKind::Unmapped, Execute), Some(0x7777_0000), "overwritten return address");
         check(
-            (Read, 0x52_1000),
-            "mov al, byte ptr [rdi]",
-            std::slice::from_ref(&heap),
-            "out_of_bounds",
-            "behind the end of `[heap]`",
+            (FaultKind::NonCanonical, Read),
+            Some(0xdead_beef_dead_beef),
+            "pointer in rax (0x0) was overwritten",
         );
-        check((Read, 0x7777_0000), "mov al, byte ptr [rdi]", &[heap], "unmapped", "nothing is mapped");
-    }
-
-    #[test]
-    fn jumps_are_told_from_reads() {
-        let heap = [region(0x50_0000, 0x52_1000, "rw-p", "[heap]")];
-        for (address, kind) in
-            [(0, "null_call"), (0x50_0010, "execute_non_executable"), (0x7777_0000, "unmapped")]
-        {
-            let address = RuntimeAddr(address);
-            let signal = RaisedSignal {
-                name: "SIGSEGV".into(),
-                number: 11,
-                cause: None,
-                fault_address: Some(address),
-                access: Some(FaultAccess::Execute),
-                handled: false,
-            };
-            let around = Circumstances { regions: &heap, ..Circumstances::default() };
-            let explained = explain(&signal, &around).unwrap();
-            assert_eq!((explained.kind, explained.access), (kind, Some(FaultAccess::Execute)));
-        }
-    }
-
-    #[test]
-    fn faults_without_an_address_and_bus_errors_are_explained() {
-        let signal = |name: &str, cause: &str| RaisedSignal {
-            name: name.into(),
-            number: 0,
-            cause: Some(cause.into()),
-            fault_address: None,
-            access: None,
-            handled: false,
-        };
-        let kind = |signal: &RaisedSignal, instruction| {
-            let around = Circumstances { instruction: Some(instruction), ..Circumstances::default() };
-            explain(signal, &around).map(|explained| explained.kind)
-        };
-        let protection = |access, address: Option<u64>| RaisedSignal {
-            access,
-            fault_address: address.map(RuntimeAddr),
-            ..signal("SIGSEGV", "general protection fault (non-canonical address or privileged instruction)")
-        };
-        let unaligned = protection(Some(FaultAccess::Write), Some(0x7fff_0000_1008));
-        assert_eq!(kind(&unaligned, "movaps xmmword ptr [rsp+8], xmm0"), Some("misaligned"));
-        let overwritten = protection(Some(FaultAccess::Read), Some(0xdead_beef_dead_beef));
-        assert_eq!(kind(&overwritten, "mov eax, dword ptr [rax]"), Some("non_canonical"));
-        assert_eq!(kind(&protection(Some(FaultAccess::Execute), None), "ret"), Some("non_canonical"));
-        assert_eq!(kind(&protection(None, None), "hlt"), Some("not_allowed"));
-        assert_eq!(kind(&signal("SIGBUS", "invalid address alignment"), ""), Some("misaligned"));
-        assert_eq!(kind(&signal("SIGBUS", "nonexistent physical address"), ""), Some("beyond_file"));
-        assert_eq!(kind(&signal("SIGABRT", ""), ""), None);
+        check((FaultKind::NonCanonical, Execute), None, "overwritten return address");
+        check((FaultKind::Misaligned, Read), Some(0x1008), "`movaps xmm0, [rax]` needs");
+        check((FaultKind::NotAllowed, Read), None, "is not allowed in programs");
+        check((FaultKind::BeyondFile, Read), Some(0x5000), "shorter than its mapping");
     }
 }

@@ -62,9 +62,7 @@ pub(super) fn real(path: &Path) -> PathBuf {
 pub(super) fn recorded_program(trace: &Path) -> Result<PathBuf, Failure> {
     let head = std::fs::File::open(trace).map_err(Into::into).and_then(TraceHead::read);
     head.map(|head| real(Path::new(&head.target.executable))).map_err(|error| {
-        let text = error.to_string();
-        let (details, hint) = text.split_once(" · hint: ").unwrap_or((&text, "export the recording again"));
-        Failure::new(FailureKind::InvalidInput, details).hint(hint)
+        Failure::new(FailureKind::InvalidInput, error.to_string()).remedied(vec![error.remedy()])
     })
 }
 

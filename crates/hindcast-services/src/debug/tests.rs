@@ -7,9 +7,9 @@ use std::{
 
 use hindcast_core::{
     debug::{
-        Access, BreakpointId, CodeBreakpoint, Evaluation, FaultAccess, Granularity, Movement, NumberFormat,
-        OutputStream, Place, RaisedSignal, RegisterSet, RuntimeAddr, SourceFile, StopReason, ThreadId,
-        Trigger, ValueLimits, Watched, Watchpoint,
+        Access, BreakpointId, CodeBreakpoint, Evaluation, Fault, FaultAccess, FaultKind, Granularity,
+        Movement, NumberFormat, OutputStream, Place, RaisedSignal, RegisterSet, RuntimeAddr, SourceFile,
+        StopReason, ThreadId, Trigger, ValueLimits, Watched, Watchpoint,
         fake::{FakeAct, FakeEngine, FakeProgram},
     },
     event::Change,
@@ -377,7 +377,12 @@ async fn an_autopsy_explains_a_crash() {
         number: 11,
         cause: Some("address not mapped".into()),
         fault_address: Some(RuntimeAddr(8)),
-        access: Some(FaultAccess::Read),
+        fault: Some(Box::new(Fault {
+            kind: FaultKind::NullDereference,
+            access: Some(FaultAccess::Read),
+            pointer: None,
+            region: None,
+        })),
         handled: false,
     };
     let stage = stage(FakeProgram::doing(FakeAct::Raise(signal)));

@@ -259,7 +259,7 @@ mod tests {
         let failure = policy.open(name).expect_err(name);
         assert_eq!(failure.kind, kind, "{name}: {}", failure.details);
         assert!(failure.details.contains(reason), "{name}: {}", failure.details);
-        assert!(failure.hint.is_some() && failure.facts["document"] == name, "{name}");
+        assert!(!failure.remedies.is_empty() && failure.facts["document"] == name, "{name}");
     }
 
     #[test]

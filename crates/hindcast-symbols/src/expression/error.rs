@@ -1,12 +1,16 @@
 //! Why an expression has no value.
 
+use std::borrow::Cow;
+
+use hindcast_core::debug::{Reason, Remedy};
+
 /// Why an expression has no value. Columns count characters from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum ExpressionError {
-    #[error("the expression has {length} bytes · hint: at most {most} are read")]
+    #[error("the expression has {length} bytes")]
     TooLong { length: usize, most: usize },
-    #[error("the expression is nested too deep at column {column} · hint: at most {most} levels")]
+    #[error("the expression is nested too deep at column {column}")]
     TooDeep { column: usize, most: u32 },
     #[error("expected {expected} at column {column}, found `{found}`")]
     Syntax { column: usize, expected: &'static str, found: String },
@@ -14,35 +18,27 @@ pub enum ExpressionError {
     BadNumber { column: usize, text: String },
     #[error("the quote at column {column} is not closed")]
     OpenQuote { column: usize },
-    #[error("the brace at column {column} is not closed · hint: write `{{{{` for a brace itself")]
+    #[error("the brace at column {column} is not closed")]
     OpenBrace { column: usize },
-    #[error("no variable `{name}` here, at column {column}{}", suggestion(.nearest))]
+    #[error("no variable `{name}` here, at column {column}")]
     UnknownName { column: usize, name: String, nearest: Option<String> },
-    #[error("`{of}` has no field `{name}`, at column {column}{}", suggestion(.nearest))]
+    #[error("`{of}` has no field `{name}`, at column {column}")]
     UnknownField { column: usize, name: String, of: String, nearest: Option<String> },
-    #[error(
-        "`{name}` of `{of}` is ambiguous at column {column}: {classes} have one each · hint: choose with `{example}`"
-    )]
+    #[error("`{name}` of `{of}` is ambiguous at column {column}: {classes} have one each")]
     Ambiguous { column: usize, name: String, of: String, classes: String, example: String },
     #[error("no type `{name}`, at column {column}")]
     UnknownType { column: usize, name: String },
     #[error("no register `{name}`, at column {column}")]
     UnknownRegister { column: usize, name: String },
-    #[error(
-        "`{type_name}` has no method `{name}` that the debugger knows, at column {column} · hint: the program's own functions are not called"
-    )]
+    #[error("`{type_name}` has no method `{name}` that the debugger knows, at column {column}")]
     UnknownMethod { column: usize, name: String, type_name: String },
-    #[error("`{name}` is called at column {column} · hint: the program's functions are not called")]
+    #[error("`{name}` is called at column {column}")]
     Call { column: usize, name: String },
     #[error("`{type_name}` at column {column} is not {wanted}")]
     WrongType { column: usize, type_name: String, wanted: &'static str },
-    #[error(
-        "`{of}` has several base classes `{base}`, at column {column} · hint: cast to a class between them first"
-    )]
+    #[error("`{of}` has several base classes `{base}`, at column {column}")]
     SeveralBases { column: usize, base: String, of: String },
-    #[error(
-        "where the `{derived}` around this `{base}` is cannot be told, at column {column} · hint: a virtual base is at another place in every class: begin with a pointer to the derived class"
-    )]
+    #[error("where the `{derived}` around this `{base}` is cannot be told, at column {column}")]
     UnknownDerived { column: usize, base: String, derived: String },
     #[error("index {index} at column {column} is beyond the {count} elements")]
     BeyondEnd { column: usize, index: i128, count: u64 },
@@ -50,7 +46,7 @@ pub enum ExpressionError {
     NoSuchKey { column: usize, key: String },
     #[error("division by zero at column {column}")]
     DivisionByZero { column: usize },
-    #[error("`{operation}` at column {column} overflows `{type_name}` · hint: cast to a wider type")]
+    #[error("`{operation}` at column {column} overflows `{type_name}`")]
     Overflow { column: usize, operation: String, type_name: String },
     #[error("{value} does not fit `{type_name}`, at column {column}")]
     DoesNotFit { column: usize, value: String, type_name: String },
@@ -64,8 +60,34 @@ pub enum ExpressionError {
     NoPlace { column: usize },
 }
 
-fn suggestion(name: &Option<String>) -> String {
-    name.as_ref().map_or_else(String::new, |name| format!(" · hint: did you mean `{name}`?"))
+impl ExpressionError {
+    /// What to write instead, where that is known.
+    pub fn remedy(&self) -> Option<Remedy> {
+        let advice: Cow<'static, str> = match self {
+            Self::TooLong { most, .. } => format!("at most {most} are read").into(),
+            Self::TooDeep { most, .. } => format!("at most {most} levels").into(),
+            Self::OpenBrace { .. } => "write `{{` for a brace itself".into(),
+            Self::UnknownName { nearest: Some(name), .. }
+            | Self::UnknownField { nearest: Some(name), .. } => format!("did you mean `{name}`?").into(),
+            Self::Ambiguous { example, .. } => format!("choose with `{example}`").into(),
+            Self::UnknownMethod { .. } => "the program's own functions are not called".into(),
+            Self::Call { .. } => "the program's functions are not called".into(),
+            Self::SeveralBases { .. } => "cast to a class between them first".into(),
+            Self::UnknownDerived { .. } => {
+                "a virtual base is at another place in every class: begin with a pointer to the derived class"
+                    .into()
+            }
+            Self::Overflow { .. } => "cast to a wider type".into(),
+            _ => return None,
+        };
+        Some(Remedy::Advice(advice))
+    }
+}
+
+impl From<ExpressionError> for Reason {
+    fn from(error: ExpressionError) -> Self {
+        Self { what: error.to_string(), remedies: error.remedy().into_iter().collect() }
+    }
 }
 
 /// The known name that is most like `name`, if any is.

@@ -45,12 +45,12 @@ fn errors_name_the_place_and_what_was_perhaps_meant() {
         compare(
             globals,
             &[
-                ("answr", "error: no variable `answr` here, at column 1 · hint: did you mean `answer`?"),
+                ("answr", "error: no variable `answr` here, at column 1 → did you mean `answer`?"),
                 ("1 + qqqqqqq", "error: no variable `qqqqqqq` here, at column 5"),
                 ("point.z", "error: `struct point` has no field `z`, at column 6"),
                 (
                     "named.weigth",
-                    "error: `struct named` has no field `weigth`, at column 6 · hint: did you mean `weight`?",
+                    "error: `struct named` has no field `weigth`, at column 6 → did you mean `weight`?",
                 ),
                 ("answer / zero", "error: division by zero at column 8"),
                 ("answer % 0", "error: division by zero at column 8"),
@@ -65,10 +65,7 @@ fn errors_name_the_place_and_what_was_perhaps_meant() {
                 ("point + 1", "error: `struct point` at column 1 is not a number"),
                 ("(nosuch *)1", "error: no type `nosuch`, at column 1"),
                 ("$nosuch", "error: no register `$nosuch`, at column 1"),
-                (
-                    "add(1, 2)",
-                    "error: `add` is called at column 1 · hint: the program's functions are not called",
-                ),
+                ("add(1, 2)", "error: `add` is called at column 1 → the program's functions are not called"),
                 ("numbers[5]", "error: index 5 at column 8 is beyond the 5 elements"),
                 ("numbers[-1]", "error: index -1 at column 8 is beyond the 5 elements"),
                 ("numbers[2..9]", "error: index 9 at column 8 is beyond the 5 elements"),
@@ -76,12 +73,9 @@ fn errors_name_the_place_and_what_was_perhaps_meant() {
                 ("*anything", "error: `void *` at column 1 is not a pointer to something"),
                 (
                     "2147483647 + answer",
-                    "error: `2147483647 + 42` at column 12 overflows `int` · hint: cast to a wider type",
+                    "error: `2147483647 + 42` at column 12 overflows `int` → cast to a wider type",
                 ),
-                (
-                    "1 << 200",
-                    "error: `1 << 200` at column 3 overflows `__int128` · hint: cast to a wider type",
-                ),
+                ("1 << 200", "error: `1 << 200` at column 3 overflows `__int128` → cast to a wider type"),
                 ("byte = 300", "error: 300 does not fit `unsigned char`, at column 6"),
                 ("5 = 6", "error: what is at column 3 has no place in memory or a register"),
                 ("&5", "error: what is at column 1 has no place in memory or a register"),
@@ -92,22 +86,19 @@ fn errors_name_the_place_and_what_was_perhaps_meant() {
         compare(
             globals,
             &[
-                (
-                    "unsigned8 + 100",
-                    "error: `200 + 100` at column 11 overflows `u8` · hint: cast to a wider type",
-                ),
+                ("unsigned8 + 100", "error: `200 + 100` at column 11 overflows `u8` → cast to a wider type"),
                 ("unsigned8 as u32 + 100", "300"),
                 (
                     "unsigned128 + 1",
-                    "error: `340282366920938463463374607431768211455 + 1` at column 13 overflows `u128` · hint: cast to a \
+                    "error: `340282366920938463463374607431768211455 + 1` at column 13 overflows `u128` → cast to a \
                      wider type",
                 ),
-                ("-signed8", "error: `0 - -128` at column 1 overflows `i8` · hint: cast to a wider type"),
+                ("-signed8", "error: `0 - -128` at column 1 overflows `i8` → cast to a wider type"),
                 ("hash_map[\"none\"]", "error: no key \"none\" in the map, at column 9"),
                 (
                     "vector.sort()",
                     "error: `alloc::vec::Vec<i32, alloc::alloc::Global>` has no method `sort` that the debugger \
-                     knows, at column 7 · hint: the program's own functions are not called",
+                     knows, at column 7 → the program's own functions are not called",
                 ),
             ],
         );

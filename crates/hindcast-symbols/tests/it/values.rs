@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use hindcast_core::debug::{NumberFormat, ValueLimits, Variable};
+use hindcast_core::debug::{NumberFormat, Remedy, ValueLimits, Variable};
 use hindcast_fixtures::Fixture;
 use hindcast_symbols::{
     FrameContext, Memory, Symbols,
@@ -43,7 +43,10 @@ impl<'a> Globals<'a> {
             Ok(Evaluated::Assignment { target, bytes, value }) => {
                 format!("{target:x?} <- {bytes:x?}: {}", self.look(&value, ValueLimits::default()).value)
             }
-            Err(error) => format!("error: {error}"),
+            Err(error) => match error.remedy() {
+                Some(Remedy::Advice(advice)) => format!("error: {error} → {advice}"),
+                _ => format!("error: {error}"),
+            },
         }
     }
 

@@ -2,13 +2,13 @@
 
 use std::{fmt::Write as _, fs::File, io::BufReader, path::Path, process::ExitCode};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use hindcast_core::{
     debug::{Trace, happening_in_a_line},
     identity::Caller,
 };
 use hindcast_services::{
-    Events,
+    Events, ToolNames,
     debug::{DebugService, Mask, State},
 };
 use serde_json::json;
@@ -22,7 +22,10 @@ const OPEN_WITHIN_MS: u64 = 600_000;
 pub(super) fn run(config: &Config, options: &Replay) -> Result<ExitCode> {
     let shown = options.file.display();
     let file = File::open(&options.file).with_context(|| format!("cannot open `{shown}`"))?;
-    let trace = Trace::read(BufReader::new(file)).with_context(|| format!("cannot open `{shown}`"))?;
+    let trace = Trace::read(BufReader::new(file)).map_err(|error| {
+        let remedy = error.remedy();
+        anyhow!("cannot open `{shown}`: {error} · hint: {}", ToolNames::Slash.say(&remedy))
+    })?;
     if options.output.json {
         print_json(&as_json(&trace, options.events))?;
     } else {

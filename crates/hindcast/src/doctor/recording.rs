@@ -15,10 +15,9 @@ fn check(capability: &Capability) -> Check {
         let measured = note.map(|note| format!("tried: {note}"));
         return Check::ok(name, measured.unwrap_or_else(|| "tried".into()));
     }
-    let (lost, remedy) = note.and_then(|note| note.split_once(" · hint: ")).unwrap_or((
-        note.unwrap_or("it does not work here"),
-        "forward debugging works: launch with `record` false",
-    ));
+    let lost = note.unwrap_or("it does not work here");
+    let remedy = capability.remedy.as_deref();
+    let remedy = remedy.unwrap_or("forward debugging works: launch with `record` false");
     Check::warn(name, format!("tried, and not so: {lost}"), remedy)
 }
 
@@ -33,11 +32,12 @@ mod tests {
             name: "clocks stop".into(),
             works,
             note: note.map(str::to_owned),
+            remedy: note.filter(|_| !works).map(|_| "wait".into()),
         };
         let [ok, measured, warned] = &*checks(&[
             capability(true, None),
             capability(true, Some("3 ms")),
-            capability(false, Some("time goes on · hint: wait")),
+            capability(false, Some("time goes on")),
         ]) else {
             panic!("a check each")
         };

@@ -61,7 +61,7 @@ impl RemoteBackend {
             failed.is_none() && !progress.cancelled()
         });
         match failed {
-            Some(error) => Err(DebugError::System(format!("cannot write the trace: {error}"))),
+            Some(error) => Err(DebugError::System(format!("cannot write the trace: {error}").into())),
             None => written,
         }
     }

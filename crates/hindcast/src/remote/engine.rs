@@ -115,7 +115,7 @@ fn nothing_printed() -> Arc<OutputLog> {
 
 fn start(output: &Arc<OutputLog>, ends: Ends, attached: Option<u32>) -> Result<Link, DebugError> {
     spawn(output, ends, attached)
-        .map_err(|error| DebugError::System(format!("cannot start a worker process: {error}")))
+        .map_err(|error| DebugError::System(format!("cannot start a worker process: {error}").into()))
 }
 
 /// Called on the session's thread, because the system ends a worker with the thread that started it.

@@ -74,7 +74,8 @@ impl Out {
         };
         match sent {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                let failed = DebugError::System(format!("the worker process cannot pass it on: {error}"));
+                let failed =
+                    DebugError::System(format!("the worker process cannot pass it on: {error}").into());
                 let json = serde_json::to_vec(&Err::<(), _>(failed))?;
                 self.send(&Frame::Answer { number, json })
             }
@@ -166,7 +167,7 @@ impl Session {
         let mut sink = BufWriter::with_capacity(PIECE, Sink(self.out.clone()));
         let past = self.backend.time_travel().ok_or_else(|| not_seen("its past"))?;
         let events = past.export(request, &mut sink, &watch)?;
-        sink.flush().map_err(|error| DebugError::System(error.to_string()))?;
+        sink.flush().map_err(|error| DebugError::System(error.to_string().into()))?;
         Ok(events)
     }
 }
@@ -213,7 +214,7 @@ macro_rules! define_dispatch {
 seam!(define_dispatch);
 
 fn not_seen(what: &str) -> DebugError {
-    DebugError::Unsupported(format!("this kind of session does not show {what}"))
+    DebugError::Unsupported(format!("this kind of session does not show {what}").into())
 }
 
 /// Passes on a recording that is written out.

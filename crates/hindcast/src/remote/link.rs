@@ -117,11 +117,11 @@ impl Link {
         let number = self.last.get() + 1;
         self.last.set(number);
         let json = serde_json::to_vec(call)
-            .map_err(|error| DebugError::System(format!("cannot tell the worker process: {error}")))?;
+            .map_err(|error| DebugError::System(format!("cannot tell the worker process: {error}").into()))?;
         match self.sockets.send(&Frame::Call { number, json }) {
             Ok(()) => Ok(number),
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                Err(DebugError::Unsupported(error.to_string()))
+                Err(DebugError::Unsupported(error.to_string().into()))
             }
             // It is gone. Why is known once it is buried.
             Err(_) => {

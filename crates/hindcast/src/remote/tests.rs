@@ -15,8 +15,9 @@ use hindcast_core::{
     debug::{
         BreakpointChange, CodeBreakpoint, CompletionKind, CoreRequest, DebugBackend, DebugEngine, DebugError,
         Destination, Ending, Evaluation, FrameRef, Granularity, Language, LaunchRequest, Movement,
-        NumberFormat, Outcome, OutputLog, Place, RegisterSet, Stdin, StopAtEntry, Streams, TimelineQuery,
-        TraceFormat, TraceRequest, Trigger, ValueLimits, VariableQuery, VariableScope, Watched,
+        NumberFormat, Outcome, OutputLog, Place, RegisterSet, Remedy, Stdin, StopAtEntry, Streams,
+        TimelineQuery, TraceFormat, TraceRequest, Trigger, ValueLimits, VariableQuery, VariableScope,
+        Watched,
         fake::{FAKE_HEAP, FakeAct, FakeEngine, FakeProgram},
     },
     progress::{Progress, Unwatched},
@@ -288,7 +289,7 @@ fn a_worker_that_talks_nonsense_ends_its_session() {
         let mut backend = answering(bytes, why != "has ended");
         let error = backend.threads().unwrap_err();
         assert!(matches!(&error, DebugError::Lost(lost) if lost.contains(why)), "{bytes:?}: {error}");
-        assert!(error.to_string().contains("hint: begin again with `debugger/launch`"), "{error}");
+        assert_eq!(error.remedies()[0], Remedy::Launch, "{error}");
         assert_eq!(backend.threads().unwrap_err(), error);
         // Told also when it is asked for too late.
         let (tell, told) = mpsc::channel();

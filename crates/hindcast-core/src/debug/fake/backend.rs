@@ -14,9 +14,9 @@ use super::{
         Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DebugBackend, DebugError, Disassembly,
         Ending, Engine, Evaluation, Frame, FrameRef, Granularity, HappeningKind, HowBegun, Instruction,
         Interrupt, Location, MemoryBlock, Module, Movement, Outcome, OutputLog, OutputStream, Place,
-        RaisedException, RawMemory, Region, Register, RegisterSet, Registers, RuntimeAddr, SourceFile, Stack,
-        Stop, StopAtEntry, StopReason, Target, Thread, ThreadId, ThreadState, TimeTravel, Trigger, Variable,
-        VariablePage, VariableQuery, VariableScope,
+        RaisedException, RawMemory, Reason, Region, Register, RegisterSet, Registers, Remedy, RuntimeAddr,
+        SourceFile, Stack, Stop, StopAtEntry, StopReason, Target, Thread, ThreadId, ThreadState, TimeTravel,
+        Trigger, Variable, VariablePage, VariableQuery, VariableScope,
     },
     FAKE_CODE, FAKE_HEAP, FAKE_STACK_POINTER, FakeAct, FakeProgram, FakeStep,
     breakpoints::{Breakpoints, Hits},
@@ -295,7 +295,9 @@ impl FakeBackend {
             Place::Line { .. } | Place::Statement { .. } => None,
         };
         found.ok_or_else(|| {
-            DebugError::BreakpointFailed(format!("there is no code at {place} · hint: try `main`"))
+            DebugError::BreakpointFailed(
+                Reason::new(format!("there is no code at {place}")).advise("try `main`"),
+            )
         })
     }
 
@@ -467,15 +469,13 @@ impl DebugBackend for FakeBackend {
             return Err(DebugError::Expression("this would change the program".into()));
         }
         if value.is_some() && self.is_in_past() {
-            return Err(DebugError::Unsupported(
-                "the past cannot be changed · hint: go back to the present with `debugger/goto`".into(),
-            ));
+            let reason = Reason::new("the past cannot be changed").remedy(Remedy::GoToPresent);
+            return Err(DebugError::Unsupported(reason));
         }
         let program = Arc::make_mut(&mut self.program);
         let variable = program.steps[self.at].locals.iter_mut().find(|one| one.name == name);
-        let variable = variable.ok_or_else(|| {
-            DebugError::Expression(format!("there is no `{name}` here · hint: `debugger/get_variables`"))
-        })?;
+        let variable =
+            variable.ok_or_else(|| DebugError::Expression(format!("there is no `{name}` here").into()))?;
         if let Some(value) = value {
             variable.value = value.into();
         }

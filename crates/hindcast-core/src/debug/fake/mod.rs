@@ -14,8 +14,8 @@ use std::sync::{
 };
 
 use super::{
-    AttachRequest, CoreRequest, DebugBackend, DebugEngine, DebugError, FaultAccess, HowBegun, LaunchRequest,
-    OutputStream, RaisedSignal, RuntimeAddr, SourceFile, Variable,
+    AttachRequest, CoreRequest, DebugBackend, DebugEngine, DebugError, Fault, FaultAccess, FaultKind,
+    HowBegun, LaunchRequest, OutputStream, RaisedSignal, RuntimeAddr, SourceFile, Variable,
 };
 use backend::{Beginning, FakeBackend};
 
@@ -149,7 +149,12 @@ impl FakeProgram {
             number: 11,
             cause: Some("address not mapped".into()),
             fault_address: Some(RuntimeAddr(0x4242_4242)),
-            access: Some(FaultAccess::Read),
+            fault: Some(Box::new(Fault {
+                kind: FaultKind::Unmapped,
+                access: Some(FaultAccess::Read),
+                pointer: None,
+                region: None,
+            })),
             handled: false,
         };
         let good = "0x500000 \"EUR\"";
@@ -201,7 +206,9 @@ impl FakeEngine {
 impl DebugEngine for FakeEngine {
     fn launch(&self, request: &LaunchRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
         if request.program.ends_with("broken") {
-            return Err(DebugError::LaunchFailed(format!("cannot start `{}`", request.program.display())));
+            return Err(DebugError::LaunchFailed(
+                format!("cannot start `{}`", request.program.display()).into(),
+            ));
         }
         Ok(self.begin(Beginning {
             how: HowBegun::Launch,

@@ -5,8 +5,9 @@ use std::{io::Write, time::Duration};
 use super::{
     super::{
         Capability, DebugError, Destination, Granularity, Happening, HappeningKind, MemoryWrite, Moment,
-        Movement, Outcome, RaisedException, Recording, Stop, StopReason, TimeTravel, TimelinePage,
-        TimelineQuery, TraceEvent, TraceHead, TraceRequest, TraceWriter, Variable, Watched, When, Writer,
+        Movement, Outcome, RaisedException, Reason, Recording, Remedy, Stop, StopReason, TimeTravel,
+        TimelinePage, TimelineQuery, TraceEvent, TraceHead, TraceRequest, TraceWriter, Variable, Watched,
+        When, Writer,
     },
     FakeAct,
     backend::{FakeBackend, MAIN, address_of},
@@ -134,7 +135,7 @@ impl FakeBackend {
     pub(super) fn go_back(&mut self, movement: &Movement) -> Result<Outcome, DebugError> {
         if self.recorder.is_none() {
             return Err(DebugError::NoHistory(
-                "this session is not recorded · hint: launch it with `record`".into(),
+                Reason::new("this session is not recorded").advise("launch it with `record`"),
             ));
         }
         match movement {
@@ -207,9 +208,8 @@ impl FakeBackend {
             Destination::Percent(percent) => end * usize::from(*percent) / 100,
             Destination::Moment(moment) => {
                 moment.0.parse().ok().filter(|at| *at <= end).ok_or_else(|| {
-                    DebugError::NoHistory(format!(
-                        "there is no moment `{moment}` in this recording · hint: `debugger/timeline` lists some"
-                    ))
+                    let what = format!("there is no moment `{moment}` in this recording");
+                    DebugError::NoHistory(Reason::new(what).remedy(Remedy::ListMoments))
                 })?
             }
         };
@@ -268,6 +268,7 @@ impl TimeTravel for FakeBackend {
                 name: "scripts can be read backwards".into(),
                 works: true,
                 note: None,
+                remedy: None,
             }],
         })
     }
@@ -284,11 +285,13 @@ impl TimeTravel for FakeBackend {
 
     fn last_write(&mut self, watched: &Watched, depth: u32) -> Result<Vec<MemoryWrite>, DebugError> {
         if self.bell.wait(Duration::ZERO) {
-            return Err(DebugError::GivenUp("ask again".into()));
+            return Err(DebugError::GivenUp(Remedy::advice("ask again")));
         }
         let mut at = self.at;
         if self.value_at(at, watched).is_none() {
-            return Err(DebugError::Expression("there is no such value here · hint: name a local".into()));
+            return Err(DebugError::Expression(
+                Reason::new("there is no such value here").advise("name a local"),
+            ));
         }
         let (mut writes, mut watched) = (Vec::new(), watched.clone());
         while (writes.len() as u64) < u64::from(depth) {
@@ -324,7 +327,8 @@ impl TimeTravel for FakeBackend {
         let snapshot = |named: Option<u64>, usual: usize| {
             let named = named.map_or(Some(usual), |named| usize::try_from(named).ok());
             named.filter(|named| *named <= last).ok_or_else(|| {
-                DebugError::NoHistory(format!("there is no such snapshot · hint: they go from 0 to {last}"))
+                let reason = Reason::new("there is no such snapshot");
+                DebugError::NoHistory(reason.advise(format!("they go from 0 to {last}")))
             })
         };
         let from = snapshot(request.start_snapshot, 0)? * STEPS_A_SNAPSHOT;
@@ -339,11 +343,11 @@ impl TimeTravel for FakeBackend {
             end_snapshot: request.end_snapshot,
         };
         let happenings: Vec<_> = self.recorder.as_ref().map(|one| one.happenings.clone()).unwrap_or_default();
-        let failed = |error: std::io::Error| DebugError::System(error.to_string());
+        let failed = |error: std::io::Error| DebugError::System(error.to_string().into());
         let mut writer = TraceWriter::begin(request.format, sink, &head, &happenings).map_err(failed)?;
         for at in from..to {
             if progress.cancelled() {
-                return Err(DebugError::GivenUp("export a smaller part".into()));
+                return Err(DebugError::GivenUp(Remedy::advice("export a smaller part")));
             }
             progress.report((at - from) as u64, Some((to - from) as u64), "events written");
             let what = format!("step at {}", address_of(at));

@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use super::{
-    super::Happening, END, ENGINE_LOG, EVENTS, HAPPENINGS, HEAD, MAGIC, TraceEvent, TraceHead, VERSION,
+    super::{Happening, Remedy},
+    END, ENGINE_LOG, EVENTS, HAPPENINGS, HEAD, MAGIC, TraceEvent, TraceHead, VERSION,
 };
 
 /// No head is longer than this; a chunk of events is far shorter.
@@ -43,23 +44,19 @@ pub struct EngineLog {
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// Something else altogether.
-    #[error(
-        "this is not a trace of hindcast · hint: `debugger/export_trace` writes one with `format` binary"
-    )]
+    #[error("this is not a trace of hindcast")]
     NotATrace,
     /// From the future.
-    #[error(
-        "this trace has version {0}, and version {VERSION} is the newest that is known here · hint: use a newer hindcast"
-    )]
+    #[error("this trace has version {0}, and version {VERSION} is the newest that is known here")]
     Newer(u32),
     /// The end is missing.
-    #[error("the trace is cut off · hint: export or copy it again")]
+    #[error("the trace is cut off")]
     CutOff,
     /// The sum is not what it was.
-    #[error("the trace is damaged: its checksum is another · hint: export or copy it again")]
+    #[error("the trace is damaged: its checksum is another")]
     Damaged,
     /// The sum may be right, but what is in it is not.
-    #[error("the trace is damaged: a chunk {kind} cannot be read: {why} · hint: export it again")]
+    #[error("the trace is damaged: a chunk {kind} cannot be read: {why}")]
     BadChunk {
         /// The letters of its kind.
         kind: String,
@@ -69,6 +66,18 @@ pub enum TraceError {
     /// The system failed us.
     #[error("cannot read the trace: {0}")]
     Unreadable(#[from] io::Error),
+}
+
+impl TraceError {
+    /// What to do next.
+    pub fn remedy(&self) -> Remedy {
+        match self {
+            Self::NotATrace => Remedy::ExportTrace,
+            Self::Newer(_) => Remedy::advice("use a newer hindcast"),
+            Self::CutOff | Self::Damaged => Remedy::advice("export or copy it again"),
+            Self::BadChunk { .. } | Self::Unreadable(_) => Remedy::advice("export the recording again"),
+        }
+    }
 }
 
 impl Trace {

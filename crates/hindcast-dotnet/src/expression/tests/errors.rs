@@ -1,11 +1,21 @@
 //! What is said about texts that are no expressions.
 
-use crate::expression::{Expression, Template};
+use hindcast_core::debug::Remedy;
+
+use crate::expression::{Expression, ParseError, Template};
+
+/// With the advice before the place.
+fn told(error: &ParseError) -> String {
+    match error.remedy() {
+        Some(Remedy::Advice(advice)) => format!("{} → {advice}, at column {}", error.what, error.column),
+        _ => error.to_string(),
+    }
+}
 
 #[track_caller]
 fn check(text: &str, expected: &str) {
     let error = Expression::parse(text).expect_err(text);
-    assert_eq!(error.to_string(), expected, "{text}");
+    assert_eq!(told(&error), expected, "{text}");
 }
 
 #[test]
@@ -51,12 +61,12 @@ fn an_error_says_what_is_wrong_and_where() {
         ("'a", "the quote is not closed, at column 1"),
         ("a /* b", "the comment is not closed, at column 3"),
         ("$\"{a\"", "the quote is not closed, at column 5"),
-        ("$\"{a", "the brace is not closed · hint: write `{{` for a brace itself, at column 3"),
-        ("$\"}\"", "the brace `}` closes nothing · hint: write `}}` for a brace itself, at column 3"),
+        ("$\"{a", "the brace is not closed → write `{{` for a brace itself, at column 3"),
+        ("$\"}\"", "the brace `}` closes nothing → write `}}` for a brace itself, at column 3"),
         ("$\"{a,b}\"", "`b` is not how many characters a part of the string takes, at column 6"),
         (
             "a,zz",
-            "`zz` is no format specifier · hint: there are `d`, `x`, `h`, `b`, `o`, `nq` and `raw`, at column 3",
+            "`zz` is no format specifier → there are `d`, `x`, `h`, `b`, `o`, `nq` and `raw`, at column 3",
         ),
         ("a,", "expected a format specifier, found the end, at column 3"),
         ("1 = a", "`1` cannot be assigned to, at column 1"),
@@ -71,13 +81,13 @@ fn an_error_says_what_is_wrong_and_where() {
 #[test]
 fn what_is_not_supported_is_named() {
     let pointers =
-        "an operation on pointers, which is not supported · hint: write it with members, calls and operators";
-    let lambda = "part of a lambda or an anonymous method, which is not supported · hint: evaluate the elements one by one";
-    let increment = "an increment or decrement, which is not supported · hint: write `x += 1` or `x -= 1`";
-    let statement = "a statement, which is not supported · hint: evaluate one expression at a time";
-    let declaration = "a declaration, which is not supported · hint: evaluate one expression at a time";
-    let pattern = "part of a pattern that is not supported · hint: write `x is T`, `x is not T` or `x is null`, and join them with `&&` and `||`";
-    let objects = "hint: only `new T(arguments)` makes objects";
+        "an operation on pointers, which is not supported → write it with members, calls and operators";
+    let lambda = "part of a lambda or an anonymous method, which is not supported → evaluate the elements one by one";
+    let increment = "an increment or decrement, which is not supported → write `x += 1` or `x -= 1`";
+    let statement = "a statement, which is not supported → evaluate one expression at a time";
+    let declaration = "a declaration, which is not supported → evaluate one expression at a time";
+    let pattern = "part of a pattern that is not supported → write `x is T`, `x is not T` or `x is null`, and join them with `&&` and `||`";
+    let objects = "→ only `new T(arguments)` makes objects";
     for (text, token, what, column) in [
         ("x => x", "=>", lambda, 3),
         ("() => 1", "=>", lambda, 4),
@@ -105,54 +115,54 @@ fn what_is_not_supported_is_named() {
         (
             "new int[3]",
             "new int",
-            &format!("the creation of an array, which is not supported · {objects}"),
+            &format!("the creation of an array, which is not supported {objects}"),
             1,
         ),
-        ("new[] { 1 }", "new", &format!("the creation of an array, which is not supported · {objects}"), 1),
+        ("new[] { 1 }", "new", &format!("the creation of an array, which is not supported {objects}"), 1),
         (
             "new { A = 1 }",
             "new",
-            &format!("an object of an anonymous type, which is not supported · {objects}"),
+            &format!("an object of an anonymous type, which is not supported {objects}"),
             1,
         ),
-        ("new T { A = 1 }", "{", &format!("an initialiser, which is not supported · {objects}"), 7),
-        ("new T() { A = 1 }", "{", &format!("an initialiser, which is not supported · {objects}"), 9),
-        ("await x", "await", "an `await`, which is not supported · hint: look at the task's `Result`", 1),
+        ("new T { A = 1 }", "{", &format!("an initialiser, which is not supported {objects}"), 7),
+        ("new T() { A = 1 }", "{", &format!("an initialiser, which is not supported {objects}"), 9),
+        ("await x", "await", "an `await`, which is not supported → look at the task's `Result`", 1),
         (
             "x switch { _ => 1 }",
             "switch",
-            "a `switch` expression, which is not supported · hint: write `a ? b : c`",
+            "a `switch` expression, which is not supported → write `a ? b : c`",
             3,
         ),
         (
             "a[1..2]",
             "..",
-            "a range, which is not supported · hint: write it with members, calls and operators",
+            "a range, which is not supported → write it with members, calls and operators",
             4,
         ),
         (
             "from a in b select a",
             "from",
-            "a query, which is not supported · hint: write it with members, calls and operators",
+            "a query, which is not supported → write it with members, calls and operators",
             1,
         ),
         (
             "f(out x)",
             "out",
-            "an argument by reference, which is not supported · hint: write it with members, calls and operators",
+            "an argument by reference, which is not supported → write it with members, calls and operators",
             3,
         ),
         (
             "checked(a + b)",
             "checked",
-            "arithmetic with overflow checks, which is not supported · hint: arithmetic wraps around",
+            "arithmetic with overflow checks, which is not supported → arithmetic wraps around",
             1,
         ),
-        ("\"\"\"a\"\"\"", "\"\"\"", "a raw string, which is not supported · hint: write `@\"…\"`", 1),
+        ("\"\"\"a\"\"\"", "\"\"\"", "a raw string, which is not supported → write `@\"…\"`", 1),
         (
             "my::A.B",
             "my",
-            "an alias of an assembly, which is not supported · hint: only `global::` is known",
+            "an alias of an assembly, which is not supported → only `global::` is known",
             1,
         ),
     ] {
@@ -164,9 +174,9 @@ fn what_is_not_supported_is_named() {
 fn an_error_in_a_template_counts_from_its_beginning() {
     let error = |text: &str| {
         let error = Template::parse(text).unwrap_err();
-        (error.at, error.to_string())
+        (error.at, told(&error))
     };
-    let open = "the brace is not closed · hint: write `{{` for a brace itself, at column 3";
+    let open = "the brace is not closed → write `{{` for a brace itself, at column 3";
     assert_eq!(error("ä {x"), (3, open.to_owned()));
     assert_eq!(error("ab {}"), (4, "expected a value, found the end, at column 5".to_owned()));
     assert_eq!(error("ab {x y}"), (6, "expected an operator or the end, found `y`, at column 7".to_owned()));

@@ -1,6 +1,6 @@
 //! Why an expression has no value.
 
-use hindcast_core::debug::DebugError;
+use hindcast_core::debug::{DebugError, Reason, Remedy};
 
 use crate::{cor::CorError, expression::OperationError};
 
@@ -70,14 +70,19 @@ pub(crate) enum EvaluationError {
 impl EvaluationError {
     /// For the user.
     pub(super) fn told(self) -> DebugError {
-        let hint = match &self {
-            Self::NeedsCode { .. } | Self::NeedsCall { .. } => " · hint: allow running it with `allow_calls: true`",
-            Self::UnknownName { .. } => " · hint: `debugger/get_variables` lists what is there",
-            Self::MayNotWrite => " · hint: assignments need the scope `debug:write`",
-            Self::TimedOut => " · hint: give it more time with `timeout_ms`; locks and other threads stand still meanwhile",
+        let remedy = match &self {
+            Self::NeedsCode { .. } | Self::NeedsCall { .. } => {
+                Some(Remedy::advice("allow running it with `allow_calls: true`"))
+            }
+            Self::UnknownName { .. } => Some(Remedy::ListVariables),
+            Self::MayNotWrite => Some(Remedy::advice("assignments need the scope `debug:write`")),
+            Self::TimedOut => Some(Remedy::advice(
+                "give it more time with `timeout_ms`; locks and other threads stand still meanwhile",
+            )),
+            Self::Operation(error) => error.remedy(),
             Self::Session(error) => return error.clone(),
-            _ => "",
+            _ => None,
         };
-        DebugError::Expression(format!("{self}{hint}"))
+        DebugError::Expression(Reason { what: self.to_string(), remedies: remedy.into_iter().collect() })
     }
 }

@@ -82,7 +82,7 @@ impl Session {
     pub(super) fn evaluated(&mut self, evaluation: &Evaluation) -> std::result::Result<Variable, DebugError> {
         self.alive()?;
         let expression =
-            Expression::parse(&evaluation.expression).map_err(|error| DebugError::Expression(error.to_string()))?;
+            Expression::parse(&evaluation.expression).map_err(|error| DebugError::Expression(error.into()))?;
         let mut evaluator = self.evaluator(evaluation.frame, evaluation.allow_calls, evaluation.may_write)?;
         let evaluated = evaluator.node(expression.root()).map_err(EvaluationError::told)?;
         let format = number_format(expression.format(), evaluation.format);

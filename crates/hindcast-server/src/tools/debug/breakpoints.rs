@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use hindcast_core::{
     debug::{
         Access, Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, ExceptionBreakpoint,
-        Location, Trigger, Watched, Watchpoint,
+        Location, Remedy, Trigger, Watched, Watchpoint,
     },
     identity::Scope,
 };
@@ -335,10 +335,7 @@ pub(super) struct UpdateInput {
 
 fn parse_id(id: &str) -> Result<BreakpointId, Failure> {
     id.trim().parse().map_err(|error: hindcast_core::debug::NotABreakpointId| {
-        let error = error.to_string();
-        let (details, hint) =
-            error.split_once(" · hint: ").unwrap_or((&error, "`debugger/status` lists them"));
-        invalid(details).hint(hint)
+        invalid(error.to_string()).remedied(vec![Remedy::ListBreakpoints])
     })
 }
 

@@ -327,9 +327,10 @@ fn say_timeline(view: &TimelineView) -> String {
     if let Some(reason) = &view.recording.reason {
         let _ = write!(said, "\nnote: not recorded any more: {reason}");
     }
-    for Capability { name, note, .. } in &view.recording.missing {
+    for Capability { name, note, remedy, .. } in &view.recording.missing {
         let note = note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
-        let _ = write!(said, "\nnote: this machine lacks `{name}`{note}");
+        let remedy = remedy.as_deref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
+        let _ = write!(said, "\nnote: this machine lacks `{name}`{note}{remedy}");
     }
     if let Some(cursor) = &view.next_cursor {
         let _ = write!(said, "\n… {} in all, more: cursor {cursor}", view.total);

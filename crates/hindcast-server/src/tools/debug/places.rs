@@ -60,9 +60,7 @@ fn function_or_line(text: &str) -> Place {
 
 pub(super) fn parse_address(text: &str) -> Result<RuntimeAddr, Failure> {
     text.parse().map_err(|error: hindcast_core::debug::NotAnAddress| {
-        let error = error.to_string();
-        let (details, hint) = error.split_once(" · hint: ").unwrap_or((&error, "write it as `0x401000`"));
-        invalid(details).hint(hint)
+        invalid(error.to_string()).hint("write it as `0x401000`")
     })
 }
 

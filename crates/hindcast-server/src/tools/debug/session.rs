@@ -183,13 +183,11 @@ fn begun(session: &Session, mut view: Viewport, record: bool) -> Answer<Viewport
     // Whoever relies on going back should know at once; that nobody asked for it is no news.
     let not_recorded = standing.recording.as_ref().filter(|_| standing.is_to_be_recorded);
     if let Some(reason) = not_recorded.and_then(|recording| recording.reason.as_deref()) {
-        let reason = reason.split(" · hint: ").next().unwrap_or_default();
         view.notes.push(format!("it is not recorded, so one cannot go back: {reason}"));
     }
     let missing = standing.recording.iter().flat_map(|recording| &recording.capabilities);
     for capability in missing.filter(|capability| standing.is_to_be_recorded && !capability.works) {
-        let lost =
-            capability.note.as_deref().unwrap_or_default().split(" · hint: ").next().unwrap_or_default();
+        let lost = capability.note.as_deref().unwrap_or_default();
         view.notes.push(format!("not on this machine: {}; {lost}; see `hindcast doctor`", capability.name));
     }
     // `Console` of .NET does not wait for a full buffer.

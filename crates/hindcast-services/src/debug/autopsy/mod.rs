@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use self::suspect::Suspect;
 use super::{
-    fault::{self, Circumstances, FaultyAccess},
+    fault::{self, FaultyAccess},
     secrets::Mask,
     session::Session,
     source,
@@ -211,10 +211,10 @@ fn examine(
         };
     let here = stack.frames.first().and_then(|frame| frame.location.address);
     let disassembly = here.map(|here| code_around(backend, here)).unwrap_or_default();
-    let mut access = stop
-        .signal
-        .as_ref()
-        .and_then(|signal| explain_access(backend, signal, here, &registers, &disassembly, &stack.frames));
+    let failed = disassembly.iter().find(|instruction| Some(instruction.address) == here);
+    let instruction = failed.map_or("", |instruction| &instruction.text);
+    let mut access =
+        stop.signal.as_ref().and_then(|signal| fault::explain(signal, instruction, recursion(&stack.frames)));
     let up_to_main = viewport::up_to_main(stack.frames);
     let all = up_to_main.len();
     let shown = worth_showing(up_to_main, gives_up(stop), max_frames as usize);
@@ -240,8 +240,7 @@ fn examine(
     let mut named = BTreeMap::new();
     // Who gives up does it somewhere in a library.
     if frames.first().is_some_and(|frame| frame.index == 0) {
-        let failed = disassembly.iter().find(|instruction| Some(instruction.address) == here);
-        named = registers_of(failed.map_or("", |instruction| &instruction.text), registers);
+        named = registers_of(instruction, registers);
         code.extend(disassembly.iter().map(|instruction| {
             let mark = if instruction.current { '>' } else { ' ' };
             format!("{mark} {} {}", instruction.address, instruction.text)
@@ -265,7 +264,7 @@ fn examine(
         summary: summarise(scene, access.as_ref(), &frames),
         reason: stop.reason,
         // What it wanted is part of the access.
-        signal: stop.signal.clone().map(|signal| RaisedSignal { access: None, ..signal }),
+        signal: stop.signal.clone().map(|signal| RaisedSignal { fault: None, ..signal }),
         exception: stop.exception.clone(),
         access,
         thread_id: stop.thread,
@@ -326,39 +325,6 @@ fn code_around(backend: &mut dyn DebugBackend, here: RuntimeAddr) -> Vec<Instruc
     let code = backend.disassembly();
     let code = code.and_then(|code| code.disassemble(&Place::Address(here), before, after + 1).ok());
     code.unwrap_or_default()
-}
-
-fn explain_access(
-    backend: &mut dyn DebugBackend,
-    signal: &RaisedSignal,
-    here: Option<RuntimeAddr>,
-    registers: &[Register],
-    disassembly: &[Instruction],
-    frames: &[Frame],
-) -> Option<FaultyAccess> {
-    let values: Vec<_> = registers
-        .iter()
-        .filter_map(|register| {
-            let value: RuntimeAddr = register.value.as_deref()?.parse().ok()?;
-            Some((register.name.clone(), value.0))
-        })
-        .collect();
-    let value = |name: &str| {
-        values.iter().find(|(register, _)| register == name).map(|(_, value)| RuntimeAddr(*value))
-    };
-    let regions = signal
-        .fault_address
-        .and_then(|address| backend.raw_memory().and_then(|raw| raw.regions_around(address).ok()))
-        .unwrap_or_default();
-    let instruction = disassembly.iter().find(|instruction| Some(instruction.address) == here);
-    let around = Circumstances {
-        instruction: instruction.map(|instruction| instruction.text.as_str()),
-        stack_pointer: value("rsp"),
-        registers: &values,
-        regions: &regions,
-        recursion: recursion(frames),
-    };
-    fault::explain(signal, &around)
 }
 
 fn recursion(frames: &[Frame]) -> Option<(&str, usize)> {

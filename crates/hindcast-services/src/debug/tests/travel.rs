@@ -134,7 +134,7 @@ async fn without_a_recording_the_error_says_why_and_what_to_do() {
         for movement in [Movement::ReverseContinue, Movement::Goto(Destination::Start)] {
             let failure = session.travel(movement, &patience(5000)).await.unwrap_err();
             assert_eq!(failure.kind, FailureKind::HistoryUnavailable);
-            assert!(failure.hint.as_ref().unwrap().contains(hint), "{failure}");
+            assert!(failure.advice(crate::ToolNames::Slash).unwrap().contains(hint), "{failure}");
         }
         let failure = session.last_write(named("count"), 1, &patience(5000)).await.unwrap_err();
         assert_eq!(failure.kind, FailureKind::HistoryUnavailable);
