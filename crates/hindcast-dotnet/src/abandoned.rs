@@ -46,7 +46,8 @@ pub fn release_abandoned(pid: u32) -> io::Result<bool> {
     let until = Instant::now() + WITHIN;
     wait_until_it_has_hung_up(pid, &pipe, until);
     let mut to_it = open_when_it_listens(&pipe.with_extension_text("in"), until)?;
-    let from_it = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(pipe.with_extension_text("out"))?;
+    let from_it =
+        OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(pipe.with_extension_text("out"))?;
     let mut voice = Voice { from_it, until };
     let resync = voice.header()?;
     if resync.kind != RESYNC {
@@ -85,7 +86,10 @@ fn find_pipe(pid: u32) -> Option<Pipe> {
     let its_folder = its_folder.map(|folder| PathBuf::from(String::from_utf8_lossy(folder).into_owned()));
     let folder = its_folder.unwrap_or_else(|| Path::new("/tmp").to_owned());
     let prefix = format!("clr-debug-pipe-{pid}-");
-    let names = std::fs::read_dir(&folder).ok()?.filter_map(Result::ok).filter_map(|entry| entry.file_name().into_string().ok());
+    let names = std::fs::read_dir(&folder)
+        .ok()?
+        .filter_map(Result::ok)
+        .filter_map(|entry| entry.file_name().into_string().ok());
     let mut mine = names.filter(|name| name.starts_with(&prefix));
     let name = mine.find_map(|name| name.strip_suffix("-in").map(str::to_owned))?;
     Some(Pipe(folder.join(name)))

@@ -62,7 +62,8 @@ impl Program {
     }
 
     fn with_own_host(host: &Path, environment: &BTreeMap<String, String>) -> Result<Self, ProgramError> {
-        let assembly = assembly_beside(host).ok_or_else(|| ProgramError::NotAHost { path: host.to_owned() })?;
+        let assembly =
+            assembly_beside(host).ok_or_else(|| ProgramError::NotAHost { path: host.to_owned() })?;
         check_assembly(&assembly)?;
         // The host looks only in DOTNET_ROOT and in the system's folders, not where PATH leads.
         let is_set = environment.contains_key("DOTNET_ROOT") || std::env::var_os("DOTNET_ROOT").is_some();
@@ -80,8 +81,8 @@ pub(crate) fn assembly_beside(host: &Path) -> Option<PathBuf> {
     let mut name = host.file_name()?.to_owned();
     name.push(".dll");
     let assembly = host.with_file_name(name);
-    let has_configuration =
-        assembly.with_extension("runtimeconfig.json").is_file() || assembly.with_extension("deps.json").is_file();
+    let has_configuration = assembly.with_extension("runtimeconfig.json").is_file()
+        || assembly.with_extension("deps.json").is_file();
     (assembly.is_file() && has_configuration).then_some(assembly)
 }
 

@@ -117,7 +117,8 @@ fn fork_guardian(plan: Plan) -> io::Result<Waiting> {
     let (mut words, its_words) = io::pipe()?;
     let (its_go, go) = io::pipe()?;
     let (failure, its_failure) = io::pipe()?;
-    let ends = Ends { words: its_words.as_raw_fd(), go: its_go.as_raw_fd(), failure: its_failure.as_raw_fd() };
+    let ends =
+        Ends { words: its_words.as_raw_fd(), go: its_go.as_raw_fd(), failure: its_failure.as_raw_fd() };
     // SAFETY: the child calls only what is safe between fork and exec, with what was made before.
     let guardian = match unsafe { libc::fork() } {
         -1 => return Err(io::Error::last_os_error()),

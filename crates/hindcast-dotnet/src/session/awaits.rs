@@ -109,7 +109,11 @@ impl Session {
     }
 
     /// One of the step's own breakpoints was hit.
-    pub(super) fn gate_passed(&mut self, thread: &Com<Thread>, hit: usize) -> Result<Option<Stop>, DebugError> {
+    pub(super) fn gate_passed(
+        &mut self,
+        thread: &Com<Thread>,
+        hit: usize,
+    ) -> Result<Option<Stop>, DebugError> {
         let Some(stepping) = &self.stepping else { return Ok(None) };
         let Some(gate) = stepping.gates.iter().find(|gate| gate.breakpoint.identity() == hit) else {
             return Ok(None);
@@ -138,7 +142,9 @@ impl Session {
         let gate = gates.into_iter().find(|gate| gate.breakpoint.identity() == hit);
         let Some(wanted) = gate.and_then(|gate| gate.identity.as_ref()) else { return true };
         let found = self.state_machine(frame).and_then(|seen| self.identity_value(&seen));
-        let found = found.and_then(|value| value.cast::<ReferenceValue>()).and_then(|reference| reference.value().ok());
+        let found = found
+            .and_then(|value| value.cast::<ReferenceValue>())
+            .and_then(|reference| reference.value().ok());
         match (wanted.value().ok(), found) {
             (Some(wanted), Some(found)) => wanted == found,
             _ => true,
@@ -176,7 +182,9 @@ impl Session {
         let builder = values.field_seen(state_machine, "<>t__builder")?;
         let mut current = builder;
         for _ in 0..4 {
-            if let Some(task) = values.any_field(&current, &["m_task", "_task"]).filter(|task| !task.is_null()) {
+            if let Some(task) =
+                values.any_field(&current, &["m_task", "_task"]).filter(|task| !task.is_null())
+            {
                 return Some(task);
             }
             // Builders are wrapped in each other.

@@ -69,7 +69,15 @@ impl Entry {
             return Err(DebugError::BreakpointFailed(Reason::new(what).advise("compare fields")));
         }
         let template = message.map(Template::parse).transpose().map_err(failed)?;
-        Ok(Self { trigger, condition, template, bound: Vec::new(), note: None, hit_count: 0, notifications_sent: 0 })
+        Ok(Self {
+            trigger,
+            condition,
+            template,
+            bound: Vec::new(),
+            note: None,
+            hit_count: 0,
+            notifications_sent: 0,
+        })
     }
 
     fn is_enabled(&self) -> bool {
@@ -183,7 +191,11 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn changed(&mut self, id: BreakpointId, change: BreakpointChange) -> Result<Breakpoint, DebugError> {
+    pub(super) fn changed(
+        &mut self,
+        id: BreakpointId,
+        change: BreakpointChange,
+    ) -> Result<Breakpoint, DebugError> {
         let before = self.breakpoints.get(id)?;
         let mut trigger = before.trigger.clone();
         let unless_empty = |text: String| (!text.trim().is_empty()).then_some(text);
@@ -201,7 +213,8 @@ impl Session {
                 }
             }
             Trigger::Exception(exception) => {
-                let others = [change.condition.is_some(), change.log_message.is_some(), change.hit_count.is_some()];
+                let others =
+                    [change.condition.is_some(), change.log_message.is_some(), change.hit_count.is_some()];
                 if others.contains(&true) {
                     return Err(DebugError::BreakpointFailed(
                         Reason::new("an exception breakpoint can only be enabled and disabled")
@@ -253,13 +266,16 @@ impl Session {
             "System.Diagnostics.DebuggerStepThroughAttribute",
             "System.Diagnostics.DebuggerNonUserCodeAttribute",
         ];
-        let Some(assembly) = module.assembly().filter(|_| module.is_mine() && self.just_my_code) else { return };
+        let Some(assembly) = module.assembly().filter(|_| module.is_mine() && self.just_my_code) else {
+            return;
+        };
         for of in assembly.types() {
             let whole = MARKS.iter().any(|mark| assembly.has_attribute(of.token(), mark));
             for method in of.methods() {
                 if whole || MARKS.iter().any(|mark| assembly.has_attribute(method.token(), mark)) {
                     let function = module.module.function_from_token(method.token().0);
-                    let function = function.ok().and_then(|function| function.cast::<crate::cor::Function2>());
+                    let function =
+                        function.ok().and_then(|function| function.cast::<crate::cor::Function2>());
                     if let Some(function) = function {
                         let _ = function.set_just_my_code(0);
                     }
@@ -278,9 +294,9 @@ impl Session {
             let entry = assembly.method(assembly.entry_point()?)?;
             // An asynchronous `Main` is called by a stub that the compiler made.
             let is_stub = entry.name() == Some("<Main>");
-            let written = entry.declaring_type().and_then(|of| {
-                of.methods().find(|method| matches!(method.name(), Some("Main" | "<Main>$")))
-            });
+            let written = entry
+                .declaring_type()
+                .and_then(|of| of.methods().find(|method| matches!(method.name(), Some("Main" | "<Main>$"))));
             self.beginning(module, if is_stub { written? } else { entry })
         });
         if let Some(breakpoint) = main.and_then(|place| set_at(&place).ok()) {
@@ -353,7 +369,11 @@ impl Session {
     }
 
     /// `Some` where it stops, with what is to be said of that.
-    fn code_hit(&mut self, thread: &Com<Thread>, id: BreakpointId) -> Result<Option<Option<String>>, DebugError> {
+    fn code_hit(
+        &mut self,
+        thread: &Com<Thread>,
+        id: BreakpointId,
+    ) -> Result<Option<Option<String>>, DebugError> {
         let frame = FrameRef { thread: self.thread_id(thread), index: 0 };
         if let Some(condition) = self.breakpoints.get(id)?.condition.clone() {
             match self.is_true(&condition, frame) {

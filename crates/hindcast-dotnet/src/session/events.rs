@@ -180,9 +180,7 @@ impl Session {
                 self.breakpoint_refused(&breakpoint, code);
                 Ok(None)
             }
-            CorEvent::EvalDone { .. }
-            | CorEvent::ProcessCreated
-            | CorEvent::Other => Ok(None),
+            CorEvent::EvalDone { .. } | CorEvent::ProcessCreated | CorEvent::Other => Ok(None),
         }
     }
 
@@ -266,5 +264,4 @@ impl Session {
             exception: None,
         }
     }
-
 }

@@ -1,6 +1,8 @@
 //! Exceptions: which ones stop the program, and what they say.
 
-use hindcast_core::debug::{BreakpointId, DebugError, InnerException, RaisedException, Reason, Stop, StopReason};
+use hindcast_core::debug::{
+    BreakpointId, DebugError, InnerException, RaisedException, Reason, Stop, StopReason,
+};
 
 use super::Session;
 use crate::{
@@ -79,7 +81,9 @@ impl Session {
     fn inner_exceptions(&self, exception: &Seen) -> Vec<InnerException> {
         let (mut found, mut current) = (Vec::new(), exception.clone());
         while found.len() < MOST_INNER {
-            let Some(inner) = self.values().field_seen(&current, "_innerException").filter(|inner| !inner.is_null()) else {
+            let Some(inner) =
+                self.values().field_seen(&current, "_innerException").filter(|inner| !inner.is_null())
+            else {
                 break;
             };
             let exception_type = inner.of.full_name().unwrap_or_else(|| inner.of.display());
@@ -96,7 +100,9 @@ impl Session {
             let is_stage = if unhandled { wanted.second_chance } else { wanted.first_chance };
             let considered = if wanted.include_subtypes { names } else { &names[..names.len().min(1)] };
             let is_type = wanted.exception_type == "*"
-                || considered.iter().any(|name| *name == wanted.exception_type || short(name) == wanted.exception_type);
+                || considered
+                    .iter()
+                    .any(|name| *name == wanted.exception_type || short(name) == wanted.exception_type);
             if is_stage && is_type {
                 *hits += 1;
                 found.push(id);

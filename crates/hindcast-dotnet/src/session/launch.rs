@@ -60,8 +60,9 @@ impl Session {
             Prepared::new(&program.host, &arguments, request.cwd.as_deref(), environment, opened.theirs)
                 .map_err(failed)?;
         let startup = Startup::prepare(prepared.pid()).map_err(failed)?;
-        let pump = Pump::start(opened.ours, request.output.clone())
-            .map_err(|error| DebugError::System(format!("cannot read what the program prints: {error}").into()))?;
+        let pump = Pump::start(opened.ours, request.output.clone()).map_err(|error| {
+            DebugError::System(format!("cannot read what the program prints: {error}").into())
+        })?;
         let spawned = prepared.start().map_err(failed)?;
         startup.await_runtime(&spawned).map_err(|error| not_started(&error, &pump, request))?;
         let beginning = Beginning {
@@ -239,7 +240,8 @@ fn stem(path: &Path) -> String {
 
 /// `.NET 10.0.0`, from the folder that the runtime was loaded from.
 fn runtime_name(runtime: &MappedRuntime) -> String {
-    let folder = runtime.path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
+    let folder =
+        runtime.path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
     let major = folder.split('.').next().and_then(|major| major.parse::<u32>().ok());
     match major {
         Some(..5) => format!(".NET Core {folder}"),

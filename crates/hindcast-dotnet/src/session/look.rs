@@ -28,7 +28,10 @@ pub(super) struct Named {
 pub(super) enum NamedValue {
     Place(Result<Com<Value>, CorError>),
     /// It has none: the compiler put the value wherever it is used.
-    Constant { of: ConstantType, value: Option<Constant> },
+    Constant {
+        of: ConstantType,
+        value: Option<Constant>,
+    },
 }
 
 /// The type of a constant.
@@ -55,7 +58,8 @@ impl Session {
                 ));
             }
         };
-        let wanted = |variable: &Named| query.filter.as_ref().is_none_or(|filter| variable.name.contains(filter));
+        let wanted =
+            |variable: &Named| query.filter.as_ref().is_none_or(|filter| variable.name.contains(filter));
         let variables: Vec<Named> = variables.into_iter().filter(wanted).collect();
         let total = u32::try_from(variables.len()).unwrap_or(u32::MAX);
         let page = variables.iter().skip(query.offset as usize).take(query.limit as usize);
@@ -73,7 +77,9 @@ impl Session {
             NamedValue::Constant { of, value } => Variable {
                 name: named.name.clone(),
                 type_name: of.name.clone(),
-                value: value.as_ref().map_or_else(|| "?".into(), |value| self.constant_text(of, value, format)),
+                value: value
+                    .as_ref()
+                    .map_or_else(|| "?".into(), |value| self.constant_text(of, value, format)),
                 ..Variable::default()
             },
         }
@@ -130,7 +136,8 @@ impl Session {
     }
 
     fn constant_type(&self, frame: &ManagedFrame, signature: &TypeSig) -> ConstantType {
-        let name = frame.module.assembly().map_or_else(String::new, |assembly| signature.display(&Names(assembly)));
+        let name =
+            frame.module.assembly().map_or_else(String::new, |assembly| signature.display(&Names(assembly)));
         let of_enum = match signature {
             TypeSig::ValueType(_) => self.type_of_signature(&frame.module, signature, &[], &[]),
             _ => None,
@@ -146,7 +153,8 @@ impl Session {
         for field in self.values().fields(object, &seen.of) {
             let definition = field.declared_by.definition.as_ref();
             let assembly = definition.and_then(|definition| definition.module.assembly());
-            let item_names = assembly.and_then(|assembly| tuple_names(assembly, field.token)).unwrap_or_default();
+            let item_names =
+                assembly.and_then(|assembly| tuple_names(assembly, field.token)).unwrap_or_default();
             match field.raw_name.as_str() {
                 "<>4__this" => found.push(named("this", field.value, true)),
                 name if name.starts_with("CS$<>8__locals") => self.add_captured(field.value, found),
@@ -163,11 +171,14 @@ impl Session {
             }
             return;
         };
-        let Some(method) = frame.module.assembly().and_then(|assembly| assembly.method(frame.method)) else { return };
+        let Some(method) = frame.module.assembly().and_then(|assembly| assembly.method(frame.method)) else {
+            return;
+        };
         let mut index = 0;
         if !method.is_static() {
             let this = stack_frame.argument(0);
-            let is_state_machine = frame.module.pdb().is_some_and(|pdb| pdb.kickoff_method(frame.method).is_some());
+            let is_state_machine =
+                frame.module.pdb().is_some_and(|pdb| pdb.kickoff_method(frame.method).is_some());
             let declaring = method.declaring_type().and_then(|of| of.name()).unwrap_or_default();
             if is_state_machine {
                 self.add_state_machine(frame, this, found);
@@ -185,8 +196,10 @@ impl Session {
                 // A local function gets its closure as a last argument.
                 Some(name) if name.starts_with("<>") || name.is_empty() => self.add_captured(value, found),
                 Some(name) => {
-                    let parameter = method.parameters().find(|parameter| usize::from(parameter.sequence) == place + 1);
-                    let names = parameter.and_then(|parameter| tuple_names(method.assembly(), parameter.token));
+                    let parameter =
+                        method.parameters().find(|parameter| usize::from(parameter.sequence) == place + 1);
+                    let names =
+                        parameter.and_then(|parameter| tuple_names(method.assembly(), parameter.token));
                     found.push(Named { item_names: names.unwrap_or_default(), ..named(name, value, true) });
                 }
                 None => self.add_captured(value, found),
@@ -196,10 +209,16 @@ impl Session {
     }
 
     /// What an async method or an iterator keeps while it waits.
-    fn add_state_machine(&self, frame: &ManagedFrame, this: Result<Com<Value>, CorError>, found: &mut Vec<Named>) {
+    fn add_state_machine(
+        &self,
+        frame: &ManagedFrame,
+        this: Result<Com<Value>, CorError>,
+        found: &mut Vec<Named>,
+    ) {
         let Ok(seen) = this.and_then(|this| self.values().see(&this)) else { return };
         let Content::Object(object) = &seen.content else { return };
-        let scopes = frame.module.pdb().and_then(|pdb| pdb.hoisted_scopes(frame.method).ok()).unwrap_or_default();
+        let scopes =
+            frame.module.pdb().and_then(|pdb| pdb.hoisted_scopes(frame.method).ok()).unwrap_or_default();
         let is_in_scope = |number: usize| match number.checked_sub(1).and_then(|at| scopes.get(at)) {
             Some(scope) => scope.il.contains(&frame.offset),
             None => true,
@@ -210,7 +229,9 @@ impl Session {
                 name if name.starts_with("<>8__") => self.add_captured(field.value, found),
                 name if name.starts_with("<>") => {}
                 name => match hoisted(name) {
-                    Some((local, number)) if is_in_scope(number) => found.push(named(local, field.value, false)),
+                    Some((local, number)) if is_in_scope(number) => {
+                        found.push(named(local, field.value, false))
+                    }
                     Some(_) => {}
                     None => found.push(named(name, field.value, true)),
                 },
@@ -228,7 +249,9 @@ impl Session {
         let Some(type_def) = of.definition.as_ref().and_then(|definition| definition.type_def()) else {
             return Vec::new();
         };
-        let Some(module) = of.definition.as_ref().map(|definition| &definition.module) else { return Vec::new() };
+        let Some(module) = of.definition.as_ref().map(|definition| &definition.module) else {
+            return Vec::new();
+        };
         let frame = frame.and_then(|frame| frame.frame.as_ref()?.cast());
         let statics = type_def.fields().filter(|field| field.is_static());
         let mut found: Vec<Named> = statics
@@ -242,7 +265,10 @@ impl Session {
                     Some(value) => {
                         let signature = field.signature().ok()?;
                         let of = self.type_of_signature(module, &signature, &of.arguments, &[]);
-                        let name = of.as_ref().map_or_else(|| signature.display(&Names(type_def.assembly())), |of| of.display());
+                        let name = of.as_ref().map_or_else(
+                            || signature.display(&Names(type_def.assembly())),
+                            |of| of.display(),
+                        );
                         let of = ConstantType { name, of_enum: of.filter(|of| of.is_enum()) };
                         NamedValue::Constant { of, value: Some(typed(&value, &signature)) }
                     }
@@ -256,7 +282,8 @@ impl Session {
             // Nothing has used the type so far: what its fields hold is not what the program will find there.
             for named in &mut found {
                 if let NamedValue::Place(value) = &mut named.value {
-                    *value = Err(CorError { call: "Type::static_field", code: Hresult::STATIC_NOT_AVAILABLE });
+                    *value =
+                        Err(CorError { call: "Type::static_field", code: Hresult::STATIC_NOT_AVAILABLE });
                 }
             }
         }
@@ -286,7 +313,13 @@ impl Session {
     }
 
     /// What a `Seen` is called where nothing else names it.
-    pub(super) fn shown(&self, name: &str, seen: &Seen, limits: ValueLimits, format: NumberFormat) -> Variable {
+    pub(super) fn shown(
+        &self,
+        name: &str,
+        seen: &Seen,
+        limits: ValueLimits,
+        format: NumberFormat,
+    ) -> Variable {
         self.values().shown(name, seen, limits, format)
     }
 }

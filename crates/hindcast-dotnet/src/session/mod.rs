@@ -27,7 +27,8 @@ use hindcast_core::debug::{
 use hindcast_streams::{InputRefused, Pump};
 
 use self::{
-    breakpoints::Breakpoints, events::Plan, interrupt::Bell, stack::StackCache, steps::Stepping, threads::Threads,
+    breakpoints::Breakpoints, events::Plan, interrupt::Bell, stack::StackCache, steps::Stepping,
+    threads::Threads,
 };
 use crate::{
     cor::{Com, CorError, Debugging, Events, Hresult, Process, Spawned},
@@ -140,9 +141,9 @@ impl DebugBackend for Session {
         };
         pump.write_input(text, eof).map_err(|refused| match refused {
             InputRefused::Ended => DebugError::Unsupported("the program's input has ended".into()),
-            InputRefused::TooMuch(waiting) => {
-                DebugError::System(format!("{waiting} bytes of input wait for the program to read them").into())
-            }
+            InputRefused::TooMuch(waiting) => DebugError::System(
+                format!("{waiting} bytes of input wait for the program to read them").into(),
+            ),
         })
     }
 
@@ -191,7 +192,12 @@ impl DebugBackend for Session {
         Ok(self.source_of(path))
     }
 
-    fn complete(&mut self, kind: CompletionKind, prefix: &str, limit: usize) -> Result<Vec<String>, DebugError> {
+    fn complete(
+        &mut self,
+        kind: CompletionKind,
+        prefix: &str,
+        limit: usize,
+    ) -> Result<Vec<String>, DebugError> {
         Ok(self.completions(kind, prefix, limit))
     }
 }

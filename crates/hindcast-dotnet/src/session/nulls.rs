@@ -139,7 +139,11 @@ impl Search<'_> {
                 self.pop();
                 self.push(Item::Something)
             }
-            ("add" | "sub" | "mul" | "div" | "rem" | "and" | "or" | "xor" | "ceq" | "cgt" | "clt" | "shl" | "shr", _) => {
+            (
+                "add" | "sub" | "mul" | "div" | "rem" | "and" | "or" | "xor" | "ceq" | "cgt" | "clt" | "shl"
+                | "shr",
+                _,
+            ) => {
                 self.drop_items(2);
                 self.push(Item::Unknown)
             }
@@ -247,7 +251,10 @@ impl Search<'_> {
         let item = number.and_then(|number| {
             let Content::Array(array) = &seen.content else { return None };
             let value = array.element_at(u32::try_from(number).ok()?).ok()?;
-            Some(Item::Read { text: format!("{text}[{number}]"), seen: self.session.values().see(&value).ok()? })
+            Some(Item::Read {
+                text: format!("{text}[{number}]"),
+                seen: self.session.values().see(&value).ok()?,
+            })
         });
         self.push(item.unwrap_or(Item::Unknown))
     }
@@ -279,10 +286,11 @@ impl Search<'_> {
         let Item::Read { text, seen } = receiver else { return None };
         let name = method.strip_prefix("get_")?;
         let values = self.session.values();
-        let value = values.field(seen, name).or_else(|| match values.returned_by_property(seen, name)? {
-            Returned::Field(field) => values.field(seen, &field),
-            _ => None,
-        })?;
+        let value =
+            values.field(seen, name).or_else(|| match values.returned_by_property(seen, name)? {
+                Returned::Field(field) => values.field(seen, &field),
+                _ => None,
+            })?;
         Some(Item::Read { text: joined(text, name), seen: values.see(&value).ok()? })
     }
 }

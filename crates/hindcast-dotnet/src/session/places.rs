@@ -58,14 +58,23 @@ impl Session {
                         moved = Some(place.span.start_line);
                     }
                     let location = self.place_of(module, place.method, place.il);
-                    places.push(CodePlace { module: module.clone(), method: place.method, offset: place.il, location });
+                    places.push(CodePlace {
+                        module: module.clone(),
+                        method: place.method,
+                        offset: place.il,
+                        location,
+                    });
                 }
             }
         }
         let note = match (places.is_empty(), moved) {
             (true, _) if knows_file => Some(format!("no code is at or behind line {line} of `{file}`")),
-            (true, _) => Some(format!("no loaded assembly has symbols for `{file}`; it binds when one is loaded")),
-            (false, Some(moved)) => Some(format!("line {line} has no code of its own; it is on line {moved}")),
+            (true, _) => {
+                Some(format!("no loaded assembly has symbols for `{file}`; it binds when one is loaded"))
+            }
+            (false, Some(moved)) => {
+                Some(format!("line {line} has no code of its own; it is on line {moved}"))
+            }
             (false, None) => None,
         };
         Resolved { places, note }
@@ -82,7 +91,9 @@ impl Session {
             for (number, line) in (1u32..).zip(source.lines()) {
                 if squeeze(line).contains(&wanted) {
                     let found = self.resolve_line(&path, number);
-                    resolved.places.extend(found.places.into_iter().filter(|place| place.location.line == Some(number)));
+                    resolved
+                        .places
+                        .extend(found.places.into_iter().filter(|place| place.location.line == Some(number)));
                 }
             }
         }
@@ -105,12 +116,18 @@ impl Session {
             }
         }
         places.truncate(MOST_PLACES);
-        let note =
-            places.is_empty().then(|| format!("no method that is loaded is called `{name}`; it binds when one is"));
+        let note = places
+            .is_empty()
+            .then(|| format!("no method that is loaded is called `{name}`; it binds when one is"));
         Ok(Resolved { places, note })
     }
 
-    fn functions_in(&self, module: &Rc<LoadedModule>, pattern: &FunctionPattern, places: &mut Vec<CodePlace>) {
+    fn functions_in(
+        &self,
+        module: &Rc<LoadedModule>,
+        pattern: &FunctionPattern,
+        places: &mut Vec<CodePlace>,
+    ) {
         let Some(assembly) = module.assembly() else { return };
         for method in assembly.methods().filter(|method| method.rva() != 0) {
             if places.len() >= MOST_PLACES {
@@ -194,9 +211,14 @@ impl Session {
             }
             CompletionKind::Function => {
                 let mine = self.modules.iter().filter(|module| module.is_mine());
-                let methods = mine.filter_map(|module| module.assembly()).flat_map(|assembly| assembly.methods());
+                let methods =
+                    mine.filter_map(|module| module.assembly()).flat_map(|assembly| assembly.methods());
                 let names = methods.filter_map(method_name);
-                names.filter(|name| name.starts_with(prefix) || crate::names::short_name(name).starts_with(prefix)).collect()
+                names
+                    .filter(|name| {
+                        name.starts_with(prefix) || crate::names::short_name(name).starts_with(prefix)
+                    })
+                    .collect()
             }
             CompletionKind::Variable => self.variable_names(prefix),
         };
@@ -256,7 +278,10 @@ impl FunctionPattern {
     /// A quick look at the method's own name.
     fn may_match(&self, raw: &str) -> bool {
         let last = self.name.rsplit('.').next().unwrap_or_default();
-        self.expression.is_some() || raw.contains(last) || raw == "MoveNext" || raw.starts_with(['<', '.'])
+        self.expression.is_some()
+            || raw.contains(last)
+            || raw == "MoveNext"
+            || raw.starts_with(['<', '.'])
             || matches!(last, "get" | "set" | "add" | "remove" | "lambda")
     }
 
@@ -329,7 +354,10 @@ mod tests {
     #[test]
     fn parameters_choose_among_overloads() {
         let pattern = FunctionPattern::read(" Program.Add(int, string) ").unwrap();
-        assert_eq!((pattern.name.as_str(), pattern.parameters.as_deref()), ("Program.Add", Some("int,string")));
+        assert_eq!(
+            (pattern.name.as_str(), pattern.parameters.as_deref()),
+            ("Program.Add", Some("int,string"))
+        );
         assert!(pattern.is_qualified());
         assert!(FunctionPattern::read("/[/").is_err());
     }

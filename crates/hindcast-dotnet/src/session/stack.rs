@@ -79,8 +79,9 @@ impl Shown<'_> {
             self.resumed = None;
         }
         let pdb = frame.module.pdb();
-        let is_written =
-            pdb.and_then(|pdb| pdb.sequence_points(frame.method).ok()).is_some_and(|points| !points.is_empty());
+        let is_written = pdb
+            .and_then(|pdb| pdb.sequence_points(frame.method).ok())
+            .is_some_and(|points| !points.is_empty());
         if is_written {
             let kickoff = pdb.and_then(|pdb| pdb.kickoff_method(frame.method));
             self.resumed = kickoff.map(|kickoff| (frame.clone(), kickoff));

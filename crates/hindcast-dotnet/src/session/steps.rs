@@ -175,7 +175,8 @@ impl Session {
 
 /// Whether a frame is in code that the compiler wants hidden.
 fn is_hidden(frame: &ManagedFrame) -> bool {
-    let points = frame.module.pdb().and_then(|pdb| pdb.sequence_points(frame.method).ok()).unwrap_or_default();
+    let points =
+        frame.module.pdb().and_then(|pdb| pdb.sequence_points(frame.method).ok()).unwrap_or_default();
     let point = points.iter().rev().find(|point| point.il <= frame.offset);
     point.is_none_or(|point| point.span.is_none())
 }

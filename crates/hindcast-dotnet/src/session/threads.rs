@@ -125,7 +125,10 @@ impl Session {
     /// What the system calls a thread: the runtime's own threads have names there.
     fn system_name(&self, thread: &Com<Thread>) -> String {
         let pid = self.target.pid.unwrap_or_default();
-        let name = thread.id().ok().and_then(|id| std::fs::read_to_string(format!("/proc/{pid}/task/{id}/comm")).ok());
+        let name = thread
+            .id()
+            .ok()
+            .and_then(|id| std::fs::read_to_string(format!("/proc/{pid}/task/{id}/comm")).ok());
         name.map(|name| name.trim_end().to_owned()).unwrap_or_default()
     }
 
@@ -137,8 +140,12 @@ impl Session {
         if blocking.waits_for_pulse {
             return Some(format!("a `Monitor.Pulse` on a `{object}`"));
         }
-        let owner = blocking.object.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok());
-        let owner = owner.unwrap_or(blocking.object).cast::<HeapValue3>().and_then(|heap| heap.monitor_owner().ok().flatten());
+        let owner =
+            blocking.object.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok());
+        let owner = owner
+            .unwrap_or(blocking.object)
+            .cast::<HeapValue3>()
+            .and_then(|heap| heap.monitor_owner().ok().flatten());
         Some(match owner {
             Some((owner, _)) => {
                 let id = self.thread_id(&owner);
@@ -159,7 +166,9 @@ impl Session {
             (Some(id) != current, id.0 != MAIN, id.0)
         });
         let runs_mine = |session: &mut Self, thread: &Com<Thread>| {
-            session.thread_location(thread).is_some_and(|location| !location.library && location.line.is_some())
+            session
+                .thread_location(thread)
+                .is_some_and(|location| !location.library && location.line.is_some())
         };
         let mine = threads.iter().find(|thread| runs_mine(self, thread)).cloned();
         mine.or_else(|| threads.into_iter().next()).ok_or_else(|| {

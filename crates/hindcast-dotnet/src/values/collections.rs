@@ -28,7 +28,10 @@ impl Values<'_> {
             Content::Object(_) => self.object_view(seen, window),
             Content::Pointer(address) => {
                 let target = pointed_at(&seen.value).map(|target| Part::new("*", Ok(target)));
-                View { text: Some(format!("{address:#x}")), parts: Parts::Named(target.into_iter().collect()) }
+                View {
+                    text: Some(format!("{address:#x}")),
+                    parts: Parts::Named(target.into_iter().collect()),
+                }
             }
             _ => View { text: None, parts: Parts::None },
         }
@@ -125,7 +128,9 @@ impl Values<'_> {
             "Generic.SortedSet`1" => self.sorted_tree(seen, window, false),
             "Generic.LinkedList`1" => self.linked_list(seen, window),
             "Concurrent.ConcurrentStack`1" => self.concurrent_stack(seen, window),
-            "ObjectModel.Collection`1" | "ObjectModel.ReadOnlyCollection`1" | "ObjectModel.ObservableCollection`1" => {
+            "ObjectModel.Collection`1"
+            | "ObjectModel.ReadOnlyCollection`1"
+            | "ObjectModel.ObservableCollection`1" => {
                 return self.inner_parts(seen, &["items", "list"], window);
             }
             "ObjectModel.ReadOnlyDictionary`2" => {
@@ -186,9 +191,13 @@ impl Values<'_> {
     /// Keys and values of a dictionary; none for what has no keys.
     pub(crate) fn pairs(&self, seen: &Seen) -> Option<Vec<(Seen, Com<Value>)>> {
         match self.items_in(seen, Window { offset: 0, limit: MOST_SLOTS })? {
-            Parts::Pairs(items) => {
-                Some(items.read.into_iter().filter_map(|mut part| Some((part.key.take()?, part.place()?))).collect())
-            }
+            Parts::Pairs(items) => Some(
+                items
+                    .read
+                    .into_iter()
+                    .filter_map(|mut part| Some((part.key.take()?, part.place()?)))
+                    .collect(),
+            ),
             _ => None,
         }
     }
@@ -225,7 +234,8 @@ impl Values<'_> {
     fn hash_set(&self, seen: &Seen, window: Window) -> Option<Items> {
         // .NET Core 3.1 has slots, later versions entries as the dictionary has.
         let entries = self.array_field(seen, &["_entries", "_slots"]);
-        let used = self.integer_field(seen, &["_lastIndex"]).or_else(|| self.integer_field(seen, &["_count"]))?;
+        let used =
+            self.integer_field(seen, &["_lastIndex"]).or_else(|| self.integer_field(seen, &["_count"]))?;
         let free = self.integer_field(seen, &["_freeCount"]).unwrap_or(0);
         let is_old = self.field(seen, "_lastIndex").is_some();
         let count = if is_old { self.integer_field(seen, &["_count"])? } else { used - free };
@@ -236,7 +246,8 @@ impl Values<'_> {
                 true => self.integer_field(entry, &["hashCode"])? >= 0,
                 false => self.integer_field(entry, &["Next", "next"])? >= -1,
             };
-            is_live.then(|| Some(Part::new(format!("[{at}]"), Ok(self.any_raw(entry, &["Value", "value"])?))))?
+            is_live
+                .then(|| Some(Part::new(format!("[{at}]"), Ok(self.any_raw(entry, &["Value", "value"])?))))?
         };
         Some(self.live_entries(&entries, used, count, window, live))
     }
@@ -261,7 +272,9 @@ impl Values<'_> {
         let live = |entry: &Seen, _| {
             let key = self.field_seen(entry, "key")?;
             // What was removed has the table itself as its key.
-            let is_live = !key.is_null() && !key.of.display().ends_with("Bucket[]") && !key.of.display().ends_with("bucket[]");
+            let is_live = !key.is_null()
+                && !key.of.display().ends_with("Bucket[]")
+                && !key.of.display().ends_with("bucket[]");
             is_live.then(|| self.pair_part(&key, self.field(entry, "val")?))?
         };
         Some(self.live_entries(&buckets, slots, count, window, live))
@@ -347,7 +360,8 @@ fn pointed_at(value: &Com<Value>) -> Option<Com<Value>> {
 
 /// The names of tuples' items that a member's attribute has.
 pub(crate) fn tuple_names(assembly: &Assembly, member: Token) -> Option<Vec<Option<String>>> {
-    let attribute = assembly.attribute(member, "System.Runtime.CompilerServices.TupleElementNamesAttribute")?;
+    let attribute =
+        assembly.attribute(member, "System.Runtime.CompilerServices.TupleElementNamesAttribute")?;
     let arguments = attribute.arguments().ok()?;
     let AttributeValue::Array(names) = arguments.fixed.first()? else { return None };
     Some(names.iter().map(|name| name.as_str().map(str::to_owned)).collect())
@@ -362,7 +376,11 @@ pub(super) fn element(array: &Com<ArrayValue>, at: u64) -> Result<Com<Value>, Co
 }
 
 /// Items that are found by number.
-pub(super) fn numbered(count: u64, window: Window, item: impl Fn(u64) -> Result<Com<Value>, CorError>) -> Items {
+pub(super) fn numbered(
+    count: u64,
+    window: Window,
+    item: impl Fn(u64) -> Result<Com<Value>, CorError>,
+) -> Items {
     let end = count.min(window.offset.saturating_add(window.limit));
     let read = (window.offset..end).map(|at| Part::new(format!("[{at}]"), item(at))).collect();
     Items { count, read, ..Items::default() }
@@ -389,7 +407,8 @@ pub(super) fn array_items(array: &Com<ArrayValue>, window: Window) -> Items {
 
 /// How many elements make up a row of each dimension but the first, the longest first.
 fn rows(dimensions: &[u32]) -> Vec<u64> {
-    let inner = (1..dimensions.len()).map(|from| dimensions[from..].iter().map(|length| u64::from(*length)).product());
+    let inner = (1..dimensions.len())
+        .map(|from| dimensions[from..].iter().map(|length| u64::from(*length)).product());
     inner.collect()
 }
 

@@ -34,14 +34,22 @@ pub(crate) fn primitive_text(primitive: Primitive, bytes: &[u8], format: NumberF
     let malformed = || format!("{} bytes", bytes.len());
     match primitive {
         Primitive::Boolean => bytes.first().map_or_else(malformed, |byte| (*byte != 0).to_string()),
-        Primitive::Char => bytes.try_into().map_or_else(|_| malformed(), |unit| char_text(u16::from_le_bytes(unit))),
-        Primitive::Single => bytes.try_into().map_or_else(|_| malformed(), |bytes| {
-            float_text(f64::from(f32::from_le_bytes(bytes)), &f32::from_le_bytes(bytes).to_string(), 7)
-        }),
-        Primitive::Double => bytes.try_into().map_or_else(|_| malformed(), |bytes| {
-            let number = f64::from_le_bytes(bytes);
-            float_text(number, &number.to_string(), 15)
-        }),
+        Primitive::Char => {
+            bytes.try_into().map_or_else(|_| malformed(), |unit| char_text(u16::from_le_bytes(unit)))
+        }
+        Primitive::Single => bytes.try_into().map_or_else(
+            |_| malformed(),
+            |bytes| {
+                float_text(f64::from(f32::from_le_bytes(bytes)), &f32::from_le_bytes(bytes).to_string(), 7)
+            },
+        ),
+        Primitive::Double => bytes.try_into().map_or_else(
+            |_| malformed(),
+            |bytes| {
+                let number = f64::from_le_bytes(bytes);
+                float_text(number, &number.to_string(), 15)
+            },
+        ),
         _ => match (integer_of(primitive, bytes), bytes.try_into()) {
             (Some(number), _) => integer_text(number.into(), bytes, format),
             (None, Ok(bytes8)) => integer_text(u64::from_le_bytes(bytes8).into(), bytes, format),
@@ -140,6 +148,9 @@ mod tests {
         let text = |format| primitive_text(Primitive::Int16, &(-2i16).to_le_bytes(), format);
         assert_eq!(text(NumberFormat::Auto), "-2");
         assert_eq!(text(NumberFormat::Hex), "0xfffe");
-        assert_eq!(primitive_text(Primitive::UInt64, &u64::MAX.to_le_bytes(), NumberFormat::Auto), u64::MAX.to_string());
+        assert_eq!(
+            primitive_text(Primitive::UInt64, &u64::MAX.to_le_bytes(), NumberFormat::Auto),
+            u64::MAX.to_string()
+        );
     }
 }

@@ -71,7 +71,14 @@ mod tests {
 
     #[track_caller]
     fn check(value: i128, has_flags: bool, expected: Option<&str>) {
-        let named = vec![("None", 0), ("Read", 1), ("Write", 2), ("All", 7), ("Execute", 4), ("Top", u64::MAX.into())];
+        let named = vec![
+            ("None", 0),
+            ("Read", 1),
+            ("Write", 2),
+            ("All", 7),
+            ("Execute", 4),
+            ("Top", u64::MAX.into()),
+        ];
         assert_eq!(name_of(named, value, has_flags).as_deref(), expected);
     }
 

@@ -58,11 +58,14 @@ impl Values<'_> {
             "Uri" => self.field_seen(seen, "_string")?.text(TEXT_LIMIT),
             "Index" => Some(index_text(self.integer_field(seen, &["_value"])?)),
             "Range" => {
-                let end = |name: &str| Some(index_text(self.integer_field(&self.field_seen(seen, name)?, &["_value"])?));
+                let end = |name: &str| {
+                    Some(index_text(self.integer_field(&self.field_seen(seen, name)?, &["_value"])?))
+                };
                 Some(format!("{}..{}", end("Start")?, end("End")?))
             }
             "Version" => {
-                let numbers = ["_Major", "_Minor", "_Build", "_Revision"].map(|name| self.integer_field(seen, &[name]));
+                let numbers =
+                    ["_Major", "_Minor", "_Build", "_Revision"].map(|name| self.integer_field(seen, &[name]));
                 let numbers = numbers.into_iter().collect::<Option<Vec<_>>>()?;
                 let numbers = numbers.iter().filter(|number| **number >= 0).map(i64::to_string);
                 Some(numbers.collect::<Vec<_>>().join("."))
@@ -76,8 +79,11 @@ impl Values<'_> {
             "Nullable`1" => self.nullable(seen, window),
             "Collections.Generic.KeyValuePair`2" => {
                 let (key, value) = (self.field_seen(seen, "key")?, self.field_seen(seen, "value")?);
-                let text =
-                    format!("[{}, {}]", self.brief(&key, Default::default()), self.brief(&value, Default::default()));
+                let text = format!(
+                    "[{}, {}]",
+                    self.brief(&key, Default::default()),
+                    self.brief(&value, Default::default())
+                );
                 let parts = vec![Part::new("Key", Ok(key.value)), Part::new("Value", Ok(value.value))];
                 Some(View { text: Some(text), parts: Parts::Named(parts) })
             }
@@ -132,8 +138,11 @@ impl Values<'_> {
         let mut parts = Vec::new();
         let mut text = format!("{{Status = {status}");
         // The task that stands for "done" has a result that nobody may see.
-        let is_hidden = |value: &Com<Value>| self.type_of(value).is_ok_and(|of| of.is_named("System.Threading.Tasks.VoidTaskResult"));
-        let result = self.field(seen, "m_result").filter(|value| status == "RanToCompletion" && !is_hidden(value));
+        let is_hidden = |value: &Com<Value>| {
+            self.type_of(value).is_ok_and(|of| of.is_named("System.Threading.Tasks.VoidTaskResult"))
+        };
+        let result =
+            self.field(seen, "m_result").filter(|value| status == "RanToCompletion" && !is_hidden(value));
         if let Some(result) = result {
             if let Ok(result) = self.see(&result) {
                 text.push_str(&format!(", Result = {}", self.brief(&result, Default::default())));
@@ -162,12 +171,14 @@ impl Values<'_> {
 
     fn exception_view(&self, seen: &Seen) -> Option<View> {
         let mut text = seen.of.display();
-        if let Some(message) = self.field_seen(seen, "_message").and_then(|message| message.text(TEXT_LIMIT)) {
+        if let Some(message) = self.field_seen(seen, "_message").and_then(|message| message.text(TEXT_LIMIT))
+        {
             text = format!("{text}: {message}");
         }
         let shown = |part: &Part| {
             // What the runtime keeps for itself.
-            !part.name.starts_with('_') || matches!(part.name.as_str(), "_message" | "_innerException" | "_HResult")
+            !part.name.starts_with('_')
+                || matches!(part.name.as_str(), "_message" | "_innerException" | "_HResult")
         };
         let mut parts: Vec<Part> = self.members(seen).into_iter().filter(shown).collect();
         for part in &mut parts {
@@ -200,7 +211,6 @@ impl Values<'_> {
         let value = self.field(seen, "_value")?;
         Some(View { text: None, parts: Parts::Named(vec![Part::new("Value", Ok(value))]) })
     }
-
 }
 
 /// What a task's flags say, as `Task.Status` does.

@@ -17,7 +17,10 @@ impl Values<'_> {
             "Microsoft.FSharp.Core.FSharpOption`1" | "Microsoft.FSharp.Core.FSharpValueOption`1" => {
                 let value = self.any_field(seen, &["value", "item"])?;
                 let text = format!("Some {}", self.argument(&value));
-                Some(View { text: Some(text), parts: Parts::Named(vec![Part::new("Value", Ok(value.value))]) })
+                Some(View {
+                    text: Some(text),
+                    parts: Parts::Named(vec![Part::new("Value", Ok(value.value))]),
+                })
             }
             "Microsoft.FSharp.Core.FSharpRef`1" => {
                 let value = self.field_seen(seen, "contents")?;
@@ -55,7 +58,8 @@ impl Values<'_> {
             [] => case,
             [only] => format!("{case} {}", self.argument(only)),
             several => {
-                let shown: Vec<_> = several.iter().map(|value| self.brief(value, Default::default())).collect();
+                let shown: Vec<_> =
+                    several.iter().map(|value| self.brief(value, Default::default())).collect();
                 format!("{case} ({})", shown.join(", "))
             }
         };
@@ -91,7 +95,8 @@ impl Values<'_> {
         };
         let tag = self.integer_field(seen, &["_tag", "Tag"])?;
         let mut cases = tags.fields().filter(|field| field.is_literal());
-        let case = cases.find(|field| field.constant().and_then(|constant| constant.as_i64()) == Some(tag))?;
+        let case =
+            cases.find(|field| field.constant().and_then(|constant| constant.as_i64()) == Some(tag))?;
         case.name().map(str::to_owned)
     }
 
@@ -106,8 +111,7 @@ impl Values<'_> {
 fn is_union(of: &super::types::TypeInfo) -> bool {
     let Some(definition) = &of.definition else { return false };
     let Some(assembly) = definition.module.assembly() else { return false };
-    let attribute =
-        assembly.attribute(definition.token, "Microsoft.FSharp.Core.CompilationMappingAttribute");
+    let attribute = assembly.attribute(definition.token, "Microsoft.FSharp.Core.CompilationMappingAttribute");
     let flags = attribute.and_then(|attribute| attribute.arguments().ok()?.fixed.first()?.as_i64());
     flags.is_some_and(|flags| flags & KIND == UNION)
 }

@@ -61,7 +61,9 @@ impl Values<'_> {
     /// The number itself where it is small, or its digits.
     pub(super) fn big_integer(&self, seen: &Seen) -> Option<String> {
         let sign = self.integer_field(seen, &["_sign"])?;
-        let Content::Array(bits) = self.field_seen(seen, "_bits")?.content else { return Some(sign.to_string()) };
+        let Content::Array(bits) = self.field_seen(seen, "_bits")?.content else {
+            return Some(sign.to_string());
+        };
         let count = length(&bits);
         if count > LONGEST_NUMBER {
             return None;
@@ -101,7 +103,10 @@ impl Values<'_> {
         let bytes = self.span_bytes(seen, window.offset, wanted, size)?;
         let items = bytes.chunks_exact(size as usize).zip(window.offset..);
         let read = items.map(|(item, at)| Part::of_bytes(format!("[{at}]"), primitive, item.to_vec()));
-        Some(View { text: None, parts: Parts::Items(Items { count, read: read.collect(), ..Items::default() }) })
+        Some(View {
+            text: None,
+            parts: Parts::Items(Items { count, read: read.collect(), ..Items::default() }),
+        })
     }
 
     fn span_bytes(&self, seen: &Seen, from: u64, count: u64, size: u32) -> Option<Vec<u8>> {
@@ -139,7 +144,11 @@ impl Values<'_> {
                 let last = from.saturating_add(count.min(TEXT_LIMIT));
                 let (units, _) = text.units(u32::try_from(last).ok()?).ok()?;
                 let units = units.get(usize::try_from(from).ok()?..)?.to_vec();
-                Some(View::text(if count > TEXT_LIMIT { cut_text(units, count) } else { Text(units).quoted() }))
+                Some(View::text(if count > TEXT_LIMIT {
+                    cut_text(units, count)
+                } else {
+                    Text(units).quoted()
+                }))
             }
             _ => None,
         }
@@ -159,10 +168,12 @@ impl Values<'_> {
         let text = text.or_else(|| {
             let target = target.as_ref().filter(|target| !target.is_null())?;
             // A delegate to a static method has itself as its target.
-            (target.of.display() != seen.of.display()).then(|| format!("a method of {}", source_type(&target.of)))
+            (target.of.display() != seen.of.display())
+                .then(|| format!("a method of {}", source_type(&target.of)))
         });
         let text = text.map_or_else(|| "{delegate}".to_owned(), |name| format!("{{{name}}}"));
-        let parts = target.filter(|target| !target.is_null()).map(|target| Part::new("Target", Ok(target.value)));
+        let parts =
+            target.filter(|target| !target.is_null()).map(|target| Part::new("Target", Ok(target.value)));
         Some(View { text: Some(text), parts: Parts::Named(parts.into_iter().collect()) })
     }
 

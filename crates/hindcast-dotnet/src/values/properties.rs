@@ -20,7 +20,9 @@ impl Values<'_> {
     pub(crate) fn returned_by_property(&self, seen: &Seen, name: &str) -> Option<Returned> {
         for declared_by in seen.of.with_bases(self.modules) {
             let Some(definition) = &declared_by.definition else { continue };
-            let Some(property) = definition.type_def().and_then(|of| of.property_named(name)) else { continue };
+            let Some(property) = definition.type_def().and_then(|of| of.property_named(name)) else {
+                continue;
+            };
             return returned_by(property.getter()?);
         }
         None

@@ -81,7 +81,11 @@ impl Values<'_> {
             };
             let is_pointer = current.element_type()? == element::POINTER;
             if reference.is_null()? {
-                return Ok(Seen { value: value.clone(), of: self.type_of(&current)?, content: Content::Null });
+                return Ok(Seen {
+                    value: value.clone(),
+                    of: self.type_of(&current)?,
+                    content: Content::Null,
+                });
             }
             if is_pointer {
                 let content = Content::Pointer(reference.value()?);

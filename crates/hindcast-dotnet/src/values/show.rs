@@ -68,7 +68,10 @@ pub(super) struct Part {
 pub(super) enum PartValue {
     Place(Result<Com<Value>, CorError>),
     /// In memory that the runtime has no object for.
-    Bytes { primitive: Primitive, bytes: Vec<u8> },
+    Bytes {
+        primitive: Primitive,
+        bytes: Vec<u8>,
+    },
 }
 
 impl Part {
@@ -117,7 +120,10 @@ impl Parts {
     }
 
     fn is_broken(&self) -> bool {
-        matches!(self, Self::Items(Items { is_broken: true, .. }) | Self::Pairs(Items { is_broken: true, .. }))
+        matches!(
+            self,
+            Self::Items(Items { is_broken: true, .. }) | Self::Pairs(Items { is_broken: true, .. })
+        )
     }
 }
 
@@ -150,7 +156,13 @@ impl Values<'_> {
     }
 
     /// The same, of what was followed already.
-    pub(crate) fn shown(&self, name: &str, seen: &Seen, limits: ValueLimits, format: NumberFormat) -> Variable {
+    pub(crate) fn shown(
+        &self,
+        name: &str,
+        seen: &Seen,
+        limits: ValueLimits,
+        format: NumberFormat,
+    ) -> Variable {
         let mut variable = Variable {
             name: name.to_owned(),
             type_name: seen.of.display(),
@@ -177,7 +189,13 @@ impl Values<'_> {
         variable
     }
 
-    fn children(&self, parts: Parts, window: Window, limits: ValueLimits, format: NumberFormat) -> Vec<Variable> {
+    fn children(
+        &self,
+        parts: Parts,
+        window: Window,
+        limits: ValueLimits,
+        format: NumberFormat,
+    ) -> Vec<Variable> {
         let limit = usize::try_from(window.limit).unwrap_or(usize::MAX);
         let parts = match parts {
             Parts::None => Vec::new(),
@@ -223,7 +241,14 @@ impl Values<'_> {
         brief
     }
 
-    fn add_brief(&self, brief: &mut Brief, seen: &Seen, limits: ValueLimits, format: NumberFormat, depth: u32) {
+    fn add_brief(
+        &self,
+        brief: &mut Brief,
+        seen: &Seen,
+        limits: ValueLimits,
+        format: NumberFormat,
+        depth: u32,
+    ) {
         if let Some((text, is_cut)) = simple_text(seen, limits.text, format) {
             brief.push(&text);
             brief.is_cut |= is_cut;
@@ -234,7 +259,14 @@ impl Values<'_> {
         self.add_view(brief, &view, limits, format, depth);
     }
 
-    fn add_view(&self, brief: &mut Brief, view: &View, limits: ValueLimits, format: NumberFormat, depth: u32) {
+    fn add_view(
+        &self,
+        brief: &mut Brief,
+        view: &View,
+        limits: ValueLimits,
+        format: NumberFormat,
+        depth: u32,
+    ) {
         if let Some(text) = &view.text {
             brief.push(text);
             return;
@@ -288,14 +320,23 @@ impl Values<'_> {
 }
 
 impl Values<'_> {
-    fn add_part(&self, brief: &mut Brief, part: &Part, limits: ValueLimits, format: NumberFormat, depth: u32) {
+    fn add_part(
+        &self,
+        brief: &mut Brief,
+        part: &Part,
+        limits: ValueLimits,
+        format: NumberFormat,
+        depth: u32,
+    ) {
         match &part.value {
-            PartValue::Place(value) => match value.as_ref().map_err(|error| *error).and_then(|value| self.see(value)) {
-                Ok(seen) => {
-                    self.add_brief(brief, &seen.declared(part.declared.as_ref()), limits, format, depth);
+            PartValue::Place(value) => {
+                match value.as_ref().map_err(|error| *error).and_then(|value| self.see(value)) {
+                    Ok(seen) => {
+                        self.add_brief(brief, &seen.declared(part.declared.as_ref()), limits, format, depth);
+                    }
+                    Err(error) => brief.push(&unavailable("", error).value),
                 }
-                Err(error) => brief.push(&unavailable("", error).value),
-            },
+            }
             PartValue::Bytes { primitive, bytes } => brief.push(&primitive_text(*primitive, bytes, format)),
         }
     }
@@ -331,7 +372,9 @@ impl Drop for Nested {
 fn simple_text(seen: &Seen, longest: u32, format: NumberFormat) -> Option<(String, bool)> {
     match &seen.content {
         // F# has null for the option that holds nothing.
-        Content::Null if seen.of.is_named("Microsoft.FSharp.Core.FSharpOption`1") => Some(("None".into(), false)),
+        Content::Null if seen.of.is_named("Microsoft.FSharp.Core.FSharpOption`1") => {
+            Some(("None".into(), false))
+        }
         Content::Null => Some(("null".into(), false)),
         Content::Primitive(primitive, bytes) => Some((primitive_text(*primitive, bytes, format), false)),
         Content::String(text) => Some(match text.units(longest) {

@@ -4,8 +4,8 @@ use hindcast_core::debug::{NumberFormat, ValueLimits};
 
 use crate::{
     expression::{
-        Constant, Expression, Format, Kind, Node, Operand, Primitive, Template, TemplatePart, Text, TypeKind, binary,
-        unary,
+        Constant, Expression, Format, Kind, Node, Operand, Primitive, Template, TemplatePart, Text, TypeKind,
+        binary, unary,
     },
     image::{AttributeArguments, AttributeValue, Token},
 };
@@ -62,7 +62,8 @@ impl Values<'_> {
             return None;
         }
         let name = of.full_name_ref()?;
-        let mut attributes = assembly.attributes(ASSEMBLY).filter(|it| it.type_name().as_deref() == Some(ATTRIBUTE));
+        let mut attributes =
+            assembly.attributes(ASSEMBLY).filter(|it| it.type_name().as_deref() == Some(ATTRIBUTE));
         attributes.find_map(|attribute| {
             let arguments = attribute.arguments().ok()?;
             let target = match (arguments.named("Target"), arguments.named("TargetTypeName")) {
@@ -77,7 +78,11 @@ impl Values<'_> {
     fn display_part(&self, seen: &Seen, expression: &Expression) -> Option<String> {
         let got = self.compute(seen, expression.root(), None, DEEPEST)?;
         let without_quotes = expression.format().contains(&Format::NoQuotes);
-        let format = if expression.format().contains(&Format::Hexadecimal) { NumberFormat::Hex } else { NumberFormat::Auto };
+        let format = if expression.format().contains(&Format::Hexadecimal) {
+            NumberFormat::Hex
+        } else {
+            NumberFormat::Auto
+        };
         Some(match got {
             Got::Constant(Constant::String(text)) if without_quotes => text.to_string(),
             Got::Constant(constant) => self.constant_text(&constant, format),
@@ -93,7 +98,8 @@ impl Values<'_> {
 
     /// A computed value as values of the program are shown.
     pub(crate) fn constant_text(&self, constant: &Constant, format: NumberFormat) -> String {
-        let primitive = constant.primitive().filter(|of| !matches!(of, Primitive::String | Primitive::Decimal));
+        let primitive =
+            constant.primitive().filter(|of| !matches!(of, Primitive::String | Primitive::Decimal));
         let primitive = primitive.and_then(|of| crate::image::Primitive::from_full_name(&of.class()));
         match (primitive, constant.to_bytes()) {
             (Some(primitive), Some(bytes)) => primitive_text(primitive, &bytes, format),
@@ -152,7 +158,9 @@ impl Values<'_> {
                 Got::Value(seen) => self.compute(this, then, Some(&seen), depth),
                 Got::Constant(_) => None,
             },
-            Kind::Unary(operator, operand) => Some(Got::Constant(unary(*operator, &constant(operand)?).ok()?)),
+            Kind::Unary(operator, operand) => {
+                Some(Got::Constant(unary(*operator, &constant(operand)?).ok()?))
+            }
             Kind::Binary(operator, left, right) => {
                 let (left, right) = (constant(left)?, constant(right)?);
                 let computed = binary(*operator, Operand::variable(&left), Operand::variable(&right));
@@ -167,7 +175,9 @@ impl Values<'_> {
                 got => Some(got),
             },
             Kind::Cast(to, operand) => match &to.kind {
-                TypeKind::Primitive(primitive) => Some(Got::Constant(constant(operand)?.cast(*primitive).ok()?)),
+                TypeKind::Primitive(primitive) => {
+                    Some(Got::Constant(constant(operand)?.cast(*primitive).ok()?))
+                }
                 _ => None,
             },
             _ => None,

@@ -25,7 +25,12 @@ const IMMUTABLE: Nodes<'_> = Nodes { left: &["_left"], right: &["_right"], has_s
 
 impl Values<'_> {
     /// Visits the nodes of a tree from left to right, as long as `visit` wants more; whether all of it made sense.
-    fn walk(&self, root: Option<Seen>, nodes: Nodes<'_>, mut visit: impl FnMut(&Seen) -> Option<bool>) -> bool {
+    fn walk(
+        &self,
+        root: Option<Seen>,
+        nodes: Nodes<'_>,
+        mut visit: impl FnMut(&Seen) -> Option<bool>,
+    ) -> bool {
         let (mut path, mut next, mut visited) = (Vec::new(), root, 0);
         loop {
             while let Some(node) = next.take().filter(|node| !node.is_null()) {
@@ -137,7 +142,9 @@ impl Values<'_> {
     pub(super) fn linked_list(&self, seen: &Seen, window: Window) -> Option<Items> {
         let count = u64::try_from(self.integer_field(seen, &["count"])?).ok()?;
         let head = self.field_seen(seen, "head");
-        Some(self.chain(head, count, window, |node| Some((self.field(node, "item")?, self.field_seen(node, "next")?))))
+        Some(self.chain(head, count, window, |node| {
+            Some((self.field(node, "item")?, self.field_seen(node, "next")?))
+        }))
     }
 
     /// A list of F#: its end is an empty one.
@@ -186,7 +193,8 @@ impl Values<'_> {
         let mut node = first;
         let end = count.min(window.offset.saturating_add(window.limit));
         for at in 0..end {
-            let followed = node.filter(|node| !node.is_null() && at < MOST_SLOTS).and_then(|node| follow(&node));
+            let followed =
+                node.filter(|node| !node.is_null() && at < MOST_SLOTS).and_then(|node| follow(&node));
             let Some((item, next)) = followed else {
                 items.is_broken = true;
                 break;

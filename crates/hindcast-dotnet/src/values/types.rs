@@ -73,7 +73,8 @@ impl TypeInfo {
     fn within(cor: Com<CorType>, modules: &Modules, depth: u32) -> Self {
         let element = cor.element_type().unwrap_or(0);
         let has_class = matches!(element, element::CLASS | element::VALUE_TYPE);
-        let definition = cor.class().ok().filter(|_| has_class).and_then(|class| Definition::of(class, modules));
+        let definition =
+            cor.class().ok().filter(|_| has_class).and_then(|class| Definition::of(class, modules));
         let parameters = match element {
             _ if depth == 0 => Vec::new(),
             element::CLASS | element::VALUE_TYPE => {
@@ -124,7 +125,8 @@ impl TypeInfo {
     }
 
     pub(crate) fn is_value_tuple(&self) -> bool {
-        !self.arguments.is_empty() && self.full_name_ref().is_some_and(|name| name.starts_with("System.ValueTuple`"))
+        !self.arguments.is_empty()
+            && self.full_name_ref().is_some_and(|name| name.starts_with("System.ValueTuple`"))
     }
 
     /// How many items a tuple has, with those of the tuple in its last place.
@@ -148,7 +150,9 @@ impl TypeInfo {
     /// It with the names that a declaration gives to the items of its tuples, where it is of the declared type.
     pub(crate) fn as_declared(&self, declared: &Self) -> Self {
         let mut data = (**self).clone();
-        if self.full_name_ref() != declared.full_name_ref() || self.arguments.len() != declared.arguments.len() {
+        if self.full_name_ref() != declared.full_name_ref()
+            || self.arguments.len() != declared.arguments.len()
+        {
             return self.clone();
         }
         data.item_names.clone_from(&declared.item_names);
@@ -194,11 +198,16 @@ impl TypeInfo {
             element::BY_REF => argument(),
             _ => {
                 let Some(name) = self.full_name_ref() else { return "?".into() };
-                if self.arguments.first().is_some_and(|first| first.is_named("System.Threading.Tasks.VoidTaskResult")) {
+                if self
+                    .arguments
+                    .first()
+                    .is_some_and(|first| first.is_named("System.Threading.Tasks.VoidTaskResult"))
+                {
                     // The framework's own way to have a task without a result.
                     return csharp_name(name.trim_end_matches("`1"), &[], spelling);
                 }
-                let arguments: Vec<_> = self.arguments.iter().map(|argument| argument.spelled(spelling)).collect();
+                let arguments: Vec<_> =
+                    self.arguments.iter().map(|argument| argument.spelled(spelling)).collect();
                 if let Some(anonymous) = self.anonymous(name, &arguments) {
                     return anonymous;
                 }
@@ -236,7 +245,9 @@ impl TypeInfo {
     /// Whether all of it has a name.
     pub(crate) fn is_known(&self) -> bool {
         let is_named = match self.element {
-            element::SZ_ARRAY | element::ARRAY | element::POINTER | element::BY_REF => !self.arguments.is_empty(),
+            element::SZ_ARRAY | element::ARRAY | element::POINTER | element::BY_REF => {
+                !self.arguments.is_empty()
+            }
             _ => self.full_name_ref().is_some(),
         };
         is_named && self.arguments.iter().all(Self::is_known)
@@ -263,7 +274,10 @@ impl TypeInfo {
     }
 
     pub(crate) fn is_enum(&self) -> bool {
-        self.definition.as_ref().and_then(Definition::type_def).is_some_and(|def| def.kind() == TypeKind::Enum)
+        self.definition
+            .as_ref()
+            .and_then(Definition::type_def)
+            .is_some_and(|def| def.kind() == TypeKind::Enum)
     }
 
     pub(crate) fn is_value_type(&self) -> bool {

@@ -6,6 +6,7 @@
 
 mod backend;
 mod breakpoints;
+mod machine;
 mod past;
 
 use std::sync::{

@@ -138,10 +138,7 @@ fn expressions_come_to_what_c_sharp_says() {
         ("(nint)1 + 1", "2"),
         ("(nuint)1 + 1", "2"),
         ("(nint)(-1) >>> 63", "1"),
-        (
-            "(nuint)1 + (nint)1",
-            "the operator `+` is ambiguous for `nuint` and `nint`",
-        ),
+        ("(nuint)1 + (nint)1", "the operator `+` is ambiguous for `nuint` and `nint`"),
         ("true & !false", "true"),
         ("true ^ true", "false"),
         ("true && 1 == 2 || 3 > 2", "true"),

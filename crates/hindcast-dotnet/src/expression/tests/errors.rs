@@ -82,7 +82,8 @@ fn an_error_says_what_is_wrong_and_where() {
 fn what_is_not_supported_is_named() {
     let pointers =
         "an operation on pointers, which is not supported → write it with members, calls and operators";
-    let lambda = "part of a lambda or an anonymous method, which is not supported → evaluate the elements one by one";
+    let lambda =
+        "part of a lambda or an anonymous method, which is not supported → evaluate the elements one by one";
     let increment = "an increment or decrement, which is not supported → write `x += 1` or `x -= 1`";
     let statement = "a statement, which is not supported → evaluate one expression at a time";
     let declaration = "a declaration, which is not supported → evaluate one expression at a time";
@@ -112,12 +113,7 @@ fn what_is_not_supported_is_named() {
         ("*p", "*", pointers, 1),
         ("&p", "&", pointers, 1),
         ("p->x", "->", pointers, 2),
-        (
-            "new int[3]",
-            "new int",
-            &format!("the creation of an array, which is not supported {objects}"),
-            1,
-        ),
+        ("new int[3]", "new int", &format!("the creation of an array, which is not supported {objects}"), 1),
         ("new[] { 1 }", "new", &format!("the creation of an array, which is not supported {objects}"), 1),
         (
             "new { A = 1 }",
@@ -134,12 +130,7 @@ fn what_is_not_supported_is_named() {
             "a `switch` expression, which is not supported → write `a ? b : c`",
             3,
         ),
-        (
-            "a[1..2]",
-            "..",
-            "a range, which is not supported → write it with members, calls and operators",
-            4,
-        ),
+        ("a[1..2]", "..", "a range, which is not supported → write it with members, calls and operators", 4),
         (
             "from a in b select a",
             "from",
@@ -159,12 +150,7 @@ fn what_is_not_supported_is_named() {
             1,
         ),
         ("\"\"\"a\"\"\"", "\"\"\"", "a raw string, which is not supported → write `@\"…\"`", 1),
-        (
-            "my::A.B",
-            "my",
-            "an alias of an assembly, which is not supported → only `global::` is known",
-            1,
-        ),
+        ("my::A.B", "my", "an alias of an assembly, which is not supported → only `global::` is known", 1),
     ] {
         check(text, &format!("`{token}` is {what}, at column {column}"));
     }

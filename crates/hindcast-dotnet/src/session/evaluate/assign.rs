@@ -73,7 +73,9 @@ impl Evaluator<'_> {
             return self.place_of(&before);
         }
         if self.target_runs_code {
-            return Err(EvaluationError::NotSupported { what: "running code for both sides of an assignment" });
+            return Err(EvaluationError::NotSupported {
+                what: "running code for both sides of an assignment",
+            });
         }
         self.place(target)
     }
@@ -144,9 +146,15 @@ impl Evaluator<'_> {
                 }
                 self.constant(new)?.cast(to)?.to_bytes()
             }
-            (Content::Object(_), Evaluated::Enum { of, value }) if of.display() == place.of.display() => value.to_bytes(),
-            (Content::Object(_), Evaluated::Value(seen)) if seen.of.display() == place.of.display() => seen.bytes(),
-            (Content::Object(_), _) if place.of.is_named("System.Decimal") && self.converts(new, Primitive::Decimal) => {
+            (Content::Object(_), Evaluated::Enum { of, value }) if of.display() == place.of.display() => {
+                value.to_bytes()
+            }
+            (Content::Object(_), Evaluated::Value(seen)) if seen.of.display() == place.of.display() => {
+                seen.bytes()
+            }
+            (Content::Object(_), _)
+                if place.of.is_named("System.Decimal") && self.converts(new, Primitive::Decimal) =>
+            {
                 self.constant(new)?.cast(Primitive::Decimal)?.to_bytes()
             }
             _ => None,

@@ -99,7 +99,9 @@ impl Evaluator<'_> {
         }
         // A struct is not on the heap, where it could be kept while arguments were computed.
         let receiver = match (receiver, &function.kind) {
-            (Some(Evaluated::Value(seen)), Kind::Member { of, .. }) if seen.value.size().is_err() => Some(self.node(of)?),
+            (Some(Evaluated::Value(seen)), Kind::Member { of, .. }) if seen.value.size().is_err() => {
+                Some(self.node(of)?)
+            }
             (receiver, _) => receiver,
         };
         let method_types =
@@ -162,12 +164,15 @@ impl Evaluator<'_> {
     fn inferred(&self, callee: &Callee, values: &[Evaluated]) -> Vec<TypeInfo> {
         let of_argument = |number: u32| {
             let parameters = callee.parameters.iter().zip(values);
-            let is_it = |parameter: &TypeSig| matches!(parameter, TypeSig::MethodParameter(at) if *at == number);
+            let is_it =
+                |parameter: &TypeSig| matches!(parameter, TypeSig::MethodParameter(at) if *at == number);
             let (_, value) = parameters.into_iter().find(|(parameter, _)| is_it(parameter))?;
             match value {
                 Evaluated::Value(seen) if !seen.is_null() => Some(seen.of.clone()),
                 Evaluated::Enum { of, .. } => Some(of.clone()),
-                Evaluated::Constant { value, .. } => self.session.type_by_name(&value.primitive()?.class(), &[]),
+                Evaluated::Constant { value, .. } => {
+                    self.session.type_by_name(&value.primitive()?.class(), &[])
+                }
                 _ => None,
             }
         };
@@ -224,21 +229,35 @@ impl Evaluator<'_> {
         of: &TypeInfo,
         method_types: Vec<TypeInfo>,
     ) -> Result<Callee> {
-        let found = module.assembly().and_then(|assembly| callee(module.clone(), assembly.method(token)?, of));
-        let mut found = found.ok_or(EvaluationError::NotSupported { what: "a method without a signature" })?;
+        let found =
+            module.assembly().and_then(|assembly| callee(module.clone(), assembly.method(token)?, of));
+        let mut found =
+            found.ok_or(EvaluationError::NotSupported { what: "a method without a signature" })?;
         found.types.extend(method_types);
         Ok(found)
     }
 
     /// The overload that fits best.
-    fn best(&self, candidates: Vec<Callee>, name: &str, values: &[Evaluated], only_static: bool) -> Result<Callee> {
+    fn best(
+        &self,
+        candidates: Vec<Callee>,
+        name: &str,
+        values: &[Evaluated],
+        only_static: bool,
+    ) -> Result<Callee> {
         let rank = |callee: &Callee| -> Option<u32> {
             if callee.parameters.len() != values.len() || only_static && !callee.is_static {
                 return None;
             }
-            callee.parameters.iter().zip(values).map(|(parameter, value)| self.fit(callee, parameter, value)).sum()
+            callee
+                .parameters
+                .iter()
+                .zip(values)
+                .map(|(parameter, value)| self.fit(callee, parameter, value))
+                .sum()
         };
-        let best = candidates.into_iter().enumerate().filter_map(|(at, callee)| Some((rank(&callee)?, at, callee)));
+        let best =
+            candidates.into_iter().enumerate().filter_map(|(at, callee)| Some((rank(&callee)?, at, callee)));
         let best = best.min_by_key(|(rank, at, _)| (*rank, *at));
         best.map(|(_, _, callee)| callee).ok_or_else(|| {
             let arguments: Vec<_> = values.iter().map(|value| self.type_text(value)).collect();
@@ -258,7 +277,9 @@ impl Evaluator<'_> {
             return Some(50);
         }
         if let Some(to) = wanted.full_name_ref().and_then(Primitive::of_class) {
-            if matches!(value, Evaluated::Enum { .. }) || matches!(value, Evaluated::Value(seen) if seen.of.is_enum()) {
+            if matches!(value, Evaluated::Enum { .. })
+                || matches!(value, Evaluated::Value(seen) if seen.of.is_enum())
+            {
                 return None;
             }
             return match self.constant(value).ok()? {
@@ -266,7 +287,8 @@ impl Evaluator<'_> {
                 constant if constant.primitive() == Some(to) => Some(0),
                 constant => {
                     let is_literal = matches!(value, Evaluated::Constant { is_literal: true, .. });
-                    let rank = implicitly_converts(constant.primitive()?, to).map(|rank| u32::from(rank.0) + 1);
+                    let rank =
+                        implicitly_converts(constant.primitive()?, to).map(|rank| u32::from(rank.0) + 1);
                     rank.or((is_literal && constant.converts_as_constant(to)).then_some(10))
                 }
             };
@@ -308,13 +330,17 @@ impl Evaluator<'_> {
         // Making a string lets the program run, after which what was made for the call before is good no more.
         for value in values {
             in_program.push(match value {
-                Evaluated::Constant { value: Constant::String(text), .. } => self.new_string(&text.to_string())?,
+                Evaluated::Constant { value: Constant::String(text), .. } => {
+                    self.new_string(&text.to_string())?
+                }
                 other => other.clone(),
             });
         }
         // So does boxing.
         for (parameter, value) in callee.parameters.iter().zip(&mut in_program) {
-            let wanted = self.wanted(callee, parameter).ok_or(EvaluationError::NotSupported { what: "such a parameter" })?;
+            let wanted = self
+                .wanted(callee, parameter)
+                .ok_or(EvaluationError::NotSupported { what: "such a parameter" })?;
             if self.is_value(value) && (!wanted.is_value_type() || matches!(value, Evaluated::Enum { .. })) {
                 *value = self.boxed(value)?;
             }
@@ -367,13 +393,15 @@ impl Evaluator<'_> {
         if of.is_named("System.Nullable`1") {
             return Err(unsupported());
         }
-        let class = of.definition.as_ref().map(|definition| definition.class.clone()).ok_or_else(unsupported)?;
+        let class =
+            of.definition.as_ref().map(|definition| definition.class.clone()).ok_or_else(unsupported)?;
         let types: Vec<_> = of.arguments.iter().map(|argument| argument.cor.clone()).collect();
         let made = self.evaluate(|eval| eval.new_object_without_constructor(&class, &types))?;
         let made = self.held(made)?;
         let Evaluated::Value(seen) = &made else { return Err(unsupported()) };
         let target = seen.value.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok());
-        let inside = target.and_then(|target| target.cast::<BoxValue>()).and_then(|boxed| boxed.object().ok());
+        let inside =
+            target.and_then(|target| target.cast::<BoxValue>()).and_then(|boxed| boxed.object().ok());
         let generic: Com<GenericValue> = inside.and_then(|inside| inside.cast()).ok_or_else(unsupported)?;
         generic.set_bytes(&bytes)?;
         Ok(made)
@@ -395,10 +423,12 @@ impl Evaluator<'_> {
             },
             (constant, Some(wanted)) => {
                 let cast = constant.cast(wanted)?;
-                let bytes = cast.to_bytes().ok_or(EvaluationError::NotSupported { what: "such an argument" })?;
-                let value = eval.primitive(element_of(wanted).ok_or(EvaluationError::NotSupported {
-                    what: "a decimal as an argument",
-                })?)?;
+                let bytes =
+                    cast.to_bytes().ok_or(EvaluationError::NotSupported { what: "such an argument" })?;
+                let value = eval.primitive(
+                    element_of(wanted)
+                        .ok_or(EvaluationError::NotSupported { what: "a decimal as an argument" })?,
+                )?;
                 let generic: Com<GenericValue> = value.expect("Eval::primitive")?;
                 generic.set_bytes(&bytes)?;
                 Ok(value)
@@ -438,7 +468,9 @@ impl Evaluator<'_> {
     fn held(&self, evaluated: Evaluated) -> Result<Evaluated> {
         let Evaluated::Value(seen) = &evaluated else { return Ok(evaluated) };
         let object = seen.value.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok());
-        let handle = object.and_then(|object| object.cast::<HeapValue2>()).and_then(|heap| heap.create_handle(STRONG).ok());
+        let handle = object
+            .and_then(|object| object.cast::<HeapValue2>())
+            .and_then(|heap| heap.create_handle(STRONG).ok());
         match handle.and_then(|handle| handle.cast::<Value>()) {
             Some(value) => Ok(Evaluated::Value(self.session.values().see(&value)?)),
             None => Ok(evaluated),
@@ -470,7 +502,8 @@ impl Evaluator<'_> {
                 None => Ok(Evaluated::computed(Constant::Null)),
             },
             Ended::Threw => {
-                let seen = eval.result().ok().flatten().and_then(|value| self.session.values().see(&value).ok());
+                let seen =
+                    eval.result().ok().flatten().and_then(|value| self.session.values().see(&value).ok());
                 let exception = seen.map(|seen| self.session.values().brief(&seen, Default::default()));
                 Err(EvaluationError::Threw { exception: exception.unwrap_or_else(|| "an exception".into()) })
             }
@@ -491,7 +524,9 @@ fn this_of(seen: &Seen) -> Com<Value> {
 fn unboxed(seen: &Seen) -> Com<Value> {
     let mut current = seen.value.clone();
     for _ in 0..3 {
-        let Some(target) = current.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok()) else {
+        let Some(target) =
+            current.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok())
+        else {
             break;
         };
         current = target;

@@ -34,11 +34,18 @@ impl Evaluator<'_> {
             .ok_or_else(|| EvaluationError::UnknownName { name: name.to_owned() })
     }
 
-    pub(super) fn member(&mut self, of: Evaluated, name: &str, type_arguments: &[TypeName]) -> Result<Evaluated> {
+    pub(super) fn member(
+        &mut self,
+        of: Evaluated,
+        name: &str,
+        type_arguments: &[TypeName],
+    ) -> Result<Evaluated> {
         match &of {
             Evaluated::Namespace(namespace) => {
-                let arguments =
-                    type_arguments.iter().map(|argument| self.type_named(argument)).collect::<Result<Vec<_>>>()?;
+                let arguments = type_arguments
+                    .iter()
+                    .map(|argument| self.type_named(argument))
+                    .collect::<Result<Vec<_>>>()?;
                 let full = format!("{namespace}.{}", super::types::arity_name(name, arguments.len()));
                 if let Some(found) = self.session.type_by_name(&full, &arguments) {
                     return Ok(Evaluated::Type(found));
@@ -102,7 +109,8 @@ impl Evaluator<'_> {
         {
             return Ok(Evaluated::computed(Constant::Int(i32::try_from(count).unwrap_or(i32::MAX))));
         }
-        let is_exception = seen.of.with_bases(&self.session.modules).iter().any(|of| of.is_named("System.Exception"));
+        let is_exception =
+            seen.of.with_bases(&self.session.modules).iter().any(|of| of.is_named("System.Exception"));
         let hidden = match name {
             "Message" if is_exception => Some("_message"),
             "InnerException" if is_exception => Some("_innerException"),
@@ -145,9 +153,11 @@ impl Evaluator<'_> {
         let Some(type_def) = of.definition.as_ref().and_then(|definition| definition.type_def()) else {
             return Ok(None);
         };
-        let is_there = type_def.fields().filter(|field| field.is_static()).filter_map(|field| field.name()).any(|raw| {
-            raw == name || crate::values::property_of_backing_field(raw) == Some(name)
-        });
+        let is_there = type_def
+            .fields()
+            .filter(|field| field.is_static())
+            .filter_map(|field| field.name())
+            .any(|raw| raw == name || crate::values::property_of_backing_field(raw) == Some(name));
         if !is_there {
             return self.static_property(of, name);
         }
@@ -168,7 +178,9 @@ impl Evaluator<'_> {
             Content::Array(array) => {
                 let dimensions = array.dimensions()?;
                 if dimensions.len() != arguments.len() {
-                    return Err(EvaluationError::NotSupported { what: "another number of indices than the array has" });
+                    return Err(EvaluationError::NotSupported {
+                        what: "another number of indices than the array has",
+                    });
                 }
                 let mut position = 0u64;
                 for (argument, length) in arguments.iter().zip(dimensions) {
@@ -236,7 +248,8 @@ impl Evaluator<'_> {
         };
         let evaluated = self.node(node)?;
         let index = self.constant(&evaluated)?;
-        let index = index.whole().ok_or_else(|| EvaluationError::NoIndexer { of: index.type_name().to_owned() })?;
+        let index =
+            index.whole().ok_or_else(|| EvaluationError::NoIndexer { of: index.type_name().to_owned() })?;
         let index = if from_end { i128::from(length) - index } else { index };
         match u64::try_from(index) {
             Ok(position) if position < length => Ok(position),

@@ -81,8 +81,8 @@ const LONGEST_STRING: u32 = 1 << 20;
 impl Session {
     pub(super) fn evaluated(&mut self, evaluation: &Evaluation) -> std::result::Result<Variable, DebugError> {
         self.alive()?;
-        let expression =
-            Expression::parse(&evaluation.expression).map_err(|error| DebugError::Expression(error.into()))?;
+        let expression = Expression::parse(&evaluation.expression)
+            .map_err(|error| DebugError::Expression(error.into()))?;
         let mut evaluator = self.evaluator(evaluation.frame, evaluation.allow_calls, evaluation.may_write)?;
         let evaluated = evaluator.node(expression.root()).map_err(EvaluationError::told)?;
         let format = number_format(expression.format(), evaluation.format);
@@ -97,11 +97,24 @@ impl Session {
     ) -> std::result::Result<Evaluator<'_>, DebugError> {
         let frame = self.frame_at(at)?;
         let calls_until = allow_calls.map(|limit| Instant::now() + limit);
-        Ok(Evaluator { session: self, at, frame, calls_until, may_write, receivers: Vec::new(), runs: 0, target_runs_code: false })
+        Ok(Evaluator {
+            session: self,
+            at,
+            frame,
+            calls_until,
+            may_write,
+            receivers: Vec::new(),
+            runs: 0,
+            target_runs_code: false,
+        })
     }
 
     /// Whether a condition holds in a frame.
-    pub(super) fn is_true(&mut self, condition: &Expression, at: FrameRef) -> std::result::Result<bool, DebugError> {
+    pub(super) fn is_true(
+        &mut self,
+        condition: &Expression,
+        at: FrameRef,
+    ) -> std::result::Result<bool, DebugError> {
         let mut evaluator = self.evaluator(at, None, false)?;
         let evaluated = evaluator.node(condition.root()).map_err(EvaluationError::told)?;
         match evaluator.constant(&evaluated).map_err(EvaluationError::told)? {
@@ -214,9 +227,11 @@ impl Evaluator<'_> {
                 self.receivers.pop();
                 evaluated
             }
-            Kind::Receiver => {
-                self.receivers.last().cloned().ok_or(EvaluationError::NotSupported { what: "a `?.` without a value" })
-            }
+            Kind::Receiver => self
+                .receivers
+                .last()
+                .cloned()
+                .ok_or(EvaluationError::NotSupported { what: "a `?.` without a value" }),
             Kind::Unary(operator, operand) => self.unary(*operator, operand),
             Kind::FromEnd(_) => Err(EvaluationError::NotSupported { what: "`^` outside of an index" }),
             Kind::Binary(operator, left, right) => self.binary(*operator, left, right),
@@ -341,9 +356,10 @@ impl Evaluator<'_> {
                 }
                 Ok(Constant::String(Text(units)))
             }
-            Content::Object(_) if seen.of.is_enum() => {
-                values.field_seen(seen, "value__").and_then(|inner| values.constant(&inner)).ok_or_else(no_number)
-            }
+            Content::Object(_) if seen.of.is_enum() => values
+                .field_seen(seen, "value__")
+                .and_then(|inner| values.constant(&inner))
+                .ok_or_else(no_number),
             Content::Object(_) if seen.of.is_named("System.Nullable`1") => {
                 match values.integer_field(seen, &["hasValue"]) {
                     Some(0) => Ok(Constant::Null),

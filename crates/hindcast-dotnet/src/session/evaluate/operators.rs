@@ -2,8 +2,10 @@
 
 use super::{Evaluated, EvaluationError, Evaluator, Result};
 use crate::{
+    expression::{
+        Binary, Constant, Node, Operand, Pattern, Primitive, TypeKind, TypeName, Unary, binary, unary,
+    },
     image::{Spelling, TypeSig},
-    expression::{Binary, Constant, Node, Operand, Pattern, Primitive, TypeKind, TypeName, Unary, binary, unary},
     values::{Content, Seen, TypeInfo},
 };
 
@@ -20,7 +22,12 @@ impl Evaluator<'_> {
         self.binary_of(operator, &left, &right)
     }
 
-    pub(super) fn binary_of(&self, operator: Binary, left: &Evaluated, right: &Evaluated) -> Result<Evaluated> {
+    pub(super) fn binary_of(
+        &self,
+        operator: Binary,
+        left: &Evaluated,
+        right: &Evaluated,
+    ) -> Result<Evaluated> {
         if let Some(same) = self.same_reference(left, right)
             && matches!(operator, Binary::Equal | Binary::NotEqual)
         {
@@ -39,9 +46,8 @@ impl Evaluator<'_> {
         if Self::enum_of(left).is_some() || Self::enum_of(right).is_some() {
             return self.of_enums(operator, left, right, value);
         }
-        let is_literal = [left, right]
-            .iter()
-            .all(|side| matches!(side, Evaluated::Constant { is_literal: true, .. }));
+        let is_literal =
+            [left, right].iter().all(|side| matches!(side, Evaluated::Constant { is_literal: true, .. }));
         Ok(Evaluated::Constant { value, is_literal })
     }
 

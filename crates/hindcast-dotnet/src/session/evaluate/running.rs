@@ -36,7 +36,9 @@ impl Session {
             let now = Instant::now();
             let deadline = asked_to_end.map_or(until, |asked| asked + ABORT_WITHIN);
             match self.events.next(Some(deadline.saturating_duration_since(now))) {
-                Next::Event(CorEvent::EvalDone { eval: done, threw }) if done.identity() == eval.identity() => {
+                Next::Event(CorEvent::EvalDone { eval: done, threw })
+                    if done.identity() == eval.identity() =>
+                {
                     self.state = State::Standing;
                     break match (asked_to_end, threw) {
                         (Some(_), _) => Ended::TimedOut,
@@ -70,7 +72,10 @@ impl Session {
     /// What happens while code runs for an evaluation is taken in, but does not stop it.
     fn answer_quietly(&mut self, event: CorEvent) -> Result<(), DebugError> {
         match event {
-            CorEvent::Breakpoint { .. } | CorEvent::StepDone { .. } | CorEvent::Exception { .. } | CorEvent::Break { .. } => Ok(()),
+            CorEvent::Breakpoint { .. }
+            | CorEvent::StepDone { .. }
+            | CorEvent::Exception { .. }
+            | CorEvent::Break { .. } => Ok(()),
             CorEvent::ProcessExited => {
                 self.state = State::Ended;
                 Err(DebugError::Ended)

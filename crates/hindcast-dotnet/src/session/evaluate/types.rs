@@ -29,7 +29,11 @@ impl Session {
     }
 
     /// A type by its full name, as reflection writes it, in any module.
-    pub(in crate::session) fn type_by_name(&self, full_name: &str, arguments: &[TypeInfo]) -> Option<TypeInfo> {
+    pub(in crate::session) fn type_by_name(
+        &self,
+        full_name: &str,
+        arguments: &[TypeInfo],
+    ) -> Option<TypeInfo> {
         // The program's own first: the framework has many types, and names are looked up lazily.
         let mine = self.modules.iter().filter(|module| module.is_mine());
         let others = self.modules.iter().filter(|module| !module.is_mine());
@@ -110,7 +114,8 @@ impl Evaluator<'_> {
                 self.session.array_of(&item, *rank).ok_or_else(unknown)
             }
             TypeKind::Tuple(items) => {
-                let items = items.iter().map(|(item, _)| self.type_named(item)).collect::<Result<Vec<_>>>()?;
+                let items =
+                    items.iter().map(|(item, _)| self.type_named(item)).collect::<Result<Vec<_>>>()?;
                 let name = format!("System.ValueTuple`{}", items.len());
                 self.session.type_by_name(&name, &items).ok_or_else(unknown)
             }
