@@ -12,13 +12,12 @@ use std::{
 use super::{
     super::{
         Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DebugBackend, DebugError, Disassembly,
-        Ending, Engine, Evaluation, Frame, FrameRef, Granularity, HappeningKind, HowBegun, Instruction,
-        Interrupt, Location, MemoryBlock, Module, Movement, Outcome, OutputLog, OutputStream, Place,
-        RaisedException, RawMemory, Reason, Region, Register, RegisterSet, Registers, Remedy, RuntimeAddr,
-        SourceFile, Stack, Stop, StopAtEntry, StopReason, Target, Thread, ThreadId, ThreadState, TimeTravel,
-        Trigger, Variable, VariablePage, VariableQuery, VariableScope,
+        Ending, Engine, Evaluation, Frame, Granularity, HappeningKind, HowBegun, Interrupt, Location, Module,
+        Movement, Outcome, OutputLog, OutputStream, Place, RaisedException, RawMemory, Reason, Registers,
+        Remedy, RuntimeAddr, SourceFile, Stack, Stop, StopAtEntry, StopReason, Target, Thread, ThreadId,
+        ThreadState, TimeTravel, Trigger, Variable, VariablePage, VariableQuery, VariableScope,
     },
-    FAKE_CODE, FAKE_HEAP, FAKE_STACK_POINTER, FakeAct, FakeProgram, FakeStep,
+    FAKE_CODE, FakeAct, FakeProgram, FakeStep,
     breakpoints::{Breakpoints, Hits},
     past::Recorder,
 };
@@ -131,7 +130,7 @@ impl FakeBackend {
         &self.program.steps[self.at.min(self.program.steps.len() - 1)]
     }
 
-    fn standing(&self) -> Result<(), DebugError> {
+    pub(super) fn standing(&self) -> Result<(), DebugError> {
         if self.ended { Err(DebugError::Ended) } else { Ok(()) }
     }
 
