@@ -325,7 +325,7 @@ impl FakeBackend {
         Stack { thread: MAIN, frames: frames.collect(), more: false, broken: None }
     }
 
-    fn offset_in_function(&self, at: usize) -> u64 {
+    pub(super) fn offset_in_function(&self, at: usize) -> u64 {
         let step = &self.program.steps[at];
         let first = self.program.steps.iter().position(|other| other.function == step.function);
         4 * (at - first.unwrap_or(at)) as u64
