@@ -34,7 +34,7 @@ pub(crate) enum StartupError {
     Spawn { program: String, error: io::Error },
     #[error("cannot make a semaphore for the runtime's start: {0}")]
     Semaphore(io::Error),
-    #[error("cannot start `{program}` in `{folder}`: {error}: `cwd` must be an existing folder")]
+    #[error("cannot start `{program}` in `{folder}`: {error}")]
     Folder { program: String, folder: String, error: io::Error },
     #[error("the program ended before its runtime had started ({how})")]
     Ended { how: String },

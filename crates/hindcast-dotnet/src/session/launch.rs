@@ -55,7 +55,13 @@ impl Session {
             .chain(request.args.iter().map(OsStr::new))
             .collect();
         let environment = program.variables.iter().cloned().chain(request.env.clone());
-        let failed = |error: StartupError| DebugError::LaunchFailed(error.to_string().into());
+        let failed = |error: StartupError| {
+            let reason = Reason::new(error.to_string());
+            DebugError::LaunchFailed(match error {
+                StartupError::Folder { .. } => reason.advise("`cwd` must be an existing folder"),
+                _ => reason,
+            })
+        };
         let prepared =
             Prepared::new(&program.host, &arguments, request.cwd.as_deref(), environment, opened.theirs)
                 .map_err(failed)?;

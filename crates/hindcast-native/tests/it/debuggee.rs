@@ -196,16 +196,27 @@ impl Debuggee {
         self.evaluate_in(0, expression)
     }
 
+    /// Why an expression has no value, with what helps.
+    #[track_caller]
+    pub(crate) fn complaint(&mut self, expression: &str) -> String {
+        let evaluation = self.evaluation_in(0, expression);
+        with_remedies(&self.backend().evaluate(&evaluation).expect_err("it has a value"))
+    }
+
     pub(crate) fn evaluate_in(&mut self, frame: u32, expression: &str) -> Result<String, String> {
-        let evaluation = Evaluation {
+        let evaluation = self.evaluation_in(frame, expression);
+        self.backend().evaluate(&evaluation).map(|variable| variable.value).map_err(|error| error.to_string())
+    }
+
+    fn evaluation_in(&self, frame: u32, expression: &str) -> Evaluation {
+        Evaluation {
             expression: expression.to_owned(),
             frame: FrameRef { thread: self.stop.thread, index: frame },
             limits: ValueLimits::default(),
             format: NumberFormat::Auto,
             may_write: true,
             allow_calls: None,
-        };
-        self.backend().evaluate(&evaluation).map(|variable| variable.value).map_err(|error| error.to_string())
+        }
     }
 
     /// All that it printed so far.
@@ -234,4 +245,9 @@ impl Drop for Debuggee {
             assert!(left.is_err(), "the debuggee survived:\n{}", left.unwrap_or_default());
         }
     }
+}
+
+/// An error with what helps against it.
+pub(crate) fn with_remedies(error: &DebugError) -> String {
+    format!("{error} {:?}", error.remedies())
 }

@@ -32,7 +32,7 @@ fn expressions_read_and_assignments_write() {
     assert_eq!(debuggee.value_of("total == 0 && by < 3"), "true");
     debuggee.value_of("where->x = 100");
     assert_eq!(debuggee.value_of("where->x"), "100");
-    let error = debuggee.evaluate("wheer->x").unwrap_err();
+    let error = debuggee.complaint("wheer->x");
     assert!(error.contains("where"), "{error}");
     debuggee.expect_exit(0);
     assert!(debuggee.printed().contains("where 110 -6"), "{}", debuggee.printed());

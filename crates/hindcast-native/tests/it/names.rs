@@ -6,7 +6,7 @@ use hindcast_core::debug::{
 };
 use hindcast_fixtures::Fixture;
 
-use crate::debuggee::Debuggee;
+use crate::debuggee::{Debuggee, with_remedies};
 
 /// What expressions are shown as, or why they are not.
 fn compare(debuggee: &mut Debuggee, cases: &[(&str, &str)]) {
@@ -82,7 +82,7 @@ fn casts_between_base_and_derived_classes_move_the_pointer() {
                 ("((Right*)root)->right", "6"),
             ],
         );
-        let why = debuggee.evaluate("(Derived*)plain").unwrap_err();
+        let why = debuggee.complaint("(Derived*)plain");
         assert!(why.contains("`Derived` around this `Plain`") && why.contains("virtual base"), "{why}");
         let why = debuggee.evaluate("(Plain*)&twice").unwrap_err();
         assert!(why.contains("several base classes `Plain`"), "{why}");
@@ -217,7 +217,7 @@ fn the_programs_code_is_not_run_and_the_error_says_why() {
             may_write: false,
             allow_calls,
         };
-        debuggee.backend().evaluate(&evaluation).expect_err("nothing is called").to_string()
+        with_remedies(&debuggee.backend().evaluate(&evaluation).expect_err("nothing is called"))
     };
     assert!(refused(None).contains("the program's functions are not called"), "{}", refused(None));
     let allowed = refused(Some(std::time::Duration::from_secs(5)));
