@@ -209,7 +209,7 @@ mod tests {
     fn unsafe_belongs_into_one_folder() {
         let text = "fn f() {\n    unsafe { g() }\n}\n#[unsafe(no_mangle)]\n";
         check_problems("crates/hindcast-native/src/sys/ptrace.rs", text, &[]);
-        let problem = "`unsafe` outside the folders for it: sys/ of the native engine, cor/ of the .NET engine, the mapping of files";
+        let problem = "`unsafe` outside crates/hindcast-native/src/sys and crates/hindcast-dotnet/src/cor and crates/hindcast-mapping/src";
         check_problems(
             "crates/hindcast-native/src/system.rs",
             text,

@@ -15,7 +15,7 @@ fn shown(scope: &FrameScope<'_>, types: &DerivedTypes<'_>, snapshot: &Snapshot, 
             Inspector::new(types, snapshot, ValueLimits::default(), NumberFormat::Auto).line(&value)
         }
         Ok(other) => format!("{other:?}"),
-        Err(error) => error.to_string(),
+        Err(error) => format!("{error} {:?}", error.remedy()),
     }
 }
 
