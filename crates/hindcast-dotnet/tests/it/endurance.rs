@@ -7,7 +7,7 @@ use crate::debuggee::{Plan, on_both};
 
 /// A few in CI; the 200 with `HINDCAST_ORACLES=full`.
 fn rounds() -> usize {
-    if std::env::var("HINDCAST_ORACLES").is_ok_and(|oracles| oracles == "full") { 200 } else { 10 }
+    if std::env::var("HINDCAST_ORACLES").is_ok_and(|oracles| oracles == "full") { 200 } else { 3 }
 }
 
 on_both! {

@@ -77,6 +77,8 @@ on_both! {
         let in_main: Vec<u32> = stood.iter().filter(|(name, _)| name == "Fixtures.Async.Main").map(|(_, line)| *line).collect();
         // Whoever awaited it goes on behind the call; a loop goes round three times.
         let after = debuggee.program.line("after_outer");
+        // Where nothing had to be waited for, the method returns into the middle of the line that called it.
+        let in_main = in_main.strip_prefix(&[after - 1]).unwrap_or(&in_main);
         assert_eq!(in_main[..4], [after, after + 1, after + 2, after + 3]);
         let item = debuggee.program.line("item");
         assert_eq!(in_main.iter().filter(|line| **line == item).count(), 3);
@@ -132,18 +134,16 @@ on_both! {
 }
 
 /// Stands in `Inner`, resumed by another thread while the others await it. Whether that happens is a matter of luck: what is
-/// awaited may be there already. Ten tries without it are bad luck indeed.
+/// awaited may be there already.
 fn awaited(runtime: &Runtime) -> Option<Debuggee> {
-    for _ in 0..10 {
-        let mut debuggee = Plan::of("Async").launch(runtime);
-        debuggee.break_at("inner");
-        debuggee.go_on();
-        let frames = debuggee.stack().frames;
-        if frames.len() == 4 && frames[1..].iter().all(|frame| frame.awaiting) {
-            return Some(debuggee);
-        }
+    let mut debuggee = Plan::of("Async").launch(runtime);
+    debuggee.break_at("inner");
+    debuggee.go_on();
+    let frames = debuggee.stack().frames;
+    if frames.len() == 4 && frames[1..].iter().all(|frame| frame.awaiting) {
+        return Some(debuggee);
     }
-    eprintln!("SKIPPED: nothing was awaited long enough");
+    eprintln!("SKIPPED: nothing had to be awaited this time");
     None
 }
 
