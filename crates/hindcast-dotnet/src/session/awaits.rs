@@ -121,8 +121,11 @@ impl Session {
         let kind = gate.kind;
         let (frames, _) = self.frames(thread, 1)?;
         let Some(frame) = frames.first().cloned() else { return Ok(None) };
-        if !self.is_same_call(hit, &frame) {
-            return Ok(None);
+        match self.is_same_call(hit, &frame) {
+            Some(true) => {}
+            Some(false) => return Ok(None),
+            // A step that went on for ever would be worse than one that says what it does not know.
+            None => self.doubt_step(),
         }
         match kind {
             GateKind::Yields { resumes_in, resumes_at } => {
@@ -136,19 +139,16 @@ impl Session {
         }
     }
 
-    /// Whether a frame belongs to the call that a gate is about. Where the runtime does not tell, the first that comes is taken.
-    fn is_same_call(&self, hit: usize, frame: &ManagedFrame) -> bool {
+    /// Whether a frame belongs to the call that a gate is about; none where the runtime does not tell.
+    fn is_same_call(&self, hit: usize, frame: &ManagedFrame) -> Option<bool> {
         let gates = self.stepping.iter().flat_map(|stepping| &stepping.gates);
         let gate = gates.into_iter().find(|gate| gate.breakpoint.identity() == hit);
-        let Some(wanted) = gate.and_then(|gate| gate.identity.as_ref()) else { return true };
+        let wanted = gate.and_then(|gate| gate.identity.as_ref())?;
         let found = self.state_machine(frame).and_then(|seen| self.identity_value(&seen));
         let found = found
             .and_then(|value| value.cast::<ReferenceValue>())
             .and_then(|reference| reference.value().ok());
-        match (wanted.value().ok(), found) {
-            (Some(wanted), Some(found)) => wanted == found,
-            _ => true,
-        }
+        Some(wanted.value().ok()? == found?)
     }
 
     /// The state machine of a frame's method.

@@ -15,6 +15,8 @@ pub(super) struct Stepping {
     stepper: Option<Com<Stepper>>,
     /// Where it goes on when an async method has to wait.
     pub(super) gates: Vec<Gate>,
+    /// Whether it may have gone on in another call of an async method than the one it began in.
+    is_doubtful: bool,
     granularity: Granularity,
     /// How many are left, with this one.
     count: u32,
@@ -42,7 +44,8 @@ impl Session {
         let start = self.start_of(frame.as_ref());
         let stepper = Some(self.step_from(&object, frame.as_ref(), granularity)?);
         let gates = frame.as_ref().map(|frame| self.gates_for(frame, granularity)).unwrap_or_default();
-        self.stepping = Some(Stepping { stepper, gates, granularity, count: count.max(1), start });
+        self.stepping =
+            Some(Stepping { stepper, gates, is_doubtful: false, granularity, count: count.max(1), start });
         Ok(())
     }
 
@@ -117,8 +120,22 @@ impl Session {
             self.begin_step(thread, granularity, count - 1)?;
             return Ok(None);
         }
+        Ok(Some(self.step_ended(thread)))
+    }
+
+    /// The stop at the end of a step.
+    fn step_ended(&mut self, thread: &Com<Thread>) -> Stop {
+        const DOUBT: &str = "another call of this async method may have got here first";
+        let is_doubtful = self.stepping.as_ref().is_some_and(|stepping| stepping.is_doubtful);
         self.end_steps();
-        Ok(Some(self.stop_at(thread, StopReason::Step, None)))
+        self.stop_at(thread, StopReason::Step, is_doubtful.then_some(DOUBT))
+    }
+
+    /// The step goes on where it cannot be told whether the same call does.
+    pub(super) fn doubt_step(&mut self) {
+        if let Some(stepping) = &mut self.stepping {
+            stepping.is_doubtful = true;
+        }
     }
 
     /// Forgets a step that is under way.
@@ -156,8 +173,7 @@ impl Session {
         // The rest of the line that awaits has no line of its own: a step out of a method ends in it.
         let is_out = self.stepping.as_ref().is_some_and(|stepping| stepping.granularity == Granularity::Out);
         if is_out {
-            self.end_steps();
-            return Ok(Some(self.stop_at(thread, StopReason::Step, None)));
+            return Ok(Some(self.step_ended(thread)));
         }
         let now = self.start_of(Some(frame));
         let stepper = self.step_from(thread, Some(frame), Granularity::Over)?;
