@@ -233,7 +233,7 @@ fn an_attached_program_goes_on_after_the_disconnect() {
 }
 
 #[test]
-fn a_launched_program_ends_with_the_disconnect_unless_it_is_to_go_on() {
+fn a_launched_program_ends_with_the_disconnect() {
     on_both(|runtime| {
         let program = dotnet::program("Server");
         let mut client = client(runtime);
