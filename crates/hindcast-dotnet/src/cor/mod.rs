@@ -12,6 +12,7 @@ mod guardian;
 mod inspection;
 mod interfaces;
 mod library;
+mod settle;
 mod startup;
 
 pub(crate) use callback::{CorEvent, Events, ExceptionStage, Next, Waker};

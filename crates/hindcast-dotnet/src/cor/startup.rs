@@ -245,11 +245,12 @@ impl Startup {
         Ok(Self { started: make("st")?, may_go_on: make("co")? })
     }
 
-    /// Returns when the runtime of a process that was started waits for us.
+    /// Returns when the runtime of a process that was started waits for us and is ready to be debugged.
     pub(crate) fn await_runtime(&self, process: &Spawned) -> Result<(), StartupError> {
         let until = Instant::now() + START_WITHIN;
         loop {
             if self.started.wait(GLANCE).map_err(StartupError::Semaphore)? {
+                super::settle::await_rest(process.pid());
                 return Ok(());
             }
             if let Some(status) = process.ended() {
