@@ -6,13 +6,9 @@
 
 use hindcast_core::debug::{DebugError, Granularity, Stop};
 
-use super::{
-    Session,
-    places::{CodePlace, set_at},
-    stack::ManagedFrame,
-};
+use super::{Session, places::CodePlace, sites::Site, stack::ManagedFrame};
 use crate::{
-    cor::{Com, FunctionBreakpoint, HandleValue, HeapValue2, ReferenceValue, Thread, Value},
+    cor::{Com, HandleValue, HeapValue2, ReferenceValue, Thread, Value},
     image::Token,
     modules::LoadedModule,
     values::Seen,
@@ -27,7 +23,7 @@ const LONGEST_CHAIN: usize = 64;
 /// A breakpoint that a step set for itself.
 #[derive(Debug)]
 pub(super) struct Gate {
-    breakpoint: Com<FunctionBreakpoint>,
+    site: Rc<Site>,
     kind: GateKind,
     /// The call that it is about: its state machine, or its task where the state machine is moved.
     identity: Option<Com<HandleValue>>,
@@ -66,9 +62,8 @@ impl Awaiting {
 }
 
 impl Gate {
-    pub(super) fn close(&self) {
+    pub(super) fn close(self) {
         // The debuggee may be gone.
-        let _ = self.breakpoint.activate(0);
         if let Some(identity) = &self.identity {
             let _ = identity.dispose();
         }
@@ -99,8 +94,8 @@ impl Session {
     }
 
     fn gate(&self, place: &CodePlace, kind: GateKind, state_machine: &Seen) -> Option<Gate> {
-        let breakpoint = set_at(place).ok()?;
-        Some(Gate { breakpoint, kind, identity: self.handle_of(state_machine) })
+        let site = self.sites.hold(place).ok()?;
+        Some(Gate { site, kind, identity: self.handle_of(state_machine) })
     }
 
     fn code_place(&self, module: &Rc<LoadedModule>, method: Token, offset: u32) -> CodePlace {
@@ -115,7 +110,7 @@ impl Session {
         hit: usize,
     ) -> Result<Option<Stop>, DebugError> {
         let Some(stepping) = &self.stepping else { return Ok(None) };
-        let Some(gate) = stepping.gates.iter().find(|gate| gate.breakpoint.identity() == hit) else {
+        let Some(gate) = stepping.gates.iter().find(|gate| gate.site.is(hit)) else {
             return Ok(None);
         };
         let kind = gate.kind;
@@ -142,7 +137,7 @@ impl Session {
     /// Whether a frame belongs to the call that a gate is about; none where the runtime does not tell.
     fn is_same_call(&self, hit: usize, frame: &ManagedFrame) -> Option<bool> {
         let gates = self.stepping.iter().flat_map(|stepping| &stepping.gates);
-        let gate = gates.into_iter().find(|gate| gate.breakpoint.identity() == hit);
+        let gate = gates.into_iter().find(|gate| gate.site.is(hit));
         let wanted = gate.and_then(|gate| gate.identity.as_ref())?;
         let found = self.state_machine(frame).and_then(|seen| self.identity_value(&seen));
         let found = found

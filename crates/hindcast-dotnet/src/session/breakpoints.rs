@@ -3,14 +3,15 @@
 use std::{collections::BTreeMap, rc::Rc};
 
 use hindcast_core::debug::{
-    Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, DebugError, FrameRef, Location,
-    OutputStream, Reason, Stop, StopAtEntry, StopReason, Trigger,
+    Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, DebugError, FrameRef, OutputStream,
+    Reason, Stop, StopAtEntry, StopReason, Trigger,
 };
 
 use super::{
     Session,
     events::Plan,
-    places::{CodePlace, set_at},
+    places::CodePlace,
+    sites::{Site, Sites},
 };
 use crate::{
     cor::{Breakpoint as CorBreakpoint, Com, FunctionBreakpoint, Hresult, Module, Module2, Thread},
@@ -27,7 +28,7 @@ pub(super) struct Breakpoints {
     last: u32,
     entries: BTreeMap<BreakpointId, Entry>,
     /// Where a launched program first stops.
-    entry: Vec<Com<FunctionBreakpoint>>,
+    entry: Vec<Rc<Site>>,
 }
 
 /// One of them.
@@ -45,10 +46,9 @@ struct Entry {
 /// A place where a breakpoint is in the program.
 #[derive(Debug)]
 struct Bound {
-    breakpoint: Com<FunctionBreakpoint>,
-    /// Module, method and offset: what it is, whoever set it.
-    key: (usize, u32, u32),
-    location: Location,
+    place: CodePlace,
+    /// Held while the breakpoint is enabled.
+    site: Option<Rc<Site>>,
 }
 
 impl Entry {
@@ -93,7 +93,7 @@ impl Entry {
         let binding = if is_pending {
             Binding::Pending { reason: self.note.clone().unwrap_or_default() }
         } else {
-            let locations = self.bound.iter().map(|bound| bound.location.clone()).collect();
+            let locations = self.bound.iter().map(|bound| bound.place.location.clone()).collect();
             Binding::Bound { locations, note: self.note.clone() }
         };
         Breakpoint {
@@ -105,11 +105,17 @@ impl Entry {
         }
     }
 
-    fn activate(&self, is_active: bool) {
-        for bound in &self.bound {
+    /// Puts it into the program, or takes it out, as it is enabled or not.
+    fn settle(&mut self, sites: &Sites) {
+        let is_enabled = self.is_enabled();
+        for bound in &mut self.bound {
             // A place whose module is gone cannot be hit any more.
-            let _ = bound.breakpoint.activate(is_active.into());
+            bound.site = is_enabled.then(|| sites.hold(&bound.place).ok()).flatten();
         }
+    }
+
+    fn holds(&self, hit: usize) -> bool {
+        self.bound.iter().filter_map(|bound| bound.site.as_ref()).any(|site| site.is(hit))
     }
 }
 
@@ -137,13 +143,11 @@ impl Breakpoints {
     }
 
     /// Takes everything out of the program, before it is let go of.
-    pub(super) fn deactivate_all(&self) {
-        for entry in self.entries.values() {
-            entry.activate(false);
+    pub(super) fn take_out_all(&mut self) {
+        for bound in self.entries.values_mut().flat_map(|entry| &mut entry.bound) {
+            bound.site = None;
         }
-        for breakpoint in &self.entry {
-            let _ = breakpoint.activate(0);
-        }
+        self.entry.clear();
     }
 }
 
@@ -173,20 +177,20 @@ impl Session {
         let resolved = self.resolve(place)?;
         let is_wanted = |place: &&CodePlace| only.is_none_or(|module| Rc::ptr_eq(module, &place.module));
         for place in resolved.places.iter().filter(is_wanted) {
-            let key = (place.module.module.identity(), place.method.0, place.offset);
-            if entry.bound.iter().any(|bound| bound.key == key) {
+            if entry.bound.iter().any(|bound| bound.place.is_same(place)) {
                 continue;
             }
-            match set_at(place) {
-                Ok(breakpoint) => {
-                    let _ = breakpoint.activate(entry.is_enabled().into());
-                    entry.bound.push(Bound { breakpoint, key, location: place.location.clone() });
+            match self.sites.hold(place) {
+                Ok(site) => {
+                    let site = entry.is_enabled().then_some(site);
+                    entry.bound.push(Bound { place: place.clone(), site });
                 }
                 Err(error) => entry.note = Some(format!("it cannot be set: {error}")),
             }
         }
         if !resolved.places.is_empty() || entry.bound.is_empty() {
-            entry.note = resolved.note.or(entry.note.take());
+            let waits = if resolved.may_come { "; it binds when one is loaded" } else { "" };
+            entry.note = resolved.note.map(|note| note + waits).or(entry.note.take());
         }
         Ok(())
     }
@@ -229,14 +233,12 @@ impl Session {
         let read = Entry::new(trigger)?;
         let entry = self.breakpoints.get_mut(id)?;
         (entry.trigger, entry.condition, entry.template) = (read.trigger, read.condition, read.template);
-        entry.activate(entry.is_enabled());
+        entry.settle(&self.sites);
         Ok(entry.describe(id))
     }
 
     pub(super) fn removed(&mut self, id: BreakpointId) -> Result<(), DebugError> {
-        self.breakpoints.get(id)?.activate(false);
-        self.breakpoints.entries.remove(&id);
-        Ok(())
+        self.breakpoints.entries.remove(&id).map(drop).ok_or(DebugError::NoSuchBreakpoint(id))
     }
 
     /// Takes in an assembly that was loaded, and puts into it what waited for it.
@@ -299,8 +301,8 @@ impl Session {
                 .and_then(|of| of.methods().find(|method| matches!(method.name(), Some("Main" | "<Main>$"))));
             self.beginning(module, if is_stub { written? } else { entry })
         });
-        if let Some(breakpoint) = main.and_then(|place| set_at(&place).ok()) {
-            self.breakpoints.entry.push(breakpoint);
+        if let Some(site) = main.and_then(|place| self.sites.hold(&place).ok()) {
+            self.breakpoints.entry.push(site);
         }
     }
 
@@ -312,9 +314,10 @@ impl Session {
     /// The runtime could not put a breakpoint into the code that it has compiled.
     pub(super) fn breakpoint_refused(&mut self, breakpoint: &Com<CorBreakpoint>, code: u32) {
         let Some(refused) = breakpoint.cast::<FunctionBreakpoint>() else { return };
+        let refused = refused.identity();
         for entry in self.breakpoints.entries.values_mut() {
             let before = entry.bound.len();
-            entry.bound.retain(|bound| bound.breakpoint.identity() != refused.identity());
+            entry.bound.retain(|bound| !bound.site.as_ref().is_some_and(|site| site.is(refused)));
             if entry.bound.len() < before {
                 entry.note = Some(format!("the runtime could not set it: {}", Hresult(code)));
             }
@@ -329,11 +332,15 @@ impl Session {
     ) -> Result<Option<Stop>, DebugError> {
         let Some(hit) = breakpoint.cast::<FunctionBreakpoint>() else { return Ok(None) };
         let hit = hit.identity();
+        let is_entry = self.breakpoints.entry.iter().any(|site| site.is(hit));
+        if is_entry {
+            self.breakpoints.entry.clear();
+        }
         let ids: Vec<BreakpointId> = self
             .breakpoints
             .entries
             .iter()
-            .filter(|(_, entry)| entry.bound.iter().any(|bound| bound.breakpoint.identity() == hit))
+            .filter(|(_, entry)| entry.holds(hit))
             .map(|(&id, _)| id)
             .collect();
         let (mut stopping, mut details) = (Vec::new(), Vec::new());
@@ -354,14 +361,11 @@ impl Session {
             stop.breakpoints = stopping;
             return Ok(Some(stop));
         }
-        if self.breakpoints.entry.iter().any(|entry| entry.identity() == hit) {
-            for breakpoint in self.breakpoints.entry.drain(..) {
-                let _ = breakpoint.activate(0);
-            }
+        if is_entry {
             return Ok(Some(self.stop_at(thread, StopReason::Entry, None)));
         }
-        let arrived = matches!(&self.plan, Plan::RunTo { breakpoints, .. }
-            if breakpoints.iter().any(|breakpoint| breakpoint.identity() == hit));
+        let arrived = matches!(&self.plan, Plan::RunTo { sites, .. }
+            if sites.iter().any(|site| site.is(hit)));
         if arrived {
             return Ok(Some(self.stop_at(thread, StopReason::Step, None)));
         }

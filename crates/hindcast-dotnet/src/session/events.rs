@@ -1,12 +1,15 @@
 //! Movements: letting the debuggee go on, and answering what happens.
 
+use std::rc::Rc;
+
 use hindcast_core::debug::{
     DebugError, Granularity, Movement, Outcome, OutputStream, Place, RaisedSignal, Reason, Remedy, Stop,
     StopAtEntry, StopReason, ThreadId,
 };
 
+use super::sites::Site;
 use super::{Session, State, failed};
-use crate::cor::{Com, CorEvent, Exit, FunctionBreakpoint, Next, Thread};
+use crate::cor::{Com, CorEvent, Exit, Next, Thread};
 
 /// What the current movement is about.
 #[derive(Debug, Default)]
@@ -19,7 +22,7 @@ pub(super) enum Plan {
     /// By steps; the state is in [`Session::stepping`].
     Step { thread: ThreadId, granularity: Granularity, count: u32, begun: bool },
     /// To a place.
-    RunTo { place: Place, breakpoints: Vec<Com<FunctionBreakpoint>>, begun: bool },
+    RunTo { place: Place, sites: Vec<Rc<Site>>, begun: bool },
 }
 
 impl Session {
@@ -39,7 +42,7 @@ impl Session {
                 self.plan = Plan::Step { thread, granularity, count, begun: false };
             }
             Movement::RunTo(place) => {
-                self.plan = Plan::RunTo { place, breakpoints: Vec::new(), begun: false };
+                self.plan = Plan::RunTo { place, sites: Vec::new(), begun: false };
             }
             Movement::StepBack { .. } | Movement::ReverseContinue | Movement::Goto(_) => {
                 return Err(DebugError::NoHistory(
@@ -71,9 +74,9 @@ impl Session {
             Plan::RunTo { place, begun, .. } if !*begun => {
                 *begun = true;
                 let place = place.clone();
-                let made = self.breakpoints_at(&place)?;
-                if let Plan::RunTo { breakpoints, .. } = &mut self.plan {
-                    *breakpoints = made;
+                let held = self.sites_at(&place)?;
+                if let Plan::RunTo { sites, .. } = &mut self.plan {
+                    *sites = held;
                 }
                 Ok(())
             }
@@ -81,12 +84,7 @@ impl Session {
         }
     }
 
-    fn end_plan(&mut self) {
-        if let Plan::RunTo { breakpoints, .. } = &self.plan {
-            for breakpoint in breakpoints {
-                let _ = breakpoint.activate(0);
-            }
-        }
+    pub(super) fn end_plan(&mut self) {
         self.end_steps();
         self.plan = Plan::Continue;
     }

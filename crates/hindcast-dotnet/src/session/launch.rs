@@ -14,7 +14,7 @@ use nix::{
 };
 
 use super::{
-    Session, State, breakpoints::Breakpoints, events::Plan, interrupt::Bell, stack::StackCache,
+    Session, State, breakpoints::Breakpoints, events::Plan, interrupt::Bell, sites::Sites, stack::StackCache,
     threads::Threads,
 };
 use crate::{
@@ -125,6 +125,7 @@ impl Session {
             pump: None,
             output,
             modules: Modules::default(),
+            sites: Sites::default(),
             breakpoints: Breakpoints::default(),
             threads: Threads::default(),
             stacks: StackCache::default(),
@@ -169,8 +170,8 @@ impl Session {
 
     fn detach(&mut self) -> Result<(), DebugError> {
         self.hold()?;
-        self.end_steps();
-        self.breakpoints.deactivate_all();
+        self.end_plan();
+        self.breakpoints.take_out_all();
         self.drain_events();
         let detached = self.process().detach();
         self.state = State::Ended;

@@ -13,6 +13,7 @@ mod launch;
 mod look;
 mod nulls;
 mod places;
+mod sites;
 mod stack;
 mod steps;
 mod threads;
@@ -27,8 +28,8 @@ use hindcast_core::debug::{
 use hindcast_streams::{InputRefused, Pump};
 
 use self::{
-    breakpoints::Breakpoints, events::Plan, interrupt::Bell, stack::StackCache, steps::Stepping,
-    threads::Threads,
+    breakpoints::Breakpoints, events::Plan, interrupt::Bell, sites::Sites, stack::StackCache,
+    steps::Stepping, threads::Threads,
 };
 use crate::{
     cor::{Com, CorError, Debugging, Events, Hresult, Process, Spawned},
@@ -47,6 +48,7 @@ pub(crate) struct Session {
     pump: Option<Pump>,
     output: Arc<OutputLog>,
     modules: Modules,
+    sites: Sites,
     breakpoints: Breakpoints,
     threads: Threads,
     stacks: StackCache,

@@ -4,9 +4,8 @@ use std::rc::Rc;
 
 use hindcast_core::debug::{CompletionKind, DebugError, Location, Place, Reason, SourceFile};
 
-use super::Session;
+use super::{Session, sites::Site};
 use crate::{
-    cor::{Com, FunctionBreakpoint},
     image::{Method, Spelling, Token, TypeNames, pdb::LineMatch},
     modules::LoadedModule,
     names::method_name,
@@ -21,12 +20,20 @@ pub(super) struct CodePlace {
     pub(super) location: Location,
 }
 
+impl CodePlace {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.module, &other.module) && (self.method, self.offset) == (other.method, other.offset)
+    }
+}
+
 /// What a place means in the program as it is.
 #[derive(Debug, Default)]
 pub(super) struct Resolved {
     pub(super) places: Vec<CodePlace>,
     /// What is to be said of it; why there is nothing, where there is nothing.
     pub(super) note: Option<String>,
+    /// Whether another assembly may have it that is not loaded yet.
+    pub(super) may_come: bool,
 }
 
 /// So many places at most; a regular expression may match everything.
@@ -69,15 +76,14 @@ impl Session {
         }
         let note = match (places.is_empty(), moved) {
             (true, _) if knows_file => Some(format!("no code is at or behind line {line} of `{file}`")),
-            (true, _) => {
-                Some(format!("no loaded assembly has symbols for `{file}`; it binds when one is loaded"))
-            }
+            (true, _) => Some(format!("no loaded assembly has symbols for `{file}`")),
             (false, Some(moved)) => {
                 Some(format!("line {line} has no code of its own; it is on line {moved}"))
             }
             (false, None) => None,
         };
-        Resolved { places, note }
+        let may_come = !knows_file;
+        Resolved { places, note, may_come }
     }
 
     fn resolve_statement(&self, file: &str, text: &str) -> Result<Resolved, DebugError> {
@@ -99,6 +105,7 @@ impl Session {
         }
         if resolved.places.is_empty() {
             resolved.note = Some(format!("no line of `{file}` with code contains `{text}`"));
+            resolved.may_come = true;
         }
         resolved.places.truncate(MOST_PLACES);
         Ok(resolved)
@@ -116,10 +123,9 @@ impl Session {
             }
         }
         places.truncate(MOST_PLACES);
-        let note = places
-            .is_empty()
-            .then(|| format!("no method that is loaded is called `{name}`; it binds when one is"));
-        Ok(Resolved { places, note })
+        let may_come = places.is_empty();
+        let note = may_come.then(|| format!("no loaded assembly has a method `{name}`"));
+        Ok(Resolved { places, note, may_come })
     }
 
     fn functions_in(
@@ -156,14 +162,18 @@ impl Session {
         Some(CodePlace { module: module.clone(), method: token, offset, location })
     }
 
-    /// Sets breakpoints of our own at a place.
-    pub(super) fn breakpoints_at(&self, place: &Place) -> Result<Vec<Com<FunctionBreakpoint>>, DebugError> {
+    /// Where the program stops for a movement to a place.
+    pub(super) fn sites_at(&self, place: &Place) -> Result<Vec<Rc<Site>>, DebugError> {
         let resolved = self.resolve(place)?;
         if resolved.places.is_empty() {
             let why = resolved.note.unwrap_or_else(|| "there is no such place".into());
-            return Err(DebugError::BreakpointFailed(why.into()));
+            let reason = Reason::new(why);
+            return Err(DebugError::BreakpointFailed(match resolved.may_come {
+                true => reason.advise("set a breakpoint there: it waits for the assembly that has it"),
+                false => reason,
+            }));
         }
-        resolved.places.iter().map(|place| set_at(place).map_err(super::failed)).collect()
+        resolved.places.iter().map(|place| self.sites.hold(place).map_err(super::failed)).collect()
     }
 
     /// Sources that end in `file`, with their texts.
@@ -231,13 +241,6 @@ impl Session {
 
 fn file_name(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
-}
-
-pub(super) fn set_at(place: &CodePlace) -> Result<Com<FunctionBreakpoint>, crate::cor::CorError> {
-    let function = place.module.module.function_from_token(place.method.0)?;
-    let breakpoint = function.il_code()?.create_breakpoint(place.offset)?;
-    breakpoint.activate(1)?;
-    Ok(breakpoint)
 }
 
 /// Which methods are meant by a name.

@@ -145,7 +145,7 @@ impl Session {
             if let Some(stepper) = &stepping.stepper {
                 let _ = stepper.deactivate();
             }
-            for gate in &stepping.gates {
+            for gate in stepping.gates {
                 gate.close();
             }
         }

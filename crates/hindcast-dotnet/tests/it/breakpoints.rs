@@ -1,6 +1,8 @@
 //! Breakpoints and the first stop.
 
-use hindcast_core::debug::{Binding, CodeBreakpoint, OutputStream, Place, StopReason, Trigger};
+use hindcast_core::debug::{
+    Binding, BreakpointChange, CodeBreakpoint, Granularity, Movement, Place, StopReason, Trigger,
+};
 use hindcast_fixtures::dotnet::{DotnetFixture, Runtime};
 
 use crate::debuggee::{Plan, on_both};
@@ -49,11 +51,34 @@ on_both! {
         let message = "{name,nq} is {index + 1}";
         let (found, mut debuggee) = stops(&|breakpoint| CodeBreakpoint { log_message: Some(message.into()), max_notifications: 2, ..breakpoint });
         assert!(found.is_empty());
-        let chunk = debuggee.output.read(0, usize::MAX, Some(OutputStream::Log));
-        let logged: Vec<u8> = chunk.pieces.into_iter().flat_map(|(_, bytes)| bytes).collect();
-        assert_eq!(String::from_utf8(logged).unwrap(), "n0 is 1\nn1 is 2\n");
+        assert_eq!(debuggee.logged(), "n0 is 1\nn1 is 2\n");
         let told = debuggee.backend.breakpoints().unwrap();
         assert_eq!((told[0].hit_count, told[0].notifications_sent), (10, 2));
+    }
+
+    fn two_breakpoints_at_one_place_are_hit_together(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Hello").args(&["a", "b", "c"]).stdin("").launch(runtime);
+        let message = debuggee.at("greeting");
+        debuggee.set(CodeBreakpoint { log_message: Some("{index}".into()), ..message });
+        let second = debuggee.break_at("greeting");
+        let third = debuggee.break_at("greeting");
+        assert_eq!(debuggee.go_on().breakpoints, [second.id, third.id]);
+        assert_eq!(debuggee.logged(), "0\n");
+        let change = BreakpointChange { enabled: Some(false), ..BreakpointChange::default() };
+        debuggee.backend.change_breakpoint(second.id, change).unwrap();
+        assert_eq!(debuggee.go_on().breakpoints, [third.id]);
+        assert_eq!(debuggee.evaluate("index"), "1");
+        // A step over the line meets none of them again.
+        debuggee.step(Granularity::Over);
+        assert_ne!(debuggee.line(), debuggee.program.line("greeting"));
+        debuggee.backend.remove_breakpoint(third.id).unwrap();
+        debuggee.backend.run(Movement::RunTo(Place::Line {
+            file: debuggee.program.source.to_str().unwrap().to_owned(),
+            line: debuggee.program.line("greeting"),
+        })).unwrap();
+        assert_eq!((debuggee.evaluate("index"), debuggee.logged().as_str()), ("2".to_owned(), "0\n1\n2\n"));
+        let counts: Vec<_> = debuggee.backend.breakpoints().unwrap().iter().map(|told| told.hit_count).collect();
+        assert_eq!(counts, [3, 1]);
     }
 
     fn a_condition_that_fails_stops_and_says_why(runtime: &Runtime) {

@@ -202,7 +202,16 @@ impl Debuggee {
     }
 
     pub(crate) fn printed(&self) -> String {
-        let chunk = self.output.read(0, usize::MAX, Some(OutputStream::Stdout));
+        self.said(OutputStream::Stdout)
+    }
+
+    /// What breakpoints with messages said.
+    pub(crate) fn logged(&self) -> String {
+        self.said(OutputStream::Log)
+    }
+
+    fn said(&self, stream: OutputStream) -> String {
+        let chunk = self.output.read(0, usize::MAX, Some(stream));
         String::from_utf8(chunk.pieces.into_iter().flat_map(|(_, bytes)| bytes).collect()).unwrap()
     }
 }
