@@ -112,8 +112,8 @@ impl Values<'_> {
     }
 
     fn collection(&self, seen: &Seen, name: &str, window: Window) -> Option<Parts> {
-        if name == "Microsoft.FSharp.Collections.FSharpList`1" {
-            return self.fsharp_list(seen, window).map(Parts::Items);
+        if let Some(fsharp) = name.strip_prefix("Microsoft.FSharp.Collections.") {
+            return self.fsharp_collection(seen, fsharp, window);
         }
         let name = name.strip_prefix("System.Collections.")?;
         if let Some(immutable) = name.strip_prefix("Immutable.") {
@@ -128,6 +128,8 @@ impl Values<'_> {
             "Generic.SortedSet`1" => self.sorted_tree(seen, window, false),
             "Generic.LinkedList`1" => self.linked_list(seen, window),
             "Concurrent.ConcurrentStack`1" => self.concurrent_stack(seen, window),
+            "Concurrent.ConcurrentQueue`1" => self.concurrent_queue(seen, window),
+            "Concurrent.BlockingCollection`1" => return self.inner_parts(seen, &["_collection"], window),
             "ObjectModel.Collection`1"
             | "ObjectModel.ReadOnlyCollection`1"
             | "ObjectModel.ObservableCollection`1" => {

@@ -21,6 +21,11 @@ struct Nodes<'a> {
 }
 
 const SORTED: Nodes<'_> = Nodes { left: &["Left"], right: &["Right"], has_sentinel: false };
+/// Their versions before 5.0 are unions, whose fields have numbers only.
+const FSHARP_SET: Nodes<'_> =
+    Nodes { left: &["left", "l", "item2"], right: &["right", "r", "item3"], has_sentinel: false };
+const FSHARP_MAP: Nodes<'_> =
+    Nodes { left: &["left", "l", "item3"], right: &["right", "r", "item4"], has_sentinel: false };
 const IMMUTABLE: Nodes<'_> = Nodes { left: &["_left"], right: &["_right"], has_sentinel: true };
 
 impl Values<'_> {
@@ -147,8 +152,53 @@ impl Values<'_> {
         }))
     }
 
+    /// The collections of F#'s own library.
+    pub(super) fn fsharp_collection(&self, seen: &Seen, name: &str, window: Window) -> Option<Parts> {
+        match name {
+            "FSharpList`1" => self.fsharp_list(seen, window).map(Parts::Items),
+            "FSharpSet`1" => {
+                let item = |node: &Seen, at| {
+                    Some(Part::new(format!("[{at}]"), Ok(self.any_raw(node, &["k", "item1", "item"])?)))
+                };
+                self.fsharp_tree(seen, FSHARP_SET, window, item).map(Parts::Items)
+            }
+            "FSharpMap`2" => {
+                let pair = |node: &Seen, _| {
+                    let key = self.any_field(node, &["k", "item1"])?;
+                    self.pair_part(&key, self.any_raw(node, &["v", "item2"])?)
+                };
+                self.fsharp_tree(seen, FSHARP_MAP, window, pair).map(Parts::Pairs)
+            }
+            _ => None,
+        }
+    }
+
+    /// It does not know how many it has.
+    fn fsharp_tree(
+        &self,
+        seen: &Seen,
+        nodes: Nodes<'_>,
+        window: Window,
+        part: impl Fn(&Seen, u64) -> Option<Part>,
+    ) -> Option<Items> {
+        let Content::Object(object) = &seen.content else { return None };
+        // The compiler puts a line number behind the name.
+        let is_tree = |name: &str| name == "tree" || name.starts_with("tree@");
+        let field = self.fields(object, &seen.of).into_iter().find(|field| is_tree(&field.raw_name))?;
+        let root = self.see(&field.value.ok()?).ok()?;
+        let mut count = 0;
+        let is_whole = self.walk(Some(root.clone()), nodes, |node| {
+            count += 1;
+            // A version whose fields have other names would look like a tree of one node.
+            let is_leaf = self.any_field(node, nodes.left).is_none();
+            (!is_leaf || self.integer_field(node, &["h"]).is_none_or(|height| height <= 1)).then_some(true)
+        });
+        let items = self.tree(Some(root), nodes, count, window, |node, at| Some(vec![part(node, at)?]));
+        Some(Items { is_broken: !is_whole || items.is_broken, ..items })
+    }
+
     /// A list of F#: its end is an empty one.
-    pub(super) fn fsharp_list(&self, seen: &Seen, window: Window) -> Option<Items> {
+    fn fsharp_list(&self, seen: &Seen, window: Window) -> Option<Items> {
         let (mut count, mut node, mut is_broken) = (0, Some(seen.clone()), false);
         let rest = |node: &Seen| self.field_seen(node, "tail").filter(|tail| !tail.is_null());
         while let Some(next) = node.as_ref().and_then(&rest) {
@@ -179,6 +229,42 @@ impl Values<'_> {
             Some((self.field(node, "_value")?, self.field_seen(node, "_next")?))
         });
         Some(Items { is_broken: is_broken || items.is_broken, ..items })
+    }
+
+    /// Rings one behind the other. A slot is in use where its number is one more than its place in the order.
+    pub(super) fn concurrent_queue(&self, seen: &Seen, window: Window) -> Option<Items> {
+        let number = |seen: &Seen, name| i32::try_from(self.integer_field(seen, &[name])?).ok();
+        let mut items = Items::default();
+        let mut next = self.field_seen(seen, "_head");
+        while let Some(segment) = next.filter(|segment| !segment.is_null()) {
+            let slots = self.array_field(&segment, &["_slots"])?;
+            let size = i32::try_from(length(&slots)).ok()?;
+            let ends = self.field_seen(&segment, "_headAndTail")?;
+            let head = number(&ends, "Head")?;
+            let mut used = number(&ends, "Tail")?.wrapping_sub(head);
+            if used > size {
+                // Nothing more is put into this one, and its end says so.
+                used = used.wrapping_sub(size.wrapping_mul(2));
+            }
+            for place in (0..used).map(|at| head.wrapping_add(at)) {
+                if items.count == MOST_SLOTS {
+                    return Some(Items { is_broken: true, ..items });
+                }
+                let slot = u64::try_from(place.rem_euclid(size.max(1))).ok()?;
+                let slot = self.see(&element(&slots, slot).ok()?).ok()?;
+                if number(&slot, "SequenceNumber")? != place.wrapping_add(1) {
+                    // A thread is about to put it in or to take it out.
+                    items.is_broken = true;
+                    continue;
+                }
+                if items.count >= window.offset && (items.read.len() as u64) < window.limit {
+                    items.read.push(Part::new(format!("[{}]", items.count), Ok(self.field(&slot, "Item")?)));
+                }
+                items.count += 1;
+            }
+            next = self.field_seen(&segment, "_nextSegment");
+        }
+        Some(items)
     }
 
     /// Nodes one behind the other.

@@ -251,6 +251,10 @@ on_both! {
             ("calculator[\"pi\"]", "error: allow_calls"),
             ("new Calculator(1)", "error: allow_calls"),
             ("text.ToUpper()", "error: allow_calls"),
+            // What its type calls equal is code, too.
+            ("calculator == calculator", "error: allow_calls"),
+            ("-vector", "error: allow_calls"),
+            ("calculator != null", "true"),
             ("number = 5", "error: debug:write"),
         ], read);
         check(&mut debuggee, &[("calculator.Calls", "0"), ("number", "7")], read);
@@ -312,6 +316,30 @@ on_both! {
             ("string.Join(\"+\", words)", "\"a+b\""),
             ("calculator.Nope()", "error: has no member `Nope`"),
             ("calculator.Twice(\"x\")", "error: no overload"),
+        ], called);
+        debuggee.go_on();
+    }
+
+    fn operators_of_the_program_and_arguments_that_are_left_out(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "Eval", "stand");
+        check(&mut debuggee, &[
+            ("calculator == new Calculator(40)", "true"),
+            ("calculator != new Calculator(40)", "false"),
+            ("calculator == new Calculator(41)", "false"),
+            ("(calculator + 2).Start", "42"),
+            ("(calculator + calculator.Add(-38)).Start", "42"),
+            ("vector * 3", "{X = 6, Y = 9}"),
+            ("vector * calculator.Add(-38)", "{X = 4, Y = 6}"),
+            ("-vector", "{X = -2, Y = -3}"),
+            ("-number", "-7"),
+            ("calculator + vector", "error: no overload"),
+            ("\"is \" + vector", "\"is {X = 2, Y = 3}\""),
+            ("calculator.Rounded(2.55m)", "\"2.6 1 Monday 0\""),
+            ("calculator.Rounded(2.55m, 2)", "\"2.55 2 Monday 0\""),
+            ("calculator.Rounded(1, 0, DayOfWeek.Friday)", "\"1 0 Friday 0\""),
+            ("calculator.Rounded(1, 0, day, vector)", "\"1 0 Monday 5\""),
+            ("decimal.Round(2.55m, 1)", "2.6"),
+            ("Math.Max(2.5m, 3)", "3"),
         ], called);
         debuggee.go_on();
     }

@@ -228,6 +228,8 @@ on_both! {
         assert_eq!(value("some"), "Some 5");
         assert_eq!(value("none"), "None");
         assert_eq!(value("numbers"), "[1, 2, 3]");
+        assert_eq!(value("map"), "{[\"one\"] = 1, [\"two\"] = 2}");
+        assert_eq!(value("set"), "[1, 2, 3]");
         assert_eq!(value("result"), "Error \"wrong\"");
         assert_eq!(value("older"), "{Name = \"Ann\", Age = 31, Tags = [\"c\", \"a\", \"b\"]}");
     }

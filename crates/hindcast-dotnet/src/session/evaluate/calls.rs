@@ -4,26 +4,30 @@ use std::{rc::Rc, time::Instant};
 
 use super::{
     Evaluated, EvaluationError, Evaluator, Result,
-    running::{ABORT_WITHIN, Ended},
+    making::{element_of, unboxed},
+    running::Ended,
 };
 use crate::{
-    cor::{BoxValue, Com, Eval2, GenericValue, HeapValue2, ReferenceValue, Thread, Value, element},
+    cor::{BoxValue, Com, Eval2, ReferenceValue, Thread, Value},
     expression::{Argument, Constant, Kind, Node, Primitive, TypeName, implicitly_converts},
-    image::{Method, Primitive as ImagePrimitive, Token, TypeSig},
+    image::{Method, Parameter, Primitive as ImagePrimitive, Token, TypeSig},
     modules::LoadedModule,
+    session::look::typed,
     values::{Content, Seen, TypeInfo},
 };
 
-/// `HANDLE_STRONG`.
-const STRONG: u32 = 1;
+/// `ParamAttributes.HasDefault`.
+const HAS_DEFAULT: u16 = 0x1000;
 
 /// A method that can be run.
-struct Callee {
+pub(super) struct Callee {
     module: Rc<LoadedModule>,
     token: Token,
     /// What stands for the parameters of its type, and then of the method.
     types: Vec<TypeInfo>,
     parameters: Vec<TypeSig>,
+    /// What stands for the last parameters where they are left out.
+    defaults: Vec<Constant>,
     of_type: Vec<TypeInfo>,
     is_static: bool,
     /// How many parameters the method itself has for types.
@@ -94,8 +98,7 @@ impl Evaluator<'_> {
         let receiver = receiver.map(|receiver| self.kept(receiver)).transpose()?;
         let mut values = Vec::with_capacity(arguments.len());
         for argument in arguments {
-            let value = self.node(&argument.value)?;
-            values.push(self.kept(value)?);
+            values.push(self.argument(&argument.value)?);
         }
         // A struct is not on the heap, where it could be kept while arguments were computed.
         let receiver = match (receiver, &function.kind) {
@@ -186,8 +189,7 @@ impl Evaluator<'_> {
         let of = self.type_named(of)?;
         let mut values = Vec::with_capacity(arguments.len());
         for argument in arguments {
-            let value = self.node(&argument.value)?;
-            values.push(self.kept(value)?);
+            values.push(self.argument(&argument.value)?);
         }
         let own: Vec<Callee> = self.methods_of(&of, ".ctor").into_iter().collect();
         let callee = self.best(own, &format!("new {}", of.display()), &values, false)?;
@@ -198,14 +200,14 @@ impl Evaluator<'_> {
     }
 
     /// Methods of a name, the most derived first.
-    fn methods(&self, of: &TypeInfo, name: &str) -> Vec<Callee> {
+    pub(super) fn methods(&self, of: &TypeInfo, name: &str) -> Vec<Callee> {
         let Some(of) = self.with_definition(of) else { return Vec::new() };
         let types = of.with_bases(&self.session.modules);
         types.iter().flat_map(|of| self.methods_of(of, name)).collect()
     }
 
     /// The runtime has no class for built-in types, but the framework has.
-    fn with_definition(&self, of: &TypeInfo) -> Option<TypeInfo> {
+    pub(super) fn with_definition(&self, of: &TypeInfo) -> Option<TypeInfo> {
         match &of.definition {
             Some(_) => Some(of.clone()),
             None => self.session.type_by_name(of.full_name_ref()?, &[]),
@@ -238,7 +240,7 @@ impl Evaluator<'_> {
     }
 
     /// The overload that fits best.
-    fn best(
+    pub(super) fn best(
         &self,
         candidates: Vec<Callee>,
         name: &str,
@@ -246,15 +248,13 @@ impl Evaluator<'_> {
         only_static: bool,
     ) -> Result<Callee> {
         let rank = |callee: &Callee| -> Option<u32> {
-            if callee.parameters.len() != values.len() || only_static && !callee.is_static {
+            let left_out = callee.parameters.len().checked_sub(values.len())?;
+            if left_out > callee.defaults.len() || only_static && !callee.is_static {
                 return None;
             }
-            callee
-                .parameters
-                .iter()
-                .zip(values)
-                .map(|(parameter, value)| self.fit(callee, parameter, value))
-                .sum()
+            let fits = callee.parameters.iter().zip(values);
+            let fits = fits.map(|(parameter, value)| self.fit(callee, parameter, value)).sum::<Option<u32>>();
+            Some(fits? + u32::from(left_out > 0))
         };
         let best =
             candidates.into_iter().enumerate().filter_map(|(at, callee)| Some((rank(&callee)?, at, callee)));
@@ -303,7 +303,12 @@ impl Evaluator<'_> {
     }
 
     /// Runs a method.
-    fn run(&mut self, callee: &Callee, this: Option<&Seen>, values: &[Evaluated]) -> Result<Evaluated> {
+    pub(super) fn run(
+        &mut self,
+        callee: &Callee,
+        this: Option<&Seen>,
+        values: &[Evaluated],
+    ) -> Result<Evaluated> {
         // A method that a struct inherits knows objects only, and those of numbers want to be pointed at one.
         if let Some(seen) = this
             && (!callee.of_value || matches!(seen.content, Content::Primitive(..)))
@@ -326,9 +331,13 @@ impl Evaluator<'_> {
     }
 
     fn arguments(&mut self, callee: &Callee, values: &[Evaluated]) -> Result<Vec<Com<Value>>> {
+        let given = values.iter().cloned();
+        let left_out = callee.parameters.len().saturating_sub(values.len());
+        let defaults = callee.defaults[callee.defaults.len().saturating_sub(left_out)..].iter().cloned();
+        let values: Vec<Evaluated> = given.chain(defaults.map(Evaluated::computed)).collect();
         let mut in_program = Vec::with_capacity(values.len());
         // Making a string lets the program run, after which what was made for the call before is good no more.
-        for value in values {
+        for value in &values {
             in_program.push(match value {
                 Evaluated::Constant { value: Constant::String(text), .. } => {
                     self.new_string(&text.to_string())?
@@ -341,7 +350,22 @@ impl Evaluator<'_> {
             let wanted = self
                 .wanted(callee, parameter)
                 .ok_or(EvaluationError::NotSupported { what: "such a parameter" })?;
-            if self.is_value(value) && (!wanted.is_value_type() || matches!(value, Evaluated::Enum { .. })) {
+            let to_decimal = wanted.is_named("System.Decimal");
+            if to_decimal && let Ok(constant) = self.constant(value) {
+                *value = Evaluated::computed(constant.cast(Primitive::Decimal)?);
+            }
+            if wanted.is_enum()
+                && let Evaluated::Constant { value: constant, .. } = value
+            {
+                *value = Evaluated::Enum { of: wanted.clone(), value: constant.clone() };
+            }
+            let is_null = matches!(value, Evaluated::Constant { value: Constant::Null, .. });
+            if is_null && wanted.is_value_type() {
+                // `default`, for a struct.
+                *value = self.zeroed(&wanted)?;
+            } else if self.is_value(value)
+                && (!wanted.is_value_type() || to_decimal || matches!(value, Evaluated::Enum { .. }))
+            {
                 *value = self.boxed(value)?;
             }
         }
@@ -352,7 +376,7 @@ impl Evaluator<'_> {
             let is_value = wanted.is_some_and(|of| of.is_value_type());
             made.push(match value {
                 Evaluated::Value(seen) => match (primitive, self.constant_of(seen)) {
-                    (Some(primitive), Ok(constant)) if primitive != Primitive::String => {
+                    (Some(primitive), Ok(constant)) if element_of(primitive).is_some() => {
                         self.constant_argument(&constant, Some(primitive))?
                     }
                     _ if is_value => unboxed(seen),
@@ -365,124 +389,18 @@ impl Evaluator<'_> {
         Ok(made)
     }
 
-    /// Whether it is no object of its own, but a number or a struct.
-    fn is_value(&self, evaluated: &Evaluated) -> bool {
-        match evaluated {
-            Evaluated::Constant { value, .. } => !matches!(value, Constant::Null | Constant::String(_)),
-            Evaluated::Enum { .. } => true,
-            Evaluated::Value(seen) => {
-                seen.of.is_value_type() && !seen.is_null() && seen.value.cast::<ReferenceValue>().is_none()
-            }
-            Evaluated::Type(_) | Evaluated::Namespace(_) => false,
-        }
-    }
-
-    /// A new object that holds a value.
-    fn boxed(&mut self, value: &Evaluated) -> Result<Evaluated> {
-        let unsupported = || EvaluationError::NotSupported { what: "such an argument" };
-        let (of, bytes) = match value {
-            Evaluated::Constant { value, .. } => {
-                let name = value.primitive().ok_or_else(unsupported)?.class();
-                (self.session.type_by_name(&name, &[]), value.to_bytes())
-            }
-            Evaluated::Enum { of, value } => (Some(of.clone()), value.to_bytes()),
-            Evaluated::Value(seen) => (self.with_definition(&seen.of), seen.bytes()),
-            Evaluated::Type(_) | Evaluated::Namespace(_) => (None, None),
-        };
-        let (of, bytes) = (of.ok_or_else(unsupported)?, bytes.ok_or_else(unsupported)?);
-        if of.is_named("System.Nullable`1") {
-            return Err(unsupported());
-        }
-        let class =
-            of.definition.as_ref().map(|definition| definition.class.clone()).ok_or_else(unsupported)?;
-        let types: Vec<_> = of.arguments.iter().map(|argument| argument.cor.clone()).collect();
-        let made = self.evaluate(|eval| eval.new_object_without_constructor(&class, &types))?;
-        let made = self.held(made)?;
-        let Evaluated::Value(seen) = &made else { return Err(unsupported()) };
-        let target = seen.value.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok());
-        let inside =
-            target.and_then(|target| target.cast::<BoxValue>()).and_then(|boxed| boxed.object().ok());
-        let generic: Com<GenericValue> = inside.and_then(|inside| inside.cast()).ok_or_else(unsupported)?;
-        generic.set_bytes(&bytes)?;
-        Ok(made)
-    }
-
     /// The type of a parameter.
     fn wanted(&self, callee: &Callee, parameter: &TypeSig) -> Option<TypeInfo> {
         let of_method = callee.types.get(callee.of_type.len()..).unwrap_or_default();
         self.session.type_of_signature(&callee.module, parameter, &callee.of_type, of_method)
     }
 
-    fn constant_argument(&mut self, constant: &Constant, wanted: Option<Primitive>) -> Result<Com<Value>> {
-        let eval = self.thread()?.create_eval()?;
-        match (constant, wanted.or_else(|| constant.primitive())) {
-            (Constant::Null, _) => Ok(eval.primitive(element::CLASS)?),
-            (Constant::String(text), _) => match self.new_string(&text.to_string())? {
-                Evaluated::Value(seen) => Ok(seen.value),
-                _ => Err(EvaluationError::NotSupported { what: "making a string" }),
-            },
-            (constant, Some(wanted)) => {
-                let cast = constant.cast(wanted)?;
-                let bytes =
-                    cast.to_bytes().ok_or(EvaluationError::NotSupported { what: "such an argument" })?;
-                let value = eval.primitive(
-                    element_of(wanted)
-                        .ok_or(EvaluationError::NotSupported { what: "a decimal as an argument" })?,
-                )?;
-                let generic: Com<GenericValue> = value.expect("Eval::primitive")?;
-                generic.set_bytes(&bytes)?;
-                Ok(value)
-            }
-            (_, None) => Err(EvaluationError::NotSupported { what: "such an argument" }),
-        }
-    }
-
-    fn value_of_constant(&mut self, constant: &Constant) -> Result<Seen> {
-        let value = self.constant_argument(constant, None)?;
-        Ok(self.session.values().see(&value)?)
-    }
-
-    /// A new string, as an object of the program that stays good while code runs.
-    pub(super) fn new_string(&mut self, text: &str) -> Result<Evaluated> {
-        let before = self.calls_until;
-        // Making an object runs the program's allocator, for a moment only.
-        self.calls_until = before.or_else(|| Some(Instant::now() + ABORT_WITHIN));
-        let made = self.evaluate(|eval| eval.new_string(text));
-        self.calls_until = before;
-        self.kept(made?)
-    }
-
-    /// A value that stays good while code runs: objects move.
-    pub(super) fn kept(&self, evaluated: Evaluated) -> Result<Evaluated> {
-        let Evaluated::Value(seen) = &evaluated else { return Ok(evaluated) };
-        if let Ok(constant) = self.constant_of(seen)
-            && !seen.of.is_enum()
-            && !matches!(constant, Constant::Null | Constant::String(_) | Constant::Decimal(_))
-        {
-            return Ok(Evaluated::computed(constant));
-        }
-        self.held(evaluated)
-    }
-
-    /// A handle to an object that stays good while code runs.
-    fn held(&self, evaluated: Evaluated) -> Result<Evaluated> {
-        let Evaluated::Value(seen) = &evaluated else { return Ok(evaluated) };
-        let object = seen.value.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok());
-        let handle = object
-            .and_then(|object| object.cast::<HeapValue2>())
-            .and_then(|heap| heap.create_handle(STRONG).ok());
-        match handle.and_then(|handle| handle.cast::<Value>()) {
-            Some(value) => Ok(Evaluated::Value(self.session.values().see(&value)?)),
-            None => Ok(evaluated),
-        }
-    }
-
-    fn thread(&mut self) -> Result<Com<Thread>> {
+    pub(super) fn thread(&mut self) -> Result<Com<Thread>> {
         self.session.thread(self.at.thread).map_err(EvaluationError::Session)
     }
 
     /// Begins an evaluation, lets the thread run until it is done, and finds the frame again.
-    fn evaluate(
+    pub(super) fn evaluate(
         &mut self,
         begin: impl FnOnce(&Com<Eval2>) -> std::result::Result<(), crate::cor::CorError>,
     ) -> Result<Evaluated> {
@@ -520,21 +438,6 @@ fn this_of(seen: &Seen) -> Com<Value> {
     }
 }
 
-/// A struct or a number without references and boxes before it.
-fn unboxed(seen: &Seen) -> Com<Value> {
-    let mut current = seen.value.clone();
-    for _ in 0..3 {
-        let Some(target) =
-            current.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok())
-        else {
-            break;
-        };
-        current = target;
-    }
-    let inside = current.cast::<BoxValue>().and_then(|boxed| boxed.object().ok());
-    inside.and_then(|inside| inside.cast()).unwrap_or(current)
-}
-
 fn callee(module: Rc<LoadedModule>, method: Method<'_>, of: &TypeInfo) -> Option<Callee> {
     let signature = method.signature().ok()?;
     Some(Callee {
@@ -542,6 +445,7 @@ fn callee(module: Rc<LoadedModule>, method: Method<'_>, of: &TypeInfo) -> Option
         token: method.token(),
         types: of.arguments.clone(),
         of_type: of.arguments.clone(),
+        defaults: defaults_of(method, &signature.parameters),
         parameters: signature.parameters,
         is_static: method.is_static(),
         own_types: method.generic_parameters().len(),
@@ -549,23 +453,15 @@ fn callee(module: Rc<LoadedModule>, method: Method<'_>, of: &TypeInfo) -> Option
     })
 }
 
-/// The number that the debugging interface has for a built-in type.
-fn element_of(primitive: Primitive) -> Option<u32> {
-    Some(match primitive {
-        Primitive::Bool => element::BOOLEAN,
-        Primitive::Char => element::CHAR,
-        Primitive::SByte => element::I1,
-        Primitive::Byte => element::U1,
-        Primitive::Short => element::I2,
-        Primitive::UShort => element::U2,
-        Primitive::Int => element::I4,
-        Primitive::UInt => element::U4,
-        Primitive::Long => element::I8,
-        Primitive::ULong => element::U8,
-        Primitive::NInt => element::I,
-        Primitive::NUInt => element::U,
-        Primitive::Float => element::R4,
-        Primitive::Double => element::R8,
-        Primitive::Decimal | Primitive::String => return None,
-    })
+/// What the last parameters are where a caller leaves them out.
+fn defaults_of(method: Method<'_>, parameters: &[TypeSig]) -> Vec<Constant> {
+    let default = |place: usize| {
+        let of = parameters.get(place)?;
+        let is_it = |parameter: &Parameter<'_>| usize::from(parameter.sequence) == place + 1;
+        let token = method.parameters().find(is_it).filter(|it| it.flags & HAS_DEFAULT != 0)?.token;
+        Some(typed(&method.assembly().constant(token)?, of))
+    };
+    let mut defaults: Vec<_> = (0..parameters.len()).rev().map_while(default).collect();
+    defaults.reverse();
+    defaults
 }

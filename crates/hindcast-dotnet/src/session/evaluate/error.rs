@@ -17,6 +17,8 @@ pub(crate) enum EvaluationError {
     NeedsCode { name: String },
     #[error("`{name}` is a method")]
     NeedsCall { name: String },
+    #[error("`{of}` defines its own `{operator}`, which is code of the program")]
+    NeedsOperator { operator: &'static str, of: String },
     #[error("there is no `this` in a static method")]
     NoThis,
     #[error("no exception is being thrown here")]
@@ -71,7 +73,7 @@ impl EvaluationError {
     /// For the user.
     pub(super) fn told(self) -> DebugError {
         let remedy = match &self {
-            Self::NeedsCode { .. } | Self::NeedsCall { .. } => {
+            Self::NeedsCode { .. } | Self::NeedsCall { .. } | Self::NeedsOperator { .. } => {
                 Some(Remedy::advice("allow running it with `allow_calls: true`"))
             }
             Self::UnknownName { .. } => Some(Remedy::ListVariables),

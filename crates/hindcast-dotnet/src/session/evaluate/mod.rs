@@ -6,10 +6,12 @@
 mod assign;
 mod calls;
 mod error;
+mod making;
 mod members;
 mod operators;
 mod running;
 mod types;
+mod user_operators;
 
 use std::time::{Duration, Instant};
 

@@ -10,16 +10,10 @@ use crate::{
 };
 
 impl Evaluator<'_> {
-    pub(super) fn unary(&mut self, operator: Unary, operand: &Node) -> Result<Evaluated> {
-        let operand = self.node(operand)?;
+    pub(super) fn unary_of(&self, operator: Unary, operand: &Evaluated) -> Result<Evaluated> {
         let is_literal = matches!(operand, Evaluated::Constant { is_literal: true, .. });
-        let value = unary(operator, &self.constant(&operand)?)?;
+        let value = unary(operator, &self.constant(operand)?)?;
         Ok(Evaluated::Constant { value, is_literal })
-    }
-
-    pub(super) fn binary(&mut self, operator: Binary, left: &Node, right: &Node) -> Result<Evaluated> {
-        let (left, right) = (self.node(left)?, self.node(right)?);
-        self.binary_of(operator, &left, &right)
     }
 
     pub(super) fn binary_of(
@@ -63,7 +57,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn is_text(&self, evaluated: &Evaluated) -> bool {
+    pub(super) fn is_text(&self, evaluated: &Evaluated) -> bool {
         matches!(self.constant(evaluated), Ok(Constant::String(_)))
     }
 

@@ -1,0 +1,183 @@
+//! Values that are made in the program: for arguments, and to keep while code runs.
+
+use std::time::Instant;
+
+use super::{Evaluated, EvaluationError, Evaluator, Result, running::ABORT_WITHIN};
+use crate::{
+    cor::{BoxValue, Com, GenericValue, HeapValue2, ReferenceValue, Value, element},
+    expression::{Constant, Node, Primitive},
+    values::{Seen, TypeInfo},
+};
+
+/// `HANDLE_STRONG`.
+const STRONG: u32 = 1;
+
+impl Evaluator<'_> {
+    /// Whether it is no object of its own, but a number or a struct.
+    pub(super) fn is_value(&self, evaluated: &Evaluated) -> bool {
+        match evaluated {
+            Evaluated::Constant { value, .. } => !matches!(value, Constant::Null | Constant::String(_)),
+            Evaluated::Enum { .. } => true,
+            Evaluated::Value(seen) => {
+                seen.of.is_value_type() && !seen.is_null() && seen.value.cast::<ReferenceValue>().is_none()
+            }
+            Evaluated::Type(_) | Evaluated::Namespace(_) => false,
+        }
+    }
+
+    /// A new object that holds a value.
+    pub(super) fn boxed(&mut self, value: &Evaluated) -> Result<Evaluated> {
+        let unsupported = || EvaluationError::NotSupported { what: "such an argument" };
+        let (of, bytes) = match value {
+            Evaluated::Constant { value, .. } => {
+                let name = value.primitive().ok_or_else(unsupported)?.class();
+                (self.session.type_by_name(&name, &[]), value.to_bytes())
+            }
+            Evaluated::Enum { of, value } => (Some(of.clone()), value.to_bytes()),
+            Evaluated::Value(seen) => (self.with_definition(&seen.of), seen.bytes()),
+            Evaluated::Type(_) | Evaluated::Namespace(_) => (None, None),
+        };
+        let (of, bytes) = (of.ok_or_else(unsupported)?, bytes.ok_or_else(unsupported)?);
+        if of.is_named("System.Nullable`1") {
+            return Err(unsupported());
+        }
+        let made = self.zeroed(&of)?;
+        let Evaluated::Value(seen) = &made else { return Err(unsupported()) };
+        let target = seen.value.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok());
+        let inside =
+            target.and_then(|target| target.cast::<BoxValue>()).and_then(|boxed| boxed.object().ok());
+        let generic: Com<GenericValue> = inside.and_then(|inside| inside.cast()).ok_or_else(unsupported)?;
+        generic.set_bytes(&bytes)?;
+        // What was seen of it before is what it was before.
+        Ok(Evaluated::Value(self.session.values().see(&seen.value)?))
+    }
+
+    /// A new object of a type, of which no constructor ran.
+    pub(super) fn zeroed(&mut self, of: &TypeInfo) -> Result<Evaluated> {
+        let class = of.definition.as_ref().map(|definition| definition.class.clone());
+        let class = class.ok_or(EvaluationError::NotSupported { what: "such an argument" })?;
+        let types: Vec<_> = of.arguments.iter().map(|argument| argument.cor.clone()).collect();
+        let made = self.evaluate(|eval| eval.new_object_without_constructor(&class, &types))?;
+        self.held(made)
+    }
+
+    pub(super) fn constant_argument(
+        &mut self,
+        constant: &Constant,
+        wanted: Option<Primitive>,
+    ) -> Result<Com<Value>> {
+        let eval = self.thread()?.create_eval()?;
+        match (constant, wanted.or_else(|| constant.primitive())) {
+            (Constant::Null, _) => Ok(eval.primitive(element::CLASS)?),
+            (Constant::String(text), _) => match self.new_string(&text.to_string())? {
+                Evaluated::Value(seen) => Ok(seen.value),
+                _ => Err(EvaluationError::NotSupported { what: "making a string" }),
+            },
+            (constant, Some(wanted)) => {
+                let cast = constant.cast(wanted)?;
+                let bytes =
+                    cast.to_bytes().ok_or(EvaluationError::NotSupported { what: "such an argument" })?;
+                let Some(element) = element_of(wanted) else {
+                    let boxed = self.boxed(&Evaluated::computed(cast))?;
+                    let Evaluated::Value(seen) = &boxed else {
+                        return Err(EvaluationError::NotSupported { what: "such an argument" });
+                    };
+                    return Ok(unboxed(seen));
+                };
+                let value = eval.primitive(element)?;
+                let generic: Com<GenericValue> = value.expect("Eval::primitive")?;
+                generic.set_bytes(&bytes)?;
+                Ok(value)
+            }
+            (_, None) => Err(EvaluationError::NotSupported { what: "such an argument" }),
+        }
+    }
+
+    pub(super) fn value_of_constant(&mut self, constant: &Constant) -> Result<Seen> {
+        let value = self.constant_argument(constant, None)?;
+        Ok(self.session.values().see(&value)?)
+    }
+
+    /// A new string, as an object of the program that stays good while code runs.
+    pub(super) fn new_string(&mut self, text: &str) -> Result<Evaluated> {
+        let before = self.calls_until;
+        // Making an object runs the program's allocator, for a moment only.
+        self.calls_until = before.or_else(|| Some(Instant::now() + ABORT_WITHIN));
+        let made = self.evaluate(|eval| eval.new_string(text));
+        self.calls_until = before;
+        self.kept(made?)
+    }
+
+    /// A value that stays good while code runs: objects move.
+    pub(super) fn kept(&self, evaluated: Evaluated) -> Result<Evaluated> {
+        let Evaluated::Value(seen) = &evaluated else { return Ok(evaluated) };
+        if let Ok(constant) = self.constant_of(seen)
+            && !seen.of.is_enum()
+            && !matches!(constant, Constant::Null | Constant::String(_))
+        {
+            return Ok(Evaluated::computed(constant));
+        }
+        self.held(evaluated)
+    }
+
+    /// An argument that stays good while the others are computed: a struct in an object of its own.
+    pub(super) fn argument(&mut self, node: &Node) -> Result<Evaluated> {
+        let evaluated = self.node(node)?;
+        let kept = self.kept(evaluated)?;
+        match &kept {
+            Evaluated::Value(seen) if self.is_value(&kept) && !seen.of.is_named("System.Nullable`1") => {
+                self.boxed(&kept)
+            }
+            _ => Ok(kept),
+        }
+    }
+
+    /// A handle to an object that stays good while code runs.
+    fn held(&self, evaluated: Evaluated) -> Result<Evaluated> {
+        let Evaluated::Value(seen) = &evaluated else { return Ok(evaluated) };
+        let object = seen.value.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok());
+        let handle = object
+            .and_then(|object| object.cast::<HeapValue2>())
+            .and_then(|heap| heap.create_handle(STRONG).ok());
+        match handle.and_then(|handle| handle.cast::<Value>()) {
+            Some(value) => Ok(Evaluated::Value(self.session.values().see(&value)?)),
+            None => Ok(evaluated),
+        }
+    }
+}
+
+/// A struct or a number without references and boxes before it.
+pub(super) fn unboxed(seen: &Seen) -> Com<Value> {
+    let mut current = seen.value.clone();
+    for _ in 0..3 {
+        let Some(target) =
+            current.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok())
+        else {
+            break;
+        };
+        current = target;
+    }
+    let inside = current.cast::<BoxValue>().and_then(|boxed| boxed.object().ok());
+    inside.and_then(|inside| inside.cast()).unwrap_or(current)
+}
+
+/// The number that the debugging interface has for a built-in type.
+pub(super) fn element_of(primitive: Primitive) -> Option<u32> {
+    Some(match primitive {
+        Primitive::Bool => element::BOOLEAN,
+        Primitive::Char => element::CHAR,
+        Primitive::SByte => element::I1,
+        Primitive::Byte => element::U1,
+        Primitive::Short => element::I2,
+        Primitive::UShort => element::U2,
+        Primitive::Int => element::I4,
+        Primitive::UInt => element::U4,
+        Primitive::Long => element::I8,
+        Primitive::ULong => element::U8,
+        Primitive::NInt => element::I,
+        Primitive::NUInt => element::U,
+        Primitive::Float => element::R4,
+        Primitive::Double => element::R8,
+        Primitive::Decimal | Primitive::String => return None,
+    })
+}

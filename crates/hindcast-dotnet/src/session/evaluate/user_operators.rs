@@ -1,0 +1,91 @@
+//! Operators that a type of the program defines. They are its code, and run only where the caller allows it.
+
+use super::{Evaluated, EvaluationError, Evaluator, Result};
+use crate::{
+    expression::{Binary, Node, Unary},
+    values::TypeInfo,
+};
+
+impl Evaluator<'_> {
+    pub(super) fn unary(&mut self, operator: Unary, operand: &Node) -> Result<Evaluated> {
+        let operand = self.operand(operand)?;
+        let method = match operator {
+            Unary::Plus => "op_UnaryPlus",
+            Unary::Negate => "op_UnaryNegation",
+            Unary::Not => "op_LogicalNot",
+            Unary::Complement => "op_OnesComplement",
+        };
+        let operands = [operand];
+        match self.user_operator(method, operator.symbol(), &operands)? {
+            Some(evaluated) => Ok(evaluated),
+            None => self.unary_of(operator, &operands[0]),
+        }
+    }
+
+    pub(super) fn binary(&mut self, operator: Binary, left: &Node, right: &Node) -> Result<Evaluated> {
+        let operands = [self.operand(left)?, self.operand(right)?];
+        let [left, right] = &operands;
+        let is_equality = matches!(operator, Binary::Equal | Binary::NotEqual);
+        // Whether something is null does not depend on what its type calls equal.
+        let compares_null = is_equality && (left.is_null() || right.is_null());
+        let joins_text = operator == Binary::Add && (self.is_text(left) || self.is_text(right));
+        if !compares_null
+            && !joins_text
+            && let Some(evaluated) = self.user_operator(method_of(operator), operator.symbol(), &operands)?
+        {
+            return Ok(evaluated);
+        }
+        self.binary_of(operator, left, right)
+    }
+
+    /// A value that stays good while the other operand is computed.
+    fn operand(&mut self, node: &Node) -> Result<Evaluated> {
+        if self.calls_until.is_some() { self.argument(node) } else { self.node(node) }
+    }
+
+    /// What the operands' types make of them; none where they define no such operator.
+    fn user_operator(
+        &mut self,
+        method: &str,
+        symbol: &'static str,
+        operands: &[Evaluated],
+    ) -> Result<Option<Evaluated>> {
+        let types: Vec<TypeInfo> = operands
+            .iter()
+            .filter(|operand| self.constant(operand).is_err())
+            .filter_map(|operand| match operand {
+                Evaluated::Value(seen) => Some(seen.of.clone()),
+                _ => None,
+            })
+            .collect();
+        let candidates: Vec<_> = types.iter().flat_map(|of| self.methods(of, method)).collect();
+        let Some(of) = types.first().filter(|_| !candidates.is_empty()) else { return Ok(None) };
+        if self.calls_until.is_none() {
+            return Err(EvaluationError::NeedsOperator { operator: symbol, of: of.display() });
+        }
+        let callee = self.best(candidates, symbol, operands, true)?;
+        self.run(&callee, None, operands).map(Some)
+    }
+}
+
+fn method_of(operator: Binary) -> &'static str {
+    match operator {
+        Binary::Multiply => "op_Multiply",
+        Binary::Divide => "op_Division",
+        Binary::Remainder => "op_Modulus",
+        Binary::Add => "op_Addition",
+        Binary::Subtract => "op_Subtraction",
+        Binary::ShiftLeft => "op_LeftShift",
+        Binary::ShiftRight => "op_RightShift",
+        Binary::UnsignedShiftRight => "op_UnsignedRightShift",
+        Binary::Less => "op_LessThan",
+        Binary::Greater => "op_GreaterThan",
+        Binary::LessOrEqual => "op_LessThanOrEqual",
+        Binary::GreaterOrEqual => "op_GreaterThanOrEqual",
+        Binary::Equal => "op_Equality",
+        Binary::NotEqual => "op_Inequality",
+        Binary::BitAnd => "op_BitwiseAnd",
+        Binary::BitXor => "op_ExclusiveOr",
+        Binary::BitOr => "op_BitwiseOr",
+    }
+}
