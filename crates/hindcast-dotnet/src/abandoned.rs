@@ -19,6 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::pipes;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// How long the runtime may take to notice that its debugger is gone, and to answer.
@@ -81,18 +82,9 @@ impl Pipe {
 }
 
 fn find_pipe(pid: u32) -> Option<Pipe> {
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    let its_folder = environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"TMPDIR="));
-    let its_folder = its_folder.map(|folder| PathBuf::from(String::from_utf8_lossy(folder).into_owned()));
-    let folder = its_folder.unwrap_or_else(|| Path::new("/tmp").to_owned());
-    let prefix = format!("clr-debug-pipe-{pid}-");
-    let names = std::fs::read_dir(&folder)
-        .ok()?
-        .filter_map(Result::ok)
-        .filter_map(|entry| entry.file_name().into_string().ok());
-    let mut mine = names.filter(|name| name.starts_with(&prefix));
-    let name = mine.find_map(|name| name.strip_suffix("-in").map(str::to_owned))?;
-    Some(Pipe(folder.join(name)))
+    let folder = pipes::folder_of(pid);
+    let mut paths = pipes::pipes_in(&folder, pid).filter_map(|path| path.into_os_string().into_string().ok());
+    paths.find_map(|path| path.strip_suffix("-in").map(|path| Pipe(path.into())))
 }
 
 /// Whoever opens the pipes before the runtime has noticed that the other end is gone keeps it from noticing.

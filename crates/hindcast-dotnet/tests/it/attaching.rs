@@ -2,6 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
+    path::Path,
     process::{Child, ChildStdin, ChildStdout, Stdio},
     sync::Arc,
 };
@@ -13,7 +14,7 @@ use hindcast_core::debug::{
 use hindcast_dotnet::DotnetEngine;
 use hindcast_fixtures::dotnet::{self, Runtime};
 
-use crate::debuggee::on_both;
+use crate::debuggee::{Plan, on_both};
 
 /// The server fixture, running.
 struct Server {
@@ -99,6 +100,24 @@ on_both! {
         drop(session);
         server.ask("abc");
         assert_eq!(server.line(), "3: cba");
+    }
+
+    fn a_program_may_keep_temporary_files_elsewhere(runtime: &Runtime) {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = Plan::of("Hello");
+        let mut request = plan.request(runtime);
+        request.env.insert("TMPDIR".to_owned(), folder.path().to_str().unwrap().to_owned());
+        let mut session = DotnetEngine.launch(&request).unwrap();
+        assert_eq!(stopped(session.run(Movement::Begin).unwrap()).reason, StopReason::Entry);
+        let pid = session.target().pid.unwrap();
+        let pipe = format!("clr-debug-pipe-{pid}-");
+        let is_in = |folder: &Path| {
+            let entries = std::fs::read_dir(folder).unwrap();
+            entries.into_iter().any(|entry| entry.unwrap().file_name().to_string_lossy().starts_with(&pipe))
+        };
+        assert!(is_in(folder.path()));
+        drop(session);
+        assert!(!is_in(&std::env::temp_dir()));
     }
 
     fn a_pause_stops_a_program_that_runs(runtime: &Runtime) {
