@@ -288,10 +288,19 @@ fn not_started(error: &StartupError, pump: &Pump, request: &LaunchRequest) -> De
     let said: Vec<u8> = said.pieces.into_iter().flat_map(|(_, bytes)| bytes).collect();
     let said = String::from_utf8_lossy(&said);
     let said = said.trim();
-    match said.is_empty() {
-        true => DebugError::LaunchFailed(error.to_string().into()),
-        false => DebugError::LaunchFailed(format!("{error}; it printed: {said}").into()),
+    if said.is_empty() {
+        return DebugError::LaunchFailed(error.to_string().into());
     }
+    let reason = Reason::new(format!("{error}; it printed: {said}"));
+    // What `dotnet` says of a framework that is not there; only the second part is in all versions.
+    let lacks_framework =
+        said.contains("You must install or update .NET") || said.contains("aka.ms/dotnet-core-applaunch");
+    DebugError::LaunchFailed(match lacks_framework {
+        true => reason.advise(
+            "install that framework, or try a newer one with `env: {\"DOTNET_ROLL_FORWARD\": \"Major\"}`",
+        ),
+        false => reason,
+    })
 }
 
 fn not_attached(error: DebuggingError, pid: u32) -> DebugError {

@@ -110,6 +110,7 @@ fn what_the_host_says_of_a_missing_framework_is_passed_on() {
             );
             assert!(said.contains("'Microsoft.NETCore.App', version '99.0.0'"), "{said}");
             assert!(said.contains(runtime.version), "which there are instead: {said}");
+            assert!(said.contains("DOTNET_ROLL_FORWARD"), "{said}");
         }
     });
 }
