@@ -204,13 +204,10 @@ pub(crate) fn explain(error: &mut Value) {
 impl WireError {
     /// A failure for a client that calls the tools so.
     pub(crate) fn of(failure: Failure, names: ToolNames) -> Self {
-        let hint = failure.advice(names);
         let kind = ErrorKind::from(failure.kind);
+        let hint = failure.advice(names).unwrap_or_else(|| names.spell_in(kind.entry().remedy).into_owned());
         let message = (kind == ErrorKind::SourceNotServed).then(|| failure.details.clone());
-        let mut error = Self { message, ..Self::new(kind, failure.details) };
-        if let Some(hint) = hint {
-            error = error.hint(hint);
-        }
+        let mut error = Self { message, ..Self::new(kind, failure.details) }.hint(hint);
         error.data.extend(failure.facts);
         error
     }

@@ -23,6 +23,20 @@ impl ToolNames {
         }
     }
 
+    /// A text of ours that names tools between backquotes, with the names as they are listed.
+    pub fn spell_in(self, text: &str) -> Cow<'_, str> {
+        const GROUPS: [&str; 2] = ["debugger", "knowledge"];
+        match self {
+            Self::Slash => text.into(),
+            Self::Underscore => GROUPS
+                .iter()
+                .fold(text.to_owned(), |text, group| {
+                    text.replace(&format!("`{group}/"), &format!("`{group}_"))
+                })
+                .into(),
+        }
+    }
+
     /// A remedy as part of a sentence, with the tool as it is listed.
     pub fn say(self, remedy: &Remedy) -> Cow<'_, str> {
         let with = |what: &str, tool| format!("{what} with `{}`", self.spell(tool)).into();
@@ -57,7 +71,7 @@ impl ToolNames {
             }
             Remedy::ExportTrace => tool("debugger/export_trace", "writes one with `format` binary"),
             Remedy::RunDoctor => "`hindcast doctor` says what this machine allows".into(),
-            Remedy::Advice(text) => (&**text).into(),
+            Remedy::Advice(text) => self.spell_in(text),
         }
     }
 }
@@ -74,6 +88,10 @@ mod tests {
         let said = |names| failure.advice(names).unwrap();
         assert_eq!(said(ToolNames::Slash), "start it again with `debugger/restart`; or do without");
         assert_eq!(said(ToolNames::Underscore), "start it again with `debugger_restart`; or do without");
+        let text = "`debugger/wait` for it, or `knowledge/search`; not `debugger://session`";
+        assert_eq!(ToolNames::Slash.spell_in(text), text);
+        let spelled = "`debugger_wait` for it, or `knowledge_search`; not `debugger://session`";
+        assert_eq!(ToolNames::Underscore.spell_in(text), spelled);
         assert_eq!(
             failure.to_string(),
             "the program has ended · hint: start it again with `debugger/restart`; or do without"

@@ -317,6 +317,8 @@ pub enum RegisterSet {
     Vector,
     /// All of them
     All,
+    /// Those that the current instruction uses, and where it and its stack are
+    Used,
 }
 
 /// A register of a frame.

@@ -6,7 +6,7 @@ use iced_x86::{Decoder, DecoderOptions, Formatter, FormatterOutput, FormatterTex
 
 use super::Scene;
 
-const LONGEST_INSTRUCTION: usize = 15;
+pub(super) const LONGEST_INSTRUCTION: usize = 15;
 /// How far before a place a beginning for decoding is looked for, where no function is known.
 const LOOK_BACK: u64 = 256;
 
@@ -18,7 +18,7 @@ pub(crate) fn decode(memory: &dyn Memory, address: u64) -> Option<iced_x86::Inst
 }
 
 /// As much as can be read, byte by byte at the end of a mapping.
-fn read_code(memory: &dyn Memory, address: u64, length: usize) -> Vec<u8> {
+pub(super) fn read_code(memory: &dyn Memory, address: u64, length: usize) -> Vec<u8> {
     let mut code = vec![0; length];
     if let Err(unreadable) = memory.read(address, &mut code) {
         let readable = usize::try_from(unreadable.0.wrapping_sub(address)).unwrap_or(0).min(length);

@@ -3,11 +3,26 @@
 use hindcast_core::debug::{Register, RegisterSet};
 use hindcast_symbols::expression::{self, RegisterKind, register_part};
 
-use super::{FrameScope, code::symbol, scope::GENERAL};
+use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory};
+
+use super::{
+    FrameScope,
+    code::{LONGEST_INSTRUCTION, read_code, symbol},
+    scope::GENERAL,
+};
 use crate::sys::VectorRegisters;
 
 /// The registers of a frame.
 pub(crate) fn registers(scope: &FrameScope<'_>, set: RegisterSet) -> Vec<Register> {
+    if set == RegisterSet::Used {
+        let pc =
+            (0..).zip(GENERAL).find(|(_, name)| *name == "rip").and_then(|(number, _)| scope.general(number));
+        let code = pc.map(|pc| read_code(scope.scene.memory, pc, LONGEST_INSTRUCTION));
+        let used = used_registers(&code.unwrap_or_default());
+        let mut all = registers(scope, RegisterSet::General);
+        all.retain(|register| used.contains(&register.name));
+        return all;
+    }
     let mut told = Vec::new();
     if set != RegisterSet::Vector {
         for (number, name) in (0..).zip(GENERAL) {
@@ -50,6 +65,17 @@ pub(crate) fn registers(scope: &FrameScope<'_>, set: RegisterSet) -> Vec<Registe
         }
     }
     told
+}
+
+/// The whole registers that an instruction uses, also those that it does not name, with `rip` and `rsp`.
+fn used_registers(code: &[u8]) -> Vec<String> {
+    let mut used = vec!["rip".to_owned(), "rsp".to_owned()];
+    let mut decoder = Decoder::new(64, code, DecoderOptions::NONE);
+    let mut facts = InstructionInfoFactory::new();
+    let instruction = decoder.decode();
+    let registers = facts.info(&instruction).used_registers().iter();
+    used.extend(registers.map(|used| format!("{:?}", used.register().full_register()).to_lowercase()));
+    used
 }
 
 /// As a number: the highest byte first.
@@ -109,4 +135,29 @@ pub(super) fn named(scope: &FrameScope<'_>, name: &str) -> Option<expression::Re
         return told(&vectors.mask(number)?, RegisterKind::Whole);
     }
     told(&vectors.x87(number("st")?)?, RegisterKind::Float)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instruction_uses_whole_registers_also_unnamed_ones() {
+        let used = |code: &[u8]| {
+            let mut used = used_registers(code);
+            used.sort();
+            used.dedup();
+            used.join(" ")
+        };
+        // mov eax, [rbp+r12*4-8]
+        assert_eq!(used(&[0x42, 0x8b, 0x44, 0xa5, 0xf8]), "r12 rax rbp rip rsp");
+        // mov [rsi], bl
+        assert_eq!(used(&[0x88, 0x1e]), "rbx rip rsi rsp");
+        // add r8d, esi
+        assert_eq!(used(&[0x41, 0x01, 0xf0]), "r8 rip rsi rsp");
+        // rep movsb
+        assert_eq!(used(&[0xf3, 0xa4]), "rcx rdi rip rsi rsp");
+        // Nothing that could be read.
+        assert_eq!(used(&[]), "rip rsp");
+    }
 }

@@ -147,7 +147,7 @@ impl ServerHandler for Handler {
         let mut info = ServerConfig::new(capabilities);
         info.server_info = Implementation::new("hindcast", env!("CARGO_PKG_VERSION"));
         info.server_info.title = Some("hindcast".into());
-        info.instructions = Some(INSTRUCTIONS.into());
+        info.instructions = Some(self.app.tool_names.spell_in(INSTRUCTIONS).into_owned());
         info
     }
 
@@ -310,7 +310,7 @@ impl ServerHandler for Handler {
                 )
                 .hint("`prompts/list` shows all prompts")
             })
-            .and_then(|prompt| render::filled_prompt(prompt, &arguments))
+            .and_then(|prompt| render::filled_prompt(prompt, &arguments, self.app.tool_names))
             .map(Into::into)
             .map_err(|failure| self.refuse(failure))
     }

@@ -46,10 +46,14 @@ pub(super) fn tool(tool: &RegisteredTool, names: ToolNames) -> Tool {
         Effects::Destructive { idempotent: true } => annotations.destructive(true).idempotent(true),
         Effects::Destructive { idempotent: false } => annotations.destructive(true),
     };
-    Tool::new(names.spell(declaration.name), declaration.description, tool.input_schema.clone())
-        .with_title(declaration.title)
-        .with_raw_output_schema(tool.listed_output_schema.clone())
-        .with_annotations(annotations)
+    Tool::new(
+        names.spell(declaration.name),
+        names.spell_in(declaration.description).into_owned(),
+        tool.input_schema.clone(),
+    )
+    .with_title(declaration.title)
+    .with_raw_output_schema(tool.listed_output_schema.clone())
+    .with_annotations(annotations)
 }
 
 /// A tool's answer. Bytes travel as an embedded resource: the protocol has no other form for them.
@@ -99,6 +103,7 @@ pub(super) fn prompt(prompt: &registry::Prompt) -> Prompt {
 pub(super) fn filled_prompt(
     prompt: &registry::Prompt,
     arguments: &Map<String, Value>,
+    names: ToolNames,
 ) -> Result<GetPromptResult, Failure> {
     let invalid = |details: String| {
         Failure::new(FailureKind::InvalidInput, details)
@@ -114,7 +119,7 @@ pub(super) fn filled_prompt(
     {
         return Err(invalid(format!("prompt `{}` has no argument `{}`", prompt.name, excerpt(unknown, 40))));
     }
-    let message = PromptMessage::new_text(Role::User, (prompt.render)(arguments)?);
+    let message = PromptMessage::new_text(Role::User, names.spell_in(&(prompt.render)(arguments)?));
     Ok(GetPromptResult::new(vec![message]).with_description(prompt.description))
 }
 

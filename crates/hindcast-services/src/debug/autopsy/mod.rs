@@ -144,34 +144,16 @@ impl fmt::Display for Autopsy {
     }
 }
 
-/// The registers that an instruction names, and where it is and its stack; all others tell little.
-fn registers_of(instruction: &str, all: Vec<Register>) -> BTreeMap<String, String> {
-    let words: Vec<_> = instruction.split(|end: char| !end.is_ascii_alphanumeric()).collect();
-    let is_named = |name: &str| words.iter().any(|word| is_part_of(word, name));
-    all.into_iter()
-        .filter(|register| matches!(&*register.name, "rip" | "rsp") || is_named(&register.name))
-        .filter_map(|register| {
-            let value = register.value?;
-            // Leading zeros tell nothing.
-            let short =
-                value.strip_prefix("0x").map(|digits| format!("0x{:0>1}", digits.trim_start_matches('0')));
-            Some((register.name, short.unwrap_or(value)))
-        })
-        .collect()
-}
-
-/// Whether `word` is the register `whole`, or the lower part of it.
-fn is_part_of(word: &str, whole: &str) -> bool {
-    let Some(rest) = whole.strip_prefix('r') else { return false };
-    if rest.starts_with(|digit: char| digit.is_ascii_digit()) {
-        return word.strip_prefix(whole).is_some_and(|part| matches!(part, "" | "d" | "w" | "b"));
-    }
-    let byte = rest
-        .strip_suffix('x')
-        .is_some_and(|letter| word.strip_prefix(letter).is_some_and(|half| matches!(half, "l" | "h")));
-    byte || word == whole
-        || word.strip_suffix('l').unwrap_or(word) == rest
-        || word.strip_prefix('e') == Some(rest)
+/// The registers that the failed instruction uses; all others tell little.
+fn told(registers: Vec<Register>) -> BTreeMap<String, String> {
+    let told = |register: Register| {
+        let value = register.value?;
+        // Leading zeros tell nothing.
+        let short =
+            value.strip_prefix("0x").map(|digits| format!("0x{:0>1}", digits.trim_start_matches('0')));
+        Some((register.name, short.unwrap_or(value)))
+    };
+    registers.into_iter().filter_map(told).collect()
 }
 
 impl Session {
@@ -200,15 +182,14 @@ fn examine(
     notes.extend(stack.broken.map(|broken| format!("the stack ends early: {broken}")));
     let frame = FrameRef { thread: stop.thread, index: 0 };
     let raw_memory = backend.raw_memory().is_some();
-    let registers =
-        match backend.registers().map(|registers| registers.registers(frame, RegisterSet::General)) {
-            Some(Ok(registers)) => registers,
-            Some(Err(error)) => {
-                notes.push(format!("no registers: {error}"));
-                Vec::new()
-            }
-            None => Vec::new(),
-        };
+    let registers = match backend.registers().map(|registers| registers.registers(frame, RegisterSet::Used)) {
+        Some(Ok(registers)) => registers,
+        Some(Err(error)) => {
+            notes.push(format!("no registers: {error}"));
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
     let here = stack.frames.first().and_then(|frame| frame.location.address);
     let disassembly = here.map(|here| code_around(backend, here)).unwrap_or_default();
     let failed = disassembly.iter().find(|instruction| Some(instruction.address) == here);
@@ -240,7 +221,7 @@ fn examine(
     let mut named = BTreeMap::new();
     // Who gives up does it somewhere in a library.
     if frames.first().is_some_and(|frame| frame.index == 0) {
-        named = registers_of(instruction, registers);
+        named = told(registers);
         code.extend(disassembly.iter().map(|instruction| {
             let mark = if instruction.current { '>' } else { ' ' };
             format!("{mark} {} {}", instruction.address, instruction.text)
@@ -423,26 +404,5 @@ fn summarise(scene: &Scene, access: Option<&FaultyAccess>, frames: &[AutopsyFram
         }
         Some(frame) => format!("{what}, in `{}`", frame.function),
         None => what,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn registers_are_known_by_their_parts() {
-        let all = ["rax", "rbx", "rsi", "rbp", "rsp", "r8", "r12", "rip", "eflags"];
-        let told = |instruction: &str| {
-            let register =
-                |name: &&str| Register { name: (*name).into(), value: Some("0x0010".into()), meaning: None };
-            let named = registers_of(instruction, all.iter().map(register).collect());
-            assert!(named.values().all(|value| value == "0x10"));
-            named.into_keys().collect::<Vec<_>>().join(" ")
-        };
-        assert_eq!(told("mov eax, [rbp+r12*4-8]"), "r12 rax rbp rip rsp");
-        assert_eq!(told("mov byte ptr [rsi], bl"), "rbx rip rsi rsp");
-        assert_eq!(told("add r8d, sil"), "r8 rip rsi rsp");
-        assert_eq!(told("ret"), "rip rsp");
     }
 }
