@@ -3,14 +3,20 @@
 use std::{
     cell::OnceCell,
     collections::HashMap,
+    fs::File,
     path::{Path, PathBuf},
     rc::Rc,
 };
 
+use hindcast_mapping::MappedFile;
+
 use crate::{
     cor::{Com, Module},
-    image::{Assembly, MAXIMAL_EMBEDDED_PDB, Pdb},
+    image::{Assembly, ImageBytes, MAXIMAL_EMBEDDED_PDB, Pdb},
 };
+
+/// A file of this size is worth a mapping.
+const LARGE: u64 = 1 << 20;
 
 /// An assembly in the debuggee.
 #[derive(Debug)]
@@ -43,11 +49,7 @@ impl LoadedModule {
 
     /// Its metadata; none for what was made in memory.
     pub(crate) fn assembly(&self) -> Option<&Rc<Assembly>> {
-        let read = || {
-            let bytes = std::fs::read(&self.path).ok()?;
-            Assembly::parse(bytes).ok().map(Rc::new)
-        };
-        self.assembly.get_or_init(read).as_ref()
+        self.assembly.get_or_init(|| open(Path::new(&self.path)).map(Rc::new)).as_ref()
     }
 
     pub(crate) fn symbols(&self) -> &Symbols {
@@ -62,6 +64,25 @@ impl LoadedModule {
     pub(crate) fn is_mine(&self) -> bool {
         self.pdb().is_some()
     }
+}
+
+/// Opens the assembly in a file.
+fn open(path: &Path) -> Option<Assembly> {
+    map_framework(path).or_else(|| Assembly::parse(std::fs::read(path).ok()?).ok())
+}
+
+/// Maps a large assembly that has no symbols: most of the framework is never asked for, and reading it takes longer than
+/// everything else at the first stop.
+///
+/// An assembly with symbols is the program's own, and may be built again meanwhile: what was loaded must stay.
+fn map_framework(path: &Path) -> Option<Assembly> {
+    let file = File::open(path).ok()?;
+    if file.metadata().ok()?.len() < LARGE {
+        return None;
+    }
+    let mapped = MappedFile::new(&file).ok()?;
+    let assembly = Assembly::parse(ImageBytes::new(mapped)).ok()?;
+    find_symbols(path, Some(&assembly)).pdb.is_none().then_some(assembly)
 }
 
 /// Looks beside the assembly, inside it, and where it says that its symbols are.

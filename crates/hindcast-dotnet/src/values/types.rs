@@ -73,8 +73,8 @@ impl TypeInfo {
     fn within(cor: Com<CorType>, modules: &Modules, depth: u32) -> Self {
         let element = cor.element_type().unwrap_or(0);
         let has_class = matches!(element, element::CLASS | element::VALUE_TYPE);
-        let definition =
-            cor.class().ok().filter(|_| has_class).and_then(|class| Definition::of(class, modules));
+        let class = has_class.then(|| cor.class().ok()).flatten();
+        let definition = class.and_then(|class| Definition::of(class, modules));
         let parameters = match element {
             _ if depth == 0 => Vec::new(),
             element::CLASS | element::VALUE_TYPE => {

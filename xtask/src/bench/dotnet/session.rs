@@ -23,19 +23,20 @@ impl Session {
 
     /// Starts a program, which then stands in `Main`.
     pub(super) fn launch(&mut self, program: &DotnetProgram, arguments: &[&str]) -> Result<()> {
-        self.travel("launch", &json!({ "program": program.dll, "args": arguments }), "entry")
+        self.travel("launch", &json!({ "program": program.dll, "args": arguments }), &["entry"])
     }
 
     /// Sets a breakpoint at a mark and runs to it.
     pub(super) fn run_to(&mut self, program: &DotnetProgram, mark: &str) -> Result<()> {
         let place = json!({ "file": program.source_text(), "line": program.line(mark) });
         self.ask("set_breakpoint", &place)?;
-        self.travel("continue", &json!({}), "breakpoint")
+        self.travel("continue", &json!({}), &["breakpoint"])
     }
 
     /// Steps over a line.
     pub(super) fn step(&mut self) -> Result<()> {
-        self.travel("step_forward", &json!({ "granularity": "over" }), "step")
+        // Where a breakpoint is at the next line, that is the reason.
+        self.travel("step_forward", &json!({ "granularity": "over" }), &["step", "breakpoint"])
     }
 
     /// Variables of the innermost frame, one of which must be `expected`.
@@ -72,11 +73,11 @@ impl Session {
         self.0.call(&format!("debugger/{tool}"), arguments)
     }
 
-    /// A movement that must end for the given reason.
-    fn travel(&mut self, tool: &str, arguments: &Value, reason: &str) -> Result<()> {
+    /// A movement that must end for one of these reasons.
+    fn travel(&mut self, tool: &str, arguments: &Value, reasons: &[&str]) -> Result<()> {
         let moved = self.ask(tool, arguments)?;
-        if moved.structured["reason"] != reason {
-            bail!("{tool} did not stop for `{reason}`: {}", moved.answer.text);
+        if !reasons.iter().any(|reason| moved.structured["reason"] == **reason) {
+            bail!("{tool} did not stop for {}: {}", reasons.join(" or "), moved.answer.text);
         }
         Ok(())
     }
