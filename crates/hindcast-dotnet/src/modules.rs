@@ -13,6 +13,7 @@ use hindcast_mapping::MappedFile;
 use crate::{
     cor::{Com, Module},
     image::{Assembly, ImageBytes, MAXIMAL_EMBEDDED_PDB, Pdb},
+    values::KnownTypes,
 };
 
 /// A file of this size is worth a mapping.
@@ -118,6 +119,8 @@ pub(crate) struct Modules {
     loaded: Vec<Rc<LoadedModule>>,
     /// By the object that stands for them in the debugging interface.
     by_identity: HashMap<usize, Rc<LoadedModule>>,
+    /// Their types.
+    pub(crate) types: KnownTypes,
 }
 
 impl Modules {
@@ -147,5 +150,59 @@ impl Modules {
     /// In the order in which they were loaded.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Rc<LoadedModule>> {
         self.loaded.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: &[u8] = include_bytes!("../tests/data/sample.dll");
+    const SYMBOLS: &[u8] = include_bytes!("../tests/data/sample.pdb");
+    const EMBEDDED: &[u8] = include_bytes!("../tests/data/embedded.dll");
+
+    /// Writes an assembly with zeros behind it, which say nothing.
+    fn write_large(path: &Path, assembly: &[u8]) {
+        let mut bytes = assembly.to_vec();
+        bytes.resize(LARGE as usize, 0);
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    fn name_in(path: &Path) -> Option<String> {
+        open(path)?.name().map(str::to_owned)
+    }
+
+    #[test]
+    fn only_large_assemblies_without_symbols_are_mapped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sample.dll");
+        std::fs::write(&path, SAMPLE).unwrap();
+        assert!(map_framework(&path).is_none(), "it is small");
+        let name = name_in(&path);
+        assert!(name.is_some());
+
+        write_large(&path, SAMPLE);
+        assert!(map_framework(&path).is_some());
+        assert_eq!(name_in(&path), name);
+
+        std::fs::write(path.with_extension("pdb"), SYMBOLS).unwrap();
+        assert!(map_framework(&path).is_none(), "it has symbols beside it");
+        assert_eq!(name_in(&path), name);
+
+        let embedded = folder.path().join("embedded.dll");
+        write_large(&embedded, EMBEDDED);
+        assert!(map_framework(&embedded).is_none(), "it has symbols inside");
+    }
+
+    #[test]
+    fn an_assembly_of_the_program_stays_as_it_was_loaded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sample.dll");
+        write_large(&path, SAMPLE);
+        std::fs::write(path.with_extension("pdb"), SYMBOLS).unwrap();
+        let assembly = open(&path).unwrap();
+        // What a build does: the same file, cut short and written anew.
+        std::fs::write(&path, vec![0; LARGE as usize]).unwrap();
+        assert!(assembly.name().is_some_and(|name| !name.is_empty()));
     }
 }
