@@ -14,10 +14,20 @@ use crate::{command, dotnet, install};
 /// Installs whatever is missing or out of date.
 pub(crate) fn prepare(workspace: &Workspace) -> Result<()> {
     install::ensure_program("curl", "curl")?;
-    prepare_python(&workspace.root.join("peers/requirements.txt"), &workspace.peers().join("python"))?;
+    prepare_sdk(workspace)?;
     prepare_model(workspace)?;
     prepare_packages(&workspace.root.join("peers/package.json"), &node_folder(workspace))?;
     dotnet::prepare(workspace)
+}
+
+/// Installs .NET alone, and the Python that unpacks it.
+pub(crate) fn prepare_dotnet(workspace: &Workspace) -> Result<()> {
+    prepare_sdk(workspace)?;
+    dotnet::prepare(workspace)
+}
+
+fn prepare_sdk(workspace: &Workspace) -> Result<()> {
+    prepare_python(&workspace.root.join("peers/requirements.txt"), &workspace.peers().join("python"))
 }
 
 /// The Python that has the official SDK and FastMCP.

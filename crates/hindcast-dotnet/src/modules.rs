@@ -3,14 +3,21 @@
 use std::{
     cell::OnceCell,
     collections::HashMap,
+    fs::File,
     path::{Path, PathBuf},
     rc::Rc,
 };
 
+use hindcast_mapping::MappedFile;
+
 use crate::{
     cor::{Com, Module},
-    image::{Assembly, MAXIMAL_EMBEDDED_PDB, Pdb},
+    image::{Assembly, ImageBytes, MAXIMAL_EMBEDDED_PDB, Pdb},
+    values::KnownTypes,
 };
+
+/// A file of this size is worth a mapping.
+const LARGE: u64 = 1 << 20;
 
 /// An assembly in the debuggee.
 #[derive(Debug)]
@@ -43,11 +50,7 @@ impl LoadedModule {
 
     /// Its metadata; none for what was made in memory.
     pub(crate) fn assembly(&self) -> Option<&Rc<Assembly>> {
-        let read = || {
-            let bytes = std::fs::read(&self.path).ok()?;
-            Assembly::parse(bytes).ok().map(Rc::new)
-        };
-        self.assembly.get_or_init(read).as_ref()
+        self.assembly.get_or_init(|| open(Path::new(&self.path)).map(Rc::new)).as_ref()
     }
 
     pub(crate) fn symbols(&self) -> &Symbols {
@@ -62,6 +65,25 @@ impl LoadedModule {
     pub(crate) fn is_mine(&self) -> bool {
         self.pdb().is_some()
     }
+}
+
+/// Opens the assembly in a file.
+fn open(path: &Path) -> Option<Assembly> {
+    map_framework(path).or_else(|| Assembly::parse(std::fs::read(path).ok()?).ok())
+}
+
+/// Maps a large assembly that has no symbols: most of the framework is never asked for, and reading it takes longer than
+/// everything else at the first stop.
+///
+/// An assembly with symbols is the program's own, and may be built again meanwhile: what was loaded must stay.
+fn map_framework(path: &Path) -> Option<Assembly> {
+    let file = File::open(path).ok()?;
+    if file.metadata().ok()?.len() < LARGE {
+        return None;
+    }
+    let mapped = MappedFile::new(&file).ok()?;
+    let assembly = Assembly::parse(ImageBytes::new(mapped)).ok()?;
+    find_symbols(path, Some(&assembly)).pdb.is_none().then_some(assembly)
 }
 
 /// Looks beside the assembly, inside it, and where it says that its symbols are.
@@ -97,6 +119,8 @@ pub(crate) struct Modules {
     loaded: Vec<Rc<LoadedModule>>,
     /// By the object that stands for them in the debugging interface.
     by_identity: HashMap<usize, Rc<LoadedModule>>,
+    /// Their types.
+    pub(crate) types: KnownTypes,
 }
 
 impl Modules {
@@ -126,5 +150,59 @@ impl Modules {
     /// In the order in which they were loaded.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Rc<LoadedModule>> {
         self.loaded.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: &[u8] = include_bytes!("../tests/data/sample.dll");
+    const SYMBOLS: &[u8] = include_bytes!("../tests/data/sample.pdb");
+    const EMBEDDED: &[u8] = include_bytes!("../tests/data/embedded.dll");
+
+    /// Writes an assembly with zeros behind it, which say nothing.
+    fn write_large(path: &Path, assembly: &[u8]) {
+        let mut bytes = assembly.to_vec();
+        bytes.resize(LARGE as usize, 0);
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    fn name_in(path: &Path) -> Option<String> {
+        open(path)?.name().map(str::to_owned)
+    }
+
+    #[test]
+    fn only_large_assemblies_without_symbols_are_mapped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sample.dll");
+        std::fs::write(&path, SAMPLE).unwrap();
+        assert!(map_framework(&path).is_none(), "it is small");
+        let name = name_in(&path);
+        assert!(name.is_some());
+
+        write_large(&path, SAMPLE);
+        assert!(map_framework(&path).is_some());
+        assert_eq!(name_in(&path), name);
+
+        std::fs::write(path.with_extension("pdb"), SYMBOLS).unwrap();
+        assert!(map_framework(&path).is_none(), "it has symbols beside it");
+        assert_eq!(name_in(&path), name);
+
+        let embedded = folder.path().join("embedded.dll");
+        write_large(&embedded, EMBEDDED);
+        assert!(map_framework(&embedded).is_none(), "it has symbols inside");
+    }
+
+    #[test]
+    fn an_assembly_of_the_program_stays_as_it_was_loaded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sample.dll");
+        write_large(&path, SAMPLE);
+        std::fs::write(path.with_extension("pdb"), SYMBOLS).unwrap();
+        let assembly = open(&path).unwrap();
+        // What a build does: the same file, cut short and written anew.
+        std::fs::write(&path, vec![0; LARGE as usize]).unwrap();
+        assert!(assembly.name().is_some_and(|name| !name.is_empty()));
     }
 }

@@ -29,6 +29,11 @@ fn field(status: &str, name: &str) -> Option<u64> {
 
 /// Cores, processor and kernel, and the profile of what is measured, in one line; nothing that names the machine.
 pub(super) fn describe() -> Result<String> {
+    describe_with(DIST)
+}
+
+/// The same where what is measured was built with another profile.
+pub(super) fn describe_with(profile: &str) -> Result<String> {
     let cores = std::thread::available_parallelism()?;
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").context("cannot read /proc/cpuinfo")?;
     let model = cpuinfo
@@ -41,7 +46,7 @@ pub(super) fn describe() -> Result<String> {
     let kernel: String =
         release.chars().take_while(|character| character.is_ascii_digit() || *character == '.').collect();
     let kernel = kernel.trim_end_matches('.');
-    Ok(format!("{cores} cores, {model}, Linux {kernel}, built with the `{DIST}` profile"))
+    Ok(format!("{cores} cores, {model}, Linux {kernel}, built with the `{profile}` profile"))
 }
 
 /// Watches how much of the processor goes to neither the server under load nor to us and our load generator: a busy

@@ -4,6 +4,7 @@ mod contender;
 mod conversation;
 mod debugger;
 mod document;
+mod dotnet;
 mod knowledge;
 mod load;
 mod machine;
@@ -28,6 +29,8 @@ pub(crate) enum Subject {
     Server(server::Options),
     /// Start, first stop, steps, variables, sizes of answers and memory of debuggers, against mcp-debugger, gdb and lldb
     Debugger(debugger::Options),
+    /// First stop, steps, variables, attaching and memory with .NET programs, against the runtime's own start
+    Dotnet(dotnet::Options),
     /// Cost of recording, and how long it takes to go back, against native runs and gdb's `record`
     TimeTravel(time_travel::Options),
     /// Processor time and memory for reading, querying and validating a large document, against xmllint
@@ -41,6 +44,7 @@ pub(crate) fn run(workspace: &Workspace, subject: &Subject) -> Result<()> {
     match subject {
         Subject::Server(options) => server::run(workspace, options),
         Subject::Debugger(options) => debugger::run(workspace, options),
+        Subject::Dotnet(options) => dotnet::run(workspace, options),
         Subject::TimeTravel(options) => time_travel::run(workspace, options),
         Subject::Xml(options) => xml::run(workspace, options),
         Subject::Knowledge(options) => knowledge::run(workspace, options),

@@ -27,7 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("hindcast-mapping", &[]),
     ("hindcast-streams", &["hindcast-core"]),
     ("hindcast-dap", &["hindcast-core"]),
-    ("hindcast-dotnet", &["hindcast-core", "hindcast-streams"]),
+    ("hindcast-dotnet", &["hindcast-core", "hindcast-mapping", "hindcast-streams"]),
     ("hindcast-stores", &["hindcast-core"]),
     ("hindcast-xml", &[]),
     ("hindcast-fixtures", &[]),

@@ -125,6 +125,7 @@ impl Session {
     pub(super) fn go_on(&mut self) -> Result<(), DebugError> {
         if self.state == State::Standing {
             self.stacks.forget();
+            self.modules.types.forget();
             self.overflowed = None;
             self.state = State::Running;
             self.process().go_on(0).map_err(failed)?;

@@ -144,6 +144,7 @@ impl Session {
         if self.state == State::Ended {
             return Ok(());
         }
+        self.modules.types.forget();
         match how {
             Ending::Terminate => self.terminate(),
             Ending::Detach => self.detach(),

@@ -19,4 +19,4 @@ pub(crate) use collections::tuple_names;
 pub(crate) use enums::enum_name;
 pub(crate) use properties::Returned;
 pub(crate) use seen::{Content, Seen, Values, property_of_backing_field};
-pub(crate) use types::TypeInfo;
+pub(crate) use types::{KnownTypes, TypeInfo};

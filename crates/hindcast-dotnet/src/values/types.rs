@@ -1,6 +1,11 @@
 //! Types of values, with their arguments.
 
-use std::{cell::OnceCell, ops::Deref, rc::Rc};
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::HashMap,
+    ops::Deref,
+    rc::Rc,
+};
 
 use crate::{
     cor::{Class, Com, CorType, element},
@@ -36,6 +41,29 @@ pub(crate) struct TypeData {
     bases: OnceCell<Vec<TypeInfo>>,
 }
 
+/// The types that were asked for since the debuggee stands. Most values are of a few types, and to describe one takes many calls.
+#[derive(Debug, Default)]
+pub(crate) struct KnownTypes {
+    /// By the object that stands for them in the debugging interface, which each of them keeps alive.
+    by_identity: RefCell<HashMap<usize, TypeInfo>>,
+}
+
+impl KnownTypes {
+    fn get_or_make(&self, identity: usize, make: impl FnOnce() -> TypeInfo) -> TypeInfo {
+        if let Some(known) = self.by_identity.borrow().get(&identity) {
+            return known.clone();
+        }
+        let made = make();
+        self.by_identity.borrow_mut().insert(identity, made.clone());
+        made
+    }
+
+    /// What was true of them need not be when the debuggee has run.
+    pub(crate) fn forget(&self) {
+        self.by_identity.borrow_mut().clear();
+    }
+}
+
 /// Where a type is defined.
 #[derive(Debug, Clone)]
 pub(crate) struct Definition {
@@ -67,14 +95,14 @@ const DEEPEST: u32 = 8;
 
 impl TypeInfo {
     pub(crate) fn of(cor: Com<CorType>, modules: &Modules) -> Self {
-        Self::within(cor, modules, DEEPEST)
+        modules.types.get_or_make(cor.identity(), || Self::within(cor.clone(), modules, DEEPEST))
     }
 
     fn within(cor: Com<CorType>, modules: &Modules, depth: u32) -> Self {
         let element = cor.element_type().unwrap_or(0);
         let has_class = matches!(element, element::CLASS | element::VALUE_TYPE);
-        let definition =
-            cor.class().ok().filter(|_| has_class).and_then(|class| Definition::of(class, modules));
+        let class = has_class.then(|| cor.class().ok()).flatten();
+        let definition = class.and_then(|class| Definition::of(class, modules));
         let parameters = match element {
             _ if depth == 0 => Vec::new(),
             element::CLASS | element::VALUE_TYPE => {
