@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt, str::FromStr};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{FrameRef, Location, RuntimeAddr};
+use super::{DebugError, FrameRef, Location, Reason, RuntimeAddr};
 
 /// A breakpoint, watchpoint or exception breakpoint of one session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -257,4 +257,58 @@ pub struct BreakpointChange {
     pub hit_count_multiple: Option<u64>,
     /// So many log messages at most.
     pub max_notifications: Option<u64>,
+}
+
+impl Trigger {
+    /// The trigger with a change made.
+    ///
+    /// # Errors
+    ///
+    /// When a trigger of this kind has nothing of what is to be changed.
+    pub fn changed(&self, change: BreakpointChange) -> Result<Self, DebugError> {
+        let BreakpointChange {
+            enabled,
+            condition,
+            hit_count,
+            log_message,
+            hit_count_multiple,
+            max_notifications,
+        } = change;
+        let unless_empty = |text: String| (!text.trim().is_empty()).then_some(text);
+        let counts = hit_count.is_some() || hit_count_multiple.is_some() || max_notifications.is_some();
+        let refused = |what: &'static str| {
+            Err(DebugError::BreakpointFailed(Reason::new(what).advise("remove it and set another")))
+        };
+        let mut changed = self.clone();
+        match &mut changed {
+            Self::Code(code) => {
+                code.enabled = enabled.unwrap_or(code.enabled);
+                code.hit_count = hit_count.unwrap_or(code.hit_count);
+                code.hit_count_multiple = hit_count_multiple.unwrap_or(code.hit_count_multiple);
+                code.max_notifications = max_notifications.unwrap_or(code.max_notifications);
+                if let Some(condition) = condition {
+                    code.condition = unless_empty(condition);
+                }
+                if let Some(message) = log_message {
+                    code.log_message = unless_empty(message);
+                }
+            }
+            Self::Watch(_) if counts || log_message.is_some() => {
+                return refused(
+                    "only the condition of a watchpoint can be changed, and whether it is enabled",
+                );
+            }
+            Self::Watch(watch) => {
+                watch.enabled = enabled.unwrap_or(watch.enabled);
+                if let Some(condition) = condition {
+                    watch.condition = unless_empty(condition);
+                }
+            }
+            Self::Exception(_) if counts || log_message.is_some() || condition.is_some() => {
+                return refused("an exception breakpoint can only be enabled and disabled");
+            }
+            Self::Exception(exception) => exception.enabled = enabled.unwrap_or(exception.enabled),
+        }
+        Ok(changed)
+    }
 }

@@ -200,37 +200,8 @@ impl Session {
         id: BreakpointId,
         change: BreakpointChange,
     ) -> Result<Breakpoint, DebugError> {
-        let before = self.breakpoints.get(id)?;
-        let mut trigger = before.trigger.clone();
-        let unless_empty = |text: String| (!text.trim().is_empty()).then_some(text);
-        match &mut trigger {
-            Trigger::Code(code) => {
-                code.enabled = change.enabled.unwrap_or(code.enabled);
-                code.hit_count = change.hit_count.unwrap_or(code.hit_count);
-                code.hit_count_multiple = change.hit_count_multiple.unwrap_or(code.hit_count_multiple);
-                code.max_notifications = change.max_notifications.unwrap_or(code.max_notifications);
-                if let Some(condition) = change.condition {
-                    code.condition = unless_empty(condition);
-                }
-                if let Some(message) = change.log_message {
-                    code.log_message = unless_empty(message);
-                }
-            }
-            Trigger::Exception(exception) => {
-                let others =
-                    [change.condition.is_some(), change.log_message.is_some(), change.hit_count.is_some()];
-                if others.contains(&true) {
-                    return Err(DebugError::BreakpointFailed(
-                        Reason::new("an exception breakpoint can only be enabled and disabled")
-                            .advise("remove it and set another"),
-                    ));
-                }
-                exception.enabled = change.enabled.unwrap_or(exception.enabled);
-            }
-            Trigger::Watch(_) => {}
-        }
         // Read first, so that a mistake changes nothing.
-        let read = Entry::new(trigger)?;
+        let read = Entry::new(self.breakpoints.get(id)?.trigger.changed(change)?)?;
         let entry = self.breakpoints.get_mut(id)?;
         (entry.trigger, entry.condition, entry.template) = (read.trigger, read.condition, read.template);
         entry.settle(&self.sites);

@@ -330,29 +330,7 @@ impl Session {
         change: BreakpointChange,
     ) -> Result<Breakpoint, DebugError> {
         let before = self.breakpoints.get(id)?.trigger.clone();
-        let mut trigger = before.clone();
-        let unless_empty = |text: String| (!text.trim().is_empty()).then_some(text);
-        match &mut trigger {
-            Trigger::Code(code) => {
-                code.enabled = change.enabled.unwrap_or(code.enabled);
-                code.hit_count = change.hit_count.unwrap_or(code.hit_count);
-                code.hit_count_multiple = change.hit_count_multiple.unwrap_or(code.hit_count_multiple);
-                code.max_notifications = change.max_notifications.unwrap_or(code.max_notifications);
-                if let Some(condition) = change.condition {
-                    code.condition = unless_empty(condition);
-                }
-                if let Some(message) = change.log_message {
-                    code.log_message = unless_empty(message);
-                }
-            }
-            Trigger::Watch(watch) => {
-                watch.enabled = change.enabled.unwrap_or(watch.enabled);
-                if let Some(condition) = change.condition {
-                    watch.condition = unless_empty(condition);
-                }
-            }
-            Trigger::Exception(exception) => exception.enabled = change.enabled.unwrap_or(exception.enabled),
-        }
+        let trigger = before.changed(change)?;
         let entry = self.breakpoints.get_mut(id)?;
         entry.trigger = trigger;
         if let Err(error) = entry.read_texts() {
