@@ -16,34 +16,35 @@ use hindcast_fixtures::dotnet::{self, Runtime};
 use crate::debuggee::on_both;
 
 /// The server fixture, running.
-struct Server {
-    child: Child,
-    input: ChildStdin,
+pub(crate) struct Server {
+    pub(crate) child: Child,
+    /// None when it was told that there is no more.
+    pub(crate) input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
 impl Server {
-    fn start(runtime: &Runtime) -> Self {
+    pub(crate) fn start(runtime: &Runtime) -> Self {
         let mut command = runtime.command(&dotnet::program("Server"));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let input = child.stdin.take().unwrap();
+        let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().unwrap());
         let mut server = Self { child, input, output };
         assert!(server.line().starts_with("ready"));
         server
     }
 
-    fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
 
-    fn ask(&mut self, line: &str) {
-        writeln!(self.input, "{line}").unwrap();
+    pub(crate) fn ask(&mut self, line: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
     }
 
-    fn attach(&self) -> Result<Box<dyn DebugBackend>, DebugError> {
+    pub(crate) fn attach(&self) -> Result<Box<dyn DebugBackend>, DebugError> {
         DotnetEngine.attach(&AttachRequest {
             pid: self.child.id(),
             record: false,
@@ -61,7 +62,7 @@ impl Drop for Server {
     }
 }
 
-fn stopped(outcome: Outcome) -> hindcast_core::debug::Stop {
+pub(crate) fn stopped(outcome: Outcome) -> hindcast_core::debug::Stop {
     match outcome {
         Outcome::Stopped(stop) => stop,
         Outcome::Interrupted => panic!("it was interrupted"),
