@@ -309,8 +309,8 @@ fn what_was_attached_to_runs_on_when_its_worker_is_killed() {
     on_both(|runtime| {
         let (stage, mut running) = Stage::with_running(runtime);
         let mut client = stage.client();
-        // Code that runs for an evaluation does not survive the loss of its debugger, and the program may die with it.
-        let moments = moments(3).filter(|(moment, _)| *moment != Moment::Evaluating);
+        // Neither an attach nor code that runs for an evaluation always survives the loss of the debugger.
+        let moments = moments(3).filter(|(moment, _)| matches!(moment, Moment::Stepping | Moment::Running));
         for (round, (moment, dice)) in (1..).zip(moments) {
             let answer = kill_meanwhile(&stage, &mut client, (moment, dice), Stage::worker);
             is_lost(moment, &answer);
