@@ -19,8 +19,6 @@ mod modules;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod names;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod pipes;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod program;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod session;
@@ -29,6 +27,8 @@ mod values;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use abandoned::release_abandoned;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use cor::{STUCK, temporary_folder};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use engine::DotnetEngine;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -36,8 +36,7 @@ impl DebugEngine for Engines {
     }
 
     fn attach(&self, request: &AttachRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
-        let engine = by_language(request.language).unwrap_or_else(|| engine_of_process(request.pid));
-        self.of(engine).attach(request)
+        self.of(engine_of_attach(request)).attach(request)
     }
 
     fn open_core(&self, request: &CoreRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
@@ -52,6 +51,11 @@ impl DebugEngine for Engines {
 /// Which engine starts it.
 pub(crate) fn engine_of_launch(request: &LaunchRequest) -> Engine {
     by_language(request.language).unwrap_or_else(|| engine_of_program(&request.program))
+}
+
+/// Which engine attaches to it.
+pub(crate) fn engine_of_attach(request: &AttachRequest) -> Engine {
+    by_language(request.language).unwrap_or_else(|| engine_of_process(request.pid))
 }
 
 fn by_language(language: Language) -> Option<Engine> {

@@ -8,7 +8,8 @@
 //!  ◀── its number, how it ended ──┘      └── waits for a byte from us, then becomes the program
 //! ```
 //!
-//! The guardian dies with us, and the program with it, unless they were released.
+//! When we die it kills the program, unless that was released. At the program's end it removes what a runtime or a debugger
+//! that is killed leaves behind.
 
 use std::{
     ffi::{CString, OsStr, OsString},
@@ -29,6 +30,8 @@ use nix::{
     unistd::Pid,
 };
 
+use super::remains::{Remains, USUAL_FOLDER};
+
 /// What the guardian says: a letter and a number.
 type Word = [u8; 5];
 const STARTED: u8 = b'P';
@@ -40,6 +43,8 @@ const RELEASED: u8 = b'R';
 const GUARDIAN_OUT: RawFd = 3;
 /// The signal that releases.
 const RELEASE: libc::c_int = libc::SIGUSR1;
+/// The signal that we have died.
+const ORPHANED: libc::c_int = libc::SIGUSR2;
 /// The exit code of a program that could not be started, as shells have it.
 const NOT_STARTED: libc::c_int = 127;
 
@@ -73,6 +78,8 @@ struct Plan {
     arguments: Vec<CString>,
     environment: Vec<CString>,
     folder: Option<CString>,
+    /// Its folder for temporary files.
+    temporary: OsString,
     streams: Theirs,
 }
 
@@ -90,6 +97,8 @@ pub(super) fn start(
         variables.retain(|(known, _)| *known != name);
         variables.push((name, value.into()));
     }
+    let temporary = variables.iter().find(|(name, value)| name == "TMPDIR" && !value.is_empty());
+    let temporary = temporary.map_or_else(|| USUAL_FOLDER.into(), |(_, folder)| folder.clone());
     let variable = |(mut name, value): (OsString, OsString)| {
         name.push("=");
         name.push(value);
@@ -104,6 +113,7 @@ pub(super) fn start(
             .collect::<Result<_, _>>()?,
         environment: variables.into_iter().map(variable).collect::<Result<_, _>>()?,
         folder: folder.map(|folder| text(folder.as_os_str())).transpose()?,
+        temporary,
         streams,
     };
     fork_guardian(plan)
@@ -117,8 +127,12 @@ fn fork_guardian(plan: Plan) -> io::Result<Waiting> {
     let (mut words, its_words) = io::pipe()?;
     let (its_go, go) = io::pipe()?;
     let (failure, its_failure) = io::pipe()?;
-    let ends =
-        Ends { words: its_words.as_raw_fd(), go: its_go.as_raw_fd(), failure: its_failure.as_raw_fd() };
+    let ends = Ends {
+        words: its_words.as_raw_fd(),
+        go: its_go.as_raw_fd(),
+        failure: its_failure.as_raw_fd(),
+        parent: std::process::id(),
+    };
     // SAFETY: the child calls only what is safe between fork and exec, with what was made before.
     let guardian = match unsafe { libc::fork() } {
         -1 => return Err(io::Error::last_os_error()),
@@ -190,6 +204,7 @@ struct Ends {
     words: RawFd,
     go: RawFd,
     failure: RawFd,
+    parent: u32,
 }
 
 /// The guardian's life.
@@ -204,18 +219,60 @@ unsafe fn guard(
 ) -> ! {
     // SAFETY: plain system calls.
     unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        // Signals wait until they are asked for. None ends it before it has done its work.
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::sigprocmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
+        die_with(ends.parent, ORPHANED);
         // What is typed at our terminal is not meant for it.
         libc::setsid();
+        let guardian = std::process::id();
         let child = libc::fork();
         if child == 0 {
-            become_program(plan, arguments, environment, ends);
+            become_program(plan, arguments, environment, &Ends { parent: guardian, ..*ends });
         }
         if child == -1 {
             libc::_exit(1);
         }
-        // It holds nothing but its voice.
-        if libc::dup2(ends.words, GUARDIAN_OUT) == -1 {
+        hold_only(ends.words);
+        let remains = Remains::of(child.cast_unsigned());
+        say(STARTED, child);
+        let status = wait_for(child);
+        if let Ok(remains) = remains {
+            remains.remove(&plan.temporary);
+        }
+        if libc::WIFSIGNALED(status) {
+            say(KILLED, libc::WTERMSIG(status));
+        } else {
+            say(EXITED, libc::WEXITSTATUS(status));
+        }
+        libc::_exit(0)
+    }
+}
+
+/// Has the system send this process a signal when its parent dies.
+///
+/// # Safety
+/// As for [`guard`].
+unsafe fn die_with(parent: u32, signal: libc::c_int) {
+    // SAFETY: plain system calls.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, signal);
+        // It may have died before.
+        if libc::getppid().cast_unsigned() != parent {
+            libc::_exit(NOT_STARTED);
+        }
+    }
+}
+
+/// Closes all but the guardian's voice.
+///
+/// # Safety
+/// As for [`guard`].
+unsafe fn hold_only(words: RawFd) {
+    // SAFETY: plain system calls.
+    unsafe {
+        if libc::dup2(words, GUARDIAN_OUT) == -1 {
             libc::_exit(1);
         }
         for descriptor in 0..GUARDIAN_OUT {
@@ -226,27 +283,35 @@ unsafe fn guard(
                 libc::close(descriptor);
             }
         }
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = on_release as *const () as usize;
-        libc::sigaction(RELEASE, &action, std::ptr::null_mut());
-        say(STARTED, child);
-        let mut status = 0;
-        while libc::waitpid(child, &mut status, 0) != child {}
-        if libc::WIFSIGNALED(status) {
-            say(KILLED, libc::WTERMSIG(status));
-        } else {
-            say(EXITED, libc::WEXITSTATUS(status));
-        }
-        libc::_exit(0)
     }
 }
 
-/// The guardian stays when we end.
-extern "C" fn on_release(_: libc::c_int) {
+/// Waits until the program has ended, and does what it is told meanwhile. Returns how it ended.
+///
+/// # Safety
+/// As for [`guard`]; all signals are blocked.
+unsafe fn wait_for(child: libc::pid_t) -> libc::c_int {
     // SAFETY: plain system calls.
     unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, 0);
-        say(RELEASED, 0);
+        let mut awaited: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut awaited);
+        for signal in [libc::SIGCHLD, RELEASE, ORPHANED] {
+            libc::sigaddset(&mut awaited, signal);
+        }
+        let mut status = 0;
+        while libc::waitpid(child, &mut status, libc::WNOHANG) != child {
+            match libc::sigwaitinfo(&awaited, std::ptr::null_mut()) {
+                RELEASE => {
+                    libc::prctl(libc::PR_SET_PDEATHSIG, 0);
+                    say(RELEASED, 0);
+                }
+                ORPHANED => {
+                    libc::kill(child, libc::SIGKILL);
+                }
+                _ => {}
+            }
+        }
+        status
     }
 }
 
@@ -271,7 +336,7 @@ unsafe fn become_program(
 ) -> ! {
     // SAFETY: plain system calls with texts and lists that live.
     unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        die_with(ends.parent, libc::SIGKILL);
         libc::setsid();
         let streams = &plan.streams;
         for (from, to) in [(&streams.stdin, 0), (&streams.stdout, 1), (&streams.stderr, 2)] {

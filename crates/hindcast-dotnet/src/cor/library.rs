@@ -6,8 +6,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::pipes::Bridge;
-
 use super::{
     callback::Events,
     com::{Com, Raw},
@@ -21,7 +19,6 @@ pub(crate) struct Debugging {
     /// Kept as long as the process is: the runtime ends what it holds with it.
     pub(crate) debugging: Com<CorDebug>,
     pub(crate) process: Com<Process>,
-    _bridge: Bridge,
 }
 
 /// Why a process cannot be debugged.
@@ -35,8 +32,6 @@ pub(crate) enum DebuggingError {
     Library { path: PathBuf, why: String },
     #[error("`{}` has no `{symbol}`", path.display())]
     Symbol { path: PathBuf, symbol: &'static str },
-    #[error("cannot reach the runtime's pipes in `{}`: {error}", folder.display())]
-    Pipes { folder: PathBuf, error: std::io::Error },
     #[error(transparent)]
     Cor(#[from] CorError),
 }
@@ -93,8 +88,6 @@ const PROCESS_ATTACH: u32 = 1;
 impl Debugging {
     /// Attaches to a process whose runtime is loaded; it reports to `events`.
     pub(crate) fn attach(pid: u32, runtime: &MappedRuntime, events: &Events) -> Result<Self, DebuggingError> {
-        let bridge = Bridge::to(pid)
-            .map_err(|error| DebuggingError::Pipes { folder: crate::pipes::folder_of(pid), error })?;
         let path = runtime.path.with_file_name("libmscordbi.so");
         let library = open(&path)?;
         // SAFETY: the library's own functions, with the types that the runtime declares.
@@ -120,7 +113,7 @@ impl Debugging {
         debugging.initialize()?;
         events.listen_to(&debugging)?;
         let process = debugging.debug_active_process(pid, 0)?;
-        Ok(Self { debugging, process, _bridge: bridge })
+        Ok(Self { debugging, process })
     }
 }
 

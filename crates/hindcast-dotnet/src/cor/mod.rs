@@ -12,6 +12,7 @@ mod guardian;
 mod inspection;
 mod interfaces;
 mod library;
+mod remains;
 mod settle;
 mod startup;
 
@@ -20,4 +21,7 @@ pub(crate) use com::Com;
 pub(crate) use error::{CorError, Hresult};
 pub(crate) use interfaces::*;
 pub(crate) use library::{Debugging, DebuggingError, MappedRuntime, other_debugger};
-pub(crate) use startup::{Exit, Prepared, Spawned, Startup, StartupError, remove_stale_semaphores};
+pub(crate) use remains::Remains;
+pub use remains::temporary_folder;
+pub use startup::STUCK;
+pub(crate) use startup::{Calls, Exit, Prepared, Spawned, Startup, StartupError, remove_stale_semaphores};

@@ -8,7 +8,10 @@ use std::{
     ffi::{CString, OsStr},
     fs, io,
     path::Path,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -18,12 +21,19 @@ use nix::{
     unistd::Pid,
 };
 
-use super::guardian::{self, Guardian, Told, Waiting};
+use super::{
+    guardian::{self, Guardian, Told, Waiting},
+    remains::{SEMAPHORES, start_time},
+};
 
 /// How long a runtime may take to start.
 const START_WITHIN: Duration = Duration::from_secs(25);
 /// How long to wait for the semaphore before looking whether the process still lives.
 const GLANCE: Duration = Duration::from_millis(20);
+/// How long a call may take to return after the program's end.
+const RETURNS_WITHIN: Duration = Duration::from_secs(4);
+/// The exit code of a process whose session waits for a program that was killed, and cannot stop waiting.
+pub const STUCK: i32 = 87;
 /// How long a process that was killed may take to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
 
@@ -89,6 +99,31 @@ struct EndState {
     is_released: bool,
 }
 
+/// Counts the calls of a session. One that is under way when the program is killed may wait for the program's answer for ever.
+#[derive(Debug, Default)]
+pub(crate) struct Calls(AtomicU64);
+
+/// A call that is under way.
+pub(crate) struct Call(Arc<Calls>);
+
+impl Calls {
+    pub(crate) fn enter(self: &Arc<Self>) -> Call {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Call(self.clone())
+    }
+
+    /// The call that is under way.
+    fn current(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::SeqCst)).filter(|count| count % 2 == 1)
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.0.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
 impl End {
     fn state(&self) -> MutexGuard<'_, EndState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -100,7 +135,7 @@ impl End {
     }
 
     /// Listens until the program has ended.
-    fn listen(&self, mut guardian: Guardian) {
+    fn listen(&self, mut guardian: Guardian, calls: &Calls) {
         loop {
             match guardian.next() {
                 Some(Told::Released) => {
@@ -113,7 +148,23 @@ impl End {
             }
         }
         guardian.bury();
+        leave_if_stuck(calls);
     }
+}
+
+/// Ends this process if a call that was under way at the end of the program does not return: nothing else can be done.
+fn leave_if_stuck(calls: &Calls) {
+    let Some(call) = calls.current() else { return };
+    let until = Instant::now() + RETURNS_WITHIN;
+    while Instant::now() < until {
+        std::thread::sleep(GLANCE);
+        if calls.current() != Some(call) {
+            return;
+        }
+    }
+    tracing::error!("the runtime's debugging library waits for a program that has ended");
+    // SAFETY: the library's own code is not run at the end, which would wait, too.
+    unsafe { libc::_exit(STUCK) }
 }
 
 /// A program that is about to be started: its number is known, and nothing of it has run.
@@ -150,7 +201,7 @@ impl Prepared {
     }
 
     /// Starts it.
-    pub(crate) fn start(self) -> Result<Spawned, StartupError> {
+    pub(crate) fn start(self, calls: Arc<Calls>) -> Result<Spawned, StartupError> {
         let Self { waiting, program } = self;
         let failed = |error| StartupError::Spawn { program, error };
         let (pid, guardian) = match waiting.go() {
@@ -161,7 +212,7 @@ impl Prepared {
         let (spawned, listening) =
             (Spawned { pid, guardian: guardian.pid(), end: end.clone(), is_released: false }, end);
         let thread = std::thread::Builder::new().name("debuggee-exit".into());
-        thread.spawn(move || listening.listen(guardian)).map_err(failed)?;
+        thread.spawn(move || listening.listen(guardian, &calls)).map_err(failed)?;
         Ok(spawned)
     }
 }
@@ -209,24 +260,6 @@ impl Drop for Spawned {
         if !self.is_released {
             self.kill();
             self.wait(GONE_WITHIN);
-            remove_left_files(self.pid);
-        }
-    }
-}
-
-/// Removes the pipes and the socket that a runtime makes for debuggers and tools, which one that is killed leaves behind.
-fn remove_left_files(pid: u32) {
-    let folder = std::env::temp_dir();
-    let Ok(entries) = fs::read_dir(&folder) else { return };
-    for entry in entries.filter_map(Result::ok) {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        let is_left = [format!("clr-debug-pipe-{pid}-"), format!("dotnet-diagnostic-{pid}-")]
-            .iter()
-            .any(|prefix| name.starts_with(prefix.as_str()));
-        if is_left {
-            // It may have been removed meanwhile.
-            let _ = fs::remove_file(entry.path());
         }
     }
 }
@@ -242,7 +275,8 @@ impl Startup {
     pub(crate) fn prepare(pid: u32) -> Result<Self, StartupError> {
         let since = start_time(pid).map_err(StartupError::Semaphore)?;
         let make = |kind| Semaphore::make(&semaphore_name(kind, pid, since)).map_err(StartupError::Semaphore);
-        Ok(Self { started: make("st")?, may_go_on: make("co")? })
+        let [started, may_go_on] = SEMAPHORES;
+        Ok(Self { started: make(started)?, may_go_on: make(may_go_on)? })
     }
 
     /// Returns when the runtime of a process that was started waits for us and is ready to be debugged.
@@ -293,16 +327,6 @@ fn owner_of(file_name: &str) -> Option<(u32, u64)> {
         return None;
     }
     Some((u32::from_str_radix(&digits[..8], 16).ok()?, u64::from_str_radix(&digits[8..], 16).ok()?))
-}
-
-/// When a process started, as the system counts.
-fn start_time(pid: u32) -> io::Result<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name in parentheses may hold anything; field 22 is the twentieth behind it.
-    let field = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(19));
-    field
-        .and_then(|field| field.parse().ok())
-        .ok_or_else(|| io::Error::other("an unknown form of /proc/PID/stat"))
 }
 
 struct Semaphore {

@@ -1,6 +1,6 @@
 //! Movements: letting the debuggee go on, and answering what happens.
 
-use std::rc::Rc;
+use std::{rc::Rc, time::Duration};
 
 use hindcast_core::debug::{
     DebugError, Granularity, Movement, Outcome, OutputStream, Place, RaisedSignal, Reason, Remedy, Stop,
@@ -10,6 +10,9 @@ use hindcast_core::debug::{
 use super::sites::Site;
 use super::{Session, State, failed};
 use crate::cor::{Com, CorEvent, Exit, Next, Thread};
+
+/// How often to look whether the process is still there.
+const GLANCE: Duration = Duration::from_millis(200);
 
 /// What the current movement is about.
 #[derive(Debug, Default)]
@@ -55,8 +58,14 @@ impl Session {
         if self.bell.take() {
             return Ok(Outcome::Interrupted);
         }
-        self.begin_plan()?;
-        let outcome = self.run_until_stop();
+        let outcome = self.begin_plan().and_then(|()| self.run_until_stop());
+        // A process that is killed is in the middle of anything.
+        let outcome = match outcome {
+            Err(DebugError::System(_) | DebugError::Ended) if self.is_gone_soon() => {
+                Ok(self.stopped_by_end())
+            }
+            outcome => outcome,
+        };
         if !matches!(outcome, Ok(Outcome::Interrupted)) {
             self.end_plan();
         }
@@ -84,23 +93,42 @@ impl Session {
         }
     }
 
+    fn stopped_by_end(&mut self) -> Outcome {
+        let stop = self.exited();
+        self.last_stop = Some(stop.clone());
+        Outcome::Stopped(stop)
+    }
+
     pub(super) fn end_plan(&mut self) {
+        // There is nothing to end where nobody answers.
+        if self.state == State::Ended {
+            self.stepping = None;
+            self.plan = Plan::Continue;
+            return;
+        }
         self.end_steps();
         self.plan = Plan::Continue;
     }
 
     fn run_until_stop(&mut self) -> Result<Outcome, DebugError> {
+        let mut was_gone = false;
         loop {
             self.go_on()?;
-            match self.events.next(None) {
+            match self.events.next(Some(GLANCE)) {
                 Next::Woken if self.bell.take() => {
                     self.hold()?;
                     return Ok(Outcome::Interrupted);
                 }
-                Next::Woken | Next::TimedOut => {}
+                // The library says so itself, if it was not waiting for an answer when the process was killed.
+                Next::TimedOut if was_gone => return Ok(self.stopped_by_end()),
+                Next::TimedOut => was_gone = self.is_gone(),
+                Next::Woken => {}
                 Next::Event(event) => {
                     let has_ended = matches!(event, CorEvent::ProcessExited);
-                    self.state = if has_ended { State::Ended } else { State::Standing };
+                    self.state = State::Standing;
+                    if has_ended {
+                        self.leave();
+                    }
                     if let Some(stop) = self.answer(event)? {
                         self.last_stop = Some(stop.clone());
                         return Ok(Outcome::Stopped(stop));
@@ -206,6 +234,8 @@ impl Session {
     /// Where an attached process is left standing.
     fn begun_by_attaching(&mut self) -> Result<Outcome, DebugError> {
         self.plan = Plan::Continue;
+        // A debugger that was killed during an evaluation has left all other threads suspended.
+        let _ = self.process().set_all_threads(false, None);
         let stop = self.paused()?;
         Ok(Outcome::Stopped(Stop { reason: StopReason::Pause, ..stop }))
     }
@@ -222,17 +252,15 @@ impl Session {
 
     /// Whether the program ended while it stood.
     pub(super) fn killed_meanwhile(&mut self) -> Option<Stop> {
-        if self.state == State::Ended || self.launched.as_ref()?.ended().is_none() {
-            return None;
-        }
-        self.state = State::Ended;
-        Some(self.exited())
+        (self.state != State::Ended && self.is_gone()).then(|| self.exited())
     }
 
     fn exited(&mut self) -> Stop {
-        self.state = State::Ended;
-        // The process waits to be told that it may end.
-        let _ = self.process().go_on(0);
+        self.leave();
+        if !self.is_gone() {
+            // The process waits to be told that it may end.
+            let _ = self.process().go_on(0);
+        }
         let exit = self.exit();
         if let Some(pump) = &self.pump {
             pump.drain();

@@ -1,6 +1,11 @@
 //! Beginning and ending a session.
 
-use std::{ffi::OsStr, path::Path, sync::Arc, time::Duration};
+use std::{
+    ffi::OsStr,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use hindcast_core::debug::{
     AttachRequest, DebugError, Ending, Engine, HowBegun, LaunchRequest, OutputLog, OutputStream, Reason,
@@ -18,9 +23,10 @@ use super::{
     threads::Threads,
 };
 use crate::{
+    abandoned::await_hang_up,
     cor::{
-        Debugging, DebuggingError, Events, Exit, Hresult, MappedRuntime, Prepared, Startup, StartupError,
-        other_debugger, remove_stale_semaphores,
+        Calls, Debugging, DebuggingError, Events, Exit, Hresult, MappedRuntime, Next, Prepared, Remains,
+        Startup, StartupError, other_debugger, remove_stale_semaphores, temporary_folder,
     },
     modules::Modules,
     program::{Program, ProgramError},
@@ -28,6 +34,10 @@ use crate::{
 
 /// How long a process that was let go of, or killed, may take to notice.
 const END_WITHIN: Duration = Duration::from_secs(2);
+/// How long it may take until an end that made a call fail is known.
+const NOTICED_WITHIN: Duration = Duration::from_millis(500);
+/// How long to wait before looking again.
+const GLANCE: Duration = Duration::from_millis(10);
 
 /// What a session begins with.
 struct Beginning {
@@ -69,19 +79,27 @@ impl Session {
         let pump = Pump::start(opened.ours, request.output.clone()).map_err(|error| {
             DebugError::System(format!("cannot read what the program prints: {error}").into())
         })?;
-        let spawned = prepared.start().map_err(failed)?;
+        let calls = Arc::new(Calls::default());
+        let _call = calls.enter();
+        let spawned = prepared.start(calls.clone()).map_err(failed)?;
         startup.await_runtime(&spawned).map_err(|error| not_started(&error, &pump, request))?;
-        let beginning = Beginning {
-            pid: spawned.pid(),
-            runtime: runtime_of(spawned.pid())?,
-            how: HowBegun::Launch,
-            output: request.output.clone(),
-            just_my_code: request.just_my_code,
-            stop_at_entry: request.stop_at_entry,
-        };
-        let mut session = Self::begin(beginning)?;
+        let begun = runtime_of(spawned.pid()).and_then(|runtime| {
+            Self::begin(Beginning {
+                pid: spawned.pid(),
+                runtime,
+                how: HowBegun::Launch,
+                output: request.output.clone(),
+                just_my_code: request.just_my_code,
+                stop_at_entry: request.stop_at_entry,
+            })
+        });
+        let mut session = begun.map_err(|error| match spawned.wait(NOTICED_WITHIN) {
+            Some(how) => not_started(&StartupError::Ended { how: how.to_string() }, &pump, request),
+            None => error,
+        })?;
         startup.release().map_err(|error| DebugError::System(error.to_string().into()))?;
         session.launched = Some(spawned);
+        session.calls = calls.clone();
         session.pump = Some(pump);
         session.target.args.clone_from(&request.args);
         session.target.executable = program.assembly.to_string_lossy().into_owned();
@@ -99,6 +117,7 @@ impl Session {
                 .advise("detach that one first"),
             ));
         }
+        await_hang_up(request.pid);
         let beginning = Beginning {
             pid: request.pid,
             runtime: runtime_of(request.pid)?,
@@ -113,6 +132,7 @@ impl Session {
     fn begin(beginning: Beginning) -> Result<Self, DebugError> {
         let Beginning { pid, runtime, how, output, just_my_code, stop_at_entry } = beginning;
         let events = Events::new();
+        let remains = Remains::of(pid).map_err(|_| DebugError::ProcessNotFound(pid))?;
         let debugging =
             Debugging::attach(pid, &runtime, &events).map_err(|error| not_attached(error, pid))?;
         let bell = Arc::new(Bell::new(events.waker()));
@@ -121,6 +141,8 @@ impl Session {
             debugging,
             events,
             bell,
+            remains,
+            calls: Arc::default(),
             launched: None,
             pump: None,
             output,
@@ -144,6 +166,10 @@ impl Session {
         if self.state == State::Ended {
             return Ok(());
         }
+        if self.is_gone() {
+            self.leave();
+            return Ok(());
+        }
         self.modules.types.forget();
         match how {
             Ending::Terminate => self.terminate(),
@@ -152,15 +178,18 @@ impl Session {
     }
 
     fn terminate(&mut self) -> Result<(), DebugError> {
-        self.state = State::Ended;
+        self.leave();
         match self.launched.take() {
             // Dropping it kills it and removes what it leaves.
             Some(spawned) => drop(spawned),
             None => {
-                let pid = Pid::from_raw(self.target.pid.unwrap_or(0).cast_signed());
+                let Some(number) = self.target.pid else { return Ok(()) };
+                let temporary = temporary_folder(number);
+                let pid = Pid::from_raw(number.cast_signed());
                 kill(pid, Signal::SIGKILL).map_err(|error| {
                     DebugError::System(format!("cannot end process {pid}: {error}").into())
                 })?;
+                self.remains.remove(temporary.as_os_str());
             }
         }
         if let Some(pump) = &self.pump {
@@ -175,7 +204,7 @@ impl Session {
         self.breakpoints.take_out_all();
         self.drain_events();
         let detached = self.process().detach();
-        self.state = State::Ended;
+        self.leave();
         if let Some(spawned) = &mut self.launched {
             spawned.release();
         }
@@ -185,14 +214,41 @@ impl Session {
         Ok(())
     }
 
-    /// Takes out what is already there, so that the debuggee can be let go of.
+    /// Takes out what has happened, also what the library has not told yet: a debuggee with untold events is not let go of.
     fn drain_events(&mut self) {
-        use crate::cor::Next;
-        while let Next::Event(event) = self.events.next(Some(Duration::ZERO)) {
-            drop(event);
-            // The debuggee stands once more for each of them.
+        let until = Instant::now() + END_WITHIN;
+        while Instant::now() < until {
+            while let Next::Event(event) = self.events.next(Some(Duration::ZERO)) {
+                drop(event);
+                // The debuggee stands once more for each of them.
+                let _ = self.process().go_on(0);
+            }
+            if !self.process().has_queued_callbacks(std::ptr::null_mut()).is_ok_and(|queued| queued) {
+                return;
+            }
+            // The next one is told when it goes on, and makes it stand.
             let _ = self.process().go_on(0);
+            if !matches!(self.events.next(Some(NOTICED_WITHIN)), Next::Event(_)) {
+                let _ = self.process().stop(0);
+            }
         }
+    }
+
+    /// Whether the process has ended, or does so in a moment.
+    pub(super) fn is_gone_soon(&self) -> bool {
+        self.is_gone_within(NOTICED_WITHIN)
+    }
+
+    pub(super) fn is_gone_within(&self, within: Duration) -> bool {
+        let until = Instant::now() + within;
+        // The system knows before its parent has told us.
+        while !self.is_gone() && self.remains.is_alive() {
+            if Instant::now() > until {
+                return false;
+            }
+            std::thread::sleep(GLANCE);
+        }
+        true
     }
 
     /// How the program that we started ended; none for one that was running before.

@@ -18,7 +18,7 @@ mod stack;
 mod steps;
 mod threads;
 
-use std::{rc::Rc, sync::Arc};
+use std::{rc::Rc, sync::Arc, time::Duration};
 
 use hindcast_core::debug::{
     Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DebugBackend, DebugError, Ending, Evaluation,
@@ -32,10 +32,13 @@ use self::{
     steps::Stepping, threads::Threads,
 };
 use crate::{
-    cor::{Com, CorError, Debugging, Events, Hresult, Process, Spawned},
+    cor::{Calls, Com, CorError, Debugging, Events, Hresult, Process, Remains, Spawned},
     modules::Modules,
     values::Values,
 };
+
+/// How long an answer that may be wrong because the process has been killed waits for that to be known.
+const A_MOMENT: Duration = Duration::from_millis(30);
 
 /// A live session.
 pub(crate) struct Session {
@@ -43,6 +46,10 @@ pub(crate) struct Session {
     debugging: Debugging,
     events: Events,
     bell: Arc<Bell>,
+    /// The process, living or not.
+    remains: Remains,
+    /// Told of every call into the runtime's library.
+    calls: Arc<Calls>,
     /// The program, where we started it.
     launched: Option<Spawned>,
     pump: Option<Pump>,
@@ -83,8 +90,32 @@ impl Session {
         Values { modules: &self.modules, process: self.process() }
     }
 
+    /// Nothing is asked of the program any more.
+    fn leave(&mut self) {
+        self.state = State::Ended;
+        self.sites.leave();
+    }
+
     fn alive(&self) -> Result<(), DebugError> {
         if self.state == State::Ended { Err(DebugError::Ended) } else { Ok(()) }
+    }
+
+    /// Whether the process has ended, which the runtime's library may not have noticed. Calls into that may never return then.
+    fn is_gone(&self) -> bool {
+        match &self.launched {
+            Some(spawned) => spawned.ended().is_some(),
+            None => !self.remains.is_alive(),
+        }
+    }
+
+    /// What an answer means: where the process has ended, that is why something failed.
+    fn or_ended<T>(&self, answer: Result<T, DebugError>) -> Result<T, DebugError> {
+        match answer {
+            Err(DebugError::System(_)) if self.is_gone_soon() => Err(DebugError::Ended),
+            // Where memory cannot be read any more, it looks as if nothing were there.
+            Err(_) if self.is_gone_within(A_MOMENT) => Err(DebugError::Ended),
+            answer => answer,
+        }
     }
 
     fn module_list(&self) -> Vec<Module> {
@@ -121,11 +152,14 @@ impl DebugBackend for Session {
     }
 
     fn run(&mut self, movement: Movement) -> Result<Outcome, DebugError> {
+        let _call = self.calls.enter();
         self.carry_out(movement)
     }
 
     fn pause(&mut self) -> Result<Stop, DebugError> {
-        self.paused()
+        let _call = self.calls.enter();
+        let answer = self.paused();
+        self.or_ended(answer)
     }
 
     fn ended_meanwhile(&mut self) -> Result<Option<Stop>, DebugError> {
@@ -133,6 +167,7 @@ impl DebugBackend for Session {
     }
 
     fn end(&mut self, how: Ending) -> Result<(), DebugError> {
+        let _call = self.calls.enter();
         self.finish(how)
     }
 
@@ -150,8 +185,10 @@ impl DebugBackend for Session {
     }
 
     fn add_breakpoint(&mut self, trigger: Trigger) -> Result<Breakpoint, DebugError> {
+        let _call = self.calls.enter();
         self.alive()?;
-        self.added(trigger)
+        let added = self.added(trigger);
+        self.or_ended(added)
     }
 
     fn change_breakpoint(
@@ -159,11 +196,15 @@ impl DebugBackend for Session {
         id: BreakpointId,
         change: BreakpointChange,
     ) -> Result<Breakpoint, DebugError> {
-        self.changed(id, change)
+        let _call = self.calls.enter();
+        let answer = self.changed(id, change);
+        self.or_ended(answer)
     }
 
     fn remove_breakpoint(&mut self, id: BreakpointId) -> Result<(), DebugError> {
-        self.removed(id)
+        let _call = self.calls.enter();
+        let answer = self.removed(id);
+        self.or_ended(answer)
     }
 
     fn breakpoints(&mut self) -> Result<Vec<Breakpoint>, DebugError> {
@@ -171,22 +212,31 @@ impl DebugBackend for Session {
     }
 
     fn threads(&mut self) -> Result<Vec<Thread>, DebugError> {
-        self.thread_list()
+        let _call = self.calls.enter();
+        let answer = self.thread_list();
+        self.or_ended(answer)
     }
 
     fn stack(&mut self, thread: ThreadId, max_frames: u32) -> Result<Stack, DebugError> {
-        self.stack_of(thread, max_frames)
+        let _call = self.calls.enter();
+        let answer = self.stack_of(thread, max_frames);
+        self.or_ended(answer)
     }
 
     fn variables(&mut self, query: &VariableQuery) -> Result<VariablePage, DebugError> {
-        self.variables_of(query)
+        let _call = self.calls.enter();
+        let answer = self.variables_of(query);
+        self.or_ended(answer)
     }
 
     fn evaluate(&mut self, evaluation: &Evaluation) -> Result<Variable, DebugError> {
-        self.evaluated(evaluation)
+        let _call = self.calls.enter();
+        let answer = self.evaluated(evaluation);
+        self.or_ended(answer)
     }
 
     fn modules(&mut self) -> Result<Vec<Module>, DebugError> {
+        let _call = self.calls.enter();
         Ok(self.module_list())
     }
 
@@ -200,12 +250,14 @@ impl DebugBackend for Session {
         prefix: &str,
         limit: usize,
     ) -> Result<Vec<String>, DebugError> {
+        let _call = self.calls.enter();
         Ok(self.completions(kind, prefix, limit))
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
+        let _call = self.calls.enter();
         let how = if self.launched.is_some() { Ending::Terminate } else { Ending::Detach };
         // Nobody is left to hear of a failure.
         let _ = self.finish(how);

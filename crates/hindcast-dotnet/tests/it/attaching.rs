@@ -2,7 +2,6 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    path::Path,
     process::{Child, ChildStdin, ChildStdout, Stdio},
     sync::Arc,
 };
@@ -14,37 +13,38 @@ use hindcast_core::debug::{
 use hindcast_dotnet::DotnetEngine;
 use hindcast_fixtures::dotnet::{self, Runtime};
 
-use crate::debuggee::{Plan, on_both};
+use crate::debuggee::on_both;
 
 /// The server fixture, running.
-struct Server {
-    child: Child,
-    input: ChildStdin,
+pub(crate) struct Server {
+    pub(crate) child: Child,
+    /// None when it was told that there is no more.
+    pub(crate) input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
 impl Server {
-    fn start(runtime: &Runtime) -> Self {
+    pub(crate) fn start(runtime: &Runtime) -> Self {
         let mut command = runtime.command(&dotnet::program("Server"));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let input = child.stdin.take().unwrap();
+        let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().unwrap());
         let mut server = Self { child, input, output };
         assert!(server.line().starts_with("ready"));
         server
     }
 
-    fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
 
-    fn ask(&mut self, line: &str) {
-        writeln!(self.input, "{line}").unwrap();
+    pub(crate) fn ask(&mut self, line: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
     }
 
-    fn attach(&self) -> Result<Box<dyn DebugBackend>, DebugError> {
+    pub(crate) fn attach(&self) -> Result<Box<dyn DebugBackend>, DebugError> {
         DotnetEngine.attach(&AttachRequest {
             pid: self.child.id(),
             record: false,
@@ -62,7 +62,7 @@ impl Drop for Server {
     }
 }
 
-fn stopped(outcome: Outcome) -> hindcast_core::debug::Stop {
+pub(crate) fn stopped(outcome: Outcome) -> hindcast_core::debug::Stop {
     match outcome {
         Outcome::Stopped(stop) => stop,
         Outcome::Interrupted => panic!("it was interrupted"),
@@ -100,24 +100,6 @@ on_both! {
         drop(session);
         server.ask("abc");
         assert_eq!(server.line(), "3: cba");
-    }
-
-    fn a_program_may_keep_temporary_files_elsewhere(runtime: &Runtime) {
-        let folder = tempfile::tempdir().unwrap();
-        let plan = Plan::of("Hello");
-        let mut request = plan.request(runtime);
-        request.env.insert("TMPDIR".to_owned(), folder.path().to_str().unwrap().to_owned());
-        let mut session = DotnetEngine.launch(&request).unwrap();
-        assert_eq!(stopped(session.run(Movement::Begin).unwrap()).reason, StopReason::Entry);
-        let pid = session.target().pid.unwrap();
-        let pipe = format!("clr-debug-pipe-{pid}-");
-        let is_in = |folder: &Path| {
-            let entries = std::fs::read_dir(folder).unwrap();
-            entries.into_iter().any(|entry| entry.unwrap().file_name().to_string_lossy().starts_with(&pipe))
-        };
-        assert!(is_in(folder.path()));
-        drop(session);
-        assert!(!is_in(&std::env::temp_dir()));
     }
 
     fn a_pause_stops_a_program_that_runs(runtime: &Runtime) {

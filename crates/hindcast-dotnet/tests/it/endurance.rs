@@ -1,22 +1,33 @@
 //! Many sessions one after the other: nothing hangs, and nothing is left behind.
 
-use hindcast_core::debug::StopReason;
-use hindcast_fixtures::dotnet::Runtime;
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
-use crate::debuggee::{Plan, on_both};
+use hindcast_core::debug::{CodeBreakpoint, Ending, Movement, Place, StopReason, Trigger};
+use hindcast_fixtures::{
+    dotnet::{Runtime, program},
+    oracle_size,
+};
 
-/// A few in CI; the 200 with `HINDCAST_ORACLES=full`.
+use crate::{
+    attaching::{Server, stopped},
+    debuggee::{Plan, on_both},
+};
+
+/// A few in CI.
 fn rounds() -> usize {
-    if std::env::var("HINDCAST_ORACLES").is_ok_and(|oracles| oracles == "full") { 200 } else { 3 }
+    oracle_size(3, 200)
 }
 
 on_both! {
     fn programs_are_launched_again_and_again(runtime: &Runtime) {
-        let mut pids = Vec::new();
+        let mut traces = Vec::new();
         for round in 0..rounds() {
             let mut debuggee = Plan::of("Hello").args(&["a", "b"]).stdin("x\n").launch(runtime);
             let pid = debuggee.backend.target().pid.unwrap();
-            pids.push(pid);
+            traces.push(Traces::of(pid));
             debuggee.break_at("greeting");
             assert_eq!(debuggee.go_on().reason, StopReason::Breakpoint);
             match round % 3 {
@@ -31,16 +42,113 @@ on_both! {
                 _ => drop(Plan::of("Hello").launch(runtime)),
             }
             drop(debuggee);
-            assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "round {round}: {pid} is still there");
+            assert!(!Path::new(&format!("/proc/{pid}")).exists(), "round {round}: {pid} is still there");
         }
-        for folder in ["/dev/shm", "/tmp"] {
-            let names = std::fs::read_dir(folder).unwrap().filter_map(Result::ok);
-            let names: Vec<_> = names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-            for pid in &pids {
-                let marks = [format!("{pid:08x}"), format!("-{pid}-")];
-                let left: Vec<_> = names.iter().filter(|name| marks.iter().any(|mark| name.contains(mark))).collect();
-                assert!(left.is_empty(), "{pid} has left {left:?}");
+        for trace in traces {
+            assert_eq!(trace.left(), [""; 0]);
+        }
+    }
+
+    fn a_program_is_attached_to_and_let_go_again_and_again(runtime: &Runtime) {
+        let mut server = Server::start(runtime);
+        let traces = Traces::of(server.child.id());
+        let own = traces.left();
+        let place = Place::Line { file: "Server.cs".into(), line: program("Server").line("handle") };
+        let mut first = None;
+        for round in 0..rounds() {
+            let mut session = server.attach().unwrap();
+            stopped(session.run(Movement::Begin).unwrap());
+            match round % 3 {
+                // Let go at a breakpoint.
+                0 => {
+                    session.add_breakpoint(Trigger::Code(CodeBreakpoint::at(place.clone()))).unwrap();
+                    server.ask("abc");
+                    assert_eq!(stopped(session.run(Movement::Continue).unwrap()).reason, StopReason::Breakpoint);
+                    session.end(Ending::Detach).unwrap();
+                }
+                // Let go while it runs, as far as we know.
+                1 => {
+                    session.interrupt().interrupt();
+                    session.run(Movement::Continue).unwrap();
+                    server.ask("abc");
+                }
+                // Let go where it stands.
+                _ => server.ask("abc"),
             }
+            drop(session);
+            assert_eq!(server.line(), format!("{}: cba", round + 1), "it answers");
+            let most = *first.get_or_insert_with(|| Counts::of(&server));
+            eventually(&format!("round {round}: {most:?} at most"), &|| Counts::of(&server), |now| now.within(most));
+            // The runtime makes its pipes anew for the next debugger, so one may be missing for a moment.
+            let more: Vec<_> = traces.left().into_iter().filter(|name| !own.contains(name)).collect();
+            assert_eq!(more, [""; 0], "round {round}");
         }
+        drop(server.input.take());
+        assert_eq!(server.line(), format!("served {}", rounds()));
+        assert_eq!(server.child.wait().unwrap().code(), Some(i32::try_from(rounds()).unwrap()));
+        assert_eq!(traces.left(), [""; 0]);
+    }
+}
+
+/// What a program has open and running.
+#[derive(Debug, Clone, Copy)]
+struct Counts {
+    descriptors: usize,
+    threads: usize,
+}
+
+impl Counts {
+    /// Without its connections to debuggers: they stay open as long as the library in this process, which never lets go.
+    fn of(server: &Server) -> Self {
+        let pid = server.child.id();
+        let entries =
+            |folder: &str| std::fs::read_dir(format!("/proc/{pid}/{folder}")).unwrap().filter_map(Result::ok);
+        let pipe = format!("clr-debug-pipe-{pid}-");
+        let paths = entries("fd").filter_map(|file| std::fs::read_link(file.path()).ok());
+        let descriptors = paths.filter(|path| !path.to_string_lossy().contains(&pipe)).count();
+        Self { descriptors, threads: entries("task").count() }
+    }
+
+    /// A runtime opens some files and starts some threads when it needs them, once; what each round adds is more than that.
+    fn within(self, most: Self) -> bool {
+        let once = 1 + rounds() / 25;
+        self.descriptors <= most.descriptors + once && self.threads <= most.threads + once
+    }
+}
+
+/// Waits until what is looked at is as it should be.
+#[track_caller]
+fn eventually<T: Copy + std::fmt::Debug>(what: &str, look: &dyn Fn() -> T, is_right: impl Fn(T) -> bool) {
+    let started = Instant::now();
+    loop {
+        let seen = look();
+        if is_right(seen) {
+            return;
+        }
+        assert!(started.elapsed() < Duration::from_secs(20), "never happened: {what}; it is {seen:?}");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+/// How the files are named that a runtime or its debugger makes for one process: by its number and when it started.
+struct Traces([String; 2]);
+
+impl Traces {
+    /// The process must live.
+    fn of(pid: u32) -> Self {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let since: u64 =
+            stat.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().parse().unwrap();
+        Self([format!("{pid:08x}{since:016x}"), format!("-{pid}-{since}-")])
+    }
+
+    /// Those that are there.
+    fn left(&self) -> Vec<String> {
+        let entries = ["/dev/shm", "/tmp"].map(|folder| std::fs::read_dir(folder).unwrap());
+        let names = entries.into_iter().flatten().filter_map(Result::ok);
+        let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut mine: Vec<_> = names.filter(|name| self.0.iter().any(|mark| name.contains(mark))).collect();
+        mine.sort();
+        mine
     }
 }

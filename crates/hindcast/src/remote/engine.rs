@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     io,
     os::{
         fd::OwnedFd,
@@ -13,12 +14,15 @@ use std::{
 };
 
 use hindcast_core::debug::{
-    AttachRequest, Capability, CoreRequest, DebugBackend, DebugEngine, DebugError, Engine, LaunchRequest,
-    OutputLog, Streams, TraceFileRequest,
+    AttachRequest, Capability, CoreRequest, DebugBackend, DebugEngine, DebugError, Ending, Engine, Language,
+    LaunchRequest, Movement, OutputLog, Streams, TraceFileRequest,
 };
 use nix::sys::signal::Signal;
 
-use crate::{data_folder::usual_umask, engines::engine_of_launch};
+use crate::{
+    data_folder::usual_umask,
+    engines::{engine_of_attach, engine_of_launch},
+};
 
 use super::{
     backend::RemoteBackend,
@@ -35,8 +39,8 @@ pub(crate) struct WorkerEngine {
 
 impl DebugEngine for WorkerEngine {
     fn capabilities(&self) -> Vec<Capability> {
-        let asked =
-            start(&nothing_printed(), Ends::WithUs, None).and_then(|link| link.ask(&Call::Capabilities));
+        let asked = start(&nothing_printed(), Circumstances::default())
+            .and_then(|link| link.ask(&Call::Capabilities));
         asked.unwrap_or_else(|error| {
             tracing::warn!(%error, "a worker process cannot tell what this machine allows");
             Vec::new()
@@ -60,19 +64,19 @@ impl DebugEngine for WorkerEngine {
             self.name_dotnet(&mut env);
         }
         let beginning = Beginning::Launch(LaunchRequest { env, ..request.clone() });
-        begin(beginning, &request.output, Ends::WithUs)
+        begin(beginning, &request.output)
     }
 
     fn attach(&self, request: &AttachRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
-        begin(Beginning::Attach(request.clone()), &request.output, Ends::Gently)
+        begin(Beginning::Attach(request.clone()), &request.output)
     }
 
     fn open_core(&self, request: &CoreRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
-        begin(Beginning::Core(request.clone()), &nothing_printed(), Ends::WithUs)
+        begin(Beginning::Core(request.clone()), &nothing_printed())
     }
 
     fn open_trace(&self, request: &TraceFileRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
-        begin(Beginning::Trace(request.clone()), &nothing_printed(), Ends::WithUs)
+        begin(Beginning::Trace(request.clone()), &nothing_printed())
     }
 }
 
@@ -88,44 +92,58 @@ impl WorkerEngine {
 
 const DOTNET_ROOT: &str = "DOTNET_ROOT";
 
-/// How a worker ends when the server dies.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ends {
-    /// At once, and its program with it.
-    WithUs,
-    /// When it has let go of what it is attached to.
-    Gently,
+/// What a worker must know when it is started.
+#[derive(Default)]
+struct Circumstances {
+    /// Whether it only mends what another worker has left.
+    mends: bool,
+    /// The process that it will be attached to. It lets go of that when the server dies; a launched program dies with it.
+    attached: Option<u32>,
+    /// The program's folder for temporary files: a .NET runtime and its debugger meet there.
+    temporary: Option<OsString>,
 }
 
-fn begin(
-    beginning: Beginning,
-    output: &Arc<OutputLog>,
-    ends: Ends,
-) -> Result<Box<dyn DebugBackend>, DebugError> {
-    let attached = match &beginning {
-        Beginning::Attach(request) => Some(request.pid),
-        _ => None,
-    };
-    Ok(Box::new(RemoteBackend::begin(start(output, ends, attached)?, beginning)?))
+impl Circumstances {
+    fn of(beginning: &Beginning) -> Self {
+        match beginning {
+            Beginning::Launch(request) if engine_of_launch(request) == Engine::Dotnet => {
+                Self { temporary: request.env.get(TMPDIR).map(OsString::from), ..Self::default() }
+            }
+            Beginning::Attach(request) => {
+                let is_dotnet = engine_of_attach(request) == Engine::Dotnet;
+                let temporary = is_dotnet.then(|| hindcast_dotnet::temporary_folder(request.pid).into());
+                Self { attached: Some(request.pid), temporary, mends: false }
+            }
+            _ => Self::default(),
+        }
+    }
+}
+
+const TMPDIR: &str = "TMPDIR";
+
+fn begin(beginning: Beginning, output: &Arc<OutputLog>) -> Result<Box<dyn DebugBackend>, DebugError> {
+    let link = start(output, Circumstances::of(&beginning))?;
+    Ok(Box::new(RemoteBackend::begin(link, beginning)?))
 }
 
 fn nothing_printed() -> Arc<OutputLog> {
     Arc::new(OutputLog::new(0))
 }
 
-fn start(output: &Arc<OutputLog>, ends: Ends, attached: Option<u32>) -> Result<Link, DebugError> {
-    spawn(output, ends, attached)
+fn start(output: &Arc<OutputLog>, circumstances: Circumstances) -> Result<Link, DebugError> {
+    spawn(output, circumstances)
         .map_err(|error| DebugError::System(format!("cannot start a worker process: {error}").into()))
 }
 
 /// Called on the session's thread, because the system ends a worker with the thread that started it.
-fn spawn(output: &Arc<OutputLog>, ends: Ends, attached: Option<u32>) -> io::Result<Link> {
+fn spawn(output: &Arc<OutputLog>, circumstances: Circumstances) -> io::Result<Link> {
+    let Circumstances { attached, temporary, mends } = circumstances;
     let (calls, its_calls) = UnixStream::pair()?;
     let (bells, its_bells) = UnixStream::pair()?;
     // Not by its path: what is installed there by now may be another version.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("hindcast").args(["worker", "debug"]);
-    if ends == Ends::Gently {
+    if attached.is_some() {
         command.arg("--gently");
     }
     if let Some(mask) = usual_umask() {
@@ -138,16 +156,17 @@ fn spawn(output: &Arc<OutputLog>, ends: Ends, attached: Option<u32>) -> io::Resu
     let child = command
         .env_clear()
         .envs(kept)
+        .envs(temporary.map(|folder| (TMPDIR, folder)))
         // What is typed at our terminal is not meant for it.
         .process_group(0)
         .stdin(OwnedFd::from(its_calls))
         .stdout(OwnedFd::from(its_bells))
         .stderr(Stdio::inherit())
         .spawn()?;
-    Link::new(calls, bells, Worker::of(child, attached), output.clone())
+    Link::new(calls, bells, Worker::of(child, attached.filter(|_| !mends)), output.clone())
 }
 
-fn text(variable: std::ffi::OsString) -> Option<String> {
+fn text(variable: OsString) -> Option<String> {
     variable.into_string().ok()
 }
 
@@ -195,10 +214,29 @@ impl Worker {
     /// runtime waits for its debugger.
     fn release_attached(&self) {
         let Some(pid) = self.attached else { return };
-        if let Err(error) = hindcast_dotnet::release_abandoned(pid) {
+        let released = hindcast_dotnet::release_abandoned(pid).map_err(|error| error.to_string());
+        let mended = released.and_then(|was_abandoned| {
+            if was_abandoned { resume_threads(pid).map_err(|error| error.to_string()) } else { Ok(()) }
+        });
+        if let Err(error) = mended {
             tracing::warn!(pid, %error, "a .NET program that was attached to cannot be let go of");
         }
     }
+}
+
+/// Threads that a debugger has suspended stay suspended when it is killed. One that attaches resumes them.
+fn resume_threads(pid: u32) -> Result<(), DebugError> {
+    let beginning = Beginning::Attach(AttachRequest {
+        pid,
+        record: false,
+        language: Language::Dotnet,
+        just_my_code: true,
+        output: nothing_printed(),
+    });
+    let circumstances = Circumstances { mends: true, ..Circumstances::of(&beginning) };
+    let mut session = RemoteBackend::begin(start(&nothing_printed(), circumstances)?, beginning)?;
+    session.run(Movement::Begin)?;
+    session.end(Ending::Detach)
 }
 
 impl Drop for Worker {
@@ -212,6 +250,9 @@ fn how(status: ExitStatus) -> String {
     match (signal, status.code()) {
         (Some(Signal::SIGKILL), _) => "was killed, by somebody or for want of memory".into(),
         (Some(signal), _) => format!("died of {}", signal.as_str()),
+        (None, Some(hindcast_dotnet::STUCK)) => {
+            "ended, because the program was killed in the middle of a call".into()
+        }
         (None, Some(code)) => format!("ended with exit code {code}"),
         (None, None) => "has ended".into(),
     }

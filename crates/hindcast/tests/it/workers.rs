@@ -102,12 +102,12 @@ fn children_of(parent: u64) -> Vec<u64> {
     processes.filter(|&(_, ppid): &(u64, u64)| ppid == parent).map(|(pid, _)| pid).collect()
 }
 
-fn is_worker(pid: u64) -> bool {
+pub(crate) fn is_worker(pid: u64) -> bool {
     let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     line.starts_with("hindcast\0worker\0debug")
 }
 
-fn kill(pid: u64) {
+pub(crate) fn kill(pid: u64) {
     assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
 }
 

@@ -12,6 +12,9 @@ use crate::{
 /// How long code that is told to end may take to do so.
 pub(super) const ABORT_WITHIN: Duration = Duration::from_millis(1500);
 
+/// How often to look whether the process is still there.
+const GLANCE: Duration = Duration::from_millis(200);
+
 /// How an evaluation ended.
 pub(super) enum Ended {
     Returned,
@@ -35,7 +38,8 @@ impl Session {
             self.go_on()?;
             let now = Instant::now();
             let deadline = asked_to_end.map_or(until, |asked| asked + ABORT_WITHIN);
-            match self.events.next(Some(deadline.saturating_duration_since(now))) {
+            let left = deadline.saturating_duration_since(now);
+            match self.events.next(Some(left.min(GLANCE))) {
                 Next::Event(CorEvent::EvalDone { eval: done, threw })
                     if done.identity() == eval.identity() =>
                 {
@@ -51,6 +55,8 @@ impl Session {
                     self.answer_quietly(event)?;
                 }
                 Next::Woken => {}
+                Next::TimedOut if self.is_gone() => return Err(DebugError::Ended),
+                Next::TimedOut if left > GLANCE => {}
                 Next::TimedOut if was_rude => {
                     // It does not end. The session goes on where the thread is.
                     self.hold()?;
@@ -77,7 +83,9 @@ impl Session {
             | CorEvent::Exception { .. }
             | CorEvent::Break { .. } => Ok(()),
             CorEvent::ProcessExited => {
-                self.state = State::Ended;
+                // It waits to be told that it may end. Whoever asks next is told how it did.
+                let _ = self.process().go_on(0);
+                self.is_gone_soon();
                 Err(DebugError::Ended)
             }
             other => self.answer(other).map(drop),

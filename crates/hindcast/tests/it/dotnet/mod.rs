@@ -3,13 +3,16 @@
 mod bad_input;
 mod cannot;
 mod doctor;
+mod killing;
 mod resources;
 mod serving;
 mod tools;
 
 use std::{
     io::{BufRead, BufReader, Write},
-    process::{Child, ChildStdin, ChildStdout, Stdio},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc,
+    time::Duration,
 };
 
 use hindcast_fixtures::dotnet::{self, DotnetProgram, Runtime};
@@ -73,16 +76,26 @@ fn launch(client: &mut Client, program: &DotnetProgram, args: &[&str]) -> Value 
 struct Running {
     process: Child,
     input: ChildStdin,
-    output: BufReader<ChildStdout>,
+    lines: mpsc::Receiver<String>,
 }
 
 impl Running {
     fn start(runtime: &Runtime, program: &DotnetProgram, args: &[&str]) -> Self {
         let mut command = runtime.command(program);
-        let mut process = command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        command.args(args);
+        Self::of(command)
+    }
+
+    fn of(mut command: Command) -> Self {
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = process.stdin.take().unwrap();
         let output = BufReader::new(process.stdout.take().unwrap());
-        let mut running = Self { process, input, output };
+        let (sender, lines) = mpsc::channel();
+        // Read apart from the test, which then can give up waiting.
+        std::thread::spawn(move || {
+            output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        let mut running = Self { process, input, lines };
         assert!(running.line().starts_with("ready"));
         running
     }
@@ -91,14 +104,15 @@ impl Running {
         self.process.id()
     }
 
+    #[track_caller]
     fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
+        let line = self.lines.recv_timeout(Duration::from_secs(20));
+        line.unwrap_or_else(|_| panic!("it answers nothing; it has ended: {:?}", self.process.try_wait()))
     }
 
     fn ask(&mut self, line: &str) {
-        writeln!(self.input, "{line}").unwrap();
+        let written = writeln!(self.input, "{line}");
+        assert!(written.is_ok(), "it has ended: {:?}", self.process.wait());
     }
 }
 

@@ -248,6 +248,30 @@ fn a_launched_program_ends_with_the_disconnect() {
 }
 
 #[test]
+fn a_launched_program_lives_on_where_the_disconnect_does_not_terminate_it() {
+    on_both(|runtime| {
+        let program = dotnet::program("Server");
+        let (folder, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let proof = folder.path().join("proof");
+        let mut client = client(runtime);
+        data(&mut client, "launch", json!({ "program": program.dll, "env": { "TMPDIR": temporary.path() } }));
+        let pid = client.read_json("debugger://session")["processId"].as_u64().unwrap();
+        text(&mut client, "set_breakpoint", json!({ "function": "Fixtures.Server.Handle" }));
+        let lines = format!("one\nwrite {}\n", proof.display());
+        text(&mut client, "write_input", json!({ "text": lines }));
+        let stopped = data(&mut client, "continue", json!({}));
+        assert_eq!(stopped["location"]["function"], "Fixtures.Server.Handle", "{stopped}");
+        let gone = text(&mut client, "disconnect", json!({ "terminate": false }));
+        assert_eq!(gone, format!("Disconnected from process {pid}"));
+        let written = || std::fs::read_to_string(&proof).unwrap_or_default();
+        eventually("it does its work without us", || written() == "by job 2");
+        eventually("it ends when there is no more to read", || !is_alive(pid));
+        let left = || std::fs::read_dir(temporary.path()).unwrap().count();
+        eventually("nothing of it is left", || left() == 0);
+    });
+}
+
+#[test]
 fn variables_have_pages_levels_and_filters() {
     on_both(|runtime| {
         let program = dotnet::program("Values");

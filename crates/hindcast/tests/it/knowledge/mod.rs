@@ -60,6 +60,13 @@ impl Client {
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
     }
 
+    /// Asks, and does not wait for the answer.
+    pub(crate) fn tell(&mut self, method: &str, params: Value) {
+        self.last += 1;
+        let request = json!({ "jsonrpc": "2.0", "id": self.last, "method": method, "params": params });
+        self.local.send(request.to_string().as_bytes());
+    }
+
     /// Sends a request as it is; gives the answer.
     pub(crate) fn send(&mut self, request: &Value) -> Value {
         self.local.send(request.to_string().as_bytes());

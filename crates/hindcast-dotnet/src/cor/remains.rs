@@ -1,0 +1,131 @@
+//! The files that a runtime and its debugger make for one process. They remove them at the end, unless they are killed.
+
+use std::{
+    ffi::{CStr, OsStr},
+    fs::File,
+    io::{self, Read, Write},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// Longer than any path that the system takes.
+const LONGEST: usize = 4097;
+
+/// Names the files of one process. Nothing here allocates, because the guardian uses it behind a fork.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Remains {
+    pid: u32,
+    since: u64,
+}
+
+impl Remains {
+    /// Of a process that lives, or has not been waited for.
+    pub(crate) fn of(pid: u32) -> io::Result<Self> {
+        Ok(Self { pid, since: start_time(pid)? })
+    }
+
+    /// Whether the process lives: it is not gone, is no other of the same number, and does not wait to be buried.
+    pub(crate) fn is_alive(self) -> bool {
+        stat(self.pid).is_ok_and(|(state, since)| since == self.since && !matches!(state, b'Z' | b'X'))
+    }
+
+    /// Removes the semaphores of its start, and its pipes and its socket from the folder that it has for temporary files.
+    pub(crate) fn remove(self, temporary: &OsStr) {
+        let Self { pid, since } = self;
+        for kind in SEMAPHORES {
+            remove(OsStr::new("/dev/shm"), format_args!("sem.clr{kind}{pid:08x}{since:016x}"));
+        }
+        for end in ["in", "out"] {
+            remove(temporary, format_args!("clr-debug-pipe-{pid}-{since}-{end}"));
+        }
+        remove(temporary, format_args!("dotnet-diagnostic-{pid}-{since}-socket"));
+    }
+}
+
+/// One that the runtime raises when it has started, and one that it then waits for.
+pub(super) const SEMAPHORES: [&str; 2] = ["st", "co"];
+
+fn remove(folder: &OsStr, name: std::fmt::Arguments<'_>) {
+    let mut path = [0; LONGEST];
+    let mut rest = &mut path[..];
+    let written = rest.write_all(folder.as_bytes()).and_then(|()| write!(rest, "/{name}\0"));
+    if written.is_ok()
+        && let Ok(path) = CStr::from_bytes_until_nul(&path)
+    {
+        // Mostly there is none.
+        let _ = nix::unistd::unlink(path);
+    }
+}
+
+/// The folder that a process has for temporary files.
+pub fn temporary_folder(pid: u32) -> PathBuf {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let set = environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"TMPDIR="));
+    set.filter(|folder| !folder.is_empty()).map_or_else(
+        || Path::new(USUAL_FOLDER).to_owned(),
+        |folder| Path::new(OsStr::from_bytes(folder)).to_owned(),
+    )
+}
+
+/// Where temporary files are unless `TMPDIR` names another folder.
+pub(super) const USUAL_FOLDER: &str = "/tmp";
+
+/// When a process started, as the system counts.
+pub(super) fn start_time(pid: u32) -> io::Result<u64> {
+    Ok(stat(pid)?.1)
+}
+
+/// The letter of a process's state, and when it started.
+fn stat(pid: u32) -> io::Result<(u8, u64)> {
+    let mut stat = [0; 1024];
+    let mut path = [0; 32];
+    let mut rest = &mut path[..];
+    write!(rest, "/proc/{pid}/stat")?;
+    let left = rest.len();
+    let path = OsStr::from_bytes(&path[..path.len() - left]);
+    let length = File::open(path)?.read(&mut stat)?;
+    // The name in parentheses may hold anything; fields 3 and 22 are the first and the twentieth behind it.
+    let found = stat[..length].rsplit(|byte| *byte == b')').next().and_then(|rest| {
+        let mut fields = rest.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
+        let state = fields.next()?.first()?;
+        let since = std::str::from_utf8(fields.nth(18)?).ok()?.parse().ok()?;
+        Some((*state, since))
+    });
+    found.ok_or(io::ErrorKind::InvalidData.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_of_one_process_are_removed_and_others_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let mine = Remains::of(std::process::id()).unwrap();
+        let Remains { pid, since } = mine;
+        let later = since + 1;
+        let gone = [
+            format!("clr-debug-pipe-{pid}-{since}-in"),
+            format!("clr-debug-pipe-{pid}-{since}-out"),
+            format!("dotnet-diagnostic-{pid}-{since}-socket"),
+        ];
+        let kept = [format!("clr-debug-pipe-{pid}-{later}-in"), "other".to_owned()];
+        for name in gone.iter().chain(&kept) {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        mine.remove(folder.path().as_os_str());
+        let is_there = |name: &String| folder.path().join(name).exists();
+        assert!(!gone.iter().any(is_there));
+        assert!(kept.iter().all(is_there));
+    }
+
+    #[test]
+    fn a_process_has_started_when_the_system_says() {
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+        let field = stat.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap();
+        assert_eq!(start_time(std::process::id()).unwrap().to_string(), field);
+        let mine = Remains::of(std::process::id()).unwrap();
+        assert!(mine.is_alive());
+        assert!(!Remains { since: mine.since + 1, ..mine }.is_alive(), "it is another one");
+    }
+}

@@ -1,0 +1,364 @@
+//! Programs, workers and servers that are killed at random moments: nobody hangs, nothing is left, and what was attached to
+//! runs on.
+
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use hindcast_fixtures::{
+    dotnet::{self, DotnetProgram, Runtime},
+    oracle_size,
+};
+use serde_json::{Value, json};
+
+use super::{Running, on_both, refusal, text};
+use crate::{
+    debugger::is_alive,
+    knowledge::Client,
+    server::{Dice, eventually},
+    workers::{is_worker, kill},
+};
+
+/// What a session does when something is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    Beginning,
+    Stepping,
+    Evaluating,
+    Running,
+}
+
+const MOMENTS: [Moment; 4] = [Moment::Beginning, Moment::Stepping, Moment::Evaluating, Moment::Running];
+
+/// The moments of a test, each with dice of its own.
+fn moments(seed: u64) -> impl Iterator<Item = (Moment, Dice)> {
+    let rounds = oracle_size(MOMENTS.len(), 50);
+    MOMENTS.into_iter().cycle().take(rounds).zip(seed..).map(|(moment, seed)| (moment, Dice(seed)))
+}
+
+/// Lets a random time pass: of what is asked meanwhile nobody knows how far it got.
+fn a_while(dice: &mut Dice, moment: Moment) {
+    // A launch takes longest, and has most that can be in the way.
+    let most = if moment == Moment::Beginning { 400_000 } else { 40_000 };
+    let until = Instant::now() + Duration::from_micros(dice.roll(most) as u64);
+    while Instant::now() < until {
+        std::hint::spin_loop();
+    }
+}
+
+/// A folder for temporary files of its own, by which all processes of a test are known.
+struct Stage {
+    program: DotnetProgram,
+    temporary: tempfile::TempDir,
+    root: String,
+    /// A program that was running before, and is attached to.
+    attached: Option<u32>,
+}
+
+impl Stage {
+    fn new(runtime: &Runtime) -> Self {
+        let root = runtime.root.to_str().unwrap().to_owned();
+        let temporary = tempfile::tempdir().unwrap();
+        Self { program: dotnet::program("Server"), temporary, root, attached: None }
+    }
+
+    /// One with a program that is running.
+    fn with_running(runtime: &Runtime) -> (Self, Running) {
+        let mut stage = Self::new(runtime);
+        let mut command = runtime.command(&stage.program);
+        command.envs(stage.environment());
+        let running = Running::of(command);
+        stage.attached = Some(running.pid());
+        (stage, running)
+    }
+
+    fn folder(&self) -> &str {
+        self.temporary.path().to_str().unwrap()
+    }
+
+    fn environment(&self) -> [(&str, &str); 2] {
+        [("DOTNET_ROOT", &self.root), ("TMPDIR", self.folder())]
+    }
+
+    fn client(&self) -> Client {
+        let mut client = Client::over(tempfile::tempdir().unwrap(), &self.environment());
+        // What a server asks a worker once, it has asked then.
+        works(self, &mut client);
+        client
+    }
+
+    /// All living processes with this folder, except the server and what it attaches to.
+    fn processes(&self) -> Vec<u64> {
+        let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let is_ours = |&pid: &u64| {
+            let is_known = self.attached.is_some_and(|known| u64::from(known) == pid);
+            !is_known
+                && has(pid, "environ", self.folder())
+                && !has(pid, "cmdline", "--data-dir")
+                && is_alive(pid)
+        };
+        numbers.filter(is_ours).collect()
+    }
+
+    fn worker(&self) -> Option<u64> {
+        // A guardian is a worker's copy.
+        let workers: Vec<_> = self.processes().into_iter().filter(|&pid| is_worker(pid)).collect();
+        workers.iter().copied().find(|&pid| parent(pid).is_none_or(|parent| !workers.contains(&parent)))
+    }
+
+    /// The program, before and after it has become one.
+    fn launched(&self) -> Option<u64> {
+        let worker = self.worker()?;
+        let grandparent = |pid: u64| parent(pid).and_then(parent);
+        self.processes().into_iter().find(|&pid| grandparent(pid) == Some(worker))
+    }
+
+    /// Everything that was launched is gone, and nothing of it is left.
+    fn is_clean(&self, mut seen: BTreeSet<u64>) {
+        eventually("all processes end", || {
+            let left = self.processes();
+            seen.extend(&left);
+            left.is_empty()
+        });
+        let known = self.attached.map(|pid| format!("-{pid}-"));
+        let is_left = |name: &String| known.as_ref().is_none_or(|known| !name.contains(known));
+        let left = || names(self.temporary.path()).into_iter().filter(is_left).collect::<Vec<_>>();
+        eventually("no file is left", || left().is_empty());
+        let marks: Vec<_> = seen.iter().map(|pid| format!("{pid:08x}")).collect();
+        let is_left =
+            |name: &String| name.starts_with("sem.clr") && marks.iter().any(|mark| name.contains(mark));
+        eventually("no semaphore is left", || !names(Path::new("/dev/shm")).iter().any(is_left));
+    }
+
+    /// What a client asks to begin a session.
+    fn beginning(&self) -> (&'static str, Value) {
+        match self.attached {
+            Some(pid) => ("debugger/attach", json!({ "pid": pid })),
+            None => ("debugger/launch", json!({ "program": self.program.dll })),
+        }
+    }
+
+    /// Brings a session to a breakpoint in a thread that never ends.
+    fn at_a_tick(&self, ask: &mut dyn FnMut(&str, Value) -> Value) {
+        let (tool, arguments) = self.beginning();
+        ask(tool, arguments);
+        let line = self.program.line("tick");
+        ask("debugger/set_breakpoint", json!({ "file": "Server.cs", "line": line }));
+        let stopped = ask("debugger/continue", json!({}));
+        assert_eq!(stopped["location"]["line"], line, "{stopped}");
+    }
+
+    /// What a client asks again and again.
+    fn doing(&self, moment: Moment) -> (&'static str, Value) {
+        let call = "System.Environment.GetEnvironmentVariable(\"TMPDIR\")";
+        match moment {
+            Moment::Beginning => self.beginning(),
+            Moment::Stepping => ("debugger/step_forward", json!({})),
+            Moment::Evaluating => ("debugger/evaluate", json!({ "expression": call, "allow_calls": true })),
+            Moment::Running => ("debugger/continue", json!({ "timeout_ms": 20_000 })),
+        }
+    }
+}
+
+fn parent(pid: u64) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}
+
+fn has(pid: u64, file: &str, what: &str) -> bool {
+    let bytes = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    bytes.windows(what.len()).any(|window| window == what.as_bytes())
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap().filter_map(Result::ok);
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Has a session do something and kills `victim` meanwhile. Gives the answer that tells of it.
+fn kill_meanwhile(
+    stage: &Stage,
+    client: &mut Client,
+    (moment, mut dice): (Moment, Dice),
+    victim: fn(&Stage) -> Option<u64>,
+) -> Value {
+    if moment != Moment::Beginning {
+        stage.at_a_tick(&mut |tool, arguments| client.call(tool, arguments));
+    }
+    if moment == Moment::Running {
+        client.call("debugger/remove_breakpoint", json!({ "id": "all" }));
+    }
+    std::thread::scope(|scope| {
+        let killer = scope.spawn(|| {
+            let mut pid = None;
+            eventually("there is somebody to kill", || {
+                pid = victim(stage);
+                pid.is_some()
+            });
+            a_while(&mut dice, moment);
+            kill(pid.unwrap());
+        });
+        let (tool, arguments) = stage.doing(moment);
+        loop {
+            let is_killed = killer.is_finished();
+            let answer = client.request("tools/call", json!({ "name": tool, "arguments": arguments }));
+            let result = &answer["result"];
+            let state = result["structuredContent"]["state"].as_str().unwrap_or("paused");
+            if !result.is_object() || state == "exited" {
+                return answer;
+            }
+            assert!(!is_killed || state == "running", "{moment:?}: what was killed goes on: {answer}");
+            if moment == Moment::Beginning {
+                // It was quicker than the killer.
+                eventually("the killer is done", || killer.is_finished());
+                let step = json!({ "name": "debugger/step_forward", "arguments": {} });
+                return client.request("tools/call", step);
+            }
+        }
+    })
+}
+
+/// Another session can be had, and it is whole.
+fn works(stage: &Stage, client: &mut Client) {
+    let launched = text(client, "launch", json!({ "program": stage.program.dll }));
+    assert!(launched.contains("Stopped at entry"), "{launched}");
+    text(client, "disconnect", json!({}));
+    stage.is_clean(BTreeSet::new());
+}
+
+/// What an answer says: the data's state, or the error's code, and how it is told.
+fn told(answer: &Value) -> (String, String) {
+    match answer["result"]["content"][0]["text"].as_str() {
+        Some(text) => {
+            (answer["result"]["structuredContent"]["state"].as_str().unwrap_or_default().into(), text.into())
+        }
+        None => {
+            let (code, said) = refusal(answer);
+            (code.to_string(), said)
+        }
+    }
+}
+
+/// The session is shown as ended, for the reason that counts.
+fn has_ended(client: &mut Client, moment: Moment, why: &[&str]) {
+    let mut status = String::new();
+    eventually("the session is shown as ended", || {
+        status = text(client, "status", json!({}));
+        // What could not be begun is no session.
+        let has_none = moment == Moment::Beginning && status.starts_with("No debug session");
+        has_none || (status.contains(": exited") && why.iter().any(|why| status.contains(why)))
+    });
+}
+
+#[test]
+fn a_program_that_is_killed_has_ended_for_its_session() {
+    on_both(|runtime| {
+        let stage = Stage::new(runtime);
+        let mut client = stage.client();
+        for (moment, dice) in moments(1) {
+            let answer = kill_meanwhile(&stage, &mut client, (moment, dice), Stage::launched);
+            let (state, said) = told(&answer);
+            let is_clear = match state.as_str() {
+                "exited" => said.contains("Ended by SIGKILL"),
+                "-32005" => {
+                    // The runtime's own library sometimes crashes when its program is killed.
+                    let crashed = "its worker process died of SIGSEGV";
+                    let clear =
+                        ["program has ended", "program was ended by SIGKILL", "program was killed", crashed];
+                    clear.iter().any(|text| said.contains(text))
+                }
+                "-32602" => {
+                    moment == Moment::Beginning && said.contains("ended before") && said.contains("(SIGKILL)")
+                }
+                _ => false,
+            };
+            assert!(is_clear, "{moment:?}: {answer}");
+            has_ended(&mut client, moment, &["SIGKILL", "the program was killed", "SIGSEGV"]);
+            works(&stage, &mut client);
+        }
+    });
+}
+
+#[track_caller]
+fn is_lost(moment: Moment, answer: &Value) {
+    let (state, said) = told(answer);
+    let is_clear = state == "-32005" && said.contains("its worker process was killed");
+    assert!(is_clear, "{moment:?}: {answer}");
+}
+
+#[test]
+fn a_worker_that_is_killed_takes_its_program_along() {
+    on_both(|runtime| {
+        let stage = Stage::new(runtime);
+        let mut client = stage.client();
+        for (moment, dice) in moments(2) {
+            let answer = kill_meanwhile(&stage, &mut client, (moment, dice), Stage::worker);
+            is_lost(moment, &answer);
+            stage.is_clean(BTreeSet::new());
+            has_ended(&mut client, moment, &["its worker process was killed"]);
+            works(&stage, &mut client);
+        }
+    });
+}
+
+#[test]
+fn what_was_attached_to_runs_on_when_its_worker_is_killed() {
+    on_both(|runtime| {
+        let (stage, mut running) = Stage::with_running(runtime);
+        let mut client = stage.client();
+        // Neither an attach nor code that runs for an evaluation always survives the loss of the debugger.
+        let moments = moments(3).filter(|(moment, _)| matches!(moment, Moment::Stepping | Moment::Running));
+        for (round, (moment, dice)) in (1..).zip(moments) {
+            let answer = kill_meanwhile(&stage, &mut client, (moment, dice), Stage::worker);
+            is_lost(moment, &answer);
+            running.ask("abc");
+            assert_eq!(running.line(), format!("{round}: cba"), "{moment:?}");
+            works(&stage, &mut client);
+        }
+    });
+}
+
+/// Has a server do something and kills it meanwhile.
+fn kill_server(stage: &Stage, (moment, mut dice): (Moment, Dice)) {
+    let mut client = stage.client();
+    if moment != Moment::Beginning {
+        stage.at_a_tick(&mut |tool, arguments| client.call(tool, arguments));
+    }
+    if moment == Moment::Running {
+        client.call("debugger/remove_breakpoint", json!({ "id": "all" }));
+    }
+    let (tool, arguments) = stage.doing(moment);
+    // The first of them must have been begun, and the last not yet answered.
+    let requests = if moment == Moment::Beginning { 1 } else { 20 };
+    for _ in 0..requests {
+        client.tell("tools/call", json!({ "name": tool, "arguments": arguments }));
+    }
+    eventually("there is a worker", || stage.worker().is_some());
+    a_while(&mut dice, moment);
+    let processes = stage.processes().into_iter().collect();
+    client.kill();
+    stage.is_clean(processes);
+}
+
+#[test]
+fn a_server_that_is_killed_takes_worker_and_program_along() {
+    on_both(|runtime| {
+        let stage = Stage::new(runtime);
+        moments(4).for_each(|round| kill_server(&stage, round));
+    });
+}
+
+#[test]
+fn what_was_attached_to_runs_on_when_the_server_is_killed() {
+    on_both(|runtime| {
+        let (stage, mut running) = Stage::with_running(runtime);
+        for (round, moment) in (1..).zip(moments(5)) {
+            kill_server(&stage, moment);
+            running.ask("abc");
+            assert_eq!(running.line(), format!("{round}: cba"));
+        }
+    });
+}
