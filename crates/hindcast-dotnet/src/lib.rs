@@ -6,6 +6,8 @@ pub mod image;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod abandoned;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod claim;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod cor;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod engine;

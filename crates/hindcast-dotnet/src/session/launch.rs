@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     abandoned::await_hang_up,
+    claim::Claim,
     cor::{
         Calls, Debugging, DebuggingError, Events, Exit, Hresult, MappedRuntime, Next, Prepared, Remains,
         Startup, StartupError, other_debugger, remove_stale_semaphores, temporary_folder,
@@ -108,14 +109,16 @@ impl Session {
     }
 
     pub(crate) fn attach(request: &AttachRequest) -> Result<Self, DebugError> {
+        let refused = |who: String| {
+            let reason = Reason::new(format!("{who} is attached to process {}", request.pid));
+            Err(DebugError::PermissionDenied(reason.advise("detach that one first")))
+        };
+        let claim = Claim::on(request.pid);
+        if matches!(claim, Ok(None)) {
+            return refused("another debugger".into());
+        }
         if let Some(other) = other_debugger(request.pid) {
-            return Err(DebugError::PermissionDenied(
-                Reason::new(format!(
-                    "another debugger (process {other}) is attached to process {}",
-                    request.pid
-                ))
-                .advise("detach that one first"),
-            ));
+            return refused(format!("another debugger (process {other})"));
         }
         await_hang_up(request.pid);
         let beginning = Beginning {
@@ -126,7 +129,10 @@ impl Session {
             just_my_code: request.just_my_code,
             stop_at_entry: StopAtEntry::No,
         };
-        Self::begin(beginning)
+        let mut session = Self::begin(beginning)?;
+        // Where the system cannot lock, two at once are bad luck.
+        session.claim = claim.ok().flatten();
+        Ok(session)
     }
 
     fn begin(beginning: Beginning) -> Result<Self, DebugError> {
@@ -144,6 +150,7 @@ impl Session {
             remains,
             calls: Arc::default(),
             launched: None,
+            claim: None,
             pump: None,
             output,
             modules: Modules::default(),

@@ -32,6 +32,7 @@ use self::{
     steps::Stepping, threads::Threads,
 };
 use crate::{
+    claim::Claim,
     cor::{Calls, Com, CorError, Debugging, Events, Hresult, Process, Remains, Spawned},
     modules::Modules,
     values::Values,
@@ -52,6 +53,8 @@ pub(crate) struct Session {
     calls: Arc<Calls>,
     /// The program, where we started it.
     launched: Option<Spawned>,
+    /// Held while we are attached to a program that was running.
+    claim: Option<Claim>,
     pump: Option<Pump>,
     output: Arc<OutputLog>,
     modules: Modules,
@@ -94,6 +97,7 @@ impl Session {
     fn leave(&mut self) {
         self.state = State::Ended;
         self.sites.leave();
+        self.claim = None;
     }
 
     fn alive(&self) -> Result<(), DebugError> {

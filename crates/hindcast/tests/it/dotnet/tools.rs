@@ -233,6 +233,33 @@ fn an_attached_program_goes_on_after_the_disconnect() {
 }
 
 #[test]
+fn of_several_that_attach_at_once_one_is_attached() {
+    on_both(|runtime| {
+        let mut running = Running::start(runtime, &dotnet::program("Server"), &[]);
+        let pid = running.pid();
+        let mut clients: Vec<_> = (0..4).map(|_| client(runtime)).collect();
+        let answers: Vec<_> = std::thread::scope(|scope| {
+            let attach = |client: &'_ mut crate::knowledge::Client| {
+                let arguments = json!({ "name": "debugger/attach", "arguments": { "pid": pid } });
+                client.request("tools/call", arguments)
+            };
+            let threads: Vec<_> =
+                clients.iter_mut().map(|client| scope.spawn(move || attach(client))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let (refusals, attached): (Vec<_>, Vec<_>) =
+            answers.iter().partition(|answer| answer.get("error").is_some());
+        assert_eq!(attached.len(), 1, "{answers:?}");
+        for refusal in refusals {
+            assert!(super::refusal(refusal).1.contains("is attached to process"), "{refusal}");
+        }
+        drop(clients);
+        running.ask("abc");
+        assert_eq!(running.line(), "1: cba");
+    });
+}
+
+#[test]
 fn a_launched_program_ends_with_the_disconnect() {
     on_both(|runtime| {
         let program = dotnet::program("Server");
