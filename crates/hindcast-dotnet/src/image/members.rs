@@ -214,6 +214,11 @@ impl<'a> Method<'a> {
         self.flags() & 0x40 != 0
     }
 
+    /// Whether it overrides nothing, even if a base has a method of the same name and kind.
+    pub fn is_new_slot(self) -> bool {
+        self.flags() & 0x100 != 0
+    }
+
     /// Whether it has no body.
     pub fn is_abstract(self) -> bool {
         self.flags() & 0x400 != 0

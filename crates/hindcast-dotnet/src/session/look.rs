@@ -10,7 +10,7 @@ use crate::{
     cor::{Com, CorError, Hresult, Value},
     expression::{Constant, Primitive, Text},
     image::{Assembly, Constant as ImageConstant, Token, TypeNames, TypeSig, pdb::LocalConstant},
-    values::{Content, Seen, TypeInfo, enum_name, tuple_names},
+    values::{Content, FieldValue, Seen, TypeInfo, enum_name, tuple_names},
 };
 
 /// A variable of a frame.
@@ -21,6 +21,17 @@ pub(super) struct Named {
     pub(super) is_argument: bool,
     /// What the source calls the items of tuples in its type.
     item_names: Vec<Option<String>>,
+    /// What it is declared as.
+    pub(super) declared: Option<Declared>,
+}
+
+/// What a variable is declared as.
+#[derive(Debug, Clone)]
+pub(super) enum Declared {
+    /// In the method of the frame.
+    InMethod(TypeSig),
+    /// As a field of a type.
+    InType(TypeInfo, TypeSig),
 }
 
 /// Where its value is.
@@ -113,6 +124,7 @@ impl Session {
 
     fn add_locals(&self, frame: &ManagedFrame, found: &mut Vec<Named>) {
         let (Some(pdb), Some(stack_frame)) = (frame.module.pdb(), &frame.frame) else { return };
+        let types = local_types(frame).unwrap_or_default();
         for scope in pdb.scopes_at(frame.method, frame.offset).into_iter().rev() {
             for local in &scope.variables {
                 let value = stack_frame.local_variable(local.slot.into());
@@ -121,7 +133,8 @@ impl Session {
                 } else if !local.is_hidden && !local.name.starts_with("CS$") {
                     let names = pdb.tuple_element_names(local.token).unwrap_or_default();
                     let item_names = names.into_iter().map(|name| name.map(str::to_owned)).collect();
-                    found.push(Named { item_names, ..named(local.name, value, false) });
+                    let declared = types.get(usize::from(local.slot)).cloned().map(Declared::InMethod);
+                    found.push(Named { item_names, declared, ..named(local.name, value, false) });
                 }
             }
             found.extend(scope.constants.iter().map(|constant| self.constant(frame, constant)));
@@ -132,7 +145,13 @@ impl Session {
         let of = self.constant_type(frame, &constant.constant_type);
         let value = constant.value.as_ref().map(|value| typed(value, &constant.constant_type));
         let value = NamedValue::Constant { of, value };
-        Named { name: constant.name.to_owned(), value, is_argument: false, item_names: Vec::new() }
+        Named {
+            name: constant.name.to_owned(),
+            value,
+            is_argument: false,
+            item_names: Vec::new(),
+            declared: None,
+        }
     }
 
     fn constant_type(&self, frame: &ManagedFrame, signature: &TypeSig) -> ConstantType {
@@ -159,7 +178,10 @@ impl Session {
                 "<>4__this" => found.push(named("this", field.value, true)),
                 name if name.starts_with("CS$<>8__locals") => self.add_captured(field.value, found),
                 name if name.starts_with('<') => {}
-                name => found.push(Named { item_names, ..named(name, field.value, false) }),
+                name => {
+                    let declared = declared_field(&field);
+                    found.push(Named { item_names, declared, ..named(name, field.value, false) });
+                }
             }
         }
     }
@@ -189,7 +211,8 @@ impl Session {
             }
             index = 1;
         }
-        let count = method.signature().map_or(0, |signature| signature.parameters.len());
+        let parameters = method.signature().map(|signature| signature.parameters).unwrap_or_default();
+        let count = parameters.len();
         for (place, name) in method.parameter_names(count).into_iter().enumerate() {
             let value = stack_frame.argument(index);
             match name {
@@ -200,7 +223,9 @@ impl Session {
                         method.parameters().find(|parameter| usize::from(parameter.sequence) == place + 1);
                     let names =
                         parameter.and_then(|parameter| tuple_names(method.assembly(), parameter.token));
-                    found.push(Named { item_names: names.unwrap_or_default(), ..named(name, value, true) });
+                    let declared = parameters.get(place).cloned().map(Declared::InMethod);
+                    let item_names = names.unwrap_or_default();
+                    found.push(Named { item_names, declared, ..named(name, value, true) });
                 }
                 None => self.add_captured(value, found),
             }
@@ -230,10 +255,14 @@ impl Session {
                 name if name.starts_with("<>") => {}
                 name => match hoisted(name) {
                     Some((local, number)) if is_in_scope(number) => {
-                        found.push(named(local, field.value, false))
+                        let declared = declared_field(&field);
+                        found.push(Named { declared, ..named(local, field.value, false) });
                     }
                     Some(_) => {}
-                    None => found.push(named(name, field.value, true)),
+                    None => {
+                        let declared = declared_field(&field);
+                        found.push(Named { declared, ..named(name, field.value, true) });
+                    }
                 },
             }
         }
@@ -275,7 +304,9 @@ impl Session {
                     None => NamedValue::Place(of.cor.static_field(field.token().0, frame.as_ref())),
                 };
                 let item_names = tuple_names(type_def.assembly(), field.token()).unwrap_or_default();
-                Some(Named { name: name.to_owned(), value, is_argument: false, item_names })
+                let declared =
+                    field.signature().ok().map(|signature| Declared::InType(of.clone(), signature));
+                Some(Named { name: name.to_owned(), value, is_argument: false, item_names, declared })
             })
             .collect();
         if type_def.methods_named(".cctor").next().is_some() && self.are_all_empty(&found) {
@@ -336,7 +367,26 @@ impl Named {
 }
 
 fn named(name: &str, value: Result<Com<Value>, CorError>, is_argument: bool) -> Named {
-    Named { name: name.to_owned(), value: NamedValue::Place(value), is_argument, item_names: Vec::new() }
+    Named {
+        name: name.to_owned(),
+        value: NamedValue::Place(value),
+        is_argument,
+        item_names: Vec::new(),
+        declared: None,
+    }
+}
+
+/// The types of the locals of a frame's method, by slot.
+fn local_types(frame: &ManagedFrame) -> Option<Vec<TypeSig>> {
+    let assembly = frame.module.assembly()?;
+    let body = assembly.method(frame.method)?.body().ok()??;
+    assembly.local_types(body.local_signature?).ok()
+}
+
+fn declared_field(field: &FieldValue) -> Option<Declared> {
+    let definition = field.declared_by.definition.as_ref()?;
+    let signature = definition.module.assembly()?.field(field.token)?.signature().ok()?;
+    Some(Declared::InType(field.declared_by.clone(), signature))
 }
 
 /// Names types as an assembly does.

@@ -305,7 +305,7 @@ impl FunctionPattern {
 }
 
 /// `int,string` of a method.
-fn parameters_of(method: Method<'_>) -> String {
+pub(super) fn parameters_of(method: Method<'_>) -> String {
     struct Names<'a>(Method<'a>);
     impl TypeNames for Names<'_> {
         fn type_name(&self, token: Token) -> Option<String> {

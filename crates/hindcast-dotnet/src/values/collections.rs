@@ -65,8 +65,10 @@ impl Values<'_> {
                 parts.extend(inner);
                 continue;
             }
-            let name = match parts.iter().any(|part| part.name == field.name()) {
-                // A base class has a field of the same name.
+            let name = match parts.iter().any(|part| part.name == field.name())
+                || self.is_overridden(seen, &field)
+            {
+                // A base class has a field of the same name, or a property that is another here.
                 true => format!("{} ({})", field.name(), field.declared_by.display()),
                 false => field.name().to_owned(),
             };
@@ -74,6 +76,19 @@ impl Values<'_> {
             parts.push(Part { declared, ..Part::new(name, field.value) });
         }
         parts
+    }
+
+    /// Whether a field is that of an automatic property which a more derived type has in another way.
+    fn is_overridden(&self, seen: &Seen, field: &FieldValue) -> bool {
+        if field.name() == field.raw_name {
+            return false;
+        }
+        let declaring = field.declared_by.full_name_ref();
+        let derived =
+            seen.of.with_bases(self.modules).into_iter().take_while(|of| of.full_name_ref() != declaring);
+        derived.filter_map(|of| of.definition.clone()).any(|definition| {
+            definition.type_def().is_some_and(|of| of.property_named(field.name()).is_some())
+        })
     }
 
     /// The parts of a field that are to be shown instead of it.

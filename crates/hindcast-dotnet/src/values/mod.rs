@@ -17,6 +17,6 @@ mod types;
 
 pub(crate) use collections::tuple_names;
 pub(crate) use enums::enum_name;
-pub(crate) use properties::Returned;
-pub(crate) use seen::{Content, Seen, Values, property_of_backing_field};
+pub(crate) use properties::{Returned, returned_by, stored_by};
+pub(crate) use seen::{Content, FieldValue, Seen, Values, property_of_backing_field};
 pub(crate) use types::{KnownTypes, TypeInfo};

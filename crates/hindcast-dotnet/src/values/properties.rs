@@ -64,6 +64,28 @@ pub(crate) fn returned_by(method: Method<'_>) -> Option<Returned> {
     None
 }
 
+/// The field of `this` that a setter stores its value in, where it does nothing else.
+pub(crate) fn stored_by(method: Method<'_>) -> Option<String> {
+    if method.is_abstract() || method.is_static() {
+        return None;
+    }
+    let body = method.body().ok()??;
+    let mut steps = Vec::new();
+    for instruction in body.instructions().take(8) {
+        let instruction = instruction.ok()?;
+        match (instruction.name, &instruction.operand) {
+            ("nop", _) => {}
+            ("stfld", Operand::Token(token)) if steps == ["ldarg.0", "ldarg.1"] => {
+                let field = method.assembly().member(*token)?.name;
+                let end = body.instructions().filter_map(Result::ok).last()?;
+                return (end.name == "ret" && body.instructions().count() <= 6).then_some(field);
+            }
+            (name, _) => steps.push(name),
+        }
+    }
+    None
+}
+
 /// The number that an instruction loads, as a method with this result returns it.
 fn small_constant(name: &str, operand: &Operand, returns: &TypeSig) -> Option<Constant> {
     let number = match (name.strip_prefix("ldc.i4")?, operand) {

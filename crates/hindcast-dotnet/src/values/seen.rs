@@ -26,6 +26,8 @@ pub(crate) struct Seen {
     /// What it really is; as declared where it is null.
     pub(crate) of: TypeInfo,
     pub(crate) content: Content,
+    /// What a cast says that it is.
+    pub(crate) as_type: Option<TypeInfo>,
 }
 
 /// What is behind the references.
@@ -85,11 +87,17 @@ impl Values<'_> {
                     value: value.clone(),
                     of: self.type_of(&current)?,
                     content: Content::Null,
+                    as_type: None,
                 });
             }
             if is_pointer {
                 let content = Content::Pointer(reference.value()?);
-                return Ok(Seen { value: value.clone(), of: self.type_of(&current)?, content });
+                return Ok(Seen {
+                    value: value.clone(),
+                    of: self.type_of(&current)?,
+                    content,
+                    as_type: None,
+                });
             }
             current = reference.dereference()?;
         }
@@ -98,7 +106,7 @@ impl Values<'_> {
 
     /// What is there, without any reference in front.
     fn look(&self, found: &Com<Value>, value: &Com<Value>) -> Result<Seen, CorError> {
-        let seen = |of, content| Seen { value: found.clone(), of, content };
+        let seen = |of, content| Seen { value: found.clone(), of, content, as_type: None };
         if let Some(boxed) = value.cast::<BoxValue>() {
             let object = boxed.object()?;
             let inner: Com<Value> = object.expect("BoxValue::object")?;

@@ -194,7 +194,8 @@ on_both! {
         debuggee.break_at("objects");
         debuggee.go_on();
         check(&mut debuggee, &[
-            ("derived.name", "\"derived\""),
+            ("derived.name", "\"renamed\""),
+            ("((Derived)derived).name", "\"derived\""),
             ("derived.Automatic", "5"),
             ("((Base)derived).ReadOnly", "\"fixed\""),
             ("derived is Base", "true"),
@@ -342,6 +343,76 @@ on_both! {
             ("Math.Max(2.5m, 3)", "3"),
         ], called);
         debuggee.go_on();
+    }
+
+    fn members_are_those_of_the_declared_type(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "Members", "stand");
+        let seen = [
+            ("known.Hidden", "1"),
+            ("((Base)derived).Hidden", "1"),
+            ("derived.Hidden", "2"),
+            ("(known as Derived).Hidden", "2"),
+            ("known.Overridden", "50"),
+            ("derived.Overridden", "50"),
+            ("known.Kept", "7"),
+            ("last.Overridden", "50"),
+            ("((Last)last).Overridden", "99"),
+            ("known.Plain", "3"),
+            // What only the object has is found without a cast.
+            ("known.own", "50"),
+            ("temperature.Counted", "0"),
+        ];
+        check(&mut debuggee, &seen, read);
+        check(&mut debuggee, &seen, called);
+        check(&mut debuggee, &[("one == same", "error: allow_calls"), ("known.OnlyHere", "error: allow_calls")], read);
+        check(&mut debuggee, &[
+            ("known.Method()", "1"),
+            ("derived.Method()", "2"),
+            ("((Base)derived).Method()", "1"),
+            ("known.Virtual()", "2"),
+            ("last.Virtual()", "3"),
+            ("((Base)last).Virtual()", "3"),
+            ("known.Generic(1)", "\"derived\""),
+            ("known.OnlyHere", "100"),
+            ("Over(text)", "\"object\""),
+            ("Over((string)text)", "\"string\""),
+            ("one == same", "true"),
+            ("(object)one == (object)same", "false"),
+            ("$\"{ratio:F2}|{known.Hidden,4}|{known.Hidden,-4}|{temperature}|\"", "\"0.30|   1|1   |0.0 C|\""),
+        ], called);
+        check(&mut debuggee, &[("$\"{ratio:F2}\"", "error: allow_calls"), ("$\"{known.Hidden,4}\"", "\"   1\"")], read);
+        let shown = debuggee.local_lines().into_iter().find(|line| line.starts_with("Derived known")).unwrap();
+        assert!(shown.contains("Overridden (Base) = 1") && shown.contains("own = 50"), "{shown}");
+    }
+
+    fn setters_run_where_they_do_more_than_store(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "Members", "stand");
+        check(&mut debuggee, &[
+            ("temperature.Fahrenheit = 212", "error: allow_calls"),
+            ("temperature.Counted = 1", "error: allow_calls"),
+            ("known.Overridden = 60", "error: allow_calls"),
+            ("known.Plain = 4", "4"),
+            ("known.Plain += 1", "5"),
+            ("temperature.Size = Small.Two", "Two"),
+            ("((Base)derived).Hidden = 8", "8"),
+            ("derived.Hidden", "2"),
+        ], assigned);
+        let set = |debuggee: &mut Debuggee, expression: &str| {
+            let mut evaluation = debuggee.evaluation(expression);
+            (evaluation.allow_calls, evaluation.may_write) = (Some(ALLOWED), true);
+            debuggee.backend.evaluate(&evaluation).map_err(|error| told(&error))
+        };
+        check(&mut debuggee, &[
+            ("temperature.Fahrenheit = 212", "212"),
+            ("temperature.ToString()", "\"100.0 C\""),
+            ("temperature.Counted = 5", "1"),
+            ("temperature.Counted = -1", "error: ArgumentException: negative"),
+            ("known.Overridden = 60", "61"),
+            ("known.Overridden += 9", "71"),
+        ], set);
+        debuggee.go_on();
+        let last = debuggee.printed().lines().last().unwrap().to_owned();
+        assert_eq!(last, "100.0 C 2 Two 71 8 2 5");
     }
 
     fn a_virtual_method_runs_as_the_object_has_it(runtime: &Runtime) {

@@ -1,23 +1,38 @@
 //! Assignments.
 
-use super::{Evaluated, EvaluationError, Evaluator, Result};
+use super::{Evaluated, EvaluationError, Evaluator, Result, binding::Bound};
 use crate::{
     cor::{BoxValue, Com, GenericValue, ReferenceValue},
-    expression::{Assignment, Constant, Node, Primitive, implicitly_converts},
-    values::{Content, Seen},
+    expression::{Assignment, Constant, Kind, Node, Primitive, implicitly_converts},
+    image::Token,
+    values::{Content, Returned, Seen, TypeInfo, returned_by, stored_by},
 };
+
+/// What is assigned to.
+enum Assignee {
+    Place(Seen),
+    /// A property whose setter must run.
+    Setter {
+        receiver: Seen,
+        of: TypeInfo,
+        token: Token,
+        name: String,
+    },
+}
 
 impl Evaluator<'_> {
     pub(super) fn assign(&mut self, operator: Assignment, target: &Node, value: &Node) -> Result<Evaluated> {
         if !self.may_write {
             return Err(EvaluationError::MayNotWrite);
         }
-        let (place, new) = match operator {
+        let new = match operator {
             Assignment::Plain => {
                 // The value first: running code for it moves the place.
                 let new = self.node(value)?;
                 let new = self.in_program(new)?;
-                (self.place(target)?, new)
+                let target = self.assignee(target)?;
+                self.give(target, &new)?;
+                new
             }
             Assignment::IfNull => {
                 let before = self.target(target)?;
@@ -26,7 +41,9 @@ impl Evaluator<'_> {
                 }
                 let new = self.node(value)?;
                 let new = self.in_program(new)?;
-                (self.place_again(target, before)?, new)
+                let assignee = self.assignee_again(target, before)?;
+                self.give(assignee, &new)?;
+                new
             }
             Assignment::With(operator) => {
                 let right = self.node(value)?;
@@ -36,10 +53,11 @@ impl Evaluator<'_> {
                 let computed = self.binary_of(operator, &before, &right)?;
                 let computed = self.narrowed(&place, &right, computed)?;
                 let new = self.in_program(computed)?;
-                (self.place_again(target, before)?, new)
+                let assignee = self.assignee_again(target, before)?;
+                self.give(assignee, &new)?;
+                new
             }
         };
-        self.store(&place, &new)?;
         // What was read before may be the old value.
         self.session.stacks.forget();
         self.frame = self.session.frame_at(self.at).map_err(EvaluationError::Session)?;
@@ -67,17 +85,65 @@ impl Evaluator<'_> {
         }
     }
 
-    /// A place that was found before code of the program ran, which has moved it.
-    fn place_again(&mut self, target: &Node, before: Evaluated) -> Result<Seen> {
-        if !self.has_run_since(&before) {
-            return self.place_of(&before);
+    /// What an assignment goes to.
+    fn assignee(&mut self, target: &Node) -> Result<Assignee> {
+        if let Some(assignee) = self.member_assignee(target)? {
+            return Ok(assignee);
         }
-        if self.target_runs_code {
+        self.place(target).map(Assignee::Place)
+    }
+
+    /// A member of an object: its field, or the setter that a property has.
+    fn member_assignee(&mut self, target: &Node) -> Result<Option<Assignee>> {
+        let before = self.runs;
+        let (receiver, name) = match &target.kind {
+            Kind::Member { of, name, .. } => (self.node(of)?, &name.text),
+            Kind::Name { name, .. } if self.local(&name.text)?.is_none() => match self.local("this")? {
+                Some(this) => (this, &name.text),
+                None => return Ok(None),
+            },
+            _ => return Ok(None),
+        };
+        self.target_runs_code |= self.runs != before;
+        let Evaluated::Value(seen) = receiver else { return Ok(None) };
+        let of = match self.bind(&seen, name) {
+            Some(Bound::Field(seen)) => return Ok(Some(Assignee::Place(seen))),
+            Some(Bound::Property(of)) => of,
+            None => return Ok(None),
+        };
+        let definition = of.definition.clone();
+        let type_def = definition.as_ref().and_then(|definition| definition.type_def());
+        let property = type_def.and_then(|type_def| type_def.property_named(name));
+        let Some(setter) = property.and_then(|property| property.setter()) else {
+            // A property without a setter is what its constructor made it.
+            let field = property.and_then(|property| property.getter()).and_then(returned_by);
+            let Some(Returned::Field(field)) = field else { return Ok(None) };
+            return Ok(self.field_of(&seen, &of, &field).map(Assignee::Place));
+        };
+        if let Some(place) = stored_by(setter).and_then(|field| self.field_of(&seen, &of, &field)) {
+            return Ok(Some(Assignee::Place(place)));
+        }
+        let token = setter.token();
+        Ok(Some(Assignee::Setter { receiver: seen, of, token, name: name.clone() }))
+    }
+
+    /// The same once more, where code of the program has run since it was found, which moves everything.
+    fn assignee_again(&mut self, target: &Node, before: Evaluated) -> Result<Assignee> {
+        if self.target_runs_code && self.has_run_since(&before) {
             return Err(EvaluationError::NotSupported {
                 what: "running code for both sides of an assignment",
             });
         }
-        self.place(target)
+        self.assignee(target)
+    }
+
+    fn give(&mut self, assignee: Assignee, new: &Evaluated) -> Result<()> {
+        match assignee {
+            Assignee::Place(place) => self.store(&place, new),
+            Assignee::Setter { receiver, of, token, name } => {
+                self.set_property(&receiver, &of, token, &name, new)
+            }
+        }
     }
 
     /// Whether a value was found before code of the program ran last.
@@ -147,7 +213,8 @@ impl Evaluator<'_> {
                 self.constant(new)?.cast(to)?.to_bytes()
             }
             (Content::Object(_), Evaluated::Enum { of, value }) if of.display() == place.of.display() => {
-                value.to_bytes()
+                let size = place.bytes().map_or(0, |bytes| bytes.len());
+                value.whole().map(|whole| whole.to_le_bytes()[..size.min(16)].to_vec())
             }
             (Content::Object(_), Evaluated::Value(seen)) if seen.of.display() == place.of.display() => {
                 seen.bytes()

@@ -29,6 +29,8 @@ pub(super) struct Callee {
     /// What stands for the last parameters where they are left out.
     defaults: Vec<Constant>,
     of_type: Vec<TypeInfo>,
+    /// The type that has it.
+    of: TypeInfo,
     is_static: bool,
     /// How many parameters the method itself has for types.
     own_types: usize,
@@ -37,21 +39,39 @@ pub(super) struct Callee {
 }
 
 impl Evaluator<'_> {
-    /// A property that must be computed; none where there is no such property.
-    pub(super) fn property(&mut self, seen: &Seen, name: &str) -> Result<Option<Evaluated>> {
-        for of in seen.of.with_bases(&self.session.modules) {
-            let getter = of.definition.as_ref().and_then(|definition| {
-                let property = definition.type_def()?.property_named(name)?;
-                Some((definition.module.clone(), property.getter()?.token()))
-            });
-            let Some((module, token)) = getter else { continue };
-            if self.calls_until.is_none() {
-                return Err(EvaluationError::NeedsCode { name: name.to_owned() });
-            }
-            let callee = self.callee(module, token, &of, Vec::new())?;
-            return self.run(&callee, Some(seen), &[]).map(Some);
+    /// A property that must be computed, by the type whose getter runs.
+    pub(super) fn property(&mut self, seen: &Seen, of: &TypeInfo, name: &str) -> Result<Evaluated> {
+        let getter = of.definition.as_ref().and_then(|definition| {
+            let property = definition.type_def()?.property_named(name)?;
+            Some((definition.module.clone(), property.getter()?.token()))
+        });
+        let Some((module, token)) = getter else {
+            return Err(EvaluationError::NoMember { of: of.display(), name: name.to_owned() });
+        };
+        if self.calls_until.is_none() {
+            return Err(EvaluationError::NeedsCode { name: name.to_owned() });
         }
-        Ok(None)
+        let callee = self.callee(module, token, of, Vec::new())?;
+        self.run(&callee, Some(seen), &[])
+    }
+
+    /// Runs the setter of a property.
+    pub(super) fn set_property(
+        &mut self,
+        receiver: &Seen,
+        of: &TypeInfo,
+        setter: Token,
+        name: &str,
+        value: &Evaluated,
+    ) -> Result<()> {
+        let module = of.definition.as_ref().map(|definition| definition.module.clone());
+        let Some(module) = module.filter(|_| self.calls_until.is_some()) else {
+            return Err(EvaluationError::NeedsSetter { name: name.to_owned() });
+        };
+        let callee = self.callee(module, setter, of, Vec::new())?;
+        let values = std::slice::from_ref(value);
+        let callee = self.best(vec![callee], name, values, false)?;
+        self.run(&callee, Some(receiver), values).map(drop)
     }
 
     pub(super) fn static_property(&mut self, of: &TypeInfo, name: &str) -> Result<Option<Evaluated>> {
@@ -112,7 +132,7 @@ impl Evaluator<'_> {
         self.call_named(receiver, &name, &values, method_types)
     }
 
-    fn call_named(
+    pub(super) fn call_named(
         &mut self,
         receiver: Option<Evaluated>,
         name: &str,
@@ -145,7 +165,12 @@ impl Evaluator<'_> {
                 (of.ok_or(EvaluationError::NoThis)?, this)
             }
         };
-        let mut candidates = self.methods(&of, name);
+        let mut candidates = match &this {
+            Some(seen) if seen.of.definition.is_some() => {
+                self.member_types(seen).iter().flat_map(|of| self.methods_of(of, name)).collect()
+            }
+            _ => self.methods(&of, name),
+        };
         if candidates.is_empty() {
             return Err(EvaluationError::NoMember { of: of.display(), name: name.to_owned() });
         }
@@ -158,9 +183,24 @@ impl Evaluator<'_> {
             }
         }
         candidates.retain(|candidate| candidate.types.len() == candidate.of_type.len() + candidate.own_types);
-        let callee = self.best(candidates, name, values, this.is_none())?;
+        let mut callee = self.best(candidates, name, values, this.is_none())?;
         let this = this.filter(|_| !callee.is_static);
+        if let Some(seen) = &this {
+            self.follow_override(seen, &mut callee);
+        }
         self.run(&callee, this.as_ref(), values)
+    }
+
+    /// The method that the object has in place of a virtual one.
+    fn follow_override(&self, seen: &Seen, callee: &mut Callee) {
+        let method = callee.module.assembly().and_then(|assembly| assembly.method(callee.token));
+        let found = method.and_then(|method| self.overrider(seen, &callee.of, method));
+        let Some((of, token)) = found else { return };
+        let Some(module) = of.definition.as_ref().map(|definition| definition.module.clone()) else { return };
+        let method_types = callee.types[callee.of_type.len()..].to_vec();
+        if let Ok(found) = self.callee(module, token, &of, method_types) {
+            *callee = found;
+        }
     }
 
     /// What stands for a method's parameters, by the arguments that are of such a parameter's type.
@@ -267,14 +307,24 @@ impl Evaluator<'_> {
 
     /// How well a value fits a parameter, the less the better; none where it does not.
     fn fit(&self, callee: &Callee, parameter: &TypeSig, value: &Evaluated) -> Option<u32> {
+        let declared = match value {
+            Evaluated::Value(seen) if !seen.is_null() => Some(self.static_type(seen)),
+            _ => None,
+        };
+        let is_object = declared.as_ref().is_some_and(|of| of.is_named("System.Object"));
         let wanted = match parameter {
-            TypeSig::Primitive(ImagePrimitive::Object) => return Some(50),
+            TypeSig::Primitive(ImagePrimitive::Object) => return Some(if is_object { 0 } else { 50 }),
             // They would need a place to write to.
             TypeSig::ByRef(_) => return None,
             other => self.wanted(callee, other)?,
         };
         if wanted.is_named("System.Object") {
-            return Some(50);
+            return Some(if is_object { 0 } else { 50 });
+        }
+        // What only the object tells comes last, so that overloads are chosen as the compiler does.
+        if declared.as_ref().is_some_and(|of| !self.is_one(of, &wanted) && of.primitive().is_none()) {
+            let Evaluated::Value(seen) = value else { return None };
+            return self.is_a(seen, &wanted).then_some(60);
         }
         if let Some(to) = wanted.full_name_ref().and_then(Primitive::of_class) {
             if matches!(value, Evaluated::Enum { .. })
@@ -445,6 +495,7 @@ fn callee(module: Rc<LoadedModule>, method: Method<'_>, of: &TypeInfo) -> Option
         token: method.token(),
         types: of.arguments.clone(),
         of_type: of.arguments.clone(),
+        of: of.clone(),
         defaults: defaults_of(method, &signature.parameters),
         parameters: signature.parameters,
         is_static: method.is_static(),

@@ -15,6 +15,8 @@ pub(crate) enum EvaluationError {
     NoMember { of: String, name: String },
     #[error("`{name}` is a property that computes its value")]
     NeedsCode { name: String },
+    #[error("`{name}` is a property whose setter does more than store the value")]
+    NeedsSetter { name: String },
     #[error("`{name}` is a method")]
     NeedsCall { name: String },
     #[error("`{of}` defines its own `{operator}`, which is code of the program")]
@@ -73,9 +75,10 @@ impl EvaluationError {
     /// For the user.
     pub(super) fn told(self) -> DebugError {
         let remedy = match &self {
-            Self::NeedsCode { .. } | Self::NeedsCall { .. } | Self::NeedsOperator { .. } => {
-                Some(Remedy::advice("allow running it with `allow_calls: true`"))
-            }
+            Self::NeedsCode { .. }
+            | Self::NeedsCall { .. }
+            | Self::NeedsOperator { .. }
+            | Self::NeedsSetter { .. } => Some(Remedy::advice("allow running it with `allow_calls: true`")),
             Self::UnknownName { .. } => Some(Remedy::ListVariables),
             Self::MayNotWrite => Some(Remedy::advice("assignments need the scope `debug:write`")),
             Self::TimedOut => Some(Remedy::advice(

@@ -140,7 +140,10 @@ impl Evaluator<'_> {
             .and_then(|object| object.cast::<HeapValue2>())
             .and_then(|heap| heap.create_handle(STRONG).ok());
         match handle.and_then(|handle| handle.cast::<Value>()) {
-            Some(value) => Ok(Evaluated::Value(self.session.values().see(&value)?)),
+            Some(value) => {
+                let held = self.session.values().see(&value)?;
+                Ok(Evaluated::Value(Seen { as_type: seen.as_type.clone(), ..held }))
+            }
             None => Ok(evaluated),
         }
     }

@@ -1,10 +1,10 @@
 //! Members and items.
 
-use super::{Evaluated, EvaluationError, Evaluator, Result};
+use super::{Evaluated, EvaluationError, Evaluator, Result, binding::Bound};
 use crate::{
     expression::{Argument, Binary, Constant, Kind, Text, TypeName},
     session::look::Named,
-    values::{Content, Returned, Seen, TypeInfo},
+    values::{Content, Returned, Seen, TypeInfo, returned_by},
 };
 
 impl Evaluator<'_> {
@@ -89,19 +89,17 @@ impl Evaluator<'_> {
             (Content::Array(array), "Rank") => return Ok(whole(array.rank()?)),
             _ => {}
         }
-        if let Some(value) = values.field(seen, name) {
-            return Ok(Evaluated::Value(values.see(&value)?));
-        }
         if let Some(item) = self.tuple_item(seen, name) {
             return Ok(Evaluated::Value(item));
         }
-        match values.returned_by_property(seen, name) {
-            Some(Returned::Field(field)) => {
-                if let Some(value) = values.field_seen(seen, &field) {
-                    return Ok(Evaluated::Value(value));
+        let bound = self.bind(seen, name);
+        match &bound {
+            Some(Bound::Field(seen)) => return Ok(Evaluated::Value(seen.clone())),
+            Some(Bound::Property(of)) => {
+                if let Some(found) = self.read_property(seen, of, name)? {
+                    return Ok(found);
                 }
             }
-            Some(Returned::Constant(value)) => return Ok(Evaluated::computed(value)),
             None => {}
         }
         if name == "Count"
@@ -119,10 +117,21 @@ impl Evaluator<'_> {
         if let Some(value) = hidden.and_then(|hidden| values.field(seen, hidden)) {
             return Ok(Evaluated::Value(values.see(&value)?));
         }
-        if let Some(found) = self.property(seen, name)? {
-            return Ok(found);
+        match bound {
+            Some(Bound::Property(of)) => self.property(seen, &of, name),
+            _ => Err(no_member(&seen.of.display(), name)),
         }
-        Err(no_member(&seen.of.display(), name))
+    }
+
+    /// A property whose getter does nothing but return a field or a constant.
+    fn read_property(&self, seen: &Seen, of: &TypeInfo, name: &str) -> Result<Option<Evaluated>> {
+        let type_def = of.definition.as_ref().and_then(|definition| definition.type_def());
+        let getter = type_def.and_then(|of| of.property_named(name)?.getter());
+        match getter.and_then(returned_by) {
+            Some(Returned::Field(field)) => Ok(self.field_of(seen, of, &field).map(Evaluated::Value)),
+            Some(Returned::Constant(value)) => Ok(Some(Evaluated::computed(value))),
+            None => Ok(None),
+        }
     }
 
     /// The members of a nullable.

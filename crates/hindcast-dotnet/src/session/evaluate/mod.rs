@@ -4,6 +4,7 @@
 //! where they do nothing but return one.
 
 mod assign;
+mod binding;
 mod calls;
 mod error;
 mod making;
@@ -77,6 +78,8 @@ struct Evaluator<'s> {
     target_runs_code: bool,
 }
 
+/// The widest that a part of an interpolated text is made.
+const MOST_BLANKS: usize = 1000;
 /// The most of a string that takes part in a computation.
 const LONGEST_STRING: u32 = 1 << 20;
 
@@ -282,20 +285,51 @@ impl Evaluator<'_> {
         for part in parts {
             match part {
                 InterpolatedPart::Text(plain) => text.push_str(&plain.to_string()),
-                InterpolatedPart::Value { value, .. } => {
+                InterpolatedPart::Value { value, alignment, format } => {
                     let evaluated = self.node(value)?;
-                    let constant = self.constant(&evaluated);
-                    match (constant, &evaluated) {
-                        (Ok(constant), _) => text.push_str(&constant.to_text().to_string()),
-                        (Err(_), Evaluated::Value(seen)) => {
-                            text.push_str(&self.session.values().brief(seen, ValueLimits::default()));
-                        }
-                        (Err(error), _) => return Err(error),
-                    }
+                    let part = self.interpolated_value(evaluated, format.as_deref())?;
+                    let width = alignment.map_or(0, |width| width.unsigned_abs() as usize).min(MOST_BLANKS);
+                    text.push_str(&match alignment {
+                        Some(..0) => format!("{part:<width$}"),
+                        _ => format!("{part:>width$}"),
+                    });
                 }
             }
         }
         Ok(Evaluated::computed(Constant::String(Text::from(text.as_str()))))
+    }
+
+    /// A value as part of a text.
+    fn interpolated_value(&mut self, evaluated: Evaluated, format: Option<&str>) -> Result<String> {
+        let constant = self.constant(&evaluated);
+        if let (Ok(constant), None) = (&constant, format)
+            && !matches!(&evaluated, Evaluated::Enum { .. })
+            && !matches!(&evaluated, Evaluated::Value(seen) if seen.of.is_enum())
+        {
+            return Ok(constant.to_text().to_string());
+        }
+        if self.calls_until.is_some() && !evaluated.is_null() {
+            let format = format.map(|format| Evaluated::computed(Constant::String(format.into())));
+            let text = self.call_named(Some(evaluated), "ToString", format.as_slice(), Vec::new())?;
+            return Ok(self.constant(&text)?.to_text().to_string());
+        }
+        match (evaluated, format) {
+            (_, Some(_)) => Err(EvaluationError::NeedsCall { name: "ToString".into() }),
+            (Evaluated::Value(seen), None) => Ok(self.session.values().brief(&seen, ValueLimits::default())),
+            (other, None) => Ok(self.shown_text(&other)?),
+        }
+    }
+
+    /// What a debugger shows of a value that is nowhere in the program.
+    fn shown_text(&self, evaluated: &Evaluated) -> Result<String> {
+        match evaluated {
+            Evaluated::Enum { .. } => {
+                let shown =
+                    self.session.shown_as("", evaluated, &[], ValueLimits::default(), NumberFormat::Auto);
+                Ok(shown.value)
+            }
+            other => Ok(self.constant(other)?.to_text().to_string()),
+        }
     }
 
     fn this(&mut self) -> Result<Evaluated> {
@@ -324,7 +358,8 @@ impl Evaluator<'_> {
                     name: variable.name.clone(),
                     why: why_not(*error),
                 })?;
-                Ok(Evaluated::Value(variable.with_item_names(self.session.values().see(value)?)))
+                let seen = variable.with_item_names(self.session.values().see(value)?);
+                Ok(Evaluated::Value(Seen { as_type: self.declared_type(variable), ..seen }))
             }
             NamedValue::Constant { of, value } => match (&of.of_enum, value) {
                 (_, None) => Err(EvaluationError::Unreadable {

@@ -91,12 +91,12 @@ impl Evaluator<'_> {
             return Ok(Evaluated::Constant { value, is_literal });
         }
         let wanted = self.type_named(to)?;
-        if evaluated.is_null() || matches!(to.kind, TypeKind::Object) {
-            return Ok(evaluated);
-        }
         if let Evaluated::Value(seen) = &evaluated
-            && self.is_a(seen, &wanted)
+            && (seen.is_null() || matches!(to.kind, TypeKind::Object) || self.is_a(seen, &wanted))
         {
+            return Ok(Evaluated::Value(Seen { as_type: Some(wanted), ..seen.clone() }));
+        }
+        if evaluated.is_null() || matches!(to.kind, TypeKind::Object) {
             return Ok(evaluated);
         }
         if wanted.is_enum() {
@@ -158,7 +158,11 @@ impl Evaluator<'_> {
             Evaluated::Value(seen) => self.is_a(seen, &wanted),
             other => self.type_text(other) == wanted.display(),
         };
-        Ok(if fits { evaluated } else { Evaluated::computed(Constant::Null) })
+        Ok(match evaluated {
+            Evaluated::Value(seen) if fits => Evaluated::Value(Seen { as_type: Some(wanted), ..seen }),
+            evaluated if fits => evaluated,
+            _ => Evaluated::computed(Constant::Null),
+        })
     }
 
     pub(super) fn matches(&mut self, value: &Node, pattern: &Pattern) -> Result<bool> {
@@ -183,11 +187,16 @@ impl Evaluator<'_> {
 
     /// Whether a value is of a type: its own, one that it derives from, or an interface.
     pub(super) fn is_a(&self, seen: &Seen, wanted: &TypeInfo) -> bool {
+        self.is_one(&seen.of, wanted)
+    }
+
+    /// Whether all values of a type are of another.
+    pub(super) fn is_one(&self, of: &TypeInfo, wanted: &TypeInfo) -> bool {
         let name = wanted.spelled(Spelling::Qualified);
         if wanted.is_named("System.Object") {
             return true;
         }
-        let bases = seen.of.with_bases(&self.session.modules);
+        let bases = of.with_bases(&self.session.modules);
         if bases.iter().any(|base| base.spelled(Spelling::Qualified) == name) {
             return true;
         }

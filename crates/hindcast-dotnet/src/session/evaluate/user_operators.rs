@@ -54,7 +54,7 @@ impl Evaluator<'_> {
             .iter()
             .filter(|operand| self.constant(operand).is_err())
             .filter_map(|operand| match operand {
-                Evaluated::Value(seen) => Some(seen.of.clone()),
+                Evaluated::Value(seen) => Some(self.static_type(seen)),
                 _ => None,
             })
             .collect();

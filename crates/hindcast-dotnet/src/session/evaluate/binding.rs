@@ -1,0 +1,147 @@
+//! Which member a name means: that of the type that a value is declared with, as the object overrides it.
+
+use super::Evaluator;
+use crate::{
+    image::{Field, Method, Property, TypeSig},
+    session::{
+        look::{Declared, Named},
+        places::parameters_of,
+    },
+    values::{Content, Seen, TypeInfo, property_of_backing_field},
+};
+
+/// What a name means.
+pub(super) enum Bound {
+    Field(Seen),
+    /// A property, by the type whose accessors are run: the one that overrides it last.
+    Property(TypeInfo),
+}
+
+impl Evaluator<'_> {
+    /// The type that a value is declared with: by its variable or field, or by a cast. Where that is not known, its own.
+    pub(super) fn static_type(&self, seen: &Seen) -> TypeInfo {
+        seen.as_type.clone().unwrap_or_else(|| seen.of.clone())
+    }
+
+    pub(super) fn declared_type(&self, variable: &Named) -> Option<TypeInfo> {
+        match variable.declared.as_ref()? {
+            Declared::InType(of, signature) => self.field_type(of, signature),
+            Declared::InMethod(signature) => {
+                let module = &self.frame.module;
+                let method = module.assembly()?.method(self.frame.method)?;
+                let types = self.session.frame_types(&self.frame);
+                let count = method.declaring_type()?.generic_parameters().len().min(types.len());
+                self.session.type_of_signature(module, signature, &types[..count], &types[count..])
+            }
+        }
+    }
+
+    fn field_type(&self, of: &TypeInfo, signature: &TypeSig) -> Option<TypeInfo> {
+        let module = &of.definition.as_ref()?.module;
+        self.session.type_of_signature(module, signature, &of.arguments, &[])
+    }
+
+    /// A field of an object, as it is declared.
+    fn declared_field(&self, seen: &Seen, of: &TypeInfo, field: Field<'_>) -> Option<Seen> {
+        let Content::Object(object) = &seen.content else { return None };
+        let value = object.field(&of.definition.as_ref()?.class, field.token().0).ok()?;
+        let as_type = field.signature().ok().and_then(|signature| self.field_type(of, &signature));
+        Some(Seen { as_type, ..self.session.values().see(&value).ok()? })
+    }
+
+    /// The types whose members a value has: the declared one with its bases, and then those that the object really has.
+    pub(super) fn member_types(&self, seen: &Seen) -> Vec<TypeInfo> {
+        let modules = &self.session.modules;
+        let really = seen.of.with_bases(modules);
+        let declared = self.static_type(seen).with_bases(modules);
+        // A member of an interface is one of the object's class.
+        let place = declared.first().and_then(|of| really.iter().position(|known| is_same(known, of)));
+        match place {
+            Some(place) => really[place..].iter().chain(&really[..place]).cloned().collect(),
+            None => really,
+        }
+    }
+
+    /// What a name means for a value; none where no type of it has such a member.
+    pub(super) fn bind(&self, seen: &Seen, name: &str) -> Option<Bound> {
+        for of in self.member_types(seen) {
+            let Some(definition) = &of.definition else { continue };
+            let Some(type_def) = definition.type_def() else { continue };
+            let fields: Vec<_> = type_def.fields().filter(|field| !field.is_static()).collect();
+            if let Some(field) = fields.iter().find(|field| field.name() == Some(name)) {
+                return self.declared_field(seen, &of, *field).map(Bound::Field);
+            }
+            let property = type_def.property_named(name);
+            if let Some(property) = property.filter(|property| !is_static(*property)) {
+                let accessor = property.getter().or_else(|| property.setter());
+                let overrider = accessor.and_then(|accessor| self.overrider(seen, &of, accessor));
+                return Some(Bound::Property(overrider.map_or(of, |(of, _)| of)));
+            }
+            // What stands for a name of the source without being a property: of tuples, anonymous types, constructors.
+            let is_made =
+                |raw: Option<&str>| property_of_backing_field(raw.unwrap_or_default()) == Some(name);
+            let made = fields.iter().find(|field| is_made(field.name()));
+            if let Some(field) = made {
+                return self.declared_field(seen, &of, *field).map(Bound::Field);
+            }
+        }
+        None
+    }
+
+    /// A field by its name in the assembly, as a type sees it.
+    pub(super) fn field_of(&self, seen: &Seen, of: &TypeInfo, name: &str) -> Option<Seen> {
+        of.with_bases(&self.session.modules).iter().find_map(|of| {
+            let type_def = of.definition.as_ref()?.type_def()?;
+            let field = type_def.fields().find(|field| field.name() == Some(name))?;
+            self.declared_field(seen, of, field)
+        })
+    }
+
+    /// The method that runs in place of a virtual one, with its type; none where it is the one.
+    pub(super) fn overrider(
+        &self,
+        seen: &Seen,
+        of: &TypeInfo,
+        method: Method<'_>,
+    ) -> Option<(TypeInfo, crate::image::Token)> {
+        if !method.is_virtual() {
+            return None;
+        }
+        let really = seen.of.with_bases(&self.session.modules);
+        let below = really.iter().position(|known| is_same(known, of))?;
+        let mut last = None;
+        for derived in really[..below].iter().rev() {
+            let type_def = derived.definition.as_ref().and_then(|definition| definition.type_def());
+            let Some(type_def) = type_def else { continue };
+            let named: Vec<_> = type_def.methods_named(method.name()?).filter(|it| !it.is_static()).collect();
+            let parameters = parameters_of(method);
+            let same = named.iter().find(|it| parameters_of(**it) == parameters);
+            // The types of a generic base have other names in it.
+            let same = same.or_else(|| match named.as_slice() {
+                [only] if count_of(*only) == count_of(method) => Some(only),
+                _ => None,
+            });
+            match same {
+                Some(found) if found.is_virtual() && !found.is_new_slot() => {
+                    last = Some((derived.clone(), found.token()));
+                }
+                // It hides the other.
+                Some(_) => break,
+                None => {}
+            }
+        }
+        last
+    }
+}
+
+fn count_of(method: Method<'_>) -> Option<usize> {
+    method.signature().ok().map(|signature| signature.parameters.len())
+}
+
+fn is_static(property: Property<'_>) -> bool {
+    property.getter().or_else(|| property.setter()).is_some_and(Method::is_static)
+}
+
+fn is_same(one: &TypeInfo, other: &TypeInfo) -> bool {
+    one.spelled(crate::image::Spelling::Qualified) == other.spelled(crate::image::Spelling::Qualified)
+}
