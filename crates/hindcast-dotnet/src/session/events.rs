@@ -207,7 +207,11 @@ impl Session {
                 self.breakpoint_refused(&breakpoint, code);
                 Ok(None)
             }
-            CorEvent::EvalDone { .. } | CorEvent::ProcessCreated | CorEvent::Other => Ok(None),
+            CorEvent::EvalDone { eval, .. } => {
+                self.stuck.take_if(|stuck| stuck.eval == eval.identity());
+                Ok(None)
+            }
+            CorEvent::ProcessCreated | CorEvent::Other => Ok(None),
         }
     }
 

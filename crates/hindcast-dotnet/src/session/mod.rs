@@ -71,6 +71,19 @@ pub(crate) struct Session {
     last_stop: Option<Stop>,
     /// A thread whose stack has overflowed: the runtime takes minutes to find a variable in it.
     overflowed: Option<ThreadId>,
+    /// A call that was run for an evaluation and cannot be ended.
+    stuck: Option<Stuck>,
+}
+
+/// A call that waits in native code, where nobody can end it.
+#[derive(Debug)]
+struct Stuck {
+    /// The thread, as the system counts.
+    thread: u32,
+    /// Where the frame is that the call was made from.
+    caller: Option<u64>,
+    /// The object of the evaluation, which tells when it is over.
+    eval: usize,
 }
 
 /// Whether the debuggee runs.

@@ -118,12 +118,20 @@ impl Session {
         {
             return Ok((walked.frames.clone(), walked.is_whole));
         }
-        let walked = self.walk(thread, most.min(DEEPEST))?;
+        let caller =
+            self.stuck.as_ref().filter(|stuck| stuck.thread == system).and_then(|stuck| stuck.caller);
+        let walked = self.walk(thread, most.min(DEEPEST), caller)?;
         self.stacks.walked.insert(system, walked.clone());
         Ok((walked.frames, walked.is_whole))
     }
 
-    fn walk(&self, thread: &Com<Thread>, most: usize) -> Result<Walked, DebugError> {
+    /// Frames within `hidden_within` belong to a call that an evaluation made.
+    fn walk(
+        &self,
+        thread: &Com<Thread>,
+        most: usize,
+        mut hidden_within: Option<u64>,
+    ) -> Result<Walked, DebugError> {
         let walk = thread.expect::<Thread3>("Thread::create_stack_walk").map_err(failed)?;
         let walk = walk.create_stack_walk().map_err(failed)?;
         let mut shown = Shown { session: self, frames: Vec::new(), resumed: None, is_done: false };
@@ -131,7 +139,10 @@ impl Session {
             // Frames of native code have no IL.
             let frame = walk.frame().ok().flatten();
             if let Some(frame) = frame.and_then(|frame| self.managed(&frame)) {
-                shown.add(frame);
+                hidden_within.take_if(|caller| Self::frame_identity(&frame) == Some(*caller));
+                if hidden_within.is_none() {
+                    shown.add(frame);
+                }
             }
             if shown.frames.len() > most {
                 shown.frames.truncate(most);

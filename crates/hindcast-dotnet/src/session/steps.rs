@@ -1,6 +1,6 @@
 //! Steps by lines.
 
-use hindcast_core::debug::{DebugError, Granularity, Stop, StopReason, ThreadId};
+use hindcast_core::debug::{DebugError, Granularity, Reason, Stop, StopReason, ThreadId};
 
 use super::{Session, awaits::Gate, failed, stack::ManagedFrame};
 use crate::cor::{Com, StepRange, Stepper, Stepper2, Thread};
@@ -39,6 +39,13 @@ impl Session {
         count: u32,
     ) -> Result<(), DebugError> {
         let object = self.thread(thread)?;
+        if self.is_stuck(&object) {
+            let what = "this thread cannot step, because a call that an evaluation made still runs on it";
+            return Err(DebugError::Unsupported(
+                Reason::new(what)
+                    .advise("let the program go on; the call ends when what it waits for happens"),
+            ));
+        }
         let (frames, _) = self.frames(&object, 1)?;
         let frame = frames.first().cloned();
         let start = self.start_of(frame.as_ref());

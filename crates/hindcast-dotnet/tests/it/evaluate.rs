@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hindcast_core::debug::{CodeBreakpoint, DebugError, Place, StopReason, Variable};
+use hindcast_core::debug::{CodeBreakpoint, DebugError, Granularity, Movement, Place, StopReason, Variable};
 use hindcast_fixtures::dotnet::Runtime;
 
 use crate::debuggee::{Debuggee, Plan, on_both};
@@ -345,6 +345,21 @@ on_both! {
         debuggee.go_on();
     }
 
+    fn keys_are_compared_as_the_dictionary_does(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "Eval", "stood");
+        check(&mut debuggee, &[
+            ("loose[\"Ann\"]", "1"),
+            // Only the dictionary's own code knows that it is the same.
+            ("loose[\"ANN\"]", "error: allow_calls"),
+            ("ages[\"nobody\"]", "error: no item with the key"),
+        ], read);
+        check(&mut debuggee, &[
+            ("loose[\"ANN\"]", "1"),
+            ("ages[\"Ann\"]", "30"),
+            ("ages[\"nobody\"]", "error: KeyNotFoundException"),
+        ], called);
+    }
+
     fn members_are_those_of_the_declared_type(runtime: &Runtime) {
         let mut debuggee = stand(runtime, "Members", "stand");
         let seen = [
@@ -439,6 +454,31 @@ on_both! {
         assert!(debuggee.local_lines().contains(&"int number = 7".to_owned()));
         let stop = debuggee.go_on();
         assert_eq!(stop.exit_code, Some(0), "{stop:?}");
+    }
+
+    fn code_that_cannot_be_ended_leaves_a_session_that_can_be_used(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "Eval", "stand");
+        let mut sleeping = debuggee.evaluation("System.Threading.Thread.Sleep(4000)");
+        sleeping.allow_calls = Some(Duration::from_millis(100));
+        let error = debuggee.backend.evaluate(&sleeping).unwrap_err().to_string();
+        if runtime.version.starts_with("3.") {
+            // This one can end code that sleeps.
+            assert!(error.contains("it was abandoned"), "{error}");
+            return;
+        }
+        assert!(error.contains("cannot be ended"), "{error}");
+        // The user's own frame is still the first.
+        check(&mut debuggee, &[("number + 1", "8")], read);
+        assert_eq!(debuggee.stack().frames[0].location.function.as_deref(), Some("Fixtures.Eval.Stand"));
+        check(&mut debuggee, &[("calculator.Add(2)", "error: cannot be ended")], called);
+        let thread = debuggee.stop.as_ref().unwrap().thread;
+        let step = Movement::Step { thread, granularity: Granularity::Over, count: 1 };
+        let error = debuggee.backend.run(step).unwrap_err().to_string();
+        assert!(error.contains("cannot step"), "{error}");
+        debuggee.break_at("stood");
+        debuggee.go_on();
+        check(&mut debuggee, &[("calculator.Add(2)", "42")], called);
+        assert_eq!(debuggee.go_on().exit_code, Some(0));
     }
 
     fn assignments_change_the_program(runtime: &Runtime) {

@@ -457,6 +457,9 @@ impl Evaluator<'_> {
         self.runs += 1;
         let until = self.calls_until.unwrap_or_else(Instant::now);
         let thread = self.thread()?;
+        if self.session.is_stuck(&thread) {
+            return Err(EvaluationError::Stuck);
+        }
         let eval = thread.create_eval()?;
         let eval2: Com<Eval2> = eval.expect("Thread::create_eval")?;
         begin(&eval2).map_err(|error| EvaluationError::CannotRun { why: error.code.to_string() })?;
@@ -465,6 +468,7 @@ impl Evaluator<'_> {
         self.frame = self.session.frame_at(self.at).map_err(EvaluationError::Session)?;
         match ended {
             Ended::TimedOut => Err(EvaluationError::TimedOut),
+            Ended::Stuck => Err(EvaluationError::Stuck),
             Ended::Returned => match eval.result().ok().flatten() {
                 Some(value) => Ok(Evaluated::Value(self.session.values().see(&value)?)),
                 None => Ok(Evaluated::computed(Constant::Null)),

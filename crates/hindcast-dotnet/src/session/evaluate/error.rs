@@ -59,6 +59,8 @@ pub(crate) enum EvaluationError {
     NoOverload { name: String, arguments: String },
     #[error("the code did not return in time; it was abandoned")]
     TimedOut,
+    #[error("code that an evaluation began waits in native code, where it cannot be ended")]
+    Stuck,
     #[error("the code threw {exception}")]
     Threw { exception: String },
     #[error("code cannot be run here: {why}")]
@@ -83,6 +85,9 @@ impl EvaluationError {
             Self::MayNotWrite => Some(Remedy::advice("assignments need the scope `debug:write`")),
             Self::TimedOut => Some(Remedy::advice(
                 "give it more time with `timeout_ms`; locks and other threads stand still meanwhile",
+            )),
+            Self::Stuck => Some(Remedy::advice(
+                "values can be looked at; the thread runs code and steps again when the program has gone on and the call is over",
             )),
             Self::Operation(error) => error.remedy(),
             Self::Session(error) => return error.clone(),

@@ -232,8 +232,14 @@ impl Evaluator<'_> {
     }
 
     fn by_key(&mut self, seen: &Seen, key: &Evaluated) -> Result<Evaluated> {
-        let Some(pairs) = self.session.values().pairs(seen) else {
-            return self.indexer_call(seen, vec![key.clone()]);
+        // Its own code knows best which keys are the same, and is faster where there are many.
+        let pairs = match self.calls_until {
+            Some(_) => None,
+            None => self.session.values().pairs(seen),
+        };
+        let Some(pairs) = pairs else {
+            let key = self.kept(key.clone())?;
+            return self.indexer_call(seen, vec![key]);
         };
         for (candidate, value) in pairs {
             let candidate = Evaluated::Value(candidate);
@@ -242,11 +248,42 @@ impl Evaluator<'_> {
                 return Ok(Evaluated::Value(self.session.values().see(&value)?));
             }
         }
+        if self.has_own_comparer(seen) {
+            return Err(EvaluationError::NeedsCode { name: "this[]".into() });
+        }
         let key = match self.constant(key) {
             Ok(constant) => constant.display(),
             Err(_) => self.type_text(key),
         };
         Err(EvaluationError::NoKey { key })
+    }
+
+    /// Whether a dictionary compares its keys in another way than `==` does.
+    fn has_own_comparer(&self, seen: &Seen) -> bool {
+        const USUAL: [&str; 8] = [
+            "NonRandomizedStringEqualityComparer",
+            "NonRandomizedStringEqualityComparer.OrdinalComparer",
+            "NonRandomizedStringEqualityComparer.DefaultComparer",
+            "OrdinalCaseSensitiveComparer",
+            "GenericEqualityComparer<",
+            "EnumEqualityComparer<",
+            "ByteEqualityComparer",
+            "GenericComparer<",
+        ];
+        let values = self.session.values();
+        let holders =
+            [Some(seen.clone()), values.field_seen(seen, "_tables"), values.field_seen(seen, "_set")];
+        let comparers = holders.iter().flatten();
+        let mut comparers = comparers
+            .filter_map(|holder| values.any_field(holder, &["_comparer", "comparer", "_keycomparer"]));
+        comparers.any(|comparer| {
+            let name = comparer.of.display();
+            let is_usual = |usual: &&str| match usual.ends_with('<') {
+                true => name.starts_with(usual),
+                false => name == **usual,
+            };
+            !comparer.is_null() && !USUAL.iter().any(|usual| is_usual(&usual))
+        })
     }
 
     /// Where an index points, counted from the beginning.

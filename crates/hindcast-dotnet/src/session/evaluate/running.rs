@@ -6,11 +6,11 @@ use hindcast_core::debug::DebugError;
 
 use crate::{
     cor::{Com, CorEvent, Eval, Eval2, Next, Thread},
-    session::{Session, State, failed},
+    session::{Session, State, Stuck, failed},
 };
 
 /// How long code that is told to end may take to do so.
-pub(super) const ABORT_WITHIN: Duration = Duration::from_millis(1500);
+pub(super) const ABORT_WITHIN: Duration = Duration::from_millis(700);
 
 /// How often to look whether the process is still there.
 const GLANCE: Duration = Duration::from_millis(200);
@@ -20,6 +20,8 @@ pub(super) enum Ended {
     Returned,
     Threw,
     TimedOut,
+    /// It did not return, and cannot be ended.
+    Stuck,
 }
 
 impl Session {
@@ -31,6 +33,7 @@ impl Session {
         eval2: &Com<Eval2>,
         until: Instant,
     ) -> Result<Ended, DebugError> {
+        let caller = self.frames(thread, 1)?.0.first().and_then(Self::frame_identity);
         self.process().set_all_threads(true, Some(thread)).map_err(failed)?;
         let mut asked_to_end = None::<Instant>;
         let mut was_rude = false;
@@ -58,9 +61,11 @@ impl Session {
                 Next::TimedOut if self.is_gone() => return Err(DebugError::Ended),
                 Next::TimedOut if left > GLANCE => {}
                 Next::TimedOut if was_rude => {
-                    // It does not end. The session goes on where the thread is.
+                    // It does not end. The session goes on as if it were not there.
                     self.hold()?;
-                    break Ended::TimedOut;
+                    let thread = thread.id().map_err(failed)?;
+                    self.stuck = Some(Stuck { thread, caller, eval: eval.identity() });
+                    break Ended::Stuck;
                 }
                 Next::TimedOut => {
                     self.hold()?;
@@ -73,6 +78,11 @@ impl Session {
         self.stacks.forget();
         self.process().set_all_threads(false, None).map_err(failed)?;
         Ok(ended)
+    }
+
+    /// Whether a call that an evaluation made still runs on a thread.
+    pub(in crate::session) fn is_stuck(&self, thread: &Com<Thread>) -> bool {
+        self.stuck.as_ref().is_some_and(|stuck| thread.id() == Ok(stuck.thread))
     }
 
     /// What happens while code runs for an evaluation is taken in, but does not stop it.

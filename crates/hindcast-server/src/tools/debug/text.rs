@@ -183,7 +183,7 @@ pub(super) fn variable(text: &mut String, variable: &Variable, indent: usize) {
     }
     let shown = variable.children.len() as u64;
     if let Some(count) = variable.child_count.filter(|count| shown > 0 && *count > shown) {
-        let _ = write!(text, "\n{:indent$}  … {} more", "", count - shown);
+        let _ = write!(text, "\n{:indent$}  … {shown} of {count} shown", "");
     }
 }
 
