@@ -55,6 +55,9 @@ impl Session {
                 ));
             }
         }
+        if self.is_gone() {
+            return Ok(self.stopped_by_end());
+        }
         if self.bell.take() {
             return Ok(Outcome::Interrupted);
         }

@@ -125,6 +125,17 @@ impl Session {
         }
     }
 
+    /// Asks something of the runtime's library, which dies of questions about a process that has ended.
+    fn ask<T>(&mut self, question: impl FnOnce(&mut Self) -> Result<T, DebugError>) -> Result<T, DebugError> {
+        let calls = self.calls.clone();
+        let _call = calls.enter();
+        if self.state != State::Ended && self.is_gone() {
+            return Err(DebugError::Ended);
+        }
+        let answer = question(self);
+        self.or_ended(answer)
+    }
+
     /// What an answer means: where the process has ended, that is why something failed.
     fn or_ended<T>(&self, answer: Result<T, DebugError>) -> Result<T, DebugError> {
         match answer {
@@ -174,9 +185,7 @@ impl DebugBackend for Session {
     }
 
     fn pause(&mut self) -> Result<Stop, DebugError> {
-        let _call = self.calls.enter();
-        let answer = self.paused();
-        self.or_ended(answer)
+        self.ask(|session| session.paused())
     }
 
     fn ended_meanwhile(&mut self) -> Result<Option<Stop>, DebugError> {
@@ -202,10 +211,10 @@ impl DebugBackend for Session {
     }
 
     fn add_breakpoint(&mut self, trigger: Trigger) -> Result<Breakpoint, DebugError> {
-        let _call = self.calls.enter();
-        self.alive()?;
-        let added = self.added(trigger);
-        self.or_ended(added)
+        self.ask(|session| {
+            session.alive()?;
+            session.added(trigger)
+        })
     }
 
     fn change_breakpoint(
@@ -213,15 +222,11 @@ impl DebugBackend for Session {
         id: BreakpointId,
         change: BreakpointChange,
     ) -> Result<Breakpoint, DebugError> {
-        let _call = self.calls.enter();
-        let answer = self.changed(id, change);
-        self.or_ended(answer)
+        self.ask(|session| session.changed(id, change))
     }
 
     fn remove_breakpoint(&mut self, id: BreakpointId) -> Result<(), DebugError> {
-        let _call = self.calls.enter();
-        let answer = self.removed(id);
-        self.or_ended(answer)
+        self.ask(|session| session.removed(id))
     }
 
     fn breakpoints(&mut self) -> Result<Vec<Breakpoint>, DebugError> {
@@ -229,32 +234,23 @@ impl DebugBackend for Session {
     }
 
     fn threads(&mut self) -> Result<Vec<Thread>, DebugError> {
-        let _call = self.calls.enter();
-        let answer = self.thread_list();
-        self.or_ended(answer)
+        self.ask(|session| session.thread_list())
     }
 
     fn stack(&mut self, thread: ThreadId, max_frames: u32) -> Result<Stack, DebugError> {
-        let _call = self.calls.enter();
-        let answer = self.stack_of(thread, max_frames);
-        self.or_ended(answer)
+        self.ask(|session| session.stack_of(thread, max_frames))
     }
 
     fn variables(&mut self, query: &VariableQuery) -> Result<VariablePage, DebugError> {
-        let _call = self.calls.enter();
-        let answer = self.variables_of(query);
-        self.or_ended(answer)
+        self.ask(|session| session.variables_of(query))
     }
 
     fn evaluate(&mut self, evaluation: &Evaluation) -> Result<Variable, DebugError> {
-        let _call = self.calls.enter();
-        let answer = self.evaluated(evaluation);
-        self.or_ended(answer)
+        self.ask(|session| session.evaluated(evaluation))
     }
 
     fn modules(&mut self) -> Result<Vec<Module>, DebugError> {
-        let _call = self.calls.enter();
-        Ok(self.module_list())
+        self.ask(|session| Ok(session.module_list()))
     }
 
     fn source_file(&mut self, path: &str) -> Result<Option<SourceFile>, DebugError> {
@@ -267,8 +263,7 @@ impl DebugBackend for Session {
         prefix: &str,
         limit: usize,
     ) -> Result<Vec<String>, DebugError> {
-        let _call = self.calls.enter();
-        Ok(self.completions(kind, prefix, limit))
+        self.ask(|session| Ok(session.completions(kind, prefix, limit)))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Which parts a value has: items of collections, members of everything else.
 
+use std::time::{Duration, Instant};
+
 use crate::{
     cor::{ArrayValue, Com, CorError, ReferenceValue, Value, element as cor_element},
     image::{Assembly, AttributeValue, Token},
@@ -13,6 +15,8 @@ use super::{
 
 /// How many slots of a hash table or nodes of a tree are looked at for one answer.
 pub(super) const MOST_SLOTS: u64 = 200_000;
+/// How long the slots of a hash table are looked at for one answer.
+const LOOK_WITHIN: Duration = Duration::from_secs(2);
 /// How many parts are shown in place of what holds them.
 const IN_PLACE: u64 = 100;
 /// `DebuggerBrowsableState.Never`.
@@ -208,7 +212,8 @@ impl Values<'_> {
     /// Keys and values of a dictionary; none for what has no keys.
     pub(crate) fn pairs(&self, seen: &Seen) -> Option<Vec<(Seen, Com<Value>)>> {
         match self.items_in(seen, Window { offset: 0, limit: MOST_SLOTS })? {
-            Parts::Pairs(items) => Some(
+            // What was not looked at may be what is looked for.
+            Parts::Pairs(items) if !items.is_broken => Some(
                 items
                     .read
                     .into_iter()
@@ -309,11 +314,12 @@ impl Values<'_> {
         let used = u64::try_from(used).unwrap_or(0).min(length(entries));
         let mut items = Items { count, ..Items::default() };
         let mut found = 0;
+        let until = Instant::now() + LOOK_WITHIN;
         for slot in 0..used {
             if items.read.len() as u64 >= window.limit {
                 return items;
             }
-            if slot == MOST_SLOTS {
+            if slot == MOST_SLOTS || slot % 256 == 255 && Instant::now() > until {
                 items.is_broken = true;
                 return items;
             }

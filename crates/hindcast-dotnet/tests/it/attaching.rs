@@ -102,6 +102,23 @@ on_both! {
         assert_eq!(server.line(), "3: cba");
     }
 
+    fn a_program_that_is_killed_while_it_stands_has_ended(runtime: &Runtime) {
+        for is_buried in [false, true] {
+            let mut server = Server::start(runtime);
+            let mut session = server.attach().unwrap();
+            let stop = stopped(session.run(Movement::Begin).unwrap());
+            server.child.kill().unwrap();
+            if is_buried {
+                server.child.wait().unwrap();
+            }
+            while session.stack(stop.thread, 10) != Err(DebugError::Ended) {}
+            assert_eq!(session.threads().unwrap_err(), DebugError::Ended);
+            assert_eq!(session.modules().unwrap_err(), DebugError::Ended);
+            let end = session.ended_meanwhile().unwrap().unwrap();
+            assert_eq!(end.reason, StopReason::Exit);
+        }
+    }
+
     fn a_pause_stops_a_program_that_runs(runtime: &Runtime) {
         let server = Server::start(runtime);
         let mut session = server.attach().unwrap();

@@ -68,7 +68,17 @@ impl DebugEngine for WorkerEngine {
     }
 
     fn attach(&self, request: &AttachRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
-        begin(Beginning::Attach(request.clone()), &request.output)
+        let attach = || begin(Beginning::Attach(request.clone()), &request.output);
+        match attach() {
+            // It may wait for a debugger that was killed together with its server.
+            Err(DebugError::System(reason)) if engine_of_attach(request) == Engine::Dotnet => {
+                match hindcast_dotnet::release_abandoned(request.pid) {
+                    Ok(true) => attach(),
+                    _ => Err(DebugError::System(reason)),
+                }
+            }
+            answer => answer,
+        }
     }
 
     fn open_core(&self, request: &CoreRequest) -> Result<Box<dyn DebugBackend>, DebugError> {

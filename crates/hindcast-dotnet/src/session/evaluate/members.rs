@@ -282,7 +282,7 @@ impl Evaluator<'_> {
                 true => name.starts_with(usual),
                 false => name == **usual,
             };
-            !comparer.is_null() && !USUAL.iter().any(|usual| is_usual(&usual))
+            !comparer.is_null() && !USUAL.iter().any(is_usual)
         })
     }
 

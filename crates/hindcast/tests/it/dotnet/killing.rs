@@ -362,3 +362,25 @@ fn what_was_attached_to_runs_on_when_the_server_is_killed() {
         }
     });
 }
+
+#[test]
+fn what_was_left_by_both_server_and_worker_is_attached_to_again() {
+    on_both(|runtime| {
+        let (stage, mut running) = Stage::with_running(runtime);
+        let mut client = stage.client();
+        let (tool, arguments) = stage.beginning();
+        client.call(tool, arguments.clone());
+        let worker = i32::try_from(stage.worker().unwrap()).unwrap();
+        // Neither may have the time to let go of it: the worker first stands still.
+        let send = |signal| nix::sys::signal::kill(nix::unistd::Pid::from_raw(worker), signal).unwrap();
+        send(nix::sys::signal::Signal::SIGSTOP);
+        client.kill();
+        send(nix::sys::signal::Signal::SIGKILL);
+        eventually("the worker is gone", || !is_alive(u64::try_from(worker).unwrap()));
+        let mut next = stage.client();
+        next.call(tool, arguments);
+        next.call("debugger/disconnect", json!({}));
+        running.ask("abc");
+        assert_eq!(running.line(), "1: cba");
+    });
+}
