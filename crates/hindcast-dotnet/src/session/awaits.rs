@@ -98,7 +98,7 @@ impl Session {
         Some(Gate { site, kind, identity: self.handle_of(state_machine) })
     }
 
-    fn code_place(&self, module: &Rc<LoadedModule>, method: Token, offset: u32) -> CodePlace {
+    pub(super) fn code_place(&self, module: &Rc<LoadedModule>, method: Token, offset: u32) -> CodePlace {
         let location = self.place_of(module, method, offset);
         CodePlace { module: module.clone(), method, offset, location }
     }

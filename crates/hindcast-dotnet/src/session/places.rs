@@ -54,53 +54,54 @@ impl Session {
     }
 
     fn resolve_line(&self, file: &str, line: u32) -> Resolved {
-        let (mut places, mut moved, mut knows_file) = (Vec::new(), None, false);
+        let (mut matches, mut knows_file) = (Vec::new(), false);
         for module in self.modules.iter() {
             let Some(pdb) = module.pdb() else { continue };
+            let is_constructor = |method| {
+                let method = module.assembly().and_then(|assembly| assembly.method(method));
+                method.is_some_and(|method| matches!(method.name(), Some(".ctor" | ".cctor")))
+            };
             for document in pdb.documents_matching(file) {
                 knows_file = true;
-                let Some((kind, found)) = pdb.breakpoint_places(document, line) else { continue };
-                for place in found {
-                    if kind != LineMatch::Exact {
-                        moved = Some(place.span.start_line);
-                    }
-                    let location = self.place_of(module, place.method, place.il);
-                    places.push(CodePlace {
-                        module: module.clone(),
-                        method: place.method,
-                        offset: place.il,
-                        location,
-                    });
-                }
+                let found = pdb.breakpoint_places(document, line, is_constructor);
+                let Some((kind, found)) = found else { continue };
+                matches.extend(found.into_iter().map(|place| (kind, module, place)));
             }
         }
-        let note = match (places.is_empty(), moved) {
-            (true, _) if knows_file => Some(format!("no code is at or behind line {line} of `{file}`")),
-            (true, _) => Some(format!("no loaded assembly has symbols for `{file}`")),
-            (false, Some(moved)) => {
+        // Of several files with the same name, or a file in several assemblies, one may have the line in a method.
+        if matches.iter().any(|(kind, ..)| *kind != LineMatch::Beyond) {
+            matches.retain(|(kind, ..)| *kind != LineMatch::Beyond);
+        }
+        let moved = matches.iter().find(|(kind, ..)| *kind != LineMatch::Exact);
+        let note = match (moved, matches.is_empty()) {
+            (Some((.., place)), _) => {
+                let moved = place.span.start_line;
                 Some(format!("line {line} has no code of its own; it is on line {moved}"))
             }
-            (false, None) => None,
+            (None, false) => None,
+            (None, true) if knows_file => Some(format!("no code is at or behind line {line} of `{file}`")),
+            (None, true) => Some(format!("no loaded assembly has symbols for `{file}`")),
         };
-        let may_come = !knows_file;
-        Resolved { places, note, may_come }
+        let places = matches.iter().map(|(_, module, place)| self.code_place(module, place.method, place.il));
+        Resolved { places: places.collect(), note, may_come: !knows_file }
     }
 
     fn resolve_statement(&self, file: &str, text: &str) -> Result<Resolved, DebugError> {
-        let squeeze = |text: &str| text.split_whitespace().collect::<String>();
-        let wanted = squeeze(text);
+        let wanted: Vec<char> = text.chars().filter(|letter| !letter.is_whitespace()).collect();
         if wanted.is_empty() {
             return Err(DebugError::BreakpointFailed("the statement is empty".into()));
         }
         let mut resolved = Resolved::default();
         for (path, source) in self.source_texts(file) {
-            for (number, line) in (1u32..).zip(source.lines()) {
-                if squeeze(line).contains(&wanted) {
-                    let found = self.resolve_line(&path, number);
-                    resolved
-                        .places
-                        .extend(found.places.into_iter().filter(|place| place.location.line == Some(number)));
+            for (from, to) in stretches(&source, &wanted, text.trim().contains('\n')) {
+                let mut found = self.places_around(&path, from, to);
+                if found.is_empty() {
+                    // It is more than a statement, or beside one.
+                    found = self.resolve_line(&path, from.0).places;
+                    found.retain(|place| place.location.line == Some(from.0));
                 }
+                found.retain(|place| !resolved.places.iter().any(|known| known.is_same(place)));
+                resolved.places.extend(found);
             }
         }
         if resolved.places.is_empty() {
@@ -109,6 +110,18 @@ impl Session {
         }
         resolved.places.truncate(MOST_PLACES);
         Ok(resolved)
+    }
+
+    /// The statement that a stretch of a source lies in, in all assemblies that are made of the source.
+    fn places_around(&self, path: &str, from: (u32, u32), to: (u32, u32)) -> Vec<CodePlace> {
+        let mut places = Vec::new();
+        for module in self.modules.iter() {
+            let Some(pdb) = module.pdb() else { continue };
+            let documents = pdb.documents_matching(path).into_iter();
+            let found = documents.flat_map(|document| pdb.places_around(document, from, to));
+            places.extend(found.map(|place| self.code_place(module, place.method, place.il)));
+        }
+        places
     }
 
     fn resolve_function(&self, name: &str) -> Result<Resolved, DebugError> {
@@ -243,6 +256,29 @@ fn file_name(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
 
+/// Where a source contains a text, whatever blanks are in either: the line and column where it begins, and those behind it.
+/// Columns count UTF-16 units, as in symbols. Only a text of several lines may go on over the end of a line.
+fn stretches(source: &str, wanted: &[char], is_of_several_lines: bool) -> Vec<((u32, u32), (u32, u32))> {
+    let mut letters = Vec::new();
+    for (number, line) in (1u32..).zip(source.lines()) {
+        let mut column = 1;
+        for letter in line.trim_start_matches('\u{feff}').chars() {
+            let next = column + letter.len_utf16() as u32;
+            if !letter.is_whitespace() {
+                letters.push((letter, (number, column), (number, next)));
+            }
+            column = next;
+        }
+    }
+    let is_found = |window: &&[(char, (u32, u32), (u32, u32))]| {
+        let is_on_a_line = window[0].1.0 == window[window.len() - 1].1.0;
+        (is_on_a_line || is_of_several_lines)
+            && window.iter().map(|letter| letter.0).eq(wanted.iter().copied())
+    };
+    let found = letters.windows(wanted.len().max(1)).filter(is_found);
+    found.map(|window| (window[0].1, window[window.len() - 1].2)).collect()
+}
+
 /// Which methods are meant by a name.
 #[derive(Debug)]
 struct FunctionPattern {
@@ -348,6 +384,18 @@ fn without_arguments(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_is_found_whatever_blanks_are_in_it() {
+        let find = |source: &str, text: &str| {
+            let wanted: Vec<char> = text.chars().filter(|letter| !letter.is_whitespace()).collect();
+            stretches(source, &wanted, text.contains('\n'))
+        };
+        let source = "\u{feff}for (i = 0; i < 3; i ++)\n\t\"\u{1f600}\"; i++;\na +\nb;\n";
+        assert_eq!(find(source, "i++"), [((1, 20), (1, 24)), ((2, 8), (2, 11))]);
+        assert_eq!(find(source, "a + b"), []);
+        assert_eq!(find(source, "a +\nb"), [((3, 1), (4, 2))]);
+    }
 
     #[test]
     fn arguments_of_types_do_not_count_in_names() {
