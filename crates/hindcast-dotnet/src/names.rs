@@ -68,12 +68,20 @@ fn source_owner(declaring: TypeDef<'_>) -> (TypeDef<'_>, Option<String>) {
     let (mut owner, mut method) = (declaring, None);
     while let Some(name) = owner.name().filter(|name| name.starts_with('<')) {
         let Some(outer) = owner.enclosing() else { break };
-        if method.is_none() && name.contains(">d__") {
-            method = between_brackets(name).map(|name| Made::of(name).source_name(name));
+        if method.is_none() {
+            method = state_machine_of(name).map(|name| Made::of(name).source_name(name));
         }
         owner = outer;
     }
     (owner, method)
+}
+
+/// `Run` of `<Run>d__1`, and `<Run>b__0` of `<<Run>b__0>d`: the method that a state machine was made of. Those of lambdas and
+/// local functions have no number.
+fn state_machine_of(name: &str) -> Option<&str> {
+    let method = between_brackets(name)?;
+    let rest = name[method.len() + 2..].strip_prefix('d')?;
+    (rest.is_empty() || rest.starts_with("__") || rest.starts_with('`')).then_some(method)
 }
 
 /// What the compiler made of something in the source.
@@ -153,6 +161,16 @@ mod tests {
         assert_eq!(short_name("MyApp.Box<System.Int32>.Get<System.String>"), "Get<System.String>");
         assert_eq!(short_name("Main"), "Main");
         assert_eq!(short_name("Program..cctor"), "cctor");
+    }
+
+    #[test]
+    fn state_machines_tell_the_method_that_they_were_made_of() {
+        assert_eq!(state_machine_of("<Run>d__1"), Some("Run"));
+        assert_eq!(state_machine_of("<Run>d__1`1"), Some("Run"));
+        assert_eq!(state_machine_of("<<Run>b__0>d"), Some("<Run>b__0"));
+        assert_eq!(state_machine_of("<<Run>g__Inner|0_0>d`1"), Some("<Run>g__Inner|0_0"));
+        assert_eq!(state_machine_of("<Run>data"), None);
+        assert_eq!(state_machine_of("<>c__DisplayClass0_0"), None);
     }
 
     #[test]

@@ -155,6 +155,15 @@ impl Session {
         }
     }
 
+    /// Whether a frame's method is async and has come to its end, where it tells those that wait for it.
+    pub(super) fn is_finished(&self, frame: &ManagedFrame) -> bool {
+        /// What compilers set the state to before the task is completed.
+        const FINISHED: i64 = -2;
+        let state_machine = self.state_machine(frame);
+        let state = state_machine.and_then(|seen| self.values().integer_field(&seen, &["<>1__state"]));
+        state == Some(FINISHED)
+    }
+
     /// What stays the same for one call: the state machine where it is an object, the task that it completes otherwise.
     fn identity_value(&self, state_machine: &Seen) -> Option<Com<Value>> {
         if !state_machine.of.is_value_type() {
