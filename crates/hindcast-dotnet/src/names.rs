@@ -21,17 +21,25 @@ pub(crate) fn method_name_with(method: Method<'_>, arguments: &[Option<String>])
     });
     let own_names: Vec<_> = own_names.collect();
     let suffix = if own_names.is_empty() { String::new() } else { format!("<{}>", own_names.join(", ")) };
-    let (owner, inner) = source_owner(declaring);
-    let owner_name = type_name(owner, if inner.is_none() { arguments } else { &[] })?;
-    let name = match (inner.as_deref(), Made::of(raw)) {
+    let (owner, name) = source_name(method)?;
+    let is_state_machine = source_owner(declaring).1.is_some();
+    let owner_name = type_name(owner, if is_state_machine { &[] } else { arguments })?;
+    let has_suffix = matches!(Made::of(raw), Made::Not | Made::LocalFunction { .. });
+    let suffix = if has_suffix { suffix } else { String::new() };
+    Some(format!("{owner_name}.{name}{suffix}"))
+}
+
+/// The type in the source that a method belongs to, and what the method is called there.
+pub(crate) fn source_name(method: Method<'_>) -> Option<(TypeDef<'_>, String)> {
+    let raw = method.name()?;
+    let (owner, inner) = source_owner(method.declaring_type()?);
+    let name = match (inner, Made::of(raw)) {
         // A state machine: the method that it was made of.
-        (Some(method), _) if raw == "MoveNext" => method.to_owned(),
-        (_, Made::Lambda { of }) => format!("{of}.lambda"),
-        (_, Made::LocalFunction { of, name }) => format!("{of}.{name}{suffix}"),
-        (_, Made::TopLevel) => "Main".to_owned(),
-        (_, Made::Not) => plain_name(raw, owner) + &suffix,
+        (Some(method), _) if raw == "MoveNext" => method,
+        (_, Made::Not) => plain_name(raw, owner),
+        (_, made) => made.source_name(raw),
     };
-    Some(format!("{owner_name}.{name}"))
+    Some((owner, name))
 }
 
 /// The last part of a name: what a reader calls the method.

@@ -86,4 +86,91 @@ on_both! {
         debuggee.go_on();
         assert_eq!(debuggee.evaluate("i"), "1");
     }
+
+    fn members_have_all_the_names_that_people_give_them(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Places").launch(runtime);
+        let line = |mark: &str| debuggee.program.line(mark);
+        let indexer = [line("indexer") + 2, line("indexer") + 4];
+        let plus = line("plus");
+        let cases: Vec<(&str, Vec<u32>)> = vec![
+            ("Widget..ctor", vec![line("items")]),
+            ("Widget.Widget(int)", vec![line("items")]),
+            ("Widget.Size", vec![line("size"); 2]),
+            ("Widget.get_Size", vec![line("size")]),
+            ("Widget.set_Size", vec![line("size")]),
+            ("Widget.Size.set", vec![line("size")]),
+            ("Pair`2.Swap", vec![line("swap_two")]),
+            ("Pair<T,U>.Swap", vec![line("swap_two")]),
+            ("Pair<T>.Swap", vec![line("swap_one")]),
+            ("Pair.Swap", vec![line("swap_one"), line("swap_two")]),
+            ("Pair.Swap(T)", vec![line("swap_one")]),
+            ("Widget.operator +", vec![plus]),
+            ("Widget.operator +(Widget, Widget)", vec![plus]),
+            ("Widget.op_Addition", vec![plus]),
+            ("Widget.operator <", vec![line("less")]),
+            ("Widget.explicit operator int", vec![line("to_int")]),
+            ("<Main>$", vec![line("first")]),
+            ("Program.<Main>$", vec![line("first")]),
+            ("Program.Main", vec![line("first")]),
+            ("Widget.this[]", indexer.to_vec()),
+            ("Widget.this[int]", indexer.to_vec()),
+            ("Widget.Item", indexer.to_vec()),
+            ("Widget.get_Item", vec![indexer[0]]),
+            ("Widget.IDisposable.Dispose", vec![line("dispose")]),
+            ("Widget.System.IDisposable.Dispose", vec![line("dispose")]),
+            ("Widget.Dispose", vec![line("dispose")]),
+            ("Widget.IComparable<Widget>.CompareTo", vec![line("compare")]),
+            ("Widget.Renamed.add", vec![line("add")]),
+            ("Widget.add_Renamed", vec![line("add")]),
+            ("Widget.Renamed", vec![line("add"), line("add") + 1]),
+            ("Main.Local", vec![line("local")]),
+            ("Waits.Run.Inner", vec![line("async_local") - 2]),
+        ];
+        for (name, expected) in cases {
+            let (found, note) = bind(&mut debuggee, Place::Function(name.into()));
+            assert_eq!((lines(&found), note.as_str()), (expected, ""), "{name}");
+        }
+        // The compiler made the accessors of this event.
+        let (found, note) = bind(&mut debuggee, Place::Function("Widget.Changed.add".into()));
+        assert_eq!((found.len(), found[0].line, found[0].function.as_deref()), (1, None, Some("Widget.Changed.add")));
+        assert_eq!(note, "`Widget.Changed.add` has no source of its own; it is at its first instruction");
+        let set = debuggee.set(CodeBreakpoint::at(Place::Function("Widget.Changed.add".into())));
+        assert_eq!(debuggee.go_on().breakpoints, [set.id]);
+    }
+
+    fn methods_of_the_framework_have_their_full_names(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Places").launch(runtime);
+        let mut bound = |name: &str| {
+            let (found, note) = bind(&mut debuggee, Place::Function(name.into()));
+            assert!(!found.is_empty(), "{name}: {note}");
+            assert!(found.iter().all(|location| location.library), "{name}");
+            found.iter().filter_map(|location| location.function.clone()).collect::<Vec<_>>()
+        };
+        let concat = bound("string.Concat");
+        assert!(concat.len() > 5, "{concat:?}");
+        for name in ["System.String.Concat", "String.Concat"] {
+            assert_eq!(bound(name), concat);
+        }
+        assert_eq!(bound("String.Concat(String, System.String)"), ["string.Concat"]);
+        assert!(bound("System.Int32.ToString").iter().all(|name| name == "int.ToString"));
+        assert_eq!(bound("System.Exception.Message"), ["System.Exception.Message.get"]);
+        assert_eq!(bound("System.Collections.Generic.List`1..ctor").len(), 3);
+    }
+
+    fn a_name_that_is_nowhere_leads_to_similar_ones(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Places").launch(runtime);
+        let mut why = |name: &str| {
+            let (found, note) = bind(&mut debuggee, Place::Function(name.into()));
+            assert!(found.is_empty(), "{name}");
+            note
+        };
+        assert_eq!(
+            why("Waits.Midle"),
+            "no loaded assembly has a method `Waits.Midle` (did you mean `Waits.Middle`?); it binds when one is loaded"
+        );
+        assert!(why("Widgt.Size").contains("(did you mean `Widget.Size`"), "{}", why("Widgt.Size"));
+        assert!(why("Pair.Swp").contains("`Pair<T, U>.Swap` or `Pair<T>.Swap`?"), "{}", why("Pair.Swp"));
+        assert_eq!(why("Qqq.Zzz"), "no loaded assembly has a method `Qqq.Zzz`; it binds when one is loaded");
+        assert!(why("Pair<T, U, V>.Swap").contains("did you mean"));
+    }
 }
