@@ -308,10 +308,13 @@ fn file_name(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
 
+/// A letter of a source, the line and column where it stands, and those behind it.
+type Letter = (char, (u32, u32), (u32, u32));
+
 /// Where a source contains a text, whatever blanks are in either: the line and column where it begins, and those behind it.
 /// Columns count UTF-16 units, as in symbols. Only a text of several lines may go on over the end of a line.
 fn stretches(source: &str, wanted: &[char], is_of_several_lines: bool) -> Vec<((u32, u32), (u32, u32))> {
-    let mut letters = Vec::new();
+    let mut letters: Vec<Letter> = Vec::new();
     for (number, line) in (1u32..).zip(source.lines()) {
         let mut column = 1;
         for letter in line.trim_start_matches('\u{feff}').chars() {
@@ -322,7 +325,7 @@ fn stretches(source: &str, wanted: &[char], is_of_several_lines: bool) -> Vec<((
             column = next;
         }
     }
-    let is_found = |window: &&[(char, (u32, u32), (u32, u32))]| {
+    let is_found = |window: &&[Letter]| {
         let is_on_a_line = window[0].1.0 == window[window.len() - 1].1.0;
         (is_on_a_line || is_of_several_lines)
             && window.iter().map(|letter| letter.0).eq(wanted.iter().copied())

@@ -16,6 +16,13 @@ fn bind(debuggee: &mut Debuggee, place: Place) -> (Vec<Location>, String) {
     }
 }
 
+/// The line, from 1, that carries the comment `@line NAME`: no statement begins there.
+fn bare_line(debuggee: &Debuggee, name: &str) -> u32 {
+    let text = std::fs::read_to_string(&debuggee.program.source).unwrap();
+    let mark = format!("// @line {name}");
+    (1u32..).zip(text.lines()).find(|(_, line)| line.ends_with(&mark)).unwrap().0
+}
+
 fn lines(locations: &[Location]) -> Vec<u32> {
     locations.iter().filter_map(|location| location.line).collect()
 }
@@ -25,19 +32,20 @@ on_both! {
         let mut debuggee = Plan::of("Places").launch(runtime);
         let file = debuggee.program.source_text();
         let line = |mark: &str| debuggee.program.line(mark);
+        let bare = |mark: &str| bare_line(&debuggee, mark);
         let cases = [
             ("the head of the file", 1, line("first")),
-            ("a comment", line("before_all"), line("first")),
-            ("before an attribute", line("attribute_next"), line("plus")),
-            ("an attribute", line("attribute_next") + 1, line("plus")),
-            ("the end of a signature", line("signature"), line("plus")),
-            ("within a statement", line("inside_statement"), line("plus") + 1),
-            ("the end of a statement", line("statement_end"), line("plus") + 1),
-            ("between methods", line("between"), line("less")),
+            ("a comment", bare("before_all"), line("first")),
+            ("before an attribute", bare("attribute_next"), line("plus")),
+            ("an attribute", bare("attribute_next") + 1, line("plus")),
+            ("the end of a signature", bare("signature"), line("plus")),
+            ("within a statement", bare("inside_statement"), line("plus") + 1),
+            ("the end of a statement", bare("statement_end"), line("plus") + 1),
+            ("between methods", bare("between"), line("less")),
             ("between an initializer and the constructor", line("add") - 2, line("add")),
-            ("a brace before accessors", line("indexer") + 1, line("indexer") + 2),
+            ("a brace before accessors", bare("indexer") + 1, bare("indexer") + 2),
         ];
-        let behind = line("behind_all");
+        let behind = bare("behind_all");
         for (what, asked, expected) in cases {
             let (found, note) = bind(&mut debuggee, Place::Line { file: file.clone(), line: asked });
             assert_eq!(lines(&found), [expected], "{what}: {note}");
@@ -47,7 +55,7 @@ on_both! {
         assert!(found.is_empty());
         assert_eq!(note, format!("no code is at or behind line {behind} of `{file}`"));
 
-        let at = debuggee.program.line("signature");
+        let at = bare_line(&debuggee, "signature");
         debuggee.set(CodeBreakpoint::at(Place::Line { file, line: at }));
         assert_eq!(debuggee.go_on().reason, StopReason::Breakpoint);
         assert_eq!(debuggee.line(), debuggee.program.line("plus"));
@@ -70,7 +78,7 @@ on_both! {
             ("x *= 2;", column("lambda", "x *=")),
             ("Func<int, int> twice", column("lambda", "Func")),
             ("twice(4)", column("lambda", "Console")),
-            ("left.Size // @mark inside_statement\n + right.Size", (debuggee.program.line("plus") + 1, 9)),
+            ("left.Size // @line inside_statement\n + right.Size", (debuggee.program.line("plus") + 1, 9)),
         ];
         for (statement, expected) in cases {
             let place = Place::Statement { file: "Places.cs".into(), text: statement.into() };
@@ -90,7 +98,8 @@ on_both! {
     fn members_have_all_the_names_that_people_give_them(runtime: &Runtime) {
         let mut debuggee = Plan::of("Places").launch(runtime);
         let line = |mark: &str| debuggee.program.line(mark);
-        let indexer = [line("indexer") + 2, line("indexer") + 4];
+        let bare = |mark: &str| bare_line(&debuggee, mark);
+        let indexer = [bare("indexer") + 2, bare("indexer") + 4];
         let plus = line("plus");
         let cases: Vec<(&str, Vec<u32>)> = vec![
             ("Widget..ctor", vec![line("items")]),
