@@ -21,17 +21,25 @@ pub(crate) fn method_name_with(method: Method<'_>, arguments: &[Option<String>])
     });
     let own_names: Vec<_> = own_names.collect();
     let suffix = if own_names.is_empty() { String::new() } else { format!("<{}>", own_names.join(", ")) };
-    let (owner, inner) = source_owner(declaring);
-    let owner_name = type_name(owner, if inner.is_none() { arguments } else { &[] })?;
-    let name = match (inner.as_deref(), Made::of(raw)) {
+    let (owner, name) = source_name(method)?;
+    let is_state_machine = source_owner(declaring).1.is_some();
+    let owner_name = type_name(owner, if is_state_machine { &[] } else { arguments })?;
+    let has_suffix = matches!(Made::of(raw), Made::Not | Made::LocalFunction { .. });
+    let suffix = if has_suffix { suffix } else { String::new() };
+    Some(format!("{owner_name}.{name}{suffix}"))
+}
+
+/// The type in the source that a method belongs to, and what the method is called there.
+pub(crate) fn source_name(method: Method<'_>) -> Option<(TypeDef<'_>, String)> {
+    let raw = method.name()?;
+    let (owner, inner) = source_owner(method.declaring_type()?);
+    let name = match (inner, Made::of(raw)) {
         // A state machine: the method that it was made of.
-        (Some(method), _) if raw == "MoveNext" => method.to_owned(),
-        (_, Made::Lambda { of }) => format!("{of}.lambda"),
-        (_, Made::LocalFunction { of, name }) => format!("{of}.{name}{suffix}"),
-        (_, Made::TopLevel) => "Main".to_owned(),
-        (_, Made::Not) => plain_name(raw, owner) + &suffix,
+        (Some(method), _) if raw == "MoveNext" => method,
+        (_, Made::Not) => plain_name(raw, owner),
+        (_, made) => made.source_name(raw),
     };
-    Some(format!("{owner_name}.{name}"))
+    Some((owner, name))
 }
 
 /// The last part of a name: what a reader calls the method.
@@ -68,12 +76,20 @@ fn source_owner(declaring: TypeDef<'_>) -> (TypeDef<'_>, Option<String>) {
     let (mut owner, mut method) = (declaring, None);
     while let Some(name) = owner.name().filter(|name| name.starts_with('<')) {
         let Some(outer) = owner.enclosing() else { break };
-        if method.is_none() && name.contains(">d__") {
-            method = between_brackets(name).map(|name| Made::of(name).source_name(name));
+        if method.is_none() {
+            method = state_machine_of(name).map(|name| Made::of(name).source_name(name));
         }
         owner = outer;
     }
     (owner, method)
+}
+
+/// `Run` of `<Run>d__1`, and `<Run>b__0` of `<<Run>b__0>d`: the method that a state machine was made of. Those of lambdas and
+/// local functions have no number.
+fn state_machine_of(name: &str) -> Option<&str> {
+    let method = between_brackets(name)?;
+    let rest = name[method.len() + 2..].strip_prefix('d')?;
+    (rest.is_empty() || rest.starts_with("__") || rest.starts_with('`')).then_some(method)
 }
 
 /// What the compiler made of something in the source.
@@ -153,6 +169,16 @@ mod tests {
         assert_eq!(short_name("MyApp.Box<System.Int32>.Get<System.String>"), "Get<System.String>");
         assert_eq!(short_name("Main"), "Main");
         assert_eq!(short_name("Program..cctor"), "cctor");
+    }
+
+    #[test]
+    fn state_machines_tell_the_method_that_they_were_made_of() {
+        assert_eq!(state_machine_of("<Run>d__1"), Some("Run"));
+        assert_eq!(state_machine_of("<Run>d__1`1"), Some("Run"));
+        assert_eq!(state_machine_of("<<Run>b__0>d"), Some("<Run>b__0"));
+        assert_eq!(state_machine_of("<<Run>g__Inner|0_0>d`1"), Some("<Run>g__Inner|0_0"));
+        assert_eq!(state_machine_of("<Run>data"), None);
+        assert_eq!(state_machine_of("<>c__DisplayClass0_0"), None);
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl Session {
         Some(Gate { site, kind, identity: self.handle_of(state_machine) })
     }
 
-    fn code_place(&self, module: &Rc<LoadedModule>, method: Token, offset: u32) -> CodePlace {
+    pub(super) fn code_place(&self, module: &Rc<LoadedModule>, method: Token, offset: u32) -> CodePlace {
         let location = self.place_of(module, method, offset);
         CodePlace { module: module.clone(), method, offset, location }
     }
@@ -153,6 +153,15 @@ impl Session {
             Some(stack_frame) => self.values().see(&stack_frame.argument(0).ok()?).ok(),
             None => frame.state_machine.clone(),
         }
+    }
+
+    /// Whether a frame's method is async and has come to its end, where it tells those that wait for it.
+    pub(super) fn is_finished(&self, frame: &ManagedFrame) -> bool {
+        /// What compilers set the state to before the task is completed.
+        const FINISHED: i64 = -2;
+        let state_machine = self.state_machine(frame);
+        let state = state_machine.and_then(|seen| self.values().integer_field(&seen, &["<>1__state"]));
+        state == Some(FINISHED)
     }
 
     /// What stays the same for one call: the state machine where it is an object, the task that it completes otherwise.

@@ -188,9 +188,13 @@ impl Session {
                 Err(error) => entry.note = Some(format!("it cannot be set: {error}")),
             }
         }
-        if !resolved.places.is_empty() || entry.bound.is_empty() {
+        let is_news = only.is_none_or(|module| module.is_mine());
+        if resolved.places.is_empty() && entry.bound.is_empty() && is_news {
+            let hint = self.hint(place);
             let waits = if resolved.may_come { "; it binds when one is loaded" } else { "" };
-            entry.note = resolved.note.map(|note| note + waits).or(entry.note.take());
+            entry.note = resolved.note.map(|note| note + &hint + waits).or(entry.note.take());
+        } else if !resolved.places.is_empty() {
+            entry.note = resolved.note.or(entry.note.take());
         }
         Ok(())
     }

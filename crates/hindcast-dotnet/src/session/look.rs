@@ -164,6 +164,23 @@ impl Session {
         ConstantType { name, of_enum: of_enum.filter(|of| of.is_enum()) }
     }
 
+    /// What a closure or a state machine keeps as `this`: that of an async lambda is a closure itself.
+    fn add_this(&self, this: Result<Com<Value>, CorError>, found: &mut Vec<Named>) {
+        let seen = this.as_ref().ok().and_then(|this| self.values().see(this).ok());
+        let definition = seen.and_then(|seen| seen.of.definition.clone());
+        let of = definition.as_ref().and_then(|definition| definition.type_def()?.name());
+        self.add_this_of(of.unwrap_or_default(), this, found);
+    }
+
+    /// `this` of a type with a name; for what the compiler made of lambdas, what they capture.
+    fn add_this_of(&self, of: &str, this: Result<Com<Value>, CorError>, found: &mut Vec<Named>) {
+        if of.starts_with("<>c__DisplayClass") {
+            self.add_captured(this, found);
+        } else if !of.starts_with("<>c") {
+            found.push(named("this", this, true));
+        }
+    }
+
     /// What a closure holds.
     fn add_captured(&self, closure: Result<Com<Value>, CorError>, found: &mut Vec<Named>) {
         let seen = closure.and_then(|closure| self.values().see(&closure));
@@ -175,7 +192,7 @@ impl Session {
             let item_names =
                 assembly.and_then(|assembly| tuple_names(assembly, field.token)).unwrap_or_default();
             match field.raw_name.as_str() {
-                "<>4__this" => found.push(named("this", field.value, true)),
+                "<>4__this" => self.add_this(field.value, found),
                 name if name.starts_with("CS$<>8__locals") => self.add_captured(field.value, found),
                 name if name.starts_with('<') => {}
                 name => {
@@ -202,12 +219,9 @@ impl Session {
             let is_state_machine =
                 frame.module.pdb().is_some_and(|pdb| pdb.kickoff_method(frame.method).is_some());
             let declaring = method.declaring_type().and_then(|of| of.name()).unwrap_or_default();
-            if is_state_machine {
-                self.add_state_machine(frame, this, found);
-            } else if declaring.starts_with("<>c__DisplayClass") {
-                self.add_captured(this, found);
-            } else if !declaring.starts_with("<>c") {
-                found.push(named("this", this, true));
+            match is_state_machine {
+                true => self.add_state_machine(frame, this, found),
+                false => self.add_this_of(declaring, this, found),
             }
             index = 1;
         }
@@ -248,9 +262,10 @@ impl Session {
             Some(scope) => scope.il.contains(&frame.offset),
             None => true,
         };
+        let mut this = None;
         for field in self.values().fields(object, &seen.of) {
             match field.raw_name.as_str() {
-                "<>4__this" => found.push(named("this", field.value, true)),
+                "<>4__this" => this = Some(field.value),
                 name if name.starts_with("<>8__") => self.add_captured(field.value, found),
                 name if name.starts_with("<>") => {}
                 name => match hoisted(name) {
@@ -265,6 +280,10 @@ impl Session {
                     }
                 },
             }
+        }
+        // What a lambda captures comes last, because its own variables may hide that.
+        if let Some(this) = this {
+            self.add_this(this, found);
         }
     }
 

@@ -8,6 +8,7 @@ mod breakpoints;
 mod evaluate;
 mod events;
 mod exceptions;
+mod functions;
 mod interrupt;
 mod launch;
 mod look;

@@ -4,9 +4,13 @@ use std::rc::Rc;
 
 use hindcast_core::debug::{CompletionKind, DebugError, Location, Place, Reason, SourceFile};
 
-use super::{Session, sites::Site};
+use super::{
+    Session,
+    functions::{FunctionPattern, Meant},
+    sites::Site,
+};
 use crate::{
-    image::{Method, Spelling, Token, TypeNames, pdb::LineMatch},
+    image::{Method, Token, pdb::LineMatch},
     modules::LoadedModule,
     names::method_name,
 };
@@ -36,6 +40,22 @@ pub(super) struct Resolved {
     pub(super) may_come: bool,
 }
 
+/// The methods that a name may mean.
+#[derive(Debug, Default)]
+struct Found {
+    named: Vec<CodePlace>,
+    /// Accessors of properties and events of that name.
+    members: Vec<CodePlace>,
+    /// Methods that the compiler made, such as the accessors of an event.
+    without_source: Vec<CodePlace>,
+}
+
+impl Found {
+    fn is_empty(&self) -> bool {
+        self.named.is_empty() && self.members.is_empty() && self.without_source.is_empty()
+    }
+}
+
 /// So many places at most; a regular expression may match everything.
 const MOST_PLACES: usize = 1000;
 
@@ -54,53 +74,54 @@ impl Session {
     }
 
     fn resolve_line(&self, file: &str, line: u32) -> Resolved {
-        let (mut places, mut moved, mut knows_file) = (Vec::new(), None, false);
+        let (mut matches, mut knows_file) = (Vec::new(), false);
         for module in self.modules.iter() {
             let Some(pdb) = module.pdb() else { continue };
+            let is_constructor = |method| {
+                let method = module.assembly().and_then(|assembly| assembly.method(method));
+                method.is_some_and(|method| matches!(method.name(), Some(".ctor" | ".cctor")))
+            };
             for document in pdb.documents_matching(file) {
                 knows_file = true;
-                let Some((kind, found)) = pdb.breakpoint_places(document, line) else { continue };
-                for place in found {
-                    if kind != LineMatch::Exact {
-                        moved = Some(place.span.start_line);
-                    }
-                    let location = self.place_of(module, place.method, place.il);
-                    places.push(CodePlace {
-                        module: module.clone(),
-                        method: place.method,
-                        offset: place.il,
-                        location,
-                    });
-                }
+                let found = pdb.breakpoint_places(document, line, is_constructor);
+                let Some((kind, found)) = found else { continue };
+                matches.extend(found.into_iter().map(|place| (kind, module, place)));
             }
         }
-        let note = match (places.is_empty(), moved) {
-            (true, _) if knows_file => Some(format!("no code is at or behind line {line} of `{file}`")),
-            (true, _) => Some(format!("no loaded assembly has symbols for `{file}`")),
-            (false, Some(moved)) => {
+        // Of several files with the same name, or a file in several assemblies, one may have the line in a method.
+        if matches.iter().any(|(kind, ..)| *kind != LineMatch::Beyond) {
+            matches.retain(|(kind, ..)| *kind != LineMatch::Beyond);
+        }
+        let moved = matches.iter().find(|(kind, ..)| *kind != LineMatch::Exact);
+        let note = match (moved, matches.is_empty()) {
+            (Some((.., place)), _) => {
+                let moved = place.span.start_line;
                 Some(format!("line {line} has no code of its own; it is on line {moved}"))
             }
-            (false, None) => None,
+            (None, false) => None,
+            (None, true) if knows_file => Some(format!("no code is at or behind line {line} of `{file}`")),
+            (None, true) => Some(format!("no loaded assembly has symbols for `{file}`")),
         };
-        let may_come = !knows_file;
-        Resolved { places, note, may_come }
+        let places = matches.iter().map(|(_, module, place)| self.code_place(module, place.method, place.il));
+        Resolved { places: places.collect(), note, may_come: !knows_file }
     }
 
     fn resolve_statement(&self, file: &str, text: &str) -> Result<Resolved, DebugError> {
-        let squeeze = |text: &str| text.split_whitespace().collect::<String>();
-        let wanted = squeeze(text);
+        let wanted: Vec<char> = text.chars().filter(|letter| !letter.is_whitespace()).collect();
         if wanted.is_empty() {
             return Err(DebugError::BreakpointFailed("the statement is empty".into()));
         }
         let mut resolved = Resolved::default();
         for (path, source) in self.source_texts(file) {
-            for (number, line) in (1u32..).zip(source.lines()) {
-                if squeeze(line).contains(&wanted) {
-                    let found = self.resolve_line(&path, number);
-                    resolved
-                        .places
-                        .extend(found.places.into_iter().filter(|place| place.location.line == Some(number)));
+            for (from, to) in stretches(&source, &wanted, text.trim().contains('\n')) {
+                let mut found = self.places_around(&path, from, to);
+                if found.is_empty() {
+                    // It is more than a statement, or beside one.
+                    found = self.resolve_line(&path, from.0).places;
+                    found.retain(|place| place.location.line == Some(from.0));
                 }
+                found.retain(|place| !resolved.places.iter().any(|known| known.is_same(place)));
+                resolved.places.extend(found);
             }
         }
         if resolved.places.is_empty() {
@@ -111,41 +132,85 @@ impl Session {
         Ok(resolved)
     }
 
+    /// The statement that a stretch of a source lies in, in all assemblies that are made of the source.
+    fn places_around(&self, path: &str, from: (u32, u32), to: (u32, u32)) -> Vec<CodePlace> {
+        let mut places = Vec::new();
+        for module in self.modules.iter() {
+            let Some(pdb) = module.pdb() else { continue };
+            let documents = pdb.documents_matching(path).into_iter();
+            let found = documents.flat_map(|document| pdb.places_around(document, from, to));
+            places.extend(found.map(|place| self.code_place(module, place.method, place.il)));
+        }
+        places
+    }
+
     fn resolve_function(&self, name: &str) -> Result<Resolved, DebugError> {
         let pattern = FunctionPattern::read(name)?;
-        let mut places = Vec::new();
+        let mut found = Found::default();
         for module in self.modules.iter().filter(|module| module.is_mine()) {
-            self.functions_in(module, &pattern, &mut places);
+            self.functions_in(module, &pattern, &mut found);
         }
-        if places.is_empty() && pattern.is_qualified() {
+        if found.is_empty() && pattern.is_qualified() {
             for module in self.modules.iter().filter(|module| !module.is_mine()) {
-                self.functions_in(module, &pattern, &mut places);
+                self.functions_in(module, &pattern, &mut found);
             }
+        }
+        let (mut places, mut note) = (found.named, None);
+        if places.is_empty() {
+            places = found.members;
+        }
+        if places.is_empty() && !pattern.is_expression() {
+            places = found.without_source;
+            note = Some(format!("`{name}` has no source of its own; it is at its first instruction"));
         }
         places.truncate(MOST_PLACES);
         let may_come = places.is_empty();
-        let note = may_come.then(|| format!("no loaded assembly has a method `{name}`"));
+        if may_come {
+            note = Some(format!("no loaded assembly has a method `{name}`"));
+        }
         Ok(Resolved { places, note, may_come })
     }
 
-    fn functions_in(
-        &self,
-        module: &Rc<LoadedModule>,
-        pattern: &FunctionPattern,
-        places: &mut Vec<CodePlace>,
-    ) {
+    fn functions_in(&self, module: &Rc<LoadedModule>, pattern: &FunctionPattern, found: &mut Found) {
         let Some(assembly) = module.assembly() else { return };
         for method in assembly.methods().filter(|method| method.rva() != 0) {
-            if places.len() >= MOST_PLACES {
+            if found.named.len() >= MOST_PLACES {
                 return;
             }
-            if !pattern.may_match(method.name().unwrap_or_default()) {
-                continue;
+            let Some(meant) = pattern.means(method) else { continue };
+            let list = match meant {
+                Meant::Itself => &mut found.named,
+                Meant::Member => &mut found.members,
+            };
+            match self.beginning(module, method) {
+                Some(place) => list.push(place),
+                None => found.without_source.push(self.code_place(module, method.token(), 0)),
             }
-            let Some(name) = method_name(method) else { continue };
-            if pattern.matches(&name, method) {
-                places.extend(self.beginning(module, method));
-            }
+        }
+    }
+
+    /// What may be meant by a place that is nowhere: methods of the program that are called nearly so.
+    pub(super) fn hint(&self, place: &Place) -> String {
+        let Place::Function(name) = place else { return String::new() };
+        let Ok(pattern) = FunctionPattern::read(name) else { return String::new() };
+        let mine = self.modules.iter().filter(|module| module.is_mine());
+        let assemblies = mine.filter_map(|module| module.assembly());
+        let methods = assemblies.flat_map(|assembly| assembly.methods()).filter(|method| method.rva() != 0);
+        let mut alike: Vec<(f64, String)> = methods
+            .filter_map(|method| {
+                let mut name = method_name(method)?;
+                let is_accessor = [".get", ".set", ".add", ".remove"].iter().find(|end| name.ends_with(*end));
+                name.truncate(name.len() - is_accessor.map_or(0, |end| end.len()));
+                Some((pattern.likeness(&name)?, name))
+            })
+            .collect();
+        alike.sort_by(|one, other| other.0.total_cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
+        alike.dedup_by(|one, other| one.1 == other.1);
+        let names: Vec<String> = alike.into_iter().take(3).map(|(_, name)| format!("`{name}`")).collect();
+        match names.split_last() {
+            None => String::new(),
+            Some((only, [])) => format!(" (did you mean {only}?)"),
+            Some((last, others)) => format!(" (did you mean {} or {last}?)", others.join(", ")),
         }
     }
 
@@ -166,7 +231,7 @@ impl Session {
     pub(super) fn sites_at(&self, place: &Place) -> Result<Vec<Rc<Site>>, DebugError> {
         let resolved = self.resolve(place)?;
         if resolved.places.is_empty() {
-            let why = resolved.note.unwrap_or_else(|| "there is no such place".into());
+            let why = resolved.note.unwrap_or_else(|| "there is no such place".into()) + &self.hint(place);
             let reason = Reason::new(why);
             return Err(DebugError::BreakpointFailed(match resolved.may_come {
                 true => reason.advise("set a breakpoint there: it waits for the assembly that has it"),
@@ -243,106 +308,30 @@ fn file_name(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
 
-/// Which methods are meant by a name.
-#[derive(Debug)]
-struct FunctionPattern {
-    /// `Main`, `Program.Main`, `MyApp.Program.Main`.
-    name: String,
-    /// `int, string` of `Add(int, string)`.
-    parameters: Option<String>,
-    expression: Option<regex_lite::Regex>,
-}
+/// A letter of a source, the line and column where it stands, and those behind it.
+type Letter = (char, (u32, u32), (u32, u32));
 
-impl FunctionPattern {
-    fn read(text: &str) -> Result<Self, DebugError> {
-        let text = text.trim();
-        if let Some(expression) = text.strip_prefix('/').and_then(|text| text.strip_suffix('/')) {
-            let expression = regex_lite::Regex::new(expression).map_err(|error| {
-                DebugError::BreakpointFailed(format!("`{text}` is no regular expression: {error}").into())
-            })?;
-            return Ok(Self { name: String::new(), parameters: None, expression: Some(expression) });
-        }
-        let (name, parameters) = match text.split_once('(') {
-            Some((name, rest)) => (name.trim(), Some(without_blanks(rest.trim_end_matches(')')))),
-            None => (text, None),
-        };
-        if name.is_empty() {
-            return Err(DebugError::BreakpointFailed("the name of a method is empty".into()));
-        }
-        // Types of C++ and Rust are joined by colons, and habits last.
-        let name = without_arguments(&name.replace("::", ".").replace('+', "."));
-        Ok(Self { name, parameters, expression: None })
-    }
-
-    fn is_qualified(&self) -> bool {
-        self.name.contains('.') || self.expression.is_some()
-    }
-
-    /// A quick look at the method's own name.
-    fn may_match(&self, raw: &str) -> bool {
-        let last = self.name.rsplit('.').next().unwrap_or_default();
-        self.expression.is_some()
-            || raw.contains(last)
-            || raw == "MoveNext"
-            || raw.starts_with(['<', '.'])
-            || matches!(last, "get" | "set" | "add" | "remove" | "lambda")
-    }
-
-    fn matches(&self, name: &str, method: Method<'_>) -> bool {
-        if let Some(expression) = &self.expression {
-            return expression.is_match(name);
-        }
-        // The body of an async method or an iterator is found through the method that was written.
-        if method.name() == Some("MoveNext") && !name.ends_with(".MoveNext") {
-            return false;
-        }
-        let plain = without_arguments(name);
-        let is_named = plain == self.name
-            || plain.strip_suffix(&self.name).is_some_and(|before| before.ends_with('.'))
-            || method.name() == Some(&self.name);
-        is_named && self.parameters.as_ref().is_none_or(|wanted| *wanted == parameters_of(method))
-    }
-}
-
-/// `int,string` of a method.
-pub(super) fn parameters_of(method: Method<'_>) -> String {
-    struct Names<'a>(Method<'a>);
-    impl TypeNames for Names<'_> {
-        fn type_name(&self, token: Token) -> Option<String> {
-            self.0.assembly().type_full_name(token)
-        }
-
-        fn type_parameter(&self, number: u32) -> Option<String> {
-            let parameters = self.0.declaring_type()?.generic_parameters();
-            parameters.get(number as usize).map(|parameter| parameter.name.to_owned())
-        }
-
-        fn method_parameter(&self, number: u32) -> Option<String> {
-            self.0.generic_parameters().get(number as usize).map(|parameter| parameter.name.to_owned())
+/// Where a source contains a text, whatever blanks are in either: the line and column where it begins, and those behind it.
+/// Columns count UTF-16 units, as in symbols. Only a text of several lines may go on over the end of a line.
+fn stretches(source: &str, wanted: &[char], is_of_several_lines: bool) -> Vec<((u32, u32), (u32, u32))> {
+    let mut letters: Vec<Letter> = Vec::new();
+    for (number, line) in (1u32..).zip(source.lines()) {
+        let mut column = 1;
+        for letter in line.trim_start_matches('\u{feff}').chars() {
+            let next = column + letter.len_utf16() as u32;
+            if !letter.is_whitespace() {
+                letters.push((letter, (number, column), (number, next)));
+            }
+            column = next;
         }
     }
-    let names = Names(method);
-    let Ok(signature) = method.signature() else { return String::new() };
-    let types: Vec<_> = signature.parameters.iter().map(|of| of.spell(&names, Spelling::Short)).collect();
-    without_blanks(&types.join(","))
-}
-
-fn without_blanks(text: &str) -> String {
-    text.split_whitespace().collect()
-}
-
-/// A name without what stands between angle brackets.
-fn without_arguments(name: &str) -> String {
-    let (mut plain, mut depth) = (String::with_capacity(name.len()), 0u32);
-    for letter in name.chars() {
-        match letter {
-            '<' => depth += 1,
-            '>' if depth > 0 => depth -= 1,
-            _ if depth == 0 => plain.push(letter),
-            _ => {}
-        }
-    }
-    plain
+    let is_found = |window: &&[Letter]| {
+        let is_on_a_line = window[0].1.0 == window[window.len() - 1].1.0;
+        (is_on_a_line || is_of_several_lines)
+            && window.iter().map(|letter| letter.0).eq(wanted.iter().copied())
+    };
+    let found = letters.windows(wanted.len().max(1)).filter(is_found);
+    found.map(|window| (window[0].1, window[window.len() - 1].2)).collect()
 }
 
 #[cfg(test)]
@@ -350,18 +339,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_of_types_do_not_count_in_names() {
-        assert_eq!(without_arguments("Ns.Box<List<int>>.Get<T>"), "Ns.Box.Get");
-    }
-
-    #[test]
-    fn parameters_choose_among_overloads() {
-        let pattern = FunctionPattern::read(" Program.Add(int, string) ").unwrap();
-        assert_eq!(
-            (pattern.name.as_str(), pattern.parameters.as_deref()),
-            ("Program.Add", Some("int,string"))
-        );
-        assert!(pattern.is_qualified());
-        assert!(FunctionPattern::read("/[/").is_err());
+    fn a_text_is_found_whatever_blanks_are_in_it() {
+        let find = |source: &str, text: &str| {
+            let wanted: Vec<char> = text.chars().filter(|letter| !letter.is_whitespace()).collect();
+            stretches(source, &wanted, text.contains('\n'))
+        };
+        let source = "\u{feff}for (i = 0; i < 3; i ++)\n\t\"\u{1f600}\"; i++;\na +\nb;\n";
+        assert_eq!(find(source, "i++"), [((1, 20), (1, 24)), ((2, 8), (2, 11))]);
+        assert_eq!(find(source, "a + b"), []);
+        assert_eq!(find(source, "a +\nb"), [((3, 1), (4, 2))]);
     }
 }

@@ -52,6 +52,8 @@ struct Shown<'s> {
     frames: Vec<ManagedFrame>,
     /// An async method that was resumed, unless the next frame is the method that started it.
     resumed: Option<(ManagedFrame, Token)>,
+    /// Whether the frames before are of methods that were resumed, for which nobody waits.
+    is_below_resumed: bool,
     is_done: bool,
 }
 
@@ -69,15 +71,18 @@ impl Shown<'_> {
             }
             return;
         }
-        if let Some((_, kickoff)) = &self.resumed {
-            if *kickoff != frame.method {
-                self.end();
-                if self.is_done {
-                    return;
-                }
-            }
-            self.resumed = None;
+        if let Some((_, kickoff)) = &self.resumed
+            && *kickoff != frame.method
+        {
+            self.end();
+            self.is_below_resumed = true;
         }
+        self.resumed = None;
+        // A method that is done goes on with those that waited for it: they do not return to it.
+        if self.is_done || self.is_below_resumed && self.session.is_finished(&frame) {
+            return;
+        }
+        self.is_below_resumed = false;
         let pdb = frame.module.pdb();
         let is_written = pdb
             .and_then(|pdb| pdb.sequence_points(frame.method).ok())
@@ -134,7 +139,13 @@ impl Session {
     ) -> Result<Walked, DebugError> {
         let walk = thread.expect::<Thread3>("Thread::create_stack_walk").map_err(failed)?;
         let walk = walk.create_stack_walk().map_err(failed)?;
-        let mut shown = Shown { session: self, frames: Vec::new(), resumed: None, is_done: false };
+        let mut shown = Shown {
+            session: self,
+            frames: Vec::new(),
+            resumed: None,
+            is_below_resumed: false,
+            is_done: false,
+        };
         loop {
             // Frames of native code have no IL.
             let frame = walk.frame().ok().flatten();

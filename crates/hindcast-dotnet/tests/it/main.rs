@@ -9,5 +9,6 @@ mod endurance;
 mod evaluate;
 mod exceptions;
 mod image;
+mod places;
 mod steps;
 mod values;

@@ -29,6 +29,17 @@ fn logging_lines(debuggee: &Debuggee) -> HashSet<u32> {
     (1u32..).zip(text.lines()).filter(|(_, line)| logs(line)).map(|(number, _)| number).collect()
 }
 
+/// The methods on the stack.
+#[track_caller]
+fn functions(debuggee: &mut Debuggee) -> Vec<String> {
+    let frames = debuggee.stack().frames.into_iter();
+    let name = |frame: hindcast_core::debug::Frame| {
+        let waits = if frame.awaiting { " (awaits)" } else { "" };
+        format!("{}{waits}", frame.location.function.unwrap())
+    };
+    frames.map(name).collect()
+}
+
 on_both! {
     fn a_step_into_calls_meets_every_line_that_the_program_logs(runtime: &Runtime) {
         let mut debuggee = Plan::of("Steps").args(&["lines"]).launch(runtime);
@@ -114,6 +125,37 @@ on_both! {
         let mut evaluation = debuggee.evaluation("before");
         evaluation.frame = hindcast_core::debug::FrameRef { thread, index: 2 };
         assert_eq!(debuggee.backend.evaluate(&evaluation).unwrap().value, "30");
+    }
+
+    fn async_lambdas_and_local_functions_have_their_names_and_what_they_capture(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Places").launch(runtime);
+        for mark in ["async_lambda", "plain_lambda", "async_local"] {
+            debuggee.break_at(mark);
+        }
+        debuggee.go_on();
+        let waiting = ["Waits.Middle (awaits)", "Waits.Run (awaits)", "Waits.Start (awaits)"];
+        assert_eq!(functions(&mut debuggee), [&["Waits.Run.lambda"], &waiting[..]].concat());
+        assert_eq!(debuggee.local_lines(), ["int number = 2", "int local = 7", "int captured = 5"]);
+        assert_eq!(debuggee.evaluate("captured + local"), "12");
+        debuggee.go_on();
+        assert_eq!(functions(&mut debuggee), [&["Waits.Run.lambda"], &waiting[1..]].concat());
+        assert!(debuggee.local_lines().is_empty(), "{:?}", debuggee.local_lines());
+        debuggee.go_on();
+        assert_eq!(functions(&mut debuggee), [&["Waits.Run.Inner"], &waiting[1..]].concat());
+        assert_eq!(debuggee.local_lines(), ["int step = 1", "int captured = 5"]);
+    }
+
+    fn a_method_that_goes_on_is_not_called_by_those_that_it_waited_for(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Places").launch(runtime);
+        for mark in ["middle", "resumed", "done"] {
+            debuggee.break_at(mark);
+        }
+        debuggee.go_on();
+        assert_eq!(functions(&mut debuggee), ["Waits.Middle", "Waits.Run (awaits)", "Waits.Start (awaits)"]);
+        debuggee.go_on();
+        assert_eq!(functions(&mut debuggee), ["Waits.Run", "Waits.Start (awaits)"]);
+        debuggee.go_on();
+        assert_eq!(functions(&mut debuggee), ["Waits.Start", "Later.Pump", "Program.Main"]);
     }
 
     fn a_step_over_a_call_stays_in_the_method(runtime: &Runtime) {

@@ -26,6 +26,8 @@ pub enum LineMatch {
     Within,
     /// The line has no code; the places are on the next line of the same method that has.
     Following,
+    /// The line is in no method; the places are on the next line of the document that has code.
+    Beyond,
 }
 
 /// All statements by document and line.
@@ -55,7 +57,8 @@ struct Extent {
     method: u32,
     /// The line and column.
     first: (u32, u32),
-    last_line: u32,
+    /// The line and the column after the last.
+    last: (u32, u32),
 }
 
 impl Pdb {
@@ -80,7 +83,7 @@ impl Pdb {
     pub fn method_lines(&self, document: Document<'_>, method: Token) -> Option<(u32, u32)> {
         let methods = &self.line_index().documents.get(&document.number())?.methods;
         let place = methods.binary_search_by_key(&method.row(), |extent| extent.method).ok()?;
-        Some((methods[place].first.0, methods[place].last_line))
+        Some((methods[place].first.0, methods[place].last.0))
     }
 
     /// All statements of a line, in the order of columns: a line may hold several, and belong to several methods.
@@ -112,9 +115,40 @@ impl Pdb {
         Some(lines.on_line(next).iter().map(Entry::place).collect())
     }
 
-    /// Where to stop for a line: in each method the first statement of [`Self::places_of_line`], and each copy of it.
-    pub fn breakpoint_places(&self, document: Document<'_>, line: u32) -> Option<(LineMatch, Vec<Place>)> {
-        let (matched, places) = self.places_of_line(document, line)?;
+    /// The innermost statement that a stretch of the text lies in, and each copy of it: `from` and `to` are lines and columns, as
+    /// in a [`Span`]. None where the stretch lies in no statement, or in a lambda but in none of its statements.
+    pub fn places_around(&self, document: Document<'_>, from: (u32, u32), to: (u32, u32)) -> Vec<Place> {
+        let Some(lines) = self.line_index().documents.get(&document.number()) else { return Vec::new() };
+        let before = lines.statements.partition_point(|entry| entry.span.start() <= from);
+        let around = lines.statements[..before].iter().filter(|entry| entry.span.end() >= to);
+        // Of those that begin together the shortest.
+        let spans = around.clone().map(|entry| entry.span);
+        let innermost = spans.max_by_key(|span| (span.start(), std::cmp::Reverse(span.end())));
+        let Some(innermost) = innermost else { return Vec::new() };
+        let is_between =
+            |extent: &Extent| extent.first > innermost.start() && extent.first <= from && extent.last >= to;
+        if lines.methods.iter().any(is_between) {
+            return Vec::new();
+        }
+        around.filter(|entry| entry.span == innermost).map(Entry::place).collect()
+    }
+
+    /// Where to stop for a line: in each method the first statement of [`Self::places_of_line`], and each copy of it. A line
+    /// that is in no method leads to [`Self::places_after`] it; none is behind the last code of the document.
+    ///
+    /// The initializers of fields belong to constructors, which therefore lie around members between the two. Such a member's
+    /// head leads to its own code: `is_constructor` says which methods do not count as lying around a line.
+    pub fn breakpoint_places(
+        &self,
+        document: Document<'_>,
+        line: u32,
+        is_constructor: impl Fn(Token) -> bool,
+    ) -> Option<(LineMatch, Vec<Place>)> {
+        let beyond = || Some((LineMatch::Beyond, self.places_after(document, line)?));
+        let (mut matched, mut places) = self.places_of_line(document, line).or_else(beyond)?;
+        if matched == LineMatch::Following && places.iter().all(|place| is_constructor(place.method)) {
+            (matched, places) = beyond()?;
+        }
         let mut first: BTreeMap<Token, Span> = BTreeMap::new();
         for place in &places {
             first.entry(place.method).or_insert(place.span);
@@ -156,13 +190,11 @@ impl LineIndex {
             match lines.methods.last_mut() {
                 Some(extent) if extent.method == method.row() => {
                     extent.first = extent.first.min(span.start());
-                    extent.last_line = extent.last_line.max(span.end_line);
+                    extent.last = extent.last.max(span.end());
                 }
-                _ => lines.methods.push(Extent {
-                    method: method.row(),
-                    first: span.start(),
-                    last_line: span.end_line,
-                }),
+                _ => {
+                    lines.methods.push(Extent { method: method.row(), first: span.start(), last: span.end() })
+                }
             }
         }
     }
@@ -187,7 +219,7 @@ impl DocumentLines {
     /// The statements of the next line with code, in methods that begin before the line, end after it and begin after `after`.
     fn following(&self, line: u32, after: (u32, u32)) -> Vec<Place> {
         let is_around =
-            |extent: &&Extent| extent.first > after && extent.first.0 < line && extent.last_line >= line;
+            |extent: &&Extent| extent.first > after && extent.first.0 < line && extent.last.0 >= line;
         let around: Vec<u32> = self.methods.iter().filter(is_around).map(|extent| extent.method).collect();
         let start = self.statements.partition_point(|entry| entry.span.start_line < line);
         let mut following = self.statements[start..]

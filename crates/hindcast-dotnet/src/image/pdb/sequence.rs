@@ -33,6 +33,11 @@ impl Span {
     pub fn start(self) -> (u32, u32) {
         (self.start_line, self.start_column)
     }
+
+    /// The line where it ends, and the column after its last.
+    pub fn end(self) -> (u32, u32) {
+        (self.end_line, self.end_column)
+    }
 }
 
 /// The instructions of a statement.

@@ -2,11 +2,8 @@
 
 use super::Evaluator;
 use crate::{
-    image::{Field, Method, Property, TypeSig},
-    session::{
-        look::{Declared, Named},
-        places::parameters_of,
-    },
+    image::{Field, Method, Property, Spelling, TypeSig},
+    session::look::{Declared, Named},
     values::{Content, Seen, TypeInfo, property_of_backing_field},
 };
 
@@ -134,6 +131,12 @@ impl Evaluator<'_> {
     }
 }
 
+/// The types of a method's parameters, as its assembly has them.
+fn parameters_of(method: Method<'_>) -> Option<Vec<String>> {
+    let signature = method.signature().ok()?;
+    Some(signature.parameters.iter().map(|of| of.spell(&method, Spelling::Qualified)).collect())
+}
+
 fn count_of(method: Method<'_>) -> Option<usize> {
     method.signature().ok().map(|signature| signature.parameters.len())
 }
@@ -143,5 +146,5 @@ fn is_static(property: Property<'_>) -> bool {
 }
 
 fn is_same(one: &TypeInfo, other: &TypeInfo) -> bool {
-    one.spelled(crate::image::Spelling::Qualified) == other.spelled(crate::image::Spelling::Qualified)
+    one.spelled(Spelling::Qualified) == other.spelled(Spelling::Qualified)
 }

@@ -42,7 +42,7 @@ fn a_line_with_several_statements_stops_at_the_first() {
     assert_eq!(places.len(), 3);
     assert!(places.is_sorted_by_key(|(_, place)| place.span.start_column));
     assert!(places[0].1.il < places[2].1.il && places[2].1.il < places[1].1.il, "{places:?}");
-    let (_, stops) = sample.pdb.breakpoint_places(sample.document(), mark("loop")).unwrap();
+    let (_, stops) = sample.pdb.breakpoint_places(sample.document(), mark("loop"), |_| false).unwrap();
     assert_eq!(stops, [places[0].1]);
     assert_eq!(sample.places("two_statements").1.len(), 2);
 }
