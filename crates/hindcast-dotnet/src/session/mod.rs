@@ -17,6 +17,7 @@ mod sites;
 mod stack;
 mod steps;
 mod threads;
+mod thrown;
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
