@@ -103,6 +103,9 @@ interface!(IlFrame "03E26311-4F76-11d3-88C6-006097945418" {
 interface!(IlFrame2 "5D88A994-6C30-479b-890F-BCEF88B129A5" {
     4 enumerate_type_parameters() -> Com<TypeEnum>;
 });
+interface!(NativeFrame2 "35389FF1-3684-4c55-A2EE-210F26C60E5E" {
+    3 is_child() -> bool;
+});
 interface!(InternalFrame "B92CC7F7-9D2D-45c4-BC2B-621FCC9DFBF4" {
     11 frame_type() -> u32;
 });
@@ -283,6 +286,17 @@ impl Com<StackWalk> {
         let code = unsafe { call_method!(self.raw(), 5) };
         check(code, "StackWalk::next")?;
         Ok(code == 0)
+    }
+}
+
+impl Com<NativeFrame2> {
+    /// Whether it is a handler of exceptions in the method of another frame.
+    pub(crate) fn belongs_to(&self, other: &Self) -> Result<bool, CorError> {
+        let mut belongs = 0i32;
+        // SAFETY: slot 4 is IsMatchingParentFrame.
+        let code = unsafe { call_method!(self.raw(), 4, Raw = other.raw(), *mut i32 = &mut belongs) };
+        check(code, "NativeFrame2::belongs_to")?;
+        Ok(belongs != 0)
     }
 }
 

@@ -63,7 +63,9 @@ impl Session {
                 stands_there.and_then(|frame| self.explained(&frame, &exception_type))
             }
         };
-        let message = message.text();
+        let is_fatal = exception_type == "System.ExecutionEngineException";
+        let given_up = is_fatal.then(|| self.fail_fast(thread)).flatten();
+        let message = given_up.or_else(|| message.text());
         let inner = self.inner_exceptions(&exception);
         let raised = RaisedException { exception_type, message, unhandled, because, inner, thrown_at };
         let mut stop = self.stop_at(thread, StopReason::Exception, None);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hindcast_core::debug::{Location, StopReason};
+use hindcast_core::debug::{ExceptionBreakpoint, Location, StopReason, Trigger};
 use hindcast_fixtures::dotnet::Runtime;
 
 use crate::debuggee::{Debuggee, Plan, on_both};
@@ -95,5 +95,66 @@ on_both! {
         let shown = debuggee.backend.evaluate(&debuggee.evaluation("$exception")).unwrap();
         let names: Vec<&str> = shown.children.iter().map(|child| child.name.as_str()).collect();
         assert!(names.contains(&"InnerExceptions"), "{names:?}");
+    }
+
+    fn fail_fast_is_named_with_its_text(runtime: &Runtime) {
+        let mut debuggee = failing(runtime, "failfast");
+        let raised = debuggee.go_on().exception.unwrap();
+        assert_eq!(raised.exception_type, "System.ExecutionEngineException");
+        let message = raised.message.unwrap();
+        assert!(message.starts_with("Environment.FailFast was called"), "{message}");
+    }
+
+    fn an_assertion_that_fails_is_named(runtime: &Runtime) {
+        let mut debuggee = failing(runtime, "assert");
+        let stop = debuggee.go_on();
+        assert_eq!((stop.reason, stop.breakpoints.len()), (StopReason::Breakpoint, 0));
+        let detail = stop.detail.unwrap();
+        assert!(detail.starts_with("Debug.Assert or Debug.Fail called Debugger.Break()"), "{detail}");
+        assert_eq!(debuggee.go_on().exit_code, Some(5));
+    }
+
+    fn a_stack_in_a_handler_has_no_frame_twice(runtime: &Runtime) {
+        let mut debuggee = failing(runtime, "null");
+        let all = ExceptionBreakpoint {
+            exception_type: "*".into(),
+            first_chance: true,
+            second_chance: false,
+            include_subtypes: true,
+            enabled: true,
+        };
+        debuggee.backend.add_breakpoint(Trigger::Exception(all)).unwrap();
+        let mut own = |expected: &[&str]| {
+            debuggee.go_on();
+            let frames = debuggee.stack().frames;
+            let frames: Vec<Location> = frames.into_iter().map(|frame| frame.location).collect();
+            let own: Vec<Location> = frames.into_iter().filter(|location| !location.library).collect();
+            assert_eq!(places(&debuggee, &own), expected);
+        };
+        own(&["Length:null", "Deliver:deliver", "Main:await_null"]);
+        // `Main` is moved on by a handler in `Deliver`, which did not call it.
+        own(&["Main:await_null"]);
+    }
+
+    fn a_handler_stands_for_its_method_on_the_stack(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Exceptions").launch(runtime);
+        let names = |debuggee: &mut Debuggee| {
+            let frames = debuggee.stack().frames;
+            let name = |location: &Location| location.function.as_deref()?.rsplit('.').next().map(str::to_owned);
+            frames.iter().filter_map(|frame| name(&frame.location)).collect::<Vec<_>>()
+        };
+        debuggee.break_at("caught_late");
+        debuggee.break_at("is_small");
+        debuggee.break_at("finally");
+        debuggee.go_on();
+        assert_eq!(names(&mut debuggee), ["Caught", "All", "Main"]);
+        assert_eq!(debuggee.evaluate("late.Days"), "2");
+        debuggee.go_on();
+        let filter = names(&mut debuggee);
+        assert_eq!(filter[..2], ["IsSmall", "Filtered"]);
+        assert_eq!(filter[filter.len() - 2..], ["All", "Main"]);
+        debuggee.go_on();
+        debuggee.go_on();
+        assert_eq!(names(&mut debuggee), ["Finally", "All", "Main"]);
     }
 }

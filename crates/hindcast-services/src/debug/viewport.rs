@@ -384,6 +384,8 @@ fn look_at_throw(
 ) {
     scene.notes.extend(thrown::how_to_see_the_throw(raised));
     if let Some(thrown_at) = raised.thrown_at.first().filter(|_| !is_shown) {
+        // Those of the code that throws it again say nothing.
+        scene.locals.clear();
         add_source(backend, thrown_at, breakpoints, mask, scene);
         if !scene.source.is_empty() {
             scene.notes.push("the source is that of the throw".into());
