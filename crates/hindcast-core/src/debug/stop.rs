@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{BreakpointId, Destination, Place, Region, RuntimeAddr, ThreadId};
+use super::{BreakpointId, Destination, Location, Place, Region, RuntimeAddr, ThreadId};
 
 /// How to go on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -232,9 +232,14 @@ pub struct RaisedException {
     /// What the message does not say, such as which value was null.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
-    /// The exceptions that led to it, the nearest first.
+    /// The exceptions that led to it, the nearest first. Of several that were thrown side by side, each is followed by
+    /// those that led to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inner: Vec<InnerException>,
+    /// Where it was thrown, innermost first, where the thread has left that place since: the exception was kept, and
+    /// thrown again by whoever waited for its result.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thrown_at: Vec<Location>,
 }
 
 /// An exception that another one was raised for.
@@ -245,4 +250,7 @@ pub struct InnerException {
     /// What it says, where that could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The innermost place in the program's own code that it was thrown at or came through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thrown_at: Option<Location>,
 }

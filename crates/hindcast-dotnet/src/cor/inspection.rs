@@ -232,3 +232,74 @@ impl Com<AppDomain2> {
         unsafe { Com::owned(made) }.ok_or(CorError { call: CALL, code: Hresult::CLASS_NOT_LOADED })
     }
 }
+
+/// `CorDebugExceptionObjectStackFrame`.
+#[repr(C)]
+struct RawThrownFrame {
+    module: Raw,
+    ip: u64,
+    method: u32,
+    is_last_foreign: i32,
+}
+
+/// A frame that an exception has come through.
+#[derive(Debug)]
+pub(crate) struct ThrownFrame {
+    pub(crate) module: Com<Module>,
+    /// The machine code that failed, or that is behind the call.
+    pub(crate) ip: u64,
+    pub(crate) method: u32,
+}
+
+impl Com<ExceptionCallStack> {
+    /// The innermost frames, `most` of them.
+    pub(crate) fn first(&self, most: usize) -> Result<Vec<ThrownFrame>, CorError> {
+        let mut found = Vec::new();
+        while found.len() < most {
+            let mut one =
+                RawThrownFrame { module: std::ptr::null_mut(), ip: 0, method: 0, is_last_foreign: 0 };
+            let mut fetched = 0u32;
+            // SAFETY: slot 7 is Next, which fills at most one.
+            let code = unsafe {
+                call_method!(self.raw(), 7, u32 = 1, *mut RawThrownFrame = &mut one, *mut u32 = &mut fetched)
+            };
+            check(code, "ExceptionCallStack::first")?;
+            // SAFETY: a counted reference, or null at the end.
+            let module = unsafe { Com::owned(one.module) };
+            let Some(module) = module.filter(|_| fetched == 1) else { break };
+            found.push(ThrownFrame { module, ip: one.ip, method: one.method });
+        }
+        Ok(found)
+    }
+}
+
+/// `COR_DEBUG_IL_TO_NATIVE_MAP`: which IL a piece of machine code is for.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct CodeRange {
+    /// The IL offset; beyond all code for what the compiler adds before and after it.
+    pub(crate) il: u32,
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+impl Com<Code> {
+    /// Which IL the pieces of machine code are for.
+    pub(crate) fn ranges(&self) -> Result<Vec<CodeRange>, CorError> {
+        let mut ranges: Vec<CodeRange> = Vec::new();
+        loop {
+            let room = u32::try_from(ranges.len()).unwrap_or(u32::MAX);
+            let mut count = 0u32;
+            // SAFETY: slot 10 is GetILToNativeMapping; the buffer has the room that is told.
+            let code = unsafe {
+                call_method!(self.raw(), 10, u32 = room, *mut u32 = &mut count, *mut CodeRange = ranges.as_mut_ptr())
+            };
+            check(code, "Code::ranges")?;
+            if count as usize <= ranges.len() {
+                ranges.truncate(count as usize);
+                return Ok(ranges);
+            }
+            ranges.resize(count as usize, CodeRange::default());
+        }
+    }
+}

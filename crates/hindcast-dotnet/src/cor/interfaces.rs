@@ -103,6 +103,9 @@ interface!(IlFrame "03E26311-4F76-11d3-88C6-006097945418" {
 interface!(IlFrame2 "5D88A994-6C30-479b-890F-BCEF88B129A5" {
     4 enumerate_type_parameters() -> Com<TypeEnum>;
 });
+interface!(NativeFrame2 "35389FF1-3684-4c55-A2EE-210F26C60E5E" {
+    3 is_child() -> bool;
+});
 interface!(InternalFrame "B92CC7F7-9D2D-45c4-BC2B-621FCC9DFBF4" {
     11 frame_type() -> u32;
 });
@@ -111,11 +114,13 @@ interface!(Function "CC7BCAF3-8A68-11d2-983C-0000F808342D" {
     4 class() -> Com<Class>;
     5 token() -> u32;
     6 il_code() -> Com<Code>;
+    7 native_code() -> Com<Code>;
 });
 interface!(Function2 "EF0C490B-94C3-4e4d-B629-DDC134C532D8" {
     3 set_just_my_code(is_mine: i32);
 });
 interface!(Code "CC7BCAF4-8A68-11d2-983C-0000F808342D" {
+    5 address() -> u64;
     6 size() -> u32;
     7 create_breakpoint(offset: u32) -> Com<FunctionBreakpoint>;
 });
@@ -190,6 +195,10 @@ interface!(HandleValue "029596E8-276B-46a1-9821-732E96BBB00B" {
 interface!(DelegateValue "3AF70CC7-6047-47F6-A5C5-090A1A622638" {
     4 function() -> Com<Function>;
 });
+interface!(ExceptionValue "AE4CA65D-59DD-42A2-83A5-57E8A08D8719" {
+    3 call_stack() -> Com<ExceptionCallStack>;
+});
+interface!(ExceptionCallStack "ED775530-4DC4-41F7-86D0-9E2DEF7DFC66");
 interface!(HeapValue3 "A69ACAD8-2374-46e9-9FF8-B1F14120D296");
 interface!(ObjectValue "18AD3D6E-B7D2-11d2-BD04-0000F80849BD" {
     7 class() -> Com<Class>;
@@ -277,6 +286,17 @@ impl Com<StackWalk> {
         let code = unsafe { call_method!(self.raw(), 5) };
         check(code, "StackWalk::next")?;
         Ok(code == 0)
+    }
+}
+
+impl Com<NativeFrame2> {
+    /// Whether it is a handler of exceptions in the method of another frame.
+    pub(crate) fn belongs_to(&self, other: &Self) -> Result<bool, CorError> {
+        let mut belongs = 0i32;
+        // SAFETY: slot 4 is IsMatchingParentFrame.
+        let code = unsafe { call_method!(self.raw(), 4, Raw = other.raw(), *mut i32 = &mut belongs) };
+        check(code, "NativeFrame2::belongs_to")?;
+        Ok(belongs != 0)
     }
 }
 

@@ -19,6 +19,7 @@ mod startup;
 pub(crate) use callback::{CorEvent, Events, ExceptionStage, Next, Waker};
 pub(crate) use com::Com;
 pub(crate) use error::{CorError, Hresult};
+pub(crate) use inspection::{CodeRange, ThrownFrame};
 pub(crate) use interfaces::*;
 pub(crate) use library::{Debugging, DebuggingError, MappedRuntime, other_debugger};
 pub(crate) use remains::Remains;

@@ -192,7 +192,8 @@ impl Session {
             CorEvent::Breakpoint { thread, breakpoint } => self.breakpoint_hit(&thread, &breakpoint),
             CorEvent::StepDone { thread, stepper } => self.step_done(&thread, &stepper),
             CorEvent::Break { thread } => {
-                Ok(Some(self.stop_at(&thread, StopReason::Breakpoint, Some("Debugger.Break() was called"))))
+                let why = self.break_reason(&thread);
+                Ok(Some(self.stop_at(&thread, StopReason::Breakpoint, Some(&why))))
             }
             CorEvent::Exception { thread, frame, offset, stage } => {
                 self.exception_passed(&thread, frame.as_ref(), offset, stage)

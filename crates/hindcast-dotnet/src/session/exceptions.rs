@@ -4,16 +4,14 @@ use hindcast_core::debug::{
     BreakpointId, DebugError, InnerException, RaisedException, Reason, Stop, StopReason,
 };
 
-use super::Session;
+use super::{Session, stack::ManagedFrame};
 use crate::{
     cor::{Com, ExceptionStage, Frame, Thread},
-    values::Seen,
+    values::{ExceptionMessage, LONGEST_MESSAGE, Seen},
 };
 
 /// How many exceptions behind an exception are shown.
-const MOST_INNER: usize = 8;
-/// The most of a message that is shown.
-const LONGEST_MESSAGE: u32 = 4000;
+const MOST_INNER: usize = 10;
 
 /// Whether this can be the name of an exception's type.
 pub(super) fn check_name(name: &str) -> Result<(), DebugError> {
@@ -50,14 +48,26 @@ impl Session {
         if stopping.is_empty() && !unhandled {
             return Ok(None);
         }
-        let message = self.exception_message(&exception);
+        let message = self.values().exception_message(&exception, LONGEST_MESSAGE);
         let exception_type = names.into_iter().next().unwrap_or_else(|| exception.of.display());
         if exception_type == "System.StackOverflowException" {
             self.overflowed = Some(self.thread_id(thread));
         }
-        let because = self.explained(thread, &exception_type);
+        let frame = self.own_frame(thread);
+        let thrown_at = self.thrown_elsewhere(&exception, frame.as_ref());
+        // Values are only those of the throw where the thread has not left it.
+        let stands_there = frame.filter(|_| thrown_at.is_empty());
+        let because = match &message {
+            ExceptionMessage::Computed { by, .. } => Some(computed_by(by)),
+            ExceptionMessage::Said(_) => {
+                stands_there.and_then(|frame| self.explained(&frame, &exception_type))
+            }
+        };
+        let is_fatal = exception_type == "System.ExecutionEngineException";
+        let given_up = is_fatal.then(|| self.fail_fast(thread)).flatten();
+        let message = given_up.or_else(|| message.text());
         let inner = self.inner_exceptions(&exception);
-        let raised = RaisedException { exception_type, message, unhandled, because, inner };
+        let raised = RaisedException { exception_type, message, unhandled, because, inner, thrown_at };
         let mut stop = self.stop_at(thread, StopReason::Exception, None);
         let said = raised.message.as_deref().unwrap_or("no message");
         let because = raised.because.as_deref().map(|because| format!(" ({because})")).unwrap_or_default();
@@ -67,30 +77,44 @@ impl Session {
         Ok(Some(stop))
     }
 
+    /// The innermost frame of the program's own code.
+    fn own_frame(&mut self, thread: &Com<Thread>) -> Option<ManagedFrame> {
+        let (frames, _) = self.frames(thread, 16).ok()?;
+        frames.iter().find(|frame| frame.module.is_mine()).cloned()
+    }
+
     /// What the message does not say.
-    fn explained(&mut self, thread: &Com<Thread>, exception_type: &str) -> Option<String> {
+    fn explained(&self, frame: &ManagedFrame, exception_type: &str) -> Option<String> {
         if exception_type != "System.NullReferenceException" {
             return None;
         }
-        let (frames, _) = self.frames(thread, 16).ok()?;
-        let frame = frames.iter().find(|frame| frame.module.is_mine())?.clone();
-        self.null_in(&frame).map(|text| format!("`{text}` is null"))
+        self.null_in(frame).map(|text| format!("`{text}` is null"))
     }
 
     /// What it was thrown for, and what that was thrown for.
     fn inner_exceptions(&self, exception: &Seen) -> Vec<InnerException> {
-        let (mut found, mut current) = (Vec::new(), exception.clone());
-        while found.len() < MOST_INNER {
-            let Some(inner) =
-                self.values().field_seen(&current, "_innerException").filter(|inner| !inner.is_null())
-            else {
-                break;
-            };
-            let exception_type = inner.of.full_name().unwrap_or_else(|| inner.of.display());
-            found.push(InnerException { exception_type, message: self.exception_message(&inner) });
-            current = inner;
-        }
+        let mut found = Vec::new();
+        self.add_inner(exception, 0, &mut found);
         found
+    }
+
+    fn add_inner(&self, exception: &Seen, depth: usize, found: &mut Vec<InnerException>) {
+        let values = self.values();
+        let several = values.inner_exceptions(exception, MOST_INNER).filter(|several| !several.is_empty());
+        let inner = several.unwrap_or_else(|| {
+            let single = values.field_seen(exception, "_innerException");
+            single.filter(|inner| !inner.is_null()).into_iter().collect()
+        });
+        for inner in inner {
+            if found.len() >= MOST_INNER || depth >= MOST_INNER {
+                return;
+            }
+            let exception_type = inner.of.full_name().unwrap_or_else(|| inner.of.display());
+            let thrown_at = self.thrown_places(&inner, 1).pop().map(|place| place.location);
+            let message = values.exception_message(&inner, LONGEST_MESSAGE).text();
+            found.push(InnerException { exception_type, message, thrown_at });
+            self.add_inner(&inner, depth + 1, found);
+        }
     }
 
     /// The exception breakpoints that stop at a type with these names, its own first.
@@ -116,10 +140,11 @@ impl Session {
         let value = thread.current_exception().ok().flatten()?;
         self.values().see(&value).ok().filter(|seen| !seen.is_null())
     }
+}
 
-    pub(super) fn exception_message(&self, exception: &Seen) -> Option<String> {
-        self.values().field_seen(exception, "_message")?.text(LONGEST_MESSAGE)
-    }
+/// That the message is not what the program would say.
+fn computed_by(class: &str) -> String {
+    format!("`{class}` computes its message: evaluate `$exception.Message` with `allow_calls: true`")
 }
 
 /// The name without its namespace.

@@ -9,6 +9,7 @@ mod evaluate;
 mod events;
 mod exceptions;
 mod functions;
+mod given_up;
 mod interrupt;
 mod launch;
 mod look;
@@ -18,6 +19,7 @@ mod sites;
 mod stack;
 mod steps;
 mod threads;
+mod thrown;
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 

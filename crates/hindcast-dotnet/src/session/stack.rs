@@ -6,8 +6,8 @@ use hindcast_core::debug::{DebugError, Frame, FrameRef, Location, Reason, Stack,
 
 use super::{Session, failed};
 use crate::{
-    cor::{Com, Frame as CorFrame, IlFrame, IlFrame2, Thread, Thread3},
-    image::{Spelling, Token},
+    cor::{Com, Frame as CorFrame, IlFrame, IlFrame2, NativeFrame2, Thread, Thread3},
+    image::{ClauseKind, Spelling, Token},
     modules::LoadedModule,
     names::method_name_with,
     values::{Seen, TypeInfo},
@@ -52,9 +52,55 @@ struct Shown<'s> {
     frames: Vec<ManagedFrame>,
     /// An async method that was resumed, unless the next frame is the method that started it.
     resumed: Option<(ManagedFrame, Token)>,
+    /// Whether the frames since then show that it was resumed for sure: what follows did not call it.
+    is_resumed: bool,
     /// Whether the frames before are of methods that were resumed, for which nobody waits.
     is_below_resumed: bool,
     is_done: bool,
+}
+
+/// A handler of exceptions that runs while the frames that it was thrown through are still there.
+///
+/// It is a frame of its own above them; its method's frame is below.
+#[derive(Default)]
+struct Handler(Option<Com<NativeFrame2>>);
+
+impl Handler {
+    /// Whether a frame is gone as far as the program is concerned, or is shown already as the handler.
+    fn hides(&mut self, frame: &Com<CorFrame>, managed: Option<&ManagedFrame>) -> bool {
+        let Some(native) = frame.cast::<NativeFrame2>() else { return self.0.is_some() };
+        let hidden = self.0.take();
+        let begins = native.is_child() == Ok(true) && !managed.is_some_and(is_filter);
+        let Some(handler) = hidden else {
+            self.0 = begins.then_some(native);
+            return false;
+        };
+        let is_method = handler.belongs_to(&native) == Ok(true);
+        self.0 = match is_method {
+            true => begins.then_some(native),
+            false => Some(handler),
+        };
+        true
+    }
+}
+
+/// Whether a frame decides whether its method catches an exception. The frames of the throw are still alive then.
+fn is_filter(frame: &ManagedFrame) -> bool {
+    let Some(method) = frame.module.assembly().and_then(|assembly| assembly.method(frame.method)) else {
+        return false;
+    };
+    let Ok(Some(body)) = method.body() else { return false };
+    body.clauses.iter().any(|clause| match clause.kind {
+        ClauseKind::Filter(start) => (start..clause.handler.start).contains(&frame.offset),
+        _ => false,
+    })
+}
+
+/// Whether the framework moves an async method on here that waited.
+fn is_resumption(frame: &ManagedFrame) -> bool {
+    let method = frame.module.assembly().and_then(|assembly| assembly.method(frame.method));
+    let of = method.and_then(|method| method.declaring_type()?.name());
+    of.is_some_and(|name| name.starts_with("AsyncStateMachineBox"))
 }
 
 impl Shown<'_> {
@@ -65,6 +111,7 @@ impl Shown<'_> {
         }
         let is_mine = frame.module.is_mine();
         if !is_mine {
+            self.is_resumed |= self.resumed.is_some() && is_resumption(&frame);
             // What the program waits in is worth seeing.
             if !self.frames.iter().any(|frame| frame.module.is_mine()) {
                 self.frames.push(frame);
@@ -74,7 +121,9 @@ impl Shown<'_> {
         if let Some((_, kickoff)) = &self.resumed
             && *kickoff != frame.method
         {
+            let is_resumed = self.is_resumed;
             self.end();
+            self.is_done |= is_resumed;
             self.is_below_resumed = true;
         }
         self.resumed = None;
@@ -90,6 +139,7 @@ impl Shown<'_> {
         if is_written {
             let kickoff = pdb.and_then(|pdb| pdb.kickoff_method(frame.method));
             self.resumed = kickoff.map(|kickoff| (frame.clone(), kickoff));
+            self.is_resumed = false;
             self.frames.push(frame);
         }
     }
@@ -143,16 +193,22 @@ impl Session {
             session: self,
             frames: Vec::new(),
             resumed: None,
+            is_resumed: false,
             is_below_resumed: false,
             is_done: false,
         };
+        let mut handler = Handler::default();
         loop {
             // Frames of native code have no IL.
             let frame = walk.frame().ok().flatten();
-            if let Some(frame) = frame.and_then(|frame| self.managed(&frame)) {
-                hidden_within.take_if(|caller| Self::frame_identity(&frame) == Some(*caller));
-                if hidden_within.is_none() {
-                    shown.add(frame);
+            if let Some(frame) = frame {
+                let managed = self.managed(&frame);
+                let is_hidden = handler.hides(&frame, managed.as_ref());
+                if let Some(managed) = managed.filter(|_| !is_hidden) {
+                    hidden_within.take_if(|caller| Self::frame_identity(&managed) == Some(*caller));
+                    if hidden_within.is_none() {
+                        shown.add(managed);
+                    }
                 }
             }
             if shown.frames.len() > most {

@@ -169,29 +169,6 @@ impl Values<'_> {
         self.any_field(&info, &["_exception", "m_Exception"]).map(|exception| exception.value)
     }
 
-    fn exception_view(&self, seen: &Seen) -> Option<View> {
-        let mut text = seen.of.display();
-        if let Some(message) = self.field_seen(seen, "_message").and_then(|message| message.text(TEXT_LIMIT))
-        {
-            text = format!("{text}: {message}");
-        }
-        let shown = |part: &Part| {
-            // What the runtime keeps for itself.
-            !part.name.starts_with('_')
-                || matches!(part.name.as_str(), "_message" | "_innerException" | "_HResult")
-        };
-        let mut parts: Vec<Part> = self.members(seen).into_iter().filter(shown).collect();
-        for part in &mut parts {
-            part.name = match part.name.as_str() {
-                "_message" => "Message".into(),
-                "_innerException" => "InnerException".into(),
-                "_HResult" => "HResult".into(),
-                _ => continue,
-            };
-        }
-        Some(View { text: Some(text), parts: Parts::Named(parts) })
-    }
-
     /// A result at once, or a task.
     fn value_task(&self, seen: &Seen, window: Window) -> Option<View> {
         let inner = self.field_seen(seen, "_obj")?;

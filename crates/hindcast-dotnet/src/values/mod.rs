@@ -4,6 +4,7 @@
 mod collections;
 mod display;
 mod enums;
+mod exceptions;
 mod framework;
 mod fsharp;
 mod memory;
@@ -17,6 +18,7 @@ mod types;
 
 pub(crate) use collections::tuple_names;
 pub(crate) use enums::enum_name;
+pub(crate) use exceptions::{ExceptionMessage, LONGEST_MESSAGE};
 pub(crate) use properties::{Returned, returned_by, stored_by};
 pub(crate) use seen::{Content, FieldValue, Seen, Values, property_of_backing_field};
 pub(crate) use types::{KnownTypes, TypeInfo};

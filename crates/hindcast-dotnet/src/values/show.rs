@@ -72,6 +72,8 @@ pub(super) enum PartValue {
         primitive: Primitive,
         bytes: Vec<u8>,
     },
+    /// Put together here: the program has no such string.
+    Text(String),
 }
 
 impl Part {
@@ -87,7 +89,7 @@ impl Part {
     pub(super) fn place(self) -> Option<Com<Value>> {
         match self.value {
             PartValue::Place(value) => value.ok(),
-            PartValue::Bytes { .. } => None,
+            PartValue::Bytes { .. } | PartValue::Text(_) => None,
         }
     }
 }
@@ -219,6 +221,12 @@ impl Values<'_> {
                 value: primitive_text(*primitive, bytes, format),
                 ..Variable::default()
             },
+            PartValue::Text(text) => Variable {
+                name: part.name.clone(),
+                type_name: "string".into(),
+                value: made_text(text, limits.text),
+                ..Variable::default()
+            },
         }
     }
 
@@ -338,6 +346,7 @@ impl Values<'_> {
                 }
             }
             PartValue::Bytes { primitive, bytes } => brief.push(&primitive_text(*primitive, bytes, format)),
+            PartValue::Text(text) => brief.push(&made_text(text, limits.text)),
         }
     }
 }
@@ -384,6 +393,17 @@ fn simple_text(seen: &Seen, longest: u32, format: NumberFormat) -> Option<(Strin
         }),
         Content::Array(_) | Content::Object(_) | Content::Pointer(_) => None,
     }
+}
+
+/// A text that was put together here, as C# writes it.
+fn made_text(text: &str, longest: u32) -> String {
+    let mut units: Vec<u16> = text.encode_utf16().collect();
+    let length = units.len();
+    if length <= longest as usize {
+        return Text(units).quoted();
+    }
+    units.truncate(longest as usize);
+    cut_text(units, length as u64)
 }
 
 /// The beginning of a text that is longer; no character is cut in two.

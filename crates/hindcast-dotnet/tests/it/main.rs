@@ -8,6 +8,7 @@ mod debuggee;
 mod endurance;
 mod evaluate;
 mod exceptions;
+mod failures;
 mod image;
 mod places;
 mod steps;

@@ -109,9 +109,8 @@ impl Scene<'_> {
         matches.then(|| RaisedException {
             message: self.message_of(thrown),
             exception_type: format!("cpp:{name}"),
-            because: None,
-            inner: Vec::new(),
             unhandled,
+            ..RaisedException::default()
         })
     }
 

@@ -27,6 +27,7 @@ mod source_watch;
 mod standing;
 #[cfg(test)]
 mod tests;
+mod thrown;
 mod travel;
 mod viewport;
 mod worker;
@@ -63,6 +64,7 @@ pub use session::{OutputPage, Patience, Session, Until};
 pub use source::SourceLine;
 pub use source_watch::SourceWatch;
 pub use standing::Standing;
+pub use thrown::thrown_in_words;
 pub use travel::{ExportTo, Exported, FoundWrite, Timeline};
 pub use viewport::{FrameView, LocalView, OutputView, Scene, State, Viewport};
 

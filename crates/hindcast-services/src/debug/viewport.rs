@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     secrets::Mask,
     source::{self, SourceLine},
+    thrown,
 };
 
 const FRAMES: usize = 5;
@@ -284,13 +285,18 @@ pub(super) fn look(
     if let Some(detail) = &mut scene.stop.detail {
         mask.string(detail);
     }
-    if let Some(message) = scene.stop.exception.as_mut().and_then(|raised| raised.message.as_mut()) {
-        mask.string(message);
+    if let Some(raised) = &mut scene.stop.exception {
+        thrown::mask(raised, mask);
     }
     if scene.stop.reason == StopReason::Exit {
         return scene;
     }
-    let died = matches!(scene.stop.reason, StopReason::Exception | StopReason::Signal);
+    let died = match scene.stop.reason {
+        StopReason::Exception | StopReason::Signal => true,
+        // The program itself asked to be stopped, and did it in a library.
+        StopReason::Breakpoint => scene.stop.breakpoints.is_empty(),
+        _ => false,
+    };
     let wanted = if died { FRAMES_TO_OWN_CODE } else { u32::try_from(FRAMES).unwrap_or(u32::MAX) };
     let frames = match backend.stack(scene.stop.thread, wanted) {
         Ok(stack) => {
@@ -320,6 +326,10 @@ pub(super) fn look(
             .push(format!("source and locals are of frame {}, the innermost of your code", shown.index));
     }
     look_at_frame(backend, shown, breakpoints, memory, mask, &mut scene);
+    if let Some(raised) = scene.stop.exception.clone() {
+        let is_shown = is_own(&shown.location);
+        look_at_throw(backend, &raised, is_shown, breakpoints, mask, &mut scene);
+    }
     if one_instruction
         && let (Some(address), Some(code)) = (innermost.location.address, backend.disassembly())
     {
@@ -360,21 +370,48 @@ fn look_at_frame(
         }
         Err(error) => scene.notes.push(format!("no locals: {error}")),
     }
-    if let (Some(file), Some(line)) = (&frame.location.file, frame.location.line) {
-        let found = backend.source_file(file).ok().flatten().unwrap_or_default();
-        scene.source = source::lines_of(&found, line, LINES_AROUND);
-        if found.changed && !scene.source.is_empty() {
-            scene
-                .notes
-                .push(format!("`{file}` was changed since the program was built: its lines may not fit"));
+    add_source(backend, &frame.location, breakpoints, mask, scene);
+}
+
+/// The source of the throw, where the thread has left it and no other code of the caller's own is there to be shown.
+fn look_at_throw(
+    backend: &mut dyn DebugBackend,
+    raised: &RaisedException,
+    is_shown: bool,
+    breakpoints: &[Breakpoint],
+    mask: Mask,
+    scene: &mut Scene,
+) {
+    scene.notes.extend(thrown::how_to_see_the_throw(raised));
+    if let Some(thrown_at) = raised.thrown_at.first().filter(|_| !is_shown) {
+        // Those of the code that throws it again say nothing.
+        scene.locals.clear();
+        add_source(backend, thrown_at, breakpoints, mask, scene);
+        if !scene.source.is_empty() {
+            scene.notes.push("the source is that of the throw".into());
         }
-        for source in &mut scene.source {
-            mask.string(&mut source.text);
-            source.breakpoint = has_breakpoint(breakpoints, file, source.line);
-        }
-        if scene.source.is_empty() && Path::new(file).is_absolute() && is_own(&frame.location) {
-            scene.notes.push(format!("no source text: `{file}` cannot be read here"));
-        }
+    }
+}
+
+fn add_source(
+    backend: &mut dyn DebugBackend,
+    location: &Location,
+    breakpoints: &[Breakpoint],
+    mask: Mask,
+    scene: &mut Scene,
+) {
+    let (Some(file), Some(line)) = (&location.file, location.line) else { return };
+    let found = backend.source_file(file).ok().flatten().unwrap_or_default();
+    scene.source = source::lines_of(&found, line, LINES_AROUND);
+    if found.changed && !scene.source.is_empty() {
+        scene.notes.push(format!("`{file}` was changed since the program was built: its lines may not fit"));
+    }
+    for source in &mut scene.source {
+        mask.string(&mut source.text);
+        source.breakpoint = has_breakpoint(breakpoints, file, source.line);
+    }
+    if scene.source.is_empty() && Path::new(file).is_absolute() && is_own(location) {
+        scene.notes.push(format!("no source text: `{file}` cannot be read here"));
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Evaluated, EvaluationError, Evaluator, Result, binding::Bound};
 use crate::{
     expression::{Argument, Binary, Constant, Kind, Text, TypeName},
     session::look::Named,
-    values::{Content, Returned, Seen, TypeInfo, returned_by},
+    values::{Content, ExceptionMessage, LONGEST_MESSAGE, Returned, Seen, TypeInfo, returned_by},
 };
 
 impl Evaluator<'_> {
@@ -107,15 +107,8 @@ impl Evaluator<'_> {
         {
             return Ok(Evaluated::computed(Constant::Int(i32::try_from(count).unwrap_or(i32::MAX))));
         }
-        let is_exception =
-            seen.of.with_bases(&self.session.modules).iter().any(|of| of.is_named("System.Exception"));
-        let hidden = match name {
-            "Message" if is_exception => Some("_message"),
-            "InnerException" if is_exception => Some("_innerException"),
-            _ => None,
-        };
-        if let Some(value) = hidden.and_then(|hidden| values.field(seen, hidden)) {
-            return Ok(Evaluated::Value(values.see(&value)?));
+        if let Some(found) = self.exception_member(seen, name) {
+            return Ok(found);
         }
         match bound {
             Some(Bound::Property(of)) => self.property(seen, &of, name),
@@ -132,6 +125,30 @@ impl Evaluator<'_> {
             Some(Returned::Constant(value)) => Ok(Some(Evaluated::computed(value))),
             None => Ok(None),
         }
+    }
+
+    /// What an exception's properties return that only look into its fields; none where they must be run.
+    fn exception_member(&self, seen: &Seen, name: &str) -> Option<Evaluated> {
+        let values = self.session.values();
+        if !matches!(name, "Message" | "InnerException" | "InnerExceptions") || !values.is_exception(seen) {
+            return None;
+        }
+        let field = match name {
+            "InnerException" => values.field_seen(seen, "_innerException")?,
+            "InnerExceptions" => values.any_field(seen, &["_innerExceptions", "m_innerExceptions"])?,
+            _ => match values.exception_message(seen, LONGEST_MESSAGE) {
+                ExceptionMessage::Computed { .. } => return None,
+                ExceptionMessage::Said(said) => {
+                    let given = values.field_seen(seen, "_message")?;
+                    if given.text(LONGEST_MESSAGE) != said {
+                        let said = said.map_or(Constant::Null, |said| Constant::String(said.as_str().into()));
+                        return Some(Evaluated::computed(said));
+                    }
+                    given
+                }
+            },
+        };
+        Some(Evaluated::Value(field))
     }
 
     /// The members of a nullable.

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, path::Path};
 
 use hindcast_core::debug::{Frame, Location, StopReason, Variable};
-use hindcast_services::debug::{FrameView, OutputView, State, Viewport};
+use hindcast_services::debug::{FrameView, OutputView, State, Viewport, thrown_in_words};
 
 /// Values longer than this are cut in the text; the data has them whole.
 const LONGEST_VALUE: usize = 200;
@@ -37,6 +37,9 @@ fn with_surroundings(mut text: String, view: &Viewport) -> String {
         && let Some(location) = &view.location
     {
         let _ = write!(text, "\nin {}", place(location));
+    }
+    if let Some(thrown) = view.exception.as_ref().and_then(thrown_in_words) {
+        let _ = write!(text, "\n{thrown}");
     }
     // What called `main` says nothing; the data has it.
     let own = |frame: &FrameView| frame.is_own;
@@ -79,6 +82,11 @@ fn sentence(view: &Viewport) -> String {
     let ids = ids.join(", ");
     match reason {
         StopReason::Entry => with_detail(format!("Stopped at entry ({address})"), view),
+        // Nobody set it: the program itself stopped.
+        StopReason::Breakpoint if ids.is_empty() => {
+            let why = view.detail.as_deref().unwrap_or("A breakpoint that nobody set was hit");
+            format!("{why} ({address})")
+        }
         StopReason::Breakpoint => with_detail(format!("Stopped at breakpoint {ids} ({address})"), view),
         StopReason::Watchpoint => with_detail(format!("Stopped at watchpoint {ids} ({address})"), view),
         StopReason::Step => match &view.instruction {
@@ -90,7 +98,9 @@ fn sentence(view: &Viewport) -> String {
             let kind = view.exception.as_ref().map_or("exception", |raised| raised.exception_type.as_str());
             let message = view.exception.as_ref().and_then(|raised| raised.message.as_deref());
             let message = message.map(|message| format!(": {message}")).unwrap_or_default();
-            format!("Stopped at {kind} ({address}){message}")
+            let because = view.exception.as_ref().and_then(|raised| raised.because.as_deref());
+            let because = because.map(|because| format!(" ({because})")).unwrap_or_default();
+            format!("Stopped at {kind} ({address}){message}{because}")
         }
         StopReason::Signal => {
             let signal = view.signal.as_deref().unwrap_or("a signal");

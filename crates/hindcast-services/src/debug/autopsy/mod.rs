@@ -19,7 +19,7 @@ use super::{
     fault::{self, FaultyAccess},
     secrets::Mask,
     session::Session,
-    source,
+    source, thrown,
     viewport::{self, LocalView, Scene},
     worker::Need,
 };
@@ -55,6 +55,9 @@ pub struct Autopsy {
     /// The memory access that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<FaultyAccess>,
+    /// The source line of the throw, where the thread has left it.
+    #[serde(skip)]
+    pub throw: Option<String>,
     /// The thread it happened in.
     pub thread_id: ThreadId,
     /// Innermost first.
@@ -113,6 +116,10 @@ impl fmt::Display for Autopsy {
     /// What happened first, then all that may explain it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.summary)?;
+        if let Some(thrown) = self.exception.as_ref().and_then(thrown::thrown_in_words) {
+            write!(f, "\n{thrown}")?;
+            self.throw.iter().try_for_each(|line| write!(f, "\n      {line}"))?;
+        }
         f.write_str("\nStack trace:")?;
         for frame in &self.frames {
             write!(f, "\n#{:<2} ", frame.index)?;
@@ -240,6 +247,9 @@ fn examine(
         let _ = write!(access.explanation, " (`{}`)", suspect.expression);
     }
     let crashed = stop.signal.is_some() || stop.exception.is_some();
+    let thrown_at = stop.exception.as_ref().and_then(|raised| raised.thrown_at.first());
+    let throw = thrown_at.and_then(|location| source::line_of(backend, location, mask));
+    notes.extend(stop.exception.as_ref().and_then(thrown::how_to_see_the_throw));
     let has_history = backend.time_travel().is_some_and(|past| past.now().is_ok_and(|now| now.is_some()));
     Ok(Autopsy {
         summary: summarise(scene, access.as_ref(), &frames),
@@ -248,6 +258,7 @@ fn examine(
         signal: stop.signal.clone().map(|signal| RaisedSignal { fault: None, ..signal }),
         exception: stop.exception.clone(),
         access,
+        throw,
         thread_id: stop.thread,
         frames,
         registers: named,
@@ -378,7 +389,9 @@ fn summarise(scene: &Scene, access: Option<&FaultyAccess>, frames: &[AutopsyFram
                 .map(|inner| {
                     let message =
                         inner.message.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
-                    format!(", caused by {}{message}", inner.exception_type)
+                    let place =
+                        inner.thrown_at.as_ref().map(|at| format!(" (thrown at {})", thrown::place(at)));
+                    format!(", caused by {}{message}{}", inner.exception_type, place.unwrap_or_default())
                 })
                 .collect();
             format!("{kind}{}{message}{because}{inner}", exception.exception_type)
@@ -394,7 +407,12 @@ fn summarise(scene: &Scene, access: Option<&FaultyAccess>, frames: &[AutopsyFram
             format!("no crash: it stopped for another reason{detail}")
         }
     };
-    match frames.iter().find(|frame| frame.is_own).or(frames.first()) {
+    let own = frames.iter().find(|frame| frame.is_own);
+    let thrown_at = stop.exception.as_ref().and_then(|exception| exception.thrown_at.first());
+    if let (None, Some(thrown_at)) = (own, thrown_at) {
+        return format!("{what}, thrown in {}", thrown::place(thrown_at));
+    }
+    match own.or(frames.first()) {
         Some(AutopsyFrame { function, file: Some(file), line: Some(line), .. }) => {
             let name = file.rsplit('/').next().unwrap_or(file);
             format!("{what}, in `{function}` at {name}:{line}")
