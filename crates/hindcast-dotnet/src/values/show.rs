@@ -72,6 +72,8 @@ pub(super) enum PartValue {
         primitive: Primitive,
         bytes: Vec<u8>,
     },
+    /// No object, whatever the field holds.
+    Null,
 }
 
 impl Part {
@@ -83,11 +85,15 @@ impl Part {
         Self { name, value: PartValue::Bytes { primitive, bytes }, key: None, declared: None }
     }
 
+    pub(super) fn null(name: impl Into<String>) -> Self {
+        Self { name: name.into(), value: PartValue::Null, key: None, declared: None }
+    }
+
     /// Its place; none for what has none that can be read.
     pub(super) fn place(self) -> Option<Com<Value>> {
         match self.value {
             PartValue::Place(value) => value.ok(),
-            PartValue::Bytes { .. } => None,
+            PartValue::Bytes { .. } | PartValue::Null => None,
         }
     }
 }
@@ -219,6 +225,12 @@ impl Values<'_> {
                 value: primitive_text(*primitive, bytes, format),
                 ..Variable::default()
             },
+            PartValue::Null => Variable {
+                name: part.name.clone(),
+                type_name: "object".into(),
+                value: "null".into(),
+                ..Variable::default()
+            },
         }
     }
 
@@ -338,6 +350,7 @@ impl Values<'_> {
                 }
             }
             PartValue::Bytes { primitive, bytes } => brief.push(&primitive_text(*primitive, bytes, format)),
+            PartValue::Null => brief.push("null"),
         }
     }
 }
