@@ -88,16 +88,14 @@ impl DebugError {
                  or its arguments or variables too long",
             )],
             Self::Ended => vec![Remedy::Restart],
-            Self::BreakpointFailed(_) => {
-                vec![Remedy::advice("change what the error names"), Remedy::ListVariables]
-            }
+            Self::BreakpointFailed(_) => vec![Remedy::advice("change what the error names")],
             Self::NoSuchBreakpoint(_) => vec![Remedy::ListBreakpoints],
             Self::NoSuchThread(_) => vec![Remedy::ListThreads],
             Self::NoSuchFrame { .. } => vec![Remedy::ShowStack],
-            Self::Expression(_) => vec![Remedy::ListVariables],
             Self::Lost(_) => vec![Remedy::Launch, Remedy::advice("the server's log has the details")],
             Self::PermissionDenied(_)
             | Self::BadFile(_)
+            | Self::Expression(_)
             | Self::Unreadable(_)
             | Self::NoHistory(_)
             | Self::Unsupported(_)
@@ -160,5 +158,18 @@ impl From<String> for Reason {
 impl From<&str> for Reason {
     fn from(what: &str) -> Self {
         Self::new(what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_listed_only_where_the_engine_says_so() {
+        let error = DebugError::Expression("division by zero".into());
+        assert_eq!(*error.remedies(), []);
+        let unknown = DebugError::Expression(Reason::new("no `x`").remedy(Remedy::ListVariables));
+        assert_eq!(*unknown.remedies(), [Remedy::ListVariables]);
     }
 }

@@ -46,6 +46,9 @@ impl Values<'_> {
         if let Some(parts) = self.collection(seen, name, window) {
             return View { text: None, parts };
         }
+        if let Some(view) = self.buffer_view(seen, name, window) {
+            return view;
+        }
         if let Some(view) = self.framework_view(seen, name, window) {
             return view;
         }

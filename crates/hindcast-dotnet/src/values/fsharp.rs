@@ -5,6 +5,8 @@ use super::{
     show::{Part, PartValue, Parts, View, Window},
 };
 
+/// What the compiler notes of how types and members came about.
+const MAPPING: &str = "Microsoft.FSharp.Core.CompilationMappingAttribute";
 /// `SourceConstructFlags.SumType`: the type is a union.
 const UNION: i64 = 1;
 /// Those flags that say what kind of thing it is.
@@ -14,7 +16,7 @@ impl Values<'_> {
     /// Types of F#'s library.
     pub(super) fn fsharp(&self, seen: &Seen, name: &str, _window: Window) -> Option<View> {
         match name {
-            "Microsoft.FSharp.Core.FSharpOption`1" | "Microsoft.FSharp.Core.FSharpValueOption`1" => {
+            "Microsoft.FSharp.Core.FSharpOption`1" => {
                 let value = self.any_field(seen, &["value", "item"])?;
                 let text = format!("Some {}", self.argument(&value));
                 Some(View {
@@ -46,9 +48,10 @@ impl Values<'_> {
         let fields = self.fields(object, &seen.of).into_iter().filter(|field| field.raw_name != "_tag");
         let parts: Vec<_> =
             fields.map(|field| Part::new(field.raw_name.trim_start_matches('_'), field.value)).collect();
-        if seen.of.is_value_type() {
-            return Some(self.struct_union(case, parts));
-        }
+        let parts = match seen.of.is_value_type() {
+            true => self.fields_of_case(seen, union, parts)?,
+            false => parts,
+        };
         let mut values = Vec::with_capacity(parts.len());
         for part in &parts {
             let PartValue::Place(Ok(value)) = &part.value else { return None };
@@ -66,24 +69,34 @@ impl Values<'_> {
         Some(View { text: Some(text), parts: Parts::Named(parts) })
     }
 
-    /// A union that is a struct has the fields of all its cases; which are this one's is known of the library's own.
-    fn struct_union(&self, case: String, parts: Vec<Part>) -> View {
-        let own = match case.as_str() {
-            "Ok" => "resultValue",
-            "Error" => "errorValue",
-            _ => "",
-        };
-        let value = parts.iter().find(|part| part.name == own).and_then(|part| match &part.value {
-            PartValue::Place(Ok(value)) => self.see(value).ok(),
-            _ => None,
-        });
-        match value {
-            Some(value) => {
-                let text = format!("{case} {}", self.argument(&value));
-                View { text: Some(text), parts: Parts::Named(vec![Part::new(own, Ok(value.value))]) }
+    /// A union that is a struct has the fields of all its cases. The compiler notes on the property of each to which
+    /// case it belongs, and in which place.
+    fn fields_of_case(
+        &self,
+        seen: &Seen,
+        union: &super::types::TypeInfo,
+        parts: Vec<Part>,
+    ) -> Option<Vec<Part>> {
+        let definition = union.definition.as_ref()?;
+        let assembly = definition.module.assembly()?;
+        // A union with one case has no tag.
+        let tag = self.integer_field(seen, &["_tag", "Tag"]).unwrap_or(0);
+        let place = |part: &Part| {
+            let is_its_own = |name: &str| name.eq_ignore_ascii_case(&part.name);
+            let mut properties = definition.type_def()?.properties();
+            let property = properties.find(|property| property.name().is_some_and(is_its_own))?;
+            let arguments = assembly.attribute(property.token(), MAPPING)?.arguments().ok()?;
+            let numbers: Vec<_> = arguments.fixed.iter().filter_map(|number| number.as_i64()).collect();
+            match numbers.as_slice() {
+                [_, case, place] if *case == tag => Some(*place),
+                // With one case only, that is not noted.
+                [_, place] if tag == 0 => Some(*place),
+                _ => None,
             }
-            None => View { text: Some(case), parts: Parts::Named(parts) },
-        }
+        };
+        let mut own: Vec<_> = parts.into_iter().filter_map(|part| Some((place(&part)?, part))).collect();
+        own.sort_by_key(|(place, _)| *place);
+        Some(own.into_iter().map(|(_, part)| part).collect())
     }
 
     fn case_name(&self, seen: &Seen, union: &super::types::TypeInfo) -> Option<String> {
@@ -91,7 +104,7 @@ impl Values<'_> {
         let mut tags = type_def.nested().filter(|nested| nested.name() == Some("Tags"));
         let Some(tags) = tags.next() else {
             // One case only, which bears the name of the union.
-            return union.display().split('<').next().map(str::to_owned);
+            return union.display().split('<').next()?.rsplit('.').next().map(str::to_owned);
         };
         let tag = self.integer_field(seen, &["_tag", "Tag"])?;
         let mut cases = tags.fields().filter(|field| field.is_literal());
@@ -111,7 +124,7 @@ impl Values<'_> {
 fn is_union(of: &super::types::TypeInfo) -> bool {
     let Some(definition) = &of.definition else { return false };
     let Some(assembly) = definition.module.assembly() else { return false };
-    let attribute = assembly.attribute(definition.token, "Microsoft.FSharp.Core.CompilationMappingAttribute");
+    let attribute = assembly.attribute(definition.token, MAPPING);
     let flags = attribute.and_then(|attribute| attribute.arguments().ok()?.fixed.first()?.as_i64());
     flags.is_some_and(|flags| flags & KIND == UNION)
 }

@@ -172,8 +172,15 @@ impl Values<'_> {
                 .then(|| format!("a method of {}", source_type(&target.of)))
         });
         let text = text.map_or_else(|| "{delegate}".to_owned(), |name| format!("{{{name}}}"));
-        let parts =
-            target.filter(|target| !target.is_null()).map(|target| Part::new("Target", Ok(target.value)));
+        // A delegate to a static method has itself there, which is not what its property says.
+        let is_static = |target: &Seen| {
+            target.is_null()
+                || target.object_address().is_some_and(|address| Some(address) == seen.object_address())
+        };
+        let parts = target.map(|target| match is_static(&target) {
+            true => Part::null("Target"),
+            false => Part::new("Target", Ok(target.value)),
+        });
         Some(View { text: Some(text), parts: Parts::Named(parts.into_iter().collect()) })
     }
 
@@ -199,7 +206,7 @@ fn units_of(bytes: &[u8]) -> Vec<u16> {
     bytes.as_chunks().0.iter().map(|unit| u16::from_le_bytes(*unit)).collect()
 }
 
-fn size_of(primitive: Primitive) -> u32 {
+pub(super) fn size_of(primitive: Primitive) -> u32 {
     match primitive {
         Primitive::Boolean | Primitive::SByte | Primitive::Byte => 1,
         Primitive::Char | Primitive::Int16 | Primitive::UInt16 => 2,

@@ -74,6 +74,8 @@ pub(super) enum PartValue {
     },
     /// Put together here: the program has no such string.
     Text(String),
+    /// No object, whatever the field holds.
+    Null,
 }
 
 impl Part {
@@ -85,11 +87,15 @@ impl Part {
         Self { name, value: PartValue::Bytes { primitive, bytes }, key: None, declared: None }
     }
 
+    pub(super) fn null(name: impl Into<String>) -> Self {
+        Self { name: name.into(), value: PartValue::Null, key: None, declared: None }
+    }
+
     /// Its place; none for what has none that can be read.
     pub(super) fn place(self) -> Option<Com<Value>> {
         match self.value {
             PartValue::Place(value) => value.ok(),
-            PartValue::Bytes { .. } | PartValue::Text(_) => None,
+            PartValue::Bytes { .. } | PartValue::Text(_) | PartValue::Null => None,
         }
     }
 }
@@ -227,6 +233,12 @@ impl Values<'_> {
                 value: made_text(text, limits.text),
                 ..Variable::default()
             },
+            PartValue::Null => Variable {
+                name: part.name.clone(),
+                type_name: "object".into(),
+                value: "null".into(),
+                ..Variable::default()
+            },
         }
     }
 
@@ -347,6 +359,7 @@ impl Values<'_> {
             }
             PartValue::Bytes { primitive, bytes } => brief.push(&primitive_text(*primitive, bytes, format)),
             PartValue::Text(text) => brief.push(&made_text(text, limits.text)),
+            PartValue::Null => brief.push("null"),
         }
     }
 }

@@ -169,6 +169,11 @@ on_both! {
         assert_eq!(pointer.address.map(|at| format!("{:#x}", at.0)).as_deref(), Some(pointer.value.as_str()));
         let untyped = local(&mut debuggee, "untyped", ValueLimits::default());
         assert_eq!(typed(&untyped), [""; 0]);
+        stand_at(&mut debuggee, "buffers");
+        let vector = local(&mut debuggee, "vector", ValueLimits { offset: 2, ..ValueLimits::default() });
+        assert_eq!(typed(&vector), ["int [2] = 3", "int [3] = 4"]);
+        let unbound = local(&mut debuggee, "unbound", ValueLimits::default());
+        assert_eq!(typed(&unbound), ["object Target = null"]);
     }
 
     fn objects_that_refer_to_each_other_end_somewhere(runtime: &Runtime) {
@@ -231,6 +236,11 @@ on_both! {
         assert_eq!(value("map"), "{[\"one\"] = 1, [\"two\"] = 2}");
         assert_eq!(value("set"), "[1, 2, 3]");
         assert_eq!(value("result"), "Error \"wrong\"");
+        assert_eq!(value("fine"), "Ok 1");
+        assert_eq!(value("smalls"), "[Number 3, Named (\"sb\", 2), Bare]");
+        assert_eq!(value("wrapped"), "Wrapped \"in\"");
+        assert_eq!(value("present"), "ValueSome 3");
+        assert_eq!(value("absent"), "ValueNone");
         assert_eq!(value("older"), "{Name = \"Ann\", Age = 31, Tags = [\"c\", \"a\", \"b\"]}");
     }
 

@@ -86,7 +86,7 @@ impl Session {
             if value.name.is_empty() {
                 value.name.clone_from(&evaluation.expression);
             }
-            mask.variable(&mut value);
+            mask.evaluated(&evaluation.expression, &mut value);
             Ok(value)
         })
         .await
@@ -201,7 +201,8 @@ impl Session {
     }
 
     /// Adds a breakpoint, also while the program runs; after its end, for the way back and for the next start.
-    pub async fn add_breakpoint(&self, trigger: Trigger) -> Result<Breakpoint, Failure> {
+    pub async fn add_breakpoint(&self, mut trigger: Trigger) -> Result<Breakpoint, Failure> {
+        self.mask().trigger(&mut trigger);
         // An expression has a value only where there is something to look at.
         if matches!(&trigger, Trigger::Watch(watch) if matches!(watch.watched, Watched::Expression { .. })) {
             self.go_before_end().await?;
@@ -224,8 +225,9 @@ impl Session {
     pub async fn change_breakpoint(
         &self,
         id: BreakpointId,
-        change: BreakpointChange,
+        mut change: BreakpointChange,
     ) -> Result<Breakpoint, Failure> {
+        self.mask().change(&mut change);
         self.change(move |backend| backend.change_breakpoint(id, change)).await
     }
 

@@ -207,7 +207,10 @@ impl OutputView {
         }
         let text = |stream| {
             let bytes = bytes.get(&stream).map(Vec::as_slice).unwrap_or_default();
-            mask.text(&String::from_utf8_lossy(bytes)).into_owned()
+            let text = String::from_utf8_lossy(bytes);
+            // What is logged has values in it as the engine writes them.
+            let shown = if stream == OutputStream::Log { mask.values(&text) } else { mask.text(&text) };
+            shown.into_owned()
         };
         Self {
             stdout: text(OutputStream::Stdout),

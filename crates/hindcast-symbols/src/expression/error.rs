@@ -69,6 +69,7 @@ impl ExpressionError {
             Self::OpenBrace { .. } => "write `{{` for a brace itself".into(),
             Self::UnknownName { nearest: Some(name), .. }
             | Self::UnknownField { nearest: Some(name), .. } => format!("did you mean `{name}`?").into(),
+            Self::UnknownName { nearest: None, .. } => return Some(Remedy::ListVariables),
             Self::Ambiguous { example, .. } => format!("choose with `{example}`").into(),
             Self::UnknownMethod { .. } => "the program's own functions are not called".into(),
             Self::Call { .. } => "the program's functions are not called".into(),
@@ -98,4 +99,17 @@ pub(super) fn most_alike<'n>(name: &str, known: impl Iterator<Item = &'n str>) -
     });
     let best = scored.max_by(|one, other| one.0.total_cmp(&other.0))?;
     (best.0 > 0.78).then(|| best.1.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_unknown_name_is_answered_with_the_names_there_are() {
+        let unknown = |nearest| ExpressionError::UnknownName { column: 1, name: "x".into(), nearest };
+        assert_eq!(unknown(None).remedy(), Some(Remedy::ListVariables));
+        assert_eq!(unknown(Some("y".into())).remedy(), Some(Remedy::advice("did you mean `y`?")));
+        assert_eq!(ExpressionError::DivisionByZero { column: 1 }.remedy(), None);
+    }
 }

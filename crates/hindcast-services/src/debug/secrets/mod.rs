@@ -3,9 +3,15 @@
 //! What looks like a secret is one. This protects against accidents, such as a key in a transcript; a
 //! caller who wants to read a secret out of a program that they may debug can.
 
+mod names;
+mod values;
+
 use std::{borrow::Cow, ops::Range};
 
-use hindcast_core::debug::Variable;
+use hindcast_core::debug::{BreakpointChange, Trigger, Variable};
+
+use names::Named;
+use values::ValueText;
 
 /// What stands where a secret was.
 pub const MASKED: &str = "***";
@@ -24,19 +30,7 @@ impl Mask {
 
     /// The text without secrets.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let ranges = self.ranges(text);
-        if ranges.is_empty() {
-            return Cow::Borrowed(text);
-        }
-        let mut shown = String::with_capacity(text.len());
-        let mut from = 0;
-        for range in ranges {
-            shown.push_str(&text[from..range.start]);
-            shown.push_str(MASKED);
-            from = range.end;
-        }
-        shown.push_str(&text[from..]);
-        Cow::Owned(shown)
+        without(text, self.ranges(text))
     }
 
     /// As [`text`](Self::text), in place.
@@ -51,39 +45,114 @@ impl Mask {
         if self.on { secrets(text) } else { Vec::new() }
     }
 
+    /// A text with values in it as an engine writes them, such as `{password = "…"}`, without secrets.
+    pub fn values<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.on { masked_values(text, true) } else { Cow::Borrowed(text) }
+    }
+
     /// The variable without secrets: by what it holds, and by what it is called.
     pub fn variable(&self, variable: &mut Variable) {
-        if !self.on {
-            return;
+        if self.on {
+            mask_variable(variable, names::named(&variable.name));
         }
-        if is_secret_name(&variable.name, &variable.value) {
-            hide_texts(variable);
-            return;
+    }
+
+    /// The value of an expression without secrets. What only wraps a secret, such as `password + ""`, is one.
+    pub fn evaluated(&self, expression: &str, value: &mut Variable) {
+        if self.on {
+            mask_variable(value, names::named(expression).or_else(|| names::named(&value.name)));
         }
-        self.string(&mut variable.value);
-        for child in &mut variable.children {
-            self.variable(child);
+    }
+
+    /// The breakpoint without secrets in the message that it logs.
+    pub fn trigger(&self, trigger: &mut Trigger) {
+        if let Trigger::Code(code) = trigger
+            && let Some(message) = &mut code.log_message
+        {
+            self.template(message);
+        }
+    }
+
+    /// As [`trigger`](Self::trigger), of a change.
+    pub fn change(&self, change: &mut BreakpointChange) {
+        if let Some(message) = &mut change.log_message {
+            self.template(message);
+        }
+    }
+
+    /// The engine fills the message, and of its text nobody can tell what came from where. So what would be a
+    /// secret is taken out of the template.
+    fn template(&self, message: &mut String) {
+        if self.on
+            && let Cow::Owned(shown) = without(message, values::secret_holes(message))
+        {
+            *message = shown;
         }
     }
 }
 
-const SECRET_NAMES: [&str; 8] =
-    ["password", "passwd", "passphrase", "secret", "api_key", "apikey", "private_key", "credential"];
-
-/// Whether a variable of this name and value holds a secret text. Numbers with such names are counts
-/// and flags; a `token` is a secret only when it is as long as one.
-fn is_secret_name(name: &str, value: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let quoted = value.contains('"') || value.contains('{');
-    let named = SECRET_NAMES.iter().any(|secret| name.contains(secret));
-    let long = value.len() >= 22 && !value.contains(' ');
-    quoted && (named || (name.contains("token") && long))
+fn without(text: &str, ranges: Vec<Range<usize>>) -> Cow<'_, str> {
+    if ranges.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut from = 0;
+    for range in ranges {
+        shown.push_str(&text[from..range.start]);
+        shown.push_str(MASKED);
+        from = range.end;
+    }
+    shown.push_str(&text[from..]);
+    Cow::Owned(shown)
 }
 
+fn masked_values(text: &str, brackets_may_be_pairs: bool) -> Cow<'_, str> {
+    let mut found = secrets(text);
+    found.extend(ValueText::new(text).secrets(brackets_may_be_pairs));
+    without(text, merged(found))
+}
+
+fn mask_variable(variable: &mut Variable, named: Option<Named>) {
+    match named {
+        Some(Named::Secret) => return hide_texts(variable),
+        Some(Named::Token) if ValueText::new(&variable.value).is_token(&variable.name) => {
+            return hide(variable);
+        }
+        _ => {}
+    }
+    let is_pair = variable.type_name.to_ascii_lowercase().contains("pair");
+    if let Cow::Owned(shown) = masked_values(&variable.value, is_pair) {
+        variable.value = shown;
+    }
+    let key = values::key_of_pair(&variable.children);
+    for (at, child) in variable.children.iter_mut().enumerate() {
+        let by_key = key.filter(|_| at > 0);
+        mask_variable(child, by_key.or_else(|| names::named(&child.name)));
+    }
+}
+
+/// Hides every text in what has the name of a secret. Numbers with such names are counts and flags.
 fn hide_texts(variable: &mut Variable) {
-    if variable.value.contains('"') || variable.children.is_empty() {
-        variable.value = MASKED.into();
+    let value = ValueText::new(&variable.value);
+    let listed =
+        variable.value.starts_with(['[', '{']) && variable.value.contains(|it: char| it.is_ascii_digit());
+    // Without quotes, where those were not wanted.
+    let is_text = value.is_one_text()
+        || (variable.type_name == "string"
+            && !variable.value.starts_with("null")
+            && !variable.value.starts_with('<'));
+    if is_text || (listed && names::is_bytes(&variable.type_name)) {
+        return hide(variable);
     }
+    let shown = without(&variable.value, value.texts());
+    if let Cow::Owned(shown) = shown {
+        variable.value = shown;
+    }
+    variable.children.iter_mut().for_each(hide_texts);
+}
+
+fn hide(variable: &mut Variable) {
+    variable.value = MASKED.into();
     variable.children.clear();
 }
 
@@ -151,33 +220,44 @@ fn bearer_tokens(text: &str, found: &mut Vec<Range<usize>>) {
 
 /// `password=…`, `--api-key=…`, `"secret": "…"`. Code that computes one is not a secret.
 fn assigned(text: &str, found: &mut Vec<Range<usize>>) {
-    let lower = text.to_ascii_lowercase().replace('-', "_");
-    for name in SECRET_NAMES.into_iter().chain(["pwd", "access_token", "auth_token", "access_key"]) {
-        for (at, _) in lower.match_indices(name) {
-            let rest = &text[at + name.len()..];
-            let rest = rest.strip_prefix(['"', '\'']).unwrap_or(rest);
-            let spaced = rest.trim_start_matches(' ');
-            let Some(value) = spaced.strip_prefix(['=', ':']) else { continue };
-            let trimmed = value.trim_start_matches(' ');
-            let tight = spaced.len() == rest.len() && trimmed.len() == value.len();
-            let (value, end) = match trimmed.strip_prefix(['"', '\'']) {
-                Some(quoted) => (quoted, quoted.find(['"', '\'', '\n']).unwrap_or(quoted.len())),
-                None if tight => {
-                    let end = |letter: char| letter.is_whitespace() || "&;,\"')(".contains(letter);
-                    let end = trimmed.find(end).unwrap_or(trimmed.len());
-                    // A call or a comparison is code.
-                    let code = trimmed[end..].starts_with('(') || trimmed.starts_with('=');
-                    (trimmed, if code { 0 } else { end })
-                }
-                None => continue,
-            };
-            // Both end at the same byte.
-            let start = text.len() - value.len();
-            if end > 0 {
-                found.push(start..start + end);
+    for (name, after) in names::identifiers(text) {
+        let Some(named) = names::ends_as_secret(name) else { continue };
+        let rest = &text[after..];
+        let rest = rest.strip_prefix(['"', '\'']).unwrap_or(rest);
+        let spaced = rest.trim_start_matches(' ');
+        let Some(value) = spaced.strip_prefix(['=', ':']) else { continue };
+        let trimmed = value.trim_start_matches(' ');
+        let tight = spaced.len() == rest.len() && trimmed.len() == value.len();
+        let (value, end) = match trimmed.chars().next() {
+            Some(quote @ ('"' | '\'')) => (&trimmed[1..], end_of_quoted(&trimmed[1..], quote)),
+            _ if tight => {
+                let end = |letter: char| letter.is_whitespace() || "&;,\"')(".contains(letter);
+                let end = trimmed.find(end).unwrap_or(trimmed.len());
+                // A call or a comparison is code.
+                let code = trimmed[end..].starts_with('(') || trimmed.starts_with('=');
+                (trimmed, if code { 0 } else { end })
             }
+            _ => continue,
+        };
+        // Both end at the same byte.
+        let start = text.len() - value.len();
+        // One character is a token of a parser.
+        if end > if named == Named::Token { 1 } else { 0 } {
+            found.push(start..start + end);
         }
     }
+}
+
+/// How long what is before the closing quote is; a line ends it, too.
+fn end_of_quoted(text: &str, quote: char) -> usize {
+    let mut is_escaped = false;
+    for (at, letter) in text.char_indices() {
+        if letter == '\n' || (letter == quote && !is_escaped) {
+            return at;
+        }
+        is_escaped = letter == '\\' && !is_escaped;
+    }
+    text.len()
 }
 
 fn passwords_of_urls(text: &str, found: &mut Vec<Range<usize>>) {
@@ -244,19 +324,5 @@ mod tests {
         ] {
             check(text, text);
         }
-    }
-
-    #[test]
-    fn variables_are_known_by_name_too() {
-        let variable = |name: &str, value: &str| {
-            let mut variable = Variable { name: name.into(), value: value.into(), ..Variable::default() };
-            Mask::new(true).variable(&mut variable);
-            variable.value
-        };
-        assert_eq!(variable("db_password", "0x4010 \"hunter2\""), MASKED);
-        assert_eq!(variable("password_length", "7"), "7");
-        assert_eq!(variable("token", "\"if\""), "\"if\"");
-        assert_eq!(variable("token", "\"abcdefghijklmnopqrstuvw\""), MASKED);
-        assert_eq!(variable("line", "\"--password=hunter2\""), "\"--password=***\"");
     }
 }
