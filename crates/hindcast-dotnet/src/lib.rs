@@ -15,6 +15,8 @@ mod engine;
 #[allow(dead_code, unused_imports, reason = "it is a whole, of which the evaluator uses most")]
 mod expression;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod files;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod installation;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod modules;
