@@ -1,12 +1,11 @@
 //! Debugs .NET programs through the runtime's own debugging interface, ICorDebug.
 
 pub mod image;
+mod visible;
 
 // Everything else is about running programs.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod abandoned;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod claim;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod cor;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -14,6 +14,7 @@ use crate::{
     files::{LARGEST_MAPPED, LARGEST_READ, open_plain, read_plain},
     image::{Assembly, ImageBytes, MAXIMAL_EMBEDDED_PDB, Pdb},
     values::KnownTypes,
+    visible::visible,
 };
 
 /// A file of this size is worth a mapping.
@@ -25,7 +26,7 @@ pub(crate) struct LoadedModule {
     pub(crate) module: Com<Module>,
     /// Its file; a name only where it has none.
     pub(crate) path: String,
-    /// Its file name.
+    /// Its file name, as people can see it.
     pub(crate) name: String,
     /// What its metadata says, read when somebody first asks.
     assembly: OnceCell<Option<Rc<Assembly>>>,
@@ -44,7 +45,7 @@ pub(crate) struct Symbols {
 impl LoadedModule {
     fn new(module: Com<Module>) -> Self {
         let path = module.name().unwrap_or_default();
-        let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+        let name = visible(path.rsplit('/').next().unwrap_or_default()).into_owned();
         Self { module, path, name, assembly: OnceCell::new(), symbols: OnceCell::new() }
     }
 

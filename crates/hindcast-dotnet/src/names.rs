@@ -1,6 +1,9 @@
 //! Methods under the names that the source gives them, not those that the compiler makes of them.
 
-use crate::image::{Method, Spelling, TypeDef};
+use crate::{
+    image::{Method, Spelling, TypeDef},
+    visible::visible,
+};
 
 /// What a method is called in the source: with its type, and for lambdas, local functions and state machines with the
 /// method that they are written in.
@@ -31,7 +34,7 @@ pub(crate) fn method_name_with(method: Method<'_>, arguments: &[Option<String>])
         (_, Made::TopLevel) => "Main".to_owned(),
         (_, Made::Not) => plain_name(raw, owner) + &suffix,
     };
-    Some(format!("{owner_name}.{name}"))
+    Some(format!("{owner_name}.{}", visible(&name)))
 }
 
 /// The last part of a name: what a reader calls the method.

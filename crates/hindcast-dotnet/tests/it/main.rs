@@ -10,4 +10,5 @@ mod evaluate;
 mod exceptions;
 mod image;
 mod steps;
+mod unseen;
 mod values;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     secrets::Mask,
-    source::{self, SourceLine},
+    source::{self, AllowedSources, SourceLine},
 };
 
 const FRAMES: usize = 5;
@@ -269,7 +269,7 @@ pub(super) fn look(
     one_instruction: bool,
     breakpoints: &[Breakpoint],
     memory: &mut Memory,
-    mask: Mask,
+    (mask, sources): (Mask, &AllowedSources),
 ) -> Scene {
     let mut scene = Scene {
         stop,
@@ -319,7 +319,8 @@ pub(super) fn look(
             .notes
             .push(format!("source and locals are of frame {}, the innermost of your code", shown.index));
     }
-    look_at_frame(backend, shown, breakpoints, memory, mask, &mut scene);
+    look_at_locals(backend, shown, memory, mask, &mut scene);
+    look_at_source(backend, shown, breakpoints, (mask, sources), &mut scene);
     if one_instruction
         && let (Some(address), Some(code)) = (innermost.location.address, backend.disassembly())
     {
@@ -329,10 +330,9 @@ pub(super) fn look(
     scene
 }
 
-fn look_at_frame(
+fn look_at_locals(
     backend: &mut dyn DebugBackend,
     frame: &Frame,
-    breakpoints: &[Breakpoint],
     memory: &mut Memory,
     mask: Mask,
     scene: &mut Scene,
@@ -360,21 +360,32 @@ fn look_at_frame(
         }
         Err(error) => scene.notes.push(format!("no locals: {error}")),
     }
-    if let (Some(file), Some(line)) = (&frame.location.file, frame.location.line) {
-        let found = backend.source_file(file).ok().flatten().unwrap_or_default();
-        scene.source = source::lines_of(&found, line, LINES_AROUND);
-        if found.changed && !scene.source.is_empty() {
-            scene
-                .notes
-                .push(format!("`{file}` was changed since the program was built: its lines may not fit"));
-        }
-        for source in &mut scene.source {
-            mask.string(&mut source.text);
-            source.breakpoint = has_breakpoint(breakpoints, file, source.line);
-        }
-        if scene.source.is_empty() && Path::new(file).is_absolute() && is_own(&frame.location) {
-            scene.notes.push(format!("no source text: `{file}` cannot be read here"));
-        }
+}
+
+fn look_at_source(
+    backend: &mut dyn DebugBackend,
+    frame: &Frame,
+    breakpoints: &[Breakpoint],
+    (mask, sources): (Mask, &AllowedSources),
+    scene: &mut Scene,
+) {
+    let (Some(file), Some(line)) = (&frame.location.file, frame.location.line) else { return };
+    let found = sources.admit(backend.source_file(file).ok().flatten().unwrap_or_default());
+    let why_none = match found {
+        Ok(_) => "cannot be read here",
+        Err(_) => "is outside the folders that may be used",
+    };
+    let found = found.unwrap_or_default();
+    scene.source = source::lines_of(&found, line, LINES_AROUND);
+    if found.changed && !scene.source.is_empty() {
+        scene.notes.push(format!("`{file}` was changed since the program was built: its lines may not fit"));
+    }
+    for source in &mut scene.source {
+        mask.string(&mut source.text);
+        source.breakpoint = has_breakpoint(breakpoints, file, source.line);
+    }
+    if scene.source.is_empty() && Path::new(file).is_absolute() && is_own(&frame.location) {
+        scene.notes.push(format!("no source text: `{file}` {why_none}"));
     }
 }
 
