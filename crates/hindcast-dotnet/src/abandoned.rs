@@ -12,11 +12,17 @@
 //! runtime ── detached ──▶ us
 //! runtime ◀── close ── us
 //! ```
+//!
+//! The pipes are in a folder that the program chooses, and we may be a user with more rights: nothing but a pipe of the program's
+//! own user is read or written, and nobody can keep us longer than the runtime may take.
 
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read, Write},
-    os::{fd::AsFd, unix::fs::OpenOptionsExt},
+    os::{
+        fd::AsFd,
+        unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
+    },
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -51,11 +57,15 @@ const LARGEST: u32 = 1 << 20;
 /// When the runtime does not answer.
 pub fn release_abandoned(pid: u32) -> io::Result<bool> {
     let Some(pipe) = find_pipe(pid) else { return Ok(false) };
-    let until = Instant::now() + WITHIN;
-    wait_until_it_has_hung_up(pid, &pipe, until);
-    let mut to_it = open_when_it_listens(&pipe.with_extension_text("in"), until)?;
-    let from_it =
-        OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(pipe.with_extension_text("out"))?;
+    release(pid, &pipe, Instant::now() + WITHIN)?;
+    Ok(true)
+}
+
+fn release(pid: u32, pipe: &Pipe, until: Instant) -> io::Result<()> {
+    let owner = std::fs::metadata(format!("/proc/{pid}"))?.uid();
+    wait_until_it_has_hung_up(pid, pipe, until);
+    let mut to_it = open_when_it_listens(&pipe.with_extension_text("in"), owner, until)?;
+    let from_it = open_pipe(&pipe.with_extension_text("out"), OpenOptions::new().read(true), owner)?;
     let mut voice = Voice { from_it, until };
     let resync = voice.header()?;
     if resync.kind != RESYNC {
@@ -78,8 +88,8 @@ pub fn release_abandoned(pid: u32) -> io::Result<bool> {
     to_it.write_all(&header(CLOSE, 0, 0, 0, 0))?;
     drop((to_it, voice));
     // What the next debugger says before that is lost.
-    wait_until_it_has_hung_up(pid, &pipe, until);
-    Ok(true)
+    wait_until_it_has_hung_up(pid, pipe, until);
+    Ok(())
 }
 
 /// Waits until a process has closed its connection to a debugger that is gone, so that another can be attached.
@@ -129,14 +139,25 @@ fn has_open(pid: u32, pipe: &Pipe) -> bool {
 }
 
 /// A pipe can be opened for writing once the other side reads.
-fn open_when_it_listens(path: &Path, until: Instant) -> io::Result<File> {
+fn open_when_it_listens(path: &Path, owner: u32, until: Instant) -> io::Result<File> {
     loop {
-        match OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path) {
+        match open_pipe(path, OpenOptions::new().write(true), owner) {
             Err(error) if error.raw_os_error() == Some(libc::ENXIO) && Instant::now() < until => {
                 std::thread::sleep(GLANCE);
             }
             opened => return opened,
         }
+    }
+}
+
+/// Opens a pipe of a user, and nothing else: not a file that a link leads to, nor one that somebody has put in its place.
+fn open_pipe(path: &Path, how: &mut OpenOptions, owner: u32) -> io::Result<File> {
+    let file = how.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
+    let found = file.metadata()?;
+    if found.file_type().is_fifo() && found.uid() == owner {
+        Ok(file)
+    } else {
+        Err(io::Error::other(format!("`{}` is not a pipe of the process's user", path.display())))
     }
 }
 
@@ -174,8 +195,11 @@ impl Voice {
         let mut bytes = vec![0; size as usize];
         let mut read = 0;
         while read < bytes.len() {
+            // Also where there is always something to read.
+            if Instant::now() >= self.until {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
             match self.from_it.read(&mut bytes[read..]) {
-                Ok(0) if Instant::now() >= self.until => return Err(io::ErrorKind::UnexpectedEof.into()),
                 // Nobody has opened the other end yet.
                 Ok(0) => std::thread::sleep(GLANCE),
                 Ok(count) => read += count,
@@ -216,4 +240,104 @@ fn event(kind: u32, pid: u32) -> [u8; EVENT_SIZE] {
     // Whether it wants an answer, behind its process, thread and domain, and a result.
     bytes[44] = u8::from(kind == DETACH);
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        os::unix::fs::symlink,
+        process::{Child, Command, Stdio},
+    };
+
+    use nix::{sys::stat::Mode, unistd::mkfifo};
+
+    use super::*;
+
+    /// A process that says that its pipes are in a folder, in which anything can be put.
+    struct Hostile {
+        child: Child,
+        folder: tempfile::TempDir,
+    }
+
+    impl Hostile {
+        fn start() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let mut command = Command::new("cat");
+            let child = command.env("TMPDIR", folder.path()).stdin(Stdio::piped()).spawn().unwrap();
+            Self { child, folder }
+        }
+
+        fn pipe(&self, end: &str) -> PathBuf {
+            self.folder.path().join(format!("clr-debug-pipe-{}-1-{end}", self.child.id()))
+        }
+
+        fn make_pipe(&self, end: &str) -> PathBuf {
+            mkfifo(&self.pipe(end), Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+            self.pipe(end)
+        }
+
+        fn release(&self) -> io::Error {
+            release_abandoned(self.child.id()).unwrap_err()
+        }
+    }
+
+    impl Drop for Hostile {
+        fn drop(&mut self) {
+            self.child.kill().unwrap();
+            self.child.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn files_in_the_place_of_pipes_are_neither_written_nor_read() {
+        let hostile = Hostile::start();
+        let victim = hostile.folder.path().join("victim");
+        std::fs::write(&victim, "as it was").unwrap();
+        let mut said = header(RESYNC, 0, 0, 0, 0).to_vec();
+        said.resize(1000, 0);
+        std::fs::write(hostile.pipe("out"), &said).unwrap();
+
+        symlink(&victim, hostile.pipe("in")).unwrap();
+        assert_eq!(hostile.release().raw_os_error(), Some(libc::ELOOP));
+        std::fs::remove_file(hostile.pipe("in")).unwrap();
+        std::fs::hard_link(&victim, hostile.pipe("in")).unwrap();
+        assert!(hostile.release().to_string().contains("is not a pipe"));
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "as it was");
+
+        std::fs::remove_file(hostile.pipe("in")).unwrap();
+        let listening = OpenOptions::new().read(true).write(true).open(hostile.make_pipe("in")).unwrap();
+        assert!(hostile.release().to_string().contains("-out` is not a pipe"));
+        drop(listening);
+    }
+
+    #[test]
+    fn a_pipe_of_another_user_is_not_opened() {
+        let hostile = Hostile::start();
+        let path = hostile.make_pipe("out");
+        let own = path.metadata().unwrap().uid();
+        assert!(open_pipe(&path, OpenOptions::new().read(true), own).is_ok());
+        let refused = open_pipe(&path, OpenOptions::new().read(true), own + 1).unwrap_err();
+        assert!(refused.to_string().contains("is not a pipe of the process's user"));
+    }
+
+    #[test]
+    fn a_runtime_that_never_stops_talking_is_left_in_time() {
+        let hostile = Hostile::start();
+        let (to_it, from_it) = (hostile.make_pipe("in"), hostile.make_pipe("out"));
+        let listening = OpenOptions::new().read(true).write(true).open(to_it).unwrap();
+        let mut talking = OpenOptions::new().read(true).write(true).open(from_it).unwrap();
+        talking.write_all(&header(RESYNC, 0, 0, 0, 0)).unwrap();
+        let pid = hostile.child.id();
+        let pipe = find_pipe(pid).unwrap();
+        // It answers with nonsense for ever; its own end keeps the pipe open until the folder is gone.
+        let mut zeros = Command::new("cat");
+        let mut zeros =
+            zeros.arg("/dev/zero").stdout(talking.try_clone().unwrap()).spawn().expect("cat is there");
+        let until = Instant::now() + Duration::from_millis(300);
+        let given_up = release(pid, &pipe, until).unwrap_err();
+        assert_eq!(given_up.kind(), io::ErrorKind::TimedOut);
+        zeros.kill().unwrap();
+        zeros.wait().unwrap();
+        drop((listening, talking));
+    }
 }

@@ -1,12 +1,11 @@
 //! Debugs .NET programs through the runtime's own debugging interface, ICorDebug.
 
 pub mod image;
+mod visible;
 
 // Everything else is about running programs.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod abandoned;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod claim;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod cor;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -14,6 +13,8 @@ mod engine;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[allow(dead_code, unused_imports, reason = "it is a whole, of which the evaluator uses most")]
 mod expression;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod files;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod installation;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

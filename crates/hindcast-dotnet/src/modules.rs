@@ -3,7 +3,6 @@
 use std::{
     cell::OnceCell,
     collections::HashMap,
-    fs::File,
     path::{Path, PathBuf},
     rc::Rc,
 };
@@ -12,8 +11,10 @@ use hindcast_mapping::MappedFile;
 
 use crate::{
     cor::{Com, Module},
+    files::{LARGEST_MAPPED, LARGEST_READ, open_plain, read_plain},
     image::{Assembly, ImageBytes, MAXIMAL_EMBEDDED_PDB, Pdb},
     values::KnownTypes,
+    visible::visible,
 };
 
 /// A file of this size is worth a mapping.
@@ -25,7 +26,7 @@ pub(crate) struct LoadedModule {
     pub(crate) module: Com<Module>,
     /// Its file; a name only where it has none.
     pub(crate) path: String,
-    /// Its file name.
+    /// Its file name, as people can see it.
     pub(crate) name: String,
     /// What its metadata says, read when somebody first asks.
     assembly: OnceCell<Option<Rc<Assembly>>>,
@@ -44,7 +45,7 @@ pub(crate) struct Symbols {
 impl LoadedModule {
     fn new(module: Com<Module>) -> Self {
         let path = module.name().unwrap_or_default();
-        let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+        let name = visible(path.rsplit('/').next().unwrap_or_default()).into_owned();
         Self { module, path, name, assembly: OnceCell::new(), symbols: OnceCell::new() }
     }
 
@@ -69,7 +70,7 @@ impl LoadedModule {
 
 /// Opens the assembly in a file.
 fn open(path: &Path) -> Option<Assembly> {
-    map_framework(path).or_else(|| Assembly::parse(std::fs::read(path).ok()?).ok())
+    map_framework(path).or_else(|| Assembly::parse(read_plain(path, LARGEST_READ).ok()?).ok())
 }
 
 /// Maps a large assembly that has no symbols: most of the framework is never asked for, and reading it takes longer than
@@ -77,7 +78,7 @@ fn open(path: &Path) -> Option<Assembly> {
 ///
 /// An assembly with symbols is the program's own, and may be built again meanwhile: what was loaded must stay.
 fn map_framework(path: &Path) -> Option<Assembly> {
-    let file = File::open(path).ok()?;
+    let file = open_plain(path, LARGEST_MAPPED).ok()?;
     if file.metadata().ok()?.len() < LARGE {
         return None;
     }
@@ -94,7 +95,14 @@ fn find_symbols(path: &Path, assembly: Option<&Assembly>) -> Symbols {
     let mut rejected = None;
     let recorded = view.as_ref().map(|view| PathBuf::from(&view.path)).filter(|path| path.is_absolute());
     for candidate in [Some(path.with_extension("pdb")), recorded].into_iter().flatten() {
-        let Ok(bytes) = std::fs::read(&candidate) else { continue };
+        let bytes = match read_plain(&candidate, LARGEST_READ) {
+            Ok(bytes) => bytes,
+            Err(error) if error.is_missing() => continue,
+            Err(error) => {
+                rejected = Some(format!("`{}` cannot be read: {error}", candidate.display()));
+                continue;
+            }
+        };
         match Pdb::parse(bytes) {
             Ok(pdb) if view.as_ref().is_none_or(|view| view.pdb_id() == pdb.id()) => {
                 return Symbols { pdb: Some(Rc::new(pdb)), from: candidate.display().to_string() };
@@ -192,6 +200,42 @@ mod tests {
         let embedded = folder.path().join("embedded.dll");
         write_large(&embedded, EMBEDDED);
         assert!(map_framework(&embedded).is_none(), "it has symbols inside");
+    }
+
+    #[test]
+    fn symbols_that_are_refused_are_not_said_to_be_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sample.dll");
+        let symbols = path.with_extension("pdb");
+        std::fs::write(&path, SAMPLE).unwrap();
+        let assembly = open(&path).unwrap();
+        let said = || find_symbols(&path, Some(&assembly)).from;
+        assert_eq!(said(), "there is no symbol file");
+
+        let pipe = nix::sys::stat::Mode::S_IRUSR;
+        nix::unistd::mkfifo(&symbols, pipe).unwrap();
+        let refused = format!("`{}` cannot be read: it is not a plain file", symbols.display());
+        assert_eq!(said(), refused);
+        std::fs::remove_file(&symbols).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &symbols).unwrap();
+        assert_eq!(said(), refused);
+        std::fs::remove_file(&symbols).unwrap();
+        std::fs::File::create(&symbols).unwrap().set_len(3 << 30).unwrap();
+        assert!(said().ends_with("cannot be read: it is larger than 512 MB"), "{}", said());
+        std::fs::remove_file(&symbols).unwrap();
+        std::os::unix::fs::symlink("sample.pdb", &symbols).unwrap();
+        assert!(said().contains("cannot be read"), "{}", said());
+    }
+
+    #[test]
+    fn assemblies_that_are_no_plain_files_are_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sample.dll");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRUSR).unwrap();
+        assert!(open(&path).is_none());
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        assert!(open(&path).is_none());
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Methods under the names that the source gives them, not those that the compiler makes of them.
 
-use crate::image::{Method, Spelling, TypeDef};
+use crate::{
+    image::{Method, Spelling, TypeDef},
+    visible::visible,
+};
 
 /// What a method is called in the source: with its type, and for lambdas, local functions and state machines with the
 /// method that they are written in.
@@ -39,7 +42,7 @@ pub(crate) fn source_name(method: Method<'_>) -> Option<(TypeDef<'_>, String)> {
         (_, Made::Not) => plain_name(raw, owner),
         (_, made) => made.source_name(raw),
     };
-    Some((owner, name))
+    Some((owner, visible(&name).into_owned()))
 }
 
 /// The last part of a name: what a reader calls the method.

@@ -3,13 +3,15 @@
 use std::{
     collections::BTreeMap,
     ffi::OsString,
-    fs::File,
     io::Read,
     path::{Path, PathBuf},
 };
 
+use hindcast_mapping::MappedFile;
+
 use crate::{
-    image::{Assembly, ImageError},
+    files::{FileError, LARGEST_MAPPED, LARGEST_READ, open_plain, read_plain},
+    image::{Assembly, ImageBytes, ImageError},
     installation::find_dotnet,
 };
 
@@ -30,7 +32,7 @@ pub(crate) struct Program {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProgramError {
     #[error("cannot read `{}`: {error}", path.display())]
-    Unreadable { path: PathBuf, error: std::io::Error },
+    Unreadable { path: PathBuf, error: FileError },
     #[error("`{}` is not a .NET program: {error}", path.display())]
     NotAnAssembly { path: PathBuf, error: ImageError },
     #[error("`{}` is a 32-bit assembly, which this 64-bit debugger cannot run", path.display())]
@@ -89,14 +91,21 @@ pub(crate) fn assembly_beside(host: &Path) -> Option<PathBuf> {
 fn is_elf(path: &Path) -> Result<bool, ProgramError> {
     let unreadable = |error| ProgramError::Unreadable { path: path.to_owned(), error };
     let mut start = [0; 4];
-    let read = File::open(path).and_then(|mut file| file.read(&mut start)).map_err(unreadable)?;
+    // A host that holds its program and the runtime may be large; only its start is read.
+    let mut file = open_plain(path, u64::MAX).map_err(unreadable)?;
+    let read = file.read(&mut start).map_err(|error| unreadable(error.into()))?;
     let is_named_as_assembly = path.extension().is_some_and(|extension| extension == "dll");
     Ok(&start[..read] == b"\x7fELF" && !is_named_as_assembly)
 }
 
 fn check_assembly(path: &Path) -> Result<(), ProgramError> {
     let unreadable = |error| ProgramError::Unreadable { path: path.to_owned(), error };
-    let bytes = std::fs::read(path).map_err(unreadable)?;
+    let file = open_plain(path, LARGEST_MAPPED).map_err(unreadable)?;
+    // Little of it is looked at. What cannot be mapped, such as an empty file, is read.
+    let bytes = match MappedFile::new(&file) {
+        Ok(mapped) => ImageBytes::new(mapped),
+        Err(_) => read_plain(path, LARGEST_READ).map_err(unreadable)?.into(),
+    };
     let assembly = Assembly::parse(bytes)
         .map_err(|error| ProgramError::NotAnAssembly { path: path.to_owned(), error })?;
     assembly.check_64_bit().map_err(|_| ProgramError::Needs32Bit { path: path.to_owned() })?;
@@ -112,4 +121,36 @@ fn check_assembly(path: &Path) -> Result<(), ProgramError> {
 /// The `dotnet` that is used for a program with these variables.
 fn dotnet_for(environment: &BTreeMap<String, String>) -> Option<PathBuf> {
     find_dotnet(|name| environment.get(name).map(OsString::from).or_else(|| std::env::var_os(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(program: &Path) -> String {
+        Program::find(program, &BTreeMap::new()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_no_plain_file_is_not_waited_for_nor_read_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program.dll");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRUSR).unwrap();
+        assert_eq!(said(&path), format!("cannot read `{}`: it is not a plain file", path.display()));
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        assert_eq!(said(&path), format!("cannot read `{}`: it is not a plain file", path.display()));
+    }
+
+    #[test]
+    fn a_huge_file_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program.dll");
+        std::fs::write(&path, "MZ").unwrap();
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(3 << 30).unwrap();
+        assert_eq!(said(&path), format!("cannot read `{}`: it is larger than 1024 MB", path.display()));
+        file.set_len(0).unwrap();
+        assert!(said(&path).contains("is not a .NET program"), "{}", said(&path));
+    }
 }

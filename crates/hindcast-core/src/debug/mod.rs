@@ -4,6 +4,8 @@ mod address;
 pub mod as_base64;
 mod backend;
 mod breakpoint;
+#[cfg(target_os = "linux")]
+mod claim;
 mod error;
 #[cfg(feature = "test-support")]
 pub mod fake;
@@ -23,6 +25,8 @@ pub use breakpoint::{
     Access, Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, ExceptionBreakpoint,
     NotABreakpointId, Place, Trigger, Watched, Watchpoint,
 };
+#[cfg(target_os = "linux")]
+pub use claim::Claim;
 pub use error::{DebugError, Reason};
 pub use look::{
     CompletionKind, Evaluation, Frame, FrameRef, Instruction, Location, MemoryBlock, Module, NumberFormat,

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::constant::Constant;
+use crate::visible::escape;
 
 /// A string of .NET: UTF-16, in which half a character may stand alone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -47,28 +48,6 @@ impl Text {
             }
         }
         out
-    }
-}
-
-fn escape(character: char, out: &mut String) {
-    match character {
-        '\\' => out.push_str("\\\\"),
-        '\0' => out.push_str("\\0"),
-        '\x07' => out.push_str("\\a"),
-        '\x08' => out.push_str("\\b"),
-        '\x0b' => out.push_str("\\v"),
-        '\x0c' => out.push_str("\\f"),
-        '\n' => out.push_str("\\n"),
-        '\r' => out.push_str("\\r"),
-        '\t' => out.push_str("\\t"),
-        // Line and paragraph separators, marks of direction, and the mark of a byte order cannot be seen.
-        '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{feff}' => {
-            let _ = write!(out, "\\u{:04x}", u32::from(character));
-        }
-        _ if character.is_control() => {
-            let _ = write!(out, "\\u{:04x}", u32::from(character));
-        }
-        _ => out.push(character),
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt::{self, Write};
 
 use super::signature::{MethodSig, Primitive, TypeSig};
 use super::token::Token;
+use crate::visible::visible;
 
 /// How long the name of a type may be before the rest is left out.
 const MAXIMAL_LENGTH: usize = 16 << 10;
@@ -80,15 +81,16 @@ pub fn csharp_name(full_name: &str, arguments: &[String], spelling: Spelling) ->
     out.0
 }
 
-/// Text that refuses to grow without bound.
+/// Text that refuses to grow without bound, and can be seen.
 struct Bounded(String);
 
 impl Write for Bounded {
     fn write_str(&mut self, text: &str) -> fmt::Result {
+        let text = visible(text);
         if self.0.len() + text.len() > MAXIMAL_LENGTH {
             return Err(fmt::Error);
         }
-        self.0.push_str(text);
+        self.0.push_str(&text);
         Ok(())
     }
 }
@@ -255,6 +257,7 @@ mod tests {
     fn names_are_written_as_csharp_writes_them() {
         check("System.Int32", &[], "int");
         check("System.Decimal", &[], "decimal");
+        check("Ns.Type\u{7}`1", &["A\n"], "Type\\a<A\\n>");
         check("System.Collections.Generic.List`1", &["int"], "List<int>");
         check(
             "System.Collections.Generic.Dictionary`2+Enumerator",

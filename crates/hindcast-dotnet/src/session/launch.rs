@@ -8,8 +8,8 @@ use std::{
 };
 
 use hindcast_core::debug::{
-    AttachRequest, DebugError, Ending, Engine, HowBegun, LaunchRequest, OutputLog, OutputStream, Reason,
-    Remedy, StopAtEntry, Target,
+    AttachRequest, Claim, DebugError, Ending, Engine, HowBegun, LaunchRequest, OutputLog, OutputStream,
+    Reason, Remedy, StopAtEntry, Target,
 };
 use hindcast_streams::Pump;
 use jiff::Timestamp;
@@ -24,7 +24,6 @@ use super::{
 };
 use crate::{
     abandoned::await_hang_up,
-    claim::Claim,
     cor::{
         Calls, Debugging, DebuggingError, Events, Exit, Hresult, MappedRuntime, Next, Prepared, Remains,
         Startup, StartupError, other_debugger, remove_stale_semaphores, temporary_folder,

@@ -21,12 +21,12 @@ mod steps;
 mod threads;
 mod thrown;
 
-use std::{rc::Rc, sync::Arc, time::Duration};
+use std::{borrow::Cow, rc::Rc, sync::Arc, time::Duration};
 
 use hindcast_core::debug::{
-    Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DebugBackend, DebugError, Ending, Evaluation,
-    Interrupt, Module, Movement, Outcome, OutputLog, SourceFile, Stack, Stop, StopAtEntry, Target, Thread,
-    ThreadId, Trigger, Variable, VariablePage, VariableQuery,
+    Breakpoint, BreakpointChange, BreakpointId, Claim, CompletionKind, DebugBackend, DebugError, Ending,
+    Evaluation, Interrupt, Module, Movement, Outcome, OutputLog, SourceFile, Stack, Stop, StopAtEntry,
+    Target, Thread, ThreadId, Trigger, Variable, VariablePage, VariableQuery,
 };
 use hindcast_streams::{InputRefused, Pump};
 
@@ -35,10 +35,10 @@ use self::{
     steps::Stepping, threads::Threads,
 };
 use crate::{
-    claim::Claim,
     cor::{Calls, Com, CorError, Debugging, Events, Hresult, Process, Remains, Spawned},
     modules::Modules,
     values::Values,
+    visible::visible,
 };
 
 /// How long an answer that may be wrong because the process has been killed waits for that to be known.
@@ -152,17 +152,25 @@ impl Session {
     fn module_list(&self) -> Vec<Module> {
         let described = |loaded: &Rc<crate::modules::LoadedModule>| Module {
             name: loaded.name.clone(),
-            path: loaded.path.clone(),
+            path: visible(&loaded.path).into_owned(),
             base: None,
             size: None,
             symbols: match loaded.symbols() {
-                symbols if symbols.pdb.is_some() => format!("pdb ({})", symbols.from),
-                symbols => format!("none ({})", symbols.from),
+                symbols if symbols.pdb.is_some() => format!("pdb ({})", visible(&symbols.from)),
+                symbols => format!("none ({})", visible(&symbols.from)),
             },
             build_id: loaded.assembly().and_then(|assembly| assembly.mvid()).map(|mvid| mvid.to_string()),
         };
         self.modules.iter().map(described).collect()
     }
+}
+
+/// Escapes what cannot be seen in names; values and types are made so that it can.
+fn make_visible(variable: &mut Variable) {
+    if let Cow::Owned(name) = visible(&variable.name) {
+        variable.name = name;
+    }
+    variable.children.iter_mut().for_each(make_visible);
 }
 
 /// What a failed call means for the session.
@@ -245,11 +253,19 @@ impl DebugBackend for Session {
     }
 
     fn variables(&mut self, query: &VariableQuery) -> Result<VariablePage, DebugError> {
-        self.ask(|session| session.variables_of(query))
+        self.ask(|session| {
+            let mut page = session.variables_of(query)?;
+            page.variables.iter_mut().for_each(make_visible);
+            Ok(page)
+        })
     }
 
     fn evaluate(&mut self, evaluation: &Evaluation) -> Result<Variable, DebugError> {
-        self.ask(|session| session.evaluated(evaluation))
+        self.ask(|session| {
+            let mut variable = session.evaluated(evaluation)?;
+            make_visible(&mut variable);
+            Ok(variable)
+        })
     }
 
     fn modules(&mut self) -> Result<Vec<Module>, DebugError> {
@@ -276,5 +292,30 @@ impl Drop for Session {
         let how = if self.launched.is_some() { Ending::Terminate } else { Ending::Detach };
         // Nobody is left to hear of a failure.
         let _ = self.finish(how);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_parts_can_be_seen_too() {
+        let mut variable = named("a\n", vec![named("b\u{1b}", Vec::new())]);
+        make_visible(&mut variable);
+        assert_eq!((variable.name.as_str(), variable.children[0].name.as_str()), ("a\\n", "b\\u001b"));
+    }
+
+    fn named(name: &str, children: Vec<Variable>) -> Variable {
+        Variable {
+            name: name.into(),
+            type_name: "int".into(),
+            value: "1".into(),
+            state: hindcast_core::debug::ValueState::Available,
+            address: None,
+            children,
+            child_count: None,
+            truncated: false,
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Finding places in the code: lines, statements, methods.
 
-use std::rc::Rc;
+use std::{path::Path, rc::Rc};
 
 use hindcast_core::debug::{CompletionKind, DebugError, Location, Place, Reason, SourceFile};
 
@@ -10,6 +10,7 @@ use super::{
     sites::Site,
 };
 use crate::{
+    files::{LARGEST_SOURCE, read_plain},
     image::{Method, Token, pdb::LineMatch},
     modules::LoadedModule,
     names::method_name,
@@ -251,7 +252,8 @@ impl Session {
                 if found.iter().any(|(known, _)| *known == path) {
                     continue;
                 }
-                let text = std::fs::read(&path).ok().or_else(|| document.embedded_source().ok().flatten());
+                let on_disk = read_plain(Path::new(&path), LARGEST_SOURCE).ok();
+                let text = on_disk.or_else(|| document.embedded_source().ok().flatten());
                 if let Some(text) = text {
                     found.push((path, String::from_utf8_lossy(&text).into_owned()));
                 }
@@ -266,7 +268,7 @@ impl Session {
             let Some(pdb) = module.pdb() else { continue };
             let Some(document) = pdb.documents_matching(path).into_iter().next() else { continue };
             let on_disk = document.path()?;
-            if let Ok(bytes) = std::fs::read(&on_disk) {
+            if let Ok(bytes) = read_plain(Path::new(&on_disk), LARGEST_SOURCE) {
                 let changed = document.matches(&bytes) == Some(false);
                 return Some(SourceFile { path: Some(on_disk.into()), text: None, changed });
             }

@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use hindcast_core::debug::{DebugError, Reason, Thread as CoreThread, ThreadId, ThreadState};
 
 use super::{Session, failed};
-use crate::cor::{Com, HeapValue3, ReferenceValue, Thread, Thread4};
+use crate::{
+    cor::{Com, HeapValue3, ReferenceValue, Thread, Thread4},
+    visible::visible,
+};
 
 /// What a thread is doing, as the runtime tells (`CorDebugUserState`).
 const THREAD_POOL: u32 = 0x100;
@@ -113,13 +116,14 @@ impl Session {
             let object = self.values().see(&object).ok()?;
             self.values().any_field(&object, &["_name", "m_Name"])?.text(LONGEST_NAME)
         });
-        match own {
+        let name = match own {
             Some(name) if !POOL_NAMES.contains(&name.as_str()) => name,
             Some(_) => "Thread Pool Worker".into(),
             None if is_pooled => "Thread Pool Worker".into(),
             None if id.0 == MAIN => "Main Thread".into(),
             None => self.system_name(thread),
-        }
+        };
+        visible(&name).into_owned()
     }
 
     /// What the system calls a thread: the runtime's own threads have names there.

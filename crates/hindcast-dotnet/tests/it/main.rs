@@ -12,4 +12,5 @@ mod failures;
 mod image;
 mod places;
 mod steps;
+mod unseen;
 mod values;

@@ -8,8 +8,8 @@ use std::{
 };
 
 use hindcast_core::debug::{
-    AttachRequest, DebugError, Engine, HowBegun, LaunchRequest, Reason, Remedy, StopAtEntry, StopReason,
-    Target,
+    AttachRequest, Claim, DebugError, Engine, HowBegun, LaunchRequest, Reason, Remedy, StopAtEntry,
+    StopReason, Target,
 };
 use hindcast_streams::{OpenError, Opened, Pump, Theirs};
 use jiff::Timestamp;
@@ -76,6 +76,14 @@ impl Session {
             return Err(DebugError::PermissionDenied(Reason::new(format!("cannot attach to {pid}: this debugger was started by it, and both would wait for each other"
             )).advise("attach to another process, or debug this one from a server that is not below it")));
         }
+        // A session of another engine does not trace it. Where the system cannot lock, two at once are bad luck.
+        let claim = Claim::on(request.pid);
+        if matches!(claim, Ok(None)) {
+            let reason = format!("cannot attach to {pid}: another debugger is attached to it");
+            return Err(DebugError::PermissionDenied(
+                Reason::new(reason).advise("end that session first; a process has one debugger at a time"),
+            ));
+        }
         let mut process = Process::attach(Tid(pid)).map_err(|error| not_attached(error, request.pid))?;
         let unrecorded = match process.threads().count() {
             _ if !request.record => Some("it was attached to without `record: true`".into()),
@@ -88,6 +96,7 @@ impl Session {
         let mut session =
             Self::new(process, HowBegun::Attach, request.output.clone(), None, StopAtEntry::No)?;
         session.unrecorded = unrecorded;
+        session.claim = claim.ok().flatten();
         Ok(session)
     }
 
@@ -115,6 +124,7 @@ impl Session {
         };
         let mut session = Self {
             target,
+            claim: None,
             current: witness,
             hidden: 0,
             process,

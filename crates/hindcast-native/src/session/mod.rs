@@ -20,7 +20,7 @@ mod writes;
 use std::{cell::RefCell, collections::HashMap, path::PathBuf, sync::Arc};
 
 use hindcast_core::debug::{
-    Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DebugBackend, DebugError, Disassembly,
+    Breakpoint, BreakpointChange, BreakpointId, Claim, CompletionKind, DebugBackend, DebugError, Disassembly,
     Ending, Evaluation, FrameRef, Happening, Instruction, Interrupt, MemoryBlock, Module, Movement, Outcome,
     OutputLog, Place, RawMemory, Reason, Region, Register, RegisterSet, Registers, Remedy, RuntimeAddr,
     SourceFile, Stack, Stop, StopAtEntry, StopReason, Target, Thread, ThreadId, ThreadState, TimeTravel,
@@ -45,6 +45,8 @@ use crate::{
 /// A live session.
 pub(crate) struct Session {
     target: Target,
+    /// That no other engine attaches meanwhile.
+    claim: Option<Claim>,
     process: Debuggee,
     symbols: Symbols,
     image: Image,
@@ -241,6 +243,7 @@ impl DebugBackend for Session {
             Ending::Terminate => self.process.terminate(),
             Ending::Detach => self.process.detach(),
         }
+        self.claim = None;
         Ok(())
     }
 

@@ -32,6 +32,16 @@ pub(super) fn not_attached() -> Failure {
         .hint("start a program with `debugger/launch`, or attach with `debugger/attach` and a `pid` first")
 }
 
+/// A session of this server has the process.
+pub(super) fn held(pid: u32, id: &str) -> Failure {
+    Failure::new(
+        FailureKind::PermissionDenied,
+        format!("session `{id}` is attached to process {pid} already"),
+    )
+    .hint("go on in that session, or end it first with `debugger/disconnect`")
+    .fact("pid", pid)
+}
+
 /// There is no session of that name.
 pub(super) fn no_such_session(id: &str) -> Failure {
     let id: String = id.chars().take(40).collect();

@@ -284,8 +284,9 @@ impl Session {
         let found = self.named_source(path).await?;
         let on_disk =
             found.path.ok_or_else(|| not_served(self.engine(), path, source::NotServed::Missing))?;
-        let checked = on_disk.clone();
-        match tokio::task::spawn_blocking(move || source::check(&checked)).await {
+        let (checked, sources) = (on_disk.clone(), self.sources.clone());
+        let check = move || sources.check(&checked).and_then(|()| source::check(&checked));
+        match tokio::task::spawn_blocking(check).await {
             Ok(Ok(())) => Ok(on_disk),
             Ok(Err(reason)) => Err(not_served(self.engine(), path, reason)),
             Err(_) => Err(not_served(self.engine(), path, source::NotServed::Elsewhere)),
@@ -300,8 +301,11 @@ impl Session {
         }
         let named = path.to_owned();
         // The symbols are known also after the program's end.
-        let found = self.ask(Need::Session, move |core| Ok(core.backend()?.source_file(&named)?)).await?;
-        found.ok_or_else(|| not_served(self.engine(), path, source::NotServed::Elsewhere))
+        let found = self.ask(Need::Session, move |core| {
+            let found = core.backend()?.source_file(&named)?;
+            Ok(found.ok_or(source::NotServed::Elsewhere).and_then(|found| core.sources.admit(found)))
+        });
+        found.await?.map_err(|reason| not_served(self.engine(), path, reason))
     }
 
     /// Names that begin with `prefix`; none where the session cannot tell.
@@ -346,6 +350,10 @@ fn not_served(engine: Engine, path: &str, reason: source::NotServed) -> Failure 
         source::NotServed::Missing => (
             format!("Source file '{shown}' referenced in {named_in} but not found on disk"),
             "debug on the machine that has the sources, or build again where they are now",
+        ),
+        source::NotServed::Outside => (
+            format!("Source file '{shown}' is outside the folders that may be used"),
+            "have the operator add its folder to `debug.allowed_folders`",
         ),
         source::NotServed::TooLong => (
             format!("Source file '{shown}' is longer than this server reads"),

@@ -140,6 +140,10 @@ impl DebugService {
             )
             .hint("`env` is an object of names and values, such as {\"LANG\": \"C\"}"));
         }
+        // First, so that nothing is told of what is there.
+        if let Some(cwd) = options.cwd.as_deref().filter(|_| caller.key.is_some()) {
+            self.policy.check_working_folder(cwd)?;
+        }
         let env = options.env.keys().map(String::as_str).collect();
         let program = self.program(caller, &options.program, options.cwd.as_deref(), env)?;
         let stdin_file = match &options.stdin {
@@ -172,13 +176,18 @@ impl DebugService {
         patience: &Patience,
     ) -> Result<(Arc<Session>, Viewport), Failure> {
         let AttachOptions { pid, record, language, just_my_code } = options;
-        let target = policy::Target::of(pid).ok_or_else(|| {
+        let mut target = policy::Target::of(pid).ok_or_else(|| {
             Failure::new(FailureKind::ProcessNotFound, format!("there is no process {pid}"))
                 .hint("list the running ones with `ps -e`, then attach by that number")
                 .fact("pid", pid)
         })?;
+        let holder = self.holder_of(pid);
+        target.is_ours |= holder.is_some();
         if caller.key.is_some() {
             self.policy.check(pid, &target)?;
+        }
+        if let Some(holder) = holder {
+            return Err(failures::held(pid, &holder));
         }
         let output = Arc::new(OutputLog::new(OUTPUT_KEPT));
         let origin =
@@ -272,7 +281,8 @@ impl DebugService {
         let place = Place::take(self, &caller.principal)?;
         self.put_away_the_ended(&caller.principal).await;
         let announcer = Announcer { events: self.events.clone(), principal: caller.principal.clone() };
-        let mut session = start(engine, origin, output, mask, announcer, self.clock.clone()).await?;
+        let showing = Showing { mask, sources: self.policy.sources_for(caller) };
+        let mut session = start(engine, origin, output, showing, announcer, self.clock.clone()).await?;
         session.key = caller.key.as_ref().map(|key| key.id.clone());
         session.asked_for = AtomicI64::new(self.clock.now().as_millisecond());
         let session = Arc::new(session);
@@ -440,6 +450,13 @@ impl DebugService {
         }
     }
 
+    /// The session that has a process, whoever's it is.
+    fn holder_of(&self, pid: u32) -> Option<Arc<str>> {
+        let desks = self.desks();
+        let mut sessions = desks.values().flat_map(|desk| &desk.sessions);
+        sessions.find(|session| session.standing.borrow().holds(pid)).map(|session| session.id.clone())
+    }
+
     fn desks(&self) -> MutexGuard<'_, HashMap<PrincipalId, Desk>> {
         self.desks.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -497,12 +514,18 @@ impl Drop for Place<'_> {
     }
 }
 
+/// What a session shows.
+struct Showing {
+    mask: Mask,
+    sources: source::AllowedSources,
+}
+
 /// Starts a session's thread and waits until the engine has the program.
 async fn start(
     engine: Arc<dyn DebugEngine>,
     origin: Origin,
     output: Arc<OutputLog>,
-    mask: Mask,
+    Showing { mask, sources }: Showing,
     announcer: Announcer,
     clock: Arc<dyn Clock>,
 ) -> Result<Session, Failure> {
@@ -523,12 +546,13 @@ async fn start(
     let (commands, queue) = mpsc::channel();
     let (begun, answer) = oneshot::channel();
     let bell = Bell::default();
-    let its_bell = bell.clone();
+    let (its_bell, its_sources) = (bell.clone(), sources.clone());
     std::thread::Builder::new()
         .name("debug session".into())
         // The engine's side never leaves the thread it was made on.
         .spawn(move || {
-            Core::new(engine, origin, standing, its_bell, announcer, clock, mask).serve(&queue, begun);
+            let core = Core::new(engine, origin, standing, its_bell, announcer, clock, mask);
+            core.showing(its_sources).serve(&queue, begun);
         })
         .map_err(|error| Failure::new(FailureKind::Internal, format!("cannot start a thread: {error}")))?;
     let session = Session {
@@ -539,6 +563,7 @@ async fn start(
         output,
         seen: AtomicU64::new(0),
         mask,
+        sources,
         key: None,
         asked_for: AtomicI64::new(0),
     };

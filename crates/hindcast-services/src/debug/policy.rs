@@ -5,6 +5,9 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+use hindcast_core::identity::Caller;
+
+use super::source::AllowedSources;
 use crate::{Failure, FailureKind};
 
 /// What the operator allows over HTTP.
@@ -68,13 +71,20 @@ const LOADING: [&str; 34] = [
 ];
 
 /// The same for all that begin so.
-const LOADING_PREFIXES: [&str; 5] = ["LD_", "DOTNET_", "COMPlus_", "CORECLR_", "COREHOST_"];
+const LOADING_PREFIXES: [&str; 6] = ["LD_", "DOTNET_", "COMPlus_", "CORECLR_", "COREHOST_", "CLR_"];
 /// What is harmless among them, and needed where there is no ICU.
 const HARMLESS: [&str; 1] = ["DOTNET_SYSTEM_GLOBALIZATION_INVARIANT"];
 
+/// Runtimes look for some variables without regard to case.
 fn loads_code(variable: &str) -> bool {
-    let is_prefixed = LOADING_PREFIXES.iter().any(|prefix| variable.starts_with(prefix));
-    (is_prefixed || LOADING.contains(&variable)) && !HARMLESS.contains(&variable)
+    let begins =
+        |prefix: &&str| variable.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+    let is_prefixed = LOADING_PREFIXES.iter().any(begins);
+    (is_prefixed || is_among(&LOADING, variable)) && !HARMLESS.contains(&variable)
+}
+
+fn is_among(names: &[&str], variable: &str) -> bool {
+    names.iter().any(|name| name.eq_ignore_ascii_case(variable))
 }
 
 /// Variables by which a .NET program finds its runtime, which is code, too.
@@ -113,8 +123,8 @@ pub(super) struct Target {
     /// The .NET program that a host such as `dotnet` runs.
     assembly: Option<PathBuf>,
     changes_user: bool,
-    /// Whether it is a part of a server of ours, or held by one.
-    is_ours: bool,
+    /// Whether it is a part of a server of ours, or held by one. A session without `ptrace` is known to its server only.
+    pub(super) is_ours: bool,
 }
 
 /// Whether the process is this one or was started by it, at whatever distance; runs this program, as workers and their helpers
@@ -241,7 +251,7 @@ impl TargetPolicy {
             );
         }
         let is_managed = is_managed(launch.program);
-        let loads = |name: &str| loads_code(name) || is_managed && FINDING_RUNTIME.contains(&name);
+        let loads = |name: &str| loads_code(name) || is_managed && is_among(&FINDING_RUNTIME, name);
         if let Some(name) = launch.env.iter().find(|name| loads(name)) {
             return refuse(
                 format!("`{name}` may not be set: it would load other code into the program"),
@@ -276,6 +286,14 @@ impl TargetPolicy {
         self.check_launch(&Launch { program: &program, named, env: Vec::new() })
     }
 
+    /// Refuses to start a program in a folder that is outside: programs load code and read files from where they run.
+    pub(super) fn check_working_folder(&self, named: &Path) -> Result<(), Failure> {
+        if self.is_inside_folders(named) {
+            return Ok(());
+        }
+        Err(outside(named).hint("leave `cwd` out, or name a folder of `debug.allowed_folders`"))
+    }
+
     /// Refuses to read a file for the caller that is outside, whether it is there or not.
     pub(super) fn check_read(&self, named: &Path) -> Result<(), Failure> {
         if !self.restricts() || settled(named).is_some_and(|file| self.allows(&file)) {
@@ -287,11 +305,20 @@ impl TargetPolicy {
 
     /// Refuses to write outside of the folders, whether the file is there or not.
     pub(super) fn check_written(&self, named: &Path) -> Result<(), Failure> {
-        let is_inside = |file: PathBuf| self.folders.iter().any(|folder| file.starts_with(folder));
-        if !self.restricts() || settled(named).is_some_and(is_inside) {
+        if self.is_inside_folders(named) {
             return Ok(());
         }
         Err(outside(named).hint("leave `path` out, or name a file in a folder of `debug.allowed_folders`"))
+    }
+
+    /// Which sources may be shown to the caller.
+    pub(super) fn sources_for(&self, caller: &Caller) -> AllowedSources {
+        if caller.key.is_some() { AllowedSources::below(&self.folders) } else { AllowedSources::default() }
+    }
+
+    fn is_inside_folders(&self, named: &Path) -> bool {
+        let is_inside = |file: PathBuf| self.folders.iter().any(|folder| file.starts_with(folder));
+        !self.restricts() || settled(named).is_some_and(is_inside)
     }
 
     fn restricts(&self) -> bool {
@@ -311,7 +338,7 @@ fn outside(named: &Path) -> Failure {
 
 /// Where a path leads to, links and all, also when there is nothing. None where that cannot be told without telling what is
 /// there: behind a link that leads nowhere, or up from a folder that does not exist.
-fn settled(path: &Path) -> Option<PathBuf> {
+pub(super) fn settled(path: &Path) -> Option<PathBuf> {
     let path = std::path::absolute(path).ok()?;
     let (real, there) = path.ancestors().find_map(|there| Some((there.canonicalize().ok()?, there)))?;
     let missing = path.strip_prefix(there).ok()?;
@@ -491,7 +518,9 @@ mod tests {
             "allowed/dangles/file",
         ] {
             let path = real.join(path);
-            for judged in [policy.check_read(&path), policy.check_written(&path)] {
+            for judged in
+                [policy.check_read(&path), policy.check_written(&path), policy.check_working_folder(&path)]
+            {
                 assert!(judged.unwrap_err().details.contains("is outside the folders"), "{}", path.display());
             }
             let refused = policy.check_missing_program(&path, None).unwrap_err();
@@ -526,11 +555,31 @@ mod tests {
     }
 
     #[test]
+    fn a_program_runs_in_allowed_folders_only() {
+        let programs = TargetPolicy { programs: vec!["/opt/app/server".into()], ..TargetPolicy::default() };
+        let refused = programs.check_working_folder(Path::new("/tmp")).unwrap_err();
+        assert!(refused.details.contains("outside"), "{}", refused.details);
+        let folders = TargetPolicy { folders: vec!["/usr".into()], ..programs };
+        assert!(folders.check_working_folder(Path::new("/tmp")).is_err());
+        assert!(folders.check_working_folder(Path::new("/usr/share")).is_ok());
+        assert!(TargetPolicy::default().check_working_folder(Path::new("/tmp")).is_ok());
+    }
+
+    #[test]
     fn variables_that_load_code_are_known() {
-        for loading in ["LD_PRELOAD", "PYTHONPATH", "DOTNET_STARTUP_HOOKS", "CORECLR_PROFILER_PATH"] {
+        for loading in [
+            "LD_PRELOAD",
+            "PYTHONPATH",
+            "DOTNET_STARTUP_HOOKS",
+            "CORECLR_PROFILER_PATH",
+            "CLR_OPENSSL_VERSION_OVERRIDE",
+            "complus_Profiler",
+            "Clr_OpenSsl_Version_Override",
+            "openssl_conf",
+        ] {
             assert!(loads_code(loading), "{loading}");
         }
-        for harmless in ["LANG", "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT"] {
+        for harmless in ["LANG", "CLR", "ÄÄÄ", "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT"] {
             assert!(!loads_code(harmless), "{harmless}");
         }
     }

@@ -237,7 +237,8 @@ impl Core {
         };
         let mut found = Vec::with_capacity(writes.len());
         for write in writes {
-            let text = source::line_of(self.backend()?, &write.location, mask);
+            let sources = self.sources.clone();
+            let text = source::line_of(self.backend()?, &write.location, &sources, mask);
             let old = masked_value(mask, &name, write.old);
             let new = masked_value(mask, &name, write.new);
             // What it came from is what the next one is about.

@@ -24,6 +24,7 @@ use super::{
     bell::Bell,
     failures,
     secrets::Mask,
+    source::AllowedSources,
     standing::Standing,
     viewport::{OutputView, State, Viewport},
     worker::{Command, Core, Need},
@@ -74,6 +75,8 @@ pub struct Session {
     /// Up to where output was shown.
     pub(super) seen: AtomicU64,
     pub(super) mask: Mask,
+    /// Which sources it shows.
+    pub(super) sources: AllowedSources,
     /// The key that began it; none for the local user.
     pub(super) key: Option<KeyId>,
     /// When somebody last asked for it, in milliseconds since 1970.

@@ -3,14 +3,15 @@
 use std::{
     fs::File,
     io::{BufRead, BufReader, Read},
-    path::Path,
+    path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use hindcast_core::debug::{DebugBackend, Location, SourceFile};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::secrets::Mask;
+use super::{policy::settled, secrets::Mask};
 
 /// Longer files are not read.
 const LARGEST: u64 = 8 << 20;
@@ -41,6 +42,39 @@ pub(super) enum NotServed {
     Missing,
     /// It is too long.
     TooLong,
+    /// It is outside the folders that the operator allows, whether it is there or not.
+    Outside,
+}
+
+/// Which source files may be shown. Whoever builds a program decides which files its symbols name, so the operator's folders
+/// hold for them, too.
+#[derive(Debug, Clone, Default)]
+pub(super) struct AllowedSources {
+    /// Real paths; none where any may be shown.
+    folders: Option<Arc<[PathBuf]>>,
+}
+
+impl AllowedSources {
+    /// Those below the folders; all where there are none.
+    pub(super) fn below(folders: &[PathBuf]) -> Self {
+        let real = |folder: &PathBuf| folder.canonicalize().unwrap_or_else(|_| folder.clone());
+        Self { folders: (!folders.is_empty()).then(|| folders.iter().map(real).collect()) }
+    }
+
+    /// Refuses a file that is outside.
+    pub(super) fn check(&self, path: &Path) -> Result<(), NotServed> {
+        let Some(folders) = &self.folders else { return Ok(()) };
+        let is_inside = |real: PathBuf| folders.iter().any(|folder| real.starts_with(folder));
+        if settled(path).is_some_and(is_inside) { Ok(()) } else { Err(NotServed::Outside) }
+    }
+
+    /// A source that an engine has found, if it may be shown. What the program carries is a part of it.
+    pub(super) fn admit(&self, found: SourceFile) -> Result<SourceFile, NotServed> {
+        if let (None, Some(path)) = (&found.text, &found.path) {
+            self.check(path)?;
+        }
+        Ok(found)
+    }
 }
 
 /// `around` lines before `line`, that line, and as many after it. Empty where the file cannot be read.
@@ -80,8 +114,13 @@ fn select_lines(mut reader: impl BufRead, line: u32, around: u32) -> Vec<SourceL
 }
 
 /// The line of a location, trimmed and without secrets.
-pub(super) fn line_of(backend: &mut dyn DebugBackend, location: &Location, mask: Mask) -> Option<String> {
-    let source = backend.source_file(location.file.as_deref()?).ok()??;
+pub(super) fn line_of(
+    backend: &mut dyn DebugBackend,
+    location: &Location,
+    sources: &AllowedSources,
+    mask: Mask,
+) -> Option<String> {
+    let source = sources.admit(backend.source_file(location.file.as_deref()?).ok()??).ok()?;
     let line = lines_of(&source, location.line?, 0).pop()?;
     Some(mask.text(line.text.trim()).into_owned())
 }
@@ -138,6 +177,30 @@ mod tests {
         assert_eq!(lines_around(&path, 4, 0)[0].text.chars().count(), LONGEST_LINE + 1);
         assert!(lines_around(&path, u32::MAX, 3).is_empty());
         assert!(lines_around(&folder.path().join("b.c"), 1, 3).is_empty());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn sources_outside_the_folders_are_not_admitted_whether_they_are_there_or_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        for name in ["inside", "outside"] {
+            std::fs::create_dir(folder.join(name)).unwrap();
+            std::fs::write(folder.join(name).join("a.cs"), "").unwrap();
+        }
+        std::os::unix::fs::symlink("../outside", folder.join("inside/leads")).unwrap();
+        let found = |path: &str| SourceFile { path: Some(folder.join(path)), text: None, changed: false };
+        let sources = AllowedSources::below(&[folder.join("inside")]);
+        for path in ["inside/a.cs", "inside/missing.cs"] {
+            assert!(sources.admit(found(path)).is_ok(), "{path}");
+        }
+        for path in ["outside/a.cs", "outside/missing.cs", "inside/leads/a.cs", "inside/../outside/a.cs"] {
+            assert_eq!(sources.admit(found(path)).unwrap_err(), NotServed::Outside, "{path}");
+            assert!(AllowedSources::default().admit(found(path)).is_ok(), "{path}");
+            assert!(AllowedSources::below(&[]).admit(found(path)).is_ok(), "{path}");
+        }
+        let embedded = SourceFile { text: Some("class A;".into()), ..found("outside/a.cs") };
+        assert!(sources.admit(embedded).is_ok());
     }
 
     #[cfg(unix)]

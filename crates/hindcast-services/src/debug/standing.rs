@@ -54,6 +54,18 @@ impl Standing {
         Some(format!("{reason}; what comes after cannot be visited"))
     }
 
+    /// Whether the session has this process.
+    ///
+    /// One that can be gone back in may have ended long ago, and its number be another's. As long as it has not it is traced,
+    /// which everybody sees.
+    pub(super) fn holds(&self, pid: u32) -> bool {
+        let is_process = |target: &&Arc<Target>| matches!(target.how, HowBegun::Launch | HowBegun::Attach);
+        let target = self.target.as_ref().filter(is_process);
+        self.state != State::Exited
+            && !self.has_history()
+            && target.is_some_and(|target| target.pid == Some(pid))
+    }
+
     /// Whether one can go back.
     pub fn has_history(&self) -> bool {
         self.recording.as_ref().is_some_and(|recording| recording.start.is_some())

@@ -20,6 +20,7 @@ use hindcast_core::{
 
 use super::*;
 
+mod guarding;
 mod travel;
 
 struct Stage {

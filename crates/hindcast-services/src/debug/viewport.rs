@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     secrets::Mask,
-    source::{self, SourceLine},
+    source::{self, AllowedSources, SourceLine},
     thrown,
 };
 
@@ -273,7 +273,7 @@ pub(super) fn look(
     one_instruction: bool,
     breakpoints: &[Breakpoint],
     memory: &mut Memory,
-    mask: Mask,
+    (mask, sources): (Mask, &AllowedSources),
 ) -> Scene {
     let mut scene = Scene {
         stop,
@@ -328,10 +328,11 @@ pub(super) fn look(
             .notes
             .push(format!("source and locals are of frame {}, the innermost of your code", shown.index));
     }
-    look_at_frame(backend, shown, breakpoints, memory, mask, &mut scene);
+    look_at_locals(backend, shown, memory, mask, &mut scene);
+    add_source(backend, &shown.location, breakpoints, (mask, sources), &mut scene);
     if let Some(raised) = scene.stop.exception.clone() {
         let is_shown = is_own(&shown.location);
-        look_at_throw(backend, &raised, is_shown, breakpoints, mask, &mut scene);
+        look_at_throw(backend, &raised, is_shown, breakpoints, (mask, sources), &mut scene);
     }
     if one_instruction
         && let (Some(address), Some(code)) = (innermost.location.address, backend.disassembly())
@@ -342,10 +343,9 @@ pub(super) fn look(
     scene
 }
 
-fn look_at_frame(
+fn look_at_locals(
     backend: &mut dyn DebugBackend,
     frame: &Frame,
-    breakpoints: &[Breakpoint],
     memory: &mut Memory,
     mask: Mask,
     scene: &mut Scene,
@@ -373,7 +373,6 @@ fn look_at_frame(
         }
         Err(error) => scene.notes.push(format!("no locals: {error}")),
     }
-    add_source(backend, &frame.location, breakpoints, mask, scene);
 }
 
 /// The source of the throw, where the thread has left it and no other code of the caller's own is there to be shown.
@@ -382,14 +381,14 @@ fn look_at_throw(
     raised: &RaisedException,
     is_shown: bool,
     breakpoints: &[Breakpoint],
-    mask: Mask,
+    policy: (Mask, &AllowedSources),
     scene: &mut Scene,
 ) {
     scene.notes.extend(thrown::how_to_see_the_throw(raised));
     if let Some(thrown_at) = raised.thrown_at.first().filter(|_| !is_shown) {
         // Those of the code that throws it again say nothing.
         scene.locals.clear();
-        add_source(backend, thrown_at, breakpoints, mask, scene);
+        add_source(backend, thrown_at, breakpoints, policy, scene);
         if !scene.source.is_empty() {
             scene.notes.push("the source is that of the throw".into());
         }
@@ -400,11 +399,16 @@ fn add_source(
     backend: &mut dyn DebugBackend,
     location: &Location,
     breakpoints: &[Breakpoint],
-    mask: Mask,
+    (mask, sources): (Mask, &AllowedSources),
     scene: &mut Scene,
 ) {
     let (Some(file), Some(line)) = (&location.file, location.line) else { return };
-    let found = backend.source_file(file).ok().flatten().unwrap_or_default();
+    let found = sources.admit(backend.source_file(file).ok().flatten().unwrap_or_default());
+    let why_none = match found {
+        Ok(_) => "cannot be read here",
+        Err(_) => "is outside the folders that may be used",
+    };
+    let found = found.unwrap_or_default();
     scene.source = source::lines_of(&found, line, LINES_AROUND);
     if found.changed && !scene.source.is_empty() {
         scene.notes.push(format!("`{file}` was changed since the program was built: its lines may not fit"));
@@ -414,7 +418,7 @@ fn add_source(
         source.breakpoint = has_breakpoint(breakpoints, file, source.line);
     }
     if scene.source.is_empty() && Path::new(file).is_absolute() && is_own(location) {
-        scene.notes.push(format!("no source text: `{file}` cannot be read here"));
+        scene.notes.push(format!("no source text: `{file}` {why_none}"));
     }
 }
 

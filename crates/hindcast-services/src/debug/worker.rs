@@ -27,6 +27,7 @@ use super::{
     search::Question,
     secrets::Mask,
     seen_threads::{CapturedThreads, SeenThread},
+    source::AllowedSources,
     standing::Standing,
     viewport::{self, Memory, State},
 };
@@ -123,6 +124,7 @@ pub(super) struct Core {
     pub(super) announcer: Announcer,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) mask: Mask,
+    pub(super) sources: AllowedSources,
     backend: Option<Box<dyn DebugBackend>>,
     memory: Memory,
     /// What the program did before the movement or search that goes on: where that fails, it still does.
@@ -139,8 +141,25 @@ impl Core {
         clock: Arc<dyn Clock>,
         mask: Mask,
     ) -> Self {
-        let (memory, before) = (Memory::default(), State::Paused);
-        Self { engine, origin, standing, bell, announcer, clock, mask, backend: None, memory, before }
+        let (memory, before, sources) = (Memory::default(), State::Paused, AllowedSources::default());
+        Self {
+            engine,
+            origin,
+            standing,
+            bell,
+            announcer,
+            clock,
+            mask,
+            sources,
+            backend: None,
+            memory,
+            before,
+        }
+    }
+
+    /// Shows only these sources.
+    pub(super) fn showing(self, sources: AllowedSources) -> Self {
+        Self { sources, ..self }
     }
 
     /// The engine's side of the session; an error when that has ended.
@@ -431,8 +450,14 @@ impl Core {
         let breakpoints =
             backend.breakpoints().unwrap_or_else(|_| self.standing.borrow().breakpoints.to_vec());
         let ended = stop.reason == StopReason::Exit;
-        let mut scene =
-            viewport::look(backend, stop, one_instruction, &breakpoints, &mut self.memory, self.mask);
+        let mut scene = viewport::look(
+            backend,
+            stop,
+            one_instruction,
+            &breakpoints,
+            &mut self.memory,
+            (self.mask, &self.sources),
+        );
         self.publish_breakpoints(breakpoints);
         let was_recorded = self.standing.borrow().is_recorded();
         self.publish_recording();

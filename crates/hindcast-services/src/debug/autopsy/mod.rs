@@ -19,7 +19,8 @@ use super::{
     fault::{self, FaultyAccess},
     secrets::Mask,
     session::Session,
-    source, thrown,
+    source::{self, AllowedSources},
+    thrown,
     viewport::{self, LocalView, Scene},
     worker::Need,
 };
@@ -167,10 +168,10 @@ impl Session {
     /// All that helps to understand why the program stands where it does.
     pub async fn autopsy(&self, max_frames: u32, depth: u32) -> Result<Autopsy, Failure> {
         self.ask(Need::Standstill, move |core| {
-            let mask = core.mask;
+            let (mask, sources) = (core.mask, core.sources.clone());
             let scene = core.standing.borrow().scene.clone();
             let scene = scene.ok_or_else(super::failures::running)?;
-            examine(core.backend()?, &scene, max_frames, depth, mask)
+            examine(core.backend()?, &scene, max_frames, depth, (mask, &sources))
         })
         .await
     }
@@ -181,7 +182,7 @@ fn examine(
     scene: &Scene,
     max_frames: u32,
     depth: u32,
-    mask: Mask,
+    (mask, sources): (Mask, &AllowedSources),
 ) -> Result<Autopsy, Failure> {
     let stop = &scene.stop;
     let mut notes = Vec::new();
@@ -215,7 +216,7 @@ fn examine(
     for frame in &shown {
         let locals = is_own(frame) && with_locals < FRAMES_WITH_LOCALS;
         with_locals += usize::from(locals);
-        let mut examined = examine_frame(backend, stop.thread, frame, locals, depth, mask);
+        let mut examined = examine_frame(backend, stop.thread, frame, locals, depth, (mask, sources));
         // A pointer that was handed on is shown where it went.
         let handed_on = |local: &LocalView| frames.iter().any(|inner| inner.suspects.contains(local));
         examined.locals.retain(|local| !local.value.starts_with("0x") || !handed_on(local));
@@ -248,7 +249,7 @@ fn examine(
     }
     let crashed = stop.signal.is_some() || stop.exception.is_some();
     let thrown_at = stop.exception.as_ref().and_then(|raised| raised.thrown_at.first());
-    let throw = thrown_at.and_then(|location| source::line_of(backend, location, mask));
+    let throw = thrown_at.and_then(|location| source::line_of(backend, location, sources, mask));
     notes.extend(stop.exception.as_ref().and_then(thrown::how_to_see_the_throw));
     let has_history = backend.time_travel().is_some_and(|past| past.now().is_ok_and(|now| now.is_some()));
     Ok(Autopsy {
@@ -333,7 +334,7 @@ fn examine_frame(
     frame: &Frame,
     with_locals: bool,
     depth: u32,
-    mask: Mask,
+    (mask, sources): (Mask, &AllowedSources),
 ) -> AutopsyFrame {
     let mut variables = |scope, limit| {
         let query = VariableQuery {
@@ -357,7 +358,7 @@ fn examine_frame(
     let suspects = arguments.iter().chain(&locals).cloned().collect();
     let arguments: Vec<_> =
         arguments.into_iter().map(|argument| format!("{}={}", argument.name, argument.value)).collect();
-    let text = source::line_of(backend, &frame.location, mask);
+    let text = source::line_of(backend, &frame.location, sources, mask);
     AutopsyFrame {
         index: frame.index,
         function: frame.location.function.clone().unwrap_or_else(|| "??".into()),

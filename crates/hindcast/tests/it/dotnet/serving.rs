@@ -70,15 +70,25 @@ fn only_assemblies_in_allowed_folders_are_launched_and_attached_to() {
             let said = denied("debugger/launch", json!({ "program": program, "args": [allowed.dll] }));
             assert!(said.contains("is not among the programs that may be debugged"), "{said}");
         }
-        for variable in ["DOTNET_ROOT", "DOTNET_STARTUP_HOOKS", "CORECLR_PROFILER", "PATH", "HOME"] {
+        for variable in [
+            "DOTNET_ROOT",
+            "DOTNET_STARTUP_HOOKS",
+            "CORECLR_PROFILER",
+            "CLR_OPENSSL_VERSION_OVERRIDE",
+            "PATH",
+            "HOME",
+        ] {
             for program in [&allowed.dll, &allowed.executable] {
                 let said =
                     denied("debugger/launch", json!({ "program": program, "env": { variable: "/tmp" } }));
                 assert!(said.starts_with(&format!("`{variable}` may not be set")), "{said}");
             }
         }
+        // The runtime of 3.1 loads a library from where the program runs.
+        let said = denied("debugger/launch", json!({ "program": allowed.dll, "cwd": "/tmp" }));
+        assert!(said.contains("is outside the folders"), "{said}");
         for program in [&allowed.dll, &allowed.executable] {
-            done(server.call(&key, "debugger/launch", json!({ "program": program })));
+            done(server.call(&key, "debugger/launch", json!({ "program": program, "cwd": folder })));
             done(server.call(&key, "debugger/disconnect", json!({})));
         }
 
