@@ -52,8 +52,6 @@ struct Shown<'s> {
     frames: Vec<ManagedFrame>,
     /// An async method that was resumed, unless the next frame is the method that started it.
     resumed: Option<(ManagedFrame, Token)>,
-    /// Whether the frames since then show that it was resumed for sure: what follows did not call it.
-    is_resumed: bool,
     /// Whether the frames before are of methods that were resumed, for which nobody waits.
     is_below_resumed: bool,
     is_done: bool,
@@ -96,13 +94,6 @@ fn is_filter(frame: &ManagedFrame) -> bool {
     })
 }
 
-/// Whether the framework moves an async method on here that waited.
-fn is_resumption(frame: &ManagedFrame) -> bool {
-    let method = frame.module.assembly().and_then(|assembly| assembly.method(frame.method));
-    let of = method.and_then(|method| method.declaring_type()?.name());
-    of.is_some_and(|name| name.starts_with("AsyncStateMachineBox"))
-}
-
 impl Shown<'_> {
     fn add(&mut self, frame: ManagedFrame) {
         if !self.session.just_my_code {
@@ -111,7 +102,6 @@ impl Shown<'_> {
         }
         let is_mine = frame.module.is_mine();
         if !is_mine {
-            self.is_resumed |= self.resumed.is_some() && is_resumption(&frame);
             // What the program waits in is worth seeing.
             if !self.frames.iter().any(|frame| frame.module.is_mine()) {
                 self.frames.push(frame);
@@ -121,9 +111,7 @@ impl Shown<'_> {
         if let Some((_, kickoff)) = &self.resumed
             && *kickoff != frame.method
         {
-            let is_resumed = self.is_resumed;
             self.end();
-            self.is_done |= is_resumed;
             self.is_below_resumed = true;
         }
         self.resumed = None;
@@ -139,7 +127,6 @@ impl Shown<'_> {
         if is_written {
             let kickoff = pdb.and_then(|pdb| pdb.kickoff_method(frame.method));
             self.resumed = kickoff.map(|kickoff| (frame.clone(), kickoff));
-            self.is_resumed = false;
             self.frames.push(frame);
         }
     }
@@ -193,7 +180,6 @@ impl Session {
             session: self,
             frames: Vec::new(),
             resumed: None,
-            is_resumed: false,
             is_below_resumed: false,
             is_done: false,
         };
