@@ -144,6 +144,7 @@ impl Values<'_> {
         let items = match name {
             "Generic.List`1" | "ArrayList" => self.in_array(seen, "_items", window),
             "Generic.PriorityQueue`2" => self.in_array(seen, "_nodes", window),
+            "BitArray" => self.bit_array(seen, window),
             "Generic.Stack`1" | "Stack" => self.stack(seen, window),
             "Generic.Queue`1" | "Queue" => self.queue(seen, window),
             "Generic.HashSet`1" => self.hash_set(seen, window),

@@ -51,6 +51,10 @@ impl Values<'_> {
             "DateOnly" => date_text(self.integer_field(seen, &["_dayNumber"])?),
             "TimeOnly" => Some(time_text(self.integer_field(seen, &["_ticks"])?)),
             "Guid" => self.guid(seen),
+            "Int128" => self.wide_integer(seen, true),
+            "UInt128" => self.wide_integer(seen, false),
+            // With items it is shown as a collection.
+            "Collections.Immutable.ImmutableArray`1" => Some("default".into()),
             "Numerics.BigInteger" => self.big_integer(seen),
             "Text.StringBuilder" => self.string_builder(seen),
             // Its fields are the runtime's own.
@@ -86,6 +90,9 @@ impl Values<'_> {
                 );
                 let parts = vec![Part::new("Key", Ok(key.value)), Part::new("Value", Ok(value.value))];
                 Some(View { text: Some(text), parts: Parts::Named(parts) })
+            }
+            "ArraySegment`1" => {
+                Some(View { text: None, parts: Parts::Items(self.array_segment(seen, window)?) })
             }
             "Span`1" | "ReadOnlySpan`1" => self.span(seen, window),
             "Memory`1" | "ReadOnlyMemory`1" => self.memory(seen, window),

@@ -22,7 +22,13 @@ const LONGEST_NUMBER: u64 = 256;
 
 impl Values<'_> {
     /// The first items of an array of primitives, by one look at its memory.
-    fn array_bytes(&self, array: &Com<ArrayValue>, from: u64, count: u64, size: u32) -> Option<Vec<u8>> {
+    pub(super) fn array_bytes(
+        &self,
+        array: &Com<ArrayValue>,
+        from: u64,
+        count: u64,
+        size: u32,
+    ) -> Option<Vec<u8>> {
         if count == 0 {
             return Some(Vec::new());
         }
@@ -71,6 +77,13 @@ impl Values<'_> {
         let bytes = self.array_bytes(&bits, 0, count, 4)?;
         let words = bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
         Some(big_text(words, sign < 0))
+    }
+
+    /// A number of 128 bits.
+    pub(super) fn wide_integer(&self, seen: &Seen, is_signed: bool) -> Option<String> {
+        let half = |name: &str| u128::try_from(self.field_seen(seen, name)?.whole()?).ok();
+        let bits = half("_upper")? << 64 | half("_lower")?;
+        Some(if is_signed { bits.cast_signed().to_string() } else { bits.to_string() })
     }
 
     /// The type that an object of reflection stands for.

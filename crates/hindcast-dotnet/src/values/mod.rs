@@ -11,6 +11,7 @@ mod fsharp;
 mod memory;
 mod properties;
 mod seen;
+mod sequences;
 mod show;
 mod template;
 mod times;

@@ -122,6 +122,8 @@ impl Values<'_> {
                     Some(vec![self.pair_part(&self.field_seen(node, "_key")?, self.field(node, "_value")?)?])
                 })))
             }
+            "ImmutableQueue`1" => self.immutable_queue(seen, window).map(Parts::Items),
+            "ImmutableStack`1" => self.immutable_stack(seen, window).map(Parts::Items),
             "ImmutableDictionary`2" => self.hash_buckets(seen, window, true).map(Parts::Pairs),
             "ImmutableHashSet`1" => self.hash_buckets(seen, window, false).map(Parts::Items),
             _ => None,
