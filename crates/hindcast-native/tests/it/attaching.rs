@@ -11,9 +11,9 @@ use std::{
 };
 
 use hindcast_core::debug::{
-    Access, AttachRequest, CodeBreakpoint, DebugBackend, DebugEngine as _, DebugError, Ending, FrameRef,
-    Granularity, Language, Movement, Outcome, OutputLog, Place, Stop, StopReason, ThreadId, Trigger, Watched,
-    Watchpoint,
+    Access, AttachRequest, Claim, CodeBreakpoint, DebugBackend, DebugEngine as _, DebugError, Ending,
+    FrameRef, Granularity, Language, Movement, Outcome, OutputLog, Place, Stop, StopReason, ThreadId,
+    Trigger, Watched, Watchpoint,
 };
 use hindcast_fixtures::{Built, Fixture, oracle_size};
 use hindcast_native::NativeEngine;
@@ -558,4 +558,30 @@ fn a_program_that_makes_children_is_let_go_at_once() {
         assert!(begun.elapsed() < Duration::from_secs(10), "it took {:?}", begun.elapsed());
     }
     subject.ask();
+}
+
+#[test]
+fn a_process_that_another_debugger_has_claimed_is_refused() {
+    let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    let attach = || {
+        NativeEngine.attach(&AttachRequest {
+            pid,
+            record: false,
+            language: Language::Auto,
+            just_my_code: true,
+            output: Arc::new(OutputLog::new(100)),
+        })
+    };
+    let claim = Claim::on(pid).unwrap().unwrap();
+    let refused = attach().err().unwrap();
+    assert!(matches!(refused, DebugError::PermissionDenied(_)), "{refused}");
+    assert!(refused.to_string().contains("another debugger is attached"), "{refused}");
+    drop(claim);
+    let mut backend = attach().unwrap();
+    assert!(Claim::on(pid).unwrap().is_none(), "it has claimed it");
+    backend.end(Ending::Detach).unwrap();
+    assert!(Claim::on(pid).unwrap().is_some(), "it has let go");
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
