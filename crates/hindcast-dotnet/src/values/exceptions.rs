@@ -89,7 +89,7 @@ impl Values<'_> {
                 if actual.is_null() {
                     said
                 } else {
-                    format!("{said}\nActual value was {}.", self.text_of_value(&actual, most)?)
+                    format!("{said}\nActual value was {}.", self.printed_text(&actual, most)?)
                 }
             }
             "System.AggregateException" => self.aggregate_message(seen, most, depth)?,
@@ -188,7 +188,7 @@ impl Values<'_> {
     }
 
     /// What `ToString` returns, where that is known.
-    fn text_of_value(&self, seen: &Seen, most: u32) -> Option<String> {
+    fn printed_text(&self, seen: &Seen, most: u32) -> Option<String> {
         if seen.of.is_enum() {
             return Some(self.enum_text(seen)?.replace(" | ", ", "));
         }

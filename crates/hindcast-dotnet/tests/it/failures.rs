@@ -97,7 +97,7 @@ on_both! {
         assert!(names.contains(&"InnerExceptions"), "{names:?}");
     }
 
-    fn fail_fast_is_named_with_its_text(runtime: &Runtime) {
+    fn fail_fast_is_named(runtime: &Runtime) {
         let mut debuggee = failing(runtime, "failfast");
         let raised = debuggee.go_on().exception.unwrap();
         assert_eq!(raised.exception_type, "System.ExecutionEngineException");

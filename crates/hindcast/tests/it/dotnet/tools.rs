@@ -180,6 +180,66 @@ fn exceptions_stop_at_both_chances_and_the_autopsy_says_which() {
 }
 
 #[test]
+fn an_exception_out_of_async_code_shows_the_throw() {
+    on_both(|runtime| {
+        let program = dotnet::program("Failures");
+        let mut client = client(runtime);
+        launch(&mut client, &program, &["null"]);
+        let stopped = text(&mut client, "continue", json!({}));
+        let (throw, through) = (program.line("null"), program.line("deliver"));
+        let thrown = format!(
+            "Thrown at: Fixtures.Failures.Length at Failures.cs:{throw}, \
+             through Fixtures.Failures.Deliver at Failures.cs:{through}, "
+        );
+        assert!(stopped.contains(&thrown), "{stopped}");
+        assert!(
+            stopped.contains(&format!(">  {throw} |             return parcel.Name!.Length;")),
+            "{stopped}"
+        );
+        assert!(stopped.contains("`debugger/set_exception_breakpoint` with exception_type"), "{stopped}");
+        let autopsy = text(&mut client, "autopsy", json!({}));
+        let place = format!(", thrown in Fixtures.Failures.Length at Failures.cs:{throw}");
+        assert!(autopsy.lines().next().unwrap().ends_with(&place), "{autopsy}");
+        assert!(autopsy.contains(&thrown) && autopsy.contains("return parcel.Name!.Length;"), "{autopsy}");
+
+        let wanted = json!({ "exception_type": "System.NullReferenceException" });
+        text(&mut client, "set_exception_breakpoint", wanted);
+        text(&mut client, "restart", json!({}));
+        let stopped = text(&mut client, "continue", json!({}));
+        let first = stopped.lines().next().unwrap();
+        assert!(first.ends_with("(`parcel.Name` is null)"), "as the note says: {stopped}");
+        assert!(!stopped.contains("Thrown at:"), "it stands there: {stopped}");
+    });
+}
+
+#[test]
+fn a_program_that_stops_itself_says_how_and_where() {
+    on_both(|runtime| {
+        let program = dotnet::program("Failures");
+        let mut client = client(runtime);
+        launch(&mut client, &program, &["assert"]);
+        let stopped = text(&mut client, "continue", json!({}));
+        assert!(stopped.starts_with("Debug.Assert or Debug.Fail called Debugger.Break()"), "{stopped}");
+        let line = program.line("assert");
+        assert!(stopped.contains(&format!("> {line} |             Debug.Assert(count > 1")), "{stopped}");
+        assert!(stopped.contains("count: int = 1"), "{stopped}");
+        text(&mut client, "disconnect", json!({}));
+
+        launch(&mut client, &program, &["coded"]);
+        let stopped = text(&mut client, "continue", json!({}));
+        assert!(
+            stopped.lines().next().unwrap().contains("`CodedException` computes its message"),
+            "{stopped}"
+        );
+        let (_, why) = refused(&mut client, "evaluate", json!({ "expression": "$exception.Message" }));
+        assert!(why.contains("allow_calls"), "{why}");
+        let arguments = json!({ "expression": "$exception.Message", "allow_calls": true });
+        let said = text(&mut client, "evaluate", arguments);
+        assert!(said.ends_with("= \"Coded[42]: outer\""), "{said}");
+    });
+}
+
+#[test]
 fn a_running_program_is_paused_waited_for_and_given_input() {
     on_both(|runtime| {
         let program = dotnet::program("Server");
