@@ -110,6 +110,35 @@ fn only_assemblies_in_allowed_folders_are_launched_and_attached_to() {
 }
 
 #[test]
+fn nobody_else_attaches_to_a_process_that_a_session_has_without_tracing_it() {
+    on_both(|runtime| {
+        let server = server(runtime, None);
+        let (owner, stranger) = (server.unlimited_key(), server.key(&["--owner", "somebody else"]));
+        let mut running = Running::start(runtime, &dotnet::program("Server"), &[]);
+        done(server.call(&owner, "debugger/attach", json!({ "pid": running.pid() })));
+        for language in ["cpp", "dotnet"] {
+            for key in [&stranger, &owner] {
+                let arguments = json!({ "pid": running.pid(), "language": language });
+                let answer = server.call(key, "debugger/attach", arguments);
+                let (code, said) = refusal(&answer);
+                assert_eq!(code, -32003, "{answer}");
+                assert!(said.contains("belongs to hindcast itself or to a debug session"), "{said}");
+            }
+        }
+        // Another server knows only the lock.
+        let mut client = super::client(runtime);
+        let arguments = json!({ "pid": running.pid(), "language": "cpp" });
+        let answer =
+            client.request("tools/call", json!({ "name": "debugger/attach", "arguments": arguments }));
+        let (_, said) = refusal(&answer);
+        assert!(said.contains("another debugger is attached to it"), "{said}");
+        done(server.call(&owner, "debugger/disconnect", json!({})));
+        running.ask("abc");
+        assert_eq!(running.line(), "1: cba");
+    });
+}
+
+#[test]
 fn resources_and_events_reach_the_owner_over_http_only() {
     on_both(|runtime| {
         let server = server(runtime, None);
