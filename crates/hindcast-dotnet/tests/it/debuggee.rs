@@ -205,6 +205,20 @@ impl Debuggee {
         self.said(OutputStream::Stdout)
     }
 
+    /// What a program has printed that stands, as soon as it is as expected: it comes in its own time.
+    #[track_caller]
+    pub(crate) fn printed_when(&self, is_expected: impl Fn(&str) -> bool) -> String {
+        let started = std::time::Instant::now();
+        loop {
+            let printed = self.printed();
+            if is_expected(&printed) {
+                return printed;
+            }
+            assert!(started.elapsed().as_secs() < 20, "it has only printed {printed}");
+            std::thread::yield_now();
+        }
+    }
+
     /// What breakpoints with messages said.
     pub(crate) fn logged(&self) -> String {
         self.said(OutputStream::Log)

@@ -52,8 +52,9 @@ on_both! {
         let mut debuggee = failing(runtime, "messages");
         debuggee.break_at("said");
         debuggee.go_on();
-        let printed = debuggee.printed();
-        assert!(printed.lines().count() > 20, "{printed}");
+        let count: usize = debuggee.evaluate("all.Count").parse().unwrap();
+        assert!(count > 20, "{count}");
+        let printed = debuggee.printed_when(|printed| printed.matches('\n').count() == count);
         for (at, line) in printed.lines().enumerate() {
             let message = debuggee.evaluate(&format!("all[{at}].Message"));
             let expected = format!("{:?}", line.replace('|', "\n"));
