@@ -130,7 +130,10 @@ on_both! {
             let frames = debuggee.stack().frames;
             let frames: Vec<Location> = frames.into_iter().map(|frame| frame.location).collect();
             let own: Vec<Location> = frames.into_iter().filter(|location| !location.library).collect();
-            assert_eq!(places(&debuggee, &own), expected);
+            let own = places(&debuggee, &own);
+            // Another thread may throw it before `Main` has come to wait.
+            let is_early = own == ["Length:null", "Deliver:deliver"];
+            assert!(own == expected || is_early && expected.len() == 3, "{own:?}");
         };
         own(&["Length:null", "Deliver:deliver", "Main:await_null"]);
         // `Main` is moved on by a handler in `Deliver`, which did not call it.
