@@ -370,6 +370,10 @@ on_both! {
             ("known.Overridden", "50"),
             ("derived.Overridden", "50"),
             ("known.Kept", "7"),
+            ("row[0].Hidden", "1"),
+            ("list[0].Hidden", "1"),
+            ("names[\"one\"].Hidden", "1"),
+            ("((Derived)list[0]).Hidden", "2"),
             ("last.Overridden", "50"),
             ("((Last)last).Overridden", "99"),
             ("known.Plain", "3"),
@@ -382,6 +386,8 @@ on_both! {
         check(&mut debuggee, &[("one == same", "error: allow_calls"), ("known.OnlyHere", "error: allow_calls")], read);
         check(&mut debuggee, &[
             ("known.Method()", "1"),
+            ("Same(derived).Hidden", "1"),
+            ("Same(derived).Method()", "1"),
             ("derived.Method()", "2"),
             ("((Base)derived).Method()", "1"),
             ("known.Virtual()", "2"),

@@ -377,7 +377,16 @@ impl Evaluator<'_> {
         arguments.extend(of_values);
         let types: Vec<_> = callee.types.iter().map(|of| of.cor.clone()).collect();
         let function = callee.module.module.function_from_token(callee.token.0)?;
-        self.evaluate(|eval| eval.call(&function, &types, &arguments))
+        let evaluated = self.evaluate(|eval| eval.call(&function, &types, &arguments))?;
+        let method = callee.module.assembly().and_then(|assembly| assembly.method(callee.token));
+        let returns = method.and_then(|method| method.signature().ok()).map(|signature| signature.returns);
+        Ok(match evaluated {
+            Evaluated::Value(seen) => {
+                let as_type = returns.and_then(|returns| self.wanted(callee, &returns));
+                Evaluated::Value(Seen { as_type, ..seen })
+            }
+            other => other,
+        })
     }
 
     fn arguments(&mut self, callee: &Callee, values: &[Evaluated]) -> Result<Vec<Com<Value>>> {

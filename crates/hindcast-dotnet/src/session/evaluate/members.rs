@@ -214,7 +214,8 @@ impl Evaluator<'_> {
                     position = position * u64::from(length) + index;
                 }
                 let item = array.element_at(u32::try_from(position).unwrap_or(u32::MAX))?;
-                Ok(Evaluated::Value(self.session.values().see(&item)?))
+                let item = self.session.values().see(&item)?;
+                Ok(Evaluated::Value(Seen { as_type: seen.of.arguments.first().cloned(), ..item }))
             }
             Content::String(_) => {
                 let value = self.constant(of)?;
@@ -242,7 +243,9 @@ impl Evaluator<'_> {
         if let Some(count) = self.session.values().item_count(seen) {
             let index = self.position(argument, count)?;
             let item = self.session.values().item_at(seen, index);
-            return Ok(Evaluated::Value(item.ok_or_else(no_indexer)??));
+            let item = item.ok_or_else(no_indexer)??;
+            // The items of a collection are of its last type.
+            return Ok(Evaluated::Value(Seen { as_type: seen.of.arguments.last().cloned(), ..item }));
         }
         let key = self.node(&argument.value)?;
         self.indexer_call(seen, vec![key])
@@ -262,7 +265,8 @@ impl Evaluator<'_> {
             let candidate = Evaluated::Value(candidate);
             let equal = self.binary_of(Binary::Equal, &candidate, key);
             if let Ok(Evaluated::Constant { value: Constant::Bool(true), .. }) = equal {
-                return Ok(Evaluated::Value(self.session.values().see(&value)?));
+                let value = self.session.values().see(&value)?;
+                return Ok(Evaluated::Value(Seen { as_type: seen.of.arguments.last().cloned(), ..value }));
             }
         }
         if self.has_own_comparer(seen) {
