@@ -15,7 +15,7 @@ use std::{
 
 use hindcast_core::debug::{
     AttachRequest, Capability, CoreRequest, DebugBackend, DebugEngine, DebugError, Ending, Engine, Language,
-    LaunchRequest, Movement, OutputLog, Streams, TraceFileRequest,
+    LaunchRequest, Movement, OutputLog, Reason, Remedy, Streams, TraceFileRequest,
 };
 use nix::sys::signal::Signal;
 
@@ -49,8 +49,8 @@ impl DebugEngine for WorkerEngine {
 
     fn launch(&self, request: &LaunchRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
         if request.streams == Streams::Inherited && engine_of_launch(request) == Engine::Dotnet {
-            let what = "a .NET program cannot be recorded · hint: have an agent launch it with `debugger/launch`, or record a native program";
-            return Err(DebugError::Unsupported(what.into()));
+            let reason = Reason::new("a .NET program cannot be recorded").remedy(Remedy::Launch);
+            return Err(DebugError::Unsupported(reason.advise("or record a native program")));
         }
         if request.streams == Streams::Inherited {
             let what = "a program in a worker process cannot have our standard streams";
