@@ -57,8 +57,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        dotnet::kill(&mut self.child);
     }
 }
 

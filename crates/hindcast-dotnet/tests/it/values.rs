@@ -262,26 +262,3 @@ fn pretty(mark: &str, expected: &[String], found: &[String]) {
     let more: Vec<_> = found.iter().filter(|line| !expected.contains(line)).collect();
     assert!(missing.is_empty() && more.is_empty(), "at {mark}\nmissing {missing:#?}\ninstead {more:#?}");
 }
-
-/// For people: `cargo nextest run --release --run-ignored only -E 'test(how_long)' --no-capture`.
-#[test]
-#[ignore = "measures, and decides nothing"]
-#[allow(clippy::print_stdout, reason = "what it is for")]
-fn how_long_looking_at_locals_takes() {
-    for at in [0, 1] {
-        // The runtime's debugging library can be loaded once in a process.
-        if std::env::var("HINDCAST_RUNTIME").map_or(at != 1, |wanted| wanted != at.to_string()) {
-            continue;
-        }
-        let Some(runtime) = crate::debuggee::runtime(at) else { return };
-        let mut debuggee = Plan::of("Values").launch(&runtime);
-        for mark in ["primitives", "collections", "objects"] {
-            stand_at(&mut debuggee, mark);
-            for _ in 0..3 {
-                let begin = std::time::Instant::now();
-                let count = scope(&mut debuggee, VariableScope::Local, ValueLimits::default()).len();
-                println!("{} {mark}: {count} locals in {:?}", runtime.version, begin.elapsed());
-            }
-        }
-    }
-}

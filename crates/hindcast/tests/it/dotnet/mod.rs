@@ -118,7 +118,6 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        dotnet::kill(&mut self.process);
     }
 }
