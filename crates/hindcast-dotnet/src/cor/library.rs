@@ -11,6 +11,7 @@ use super::{
     com::{Com, Raw},
     error::{CorError, Hresult},
     interfaces::{CorDebug, Process},
+    large_pages,
 };
 
 /// The debuggee, attached to.
@@ -98,6 +99,7 @@ impl Debugging {
                 std::mem::transmute(symbol(library, c"CoreCLRCreateCordbObject", &path, create)?);
             (initialize, create)
         };
+        give_large_pages(&runtime.path.with_file_name("libmscordaccore.so"));
         let mut object: Raw = std::ptr::null_mut();
         // SAFETY: DllMain sets up what the library needs before anything else; loading alone does not run it.
         let code = unsafe {
@@ -114,6 +116,18 @@ impl Debugging {
         events.listen_to(&debugging)?;
         let process = debugging.debug_active_process(pid, 0)?;
         Ok(Self { debugging, process })
+    }
+}
+
+/// Lets the library that reads the debuggee's memory have large pages, before the debugging library loads and uses it.
+fn give_large_pages(path: &Path) {
+    let given = open(path).map_err(|error| error.to_string()).and_then(|library| {
+        // SAFETY: open; nobody has called it yet, or the sessions before this one have ended.
+        unsafe { large_pages::give_to(library, path) }.map_err(|error| error.to_string())
+    });
+    // It only takes more time without them.
+    if let Err(why) = given {
+        tracing::debug!(path = %path.display(), why, "no large pages");
     }
 }
 

@@ -11,6 +11,7 @@ mod error;
 mod guardian;
 mod inspection;
 mod interfaces;
+mod large_pages;
 mod library;
 mod remains;
 mod settle;
