@@ -29,7 +29,7 @@ use std::{
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::cor::temporary_folder;
+use crate::cor::{MappedRuntime, Remains, temporary_folder};
 
 /// How long the runtime may take to notice that its debugger is gone, and to answer.
 const WITHIN: Duration = Duration::from_secs(3);
@@ -56,16 +56,18 @@ const LARGEST: u32 = 1 << 20;
 ///
 /// When the runtime does not answer.
 pub fn release_abandoned(pid: u32) -> io::Result<bool> {
-    let Some(pipe) = find_pipe(pid) else { return Ok(false) };
-    release(pid, &pipe, Instant::now() + WITHIN)?;
+    if !matches!(MappedRuntime::of(pid), Ok(Some(_))) {
+        return Ok(false);
+    }
+    release(pid, &Pipe::of(pid)?, Instant::now() + WITHIN)?;
     Ok(true)
 }
 
 fn release(pid: u32, pipe: &Pipe, until: Instant) -> io::Result<()> {
     let owner = std::fs::metadata(format!("/proc/{pid}"))?.uid();
     wait_until_it_has_hung_up(pid, pipe, until);
-    let mut to_it = open_when_it_listens(&pipe.with_extension_text("in"), owner, until)?;
-    let from_it = open_pipe(&pipe.with_extension_text("out"), OpenOptions::new().read(true), owner)?;
+    let mut to_it = open_when_it_listens(&pipe.end("in"), owner, until)?;
+    let from_it = open_pipe(&pipe.end("out"), OpenOptions::new().read(true), owner)?;
     let mut voice = Voice { from_it, until };
     let resync = voice.header()?;
     if resync.kind != RESYNC {
@@ -76,7 +78,8 @@ fn release(pid: u32, pipe: &Pipe, until: Instant) -> io::Result<()> {
     // Detaching undoes a stop; where there was none, the runtime could never be stopped again. It ignores a second one.
     let mut id = resync.last_seen;
     let mut send = |to_it: &mut File, kind| {
-        id += 1;
+        // The debuggee chooses the number.
+        id = id.wrapping_add(1);
         to_it.write_all(&header(EVENT, EVENT_SIZE as u32, id, 0, kind))?;
         to_it.write_all(&event(kind, pid))
     };
@@ -94,34 +97,27 @@ fn release(pid: u32, pipe: &Pipe, until: Instant) -> io::Result<()> {
 
 /// Waits until a process has closed its connection to a debugger that is gone, so that another can be attached.
 pub(crate) fn await_hang_up(pid: u32) {
-    let Some(pipe) = find_pipe(pid) else { return };
+    let Ok(pipe) = Pipe::of(pid) else { return };
     // Sessions of ours that have ended close theirs with this process.
     if !has_open(std::process::id(), &pipe) {
         wait_until_it_has_hung_up(pid, &pipe, Instant::now() + WITHIN);
     }
 }
 
-/// The pipes of a process, without `-in` and `-out`.
+/// The pipes of a process, without `-in` and `-out`. When a debugger is gone, the runtime removes them and makes new ones of the
+/// same names, so that for a moment there are none.
 struct Pipe(PathBuf);
 
 impl Pipe {
-    fn with_extension_text(&self, end: &str) -> PathBuf {
+    fn of(pid: u32) -> io::Result<Self> {
+        Ok(Self(temporary_folder(pid).join(Remains::of(pid)?.pipe_name())))
+    }
+
+    fn end(&self, end: &str) -> PathBuf {
         let mut name = self.0.clone().into_os_string();
         name.push(format!("-{end}"));
         name.into()
     }
-}
-
-fn find_pipe(pid: u32) -> Option<Pipe> {
-    let folder = temporary_folder(pid);
-    let prefix = format!("clr-debug-pipe-{pid}-");
-    let names = std::fs::read_dir(&folder)
-        .ok()?
-        .filter_map(Result::ok)
-        .filter_map(|entry| entry.file_name().into_string().ok());
-    let mut mine = names.filter(|name| name.starts_with(&prefix));
-    let name = mine.find_map(|name| name.strip_suffix("-in").map(str::to_owned))?;
-    Some(Pipe(folder.join(name)))
 }
 
 /// Whoever opens the pipes before the runtime has noticed that the other end is gone keeps it from noticing.
@@ -133,16 +129,19 @@ fn wait_until_it_has_hung_up(pid: u32, pipe: &Pipe, until: Instant) {
 
 /// Whether a process has opened one of the pipes.
 fn has_open(pid: u32, pipe: &Pipe) -> bool {
-    let ends = [pipe.with_extension_text("in"), pipe.with_extension_text("out")];
+    let ends = [pipe.end("in"), pipe.end("out")];
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().filter_map(Result::ok);
     files.filter_map(|file| std::fs::read_link(file.path()).ok()).any(|path| ends.contains(&path))
 }
 
-/// A pipe can be opened for writing once the other side reads.
+/// A pipe can be opened for writing once it is there and the other side reads.
 fn open_when_it_listens(path: &Path, owner: u32, until: Instant) -> io::Result<File> {
     loop {
         match open_pipe(path, OpenOptions::new().write(true), owner) {
-            Err(error) if error.raw_os_error() == Some(libc::ENXIO) && Instant::now() < until => {
+            Err(error)
+                if matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENOENT))
+                    && Instant::now() < until =>
+            {
                 std::thread::sleep(GLANCE);
             }
             opened => return opened,
@@ -268,7 +267,7 @@ mod tests {
         }
 
         fn pipe(&self, end: &str) -> PathBuf {
-            self.folder.path().join(format!("clr-debug-pipe-{}-1-{end}", self.child.id()))
+            Pipe::of(self.child.id()).unwrap().end(end)
         }
 
         fn make_pipe(&self, end: &str) -> PathBuf {
@@ -277,7 +276,8 @@ mod tests {
         }
 
         fn release(&self) -> io::Error {
-            release_abandoned(self.child.id()).unwrap_err()
+            let pid = self.child.id();
+            release(pid, &Pipe::of(pid).unwrap(), Instant::now() + Duration::from_millis(300)).unwrap_err()
         }
     }
 
@@ -328,7 +328,7 @@ mod tests {
         let mut talking = OpenOptions::new().read(true).write(true).open(from_it).unwrap();
         talking.write_all(&header(RESYNC, 0, 0, 0, 0)).unwrap();
         let pid = hostile.child.id();
-        let pipe = find_pipe(pid).unwrap();
+        let pipe = Pipe::of(pid).unwrap();
         // It answers with nonsense for ever; its own end keeps the pipe open until the folder is gone.
         let mut zeros = Command::new("cat");
         let mut zeros =

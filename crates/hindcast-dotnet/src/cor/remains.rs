@@ -29,6 +29,12 @@ impl Remains {
         stat(self.pid).is_ok_and(|(state, since)| since == self.since && !matches!(state, b'Z' | b'X'))
     }
 
+    /// The name of the pipes by which the runtime talks with its debugger, without `-in` and `-out`.
+    pub(crate) fn pipe_name(self) -> String {
+        let Self { pid, since } = self;
+        format!("clr-debug-pipe-{pid}-{since}")
+    }
+
     /// Removes the semaphores of its start, and its pipes and its socket from the folder that it has for temporary files.
     pub(crate) fn remove(self, temporary: &OsStr) {
         let Self { pid, since } = self;

@@ -304,19 +304,12 @@ fn a_worker_that_is_killed_takes_its_program_along() {
     });
 }
 
-/// Fails in about one of thirty kills, for a reason that is not known: see docs/dotnet.md.
 #[test]
 fn what_was_attached_to_runs_on_when_its_worker_is_killed() {
-    if oracle_size(0, 1) == 0 {
-        eprintln!("SKIPPED: only with HINDCAST_ORACLES=full");
-        return;
-    }
     on_both(|runtime| {
         let (stage, mut running) = Stage::with_running(runtime);
         let mut client = stage.client();
-        // Neither an attach nor code that runs for an evaluation always survives the loss of the debugger.
-        let moments = moments(3).filter(|(moment, _)| matches!(moment, Moment::Stepping | Moment::Running));
-        for (round, (moment, dice)) in (1..).zip(moments) {
+        for (round, (moment, dice)) in (1..).zip(moments(3)) {
             let answer = kill_meanwhile(&stage, &mut client, (moment, dice), Stage::worker);
             is_lost(moment, &answer);
             running.ask("abc");
