@@ -8,7 +8,9 @@
 //! runtime ── resync, the last message it saw ──▶ us
 //! runtime ◀── resync ── break (an event) ── us
 //! runtime ── stopped, if it ran ──▶ us
-//! runtime ◀── detach (an event) ── us
+//! runtime ◀── continue ── break ── us
+//! runtime ── stopped ──▶ us
+//! runtime ◀── detach ── us
 //! runtime ── detached ──▶ us
 //! runtime ◀── close ── us
 //! ```
@@ -29,12 +31,16 @@ use std::{
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::cor::{MappedRuntime, Remains, temporary_folder};
+use crate::cor::{MappedRuntime, Remains, Rest, temporary_folder};
 
 /// How long the runtime may take to notice that its debugger is gone, and to answer.
 const WITHIN: Duration = Duration::from_secs(3);
-/// How long a program that runs may take to stop; one that stands says nothing.
-const STOPS_WITHIN: Duration = Duration::from_millis(500);
+/// How long all threads rest before we take the program for one that stands.
+const RESTS_FOR: Duration = Duration::from_millis(100);
+/// How long a program that runs may take to stop.
+const STOPS_WITHIN: Duration = Duration::from_secs(1);
+/// How long it runs once more before it is let go of.
+const RUNS_FOR: Duration = Duration::from_millis(100);
 /// How long to wait before looking again whether it listens.
 const GLANCE: Duration = Duration::from_millis(5);
 
@@ -43,6 +49,7 @@ const RESYNC: u32 = 3;
 const CLOSE: u32 = 4;
 const EVENT: u32 = 5;
 const BREAK: u32 = 0x200;
+const CONTINUE: u32 = 0x201;
 const STOPPED: u32 = 0x102;
 const DETACH: u32 = 0x22f;
 /// Larger than the part of an event that every event has.
@@ -75,18 +82,23 @@ fn release(pid: u32, pipe: &Pipe, until: Instant) -> io::Result<()> {
     }
     // It need not send again what it sent to the one that is gone.
     to_it.write_all(&header(RESYNC, 0, 0, u32::MAX, 0))?;
-    // Detaching undoes a stop; where there was none, the runtime could never be stopped again. It ignores a second one.
     let mut id = resync.last_seen;
-    let mut send = |to_it: &mut File, kind| {
+    let mut send = |kind| {
         // The debuggee chooses the number.
         id = id.wrapping_add(1);
         to_it.write_all(&header(EVENT, EVENT_SIZE as u32, id, 0, kind))?;
         to_it.write_all(&event(kind, pid))
     };
-    send(&mut to_it, BREAK)?;
-    let stopped_until = Instant::now() + STOPS_WITHIN;
-    while voice.speaks(stopped_until)? && voice.event()? != Some(STOPPED) {}
-    send(&mut to_it, DETACH)?;
+    // Detaching undoes a stop; where there was none, the runtime could never be stopped again. It ignores a second one.
+    send(BREAK)?;
+    voice.await_stop(pid)?;
+    // A thread may be about to run code for an evaluation. Detaching frees what it needs for its first steps.
+    send(CONTINUE)?;
+    if !voice.says_stopped(Instant::now() + RUNS_FOR)? {
+        send(BREAK)?;
+        voice.await_stop(pid)?;
+    }
+    send(DETACH)?;
     while voice.event()? != Some(DETACH) {}
     to_it.write_all(&header(CLOSE, 0, 0, 0, 0))?;
     drop((to_it, voice));
@@ -185,6 +197,29 @@ impl Voice {
         let number =
             body.get(8..12).map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
         Ok(number.filter(|_| message.kind == EVENT))
+    }
+
+    /// Waits until the runtime says that it has stopped the program, or has stopped it before.
+    fn await_stop(&mut self, pid: u32) -> io::Result<()> {
+        let until = Instant::now() + STOPS_WITHIN;
+        let mut rest = Rest::of(pid);
+        while !self.says_stopped(Instant::now() + GLANCE)? {
+            // It does not say again that it stands.
+            if rest.lasts_for() >= RESTS_FOR || Instant::now() >= until {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the runtime says in time that it has stopped the program.
+    fn says_stopped(&mut self, until: Instant) -> io::Result<bool> {
+        while self.speaks(until)? {
+            if self.event()? == Some(STOPPED) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn bytes(&mut self, size: u32) -> io::Result<Vec<u8>> {

@@ -25,5 +25,6 @@ pub(crate) use interfaces::*;
 pub(crate) use library::{Debugging, DebuggingError, MappedRuntime, other_debugger};
 pub(crate) use remains::Remains;
 pub use remains::temporary_folder;
+pub(crate) use settle::Rest;
 pub use startup::STUCK;
 pub(crate) use startup::{Calls, Exit, Prepared, Spawned, Startup, StartupError, remove_stale_semaphores};

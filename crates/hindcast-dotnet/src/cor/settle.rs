@@ -1,6 +1,6 @@
-//! Waiting until the threads of a runtime that starts have come up.
+//! Waiting until the threads of a process rest.
 //!
-//! The runtime makes a thread that answers debuggers, and does not wait until it runs. Where the main thread has something to
+//! A runtime that starts makes a thread that answers debuggers, and does not wait until it runs. Where the main thread has something to
 //! tell before that, it answers in that thread's place; when the thread comes up in the middle of this, each waits for the
 //! other for ever (seen with .NET 10.0 on a busy machine, in one of some hundred launches). So we look at the threads while the
 //! main thread waits for us anyway.
@@ -17,20 +17,44 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 /// Returns when every thread of a process rests, or did not for a long time.
 pub(super) fn await_rest(pid: u32) {
     let until = Instant::now() + WITHIN;
-    let mut before = None;
+    let mut rest = Rest::of(pid);
     while Instant::now() < until {
-        let now = resting(pid).ok().flatten();
-        if now.is_some() && now == before {
+        if rest.lasts_for() >= BETWEEN_LOOKS {
             return;
         }
-        before = now;
         std::thread::sleep(BETWEEN_LOOKS);
     }
     tracing::debug!(pid, "the runtime's threads do not rest");
 }
 
-/// How often each thread was given and gave up the processor, where all of them wait for something.
-fn resting(pid: u32) -> io::Result<Option<Vec<(u32, String)>>> {
+/// Watches whether the threads of a process rest.
+pub(crate) struct Rest {
+    pid: u32,
+    /// What was seen when they began to rest.
+    began: Option<(Threads, Instant)>,
+}
+
+/// How often each thread was given and gave up the processor.
+type Threads = Vec<(u32, String)>;
+
+impl Rest {
+    pub(crate) fn of(pid: u32) -> Self {
+        Self { pid, began: None }
+    }
+
+    /// For how long no thread has done anything.
+    pub(crate) fn lasts_for(&mut self) -> Duration {
+        let now = resting(self.pid).ok().flatten();
+        match (&self.began, now) {
+            (Some((before, since)), Some(now)) if *before == now => return since.elapsed(),
+            (_, now) => self.began = now.map(|threads| (threads, Instant::now())),
+        }
+        Duration::ZERO
+    }
+}
+
+/// The threads of a process, where all of them wait for something.
+fn resting(pid: u32) -> io::Result<Option<Threads>> {
     let mut threads = Vec::new();
     for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
         let entry = entry?;
