@@ -56,6 +56,7 @@ codes! {
     MISSING_METADATA = 0x8013_1c35, "metadata is missing";
     COMPONENT_MISSING = 0x8013_1c3c, "a file of the runtime's debugging support is missing";
     CORRUPT_OBJECT = 0x8013_1c4b, "the object is corrupt";
+    READ_FAILED = 0x8013_1c49, "the memory cannot be read";
 }
 
 impl fmt::Display for Hresult {

@@ -130,6 +130,7 @@ fn fork_guardian(plan: Plan) -> io::Result<Waiting> {
     let ends = Ends {
         words: its_words.as_raw_fd(),
         go: its_go.as_raw_fd(),
+        go_writer: go.as_raw_fd(),
         failure: its_failure.as_raw_fd(),
         parent: std::process::id(),
     };
@@ -203,6 +204,7 @@ pub(super) fn release(guardian: Pid) {
 struct Ends {
     words: RawFd,
     go: RawFd,
+    go_writer: RawFd,
     failure: RawFd,
     parent: u32,
 }
@@ -352,6 +354,8 @@ unsafe fn become_program(
         {
             give_up(ends);
         }
+        // Ours is the last one then: if we give up, it reads the end.
+        libc::close(ends.go_writer);
         let mut byte = 0u8;
         if libc::read(ends.go, (&raw mut byte).cast(), 1) != 1 {
             libc::_exit(NOT_STARTED);

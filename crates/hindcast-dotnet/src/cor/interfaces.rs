@@ -1,5 +1,7 @@
 //! The interfaces that a session uses, with their slots.
 
+use std::ops::Range;
+
 use super::{
     com::{Com, Guid, Interface, Out, Raw, call_method, check, interface, read_name},
     error::{CorError, Hresult},
@@ -103,6 +105,10 @@ interface!(IlFrame "03E26311-4F76-11d3-88C6-006097945418" {
 interface!(IlFrame2 "5D88A994-6C30-479b-890F-BCEF88B129A5" {
     4 enumerate_type_parameters() -> Com<TypeEnum>;
 });
+interface!(NativeFrame "03E26314-4F76-11d3-88C6-006097945418" {
+    4 code() -> Com<Code>;
+    11 offset() -> u32;
+});
 interface!(NativeFrame2 "35389FF1-3684-4c55-A2EE-210F26C60E5E" {
     3 is_child() -> bool;
 });
@@ -123,6 +129,15 @@ interface!(Code "CC7BCAF4-8A68-11d2-983C-0000F808342D" {
     5 address() -> u64;
     6 size() -> u32;
     7 create_breakpoint(offset: u32) -> Com<FunctionBreakpoint>;
+});
+interface!(Code4 "18221fa4-20cb-40fa-b19d-9f91c4fa8c14" {
+    3 enumerate_variable_homes() -> Com<VariableHomeEnum>;
+});
+interface!(VariableHomeEnum "e76b7a57-4f7a-4309-85a7-5d918c3deaf7");
+interface!(VariableHome "50847b8d-f43f-41b0-924c-6383a5f2278b" {
+    4 slot_index() -> u32;
+    5 argument_index() -> u32;
+    7 location_type() -> u32;
 });
 interface!(Breakpoint "CC7BCAE8-8A68-11d2-983C-0000F808342D");
 interface!(FunctionBreakpoint "CC7BCAE9-8A68-11d2-983C-0000F808342D" {
@@ -320,6 +335,25 @@ impl Com<IlFrame> {
     }
 }
 
+impl Com<VariableHome> {
+    /// In which part of the machine code the variable is there.
+    pub(crate) fn live_range(&self) -> Result<Range<u32>, CorError> {
+        let mut range = 0..0;
+        // SAFETY: slot 6 is GetLiveRange.
+        let code =
+            unsafe { call_method!(self.raw(), 6, *mut u32 = &mut range.start, *mut u32 = &mut range.end) };
+        check(code, "VariableHome::live_range")?;
+        Ok(range)
+    }
+
+    /// Whether it is in memory or in one general register.
+    pub(crate) fn is_in_memory_or_register(&self) -> Result<bool, CorError> {
+        /// `VLT_INVALID`.
+        const ELSEWHERE: u32 = 2;
+        Ok(self.location_type()? < ELSEWHERE)
+    }
+}
+
 impl Com<Module> {
     /// Its path.
     pub(crate) fn name(&self) -> Result<String, CorError> {
@@ -408,6 +442,7 @@ lists! {
     ThreadEnum of Thread;
     AppDomainEnum of AppDomain;
     TypeEnum of CorType;
+    VariableHomeEnum of VariableHome;
 }
 
 /// Kinds of types, as the interface numbers them (`CorElementType`).

@@ -90,6 +90,8 @@ impl Debugging {
     /// Attaches to a process whose runtime is loaded; it reports to `events`.
     pub(crate) fn attach(pid: u32, runtime: &MappedRuntime, events: &Events) -> Result<Self, DebuggingError> {
         let path = runtime.path.with_file_name("libmscordbi.so");
+        // The debugging library loads it, from the same folder.
+        let reader = runtime.path.with_file_name("libmscordaccore.so");
         let library = open(&path)?;
         // SAFETY: the library's own functions, with the types that the runtime declares.
         let (initialize, create) = unsafe {
@@ -99,7 +101,7 @@ impl Debugging {
                 std::mem::transmute(symbol(library, c"CoreCLRCreateCordbObject", &path, create)?);
             (initialize, create)
         };
-        give_large_pages(&runtime.path.with_file_name("libmscordaccore.so"));
+        give_large_pages(&reader, open(&reader)?);
         let mut object: Raw = std::ptr::null_mut();
         // SAFETY: DllMain sets up what the library needs before anything else; loading alone does not run it.
         let code = unsafe {
@@ -119,27 +121,26 @@ impl Debugging {
     }
 }
 
-/// Lets the library that reads the debuggee's memory have large pages, before the debugging library loads and uses it.
-fn give_large_pages(path: &Path) {
-    let given = open(path).map_err(|error| error.to_string()).and_then(|library| {
-        // SAFETY: open; nobody has called it yet, or the sessions before this one have ended.
-        unsafe { large_pages::give_to(library, path) }.map_err(|error| error.to_string())
-    });
-    // It only takes more time without them.
-    if let Err(why) = given {
-        tracing::debug!(path = %path.display(), why, "no large pages");
+/// Lets the library that reads the debuggee's memory have large pages, before the debugging library uses it.
+fn give_large_pages(path: &Path, library: Raw) {
+    // SAFETY: open; nobody has called it yet, or the sessions before this one have ended.
+    if let Err(error) = unsafe { large_pages::give_to(library, path) } {
+        // It only takes more time without them.
+        tracing::debug!(path = %path.display(), %error, "no large pages");
     }
 }
 
 fn open(path: &Path) -> Result<Raw, DebuggingError> {
     let failed = |why: String| DebuggingError::Library { path: path.to_owned(), why };
-    match path.metadata() {
-        Err(_) => return Err(failed("there is no such file".into())),
-        // Loading it runs its code as us.
-        Ok(file) if !is_trusted(file.uid()) => {
-            return Err(failed("it belongs to another user, whose code would run as this one".into()));
-        }
-        Ok(_) => {}
+    if !path.exists() {
+        return Err(failed("there is no such file".into()));
+    }
+    // Loading it runs its code as us. Whoever has the folder can put another file there.
+    let folder = path.parent().unwrap_or(path);
+    if ![path, folder].iter().all(|path| is_trusted(path)) {
+        return Err(failed(
+            "it or its folder belongs to another user, whose code would run as this one".into(),
+        ));
     }
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| failed(error.to_string()))?;
     // SAFETY: loading runs the library's constructors, as the runtime itself does.
@@ -155,8 +156,10 @@ fn open(path: &Path) -> Result<Raw, DebuggingError> {
     Err(failed(why))
 }
 
-fn is_trusted(owner: u32) -> bool {
-    owner == 0 || owner == nix::unistd::geteuid().as_raw()
+/// Whether a file, and the link that leads to it, belong to root or to us.
+fn is_trusted(path: &Path) -> bool {
+    let is_ours = |file: std::fs::Metadata| file.uid() == 0 || file.uid() == nix::unistd::geteuid().as_raw();
+    path.metadata().is_ok_and(is_ours) && path.symlink_metadata().is_ok_and(is_ours)
 }
 
 /// # Safety

@@ -27,4 +27,4 @@ pub(crate) use remains::Remains;
 pub use remains::temporary_folder;
 pub(crate) use settle::Rest;
 pub use startup::STUCK;
-pub(crate) use startup::{Calls, Exit, Prepared, Spawned, Startup, StartupError, remove_stale_semaphores};
+pub(crate) use startup::{Calls, Exit, Prepared, Spawned, Startup, StartupError};

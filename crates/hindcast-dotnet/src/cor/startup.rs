@@ -6,7 +6,7 @@
 
 use std::{
     ffi::{CString, OsStr},
-    fs, io,
+    io,
     path::Path,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
@@ -302,31 +302,8 @@ impl Startup {
     }
 }
 
-/// Removes the semaphores of processes that are gone, which a killed debugger has left.
-pub(crate) fn remove_stale_semaphores() {
-    let Ok(entries) = fs::read_dir("/dev/shm") else { return };
-    for entry in entries.filter_map(Result::ok) {
-        let name = entry.file_name();
-        let Some((pid, since)) = name.to_str().and_then(owner_of) else { continue };
-        if start_time(pid).ok() != Some(since) {
-            // Somebody else's stay.
-            let _ = fs::remove_file(entry.path());
-        }
-    }
-}
-
 fn semaphore_name(kind: &str, pid: u32, since: u64) -> String {
     format!("/clr{kind}{pid:08x}{since:016x}")
-}
-
-/// Whose semaphore a file in the folder of semaphores is.
-fn owner_of(file_name: &str) -> Option<(u32, u64)> {
-    let name = file_name.strip_prefix("sem.clr")?;
-    let digits = name.strip_prefix("st").or_else(|| name.strip_prefix("co"))?;
-    if digits.len() != 24 || !digits.is_ascii() {
-        return None;
-    }
-    Some((u32::from_str_radix(&digits[..8], 16).ok()?, u64::from_str_radix(&digits[8..], 16).ok()?))
 }
 
 struct Semaphore {
@@ -382,32 +359,5 @@ impl Drop for Semaphore {
             libc::sem_close(self.semaphore);
             libc::sem_unlink(self.name.as_ptr());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_semaphore_names_its_process() {
-        let name = semaphore_name("st", 0x1234, 0x5678);
-        assert_eq!(owner_of(&name.replacen('/', "sem.", 1)), Some((0x1234, 0x5678)));
-        assert_eq!(owner_of("sem.clrst12"), None);
-        assert_eq!(owner_of("sem.other"), None);
-    }
-
-    #[test]
-    fn the_semaphores_of_the_dead_are_removed_and_others_stay() {
-        let mine = start_time(std::process::id()).unwrap();
-        let dead = Semaphore::make(&semaphore_name("co", std::process::id(), mine + 1)).unwrap();
-        let living = Semaphore::make(&semaphore_name("co", std::process::id(), mine)).unwrap();
-        remove_stale_semaphores();
-        let is_there = |semaphore: &Semaphore| {
-            let name = semaphore.name.to_str().unwrap().replacen('/', "sem.", 1);
-            Path::new("/dev/shm").join(name).exists()
-        };
-        assert!(!is_there(&dead));
-        assert!(is_there(&living));
     }
 }

@@ -26,7 +26,7 @@ use crate::{
     abandoned::await_hang_up,
     cor::{
         Calls, Debugging, DebuggingError, Events, Exit, Hresult, MappedRuntime, Next, Prepared, Remains,
-        Startup, StartupError, other_debugger, remove_stale_semaphores, temporary_folder,
+        Startup, StartupError, other_debugger, temporary_folder,
     },
     modules::Modules,
     program::{Program, ProgramError},
@@ -51,7 +51,6 @@ struct Beginning {
 
 impl Session {
     pub(crate) fn launch(request: &LaunchRequest) -> Result<Self, DebugError> {
-        remove_stale_semaphores();
         let program = Program::find(&request.program, &request.env).map_err(no_program)?;
         let opened = hindcast_streams::open(&request.stdin, request.streams)
             .map_err(|error| DebugError::LaunchFailed(error.to_string().into()))?;

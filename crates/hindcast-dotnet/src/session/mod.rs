@@ -8,6 +8,7 @@ mod breakpoints;
 mod evaluate;
 mod events;
 mod exceptions;
+mod frame;
 mod functions;
 mod given_up;
 mod interrupt;

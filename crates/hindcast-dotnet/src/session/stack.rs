@@ -4,7 +4,7 @@ use std::{collections::HashMap, rc::Rc};
 
 use hindcast_core::debug::{DebugError, Frame, FrameRef, Location, Reason, Stack, ThreadId};
 
-use super::{Session, failed};
+use super::{Session, failed, frame::StackFrame};
 use crate::{
     cor::{Com, Frame as CorFrame, IlFrame, IlFrame2, NativeFrame2, Thread, Thread3},
     image::{ClauseKind, Spelling, Token},
@@ -20,13 +20,22 @@ const DEEPEST: usize = 100_000;
 #[derive(Debug, Clone)]
 pub(super) struct ManagedFrame {
     /// None for a method that waits: it is on no stack.
-    pub(super) frame: Option<Com<IlFrame>>,
+    pub(super) frame: Option<StackFrame>,
     /// What a method that waits keeps its variables in.
     pub(super) state_machine: Option<Seen>,
     pub(super) module: Rc<LoadedModule>,
     pub(super) method: Token,
     /// The IL offset.
     pub(super) offset: u32,
+}
+
+impl ManagedFrame {
+    /// A caller is where it calls, not behind that.
+    fn stand_at_call(&mut self) {
+        if let Some(offset) = self.frame.as_ref().and_then(StackFrame::offset_of_call) {
+            self.offset = offset;
+        }
+    }
 }
 
 /// The stacks of this stop, by the number of the system's thread.
@@ -184,11 +193,15 @@ impl Session {
             is_done: false,
         };
         let mut handler = Handler::default();
+        let mut calls = false;
         loop {
             // Frames of native code have no IL.
             let frame = walk.frame().ok().flatten();
             if let Some(frame) = frame {
-                let managed = self.managed(&frame);
+                let mut managed = self.managed(&frame);
+                if let Some(managed) = managed.as_mut().filter(|_| std::mem::replace(&mut calls, true)) {
+                    managed.stand_at_call();
+                }
                 let is_hidden = handler.hides(&frame, managed.as_ref());
                 if let Some(managed) = managed.filter(|_| !is_hidden) {
                     hidden_within.take_if(|caller| Self::frame_identity(&managed) == Some(*caller));
@@ -214,6 +227,7 @@ impl Session {
         let module = self.modules.of(&frame.function().ok()?.module().ok()?)?.clone();
         let method = Token(frame.function_token().ok()?);
         let offset = frame.ip().ok()?.offset;
+        let frame = StackFrame::new(frame, &module);
         Some(ManagedFrame { frame: Some(frame), state_machine: None, module, method, offset })
     }
 

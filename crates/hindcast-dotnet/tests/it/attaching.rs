@@ -11,11 +11,11 @@ use hindcast_core::debug::{
     Outcome, OutputLog, Place, StopReason, Trigger,
 };
 use hindcast_dotnet::DotnetEngine;
-use hindcast_fixtures::dotnet::{self, Runtime};
+use hindcast_fixtures::dotnet::{self, DotnetProgram, Runtime};
 
 use crate::debuggee::on_both;
 
-/// The server fixture, running.
+/// A program that runs, mostly the server fixture.
 pub(crate) struct Server {
     pub(crate) child: Child,
     /// None when it was told that there is no more.
@@ -25,7 +25,12 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(runtime: &Runtime) -> Self {
-        let mut command = runtime.command(&dotnet::program("Server"));
+        Self::of(&dotnet::program("Server"), runtime)
+    }
+
+    /// Another program that says when it is ready.
+    pub(crate) fn of(program: &DotnetProgram, runtime: &Runtime) -> Self {
+        let mut command = runtime.command(program);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().unwrap());

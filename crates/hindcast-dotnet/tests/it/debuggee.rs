@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use hindcast_core::debug::{
     Breakpoint, CodeBreakpoint, DebugBackend, DebugEngine, Evaluation, FrameRef, Granularity, Language,
     LaunchRequest, Movement, NumberFormat, Outcome, OutputLog, OutputStream, Place, Stack, Stdin, Stop,
-    StopAtEntry, Streams, Trigger, ValueLimits, Variable, VariableQuery, VariableScope,
+    StopAtEntry, Streams, ThreadId, Trigger, ValueLimits, Variable, VariableQuery, VariableScope,
 };
 use hindcast_dotnet::DotnetEngine;
 use hindcast_fixtures::dotnet::{self, DotnetProgram, Runtime};
@@ -109,6 +109,21 @@ pub(crate) struct Debuggee {
     pub(crate) stop: Option<Stop>,
 }
 
+/// The variables of a thread's innermost frame.
+#[track_caller]
+pub(crate) fn locals_of(backend: &mut dyn DebugBackend, thread: ThreadId) -> Vec<Variable> {
+    let query = VariableQuery {
+        frame: FrameRef { thread, index: 0 },
+        scope: VariableScope::Local,
+        filter: None,
+        offset: 0,
+        limit: 100,
+        limits: ValueLimits::default(),
+        allow_calls: None,
+    };
+    backend.variables(&query).unwrap().variables
+}
+
 impl Debuggee {
     #[track_caller]
     pub(crate) fn run(&mut self, movement: Movement) -> Stop {
@@ -162,16 +177,7 @@ impl Debuggee {
     #[track_caller]
     pub(crate) fn locals(&mut self) -> Vec<Variable> {
         let thread = self.stop.as_ref().unwrap().thread;
-        let query = VariableQuery {
-            frame: FrameRef { thread, index: 0 },
-            scope: VariableScope::Local,
-            filter: None,
-            offset: 0,
-            limit: 100,
-            limits: ValueLimits::default(),
-            allow_calls: None,
-        };
-        self.backend.variables(&query).unwrap().variables
+        locals_of(&mut *self.backend, thread)
     }
 
     /// `name = value` for each local.

@@ -10,6 +10,7 @@ mod evaluate;
 mod exceptions;
 mod failures;
 mod image;
+mod optimised;
 mod places;
 mod steps;
 mod unseen;
