@@ -106,6 +106,21 @@ on_both! {
         assert_eq!(server.line(), "3: cba");
     }
 
+    fn the_library_that_reads_the_program_gets_large_pages(runtime: &Runtime) {
+        if !std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
+            eprintln!("SKIPPED: this kernel has no large pages");
+            return;
+        }
+        let server = Server::start(runtime);
+        let mut session = server.attach().unwrap();
+        let stop = stopped(session.run(Movement::Begin).unwrap());
+        session.stack(stop.thread, 10).unwrap();
+        let memory = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        // Nobody else of this process asks for them.
+        let is_asked_for = |line: &str| line.starts_with("VmFlags:") && line.contains(" hg");
+        assert!(memory.lines().any(is_asked_for), "{memory}");
+    }
+
     fn a_program_that_is_killed_while_it_stands_has_ended(runtime: &Runtime) {
         for is_buried in [false, true] {
             let mut server = Server::start(runtime);
