@@ -10,6 +10,7 @@ mod evaluate;
 mod exceptions;
 mod failures;
 mod image;
+mod pitfalls;
 mod places;
 mod steps;
 mod unseen;

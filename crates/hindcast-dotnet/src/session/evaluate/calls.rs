@@ -166,9 +166,13 @@ impl Evaluator<'_> {
             }
         };
         let mut candidates = match &this {
-            Some(seen) if seen.of.definition.is_some() => {
-                self.member_types(seen).iter().flat_map(|of| self.methods_of(of, name)).collect()
-            }
+            Some(seen) if seen.of.definition.is_some() => self
+                .session
+                .values()
+                .member_types(seen)
+                .iter()
+                .flat_map(|of| self.methods_of(of, name))
+                .collect(),
             _ => self.methods(&of, name),
         };
         if candidates.is_empty() {
@@ -194,7 +198,7 @@ impl Evaluator<'_> {
     /// The method that the object has in place of a virtual one.
     fn follow_override(&self, seen: &Seen, callee: &mut Callee) {
         let method = callee.module.assembly().and_then(|assembly| assembly.method(callee.token));
-        let found = method.and_then(|method| self.overrider(seen, &callee.of, method));
+        let found = method.and_then(|method| self.session.values().overrider(seen, &callee.of, method));
         let Some((of, token)) = found else { return };
         let Some(module) = of.definition.as_ref().map(|definition| definition.module.clone()) else { return };
         let method_types = callee.types[callee.of_type.len()..].to_vec();
