@@ -1,7 +1,5 @@
 //! Which member a name means: that of the type that a value is declared with, as the object overrides it.
 
-use std::rc::Rc;
-
 use crate::{
     cor::{Com, Value},
     image::{Field, Method, Spelling, Token},
@@ -113,7 +111,7 @@ fn count_of(method: Method<'_>) -> Option<usize> {
 /// Whether two types are the same, also where the runtime does not tell what stands for the parameters of one.
 fn is_same(one: &TypeInfo, other: &TypeInfo) -> bool {
     match (&one.definition, &other.definition) {
-        (Some(left), Some(right)) => left.token == right.token && Rc::ptr_eq(&left.module, &right.module),
+        (Some(_), Some(other)) => one.is_defined_by(&other.module, other.token),
         _ => one.spelled(Spelling::Qualified) == other.spelled(Spelling::Qualified),
     }
 }

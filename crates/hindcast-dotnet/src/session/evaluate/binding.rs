@@ -3,7 +3,7 @@
 use super::Evaluator;
 use crate::{
     image::{Field, Method, Property, TypeSig},
-    session::look::{Declared, Named},
+    session::look::{Declared, Named, declaring_def},
     values::{Content, Seen, TypeInfo, property_of_backing_field},
 };
 
@@ -20,8 +20,12 @@ impl Evaluator<'_> {
         seen.as_type.clone().unwrap_or_else(|| seen.of.clone())
     }
 
-    pub(super) fn declared_type(&self, variable: &Named) -> Option<TypeInfo> {
+    pub(super) fn declared_type(&self, variable: &Named, seen: &Seen) -> Option<TypeInfo> {
         match variable.declared.as_ref()? {
+            Declared::This => {
+                let (module, of) = (&self.frame.module, declaring_def(&self.frame)?.token());
+                self.session.values().as_defined(seen, |known| known.is_defined_by(module, of))
+            }
             Declared::InType(of, signature) => self.field_type(of, signature),
             Declared::InMethod(signature) => {
                 let module = &self.frame.module;

@@ -92,11 +92,13 @@ impl Evaluator<'_> {
         if self.calls_until.is_none() {
             return Err(EvaluationError::NeedsCode { name: "this[]".into() });
         }
-        let candidates = self.methods(&seen.of, "get_Item");
+        let types = self.session.values().member_types(seen);
+        let candidates: Vec<_> = types.iter().flat_map(|of| self.methods_of(of, "get_Item")).collect();
         if candidates.is_empty() {
             return Err(EvaluationError::NoIndexer { of: seen.of.display() });
         }
-        let callee = self.best(candidates, "this[]", &keys, false)?;
+        let mut callee = self.best(candidates, "this[]", &keys, false)?;
+        self.follow_override(seen, &mut callee);
         self.run(&callee, Some(seen), &keys)
     }
 
@@ -205,6 +207,14 @@ impl Evaluator<'_> {
         if let Ok(found) = self.callee(module, token, &of, method_types) {
             *callee = found;
         }
+    }
+
+    /// Whether the object has another method in place of one that `base` means: the runtime would run that.
+    fn is_overridden(&self, callee: &Callee, this: &Seen) -> bool {
+        let method = callee.module.assembly().and_then(|assembly| assembly.method(callee.token));
+        let as_object = Seen { is_base: false, ..this.clone() };
+        let values = self.session.values();
+        this.is_base && method.is_some_and(|it| values.overrider(&as_object, &callee.of, it).is_some())
     }
 
     /// What stands for a method's parameters, by the arguments that are of such a parameter's type.
@@ -363,6 +373,9 @@ impl Evaluator<'_> {
         this: Option<&Seen>,
         values: &[Evaluated],
     ) -> Result<Evaluated> {
+        if this.is_some_and(|seen| self.is_overridden(callee, seen)) {
+            return Err(EvaluationError::OverriddenBase { of: callee.of.display() });
+        }
         // A method that a struct inherits knows objects only, and those of numbers want to be pointed at one.
         if let Some(seen) = this
             && (!callee.of_value || matches!(seen.content, Content::Primitive(..)))
