@@ -11,7 +11,9 @@ use super::{Session, stack::ManagedFrame};
 use crate::{
     cor::{Com, CorError, Hresult, Value},
     expression::{Constant, Primitive, Text},
-    image::{Assembly, Constant as ImageConstant, Token, TypeDef, TypeNames, TypeSig, pdb::LocalConstant},
+    image::{
+        Assembly, Constant as ImageConstant, Spelling, Token, TypeDef, TypeNames, TypeSig, pdb::LocalConstant,
+    },
     values::{Content, FieldValue, Seen, TypeInfo, enum_name, tuple_names},
 };
 
@@ -369,7 +371,8 @@ impl Session {
         let Some(initialiser) = type_def.methods_named(".cctor").next() else { return Readiness::Ready };
         let is_generic = !type_def.generic_parameters().is_empty();
         let is_own = |frame: &ManagedFrame| {
-            declaring_def(frame).is_some_and(|of| of.token() == type_def.token())
+            let own = self.declaring_type(frame);
+            own.is_some_and(|own| own.spelled(Spelling::Qualified) == of.spelled(Spelling::Qualified))
                 && Rc::ptr_eq(&frame.module, &definition.module)
         };
         // Before a method of such a type runs, the initialiser has begun.
@@ -379,11 +382,13 @@ impl Session {
         // The runtime compiles it to run it at once.
         let function = definition.module.module.function_from_token(initialiser.token().0);
         let is_compiled = function.is_ok_and(|function| function.native_code().is_ok());
-        match (is_compiled, is_generic) {
-            (true, false) => Readiness::Ready,
-            (false, false) if definition.module.is_mine() => Readiness::NotYet,
-            // Each type that stands for a parameter has fields of its own; other code may be compiled ahead.
-            _ => Readiness::Unknown,
+        let is_ahead = definition.module.assembly().is_none_or(|assembly| assembly.is_precompiled());
+        match is_compiled {
+            // Each type that stands for a parameter has fields of its own.
+            _ if is_generic => Readiness::Unknown,
+            true => Readiness::Ready,
+            false if is_ahead => Readiness::Unknown,
+            false => Readiness::NotYet,
         }
     }
 

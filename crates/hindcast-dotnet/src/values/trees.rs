@@ -330,6 +330,9 @@ impl Values<'_> {
             if items.read.len() as u64 >= window.limit || found >= count {
                 return Some(items);
             }
+            if looked_at >= MOST_SLOTS {
+                return Some(Items { is_broken: true, ..items });
+            }
         }
         items.is_broken = found != count;
         Some(items)

@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    process::{Child, ChildStdin, ChildStdout, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::Arc,
 };
 
@@ -25,7 +25,11 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(runtime: &Runtime) -> Self {
-        let mut command = runtime.command(&dotnet::program("Server"));
+        Self::of(runtime.command(&dotnet::program("Server")))
+    }
+
+    /// Any program that says when it is ready, and then reads its input.
+    pub(crate) fn of(mut command: Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().unwrap());

@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use hindcast_core::debug::{CodeBreakpoint, ExceptionBreakpoint, FrameRef, StopReason, Trigger};
-use hindcast_fixtures::dotnet::Runtime;
+use hindcast_core::debug::{
+    CodeBreakpoint, ExceptionBreakpoint, FrameRef, Movement, StopReason, Trigger, ValueLimits, VariableScope,
+};
+use hindcast_fixtures::dotnet::{DotnetFixture, Runtime};
 
 use crate::{
+    attaching::{Server, stopped},
     debuggee::{Debuggee, Plan, on_both},
     evaluate::{called, check, read},
+    values::scope,
 };
 
 fn stand(runtime: &Runtime, mark: &str) -> Debuggee {
@@ -17,38 +21,58 @@ fn stand(runtime: &Runtime, mark: &str) -> Debuggee {
     debuggee
 }
 
+/// The exceptions of `Pitfalls.Nulls`, and what was null where that can be told.
+const WHAT_WAS_NULL: [(&str, Option<&str>); 11] = [
+    ("wrong_type", None),
+    ("thrown", None),
+    ("changed", Some("`second.Next.Next` is null")),
+    ("filled", None),
+    ("called", Some("`account.Next.Next` is null")),
+    ("chained", Some("`account.Next.Next` is null")),
+    ("private", Some("`account.Name` is null")),
+    ("stored", Some("`missing` is null")),
+    ("element", None),
+    ("number", Some("`numbers` is null")),
+    ("within", None),
+];
+
+fn null_references() -> Trigger {
+    Trigger::Exception(ExceptionBreakpoint {
+        exception_type: "System.NullReferenceException".into(),
+        first_chance: true,
+        second_chance: true,
+        include_subtypes: false,
+        enabled: true,
+    })
+}
+
 on_both! {
     fn what_was_null_is_told_only_where_nothing_else_can_have_been(runtime: &Runtime) {
         let mut debuggee = Plan::of("Pitfalls").args(&["nulls"]).launch(runtime);
-        let thrown = ExceptionBreakpoint {
-            exception_type: "System.NullReferenceException".into(),
-            first_chance: true,
-            second_chance: true,
-            include_subtypes: false,
-            enabled: true,
-        };
-        debuggee.backend.add_breakpoint(Trigger::Exception(thrown)).unwrap();
-        let expected = [
-            ("wrong_type", None),
-            ("thrown", None),
-            ("changed", Some("`second.Next.Next` is null")),
-            ("filled", None),
-            ("called", Some("`account.Next.Next` is null")),
-            ("chained", Some("`account.Next.Next` is null")),
-            ("private", Some("`account.Name` is null")),
-            ("stored", Some("`missing` is null")),
-            ("element", None),
-            ("number", Some("`numbers` is null")),
-            ("within", None),
-        ];
+        debuggee.backend.add_breakpoint(null_references()).unwrap();
         let mut found = Vec::new();
-        for (what, _) in expected {
+        for (what, _) in WHAT_WAS_NULL {
             let stop = debuggee.go_on();
             found.push((what, stop.exception.and_then(|raised| raised.because)));
         }
         let found: Vec<_> = found.iter().map(|(what, because)| (*what, because.as_deref())).collect();
-        assert_eq!(found, expected);
+        assert_eq!(found, WHAT_WAS_NULL);
         assert_eq!(debuggee.go_on().reason, StopReason::Exit);
+    }
+
+    fn optimised_code_is_not_guessed_at(runtime: &Runtime) {
+        let program = DotnetFixture::new("Pitfalls").optimized().build();
+        let mut command = runtime.command(&program);
+        command.arg("wait");
+        let mut running = Server::of(command);
+        let mut session = running.attach().unwrap();
+        session.run(Movement::Begin).unwrap();
+        session.add_breakpoint(null_references()).unwrap();
+        running.ask("go on");
+        for (what, expected) in WHAT_WAS_NULL {
+            let because = stopped(session.run(Movement::Continue).unwrap()).exception.unwrap().because;
+            assert!(because.is_none() || because.as_deref() == expected, "{what}: {because:?}");
+        }
     }
 
     fn members_of_this_are_those_of_the_type_that_has_the_method(runtime: &Runtime) {
@@ -134,6 +158,8 @@ on_both! {
                 ("first is \"aaa\"", "true"),
                 ("one == another", "false"),
                 ("one == one", "true"),
+                ("friday == same", "false"),
+                ("(DayOfWeek)friday == (DayOfWeek)same", "true"),
                 ("(int)one == (int)another", "true"),
                 ("first == null", "false"),
             ], with);
@@ -180,6 +206,8 @@ on_both! {
             // Other types that stand for `T` have their own.
             ("Total", "error: perhaps that is not initialised yet"),
         ], read);
+        let statics = scope(&mut debuggee, VariableScope::Global, ValueLimits::default());
+        assert_eq!(statics[0].value, "0 <perhaps not initialised yet>");
         debuggee.go_on();
     }
 

@@ -41,7 +41,7 @@ impl Evaluator<'_> {
         self.binary_of(operator, left, right)
     }
 
-    /// Whether two values are the same object, where one is a text or a number in a box that is declared as an `object` or an
+    /// Whether two values are the same object, where one is a text or a box that is declared as an `object` or an
     /// interface: what such declarations compare are references. None where values are compared.
     fn same_declared_reference(&self, left: &Evaluated, right: &Evaluated) -> Result<Option<bool>> {
         match (left, right) {
@@ -98,11 +98,11 @@ impl Evaluator<'_> {
     }
 }
 
-/// Whether it is a text or a number that is declared as an `object` or an interface.
+/// Whether it is a text, a number or a struct that is declared as an `object` or an interface.
 fn is_boxed(evaluated: &Evaluated) -> bool {
     let Evaluated::Value(seen) = evaluated else { return false };
     let is_declared = |of: &TypeInfo| !of.is_value_type() && !of.is_named("System.String");
-    matches!(seen.content, Content::String(_) | Content::Primitive(..))
+    (matches!(seen.content, Content::String(_)) || seen.of.is_value_type() && !seen.is_null())
         && seen.as_type.as_ref().is_some_and(is_declared)
 }
 
