@@ -11,7 +11,6 @@ mod cor;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod engine;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-#[allow(dead_code, unused_imports, reason = "it is a whole, of which the evaluator uses most")]
 mod expression;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod files;

@@ -12,7 +12,7 @@ use std::{
 
 use super::{
     com::{Com, Guid, Interface, Raw},
-    interfaces::{Breakpoint, CorDebug, Eval, Frame, Module, Process, Stepper, Thread},
+    interfaces::{Breakpoint, CorDebug, Eval, Module, Process, Stepper, Thread},
 };
 
 /// Something that happened. The debuggee stands until it is told to go on.
@@ -25,7 +25,7 @@ pub(crate) enum CorEvent {
     /// `Debugger.Break()`.
     Break { thread: Com<Thread> },
     /// An exception.
-    Exception { thread: Com<Thread>, frame: Option<Com<Frame>>, offset: u32, stage: ExceptionStage },
+    Exception { thread: Com<Thread>, stage: ExceptionStage },
     /// The code that was run for an evaluation has returned, or thrown.
     EvalDone { eval: Com<Eval>, threw: bool },
     /// The process is there.
@@ -341,13 +341,8 @@ callbacks!(SECOND[11]:
     create_connection(process: Unused, id: u32, name: Unused) => Some(CorEvent::Other);
     change_connection(process: Unused, id: u32) => Some(CorEvent::Other);
     destroy_connection(process: Unused, id: u32) => Some(CorEvent::Other);
-    exception(domain: Unused, thread: MaybeThread, frame: Option<Com<Frame>>, offset: u32, stage: u32, flags: u32) =>
-        Some(CorEvent::Exception {
-            thread: thread?,
-            frame: frame.clone(),
-            offset,
-            stage: ExceptionStage::of(stage),
-        });
+    exception(domain: Unused, thread: MaybeThread, frame: Unused, offset: u32, stage: u32, flags: u32) =>
+        Some(CorEvent::Exception { thread: thread?, stage: ExceptionStage::of(stage) });
     exception_unwind(domain: Unused, thread: Unused, stage: u32, flags: u32) => Some(CorEvent::Other);
     remap_complete(domain: Unused, thread: Unused, function: Unused) => Some(CorEvent::Other);
     assistant_notification(controller: Unused, thread: Unused, assistant: Unused) => Some(CorEvent::Other);

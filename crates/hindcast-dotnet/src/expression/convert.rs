@@ -32,8 +32,7 @@ const PREFERENCE: [Primitive; 13] = [
 ];
 
 /// Whether every value of one type is also one of the other without a cast, and how good a choice that is
-/// among the overloads of a method. C# has no preference between `decimal` and the two binary types:
-/// [`is_better`] tells.
+/// among the overloads of a method. C# has no preference between `decimal` and the two binary types.
 pub(crate) fn implicitly_converts(from: Primitive, to: Primitive) -> Option<Rank> {
     use Primitive::{
         Byte, Char, Decimal, Double, Float, Int, Long, NInt, NUInt, SByte, Short, UInt, ULong, UShort,
@@ -58,27 +57,6 @@ pub(crate) fn implicitly_converts(from: Primitive, to: Primitive) -> Option<Rank
     };
     let position = PREFERENCE.iter().position(|primitive| *primitive == to)?;
     targets.contains(&to).then_some(Rank(position as u8 + 1))
-}
-
-/// Whether C# prefers a parameter of the one type to one of the other for an argument that converts to both:
-/// because the one converts to the other, or because it is signed and the other is not.
-pub(crate) fn is_better(one: Primitive, other: Primitive) -> bool {
-    use Primitive::{Byte, Int, Long, NInt, NUInt, SByte, Short, UInt, ULong, UShort};
-    if one == other {
-        return false;
-    }
-    if implicitly_converts(one, other).is_some() {
-        return true;
-    }
-    let unsigned: &[Primitive] = match one {
-        SByte => &[Byte, UShort, UInt, ULong, NUInt],
-        Short => &[UShort, UInt, ULong, NUInt],
-        Int => &[UInt, ULong, NUInt],
-        Long => &[ULong],
-        NInt => &[ULong, NUInt],
-        _ => &[],
-    };
-    unsigned.contains(&other)
 }
 
 impl Constant {

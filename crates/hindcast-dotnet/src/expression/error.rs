@@ -91,7 +91,6 @@ pub(crate) enum Unsupported {
     RawString,
     Checked,
     Alias,
-    Other,
 }
 
 impl Unsupported {
@@ -116,7 +115,6 @@ impl Unsupported {
             Self::RawString => "a raw string, which is not supported",
             Self::Checked => "arithmetic with overflow checks, which is not supported",
             Self::Alias => "an alias of an assembly, which is not supported",
-            Self::Other => "a part of C# that is not supported",
         }
     }
 
@@ -133,7 +131,7 @@ impl Unsupported {
             Self::Alias => "only `global::` is known",
             Self::Statement | Self::Declaration => "evaluate one expression at a time",
             Self::Initialiser | Self::Array | Self::AnonymousType => "only `new T(arguments)` makes objects",
-            Self::Query | Self::Pointer | Self::Range | Self::Reference | Self::Other => {
+            Self::Query | Self::Pointer | Self::Range | Self::Reference => {
                 "write it with members, calls and operators"
             }
         }

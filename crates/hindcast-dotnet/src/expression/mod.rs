@@ -6,7 +6,6 @@ mod constant;
 mod convert;
 mod decimal;
 mod error;
-mod fold;
 mod literal;
 mod operation;
 mod parser;
@@ -21,14 +20,12 @@ mod types;
 mod wide;
 
 pub(crate) use constant::{Constant, Primitive};
-pub(crate) use convert::{Rank, implicitly_converts, is_better};
-pub(crate) use decimal::Decimal;
-pub(crate) use error::{Expected, Mistake, ParseError, Unsupported};
-pub(crate) use fold::{FoldError, fold};
+pub(crate) use convert::implicitly_converts;
+pub(crate) use error::ParseError;
 pub(crate) use operation::{Operand, OperationError, binary, unary};
 pub(crate) use syntax::{
-    Argument, Assignment, Binary, Identifier, InterpolatedPart, Kind, Node, Pattern, Span, TypeKind,
-    TypeName, TypePart, Unary,
+    Argument, Assignment, Binary, InterpolatedPart, Kind, Node, Pattern, Span, TypeKind, TypeName, TypePart,
+    Unary,
 };
 pub(crate) use template::{Template, TemplatePart};
 pub(crate) use text::Text;

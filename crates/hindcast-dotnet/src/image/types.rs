@@ -93,6 +93,11 @@ impl<'a> TypeDef<'a> {
         self.flags() & 0x100 != 0
     }
 
+    /// Whether its initialiser runs no later than a static field is used, but not because a method is called.
+    pub fn is_before_field_init(self) -> bool {
+        self.flags() & 0x10_0000 != 0
+    }
+
     /// The type that it derives from: a `TypeDef`, `TypeRef` or `TypeSpec`.
     pub fn base(self) -> Option<Token> {
         self.assembly.metadata.tables.token(Table::TypeDef, self.row, 3)

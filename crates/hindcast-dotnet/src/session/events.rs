@@ -195,9 +195,7 @@ impl Session {
                 let why = self.break_reason(&thread);
                 Ok(Some(self.stop_at(&thread, StopReason::Breakpoint, Some(&why))))
             }
-            CorEvent::Exception { thread, frame, offset, stage } => {
-                self.exception_passed(&thread, frame.as_ref(), offset, stage)
-            }
+            CorEvent::Exception { thread, stage } => self.exception_passed(&thread, stage),
             CorEvent::Logged { text } => {
                 self.output.push(OutputStream::Log, text.as_bytes());
                 Ok(None)
@@ -212,7 +210,7 @@ impl Session {
                 Ok(None)
             }
             CorEvent::EvalDone { eval, .. } => {
-                self.stuck.take_if(|stuck| stuck.eval == eval.identity());
+                self.stuck.retain(|stuck| stuck.eval != eval.identity());
                 Ok(None)
             }
             CorEvent::ProcessCreated | CorEvent::Other => Ok(None),

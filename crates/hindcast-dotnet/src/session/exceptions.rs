@@ -6,7 +6,7 @@ use hindcast_core::debug::{
 
 use super::{Session, stack::ManagedFrame};
 use crate::{
-    cor::{Com, ExceptionStage, Frame, Thread},
+    cor::{Com, ExceptionStage, Thread},
     values::{ExceptionMessage, LONGEST_MESSAGE, Seen},
 };
 
@@ -31,8 +31,6 @@ impl Session {
     pub(super) fn exception_passed(
         &mut self,
         thread: &Com<Thread>,
-        _frame: Option<&Com<Frame>>,
-        _offset: u32,
         stage: ExceptionStage,
     ) -> Result<Option<Stop>, DebugError> {
         let unhandled = match stage {
@@ -60,7 +58,8 @@ impl Session {
         let because = match &message {
             ExceptionMessage::Computed { by, .. } => Some(computed_by(by)),
             ExceptionMessage::Said(_) => {
-                stands_there.and_then(|frame| self.explained(&frame, &exception_type))
+                let raised_there = stands_there.filter(|_| self.is_raised_by_own_code(thread));
+                raised_there.and_then(|frame| self.explained(&frame, &exception_type))
             }
         };
         let is_fatal = exception_type == "System.ExecutionEngineException";
@@ -81,6 +80,12 @@ impl Session {
     fn own_frame(&mut self, thread: &Com<Thread>) -> Option<ManagedFrame> {
         let (frames, _) = self.frames(thread, 16).ok()?;
         frames.iter().find(|frame| frame.module.is_mine()).cloned()
+    }
+
+    /// Whether the innermost frame is the program's own.
+    fn is_raised_by_own_code(&mut self, thread: &Com<Thread>) -> bool {
+        let frames = self.frames(thread, 1);
+        frames.is_ok_and(|(frames, _)| frames.first().is_some_and(|frame| frame.module.is_mine()))
     }
 
     /// What the message does not say.

@@ -163,7 +163,7 @@ impl Session {
             just_my_code,
             last_stop: None,
             overflowed: None,
-            stuck: None,
+            stuck: Vec::new(),
         })
     }
 

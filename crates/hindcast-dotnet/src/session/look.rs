@@ -1,5 +1,7 @@
 //! The variables of a frame, under the names that the source gives them.
 
+use std::rc::Rc;
+
 use hindcast_core::debug::{
     DebugError, FrameRef, NumberFormat, Reason, ValueLimits, Variable, VariablePage, VariableQuery,
     VariableScope,
@@ -9,7 +11,9 @@ use super::{Session, stack::ManagedFrame};
 use crate::{
     cor::{Com, CorError, Hresult, Value},
     expression::{Constant, Primitive, Text},
-    image::{Assembly, Constant as ImageConstant, Token, TypeNames, TypeSig, pdb::LocalConstant},
+    image::{
+        Assembly, Constant as ImageConstant, Spelling, Token, TypeDef, TypeNames, TypeSig, pdb::LocalConstant,
+    },
     values::{Content, FieldValue, Seen, TypeInfo, enum_name, tuple_names},
 };
 
@@ -23,6 +27,19 @@ pub(super) struct Named {
     item_names: Vec<Option<String>>,
     /// What it is declared as.
     pub(super) declared: Option<Declared>,
+    /// Whether it is zero, as all statics of its type, and nobody knows whether that is its value.
+    pub(super) may_be_unready: bool,
+}
+
+/// Whether a type has been initialised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Readiness {
+    /// Its initialiser has run, or runs.
+    Ready,
+    /// Nothing has used it.
+    NotYet,
+    /// The runtime does not tell.
+    Unknown,
 }
 
 /// What a variable is declared as.
@@ -32,6 +49,8 @@ pub(super) enum Declared {
     InMethod(TypeSig),
     /// As a field of a type.
     InType(TypeInfo, TypeSig),
+    /// As `this` of the type in the source that the frame's method belongs to.
+    This,
 }
 
 /// Where its value is.
@@ -79,6 +98,12 @@ impl Session {
     }
 
     fn variable(&self, named: &Named, limits: ValueLimits, format: NumberFormat) -> Variable {
+        if named.may_be_unready {
+            let known = Named { may_be_unready: false, ..named.clone() };
+            let mut variable = self.variable(&known, limits, format);
+            variable.value.push_str(" <perhaps not initialised yet>");
+            return variable;
+        }
         match &named.value {
             NamedValue::Place(Ok(value)) if !named.item_names.is_empty() => match self.values().see(value) {
                 Ok(seen) => self.shown(&named.name, &named.with_item_names(seen), limits, format),
@@ -144,14 +169,7 @@ impl Session {
     fn constant(&self, frame: &ManagedFrame, constant: &LocalConstant<'_>) -> Named {
         let of = self.constant_type(frame, &constant.constant_type);
         let value = constant.value.as_ref().map(|value| typed(value, &constant.constant_type));
-        let value = NamedValue::Constant { of, value };
-        Named {
-            name: constant.name.to_owned(),
-            value,
-            is_argument: false,
-            item_names: Vec::new(),
-            declared: None,
-        }
+        named_value(constant.name, NamedValue::Constant { of, value })
     }
 
     fn constant_type(&self, frame: &ManagedFrame, signature: &TypeSig) -> ConstantType {
@@ -177,7 +195,7 @@ impl Session {
         if of.starts_with("<>c__DisplayClass") {
             self.add_captured(this, found);
         } else if !of.starts_with("<>c") {
-            found.push(named("this", this, true));
+            found.push(Named { declared: Some(Declared::This), ..named("this", this, true) });
         }
     }
 
@@ -300,6 +318,7 @@ impl Session {
         let Some(module) = of.definition.as_ref().map(|definition| &definition.module) else {
             return Vec::new();
         };
+        let current = frame;
         let frame = frame.and_then(|frame| frame.frame.as_ref()?.cast());
         let statics = type_def.fields().filter(|field| field.is_static());
         let mut found: Vec<Named> = statics
@@ -325,19 +344,52 @@ impl Session {
                 let item_names = tuple_names(type_def.assembly(), field.token()).unwrap_or_default();
                 let declared =
                     field.signature().ok().map(|signature| Declared::InType(of.clone(), signature));
-                Some(Named { name: name.to_owned(), value, is_argument: false, item_names, declared })
+                Some(Named { item_names, declared, ..named_value(name, value) })
             })
             .collect();
-        if type_def.methods_named(".cctor").next().is_some() && self.are_all_empty(&found) {
-            // Nothing has used the type so far: what its fields hold is not what the program will find there.
+        let readiness = self.readiness(of, current);
+        if readiness != Readiness::Ready && self.are_all_empty(&found) {
             for named in &mut found {
-                if let NamedValue::Place(value) = &mut named.value {
-                    *value =
-                        Err(CorError { call: "Type::static_field", code: Hresult::STATIC_NOT_AVAILABLE });
+                match &mut named.value {
+                    NamedValue::Place(_) if readiness == Readiness::Unknown => named.may_be_unready = true,
+                    // What its fields hold is not what the program will find there.
+                    NamedValue::Place(value) => {
+                        *value =
+                            Err(CorError { call: "Type::static_field", code: Hresult::STATIC_NOT_AVAILABLE });
+                    }
+                    NamedValue::Constant { .. } => {}
                 }
             }
         }
         found
+    }
+
+    /// Whether the static fields of a type hold what its initialiser has put there.
+    fn readiness(&self, of: &TypeInfo, frame: Option<&ManagedFrame>) -> Readiness {
+        let Some(definition) = &of.definition else { return Readiness::Unknown };
+        let Some(type_def) = definition.type_def() else { return Readiness::Unknown };
+        let Some(initialiser) = type_def.methods_named(".cctor").next() else { return Readiness::Ready };
+        let is_generic = !type_def.generic_parameters().is_empty();
+        let is_own = |frame: &ManagedFrame| {
+            let own = self.declaring_type(frame);
+            own.is_some_and(|own| own.spelled(Spelling::Qualified) == of.spelled(Spelling::Qualified))
+                && Rc::ptr_eq(&frame.module, &definition.module)
+        };
+        // Before a method of such a type runs, the initialiser has begun.
+        if !type_def.is_before_field_init() && frame.is_some_and(is_own) {
+            return Readiness::Ready;
+        }
+        // The runtime compiles it to run it at once.
+        let function = definition.module.module.function_from_token(initialiser.token().0);
+        let is_compiled = function.is_ok_and(|function| function.native_code().is_ok());
+        let is_ahead = definition.module.assembly().is_none_or(|assembly| assembly.is_precompiled());
+        match is_compiled {
+            // Each type that stands for a parameter has fields of its own.
+            _ if is_generic => Readiness::Unknown,
+            true => Readiness::Ready,
+            false if is_ahead => Readiness::Unknown,
+            false => Readiness::NotYet,
+        }
     }
 
     /// Whether all these places hold nothing but zeros.
@@ -352,11 +404,7 @@ impl Session {
 
     /// The type in the source that a frame's method belongs to, with the types that stand for its parameters.
     pub(super) fn declaring_type(&self, frame: &ManagedFrame) -> Option<TypeInfo> {
-        let assembly = frame.module.assembly()?;
-        let mut of = assembly.method(frame.method)?.declaring_type()?;
-        while of.name().is_some_and(|name| name.starts_with('<')) {
-            of = of.enclosing()?;
-        }
+        let of = declaring_def(frame)?;
         let arguments = self.frame_types(frame);
         let count = of.generic_parameters().len();
         self.type_with(&frame.module, of.token(), arguments.get(..count).unwrap_or_default())
@@ -385,13 +433,27 @@ impl Named {
     }
 }
 
+/// The type in the source that a frame's method belongs to. What the compiler made of lambdas and the like is within it.
+pub(super) fn declaring_def(frame: &ManagedFrame) -> Option<TypeDef<'_>> {
+    let mut of = frame.module.assembly()?.method(frame.method)?.declaring_type()?;
+    while of.name().is_some_and(|name| name.starts_with('<')) {
+        of = of.enclosing()?;
+    }
+    Some(of)
+}
+
 fn named(name: &str, value: Result<Com<Value>, CorError>, is_argument: bool) -> Named {
+    Named { is_argument, ..named_value(name, NamedValue::Place(value)) }
+}
+
+fn named_value(name: &str, value: NamedValue) -> Named {
     Named {
         name: name.to_owned(),
-        value: NamedValue::Place(value),
-        is_argument,
+        value,
+        is_argument: false,
         item_names: Vec::new(),
         declared: None,
+        may_be_unready: false,
     }
 }
 

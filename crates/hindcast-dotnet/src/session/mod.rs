@@ -75,8 +75,8 @@ pub(crate) struct Session {
     last_stop: Option<Stop>,
     /// A thread whose stack has overflowed: the runtime takes minutes to find a variable in it.
     overflowed: Option<ThreadId>,
-    /// A call that was run for an evaluation and cannot be ended.
-    stuck: Option<Stuck>,
+    /// The calls that were run for evaluations and cannot be ended.
+    stuck: Vec<Stuck>,
 }
 
 /// A call that waits in native code, where nobody can end it.

@@ -169,8 +169,7 @@ impl Session {
         {
             return Ok((walked.frames.clone(), walked.is_whole));
         }
-        let caller =
-            self.stuck.as_ref().filter(|stuck| stuck.thread == system).and_then(|stuck| stuck.caller);
+        let caller = self.stuck.iter().find(|stuck| stuck.thread == system).and_then(|stuck| stuck.caller);
         let walked = self.walk(thread, most.min(DEEPEST), caller)?;
         self.stacks.walked.insert(system, walked.clone());
         Ok((walked.frames, walked.is_whole))

@@ -50,22 +50,19 @@ impl Session {
     pub(super) fn thrown_places(&self, exception: &Seen, most: usize) -> Vec<ThrownPlace> {
         let faulted = exception.of.full_name_ref().is_some_and(is_fault);
         let frames = frames_of(&exception.value).unwrap_or_default();
-        let places = frames.iter().enumerate().filter_map(|(at, frame)| {
-            // Behind a call is already the next statement.
-            let ip = if at == 0 && faulted { frame.ip } else { frame.ip.checked_sub(1)? };
-            self.thrown_place(frame, ip)
-        });
+        let places =
+            frames.iter().enumerate().filter_map(|(at, frame)| self.thrown_place(frame, at == 0 && faulted));
         places.take(most).collect()
     }
 
-    fn thrown_place(&self, frame: &ThrownFrame, ip: u64) -> Option<ThrownPlace> {
+    fn thrown_place(&self, frame: &ThrownFrame, faulted: bool) -> Option<ThrownPlace> {
         let module = self.modules.of(&frame.module)?.clone();
         let method = Token(frame.method);
         let is_written = module.pdb()?.sequence_points(method).is_ok_and(|points| !points.is_empty());
         if !is_written {
             return None;
         }
-        let location = match il_offset(&module, method, ip) {
+        let location = match il_offset(&module, method, frame.ip, faulted) {
             Some(offset) => self.place_of(&module, method, offset),
             // The method is known even where its code was compiled more than once.
             None => Location { line: None, column: None, file: None, ..self.place_of(&module, method, 0) },
@@ -90,14 +87,22 @@ fn frames_of(exception: &Com<Value>) -> Option<Vec<ThrownFrame>> {
     object.cast::<ExceptionValue>()?.call_stack().ok()?.first(MOST_FRAMES).ok()
 }
 
-/// The IL offset of an address in a method's machine code; none for code that is not the latest of the method.
-fn il_offset(module: &LoadedModule, method: Token, ip: u64) -> Option<u32> {
+/// The IL offset of an address in a method's machine code, where it faulted or behind a call that did not return; none for code
+/// that is not the latest of the method.
+fn il_offset(module: &LoadedModule, method: Token, ip: u64, faulted: bool) -> Option<u32> {
     let code = module.module.function_from_token(method.0).ok()?.native_code().ok()?;
     let offset = u32::try_from(ip.checked_sub(code.address().ok()?)?).ok()?;
-    if offset >= code.size().ok()? {
+    if offset > code.size().ok()? {
         return None;
     }
-    il_at(&code.ranges().ok()?, offset)
+    let ranges = code.ranges().ok()?;
+    il_at(&ranges, if is_behind_call(&ranges, offset, faulted) { offset.checked_sub(1)? } else { offset })
+}
+
+/// Whether the code before an offset is what threw. Behind a call is already the next statement. Machine code for a statement
+/// first loads what it uses: at its very beginning it does not fault, but a helper of the runtime did that was called before.
+fn is_behind_call(ranges: &[CodeRange], offset: u32, faulted: bool) -> bool {
+    !faulted || ranges.iter().any(|range| range.start == offset && offset > 0)
 }
 
 /// The IL offset that a piece of machine code is for.
@@ -122,5 +127,7 @@ mod tests {
         assert_eq!(il_at(&ranges, 10), Some(0));
         assert_eq!(il_at(&ranges, 19), Some(0));
         assert_eq!(il_at(&ranges, 33), Some(7));
+        assert!(is_behind_call(&ranges, 20, true) && is_behind_call(&ranges, 25, false));
+        assert!(!is_behind_call(&ranges, 25, true));
     }
 }

@@ -9,7 +9,7 @@ use crate::{
 
 use super::{
     seen::{Content, FieldValue, Seen, Values},
-    show::{Items, Part, Parts, View, Window},
+    show::{Items, Nested, Part, Parts, View, Window},
     types::TypeInfo,
 };
 
@@ -100,6 +100,8 @@ impl Values<'_> {
 
     /// The parts of a field that are to be shown instead of it.
     fn parts_in_place(&self, field: &FieldValue) -> Option<Vec<Part>> {
+        // They may lead back to the same object.
+        let _nested = Nested::enter()?;
         let seen = self.see(field.value.as_ref().ok()?).ok()?;
         match self.view(&seen, Window { offset: 0, limit: IN_PLACE }).parts {
             Parts::Items(items) | Parts::Pairs(items) if items.count <= IN_PLACE => Some(items.read),
@@ -180,6 +182,7 @@ impl Values<'_> {
 
     /// The parts of a collection that this one only stands before.
     fn inner_parts(&self, seen: &Seen, names: &[&str], window: Window) -> Option<Parts> {
+        let _nested = Nested::enter()?;
         let inner = self.any_field(seen, names)?;
         match self.view(&inner, window).parts {
             parts @ (Parts::Items(_) | Parts::Pairs(_)) => Some(parts),

@@ -28,7 +28,7 @@ impl Values<'_> {
             }
         }
         if name.starts_with("Microsoft.FSharp.") {
-            return self.fsharp(seen, name, window);
+            return self.fsharp(seen, name);
         }
         for base in seen.of.with_bases(self.modules) {
             match base.full_name_ref() {
@@ -189,8 +189,14 @@ impl Values<'_> {
     }
 
     fn lazy(&self, seen: &Seen) -> Option<View> {
-        if !self.field_seen(seen, "_state")?.is_null() {
-            return Some(View::text("{not made yet}"));
+        let state = self.field_seen(seen, "_state")?;
+        if !state.is_null() {
+            let failure = self.field_seen(&state, "_exceptionDispatch").filter(|failure| !failure.is_null());
+            let thrown = failure.and_then(|failure| self.any_field(&failure, &["_exception", "m_Exception"]));
+            let Some(thrown) = thrown else { return Some(View::text("{not made yet}")) };
+            let text = format!("{{failed: {}}}", self.brief(&thrown, Default::default()));
+            let parts = Parts::Named(vec![Part::new("Exception", Ok(thrown.value))]);
+            return Some(View { text: Some(text), parts });
         }
         let value = self.field(seen, "_value")?;
         Some(View { text: None, parts: Parts::Named(vec![Part::new("Value", Ok(value))]) })

@@ -2,7 +2,7 @@
 
 use super::{
     seen::{Content, Seen, Values},
-    show::{Part, PartValue, Parts, View, Window},
+    show::{Part, PartValue, Parts, View},
 };
 
 /// What the compiler notes of how types and members came about.
@@ -14,7 +14,7 @@ const KIND: i64 = 31;
 
 impl Values<'_> {
     /// Types of F#'s library.
-    pub(super) fn fsharp(&self, seen: &Seen, name: &str, _window: Window) -> Option<View> {
+    pub(super) fn fsharp(&self, seen: &Seen, name: &str) -> Option<View> {
         match name {
             "Microsoft.FSharp.Core.FSharpOption`1" => {
                 let value = self.any_field(seen, &["value", "item"])?;

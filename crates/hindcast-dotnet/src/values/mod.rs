@@ -1,6 +1,7 @@
 //! Values of a stopped program: what they are, and how a developer would write them. Nothing here runs code of the
 //! program.
 
+mod binding;
 mod buffers;
 mod collections;
 mod display;

@@ -5,28 +5,12 @@ use crate::{
     image::{Method, Operand, Primitive, TypeSig},
 };
 
-use super::seen::{Seen, Values};
-
 /// What a method returns that does nothing else.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Returned {
     /// A field of `this`.
     Field(String),
     Constant(Constant),
-}
-
-impl Values<'_> {
-    /// What a property's getter returns, where it does nothing else.
-    pub(crate) fn returned_by_property(&self, seen: &Seen, name: &str) -> Option<Returned> {
-        for declared_by in seen.of.with_bases(self.modules) {
-            let Some(definition) = &declared_by.definition else { continue };
-            let Some(property) = definition.type_def().and_then(|of| of.property_named(name)) else {
-                continue;
-            };
-            return returned_by(property.getter()?);
-        }
-        None
-    }
 }
 
 /// What a method returns, where it does nothing else. Compilers without optimization put jumps and a local in between.

@@ -26,8 +26,10 @@ pub(crate) struct Seen {
     /// What it really is; as declared where it is null.
     pub(crate) of: TypeInfo,
     pub(crate) content: Content,
-    /// What a cast says that it is.
+    /// What a cast or its declaration says that it is.
     pub(crate) as_type: Option<TypeInfo>,
+    /// Whether its members are those of `as_type` even where the object overrides them: it is `base`.
+    pub(crate) is_base: bool,
 }
 
 /// What is behind the references.
@@ -88,6 +90,7 @@ impl Values<'_> {
                     of: self.type_of(&current)?,
                     content: Content::Null,
                     as_type: None,
+                    is_base: false,
                 });
             }
             if is_pointer {
@@ -97,6 +100,7 @@ impl Values<'_> {
                     of: self.type_of(&current)?,
                     content,
                     as_type: None,
+                    is_base: false,
                 });
             }
             current = reference.dereference()?;
@@ -106,7 +110,7 @@ impl Values<'_> {
 
     /// What is there, without any reference in front.
     fn look(&self, found: &Com<Value>, value: &Com<Value>) -> Result<Seen, CorError> {
-        let seen = |of, content| Seen { value: found.clone(), of, content, as_type: None };
+        let seen = |of, content| Seen { value: found.clone(), of, content, as_type: None, is_base: false };
         if let Some(boxed) = value.cast::<BoxValue>() {
             let object = boxed.object()?;
             let inner: Com<Value> = object.expect("BoxValue::object")?;

@@ -368,14 +368,14 @@ thread_local! {
     static NESTED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A one-line text within another one: what a type wants to be shown as may lead back to the same object, or through very many.
-struct Nested;
+/// A value within another one: what a type wants to be shown as may lead back to the same object, or through very many.
+pub(super) struct Nested;
 
 impl Nested {
     /// How many may be in each other.
     const DEEPEST: u32 = 4;
 
-    fn enter() -> Option<Self> {
+    pub(super) fn enter() -> Option<Self> {
         let depth = NESTED.get();
         (depth < Self::DEEPEST).then(|| {
             NESTED.set(depth + 1);

@@ -7,13 +7,13 @@ use crate::{
         Constant, Expression, Format, Kind, Node, Operand, Primitive, Template, TemplatePart, Text, TypeKind,
         binary, unary,
     },
-    image::{AttributeArguments, AttributeValue, Token},
+    image::{AttributeArguments, AttributeValue, Field, Method, Token},
 };
 
 use super::{
     display::primitive_text,
-    properties::Returned,
-    seen::{Content, Seen, Values},
+    properties::{Returned, returned_by},
+    seen::{Content, Seen, Values, property_of_backing_field},
     types::TypeInfo,
 };
 
@@ -34,7 +34,11 @@ enum Got {
 impl Values<'_> {
     /// The text of a `DebuggerDisplay`, where it can be had without running code.
     pub(super) fn debugger_display(&self, seen: &Seen) -> Option<String> {
-        let template = seen.of.with_bases(self.modules).iter().find_map(|of| self.display_template(of))?;
+        let bases = seen.of.with_bases(self.modules);
+        let (of, template) =
+            bases.into_iter().find_map(|of| Some((of.clone(), self.display_template(&of)?)))?;
+        // Its names are those that the type sees which asks for it.
+        let seen = &Seen { as_type: Some(of), ..seen.clone() };
         let template = Template::parse(&with_doubled_braces(&template)).ok()?;
         let mut text = String::new();
         for part in template.parts() {
@@ -199,14 +203,49 @@ impl Values<'_> {
             (Content::Array(array), "Length") => return count(array.count().ok()?),
             _ => {}
         }
-        if let Some(value) = self.field(seen, name) {
-            return self.see(&value).ok().map(Got::Value);
+        // What it is declared as, and so which of several members is meant, is not known here.
+        if seen.as_type.is_none() && self.is_ambiguous(seen, name) {
+            return None;
         }
-        match self.returned_by_property(seen, name) {
-            Some(Returned::Field(field)) => self.field_seen(seen, &field).map(Got::Value),
-            Some(Returned::Constant(constant)) => Some(Got::Constant(constant)),
-            None if name == "Count" => count(u32::try_from(self.item_count(seen)?).ok()?),
-            None => None,
+        for of in self.member_types(seen) {
+            let Some(type_def) = of.definition.as_ref().and_then(|definition| definition.type_def()) else {
+                continue;
+            };
+            if let Some(field) =
+                type_def.fields().find(|field| !field.is_static() && field.name() == Some(name))
+            {
+                return self.seen_field(seen, &of, field.name()?);
+            }
+            if let Some(getter) = type_def.property_named(name).and_then(|property| property.getter()) {
+                return self.returned_by_getter(seen, &of, getter).or_else(|| match name {
+                    "Count" => count(u32::try_from(self.item_count(seen)?).ok()?),
+                    _ => None,
+                });
+            }
+            // What stands for a name of the source without being a property: of tuples, anonymous types, constructors.
+            let is_made =
+                |field: &Field<'_>| property_of_backing_field(field.name().unwrap_or_default()) == Some(name);
+            if let Some(field) = type_def.fields().find(|field| !field.is_static() && is_made(field)) {
+                return self.seen_field(seen, &of, field.name()?);
+            }
+        }
+        None
+    }
+
+    fn seen_field(&self, seen: &Seen, of: &TypeInfo, name: &str) -> Option<Got> {
+        let (_, _, value) = self.field_of(seen, of, name)?;
+        self.see(&value).ok().map(Got::Value)
+    }
+
+    /// What the getter returns that the object has in place of one of its types, where it does nothing else.
+    fn returned_by_getter(&self, seen: &Seen, of: &TypeInfo, getter: Method<'_>) -> Option<Got> {
+        if getter.is_static() {
+            return None;
+        }
+        let (of, token) = self.overrider(seen, of, getter).unwrap_or_else(|| (of.clone(), getter.token()));
+        match returned_by(of.definition.as_ref()?.module.assembly()?.method(token)?)? {
+            Returned::Field(field) => self.seen_field(seen, &of, &field),
+            Returned::Constant(constant) => Some(Got::Constant(constant)),
         }
     }
 }

@@ -97,12 +97,13 @@ fn date_and_time_text(ticks: i64) -> Option<String> {
 
 pub(super) fn time_span_text(ticks: i64) -> String {
     let sign = if ticks < 0 { "-" } else { "" };
-    let ticks = ticks.unsigned_abs().cast_signed();
-    let days = match ticks / TICKS_PER_DAY {
+    // The smallest has no counterpart above zero.
+    let (days, ticks) = (ticks / TICKS_PER_DAY, (ticks % TICKS_PER_DAY).abs());
+    let days = match days.abs() {
         0 => String::new(),
         days => format!("{days}."),
     };
-    format!("{sign}{days}{}", time_text(ticks % TICKS_PER_DAY))
+    format!("{sign}{days}{}", time_text(ticks))
 }
 
 #[cfg(test)]
@@ -114,6 +115,8 @@ mod tests {
         assert_eq!(date_and_time_text(638_000_000_000_000_000).unwrap(), "2022-09-28T22:13:20");
         assert_eq!(date_and_time_text(0).unwrap(), "0001-01-01T00:00:00");
         assert_eq!(time_text(1), "00:00:00.0000001");
+        assert_eq!(time_span_text(i64::MIN), "-10675199.02:48:05.4775808");
+        assert_eq!(time_span_text(i64::MAX), "10675199.02:48:05.4775807");
         assert_eq!(time_span_text(-(TICKS_PER_DAY + TICKS_PER_SECOND / 2)), "-1.00:00:00.5");
     }
 

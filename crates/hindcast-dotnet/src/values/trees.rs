@@ -11,6 +11,9 @@ use super::{
 /// A tree of more nodes than this allows is a broken one.
 const DEEPEST: usize = 64;
 
+/// A queue of more rings than this goes round: each ring is larger than the one before, up to a million items.
+const MOST_SEGMENTS: u32 = 10_000;
+
 /// What the fields of a tree's nodes are called.
 #[derive(Clone, Copy)]
 struct Nodes<'a> {
@@ -237,8 +240,12 @@ impl Values<'_> {
     pub(super) fn concurrent_queue(&self, seen: &Seen, window: Window) -> Option<Items> {
         let number = |seen: &Seen, name| i32::try_from(self.integer_field(seen, &[name])?).ok();
         let mut items = Items::default();
-        let mut next = self.field_seen(seen, "_head");
+        let (mut next, mut segments) = (self.field_seen(seen, "_head"), 0);
         while let Some(segment) = next.filter(|segment| !segment.is_null()) {
+            if segments == MOST_SEGMENTS {
+                return Some(Items { is_broken: true, ..items });
+            }
+            segments += 1;
             let slots = self.array_field(&segment, &["_slots"])?;
             let size = i32::try_from(length(&slots)).ok()?;
             let ends = self.field_seen(&segment, "_headAndTail")?;
@@ -322,6 +329,9 @@ impl Values<'_> {
             looked_at += 1;
             if items.read.len() as u64 >= window.limit || found >= count {
                 return Some(items);
+            }
+            if looked_at >= MOST_SLOTS {
+                return Some(Items { is_broken: true, ..items });
             }
         }
         items.is_broken = found != count;

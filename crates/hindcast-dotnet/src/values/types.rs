@@ -312,6 +312,13 @@ impl TypeInfo {
         self.element == element::VALUE_TYPE || primitive_of(self.element).is_some_and(is_value)
     }
 
+    /// Whether it is the type, or one of the generic type, that a module defines with a token.
+    pub(crate) fn is_defined_by(&self, module: &Rc<LoadedModule>, token: Token) -> bool {
+        let is_it =
+            |definition: &Definition| definition.token == token && Rc::ptr_eq(&definition.module, module);
+        self.definition.as_ref().is_some_and(is_it)
+    }
+
     /// Whether it is this type of the framework: ``System.Collections.Generic.List`1``.
     pub(crate) fn is_named(&self, full_name: &str) -> bool {
         self.full_name_ref() == Some(full_name)

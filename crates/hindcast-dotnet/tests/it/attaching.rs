@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    process::{Child, ChildStdin, ChildStdout, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::Arc,
 };
 
@@ -11,7 +11,7 @@ use hindcast_core::debug::{
     Outcome, OutputLog, Place, StopReason, Trigger,
 };
 use hindcast_dotnet::DotnetEngine;
-use hindcast_fixtures::dotnet::{self, DotnetProgram, Runtime};
+use hindcast_fixtures::dotnet::{self, Runtime};
 
 use crate::debuggee::on_both;
 
@@ -25,12 +25,11 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(runtime: &Runtime) -> Self {
-        Self::of(&dotnet::program("Server"), runtime)
+        Self::of(runtime.command(&dotnet::program("Server")))
     }
 
-    /// Another program that says when it is ready.
-    pub(crate) fn of(program: &DotnetProgram, runtime: &Runtime) -> Self {
-        let mut command = runtime.command(program);
+    /// Any program that says when it is ready, and then reads its input.
+    pub(crate) fn of(mut command: Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().unwrap());

@@ -23,7 +23,7 @@ fn told(error: &DebugError) -> String {
 }
 
 /// Evaluates with code of the program.
-fn called(debuggee: &mut Debuggee, expression: &str) -> Result<Variable, String> {
+pub(crate) fn called(debuggee: &mut Debuggee, expression: &str) -> Result<Variable, String> {
     let mut evaluation = debuggee.evaluation(expression);
     evaluation.allow_calls = Some(ALLOWED);
     debuggee.backend.evaluate(&evaluation).map_err(|error| told(&error))
@@ -37,7 +37,7 @@ fn assigned(debuggee: &mut Debuggee, expression: &str) -> Result<Variable, Strin
 
 /// All of these together, so that one run shows all that is wrong.
 #[track_caller]
-fn check(
+pub(crate) fn check(
     debuggee: &mut Debuggee,
     expected: &[(&str, &str)],
     with: fn(&mut Debuggee, &str) -> Result<Variable, String>,
@@ -59,7 +59,7 @@ fn check(
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-fn read(debuggee: &mut Debuggee, expression: &str) -> Result<Variable, String> {
+pub(crate) fn read(debuggee: &mut Debuggee, expression: &str) -> Result<Variable, String> {
     let evaluation = debuggee.evaluation(expression);
     debuggee.backend.evaluate(&evaluation).map_err(|error| told(&error))
 }
@@ -161,7 +161,7 @@ on_both! {
             ("grid[2, 0]", "error: outside"),
             ("cube[1, 0, 1]", "9"),
             ("jagged[1][1]", "3"),
-            ("shifted[6]", "error: "),
+            ("shifted[4]", "error: 4 is outside of [5] to [7]"),
             ("mixed[1]", "\"two\""),
             ("points[1].Y", "4"),
             ("((Point)mixed[4]).X", "4"),
@@ -236,7 +236,7 @@ on_both! {
 
     fn members_of_this_are_found_from_a_closure(runtime: &Runtime) {
         let mut debuggee = stand(runtime, "Lambdas", "this_and_parameter");
-        check(&mut debuggee, &[("field + parameter", "107"), ("this.field", "100"), ("base.field", "100")], read);
+        check(&mut debuggee, &[("field + parameter", "107"), ("this.field", "100"), ("base.field", "error: has no member")], read);
     }
 
     fn variables_of_closures_are_found(runtime: &Runtime) {

@@ -11,6 +11,7 @@ mod exceptions;
 mod failures;
 mod image;
 mod optimised;
+mod pitfalls;
 mod places;
 mod steps;
 mod unseen;

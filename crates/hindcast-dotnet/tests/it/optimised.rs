@@ -11,7 +11,7 @@ use crate::{
 on_both! {
     fn optimised_code_shows_only_what_is_true(runtime: &Runtime) {
         let program = DotnetFixture::new("Optimised").optimized().build();
-        let mut server = Server::of(&program, runtime);
+        let mut server = Server::of(runtime.command(&program));
         let mut session = server.attach().unwrap();
         stopped(session.run(Movement::Begin).unwrap());
         let place = Place::Line { file: "Optimised.cs".into(), line: program.line("floating") };

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use hindcast_core::debug::{Granularity, StopReason};
-use hindcast_fixtures::dotnet::Runtime;
+use hindcast_fixtures::dotnet::{DotnetFixture, Runtime};
 
 use crate::debuggee::{Debuggee, Plan, on_both};
 
@@ -156,6 +156,50 @@ on_both! {
         assert_eq!(functions(&mut debuggee), ["Waits.Run", "Waits.Start (awaits)"]);
         debuggee.go_on();
         assert_eq!(functions(&mut debuggee), ["Waits.Start", "Later.Pump", "Program.Main"]);
+    }
+
+    fn a_step_goes_into_code_that_is_not_the_users_where_that_is_asked_for(runtime: &Runtime) {
+        let first_inside = |just_my_code: bool, mark: &str| {
+            let mut debuggee = Plan { just_my_code, ..Plan::of("Steps") }.launch(runtime);
+            debuggee.break_at(mark);
+            debuggee.go_on();
+            debuggee.step(Granularity::Line);
+            debuggee.stack().frames[0].location.function.clone().unwrap()
+        };
+        let marks = ["through", "hidden", "not_mine"];
+        // Into the lambda that the method calls, or to the next line.
+        let own = ["Fixtures.Steps.Hidden.lambda", "Fixtures.Steps.Hidden.lambda", "Fixtures.Steps.Hidden"];
+        assert_eq!(marks.map(|mark| first_inside(true, mark)), own);
+        let all = ["Fixtures.Steps.StepThrough", "Fixtures.Steps.HiddenFromDebugger", "Fixtures.NotMine.Value"];
+        assert_eq!(marks.map(|mark| first_inside(false, mark)), all);
+    }
+
+    fn the_stack_shows_all_frames_where_that_is_asked_for(runtime: &Runtime) {
+        let libraries = |just_my_code: bool| {
+            let mut debuggee = Plan { just_my_code, ..Plan::of("Awaiting") }.launch(runtime);
+            debuggee.break_at("inner");
+            debuggee.go_on();
+            debuggee.stack().frames.iter().filter(|frame| frame.location.library).count()
+        };
+        assert_eq!(libraries(true), 0);
+        // The threads that run what waited are the framework's.
+        assert!(libraries(false) > 2);
+    }
+
+    fn a_step_that_may_be_in_another_call_says_so(runtime: &Runtime) {
+        let fixture = DotnetFixture::new("Awaiting");
+        let doubts = |fixture: DotnetFixture| {
+            let mut debuggee = Plan { program: fixture.build(), ..Plan::of("Awaiting") }.launch(runtime);
+            debuggee.break_at("waits");
+            debuggee.go_on();
+            let details = [(); 2].map(|()| debuggee.step(Granularity::Over).detail);
+            assert_eq!(debuggee.line(), debuggee.program.line("inner"));
+            details
+        };
+        // Until it waits for the first time, a call of an optimised method is nothing that could be known again.
+        let doubt = "another call of this async method may have got here first".to_owned();
+        assert_eq!(doubts(fixture.clone().optimized()), [Some(doubt), None]);
+        assert_eq!(doubts(fixture), [None, None]);
     }
 
     fn a_step_over_a_call_stays_in_the_method(runtime: &Runtime) {

@@ -16,7 +16,7 @@ fn sorted(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-fn scope(debuggee: &mut Debuggee, scope: VariableScope, limits: ValueLimits) -> Vec<Variable> {
+pub(crate) fn scope(debuggee: &mut Debuggee, scope: VariableScope, limits: ValueLimits) -> Vec<Variable> {
     let thread = debuggee.stop.as_ref().unwrap().thread;
     let frame = FrameRef { thread, index: 0 };
     let query =

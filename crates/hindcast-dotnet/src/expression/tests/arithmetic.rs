@@ -1,9 +1,12 @@
 //! Operators, conversions and how values are written.
 
-use super::dotnet_results::{CONSTANTS, VARIABLES};
+use super::{
+    dotnet_results::{CONSTANTS, VARIABLES},
+    fold::{FoldError, fold},
+};
 use crate::expression::{
-    Binary, Constant, Expression, FoldError, Operand, OperationError, Primitive, Rank, binary, fold,
-    implicitly_converts, is_better,
+    Binary, Constant, Expression, Operand, OperationError, Primitive, binary, convert::Rank,
+    implicitly_converts,
 };
 
 pub(super) const BINARY: [Binary; 17] = [
@@ -260,17 +263,6 @@ fn conversions_without_a_cast_are_those_of_c_sharp() {
 #[test]
 fn the_better_of_two_conversions_is_the_one_that_c_sharp_takes() {
     let named = |name: &str| Primitive::of_keyword(name).unwrap();
-    let better = |one: &str, other: &str| {
-        let (one, other) = (named(one), named(other));
-        (is_better(one, other), is_better(other, one))
-    };
-    assert_eq!(better("int", "long"), (true, false));
-    assert_eq!(better("long", "float"), (true, false));
-    assert_eq!(better("int", "uint"), (true, false));
-    assert_eq!(better("short", "ushort"), (true, false));
-    assert_eq!(better("float", "double"), (true, false));
-    assert_eq!(better("float", "decimal"), (false, false));
-    assert_eq!(better("int", "int"), (false, false));
     let rank = |to: &str| implicitly_converts(Primitive::Byte, named(to)).unwrap();
     let order = ["byte", "short", "ushort", "int", "uint", "long", "ulong", "float", "double"];
     assert!(order.map(rank).is_sorted());

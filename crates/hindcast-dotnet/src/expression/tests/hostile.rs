@@ -1,7 +1,8 @@
 //! Texts that nobody would write.
 
+use super::fold::fold;
 use crate::expression::{
-    Constant, Decimal, Expression, Kind, Operand, Primitive, Template, Text, Unary, binary, fold, unary,
+    Constant, Expression, Kind, Operand, Primitive, Template, Text, Unary, binary, decimal::Decimal, unary,
 };
 
 /// The numbers of a linear congruence: the same in every run.

@@ -2,8 +2,8 @@
 
 use super::Evaluator;
 use crate::{
-    image::{Field, Method, Property, Spelling, TypeSig},
-    session::look::{Declared, Named},
+    image::{Field, Method, Property, TypeSig},
+    session::look::{Declared, Named, declaring_def},
     values::{Content, Seen, TypeInfo, property_of_backing_field},
 };
 
@@ -20,8 +20,12 @@ impl Evaluator<'_> {
         seen.as_type.clone().unwrap_or_else(|| seen.of.clone())
     }
 
-    pub(super) fn declared_type(&self, variable: &Named) -> Option<TypeInfo> {
+    pub(super) fn declared_type(&self, variable: &Named, seen: &Seen) -> Option<TypeInfo> {
         match variable.declared.as_ref()? {
+            Declared::This => {
+                let (module, of) = (&self.frame.module, declaring_def(&self.frame)?.token());
+                self.session.values().as_defined(seen, |known| known.is_defined_by(module, of))
+            }
             Declared::InType(of, signature) => self.field_type(of, signature),
             Declared::InMethod(signature) => {
                 let module = &self.frame.module;
@@ -46,22 +50,9 @@ impl Evaluator<'_> {
         Some(Seen { as_type, ..self.session.values().see(&value).ok()? })
     }
 
-    /// The types whose members a value has: the declared one with its bases, and then those that the object really has.
-    pub(super) fn member_types(&self, seen: &Seen) -> Vec<TypeInfo> {
-        let modules = &self.session.modules;
-        let really = seen.of.with_bases(modules);
-        let declared = self.static_type(seen).with_bases(modules);
-        // A member of an interface is one of the object's class.
-        let place = declared.first().and_then(|of| really.iter().position(|known| is_same(known, of)));
-        match place {
-            Some(place) => really[place..].iter().chain(&really[..place]).cloned().collect(),
-            None => really,
-        }
-    }
-
     /// What a name means for a value; none where no type of it has such a member.
     pub(super) fn bind(&self, seen: &Seen, name: &str) -> Option<Bound> {
-        for of in self.member_types(seen) {
+        for of in self.session.values().member_types(seen) {
             let Some(definition) = &of.definition else { continue };
             let Some(type_def) = definition.type_def() else { continue };
             let fields: Vec<_> = type_def.fields().filter(|field| !field.is_static()).collect();
@@ -71,7 +62,8 @@ impl Evaluator<'_> {
             let property = type_def.property_named(name);
             if let Some(property) = property.filter(|property| !is_static(*property)) {
                 let accessor = property.getter().or_else(|| property.setter());
-                let overrider = accessor.and_then(|accessor| self.overrider(seen, &of, accessor));
+                let overrider =
+                    accessor.and_then(|accessor| self.session.values().overrider(seen, &of, accessor));
                 return Some(Bound::Property(overrider.map_or(of, |(of, _)| of)));
             }
             // What stands for a name of the source without being a property: of tuples, anonymous types, constructors.
@@ -87,64 +79,12 @@ impl Evaluator<'_> {
 
     /// A field by its name in the assembly, as a type sees it.
     pub(super) fn field_of(&self, seen: &Seen, of: &TypeInfo, name: &str) -> Option<Seen> {
-        of.with_bases(&self.session.modules).iter().find_map(|of| {
-            let type_def = of.definition.as_ref()?.type_def()?;
-            let field = type_def.fields().find(|field| field.name() == Some(name))?;
-            self.declared_field(seen, of, field)
-        })
+        let (of, token, _) = self.session.values().field_of(seen, of, name)?;
+        let field = of.definition.as_ref()?.module.assembly()?.field(token)?;
+        self.declared_field(seen, &of, field)
     }
-
-    /// The method that runs in place of a virtual one, with its type; none where it is the one.
-    pub(super) fn overrider(
-        &self,
-        seen: &Seen,
-        of: &TypeInfo,
-        method: Method<'_>,
-    ) -> Option<(TypeInfo, crate::image::Token)> {
-        if !method.is_virtual() {
-            return None;
-        }
-        let really = seen.of.with_bases(&self.session.modules);
-        let below = really.iter().position(|known| is_same(known, of))?;
-        let mut last = None;
-        for derived in really[..below].iter().rev() {
-            let type_def = derived.definition.as_ref().and_then(|definition| definition.type_def());
-            let Some(type_def) = type_def else { continue };
-            let named: Vec<_> = type_def.methods_named(method.name()?).filter(|it| !it.is_static()).collect();
-            let parameters = parameters_of(method);
-            let same = named.iter().find(|it| parameters_of(**it) == parameters);
-            // The types of a generic base have other names in it.
-            let same = same.or_else(|| match named.as_slice() {
-                [only] if count_of(*only) == count_of(method) => Some(only),
-                _ => None,
-            });
-            match same {
-                Some(found) if found.is_virtual() && !found.is_new_slot() => {
-                    last = Some((derived.clone(), found.token()));
-                }
-                // It hides the other.
-                Some(_) => break,
-                None => {}
-            }
-        }
-        last
-    }
-}
-
-/// The types of a method's parameters, as its assembly has them.
-fn parameters_of(method: Method<'_>) -> Option<Vec<String>> {
-    let signature = method.signature().ok()?;
-    Some(signature.parameters.iter().map(|of| of.spell(&method, Spelling::Qualified)).collect())
-}
-
-fn count_of(method: Method<'_>) -> Option<usize> {
-    method.signature().ok().map(|signature| signature.parameters.len())
 }
 
 fn is_static(property: Property<'_>) -> bool {
     property.getter().or_else(|| property.setter()).is_some_and(Method::is_static)
-}
-
-fn is_same(one: &TypeInfo, other: &TypeInfo) -> bool {
-    one.spelled(Spelling::Qualified) == other.spelled(Spelling::Qualified)
 }

@@ -92,11 +92,13 @@ impl Evaluator<'_> {
         if self.calls_until.is_none() {
             return Err(EvaluationError::NeedsCode { name: "this[]".into() });
         }
-        let candidates = self.methods(&seen.of, "get_Item");
+        let types = self.session.values().member_types(seen);
+        let candidates: Vec<_> = types.iter().flat_map(|of| self.methods_of(of, "get_Item")).collect();
         if candidates.is_empty() {
             return Err(EvaluationError::NoIndexer { of: seen.of.display() });
         }
-        let callee = self.best(candidates, "this[]", &keys, false)?;
+        let mut callee = self.best(candidates, "this[]", &keys, false)?;
+        self.follow_override(seen, &mut callee);
         self.run(&callee, Some(seen), &keys)
     }
 
@@ -166,9 +168,13 @@ impl Evaluator<'_> {
             }
         };
         let mut candidates = match &this {
-            Some(seen) if seen.of.definition.is_some() => {
-                self.member_types(seen).iter().flat_map(|of| self.methods_of(of, name)).collect()
-            }
+            Some(seen) if seen.of.definition.is_some() => self
+                .session
+                .values()
+                .member_types(seen)
+                .iter()
+                .flat_map(|of| self.methods_of(of, name))
+                .collect(),
             _ => self.methods(&of, name),
         };
         if candidates.is_empty() {
@@ -194,13 +200,21 @@ impl Evaluator<'_> {
     /// The method that the object has in place of a virtual one.
     fn follow_override(&self, seen: &Seen, callee: &mut Callee) {
         let method = callee.module.assembly().and_then(|assembly| assembly.method(callee.token));
-        let found = method.and_then(|method| self.overrider(seen, &callee.of, method));
+        let found = method.and_then(|method| self.session.values().overrider(seen, &callee.of, method));
         let Some((of, token)) = found else { return };
         let Some(module) = of.definition.as_ref().map(|definition| definition.module.clone()) else { return };
         let method_types = callee.types[callee.of_type.len()..].to_vec();
         if let Ok(found) = self.callee(module, token, &of, method_types) {
             *callee = found;
         }
+    }
+
+    /// Whether the object has another method in place of one that `base` means: the runtime would run that.
+    fn is_overridden(&self, callee: &Callee, this: &Seen) -> bool {
+        let method = callee.module.assembly().and_then(|assembly| assembly.method(callee.token));
+        let as_object = Seen { is_base: false, ..this.clone() };
+        let values = self.session.values();
+        this.is_base && method.is_some_and(|it| values.overrider(&as_object, &callee.of, it).is_some())
     }
 
     /// What stands for a method's parameters, by the arguments that are of such a parameter's type.
@@ -359,6 +373,9 @@ impl Evaluator<'_> {
         this: Option<&Seen>,
         values: &[Evaluated],
     ) -> Result<Evaluated> {
+        if this.is_some_and(|seen| self.is_overridden(callee, seen)) {
+            return Err(EvaluationError::OverriddenBase { of: callee.of.display() });
+        }
         // A method that a struct inherits knows objects only, and those of numbers want to be pointed at one.
         if let Some(seen) = this
             && (!callee.of_value || matches!(seen.content, Content::Primitive(..)))

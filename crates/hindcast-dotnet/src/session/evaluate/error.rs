@@ -21,6 +21,8 @@ pub(crate) enum EvaluationError {
     NeedsCall { name: String },
     #[error("`{of}` defines its own `{operator}`, which is code of the program")]
     NeedsOperator { operator: &'static str, of: String },
+    #[error("the object overrides what `base` means of `{of}`, and the runtime would run the override")]
+    OverriddenBase { of: String },
     #[error("there is no `this` in a static method")]
     NoThis,
     #[error("no exception is being thrown here")]
@@ -33,6 +35,8 @@ pub(crate) enum EvaluationError {
     NoIndexer { of: String },
     #[error("{index} is outside of the {length} items")]
     OutOfRange { index: i128, length: u64 },
+    #[error("{index} is outside of [{first}] to [{last}]")]
+    OutOfBounds { index: i128, first: i128, last: i128 },
     #[error("there is no item with the key {key}")]
     NoKey { key: String },
     #[error("a `{of}` cannot be computed with")]

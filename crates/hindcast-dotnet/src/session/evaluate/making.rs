@@ -123,6 +123,10 @@ impl Evaluator<'_> {
     /// An argument that stays good while the others are computed: a struct in an object of its own.
     pub(super) fn argument(&mut self, node: &Node) -> Result<Evaluated> {
         let evaluated = self.node(node)?;
+        self.argument_of(evaluated)
+    }
+
+    pub(super) fn argument_of(&mut self, evaluated: Evaluated) -> Result<Evaluated> {
         let kept = self.kept(evaluated)?;
         match &kept {
             Evaluated::Value(seen) if self.is_value(&kept) && !seen.of.is_named("System.Nullable`1") => {
@@ -133,7 +137,7 @@ impl Evaluator<'_> {
     }
 
     /// A handle to an object that stays good while code runs.
-    fn held(&self, evaluated: Evaluated) -> Result<Evaluated> {
+    pub(super) fn held(&self, evaluated: Evaluated) -> Result<Evaluated> {
         let Evaluated::Value(seen) = &evaluated else { return Ok(evaluated) };
         let object = seen.value.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok());
         let handle = object
@@ -142,7 +146,7 @@ impl Evaluator<'_> {
         match handle.and_then(|handle| handle.cast::<Value>()) {
             Some(value) => {
                 let held = self.session.values().see(&value)?;
-                Ok(Evaluated::Value(Seen { as_type: seen.as_type.clone(), ..held }))
+                Ok(Evaluated::Value(Seen { as_type: seen.as_type.clone(), is_base: seen.is_base, ..held }))
             }
             None => Ok(evaluated),
         }

@@ -2,7 +2,8 @@
 
 use super::{Evaluated, EvaluationError, Evaluator, Result, binding::Bound};
 use crate::{
-    expression::{Argument, Binary, Constant, Kind, Text, TypeName},
+    expression::{Argument, Binary, Constant, Kind, Operand, Text, TypeName, binary},
+    image::Spelling,
     session::look::Named,
     values::{Content, ExceptionMessage, LONGEST_MESSAGE, Returned, Seen, TypeInfo, returned_by},
 };
@@ -208,9 +209,14 @@ impl Evaluator<'_> {
                         what: "another number of indices than the array has",
                     });
                 }
+                let bases = match array.has_base_indices()? {
+                    true => array.base_indices()?,
+                    false => Vec::new(),
+                };
                 let mut position = 0u64;
-                for (argument, length) in arguments.iter().zip(dimensions) {
-                    let index = self.position(argument, length.into())?;
+                for (at, (argument, length)) in arguments.iter().zip(dimensions).enumerate() {
+                    let base = bases.get(at).copied().unwrap_or(0).cast_signed();
+                    let index = self.position(argument, base.into(), length.into())?;
                     position = position * u64::from(length) + index;
                 }
                 let item = array.element_at(u32::try_from(position).unwrap_or(u32::MAX))?;
@@ -241,7 +247,7 @@ impl Evaluator<'_> {
             return self.by_key(seen, &key);
         }
         if let Some(count) = self.session.values().item_count(seen) {
-            let index = self.position(argument, count)?;
+            let index = self.position(argument, 0, count)?;
             let item = self.session.values().item_at(seen, index);
             let item = item.ok_or_else(no_indexer)??;
             // The items of a collection are of its last type.
@@ -261,15 +267,21 @@ impl Evaluator<'_> {
             let key = self.kept(key.clone())?;
             return self.indexer_call(seen, vec![key]);
         };
+        let mut is_known = true;
         for (candidate, value) in pairs {
-            let candidate = Evaluated::Value(candidate);
-            let equal = self.binary_of(Binary::Equal, &candidate, key);
-            if let Ok(Evaluated::Constant { value: Constant::Bool(true), .. }) = equal {
-                let value = self.session.values().see(&value)?;
-                return Ok(Evaluated::Value(Seen { as_type: seen.of.arguments.last().cloned(), ..value }));
+            match self.is_same_key(&candidate, key, seen.of.arguments.first()) {
+                Some(true) => {
+                    let value = self.session.values().see(&value)?;
+                    return Ok(Evaluated::Value(Seen {
+                        as_type: seen.of.arguments.last().cloned(),
+                        ..value
+                    }));
+                }
+                Some(false) => {}
+                None => is_known = false,
             }
         }
-        if self.has_own_comparer(seen) {
+        if !is_known || self.has_own_comparer(seen) {
             return Err(EvaluationError::NeedsCode { name: "this[]".into() });
         }
         let key = match self.constant(key) {
@@ -279,14 +291,55 @@ impl Evaluator<'_> {
         Err(EvaluationError::NoKey { key })
     }
 
+    /// Whether a dictionary takes two keys for the same; none where only the program's code knows.
+    fn is_same_key(&self, candidate: &Seen, key: &Evaluated, declared: Option<&TypeInfo>) -> Option<bool> {
+        let values = self.session.values();
+        if let Evaluated::Value(key) = key {
+            let is_object =
+                |seen: &Seen| matches!(seen.content, Content::Object(_)) && !seen.of.is_value_type();
+            if is_object(candidate)
+                && is_object(key)
+                && candidate.object_address()? == key.object_address()?
+            {
+                return Some(true);
+            }
+            if candidate.of.is_value_tuple() && is_same_tuple(&candidate.of, &key.of) {
+                let items = candidate.of.tuple_items();
+                let same = items.iter().enumerate().map(|(at, of)| {
+                    let item = |seen: &Seen| values.tuple_value(seen, at + 1);
+                    self.is_same_key(&item(candidate)?, &Evaluated::Value(item(key)?), Some(of))
+                });
+                return same.collect::<Option<Vec<_>>>().map(|same| same.into_iter().all(|same| same));
+            }
+        }
+        let (left, right) = (self.constant_of(candidate).ok()?, self.constant(key).ok()?);
+        let name = |of: &TypeInfo| of.spelled(Spelling::Qualified);
+        let enums = [candidate.of.is_enum().then(|| name(&candidate.of)), Self::enum_of(key).map(name)];
+        let is_same_type = left.primitive()? == right.primitive()? && enums[0] == enums[1];
+        let is_open = declared.is_none_or(|of| !of.is_value_type() && !of.is_named("System.String"));
+        match is_same_type {
+            true => {}
+            // `1` and `1L` are different objects.
+            false if is_open => return Some(false),
+            false if enums[0] != enums[1] => return None,
+            false => {}
+        }
+        if is_nan(&left) && is_nan(&right) {
+            return Some(true);
+        }
+        let equal = binary(Binary::Equal, Operand::variable(&left), Operand::variable(&right)).ok()?;
+        Some(equal == Constant::Bool(true))
+    }
+
     /// Whether a dictionary compares its keys in another way than `==` does.
     fn has_own_comparer(&self, seen: &Seen) -> bool {
-        const USUAL: [&str; 8] = [
+        const USUAL: [&str; 9] = [
             "NonRandomizedStringEqualityComparer",
             "NonRandomizedStringEqualityComparer.OrdinalComparer",
             "NonRandomizedStringEqualityComparer.DefaultComparer",
             "OrdinalCaseSensitiveComparer",
             "GenericEqualityComparer<",
+            "ObjectEqualityComparer<",
             "EnumEqualityComparer<",
             "ByteEqualityComparer",
             "GenericComparer<",
@@ -307,8 +360,8 @@ impl Evaluator<'_> {
         })
     }
 
-    /// Where an index points, counted from the beginning.
-    fn position(&mut self, argument: &Argument, length: u64) -> Result<u64> {
+    /// Where an index points, counted from the beginning, of items whose first has the index `base`.
+    fn position(&mut self, argument: &Argument, base: i128, length: u64) -> Result<u64> {
         let (node, from_end) = match &argument.value.kind {
             Kind::FromEnd(inner) => (inner.as_ref(), true),
             _ => (&argument.value, false),
@@ -317,10 +370,16 @@ impl Evaluator<'_> {
         let index = self.constant(&evaluated)?;
         let index =
             index.whole().ok_or_else(|| EvaluationError::NoIndexer { of: index.type_name().to_owned() })?;
+        if from_end && base != 0 {
+            return Err(EvaluationError::NotSupported { what: "`^` where the first item is not [0]" });
+        }
         let index = if from_end { i128::from(length) - index } else { index };
-        match u64::try_from(index) {
+        match u64::try_from(index - base) {
             Ok(position) if position < length => Ok(position),
-            _ => Err(EvaluationError::OutOfRange { index, length }),
+            _ if base == 0 => Err(EvaluationError::OutOfRange { index, length }),
+            _ => {
+                Err(EvaluationError::OutOfBounds { index, first: base, last: base + i128::from(length) - 1 })
+            }
         }
     }
 
@@ -328,10 +387,26 @@ impl Evaluator<'_> {
         let (Constant::String(Text(units)), [argument]) = (value, arguments) else {
             return Err(EvaluationError::NoIndexer { of: value.type_name().to_owned() });
         };
-        let at = self.position(argument, units.len() as u64)?;
+        let at = self.position(argument, 0, units.len() as u64)?;
         let unit = usize::try_from(at).ok().and_then(|at| units.get(at).copied());
         Ok(Evaluated::computed(Constant::Char(unit.unwrap_or_default())))
     }
+}
+
+/// Whether it is not a number, which `Equals` takes for the same as itself.
+fn is_nan(value: &Constant) -> bool {
+    match value {
+        Constant::Float(value) => value.is_nan(),
+        Constant::Double(value) => value.is_nan(),
+        _ => false,
+    }
+}
+
+fn is_same_tuple(one: &TypeInfo, other: &TypeInfo) -> bool {
+    let plain = |of: &TypeInfo| -> Vec<String> {
+        of.tuple_items().iter().map(|item| item.spelled(Spelling::Qualified)).collect()
+    };
+    other.is_value_tuple() && plain(one) == plain(other)
 }
 
 fn whole(number: u32) -> Evaluated {

@@ -70,6 +70,8 @@ struct Evaluator<'s> {
     /// Until when code of the program may run; not at all where absent.
     calls_until: Option<Instant>,
     may_write: bool,
+    /// Whether a static that may not be initialised yet is zero. Nobody answers a condition that asks at every hit.
+    takes_zeros: bool,
     /// The values before the `?.`s around.
     receivers: Vec<Evaluated>,
     /// How often code of the program ran.
@@ -108,6 +110,7 @@ impl Session {
             frame,
             calls_until,
             may_write,
+            takes_zeros: false,
             receivers: Vec::new(),
             runs: 0,
             target_runs_code: false,
@@ -121,6 +124,7 @@ impl Session {
         at: FrameRef,
     ) -> std::result::Result<bool, DebugError> {
         let mut evaluator = self.evaluator(at, None, false)?;
+        evaluator.takes_zeros = true;
         let evaluated = evaluator.node(condition.root()).map_err(EvaluationError::told)?;
         match evaluator.constant(&evaluated).map_err(EvaluationError::told)? {
             Constant::Bool(truth) => Ok(truth),
@@ -210,7 +214,8 @@ impl Evaluator<'_> {
             Kind::Interpolated(parts) => self.interpolated(parts),
             Kind::Name { name, type_arguments, .. } => self.name(&name.text, type_arguments),
             Kind::Pseudo(name) => self.pseudo(name),
-            Kind::This | Kind::Base => self.this(),
+            Kind::This => self.this(),
+            Kind::Base => self.base(),
             Kind::Type(of) | Kind::TypeOf(of) => self.type_named(of).map(Evaluated::Type),
             Kind::Member { of, name, type_arguments } => {
                 let of = self.node(of)?;
@@ -336,6 +341,14 @@ impl Evaluator<'_> {
         self.local("this")?.ok_or(EvaluationError::NoThis)
     }
 
+    /// `this` as what its type in the source derives from.
+    fn base(&mut self) -> Result<Evaluated> {
+        let Evaluated::Value(seen) = self.this()? else { return Err(EvaluationError::NoThis) };
+        let of = seen.as_type.as_ref().and_then(|of| of.base(&self.session.modules));
+        let of = of.ok_or(EvaluationError::NotSupported { what: "`base` here" })?;
+        Ok(Evaluated::Value(Seen { as_type: Some(of), is_base: true, ..seen }))
+    }
+
     fn pseudo(&mut self, name: &str) -> Result<Evaluated> {
         if name != "exception" {
             return Err(EvaluationError::UnknownName { name: format!("${name}") });
@@ -358,8 +371,14 @@ impl Evaluator<'_> {
                     name: variable.name.clone(),
                     why: why_not(*error),
                 })?;
+                if variable.may_be_unready && !self.takes_zeros {
+                    let name = variable.name.clone();
+                    let why =
+                        "it is zero, as all statics of its type: perhaps that is not initialised yet".into();
+                    return Err(EvaluationError::Unreadable { name, why });
+                }
                 let seen = variable.with_item_names(self.session.values().see(value)?);
-                Ok(Evaluated::Value(Seen { as_type: self.declared_type(variable), ..seen }))
+                Ok(Evaluated::Value(Seen { as_type: self.declared_type(variable, &seen), ..seen }))
             }
             NamedValue::Constant { of, value } => match (&of.of_enum, value) {
                 (_, None) => Err(EvaluationError::Unreadable {
@@ -422,7 +441,7 @@ impl Evaluator<'_> {
 fn why_not(error: crate::cor::CorError) -> String {
     match error.code {
         Hresult::STATIC_NOT_AVAILABLE | Hresult::CLASS_NOT_LOADED => {
-            "its type is not initialised yet: nothing has used it so far".into()
+            "its type is not initialised yet: nothing has used its fields so far".into()
         }
         code => code.to_string(),
     }

@@ -121,7 +121,7 @@ impl Evaluator<'_> {
     }
 
     /// The enum that a value belongs to.
-    fn enum_of(evaluated: &Evaluated) -> Option<&TypeInfo> {
+    pub(super) fn enum_of(evaluated: &Evaluated) -> Option<&TypeInfo> {
         match evaluated {
             Evaluated::Enum { of, .. } => Some(of),
             Evaluated::Value(seen) if seen.of.is_enum() => Some(&seen.of),

@@ -35,9 +35,29 @@ impl Session {
     ) -> Result<Ended, DebugError> {
         let caller = self.frames(thread, 1)?.0.first().and_then(Self::frame_identity);
         self.process().set_all_threads(true, Some(thread)).map_err(failed)?;
+        let ended = self.run_until_done(eval, eval2, until);
+        self.stacks.forget();
+        // The others go on with the program, however this ended.
+        let released = self.process().set_all_threads(false, None).map_err(failed);
+        let ended = ended?;
+        released?;
+        if let Ended::Stuck = ended {
+            // The session goes on as if it were not there.
+            let thread = thread.id().map_err(failed)?;
+            self.stuck.push(Stuck { thread, caller, eval: eval.identity() });
+        }
+        Ok(ended)
+    }
+
+    fn run_until_done(
+        &mut self,
+        eval: &Com<Eval>,
+        eval2: &Com<Eval2>,
+        until: Instant,
+    ) -> Result<Ended, DebugError> {
         let mut asked_to_end = None::<Instant>;
         let mut was_rude = false;
-        let ended = loop {
+        loop {
             self.go_on()?;
             let now = Instant::now();
             let deadline = asked_to_end.map_or(until, |asked| asked + ABORT_WITHIN);
@@ -47,11 +67,11 @@ impl Session {
                     if done.identity() == eval.identity() =>
                 {
                     self.state = State::Standing;
-                    break match (asked_to_end, threw) {
+                    return Ok(match (asked_to_end, threw) {
                         (Some(_), _) => Ended::TimedOut,
                         (None, true) => Ended::Threw,
                         (None, false) => Ended::Returned,
-                    };
+                    });
                 }
                 Next::Event(event) => {
                     self.state = State::Standing;
@@ -61,11 +81,8 @@ impl Session {
                 Next::TimedOut if self.is_gone() => return Err(DebugError::Ended),
                 Next::TimedOut if left > GLANCE => {}
                 Next::TimedOut if was_rude => {
-                    // It does not end. The session goes on as if it were not there.
                     self.hold()?;
-                    let thread = thread.id().map_err(failed)?;
-                    self.stuck = Some(Stuck { thread, caller, eval: eval.identity() });
-                    break Ended::Stuck;
+                    return Ok(Ended::Stuck);
                 }
                 Next::TimedOut => {
                     self.hold()?;
@@ -74,15 +91,12 @@ impl Session {
                     asked_to_end = Some(Instant::now());
                 }
             }
-        };
-        self.stacks.forget();
-        self.process().set_all_threads(false, None).map_err(failed)?;
-        Ok(ended)
+        }
     }
 
     /// Whether a call that an evaluation made still runs on a thread.
     pub(in crate::session) fn is_stuck(&self, thread: &Com<Thread>) -> bool {
-        self.stuck.as_ref().is_some_and(|stuck| thread.id() == Ok(stuck.thread))
+        self.stuck.iter().any(|stuck| thread.id() == Ok(stuck.thread))
     }
 
     /// What happens while code runs for an evaluation is taken in, but does not stop it.

@@ -2,8 +2,8 @@
 
 use super::{Evaluated, EvaluationError, Evaluator, Result};
 use crate::{
-    expression::{Binary, Node, Unary},
-    values::TypeInfo,
+    expression::{Binary, Constant, Node, Unary},
+    values::{Content, TypeInfo},
 };
 
 impl Evaluator<'_> {
@@ -26,6 +26,9 @@ impl Evaluator<'_> {
         let operands = [self.operand(left)?, self.operand(right)?];
         let [left, right] = &operands;
         let is_equality = matches!(operator, Binary::Equal | Binary::NotEqual);
+        if is_equality && let Some(same) = self.same_declared_reference(left, right)? {
+            return Ok(Evaluated::computed(Constant::Bool(same == (operator == Binary::Equal))));
+        }
         // Whether something is null does not depend on what its type calls equal.
         let compares_null = is_equality && (left.is_null() || right.is_null());
         let joins_text = operator == Binary::Add && (self.is_text(left) || self.is_text(right));
@@ -38,9 +41,36 @@ impl Evaluator<'_> {
         self.binary_of(operator, left, right)
     }
 
+    /// Whether two values are the same object, where one is a text or a box that is declared as an `object` or an
+    /// interface: what such declarations compare are references. None where values are compared.
+    fn same_declared_reference(&self, left: &Evaluated, right: &Evaluated) -> Result<Option<bool>> {
+        match (left, right) {
+            _ if !is_boxed(left) && !is_boxed(right) => Ok(None),
+            (Evaluated::Value(one), Evaluated::Value(other)) if !one.is_null() && !other.is_null() => {
+                match (one.object_address(), other.object_address()) {
+                    (Some(one), Some(other)) => Ok(Some(one == other)),
+                    // A number that is compared with one in a box.
+                    _ => Ok(None),
+                }
+            }
+            (Evaluated::Constant { value: Constant::String(_), .. }, _)
+            | (_, Evaluated::Constant { value: Constant::String(_), .. }) => {
+                Err(EvaluationError::NotSupported {
+                    what: "comparing the reference in an `object` with a text (`(string)` before it compares texts)",
+                })
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// A value that stays good while the other operand is computed.
     fn operand(&mut self, node: &Node) -> Result<Evaluated> {
-        if self.calls_until.is_some() { self.argument(node) } else { self.node(node) }
+        let evaluated = self.node(node)?;
+        match self.calls_until {
+            None => Ok(evaluated),
+            Some(_) if is_boxed(&evaluated) => self.held(evaluated),
+            Some(_) => self.argument_of(evaluated),
+        }
     }
 
     /// What the operands' types make of them; none where they define no such operator.
@@ -66,6 +96,14 @@ impl Evaluator<'_> {
         let callee = self.best(candidates, symbol, operands, true)?;
         self.run(&callee, None, operands).map(Some)
     }
+}
+
+/// Whether it is a text, a number or a struct that is declared as an `object` or an interface.
+fn is_boxed(evaluated: &Evaluated) -> bool {
+    let Evaluated::Value(seen) = evaluated else { return false };
+    let is_declared = |of: &TypeInfo| !of.is_value_type() && !of.is_named("System.String");
+    (matches!(seen.content, Content::String(_)) || seen.of.is_value_type() && !seen.is_null())
+        && seen.as_type.as_ref().is_some_and(is_declared)
 }
 
 fn method_of(operator: Binary) -> &'static str {

@@ -1,6 +1,7 @@
 //! Expressions that have a value without a program.
 
-use super::{
+use crate::expression::{
+    Primitive,
     constant::Constant,
     convert::implicitly_converts,
     operation::{Operand, OperationError, binary, unary},
@@ -38,7 +39,7 @@ pub(crate) fn fold(node: &Node) -> Result<Constant, FoldError> {
         Kind::Conditional(condition, yes, no) => conditional(condition, yes, no, node.span),
         Kind::Cast(of, operand) => cast(of, fold(operand)?, node.span),
         Kind::SizeOf(TypeName { kind: TypeKind::Primitive(primitive), .. }) => match primitive.size() {
-            Some(size) => Ok(Constant::wrapped(size as i128, super::Primitive::Int)),
+            Some(size) => Ok(Constant::wrapped(size as i128, Primitive::Int)),
             None => not_constant,
         },
         Kind::Default(Some(TypeName { kind: TypeKind::Primitive(primitive), .. })) => {
