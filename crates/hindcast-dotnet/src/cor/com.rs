@@ -210,7 +210,6 @@ macro_rules! interface {
             const IID: Guid = Guid::new($iid);
         }
 
-        #[allow(dead_code, reason = "the list is the interface's, not ours")]
         impl Com<$name> {
             $($(interface!(@method $name $slot $method($($argument: $type),*) $(-> $out)?);)*)?
         }

@@ -20,16 +20,10 @@ interface!(
     Process "3d6f5f64-7538-11d3-8d5b-00104b35e7ef" {
         3 stop(timeout_ignored: u32);
         4 go_on(out_of_band: i32);
-        5 is_running() -> bool;
         7 enumerate_threads() -> Com<ThreadEnum>;
         9 detach();
-        10 terminate(exit_code: u32);
-        13 id() -> u32;
-        15 thread(id: u32) -> Com<Thread>;
         6 has_queued_callbacks(thread: Raw) -> bool;
-        24 enable_log_messages(on: i32);
         26 enumerate_app_domains() -> Com<AppDomainEnum>;
-        29 helper_thread_id() -> u32;
     }
 );
 interface!(Process5 "21e9d9c0-fcb8-11df-8cff-0800200c9a66" {
@@ -37,49 +31,30 @@ interface!(Process5 "21e9d9c0-fcb8-11df-8cff-0800200c9a66" {
 });
 interface!(ThreadEnum "CC7BCB06-8A68-11d2-983C-0000F808342D");
 interface!(AppDomainEnum "63ca1b24-4359-4883-bd57-13f815f58744");
-interface!(AppDomain "3d6f5f63-7538-11d3-8d5b-00104b35e7ef" {
-    14 enumerate_assemblies() -> Com<AssemblyEnum>;
-});
+interface!(AppDomain "3d6f5f63-7538-11d3-8d5b-00104b35e7ef");
 interface!(AppDomain2 "096E81D5-ECDA-4202-83F5-C65980A9EF75");
-interface!(AssemblyEnum "4a2a1ec9-85ec-4bfb-9f15-a89fdfe0fe83");
-interface!(CorAssembly "df59507c-d47a-459e-bce2-6427eac8fd06" {
-    5 enumerate_modules() -> Com<ModuleEnum>;
-});
-interface!(ModuleEnum "CC7BCB09-8A68-11d2-983C-0000F808342D");
 interface!(
     /// An assembly's file as it is loaded.
     Module "dba2d8c1-e5c5-4069-8c13-10a7c6abf43d" {
-        4 base_address() -> u64;
-        5 assembly() -> Com<CorAssembly>;
         9 function_from_token(token: u32) -> Com<Function>;
         11 class_from_token(token: u32) -> Com<Class>;
-        16 is_dynamic() -> bool;
-        18 size() -> u32;
-        19 is_in_memory() -> bool;
     }
 );
 interface!(Module2 "7FCC5FB5-49C0-41de-9938-3B88B5B9ADD7" {
     5 set_jit_compiler_flags(flags: u32);
     6 jit_compiler_flags() -> u32;
-    7 resolve_assembly(token: u32) -> Com<CorAssembly>;
 });
 interface!(
     /// A managed thread.
     Thread "938c6d66-7fb6-4f69-b389-425b8987329b" {
         4 id() -> u32;
-        6 app_domain() -> Com<AppDomain>;
-        7 set_debug_state(state: u32);
         9 user_state() -> u32;
         10 current_exception() -> Option<Com<Value>>;
         12 create_stepper() -> Com<Stepper>;
-        15 active_frame() -> Option<Com<Frame>>;
         17 create_eval() -> Com<Eval>;
         18 object() -> Option<Com<Value>>;
     }
 );
-interface!(Thread2 "2BD956D9-7B07-4bef-8A98-12AA862417C5" {
-    6 volatile_os_thread_id() -> u32;
-});
 interface!(Thread3 "F8544EC3-5E4E-46c7-8D3E-A52B8405B1F5" {
     3 create_stack_walk() -> Com<StackWalk>;
 });
@@ -88,19 +63,12 @@ interface!(Thread4 "1A1F204B-1C66-4637-823F-3EE6C744A69C" {
 });
 interface!(BlockingObjectEnum "976A6278-134A-4a81-81A3-8F277943F4C3");
 interface!(StackWalk "A0647DE9-55DE-4816-929C-385271C64CF7");
-interface!(Frame "CC7BCAEF-8A68-11d2-983C-0000F808342D" {
-    5 function() -> Com<Function>;
-    6 function_token() -> u32;
-    10 create_stepper() -> Com<Stepper>;
-});
+interface!(Frame "CC7BCAEF-8A68-11d2-983C-0000F808342D");
 interface!(IlFrame "03E26311-4F76-11d3-88C6-006097945418" {
     5 function() -> Com<Function>;
     6 function_token() -> u32;
-    10 create_stepper() -> Com<Stepper>;
-    12 set_ip(offset: u32);
     14 local_variable(index: u32) -> Com<Value>;
     16 argument(index: u32) -> Com<Value>;
-    19 can_set_ip(offset: u32);
 });
 interface!(IlFrame2 "5D88A994-6C30-479b-890F-BCEF88B129A5" {
     4 enumerate_type_parameters() -> Com<TypeEnum>;
@@ -112,12 +80,8 @@ interface!(NativeFrame "03E26314-4F76-11d3-88C6-006097945418" {
 interface!(NativeFrame2 "35389FF1-3684-4c55-A2EE-210F26C60E5E" {
     3 is_child() -> bool;
 });
-interface!(InternalFrame "B92CC7F7-9D2D-45c4-BC2B-621FCC9DFBF4" {
-    11 frame_type() -> u32;
-});
 interface!(Function "CC7BCAF3-8A68-11d2-983C-0000F808342D" {
     3 module() -> Com<Module>;
-    4 class() -> Com<Class>;
     5 token() -> u32;
     6 il_code() -> Com<Code>;
     7 native_code() -> Com<Code>;
@@ -142,7 +106,6 @@ interface!(VariableHome "50847b8d-f43f-41b0-924c-6383a5f2278b" {
 interface!(Breakpoint "CC7BCAE8-8A68-11d2-983C-0000F808342D");
 interface!(FunctionBreakpoint "CC7BCAE9-8A68-11d2-983C-0000F808342D" {
     3 activate(active: i32);
-    6 offset() -> u32;
 });
 interface!(Stepper "CC7BCAEC-8A68-11d2-983C-0000F808342D" {
     4 deactivate();
@@ -155,7 +118,6 @@ interface!(Stepper2 "C5B6E9C3-E7D1-4a8e-873B-7F047F0706F7" {
     3 set_just_my_code(is_on: i32);
 });
 interface!(Eval "CC7BCAF6-8A68-11d2-983C-0000F808342D" {
-    8 is_active() -> bool;
     9 abort();
     10 result() -> Option<Com<Value>>;
 });
@@ -166,9 +128,7 @@ interface!(Class "CC7BCAF5-8A68-11d2-983C-0000F808342D" {
     3 module() -> Com<Module>;
     4 token() -> u32;
 });
-interface!(Class2 "B008EA8D-7AB1-43f7-BB20-FBB5A04038AE" {
-    4 set_just_my_code(is_mine: i32);
-});
+interface!(Class2 "B008EA8D-7AB1-43f7-BB20-FBB5A04038AE");
 interface!(
     /// A type with its arguments.
     CorType "D613F0BB-ACE1-4c19-BD72-E4C08D5DA7F5" {
@@ -202,9 +162,7 @@ interface!(HeapValue2 "E3AC4D6C-9CB7-43e6-96CC-B21540E5083C" {
     3 create_handle(kind: u32) -> Com<HandleValue>;
 });
 interface!(HandleValue "029596E8-276B-46a1-9821-732E96BBB00B" {
-    7 is_null() -> bool;
     8 value() -> u64;
-    10 dereference() -> Com<Value>;
     13 dispose();
 });
 interface!(DelegateValue "3AF70CC7-6047-47F6-A5C5-090A1A622638" {
@@ -215,10 +173,7 @@ interface!(ExceptionValue "AE4CA65D-59DD-42A2-83A5-57E8A08D8719" {
 });
 interface!(ExceptionCallStack "ED775530-4DC4-41F7-86D0-9E2DEF7DFC66");
 interface!(HeapValue3 "A69ACAD8-2374-46e9-9FF8-B1F14120D296");
-interface!(ObjectValue "18AD3D6E-B7D2-11d2-BD04-0000F80849BD" {
-    7 class() -> Com<Class>;
-    11 is_value_class() -> bool;
-});
+interface!(ObjectValue "18AD3D6E-B7D2-11d2-BD04-0000F80849BD");
 interface!(BoxValue "CC7BCAFC-8A68-11d2-983C-0000F808342D" {
     9 object() -> Com<ObjectValue>;
 });
@@ -226,7 +181,6 @@ interface!(StringValue "CC7BCAFD-8A68-11d2-983C-0000F808342D" {
     9 length() -> u32;
 });
 interface!(ArrayValue "0405B0DF-A660-11d2-BD02-0000F80849BD" {
-    9 element_type() -> u32;
     10 rank() -> u32;
     11 count() -> u32;
     13 has_base_indices() -> bool;
