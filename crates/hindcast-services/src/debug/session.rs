@@ -432,7 +432,9 @@ fn next_calls(viewport: &Viewport, has_history: bool) -> Vec<String> {
         (State::Paused, Some(StopReason::Signal | StopReason::Exception)) if has_history => {
             &["debugger/autopsy", "debugger/last_write", "debugger/step_backward"]
         }
-        (State::Paused, Some(StopReason::Signal | StopReason::Exception)) => &["debugger/autopsy"],
+        (State::Paused, Some(StopReason::Signal | StopReason::Exception | StopReason::Pause)) => {
+            &["debugger/autopsy"]
+        }
         (State::Paused, Some(StopReason::Entry)) => &["debugger/set_breakpoint", "debugger/continue"],
         (State::Paused, Some(StopReason::HistoryStart)) => &["debugger/continue", "debugger/goto"],
         (State::Paused, _) => &[],

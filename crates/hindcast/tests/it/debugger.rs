@@ -320,6 +320,12 @@ fn a_running_program_can_be_paused_and_given_breakpoints() {
     client.call("debugger/continue", json!({ "wait": false }));
     let paused = client.call("debugger/pause", json!({}));
     assert!(paused.contains("misbehave.c"), "{paused}");
+    let autopsy = client.call("debugger/autopsy", json!({}));
+    assert!(autopsy.starts_with("no crash: it was paused, in `"), "{autopsy}");
+    assert!(
+        autopsy.contains("note: a native session does not know which thread waits for what"),
+        "{autopsy}"
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod bad_input;
 mod cannot;
 mod doctor;
+mod hanging;
 mod killing;
 mod resources;
 mod serving;
