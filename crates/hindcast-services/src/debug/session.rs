@@ -252,7 +252,8 @@ impl Session {
         let (reply, answer) = oneshot::channel();
         let work = Box::new(move |core: Result<&mut Core, Failure>| drop(reply.send(core.and_then(work))));
         self.send(Command::Ask { need, work })?;
-        self.answer(answer).await?
+        // Errors may quote what the program holds.
+        self.answer(answer).await?.map_err(|failure| self.mask.failure(failure))
     }
 
     /// The thread that is looked at where none is named.

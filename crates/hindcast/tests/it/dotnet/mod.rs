@@ -26,6 +26,11 @@ fn on_both(test: impl Fn(&Runtime)) {
     dotnet::runtimes().iter().for_each(test);
 }
 
+/// Does what needs no runtime, or any, once.
+fn once(test: impl Fn(&Runtime)) {
+    dotnet::runtimes().last().into_iter().for_each(test);
+}
+
 /// A client of `hindcast mcp` for which `dotnet` is that of the runtime.
 fn client(runtime: &Runtime) -> Client {
     Client::over(tempfile::tempdir().unwrap(), &[("DOTNET_ROOT", runtime.root.to_str().unwrap())])
