@@ -39,8 +39,9 @@ fn thread<'a>(found: &'a Value, name: &str) -> &'a Value {
 fn a_deadlock_is_named_with_the_lines_where_each_thread_wants_the_others_lock() {
     on_both(|runtime| {
         let program = dotnet::program("Threads");
-        let (said, found, mut client) =
-            autopsy_of(runtime, &program, "deadlock", |said| said.starts_with("deadlock: "));
+        let is_there =
+            |said: &str| said.starts_with("deadlock: ") && said.contains("the end of another thread");
+        let (said, found, mut client) = autopsy_of(runtime, &program, "deadlock", is_there);
         let (left, right) = (thread(&found, "left"), thread(&found, "right"));
         let ids = (&left["thread_id"], &right["thread_id"]);
         let (one, other) = (format!("thread {} (left)", ids.0), format!("thread {} (right)", ids.1));
