@@ -30,8 +30,10 @@ mod values;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use abandoned::release_abandoned;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub use cor::{STUCK, temporary_folder};
+pub use cor::{STUCK, has_runtime, temporary_folder};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use engine::DotnetEngine;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use installation::{InstalledRuntime, find_dotnet, installed_runtimes};
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use program::assembly_beside;

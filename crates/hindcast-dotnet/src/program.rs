@@ -78,8 +78,11 @@ impl Program {
     }
 }
 
-/// The assembly that a native host starts: of the same name, beside it.
-pub(crate) fn assembly_beside(host: &Path) -> Option<PathBuf> {
+/// The assembly that a program's own executable starts: of the same name, beside it, with what the host needs to know of it. None
+/// for a program that is no such host.
+pub fn assembly_beside(host: &Path) -> Option<PathBuf> {
+    // A link to it is followed by the host, too.
+    let host = host.canonicalize().ok()?;
     let mut name = host.file_name()?.to_owned();
     name.push(".dll");
     let assembly = host.with_file_name(name);

@@ -1,10 +1,6 @@
 //! Which engine debugs what: the only place that chooses.
 
-use std::{
-    fs::File,
-    io::{BufRead, BufReader, Read},
-    path::Path,
-};
+use std::{fs::File, io::Read, path::Path};
 
 use hindcast_core::debug::{
     AttachRequest, Capability, CoreRequest, DebugBackend, DebugEngine, DebugError, Engine, Language,
@@ -74,25 +70,18 @@ fn engine_of_program(program: &Path) -> Engine {
     let _ = File::open(program).and_then(|file| file.take(4).read_to_end(&mut start));
     let is_elf = start == b"\x7fELF";
     let is_named_so = program.is_file() && program.extension().is_some_and(|end| end == "dll");
-    let is_dotnet = if is_elf { is_apphost(program) } else { start.starts_with(b"MZ") || is_named_so };
+    let is_dotnet = if is_elf {
+        hindcast_dotnet::assembly_beside(program).is_some()
+    } else {
+        start.starts_with(b"MZ") || is_named_so
+    };
     if is_dotnet { Engine::Dotnet } else { Engine::Native }
-}
-
-fn is_apphost(program: &Path) -> bool {
-    // A link to it is followed by the host, too.
-    let program = program.canonicalize().unwrap_or_else(|_| program.to_owned());
-    let Some(name) = program.file_name().and_then(|name| name.to_str()) else { return false };
-    [".dll", ".runtimeconfig.json"]
-        .iter()
-        .all(|extension| program.with_file_name(format!("{name}{extension}")).is_file())
 }
 
 /// By what the process has mapped.
 fn engine_of_process(pid: u32) -> Engine {
-    let Ok(maps) = File::open(format!("/proc/{pid}/maps")) else { return Engine::Native };
-    let is_managed =
-        BufReader::new(maps).split(b'\n').map_while(Result::ok).any(|line| line.ends_with(b"/libcoreclr.so"));
-    if is_managed { Engine::Dotnet } else { Engine::Native }
+    // What cannot be read is the native engine's to complain about.
+    if hindcast_dotnet::has_runtime(pid).unwrap_or(false) { Engine::Dotnet } else { Engine::Native }
 }
 
 #[cfg(test)]
@@ -135,6 +124,9 @@ mod tests {
         let plain = file("plain", b"\x7fELF\x02");
         assert_eq!(engine_of_program(&assembly), Engine::Dotnet);
         assert_eq!(engine_of_program(&host), Engine::Native, "it has no configuration");
+        let dependencies = file("app.deps.json", b"{}");
+        assert_eq!(engine_of_program(&host), Engine::Dotnet, "as the engine itself would have it");
+        fs::remove_file(dependencies).unwrap();
         file("app.runtimeconfig.json", b"{}");
         assert_eq!(engine_of_program(&host), Engine::Dotnet);
         let link = folder.path().join("link");

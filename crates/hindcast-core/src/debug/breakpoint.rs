@@ -260,6 +260,15 @@ pub struct BreakpointChange {
 }
 
 impl Trigger {
+    /// The expression that must be true for it to stop.
+    pub fn condition(&self) -> Option<&str> {
+        match self {
+            Self::Code(code) => code.condition.as_deref(),
+            Self::Watch(watch) => watch.condition.as_deref(),
+            Self::Exception(_) => None,
+        }
+    }
+
     /// The trigger with a change made.
     ///
     /// # Errors

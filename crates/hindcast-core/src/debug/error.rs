@@ -93,13 +93,15 @@ impl DebugError {
             Self::NoSuchThread(_) => vec![Remedy::ListThreads],
             Self::NoSuchFrame { .. } => vec![Remedy::ShowStack],
             Self::Lost(_) => vec![Remedy::Launch, Remedy::advice("the server's log has the details")],
-            Self::PermissionDenied(_)
-            | Self::BadFile(_)
-            | Self::Expression(_)
-            | Self::Unreadable(_)
-            | Self::NoHistory(_)
-            | Self::Unsupported(_)
-            | Self::System(_) => Vec::new(),
+            Self::Expression(_) => vec![Remedy::advice(
+                "change the part of the expression that the error names; each part can be evaluated alone",
+            )],
+            Self::Unreadable(_) => vec![Remedy::advice(
+                "the address is not mapped: see whether the pointer that it comes from is null, freed or not yet set",
+            )],
+            Self::BadFile(_) => vec![Remedy::advice("name another file, or make this one again")],
+            Self::Unsupported(_) => vec![Remedy::advice("do without: no session of this kind can")],
+            Self::PermissionDenied(_) | Self::NoHistory(_) | Self::System(_) => Vec::new(),
         };
         Cow::Owned(usual)
     }
@@ -166,9 +168,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_expression_that_failed_is_mended_by_changing_it() {
+        let error = DebugError::Expression("`x` cannot be read".into());
+        let [Remedy::Advice(advice)] = &*error.remedies() else { panic!("{:?}", error.remedies()) };
+        assert!(advice.starts_with("change the part of the expression"), "{advice}");
+    }
+
+    #[test]
     fn names_are_listed_only_where_the_engine_says_so() {
         let error = DebugError::Expression("division by zero".into());
-        assert_eq!(*error.remedies(), []);
+        assert!(!error.remedies().contains(&Remedy::ListVariables));
         let unknown = DebugError::Expression(Reason::new("no `x`").remedy(Remedy::ListVariables));
         assert_eq!(*unknown.remedies(), [Remedy::ListVariables]);
     }

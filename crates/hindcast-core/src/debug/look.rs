@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{RuntimeAddr, ThreadId};
+use super::{RuntimeAddr, ThreadId, Wait};
 
 /// A place in a program, with all that is known of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
@@ -41,6 +41,18 @@ impl Location {
             (Some(address), _, _) => address.to_string(),
             (None, Some(file), Some(line)) => format!("{file}:{line}"),
             _ => self.function.clone().unwrap_or_else(|| "an unknown place".into()),
+        }
+    }
+
+    /// `A.Get at A.cs:3`, as far as it is known.
+    pub fn in_words(&self) -> String {
+        let function = self.function.as_deref().unwrap_or("??");
+        match (&self.file, self.line) {
+            (Some(file), Some(line)) => {
+                let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
+                format!("{function} at {name}:{line}")
+            }
+            _ => function.to_owned(),
         }
     }
 }
@@ -105,6 +117,9 @@ pub struct Thread {
     /// What it waits for, and who has that, where the engine can tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
+    /// The same as data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Wait>,
 }
 
 /// What a thread does.

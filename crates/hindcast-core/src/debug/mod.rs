@@ -16,6 +16,7 @@ mod stop;
 mod target;
 mod trace;
 mod travel;
+mod wait;
 
 pub use address::{NotAnAddress, RuntimeAddr, ThreadId};
 pub use backend::{
@@ -48,3 +49,4 @@ pub use travel::{
     Capability, Destination, Happening, HappeningKind, MemoryWrite, Moment, Recording, TimeTravel,
     TimelinePage, TimelineQuery, TraceFormat, TraceRequest, When, Writer,
 };
+pub use wait::{Wait, WaitKind};

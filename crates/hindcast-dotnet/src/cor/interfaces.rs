@@ -213,6 +213,8 @@ pub(crate) struct Blocking {
     pub(crate) object: Com<Value>,
     /// Whether it waits to be notified, rather than to enter.
     pub(crate) waits_for_pulse: bool,
+    /// How long at most, in milliseconds; `u32::MAX` is for ever.
+    pub(crate) timeout: u32,
 }
 
 impl Com<Process> {
@@ -362,7 +364,7 @@ impl Com<BlockingObjectEnum> {
             // SAFETY: a counted reference.
             let object = unsafe { Com::owned(one.object) };
             let Some(object) = object.filter(|_| fetched == 1) else { return Ok(found) };
-            found.push(Blocking { object, waits_for_pulse: one.reason == 2 });
+            found.push(Blocking { object, waits_for_pulse: one.reason == 2, timeout: one.timeout });
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::{
     ffi::{CStr, CString, c_char},
+    fs::File,
+    io::{BufRead, BufReader},
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
 };
@@ -49,17 +51,40 @@ pub(crate) struct MappedRuntime {
 impl MappedRuntime {
     /// Finds it in a process; none where it is not loaded yet.
     pub(crate) fn of(pid: u32) -> Result<Option<Self>, DebuggingError> {
-        let maps = std::fs::read(format!("/proc/{pid}/maps"))
-            .map_err(|error| DebuggingError::Maps { pid, error })?;
-        Ok(Self::in_maps(&maps))
+        let failed = |error| DebuggingError::Maps { pid, error };
+        let maps = File::open(format!("/proc/{pid}/maps")).map_err(failed)?;
+        Self::in_maps(BufReader::new(maps)).map_err(failed)
     }
 
-    fn in_maps(maps: &[u8]) -> Option<Self> {
-        let line = maps.split(|byte| *byte == b'\n').find(|line| line.ends_with(b"/libcoreclr.so"))?;
+    /// Reads no further than to where it is: processes can have many thousand mappings.
+    fn in_maps(maps: impl BufRead) -> std::io::Result<Option<Self>> {
+        for line in maps.split(b'\n') {
+            let line = line?;
+            if line.ends_with(b"/libcoreclr.so") {
+                return Ok(Self::in_line(&line));
+            }
+        }
+        Ok(None)
+    }
+
+    fn in_line(line: &[u8]) -> Option<Self> {
         let base = std::str::from_utf8(line.split(|byte| *byte == b'-').next()?).ok()?;
         let base = u64::from_str_radix(base, 16).ok()?;
         let path = &line[line.iter().position(|byte| *byte == b'/')?..];
         Some(Self { base, path: PathBuf::from(std::ffi::OsStr::from_bytes(path)) })
+    }
+}
+
+/// Whether a process has loaded a .NET runtime.
+///
+/// # Errors
+///
+/// When the system does not tell what the process has mapped.
+pub fn has_runtime(pid: u32) -> std::io::Result<bool> {
+    match MappedRuntime::of(pid) {
+        Ok(found) => Ok(found.is_some()),
+        Err(DebuggingError::Maps { error, .. }) => Err(error),
+        Err(error) => Err(std::io::Error::other(error)),
     }
 }
 
@@ -184,9 +209,9 @@ mod tests {
         let maps = b"55d0-55d1 r--p 00000000 08:01 1 /usr/bin/dotnet\n\
             7f0000000000-7f0000100000 r--p 00000000 08:01 2 /opt/my dotnet/libcoreclr.so\n\
             7f0000100000-7f0000200000 r-xp 00100000 08:01 2 /opt/my dotnet/libcoreclr.so\n";
-        let found = MappedRuntime::in_maps(maps).unwrap();
+        let found = MappedRuntime::in_maps(maps.as_slice()).unwrap().unwrap();
         assert_eq!(found.base, 0x7f00_0000_0000);
         assert_eq!(found.path, Path::new("/opt/my dotnet/libcoreclr.so"));
-        assert_eq!(MappedRuntime::in_maps(b"1-2 r--p 0 0:0 1 /lib/libc.so\n"), None);
+        assert_eq!(MappedRuntime::in_maps(b"1-2 r--p 0 0:0 1 /lib/libc.so\n".as_slice()).unwrap(), None);
     }
 }

@@ -22,6 +22,7 @@ pub(crate) use com::Com;
 pub(crate) use error::{CorError, Hresult};
 pub(crate) use inspection::{CodeRange, ThrownFrame};
 pub(crate) use interfaces::*;
+pub use library::has_runtime;
 pub(crate) use library::{Debugging, DebuggingError, MappedRuntime, other_debugger};
 pub(crate) use remains::Remains;
 pub use remains::temporary_folder;

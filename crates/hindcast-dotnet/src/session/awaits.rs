@@ -235,7 +235,7 @@ impl Session {
         self.continued_by(next?, depth + 1)
     }
 
-    fn awaiting_with(&self, state_machine: Seen) -> Option<Awaiting> {
+    pub(super) fn awaiting_with(&self, state_machine: Seen) -> Option<Awaiting> {
         let definition = state_machine.of.definition.clone()?;
         let module = definition.module.clone();
         let method = definition.type_def()?.methods_named("MoveNext").next()?.token();

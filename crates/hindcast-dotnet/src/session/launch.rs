@@ -371,10 +371,8 @@ fn not_attached(error: DebuggingError, pid: u32) -> DebugError {
     match &error {
         DebuggingError::Maps { error: system, .. } => match system.kind() {
             std::io::ErrorKind::NotFound => DebugError::ProcessNotFound(pid),
-            _ => DebugError::PermissionDenied(advised(
-                format!("process {pid} belongs to another user: {system}"),
-                "run hindcast as that user",
-            )),
+            _ if system.raw_os_error() == Some(nix::libc::ESRCH) => DebugError::ProcessNotFound(pid),
+            _ => DebugError::PermissionDenied(not_shown(pid, user_of(pid), system)),
         },
         DebuggingError::NoRuntime { .. } => DebugError::Unsupported(advised(
             error.to_string(),
@@ -391,5 +389,45 @@ fn not_attached(error: DebuggingError, pid: u32) -> DebugError {
             "debugging needs the file of the program's own runtime; install that runtime completely",
         )),
         _ => DebugError::System(format!("cannot debug process {pid}: {error}").into()),
+    }
+}
+
+/// Why the system does not show what a process has mapped.
+fn not_shown(pid: u32, owner: Option<u32>, error: &std::io::Error) -> Reason {
+    match owner {
+        Some(owner) if owner != nix::unistd::geteuid().as_raw() => {
+            Reason::new(format!("process {pid} belongs to another user (uid {owner}): {error}"))
+                .advise("run hindcast as that user")
+        }
+        // One that protects its memory from others of the same user, or has more rights than this one.
+        Some(_) => Reason::new(format!(
+            "process {pid} belongs to this user, but the system does not let others look into it: {error}"
+        ))
+        .advise("start it without what protects it (`prctl(PR_SET_DUMPABLE, 0)`, capabilities of its file), or run hindcast as root"),
+        None => Reason::new(format!("cannot look into process {pid}: {error}")).remedy(Remedy::RunDoctor),
+    }
+}
+
+/// The user whose rights a process has. The owner of its folder in `/proc` is root where the process protects its memory.
+fn user_of(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_shown_is_another_users_or_protected() {
+        let us = nix::unistd::geteuid().as_raw();
+        assert_eq!(user_of(std::process::id()), Some(us));
+        assert_eq!(user_of(u32::MAX), None);
+        let refused = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        let said = |owner| not_shown(7, owner, &refused).what;
+        assert!(said(Some(us + 1)).starts_with("process 7 belongs to another user (uid "), "{}", said(None));
+        assert!(said(Some(us)).starts_with("process 7 belongs to this user, but"), "{}", said(Some(us)));
+        assert!(said(None).starts_with("cannot look into process 7: "), "{}", said(None));
     }
 }

@@ -21,6 +21,7 @@ mod stack;
 mod steps;
 mod threads;
 mod thrown;
+mod waits;
 
 use std::{borrow::Cow, rc::Rc, sync::Arc, time::Duration};
 

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use hindcast_core::debug::{DebugError, Reason, Thread as CoreThread, ThreadId, ThreadState};
+use hindcast_core::debug::{DebugError, Reason, Thread as CoreThread, ThreadId, ThreadState, Wait};
 
 use super::{Session, failed};
 use crate::{
-    cor::{Com, HeapValue3, ReferenceValue, Thread, Thread4},
+    cor::{Com, Thread},
     visible::visible,
 };
 
@@ -103,10 +103,16 @@ impl Session {
             let id = self.thread_id(&thread);
             let name = self.thread_name(&thread, id);
             let location = self.thread_location(&thread);
-            let waits_for = self.waits_for(&thread);
-            described.push(CoreThread { id, name, state: ThreadState::Suspended, location, waits_for });
+            let wait = self.wait_of(&thread);
+            let state = ThreadState::Suspended;
+            described.push(CoreThread { id, name, state, location, waits_for: None, wait });
         }
         described.sort_by_key(|thread| thread.id.0);
+        let names: HashMap<_, _> = described.iter().map(|thread| (thread.id, thread.name.clone())).collect();
+        for thread in &mut described {
+            let words = |wait: &Wait| wait.in_words(|id| named(id, names.get(&id)));
+            thread.waits_for = thread.wait.as_ref().map(words);
+        }
         Ok(described)
     }
 
@@ -136,30 +142,6 @@ impl Session {
         name.map(|name| name.trim_end().to_owned()).unwrap_or_default()
     }
 
-    /// The monitor that a thread waits for, and the thread that has it.
-    fn waits_for(&mut self, thread: &Com<Thread>) -> Option<String> {
-        let blocking = thread.cast::<Thread4>()?.blocking_objects().ok()?.all().ok()?.into_iter().next()?;
-        let seen = self.values().see(&blocking.object).ok()?;
-        let object = seen.of.display();
-        if blocking.waits_for_pulse {
-            return Some(format!("a `Monitor.Pulse` on a `{object}`"));
-        }
-        let owner =
-            blocking.object.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok());
-        let owner = owner
-            .unwrap_or(blocking.object)
-            .cast::<HeapValue3>()
-            .and_then(|heap| heap.monitor_owner().ok().flatten());
-        Some(match owner {
-            Some((owner, _)) => {
-                let id = self.thread_id(&owner);
-                let name = self.thread_name(&owner, id);
-                format!("the lock on a `{object}`, which thread {id} ({name}) holds")
-            }
-            None => format!("the lock on a `{object}`"),
-        })
-    }
-
     /// The thread that a user who pauses wants to see: the main one where it runs code of the program, otherwise the
     /// first that does.
     pub(super) fn most_interesting_thread(&mut self) -> Result<Com<Thread>, DebugError> {
@@ -180,5 +162,13 @@ impl Session {
                 Reason::new("the program has no managed thread yet").advise("continue, and pause later"),
             )
         })
+    }
+}
+
+/// `thread 4 (left)`.
+fn named(id: ThreadId, name: Option<&String>) -> String {
+    match name.filter(|name| !name.is_empty()) {
+        Some(name) => format!("thread {id} ({name})"),
+        None => format!("thread {id}"),
     }
 }

@@ -265,6 +265,7 @@ impl DebugBackend for CoreSession {
             state: ThreadState::Suspended,
             location: look::known_location(&self.scene(), &thread.registers),
             waits_for: None,
+            wait: None,
         };
         Ok(self.notes.threads.iter().map(tell).collect())
     }

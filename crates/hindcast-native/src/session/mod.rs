@@ -162,6 +162,7 @@ impl Session {
             state: ThreadState::Suspended,
             location,
             waits_for: None,
+            wait: None,
         }
     }
 

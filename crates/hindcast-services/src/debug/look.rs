@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use hindcast_core::{
     Timestamp,
     debug::{
-        Breakpoint, BreakpointChange, BreakpointId, CompletionKind, Engine, Evaluation, FrameRef,
+        Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DebugError, Engine, Evaluation, FrameRef,
         Instruction, MemoryBlock, Module, NumberFormat, Place, Register, RegisterSet, SourceFile, Stack,
         Thread, ThreadId, Trigger, ValueLimits, Variable, VariablePage, VariableQuery, Watched,
     },
@@ -81,7 +81,11 @@ impl Session {
     pub async fn evaluate(&self, evaluation: Evaluation) -> Result<Variable, Failure> {
         self.ask(Need::Standstill, move |core| {
             let mask = core.mask;
-            let mut value = core.backend()?.evaluate(&evaluation)?;
+            let evaluated = core.backend()?.evaluate(&evaluation);
+            let failed = |error: DebugError| {
+                mask.failed_expression(&evaluation.expression, evaluation.allow_calls.is_some(), error.into())
+            };
+            let mut value = evaluated.map_err(failed)?;
             // The expression's own words are what the value is called.
             if value.name.is_empty() {
                 value.name.clone_from(&evaluation.expression);
@@ -95,6 +99,7 @@ impl Session {
     /// Bytes at an address, or at where the value of an expression points to or is.
     pub async fn memory(&self, place: MemoryPlace, size: usize) -> Result<MemoryBlock, Failure> {
         self.ask(Need::Standstill, move |core| {
+            let mask = core.mask;
             let address = match place {
                 MemoryPlace::Address(address) => address,
                 MemoryPlace::Expression(expression, frame) => {
@@ -106,7 +111,10 @@ impl Session {
                         may_write: false,
                         allow_calls: None,
                     };
-                    let value = core.backend()?.evaluate(&evaluation)?;
+                    let failed = |error: DebugError| {
+                        mask.failed_expression(&evaluation.expression, false, error.into())
+                    };
+                    let value = core.backend()?.evaluate(&evaluation).map_err(failed)?;
                     let pointer = value.value.split_whitespace().next().filter(|word| word.starts_with("0x"));
                     let pointer = pointer.and_then(|word| word.parse().ok());
                     pointer.or(value.address).ok_or_else(|| {

@@ -52,7 +52,7 @@ use hindcast_core::{
 };
 use tokio::sync::{oneshot, watch};
 
-pub use autopsy::{Autopsy, AutopsyFrame};
+pub use autopsy::{Autopsy, AutopsyFrame, Hang, HangingThread};
 pub use fault::FaultyAccess;
 pub use look::{MemoryPlace, ThreadsView};
 pub use options::{AttachOptions, LaunchOptions};

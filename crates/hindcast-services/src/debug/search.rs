@@ -210,7 +210,12 @@ impl Core {
                     return None;
                 }
                 Err(error) => {
-                    self.end_search(Err(error.into()));
+                    let expression = match &question.watched {
+                        Watched::Expression { text, .. } => text.as_str(),
+                        Watched::Memory { .. } => "",
+                    };
+                    let failure = self.mask.failed_expression(expression, false, error.into());
+                    self.end_search(Err(failure));
                     return None;
                 }
             }

@@ -252,7 +252,8 @@ impl Session {
         let (reply, answer) = oneshot::channel();
         let work = Box::new(move |core: Result<&mut Core, Failure>| drop(reply.send(core.and_then(work))));
         self.send(Command::Ask { need, work })?;
-        self.answer(answer).await?
+        // Errors may quote what the program holds.
+        self.answer(answer).await?.map_err(|failure| self.mask.failure(failure))
     }
 
     /// The thread that is looked at where none is named.
@@ -432,7 +433,9 @@ fn next_calls(viewport: &Viewport, has_history: bool) -> Vec<String> {
         (State::Paused, Some(StopReason::Signal | StopReason::Exception)) if has_history => {
             &["debugger/autopsy", "debugger/last_write", "debugger/step_backward"]
         }
-        (State::Paused, Some(StopReason::Signal | StopReason::Exception)) => &["debugger/autopsy"],
+        (State::Paused, Some(StopReason::Signal | StopReason::Exception | StopReason::Pause)) => {
+            &["debugger/autopsy"]
+        }
         (State::Paused, Some(StopReason::Entry)) => &["debugger/set_breakpoint", "debugger/continue"],
         (State::Paused, Some(StopReason::HistoryStart)) => &["debugger/continue", "debugger/goto"],
         (State::Paused, _) => &[],

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use hindcast_core::debug::{Location, RaisedException};
+use hindcast_core::debug::RaisedException;
 
 use super::secrets::Mask;
 
@@ -16,10 +16,10 @@ pub(super) fn mask(raised: &mut RaisedException, mask: Mask) {
 /// `Thrown at: A.Get at A.cs:3, through A.Main at A.cs:9`; none where the program still stands there.
 pub fn thrown_in_words(raised: &RaisedException) -> Option<String> {
     let (first, rest) = raised.thrown_at.split_first()?;
-    let mut text = format!("Thrown at: {}", place(first));
+    let mut text = format!("Thrown at: {}", first.in_words());
     for (at, location) in rest.iter().enumerate() {
         let by = if at == 0 { "through " } else { "" };
-        let _ = write!(text, ", {by}{}", place(location));
+        let _ = write!(text, ", {by}{}", location.in_words());
     }
     Some(text)
 }
@@ -36,20 +36,10 @@ pub(super) fn how_to_see_the_throw(raised: &RaisedException) -> Option<String> {
     ))
 }
 
-/// `A.Get at A.cs:3`, as far as it is known.
-pub(super) fn place(location: &Location) -> String {
-    let function = location.function.as_deref().unwrap_or("??");
-    match (&location.file, location.line) {
-        (Some(file), Some(line)) => {
-            let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
-            format!("{function} at {name}:{line}")
-        }
-        _ => function.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use hindcast_core::debug::Location;
+
     use super::*;
 
     fn at(function: &str, line: u32) -> Location {

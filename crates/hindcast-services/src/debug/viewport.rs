@@ -286,6 +286,10 @@ pub(super) fn look(
         notes: Vec::new(),
     };
     if let Some(detail) = &mut scene.stop.detail {
+        // A condition that has no value stops, too, and the detail says why.
+        let hit = breakpoints.iter().filter(|breakpoint| scene.stop.breakpoints.contains(&breakpoint.id));
+        let conditions = hit.filter_map(|breakpoint| breakpoint.trigger.condition());
+        conditions.for_each(|condition| mask.failed(condition, false, detail));
         mask.string(detail);
     }
     if let Some(raised) = &mut scene.stop.exception {

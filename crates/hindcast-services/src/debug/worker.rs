@@ -292,7 +292,8 @@ impl Core {
             Origin::Core(request) => self.engine.open_core(request),
             Origin::Trace(request) => self.engine.open_trace(request),
         };
-        let mut backend = begun.map_err(Failure::from)?;
+        // A program that could not be started may have printed why.
+        let mut backend = begun.map_err(|error| self.mask.failure(error.into()))?;
         self.hear_of_loss(&mut *backend);
         self.bell.set(Some(backend.interrupt()));
         let mut target = backend.target().clone();
@@ -438,7 +439,7 @@ impl Core {
             }
             Err(error) => {
                 self.fail(error.clone());
-                Err(error.into())
+                Err(self.mask.failure(error.into()))
             }
         };
         let _ = done.send(paused);
@@ -477,10 +478,11 @@ impl Core {
     fn fail(&mut self, error: DebugError) {
         let over = matches!(error, DebugError::Ended | DebugError::Lost(_));
         let ended = over || self.before == State::Exited;
+        let failure = self.mask.failure(error.into());
         self.standing.send_modify(|standing| {
             let ended = ended || standing.fault.is_some();
             standing.state = if ended { State::Exited } else { State::Paused };
-            standing.problem = Some((standing.moves, Failure::from(error)));
+            standing.problem = Some((standing.moves, failure));
         });
         self.announcer.session();
     }
@@ -554,7 +556,10 @@ impl Core {
             match self.backend()?.add_breakpoint(old.trigger.clone()) {
                 Ok(new) if new.id != old.id => notes.push(format!("breakpoint {} is now {}", old.id, new.id)),
                 Ok(_) => {}
-                Err(error) => notes.push(format!("breakpoint {} is gone: {error}", old.id)),
+                Err(error) => {
+                    let why = self.mask.text(&error.to_string()).into_owned();
+                    notes.push(format!("breakpoint {} is gone: {why}", old.id));
+                }
             }
         }
         self.refresh_breakpoints();

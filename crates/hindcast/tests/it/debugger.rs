@@ -320,6 +320,35 @@ fn a_running_program_can_be_paused_and_given_breakpoints() {
     client.call("debugger/continue", json!({ "wait": false }));
     let paused = client.call("debugger/pause", json!({}));
     assert!(paused.contains("misbehave.c"), "{paused}");
+    let autopsy = client.call("debugger/autopsy", json!({}));
+    assert!(autopsy.starts_with("no crash: it was paused, in `"), "{autopsy}");
+    assert!(
+        autopsy.contains("note: a native session does not know which thread waits for what"),
+        "{autopsy}"
+    );
+}
+
+#[test]
+fn the_autopsy_of_a_paused_program_shows_where_each_thread_is() {
+    let mut client = Client::new();
+    let fixture = Fixture::c("threads");
+    let (program, line) = (fixture.build().path, fixture.build().line("count"));
+    let rounds = i64::MAX.to_string();
+    client.call("debugger/launch", json!({ "program": program, "args": ["2", rounds], "record": false }));
+    // Both threads have begun.
+    client.call("debugger/run_to", json!({ "file": "threads.c", "line": line }));
+    client.call("debugger/continue", json!({ "wait": false }));
+    client.call("debugger/pause", json!({}));
+    let autopsy = client.call("debugger/autopsy", json!({}));
+    assert!(autopsy.starts_with("no crash: it was paused, in `"), "{autopsy}");
+    let threads = autopsy.split_once("\nThreads:").unwrap().1.split_once("\nStack trace:").unwrap().0;
+    assert!(threads.contains("main at threads.c:"), "{autopsy}");
+    assert!(threads.contains("pthread_join(ids[i], NULL);"), "{autopsy}");
+    let working = ["count at threads.c:", "work at threads.c:"];
+    let works = working.map(|place| threads.matches(place).count()).iter().sum::<usize>();
+    assert_eq!(works, 2, "{autopsy}");
+    assert!(!threads.contains("waits for"), "{autopsy}");
+    assert!(autopsy.len() < 2000, "{autopsy}");
 }
 
 #[test]

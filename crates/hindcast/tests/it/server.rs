@@ -239,7 +239,8 @@ impl Local {
         Self::run(Arc::new(tempfile::tempdir().unwrap()), command)
     }
 
-    fn run(folder: Arc<tempfile::TempDir>, mut command: Command) -> Self {
+    /// One that a command starts which ends with the program itself.
+    pub(crate) fn run(folder: Arc<tempfile::TempDir>, mut command: Command) -> Self {
         command.args(["mcp", "--data-dir"]).arg(folder.path());
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(process.stdout.take().unwrap());

@@ -421,6 +421,7 @@ impl DebugBackend for FakeBackend {
             state: ThreadState::Suspended,
             location,
             waits_for: None,
+            wait: None,
         };
         Ok(vec![thread(MAIN, "main", Some(self.location(self.at))), thread(WORKER, "worker", None)])
     }

@@ -544,7 +544,7 @@ impl Tool for Autopsy {
     const DECLARATION: Declaration = looks(
         "debugger/autopsy",
         "Autopsy",
-        "After a crash or panic: what happened, the failed access explained, stack with arguments and source, locals, registers, code",
+        "After a crash or panic: what happened, the failed access explained, stack with arguments and source, locals, registers, code. Of a paused program: which threads wait for what, who holds it, deadlocks",
     );
 
     async fn call(&self, call: &Call, input: AutopsyInput) -> Result<Answer<debug::Autopsy>, Failure> {

@@ -1,5 +1,6 @@
-//! One look at a program that crashed: what happened, where, and with which values.
+//! One look at a program that crashed or hangs: what happened, where, and with which values.
 
+mod hang;
 mod suspect;
 
 use std::{
@@ -14,6 +15,7 @@ use hindcast_core::debug::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use self::hang::{Hang, HangingThread};
 use self::suspect::Suspect;
 use super::{
     fault::{self, FaultyAccess},
@@ -59,6 +61,9 @@ pub struct Autopsy {
     /// The source line of the throw, where the thread has left it.
     #[serde(skip)]
     pub throw: Option<String>,
+    /// Who waits for whom, where the program was paused or its threads are in a deadlock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hang: Option<Hang>,
     /// The thread it happened in.
     pub thread_id: ThreadId,
     /// Innermost first.
@@ -121,23 +126,11 @@ impl fmt::Display for Autopsy {
             write!(f, "\n{thrown}")?;
             self.throw.iter().try_for_each(|line| write!(f, "\n      {line}"))?;
         }
-        f.write_str("\nStack trace:")?;
-        for frame in &self.frames {
-            write!(f, "\n#{:<2} ", frame.index)?;
-            if let Some(address) = frame.address {
-                write!(f, "{address} ")?;
-            }
-            write!(f, "{}({})", frame.function, frame.arguments)?;
-            if let (Some(file), Some(line)) = (&frame.file, frame.line) {
-                let name = file.rsplit('/').next().unwrap_or(file);
-                write!(f, " at {name}:{line}")?;
-            }
-            if let Some(line) = &frame.text {
-                write!(f, "\n      {line}")?;
-            }
-            for local in &frame.locals {
-                write!(f, "\n      {}: {} = {}", local.name, local.type_name, local.value)?;
-            }
+        self.hang.iter().try_for_each(|hang| write!(f, "{hang}"))?;
+        // What the thread waits for is said already, and its frames are those that wait.
+        if !self.hang.as_ref().is_some_and(|hang| hang.explains(self.thread_id)) {
+            f.write_str("\nStack trace:")?;
+            self.frames.iter().try_for_each(|frame| write!(f, "\n{frame}"))?;
         }
         if !self.code.is_empty() {
             f.write_str("\nCode:")?;
@@ -149,6 +142,27 @@ impl fmt::Display for Autopsy {
         }
         self.notes.iter().try_for_each(|note| write!(f, "\nnote: {note}"))?;
         self.next.iter().try_for_each(|next| write!(f, "\nnext: {next}"))
+    }
+}
+
+impl fmt::Display for AutopsyFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{:<2} ", self.index)?;
+        if let Some(address) = self.address {
+            write!(f, "{address} ")?;
+        }
+        write!(f, "{}({})", self.function, self.arguments)?;
+        if let (Some(file), Some(line)) = (&self.file, self.line) {
+            let name = file.rsplit('/').next().unwrap_or(file);
+            write!(f, " at {name}:{line}")?;
+        }
+        if let Some(line) = &self.text {
+            write!(f, "\n      {line}")?;
+        }
+        for local in &self.locals {
+            write!(f, "\n      {}: {} = {}", local.name, local.type_name, local.value)?;
+        }
+        Ok(())
     }
 }
 
@@ -211,7 +225,15 @@ fn examine(
     if stack.more && all == shown.len() || all > shown.len() {
         elsewhere.push("`debugger/get_stack_trace`".to_owned());
     }
-    let mut with_locals = 0;
+    let hang = hang::look(backend, stop, (mask, sources));
+    let is_waiting = hang.as_ref().is_some_and(|hang| hang.explains(stop.thread));
+    if hang.as_ref().is_some_and(|hang| !hang.waits_known) {
+        notes.push(
+            "a native session does not know which thread waits for what: see which functions the threads are in".into(),
+        );
+    }
+    // The variables of a thread that only waits explain nothing.
+    let mut with_locals = if is_waiting { FRAMES_WITH_LOCALS } else { 0 };
     let mut frames: Vec<AutopsyFrame> = Vec::new();
     for frame in &shown {
         let locals = is_own(frame) && with_locals < FRAMES_WITH_LOCALS;
@@ -253,13 +275,14 @@ fn examine(
     notes.extend(stop.exception.as_ref().and_then(thrown::how_to_see_the_throw));
     let has_history = backend.time_travel().is_some_and(|past| past.now().is_ok_and(|now| now.is_some()));
     Ok(Autopsy {
-        summary: summarise(scene, access.as_ref(), &frames),
+        summary: summarise(scene, access.as_ref(), hang.as_ref(), &frames),
         reason: stop.reason,
         // What it wanted is part of the access.
         signal: stop.signal.clone().map(|signal| RaisedSignal { fault: None, ..signal }),
         exception: stop.exception.clone(),
         access,
         throw,
+        hang,
         thread_id: stop.thread,
         frames,
         registers: named,
@@ -374,8 +397,16 @@ fn examine_frame(
     }
 }
 
-fn summarise(scene: &Scene, access: Option<&FaultyAccess>, frames: &[AutopsyFrame]) -> String {
+fn summarise(
+    scene: &Scene,
+    access: Option<&FaultyAccess>,
+    hang: Option<&Hang>,
+    frames: &[AutopsyFrame],
+) -> String {
     let stop = &scene.stop;
+    if let Some(waits) = hang.and_then(Hang::summary) {
+        return waits;
+    }
     let what = match (&stop.exception, &stop.signal) {
         (Some(exception), _) => {
             let kind = if exception.unhandled { "unhandled " } else { "" };
@@ -390,8 +421,7 @@ fn summarise(scene: &Scene, access: Option<&FaultyAccess>, frames: &[AutopsyFram
                 .map(|inner| {
                     let message =
                         inner.message.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
-                    let place =
-                        inner.thrown_at.as_ref().map(|at| format!(" (thrown at {})", thrown::place(at)));
+                    let place = inner.thrown_at.as_ref().map(|at| format!(" (thrown at {})", at.in_words()));
                     format!(", caused by {}{message}{}", inner.exception_type, place.unwrap_or_default())
                 })
                 .collect();
@@ -405,13 +435,19 @@ fn summarise(scene: &Scene, access: Option<&FaultyAccess>, frames: &[AutopsyFram
         }
         (None, None) => {
             let detail = stop.detail.as_deref().map(|detail| format!(" ({detail})")).unwrap_or_default();
-            format!("no crash: it stopped for another reason{detail}")
+            match hang {
+                Some(hang) if hang.waits_known => {
+                    format!("no crash, and no thread is known to wait for another: it was paused{detail}")
+                }
+                Some(_) => format!("no crash: it was paused{detail}"),
+                None => format!("no crash: it stopped for another reason{detail}"),
+            }
         }
     };
     let own = frames.iter().find(|frame| frame.is_own);
     let thrown_at = stop.exception.as_ref().and_then(|exception| exception.thrown_at.first());
     if let (None, Some(thrown_at)) = (own, thrown_at) {
-        return format!("{what}, thrown in {}", thrown::place(thrown_at));
+        return format!("{what}, thrown in {}", thrown_at.in_words());
     }
     match own.or(frames.first()) {
         Some(AutopsyFrame { function, file: Some(file), line: Some(line), .. }) => {

@@ -13,6 +13,8 @@ use hindcast_core::debug::{BreakpointChange, Trigger, Variable};
 use names::Named;
 use values::ValueText;
 
+use crate::Failure;
+
 /// What stands where a secret was.
 pub const MASKED: &str = "***";
 
@@ -62,6 +64,45 @@ impl Mask {
         if self.on {
             mask_variable(value, names::named(expression).or_else(|| names::named(&value.name)));
         }
+    }
+
+    /// What an engine says of an expression that has no value, without secrets. Such errors quote what the program holds: where
+    /// the expression names a secret, no text of it is shown but the caller's own, and nothing that code of the program said.
+    pub fn failed(&self, expression: &str, ran_code: bool, said: &mut String) {
+        if !self.on {
+            return;
+        }
+        let is_named = names::named(expression).is_some();
+        if is_named
+            && ran_code
+            && let Some(at) = said.find(": ")
+        {
+            said.replace_range(at + 2.., MASKED);
+        }
+        if is_named {
+            let mut texts = ValueText::new(said).texts();
+            texts.retain(|text| !expression.contains(&said[text.clone()]));
+            if let Cow::Owned(shown) = without(said, texts) {
+                *said = shown;
+            }
+        }
+        if let Cow::Owned(shown) = self.values(said) {
+            *said = shown;
+        }
+    }
+
+    /// The failure of a question about this expression without secrets.
+    #[must_use]
+    pub fn failed_expression(&self, expression: &str, ran_code: bool, mut failure: Failure) -> Failure {
+        self.failed(expression, ran_code, &mut failure.details);
+        failure
+    }
+
+    /// The failure without what looks like a secret.
+    #[must_use]
+    pub fn failure(&self, mut failure: Failure) -> Failure {
+        self.string(&mut failure.details);
+        failure
     }
 
     /// The breakpoint without secrets in the message that it logs.
@@ -309,6 +350,35 @@ mod tests {
             "-----BEGIN RSA PRIVATE KEY-----***-----END RSA PRIVATE KEY-----",
         );
         check("AKIAIOSFODNN7EXAMPLE", MASKED);
+    }
+
+    #[test]
+    fn what_failed_is_told_without_the_secrets_that_it_is_about() {
+        let check = |expression: &str, ran_code: bool, said: &str, shown: &str| {
+            let mut masked = said.to_owned();
+            Mask::new(true).failed(expression, ran_code, &mut masked);
+            assert_eq!(masked, shown, "{expression}");
+            let mut plain = said.to_owned();
+            Mask::new(false).failed(expression, ran_code, &mut plain);
+            assert_eq!(plain, said);
+        };
+        let no_key = "there is no item with the key \"hunter2\"";
+        check("map[password]", false, no_key, "there is no item with the key \"***\"");
+        check("map[name]", false, no_key, no_key);
+        check("map[\"password\"]", false, "no item \"password\"", "no item \"password\"");
+        check("Connect(password)", true, "the code threw A.B: bad hunter2", "the code threw A.B: ***");
+        check(
+            "Connect(name)",
+            true,
+            "the code threw A.B: password=hunter2",
+            "the code threw A.B: password=***",
+        );
+        check(
+            "password",
+            false,
+            "`password` cannot be read: it is gone",
+            "`password` cannot be read: it is gone",
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod bad_input;
 mod cannot;
 mod doctor;
+mod hanging;
 mod killing;
 mod resources;
 mod serving;
@@ -23,6 +24,11 @@ use crate::knowledge::Client;
 /// Does the same on the older and on the newer runtime.
 fn on_both(test: impl Fn(&Runtime)) {
     dotnet::runtimes().iter().for_each(test);
+}
+
+/// Does what needs no runtime, or any, once.
+fn once(test: impl Fn(&Runtime)) {
+    dotnet::runtimes().last().into_iter().for_each(test);
 }
 
 /// A client of `hindcast mcp` for which `dotnet` is that of the runtime.

@@ -3,7 +3,7 @@
 use hindcast_fixtures::dotnet::{self, DotnetFixture};
 use serde_json::json;
 
-use super::{Running, client, data, launch, on_both, refused, text};
+use super::{Running, client, data, launch, on_both, once, refused, text};
 use crate::{debugger::is_alive, server::eventually};
 
 #[test]
@@ -423,6 +423,74 @@ fn secrets_in_strings_and_output_are_masked() {
         let arguments = json!({ "program": program.dll, "args": [secret], "mask_secrets": false });
         let open = text(&mut client, "launch", arguments);
         assert!(open.contains(secret), "{open}");
+    });
+}
+
+#[test]
+fn secrets_in_what_goes_wrong_are_masked() {
+    on_both(|runtime| {
+        let program = dotnet::program("Secrets");
+        let mut client = client(runtime);
+        launch(&mut client, &program, &[]);
+        let ready = program.line("ready");
+        data(&mut client, "run_to", json!({ "file": "Secrets.cs", "line": ready }));
+        for (expression, allow_calls, said) in [
+            (
+                "map[password]",
+                false,
+                "there is no item with the key \"***\" · change the part of the expression",
+            ),
+            ("Connect(password)", true, "the code threw InvalidOperationException: *** · "),
+            (
+                "Connect(\"password=\" + \"hunter2\")",
+                true,
+                "the code threw InvalidOperationException: *** · ",
+            ),
+            ("Assigned(map.Count.ToString())", true, "InvalidOperationException: tried password=*** · "),
+        ] {
+            let arguments = json!({ "expression": expression, "allow_calls": allow_calls });
+            let (code, found) = refused(&mut client, "evaluate", arguments);
+            assert_eq!(code, -32602);
+            assert!(found.contains(said), "{expression}: {found}");
+            assert!(!found.contains("hunter2") && !found.contains("tools/list"), "{found}");
+        }
+        // A condition that fails stops and says why.
+        let at = json!({ "file": "Secrets.cs", "line": ready, "condition": "map[password] > 0" });
+        text(&mut client, "set_breakpoint", at);
+        let stopped = text(&mut client, "continue", json!({}));
+        assert!(stopped.contains("the condition of breakpoint 1 fails"), "{stopped}");
+        assert!(stopped.contains("with the key \"***\""), "{stopped}");
+        let seen = client.read("debugger://session");
+        let shown = [stopped, text(&mut client, "status", json!({})), seen];
+        assert!(shown.iter().all(|text| !text.contains("hunter2")), "{shown:?}");
+        // Whoever asks for them sees them.
+        let open = json!({ "program": program.dll, "mask_secrets": false });
+        text(&mut client, "launch", open);
+        data(&mut client, "run_to", json!({ "file": "Secrets.cs", "line": ready }));
+        let (_, found) = refused(&mut client, "evaluate", json!({ "expression": "map[password]" }));
+        assert!(found.contains("\"hunter2secret\""), "{found}");
+    });
+}
+
+#[test]
+fn secrets_that_a_program_prints_before_it_fails_to_start_are_masked() {
+    once(|runtime| {
+        let folder = tempfile::tempdir().unwrap();
+        let program = dotnet::program("Hello");
+        for file in std::fs::read_dir(program.dll.parent().unwrap()).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), folder.path().join(file.file_name())).unwrap();
+        }
+        // What the host complains of is quoted, and here that is a name with a secret in it.
+        let framework = json!({ "name": "password=hunter2secret", "version": "1.0.0" });
+        let settings = json!({ "runtimeOptions": { "framework": framework } });
+        std::fs::write(folder.path().join("Hello.runtimeconfig.json"), settings.to_string()).unwrap();
+        let mut client = client(runtime);
+        let (code, said) =
+            refused(&mut client, "launch", json!({ "program": folder.path().join("Hello.dll") }));
+        assert_eq!(code, -32602);
+        assert!(said.contains("it printed: ") && said.contains("password=***"), "{said}");
+        assert!(!said.contains("hunter2"), "{said}");
     });
 }
 

@@ -49,6 +49,11 @@ impl Client {
         Self { local, heard: Vec::new(), last: 100 }
     }
 
+    /// One that a command starts which ends with the program itself.
+    pub(crate) fn by(folder: Arc<tempfile::TempDir>, command: std::process::Command) -> Self {
+        Self { local: Local::run(folder, command).initialize(), heard: Vec::new(), last: 100 }
+    }
+
     pub(crate) fn data(&self) -> &Path {
         self.local.folder.path()
     }
