@@ -25,9 +25,9 @@ pub(super) struct Results {
 }
 
 const WHAT_A_STEP_TAKES: [&str; 3] = [
-    "What a step takes: whenever the program goes on, the runtime's debugging library forgets all that it has read of it. Before it",
-    "walks the stack of the next stop, it reads a table of some 1,100 entries one by one, each by a system call. The values of the",
-    "variables that the answer shows are read anew as well.",
+    "What a step takes: whenever the program goes on, the runtime's debugging library forgets all that it has read of it. At the",
+    "next stop it reads a table of some 1,100 entries one by one, each by a system call (0.6 ms), walks the stack, and reads the",
+    "values that the answer shows anew. A frame with 19 collections has some 200 objects to read, which is most of its step.",
 ];
 
 /// Something with a row of its own.
