@@ -7,6 +7,7 @@
 
 mod callback;
 mod com;
+mod crash;
 mod error;
 mod guardian;
 mod inspection;
@@ -19,6 +20,7 @@ mod startup;
 
 pub(crate) use callback::{CorEvent, Events, ExceptionStage, Next, Waker};
 pub(crate) use com::Com;
+pub(crate) use crash::blame;
 pub(crate) use error::{CorError, Hresult};
 pub(crate) use inspection::{CodeRange, ThrownFrame};
 pub(crate) use interfaces::*;

@@ -26,7 +26,7 @@ use crate::{
     abandoned::await_hang_up,
     cor::{
         Calls, Debugging, DebuggingError, Events, Exit, Hresult, MappedRuntime, Next, Prepared, Remains,
-        Startup, StartupError, other_debugger, temporary_folder,
+        Startup, StartupError, blame, other_debugger, temporary_folder,
     },
     modules::Modules,
     program::{Program, ProgramError},
@@ -137,6 +137,7 @@ impl Session {
         let Beginning { pid, runtime, how, output, just_my_code, stop_at_entry } = beginning;
         let events = Events::new();
         let remains = Remains::of(pid).map_err(|_| DebugError::ProcessNotFound(pid))?;
+        blame(remains);
         let debugging =
             Debugging::attach(pid, &runtime, &events).map_err(|error| not_attached(error, pid))?;
         let bell = Arc::new(Bell::new(events.waker()));

@@ -1,0 +1,71 @@
+//! Crashes of the runtime's debugging library when its program is killed.
+//!
+//! The library uses objects of a process that has just ended, and faults (in about one of a hundred programs that are killed).
+//! The process that it takes with it then says that the program was killed, not that the debugger is broken.
+
+use std::{
+    cell::UnsafeCell,
+    ffi::{c_int, c_void},
+    mem::MaybeUninit,
+    sync::{Once, RwLock},
+    time::Duration,
+};
+
+use super::{remains::Remains, startup::STUCK};
+
+/// How long a program that was killed may take to be gone.
+const GONE_WITHIN: Duration = Duration::from_millis(500);
+const GLANCE: Duration = Duration::from_millis(5);
+
+/// The program that is debugged.
+static PROGRAM: RwLock<Option<Remains>> = RwLock::new(None);
+
+/// What handled faults before: the language's own message about a stack that overflows.
+struct Before(UnsafeCell<MaybeUninit<libc::sigaction>>);
+
+// SAFETY: written once, before the handler that reads it is there.
+unsafe impl Sync for Before {}
+
+static BEFORE: Before = Before(UnsafeCell::new(MaybeUninit::uninit()));
+
+/// Has this process say, should it fault because a program is gone, that it is.
+pub(crate) fn blame(program: Remains) {
+    static ONCE: Once = Once::new();
+    *PROGRAM.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(program);
+    // SAFETY: the handler calls only what is safe in one, and is given what it is declared with.
+    ONCE.call_once(|| unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handle as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        libc::sigemptyset(&mut action.sa_mask);
+        libc::sigaction(libc::SIGSEGV, &action, BEFORE.0.get().cast());
+    });
+}
+
+/// # Safety
+/// Called by the system when this process faults.
+unsafe extern "C" fn handle(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
+    // Whoever writes it has not faulted.
+    let program = PROGRAM.try_read().ok().and_then(|program| *program);
+    // SAFETY: nothing here allocates.
+    unsafe {
+        if program.is_some_and(is_gone_soon) {
+            libc::_exit(STUCK);
+        }
+        // Back to what was there; the instruction faults again.
+        libc::sigaction(libc::SIGSEGV, BEFORE.0.get().cast(), std::ptr::null_mut());
+    }
+}
+
+/// The system takes the memory of a program away before it shows it as ended.
+fn is_gone_soon(program: Remains) -> bool {
+    let mut left = GONE_WITHIN;
+    while program.is_alive() {
+        if left.is_zero() {
+            return false;
+        }
+        std::thread::sleep(GLANCE);
+        left = left.saturating_sub(GLANCE);
+    }
+    true
+}
