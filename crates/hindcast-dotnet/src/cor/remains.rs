@@ -29,6 +29,14 @@ impl Remains {
         stat(self.pid).is_ok_and(|(state, since)| since == self.since && !matches!(state, b'Z' | b'X'))
     }
 
+    /// Whether the system is about to end it: a signal that nobody can handle is on its way, however busy the machine is.
+    pub(crate) fn is_killed(self) -> bool {
+        let Ok(status) = std::fs::read_to_string(format!("/proc/{}/status", self.pid)) else { return true };
+        let pending = status.lines().filter_map(|line| line.split_once("Pnd:\t"));
+        let mut sets = pending.filter_map(|(_, set)| u64::from_str_radix(set, 16).ok());
+        sets.any(|set| set & 1 << (libc::SIGKILL - 1) != 0)
+    }
+
     /// The name of the pipes by which the runtime talks with its debugger, without `-in` and `-out`.
     pub(crate) fn pipe_name(self) -> String {
         let Self { pid, since } = self;
@@ -123,6 +131,18 @@ mod tests {
         let is_there = |name: &String| folder.path().join(name).exists();
         assert!(!gone.iter().any(is_there));
         assert!(kept.iter().all(is_there));
+    }
+
+    #[test]
+    fn a_process_is_killed_before_it_is_gone() {
+        let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let remains = Remains::of(child.id()).unwrap();
+        assert!(remains.is_alive() && !remains.is_killed());
+        child.kill().unwrap();
+        // Either it has not noticed yet, or it waits to be buried.
+        assert!(remains.is_killed() || !remains.is_alive());
+        child.wait().unwrap();
+        assert!(remains.is_killed() && !remains.is_alive());
     }
 
     #[test]
