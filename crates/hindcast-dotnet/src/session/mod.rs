@@ -10,6 +10,7 @@ mod events;
 mod exceptions;
 mod functions;
 mod given_up;
+mod hoisted;
 mod interrupt;
 mod launch;
 mod look;

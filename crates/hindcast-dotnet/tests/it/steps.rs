@@ -158,6 +158,23 @@ on_both! {
         assert_eq!(functions(&mut debuggee), ["Waits.Start", "Later.Pump", "Program.Main"]);
     }
 
+    fn the_core_library_of_fsharp_is_not_the_programs_own(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Shapes").launch(runtime);
+        let agent = debuggee.break_at("agent");
+        debuggee.go_on();
+        debuggee.backend.remove_breakpoint(agent.id).unwrap();
+        for _ in 0..5 {
+            // What calls the program there has symbols.
+            let frames = debuggee.stack().frames.into_iter();
+            let modules: HashSet<_> = frames.filter_map(|frame| frame.location.module).collect();
+            assert_eq!(modules, HashSet::from(["Shapes.dll".to_owned()]));
+            // The program may be done while the agent waits.
+            if debuggee.step(Granularity::Over).reason == StopReason::Exit {
+                break;
+            }
+        }
+    }
+
     fn a_step_over_a_call_stays_in_the_method(runtime: &Runtime) {
         let mut debuggee = Plan::of("Steps").launch(runtime);
         debuggee.break_at("second_choice");
