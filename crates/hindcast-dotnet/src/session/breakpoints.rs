@@ -173,6 +173,9 @@ impl Session {
 
     /// Puts a breakpoint wherever it belongs in what is loaded, or only in one module.
     fn bind(&self, entry: &mut Entry, only: Option<&Rc<LoadedModule>>) -> Result<(), DebugError> {
+        if let Trigger::Exception(wanted) = &entry.trigger {
+            entry.note = self.unknown_exception(&wanted.exception_type, only, entry.note.take());
+        }
         let Trigger::Code(CodeBreakpoint { place, .. }) = &entry.trigger else { return Ok(()) };
         let asked = place.clone();
         let resolved = self.resolve(&asked)?;

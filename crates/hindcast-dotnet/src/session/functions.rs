@@ -433,7 +433,7 @@ fn result_of(method: Method<'_>) -> String {
 }
 
 /// Types without blanks, those of the framework that have keywords by these: `int` for `Int32` and for `System.Int32`.
-fn with_keywords(types: &str) -> String {
+pub(super) fn with_keywords(types: &str) -> String {
     let mut spelled = String::new();
     let is_of_name = |letter: char| letter.is_alphanumeric() || "_.".contains(letter);
     let mut rest = without_blanks(types);
@@ -452,7 +452,7 @@ fn with_keywords(types: &str) -> String {
     spelled
 }
 
-fn without_blanks(text: &str) -> String {
+pub(super) fn without_blanks(text: &str) -> String {
     text.split_whitespace().collect()
 }
 
