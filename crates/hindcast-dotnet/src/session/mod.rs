@@ -12,6 +12,7 @@ mod functions;
 mod given_up;
 mod hoisted;
 mod interrupt;
+mod late;
 mod launch;
 mod look;
 mod nulls;
