@@ -8,11 +8,13 @@ use std::{
 };
 
 use hindcast_mapping::MappedFile;
+use sha2::{Digest, Sha256};
 
 use crate::{
     cor::{Com, Module},
     files::{LARGEST_MAPPED, LARGEST_READ, open_plain, read_plain},
-    image::{Assembly, ImageBytes, MAXIMAL_EMBEDDED_PDB, Pdb},
+    image::{Assembly, ImageBytes, MAXIMAL_EMBEDDED_PDB, Pdb, Token},
+    names::is_finally_body,
     values::KnownTypes,
     visible::visible,
 };
@@ -32,6 +34,7 @@ pub(crate) struct LoadedModule {
     assembly: OnceCell<Option<Rc<Assembly>>>,
     /// Its symbols, and where they are from.
     symbols: OnceCell<Symbols>,
+    is_mine: OnceCell<bool>,
 }
 
 /// What is known of an assembly's source.
@@ -46,7 +49,8 @@ impl LoadedModule {
     fn new(module: Com<Module>) -> Self {
         let path = module.name().unwrap_or_default();
         let name = visible(path.rsplit('/').next().unwrap_or_default()).into_owned();
-        Self { module, path, name, assembly: OnceCell::new(), symbols: OnceCell::new() }
+        let (assembly, symbols, is_mine) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        Self { module, path, name, assembly, symbols, is_mine }
     }
 
     /// Its metadata; none for what was made in memory.
@@ -62,10 +66,45 @@ impl LoadedModule {
         self.symbols().pdb.as_ref()
     }
 
-    /// Whether it belongs to the program rather than to the framework or a package.
-    pub(crate) fn is_mine(&self) -> bool {
-        self.pdb().is_some()
+    /// `MoveNext` of the state machine that a method is a body of, or a `finally` of.
+    pub(crate) fn move_next_of(&self, method: Token) -> Option<Token> {
+        let found = self.assembly()?.method(method)?;
+        match is_finally_body(found.name()?) {
+            true => Some(found.declaring_type()?.methods_named("MoveNext").next()?.token()),
+            false => Some(method),
+        }
     }
+
+    /// The method in the source that a state machine was made of, of whose methods this is one.
+    pub(crate) fn kickoff_method(&self, method: Token) -> Option<Token> {
+        self.pdb()?.kickoff_method(self.move_next_of(method)?)
+    }
+
+    /// Whether it belongs to the program rather than to the framework or a package: it has symbols, and is not made by those
+    /// who make the framework. F#'s core library has its symbols inside.
+    pub(crate) fn is_mine(&self) -> bool {
+        let is_mine = || {
+            let assembly = self.assembly().filter(|_| self.pdb().is_some());
+            assembly.is_some_and(|assembly| !is_of_framework(assembly.public_key()))
+        };
+        *self.is_mine.get_or_init(is_mine)
+    }
+}
+
+/// Whether a public key is one of those that the framework, the compilers and F#'s core library are signed with.
+fn is_of_framework(public_key: &[u8]) -> bool {
+    /// How the SHA-256 of the keys begin, whose tokens are those in the comments.
+    const KEYS: [[u8; 8]; 4] = [
+        // b03f5f7f11d50a3a
+        [0x93, 0x35, 0x98, 0x63, 0x9c, 0xba, 0xa1, 0xde],
+        // cc7b13ffcd2ddd51
+        [0xfb, 0x87, 0x30, 0x96, 0x2b, 0xbc, 0xdc, 0xae],
+        // 7cec85d7bea7798e
+        [0x77, 0xef, 0x28, 0x53, 0x10, 0xa7, 0x9c, 0x8f],
+        // 31bf3856ad364e35
+        [0x6f, 0xe0, 0x3f, 0x0b, 0xbe, 0x16, 0x2b, 0x4b],
+    ];
+    !public_key.is_empty() && KEYS.iter().any(|key| Sha256::digest(public_key).starts_with(key))
 }
 
 /// Opens the assembly in a file.

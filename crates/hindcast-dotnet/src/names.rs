@@ -38,11 +38,21 @@ pub(crate) fn source_name(method: Method<'_>) -> Option<(TypeDef<'_>, String)> {
     let (owner, inner) = source_owner(method.declaring_type()?);
     let name = match (inner, Made::of(raw)) {
         // A state machine: the method that it was made of.
-        (Some(method), _) if raw == "MoveNext" => method,
+        (Some(method), _) if is_body(raw) => method,
         (_, Made::Not) => plain_name(raw, owner),
         (_, made) => made.source_name(raw),
     };
     Some((owner, visible(&name).into_owned()))
+}
+
+/// Whether a method of a state machine has code of the method that it was made of: all of it, or a `finally` of an iterator.
+pub(crate) fn is_body(raw: &str) -> bool {
+    raw == "MoveNext" || is_finally_body(raw)
+}
+
+/// Whether a method of a state machine is a `finally` of an iterator, which also runs when the iterator is given up.
+pub(crate) fn is_finally_body(raw: &str) -> bool {
+    raw.starts_with("<>m__Finally")
 }
 
 /// The last part of a name: what a reader calls the method.
@@ -110,7 +120,13 @@ impl<'a> Made<'a> {
         }
         let Some(of) = between_brackets(name) else { return Self::Not };
         let rest = &name[of.len() + 2..];
-        let of = if of == "<Main>$" { "Main" } else { of };
+        let of = match of {
+            "<Main>$" => "Main",
+            // State machines have no dots in their names.
+            "-ctor" => ".ctor",
+            "-cctor" => ".cctor",
+            of => of,
+        };
         if rest.starts_with("b__") {
             return Self::Lambda { of };
         }
@@ -190,6 +206,7 @@ mod tests {
         assert!(matches!(Made::of("<Main>g__Add|0_0"), Made::LocalFunction { of: "Main", name: "Add" }));
         assert!(matches!(Made::of("<<Main>$>g__Add|0_0"), Made::LocalFunction { of: "Main", name: "Add" }));
         assert!(matches!(Made::of("<Main>$"), Made::TopLevel));
+        assert!(matches!(Made::of("<-ctor>b__0"), Made::Lambda { of: ".ctor" }));
         assert!(matches!(Made::of("Main"), Made::Not));
     }
 }

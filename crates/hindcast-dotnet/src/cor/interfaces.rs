@@ -48,6 +48,7 @@ interface!(
     /// A managed thread.
     Thread "938c6d66-7fb6-4f69-b389-425b8987329b" {
         4 id() -> u32;
+        7 set_debug_state(state: u32);
         9 user_state() -> u32;
         10 current_exception() -> Option<Com<Value>>;
         12 create_stepper() -> Com<Stepper>;

@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn a_process_is_killed_before_it_is_gone() {
-        let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let remains = Remains::of(child.id()).unwrap();
         assert!(remains.is_alive() && !remains.is_killed());
         child.kill().unwrap();

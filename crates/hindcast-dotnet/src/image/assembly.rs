@@ -79,6 +79,11 @@ impl Assembly {
         self.metadata.string(Table::Assembly, 1, 7)
     }
 
+    /// The public key that the assembly is signed with; empty where it is not.
+    pub fn public_key(&self) -> &[u8] {
+        self.metadata.blob(Table::Assembly, 1, 6).unwrap_or_default()
+    }
+
     /// The version of the assembly.
     pub fn version(&self) -> Option<Version> {
         self.read_version(Table::Assembly, 1, 1)

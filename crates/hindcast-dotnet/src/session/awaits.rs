@@ -6,7 +6,7 @@
 
 use hindcast_core::debug::{DebugError, Granularity, Stop};
 
-use super::{Session, places::CodePlace, sites::Site, stack::ManagedFrame};
+use super::{Session, places::CodePlace, sites::Site, stack::ManagedFrame, steps::Stepping};
 use crate::{
     cor::{Com, HandleValue, HeapValue2, ReferenceValue, Thread, Value},
     image::Token,
@@ -19,6 +19,9 @@ use std::rc::Rc;
 const STRONG: u32 = 1;
 /// The longest chain of awaiting methods that is followed.
 const LONGEST_CHAIN: usize = 64;
+
+/// The most objects that are looked at between a method and the one that awaits it.
+const LONGEST_WAY: usize = 128;
 
 /// A breakpoint that a step set for itself.
 #[derive(Debug)]
@@ -109,18 +112,16 @@ impl Session {
         thread: &Com<Thread>,
         hit: usize,
     ) -> Result<Option<Stop>, DebugError> {
-        let Some(stepping) = &self.stepping else { return Ok(None) };
-        let Some(gate) = stepping.gates.iter().find(|gate| gate.site.is(hit)) else {
+        let is_gate = |stepping: &Stepping| stepping.gates.iter().any(|gate| gate.site.is(hit));
+        if !self.stepping.as_ref().is_some_and(is_gate) {
             return Ok(None);
-        };
-        let kind = gate.kind;
+        }
         let (frames, _) = self.frames(thread, 1)?;
         let Some(frame) = frames.first().cloned() else { return Ok(None) };
-        match self.is_same_call(hit, &frame) {
-            Some(true) => {}
-            Some(false) => return Ok(None),
+        let Some((kind, is_sure)) = self.gate_of_call(hit, &frame) else { return Ok(None) };
+        if !is_sure {
             // A step that went on for ever would be worse than one that says what it does not know.
-            None => self.doubt_step(),
+            self.doubt_step();
         }
         match kind {
             GateKind::Yields { resumes_in, resumes_at } => {
@@ -130,20 +131,26 @@ impl Session {
                 self.step_waits(gate);
                 Ok(None)
             }
-            GateKind::Resumes => self.step_goes_on(thread, &frame),
+            GateKind::Resumes => self.step_goes_on(thread),
         }
     }
 
-    /// Whether a frame belongs to the call that a gate is about; none where the runtime does not tell.
-    fn is_same_call(&self, hit: usize, frame: &ManagedFrame) -> Option<bool> {
-        let gates = self.stepping.iter().flat_map(|stepping| &stepping.gates);
-        let gate = gates.into_iter().find(|gate| gate.site.is(hit));
-        let wanted = gate.and_then(|gate| gate.identity.as_ref())?;
+    /// The gate that a frame's call has come to, and whether it is sure that it is the same call.
+    fn gate_of_call(&self, hit: usize, frame: &ManagedFrame) -> Option<(GateKind, bool)> {
         let found = self.state_machine(frame).and_then(|seen| self.identity_value(&seen));
         let found = found
             .and_then(|value| value.cast::<ReferenceValue>())
             .and_then(|reference| reference.value().ok());
-        Some(wanted.value().ok()? == found?)
+        let gates = self.stepping.iter().flat_map(|stepping| &stepping.gates);
+        let mut gates = gates.filter(|gate| gate.site.is(hit)).filter_map(|gate| {
+            let wanted = gate.identity.as_ref().and_then(|identity| identity.value().ok());
+            match (wanted, found) {
+                (Some(wanted), Some(found)) => (wanted == found).then_some((gate.kind, true)),
+                // The runtime does not tell.
+                _ => Some((gate.kind, false)),
+            }
+        });
+        gates.next()
     }
 
     /// The state machine of a frame's method.
@@ -159,9 +166,23 @@ impl Session {
     pub(super) fn is_finished(&self, frame: &ManagedFrame) -> bool {
         /// What compilers set the state to before the task is completed.
         const FINISHED: i64 = -2;
-        let state_machine = self.state_machine(frame);
-        let state = state_machine.and_then(|seen| self.values().integer_field(&seen, &["<>1__state"]));
-        state == Some(FINISHED)
+        let Some(state_machine) = self.state_machine(frame) else { return false };
+        let Some(state) = self.values().integer_field(&state_machine, &["<>1__state"]) else { return false };
+        // Where an async iterator gives an item, its state is one of those below.
+        state == FINISHED || state < FINISHED && self.promise_of(&state_machine).is_some()
+    }
+
+    /// Whether two frames belong to one call of an async iterator, of which the outer gave an item.
+    pub(super) fn is_same_iterator(&self, one: &ManagedFrame, other: &ManagedFrame) -> bool {
+        if one.method != other.method || !Rc::ptr_eq(&one.module, &other.module) {
+            return false;
+        }
+        let address = |frame: &ManagedFrame| {
+            let state_machine = self.state_machine(frame)?;
+            self.promise_of(&state_machine)?;
+            state_machine.value.cast::<ReferenceValue>()?.value().ok()
+        };
+        address(one).is_some_and(|address_of_one| Some(address_of_one) == address(other))
     }
 
     /// What stays the same for one call: the state machine where it is an object, the task that it completes otherwise.
@@ -211,28 +232,57 @@ impl Session {
         chain
     }
 
-    /// The method that goes on when a state machine's task is done.
+    /// The method that goes on when a state machine's task is done, or its next item is there.
     fn awaiting_of(&self, state_machine: &Seen) -> Option<Awaiting> {
-        let task = self.task_of(state_machine)?;
-        let continuation = self.values().field_seen(&task, "m_continuationObject")?;
-        self.continued_by(continuation, 0)
+        self.continued_by(self.continuation_of(state_machine)?, &mut { LONGEST_WAY })
     }
 
-    /// Whose state machine a continuation moves.
-    fn continued_by(&self, continuation: Seen, depth: u32) -> Option<Awaiting> {
-        if continuation.is_null() || depth > 6 {
+    /// What goes on when a state machine's task is done or, for an async iterator, when it gives an item or has ended. Null
+    /// where nobody waits yet.
+    fn continuation_of(&self, state_machine: &Seen) -> Option<Seen> {
+        let values = self.values();
+        let Some(promise) = self.promise_of(state_machine) else {
+            return values.field_seen(&self.task_of(state_machine)?, "m_continuationObject");
+        };
+        let with = values.field_seen(&promise, "_continuationState").filter(|with| !with.is_null());
+        with.or_else(|| values.field_seen(&promise, "_continuation"))
+    }
+
+    /// Whether nobody waits for an async method that has waited itself.
+    pub(super) fn is_unclaimed(&self, frame: &ManagedFrame) -> bool {
+        let continuation = self.state_machine(frame).and_then(|seen| self.continuation_of(&seen));
+        continuation.is_some_and(|continuation| continuation.is_null())
+    }
+
+    /// What an async iterator keeps whoever waits for its next item in.
+    fn promise_of(&self, state_machine: &Seen) -> Option<Seen> {
+        self.values().field_seen(state_machine, "<>v__promiseOfValueOrEnd")
+    }
+
+    /// Whose state machine a continuation moves: the first one of the program, with whatever the framework has between.
+    /// Looks at `most` objects, because they may lead to each other.
+    fn continued_by(&self, continuation: Seen, most: &mut usize) -> Option<Awaiting> {
+        *most = most.checked_sub(1)?;
+        if continuation.is_null() {
             return None;
         }
         let values = self.values();
         // The box of a state machine is a task itself.
         if let Some(state_machine) = values.field_seen(&continuation, "StateMachine") {
-            return self.awaiting_with(state_machine);
+            let definition = state_machine.of.definition.as_ref();
+            if definition.is_some_and(|definition| definition.module.pdb().is_some()) {
+                return self.awaiting_with(state_machine);
+            }
         }
         // A delegate, a wrapper around one, or a list of which the first is told.
         let next = ["_target", "m_action", "_action", "_continuation", "m_continuation", "_innerTask"]
             .iter()
             .find_map(|name| values.field_seen(&continuation, name).filter(|next| !next.is_null()));
-        self.continued_by(next?, depth + 1)
+        // A task that is done when others are, as of `Task.WhenAll`, has one that goes on when it is.
+        next.and_then(|next| self.continued_by(next, most)).or_else(|| {
+            let behind = values.field_seen(&continuation, "m_continuationObject")?;
+            self.continued_by(behind, most)
+        })
     }
 
     pub(super) fn awaiting_with(&self, state_machine: Seen) -> Option<Awaiting> {

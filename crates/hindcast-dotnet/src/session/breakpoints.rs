@@ -173,8 +173,12 @@ impl Session {
 
     /// Puts a breakpoint wherever it belongs in what is loaded, or only in one module.
     fn bind(&self, entry: &mut Entry, only: Option<&Rc<LoadedModule>>) -> Result<(), DebugError> {
+        if let Trigger::Exception(wanted) = &entry.trigger {
+            entry.note = self.unknown_exception(&wanted.exception_type, only, entry.note.take());
+        }
         let Trigger::Code(CodeBreakpoint { place, .. }) = &entry.trigger else { return Ok(()) };
-        let resolved = self.resolve(place)?;
+        let asked = place.clone();
+        let resolved = self.resolve(&asked)?;
         let is_wanted = |place: &&CodePlace| only.is_none_or(|module| Rc::ptr_eq(module, &place.module));
         for place in resolved.places.iter().filter(is_wanted) {
             if entry.bound.iter().any(|bound| bound.place.is_same(place)) {
@@ -185,18 +189,39 @@ impl Session {
                     let site = entry.is_enabled().then_some(site);
                     entry.bound.push(Bound { place: place.clone(), site });
                 }
-                Err(error) => entry.note = Some(format!("it cannot be set: {error}")),
+                Err(error) => self.bind_before(entry, place, &error.to_string()),
             }
         }
         let is_news = only.is_none_or(|module| module.is_mine());
         if resolved.places.is_empty() && entry.bound.is_empty() && is_news {
-            let hint = self.hint(place);
+            let hint = self.hint(&asked);
             let waits = if resolved.may_come { "; it binds when one is loaded" } else { "" };
             entry.note = resolved.note.map(|note| note + &hint + waits).or(entry.note.take());
         } else if !resolved.places.is_empty() {
             entry.note = resolved.note.or(entry.note.take());
         }
         Ok(())
+    }
+
+    /// Puts a breakpoint at the next statement before one that the runtime cannot stop at: optimised code goes from one to the
+    /// other without a place between them.
+    fn bind_before(&self, entry: &mut Entry, place: &CodePlace, why: &str) {
+        let points = place.module.pdb().and_then(|pdb| pdb.sequence_points(place.method).ok());
+        let mut before = points.unwrap_or_default();
+        before.retain(|point| point.il < place.offset && point.span.is_some());
+        let places = before.iter().rev().map(|point| self.code_place(&place.module, place.method, point.il));
+        let mut held = places.filter_map(|place| Some((self.sites.hold(&place).ok()?, place)));
+        let Some((site, place)) = held.next() else {
+            entry.note = Some(format!("it cannot be set: {why}; a line before it may do"));
+            return;
+        };
+        if !entry.bound.iter().any(|bound| bound.place.is_same(&place)) {
+            let (line, column) = (place.location.line.unwrap_or(0), place.location.column.unwrap_or(0));
+            entry.note = Some(format!(
+                "the optimised program does not stop there; it is at the statement before, line {line}, column {column}"
+            ));
+            entry.bound.push(Bound { place, site: entry.is_enabled().then_some(site) });
+        }
     }
 
     pub(super) fn changed(
@@ -290,13 +315,15 @@ impl Session {
     pub(super) fn breakpoint_refused(&mut self, breakpoint: &Com<CorBreakpoint>, code: u32) {
         let Some(refused) = breakpoint.cast::<FunctionBreakpoint>() else { return };
         let refused = refused.identity();
-        for entry in self.breakpoints.entries.values_mut() {
-            let before = entry.bound.len();
-            entry.bound.retain(|bound| !bound.site.as_ref().is_some_and(|site| site.is(refused)));
-            if entry.bound.len() < before {
-                entry.note = Some(format!("the runtime could not set it: {}", Hresult(code)));
+        let mut entries = std::mem::take(&mut self.breakpoints.entries);
+        for entry in entries.values_mut() {
+            let is_refused = |bound: &Bound| bound.site.as_ref().is_some_and(|site| site.is(refused));
+            while let Some(at) = entry.bound.iter().position(is_refused) {
+                let bound = entry.bound.remove(at);
+                self.bind_before(entry, &bound.place, &Hresult(code).to_string());
             }
         }
+        self.breakpoints.entries = entries;
     }
 
     /// A breakpoint was hit: one of the user's, where the program begins, or where the movement goes.

@@ -31,6 +31,9 @@ pub(super) enum Plan {
 impl Session {
     pub(super) fn carry_out(&mut self, movement: Movement) -> Result<Outcome, DebugError> {
         self.alive()?;
+        if !matches!(movement, Movement::Step { .. }) {
+            self.threads.waited_for = None;
+        }
         match movement {
             Movement::Resume => {}
             Movement::Begin => self.plan = Plan::Begin,
@@ -61,7 +64,10 @@ impl Session {
         if self.bell.take() {
             return Ok(Outcome::Interrupted);
         }
-        let outcome = self.begin_plan().and_then(|()| self.run_until_stop());
+        let outcome = self.begin_plan().and_then(|early| match early {
+            Some(stop) => Ok(self.stopped(stop)),
+            None => self.run_until_stop(),
+        });
         // A process that is killed is in the middle of anything.
         let outcome = match outcome {
             Err(DebugError::System(_) | DebugError::Ended) if self.is_gone_soon() => {
@@ -75,8 +81,8 @@ impl Session {
         outcome
     }
 
-    /// Sets up what the movement needs before the debuggee goes on.
-    fn begin_plan(&mut self) -> Result<(), DebugError> {
+    /// Sets up what the movement needs before the debuggee goes on. A stop where something happens before that.
+    fn begin_plan(&mut self) -> Result<Option<Stop>, DebugError> {
         match &mut self.plan {
             Plan::Step { thread, granularity, count, begun } if !*begun => {
                 *begun = true;
@@ -90,9 +96,9 @@ impl Session {
                 if let Plan::RunTo { sites, .. } = &mut self.plan {
                     *sites = held;
                 }
-                Ok(())
+                Ok(None)
             }
-            _ => Ok(()),
+            _ => Ok(None),
         }
     }
 
@@ -127,14 +133,8 @@ impl Session {
                 Next::TimedOut => was_gone = self.is_gone(),
                 Next::Woken => {}
                 Next::Event(event) => {
-                    let has_ended = matches!(event, CorEvent::ProcessExited);
-                    self.state = State::Standing;
-                    if has_ended {
-                        self.leave();
-                    }
-                    if let Some(stop) = self.answer(event)? {
-                        self.last_stop = Some(stop.clone());
-                        return Ok(Outcome::Stopped(stop));
+                    if let Some(stop) = self.take_in(event)? {
+                        return Ok(self.stopped(stop));
                     }
                     if self.has_told_all() {
                         return self.begun_by_attaching();
@@ -142,6 +142,21 @@ impl Session {
                 }
             }
         }
+    }
+
+    fn stopped(&mut self, mut stop: Stop) -> Outcome {
+        self.tell_of_step(&mut stop);
+        self.last_stop = Some(stop.clone());
+        Outcome::Stopped(stop)
+    }
+
+    /// Takes in what happened to the debuggee, which stands; a stop where the user hears of it.
+    pub(super) fn take_in(&mut self, event: CorEvent) -> Result<Option<Stop>, DebugError> {
+        self.state = State::Standing;
+        if matches!(event, CorEvent::ProcessExited) {
+            self.leave();
+        }
+        self.answer(event)
     }
 
     /// Whether an attached process has told all that it has loaded: assemblies first, threads last.
@@ -173,7 +188,7 @@ impl Session {
         Ok(())
     }
 
-    /// Takes in what happened; a stop where the user hears of it.
+    /// What an event means; a stop where the user hears of it.
     pub(super) fn answer(&mut self, event: CorEvent) -> Result<Option<Stop>, DebugError> {
         match event {
             CorEvent::ModuleLoaded { module } => {

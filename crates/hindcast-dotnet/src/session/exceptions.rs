@@ -1,24 +1,90 @@
 //! Exceptions: which ones stop the program, and what they say.
 
+use std::rc::Rc;
+
 use hindcast_core::debug::{
     BreakpointId, DebugError, InnerException, RaisedException, Reason, Stop, StopReason,
 };
 
-use super::{Session, stack::ManagedFrame};
+use super::{
+    Session,
+    functions::{with_keywords, without_blanks},
+    stack::ManagedFrame,
+};
 use crate::{
     cor::{Com, ExceptionStage, Thread},
-    values::{ExceptionMessage, LONGEST_MESSAGE, Seen},
+    image::Spelling,
+    modules::LoadedModule,
+    values::{ExceptionMessage, LONGEST_MESSAGE, Seen, TypeInfo},
 };
 
 /// How many exceptions behind an exception are shown.
 const MOST_INNER: usize = 10;
 
+/// The type of exceptions that a breakpoint is for.
+#[derive(Debug, PartialEq, Eq)]
+enum Wanted {
+    All,
+    Named {
+        /// With its namespace or without, and with the number of its type parameters or without.
+        name: String,
+        /// `int,string` of `Pair<int, string>`; none where any will do.
+        arguments: Option<String>,
+    },
+}
+
+impl Wanted {
+    /// Reads a name as the user gives it.
+    fn read(text: &str) -> Option<Self> {
+        let is_name = |part: &str| {
+            let is_of_name = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '`');
+            !part.is_empty() && part.chars().all(is_of_name)
+        };
+        if text == "*" {
+            return Some(Self::All);
+        }
+        let (name, arguments) = match text.split_once('<') {
+            Some((name, arguments)) => (name.trim_end(), Some(with_keywords(arguments.strip_suffix('>')?))),
+            None => (text, None),
+        };
+        // `Pair<,>` is any pair.
+        let arguments = arguments.filter(|arguments| !arguments.trim_matches(',').is_empty());
+        let name = name.replace('+', ".");
+        name.split('.').all(is_name).then_some(Self::Named { name, arguments })
+    }
+
+    /// Whether it means a type by its full name, whatever its arguments are.
+    fn means(&self, full_name: &str) -> bool {
+        let Self::Named { name, .. } = self else { return true };
+        let full = full_name.replace('+', ".");
+        let plain = without_counts(&full);
+        let namespace_free = |text: &str| text.rsplit('.').next().is_some_and(|last| last == name);
+        *name == full || *name == plain || namespace_free(&full) || namespace_free(&plain)
+    }
+
+    /// Whether it means a type with its arguments.
+    fn means_type(&self, of: &TypeInfo) -> bool {
+        if !of.full_name_ref().is_some_and(|name| self.means(name)) {
+            return false;
+        }
+        let Self::Named { arguments: Some(wanted), .. } = self else { return true };
+        let spelled = |spelling| {
+            let arguments = of.arguments.iter().map(|argument| argument.spelled(spelling));
+            without_blanks(&arguments.collect::<Vec<_>>().join(","))
+        };
+        [Spelling::Short, Spelling::Qualified].into_iter().any(|spelling| spelled(spelling) == *wanted)
+    }
+}
+
+/// `Pair` of ``Pair`2``.
+fn without_counts(name: &str) -> String {
+    let part = |part: &str| part.split('`').next().unwrap_or(part).to_owned();
+    name.split('.').map(part).collect::<Vec<_>>().join(".")
+}
+
 /// Whether this can be the name of an exception's type.
 pub(super) fn check_name(name: &str) -> Result<(), DebugError> {
-    let is_name = |part: &str| {
-        !part.is_empty() && part.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '_' | '`'))
-    };
-    if name == "*" || name.split(['.', '+']).all(is_name) {
+    if Wanted::read(name).is_some() {
         return Ok(());
     }
     Err(DebugError::BreakpointFailed(
@@ -39,15 +105,14 @@ impl Session {
             _ => return Ok(None),
         };
         let Some(exception) = self.current_exception(thread) else { return Ok(None) };
-        let names: Vec<String> =
-            exception.of.with_bases(&self.modules).iter().filter_map(|of| of.full_name()).collect();
-        let stopping = self.wanted_by(&names, unhandled);
+        let types = exception.of.with_bases(&self.modules);
+        let stopping = self.wanted_by(&types, unhandled);
         // Nobody asks for an exception that ends the program, and everybody wants to see it.
         if stopping.is_empty() && !unhandled {
             return Ok(None);
         }
         let message = self.values().exception_message(&exception, LONGEST_MESSAGE);
-        let exception_type = names.into_iter().next().unwrap_or_else(|| exception.of.display());
+        let exception_type = exception.of.full_name().unwrap_or_else(|| exception.of.display());
         if exception_type == "System.StackOverflowException" {
             self.overflowed = Some(self.thread_id(thread));
         }
@@ -122,22 +187,39 @@ impl Session {
         }
     }
 
-    /// The exception breakpoints that stop at a type with these names, its own first.
-    fn wanted_by(&mut self, names: &[String], unhandled: bool) -> Vec<BreakpointId> {
+    /// The exception breakpoints that stop at a type with these bases, itself first.
+    fn wanted_by(&mut self, types: &[TypeInfo], unhandled: bool) -> Vec<BreakpointId> {
         let mut found = Vec::new();
-        for (id, wanted, hits) in self.breakpoints.exceptions() {
-            let is_stage = if unhandled { wanted.second_chance } else { wanted.first_chance };
-            let considered = if wanted.include_subtypes { names } else { &names[..names.len().min(1)] };
-            let is_type = wanted.exception_type == "*"
-                || considered
-                    .iter()
-                    .any(|name| *name == wanted.exception_type || short(name) == wanted.exception_type);
+        for (id, breakpoint, hits) in self.breakpoints.exceptions() {
+            let is_stage = if unhandled { breakpoint.second_chance } else { breakpoint.first_chance };
+            let considered = if breakpoint.include_subtypes { types } else { &types[..types.len().min(1)] };
+            let Some(wanted) = Wanted::read(&breakpoint.exception_type) else { continue };
+            let is_type = wanted == Wanted::All || considered.iter().any(|of| wanted.means_type(of));
             if is_stage && is_type {
                 *hits += 1;
                 found.push(id);
             }
         }
         found
+    }
+
+    /// What is to be said of a type of exceptions that no loaded assembly has; what was said as long as a new one has not.
+    pub(super) fn unknown_exception(
+        &self,
+        name: &str,
+        only: Option<&Rc<LoadedModule>>,
+        said: Option<String>,
+    ) -> Option<String> {
+        let wanted = Wanted::read(name).filter(|wanted| *wanted != Wanted::All)?;
+        let has = |module: &Rc<LoadedModule>| {
+            let types = module.assembly().into_iter().flat_map(|assembly| assembly.types());
+            types.filter_map(|of| of.full_name()).any(|name| wanted.means(&name))
+        };
+        match only {
+            Some(module) => said.filter(|_| !has(module)),
+            None if self.modules.iter().any(has) => None,
+            None => Some(format!("no loaded assembly has a type `{name}`; it stops once one is loaded")),
+        }
     }
 
     /// The exception that a thread is throwing.
@@ -152,22 +234,41 @@ fn computed_by(class: &str) -> String {
     format!("`{class}` computes its message: evaluate `$exception.Message` with `allow_calls: true`")
 }
 
-/// The name without its namespace.
-fn short(name: &str) -> &str {
-    name.rsplit('.').next().unwrap_or(name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn names_of_exceptions_are_checked() {
-        for name in ["System.NullReferenceException", "*", "MyError", "Ns.Outer+Inner`1"] {
+        for name in [
+            "System.NullReferenceException",
+            "*",
+            "MyError",
+            "Ns.Outer+Inner`1",
+            "Pair<int, List<string>>",
+            "Pair<,>",
+        ] {
             assert!(check_name(name).is_ok(), "{name}");
         }
-        for name in ["", "signal:SIGSEGV", "cpp:*", "A..B", "a b"] {
+        for name in ["", "signal:SIGSEGV", "cpp:*", "A..B", "a b", "Pair<int", "<int>"] {
             assert!(check_name(name).is_err(), "{name}");
         }
+    }
+
+    #[test]
+    fn generic_exceptions_have_several_names() {
+        let means = |wanted: &str, name: &str| Wanted::read(wanted).unwrap().means(name);
+        for name in [
+            "PairException",
+            "Ns.PairException",
+            "PairException`1",
+            "Ns.PairException`1",
+            "PairException<int>",
+        ] {
+            assert!(means(name, "Ns.PairException`1"), "{name}");
+        }
+        assert!(means("Outer.Inner", "Outer`1+Inner"));
+        assert!(!means("PairException`2", "Ns.PairException`1"));
+        assert!(!means("Other.PairException", "Ns.PairException`1"));
     }
 }

@@ -4,7 +4,7 @@ use hindcast_core::debug::DebugError;
 
 use crate::{
     image::{Method, Primitive, Spelling, TypeDef, csharp_name},
-    names::{method_name, source_name},
+    names::{is_body, method_name, source_name},
 };
 
 /// Which methods are meant by a name.
@@ -59,8 +59,9 @@ impl FunctionPattern {
                 .map_err(|error| failed(format!("`{text}` is no regular expression: {error}")))?;
             return Ok(Self { parts: Vec::new(), last: Last::Expression(expression), parameters: None });
         }
-        // Types of C++ and Rust are joined by colons, and habits last.
-        let text = text.trim_start_matches("global::").replace("::", ".");
+        // Types of C++ and Rust are joined by colons, and habits last. F# writes active patterns in brackets.
+        let text =
+            text.trim_start_matches("global::").replace("::", ".").replace("(|", "|").replace("|)", "|");
         if let Some((owner, operator)) = split_operator(&text) {
             return Self::read_operator(owner, operator);
         }
@@ -126,7 +127,7 @@ impl FunctionPattern {
         let declaring = method.declaring_type()?;
         let (owner, source) = source_name(method)?;
         // The body of an async method or an iterator is found through the method that was written.
-        let is_body = raw == "MoveNext" && source != "MoveNext";
+        let is_body = is_body(raw) && source != raw;
         let meant = match &self.last {
             Last::Expression(expression) => {
                 (!is_body && expression.is_match(&method_name(method)?)).then_some(Meant::Itself)
@@ -146,7 +147,8 @@ impl FunctionPattern {
             }
             Last::Name => self
                 .names(declaring, &split_raw(raw, method), is_body)
-                .or_else(|| if is_body { None } else { self.names_source(owner, &source, raw, method) }),
+                .or_else(|| if is_body { None } else { self.names_source(owner, &source, raw, method) })
+                .or_else(|| self.names_inner(declaring, raw)),
         };
         meant.filter(|_| self.parameters.as_ref().is_none_or(|wanted| has_parameters(method, wanted)))
     }
@@ -161,6 +163,7 @@ impl FunctionPattern {
                 let last = self.parts.last().map_or("", |part| part.name.as_str());
                 raw.contains(last)
                     || raw.starts_with(['<', '.'])
+                    || raw == "Invoke"
                     || matches!(last, "get" | "set" | "add" | "remove" | "lambda")
             }
         }
@@ -202,6 +205,16 @@ impl FunctionPattern {
             }
         }
         None
+    }
+
+    /// The same for a function inside another of F#: a method `go@21`, or `Invoke` of a class `go@21`.
+    fn names_inner(&self, declaring: TypeDef<'_>, raw: &str) -> Option<Meant> {
+        let (owner, made) = match raw {
+            "Invoke" => (declaring.enclosing()?, declaring.name()?),
+            raw => (declaring, raw),
+        };
+        let name = made.split_once('@').map(|(name, _)| name).filter(|name| !name.is_empty())?;
+        self.ends(owner, &[Part::plain(name)]).then_some(Meant::Member)
     }
 
     /// Whether the pattern is the end of a type's name and what is behind it.
@@ -420,7 +433,7 @@ fn result_of(method: Method<'_>) -> String {
 }
 
 /// Types without blanks, those of the framework that have keywords by these: `int` for `Int32` and for `System.Int32`.
-fn with_keywords(types: &str) -> String {
+pub(super) fn with_keywords(types: &str) -> String {
     let mut spelled = String::new();
     let is_of_name = |letter: char| letter.is_alphanumeric() || "_.".contains(letter);
     let mut rest = without_blanks(types);
@@ -439,7 +452,7 @@ fn with_keywords(types: &str) -> String {
     spelled
 }
 
-fn without_blanks(text: &str) -> String {
+pub(super) fn without_blanks(text: &str) -> String {
     text.split_whitespace().collect()
 }
 

@@ -7,7 +7,7 @@ use hindcast_core::debug::{
     VariableScope,
 };
 
-use super::{Session, stack::ManagedFrame};
+use super::{Session, hoisted::HoistedScopes, stack::ManagedFrame};
 use crate::{
     cor::{Com, CorError, Hresult, Value},
     expression::{Constant, Primitive, Text},
@@ -234,8 +234,7 @@ impl Session {
         let mut index = 0;
         if !method.is_static() {
             let this = stack_frame.argument(0);
-            let is_state_machine =
-                frame.module.pdb().is_some_and(|pdb| pdb.kickoff_method(frame.method).is_some());
+            let is_state_machine = frame.module.kickoff_method(frame.method).is_some();
             let declaring = method.declaring_type().and_then(|of| of.name()).unwrap_or_default();
             match is_state_machine {
                 true => self.add_state_machine(frame, this, found),
@@ -274,12 +273,8 @@ impl Session {
     ) {
         let Ok(seen) = this.and_then(|this| self.values().see(&this)) else { return };
         let Content::Object(object) = &seen.content else { return };
-        let scopes =
-            frame.module.pdb().and_then(|pdb| pdb.hoisted_scopes(frame.method).ok()).unwrap_or_default();
-        let is_in_scope = |number: usize| match number.checked_sub(1).and_then(|at| scopes.get(at)) {
-            Some(scope) => scope.il.contains(&frame.offset),
-            None => true,
-        };
+        let scopes = HoistedScopes::of(frame);
+        let is_in_scope = |number: usize| scopes.has(number);
         let mut this = None;
         for field in self.values().fields(object, &seen.of) {
             match field.raw_name.as_str() {

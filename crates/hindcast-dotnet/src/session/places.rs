@@ -14,6 +14,7 @@ use crate::{
     image::{Method, Token, pdb::LineMatch},
     modules::LoadedModule,
     names::method_name,
+    visible::visible,
 };
 
 /// A place that a breakpoint can be set at.
@@ -56,6 +57,9 @@ impl Found {
         self.named.is_empty() && self.members.is_empty() && self.without_source.is_empty()
     }
 }
+
+/// How alike the names of files must be to be worth a hint: many begin and end alike.
+const ALIKE_FILE: f64 = 0.9;
 
 /// So many places at most; a regular expression may match everything.
 const MOST_PLACES: usize = 1000;
@@ -190,21 +194,13 @@ impl Session {
         }
     }
 
-    /// What may be meant by a place that is nowhere: methods of the program that are called nearly so.
+    /// What may be meant by a place that is nowhere: methods or files of the program that are called nearly so.
     pub(super) fn hint(&self, place: &Place) -> String {
-        let Place::Function(name) = place else { return String::new() };
-        let Ok(pattern) = FunctionPattern::read(name) else { return String::new() };
-        let mine = self.modules.iter().filter(|module| module.is_mine());
-        let assemblies = mine.filter_map(|module| module.assembly());
-        let methods = assemblies.flat_map(|assembly| assembly.methods()).filter(|method| method.rva() != 0);
-        let mut alike: Vec<(f64, String)> = methods
-            .filter_map(|method| {
-                let mut name = method_name(method)?;
-                let is_accessor = [".get", ".set", ".add", ".remove"].iter().find(|end| name.ends_with(*end));
-                name.truncate(name.len() - is_accessor.map_or(0, |end| end.len()));
-                Some((pattern.likeness(&name)?, name))
-            })
-            .collect();
+        let mut alike = match place {
+            Place::Function(name) => self.similar_functions(name),
+            Place::Line { file, .. } | Place::Statement { file, .. } => self.similar_files(file),
+            Place::Address(_) => Vec::new(),
+        };
         alike.sort_by(|one, other| other.0.total_cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
         alike.dedup_by(|one, other| one.1 == other.1);
         let names: Vec<String> = alike.into_iter().take(3).map(|(_, name)| format!("`{name}`")).collect();
@@ -213,6 +209,39 @@ impl Session {
             Some((only, [])) => format!(" (did you mean {only}?)"),
             Some((last, others)) => format!(" (did you mean {} or {last}?)", others.join(", ")),
         }
+    }
+
+    fn similar_functions(&self, name: &str) -> Vec<(f64, String)> {
+        let Ok(pattern) = FunctionPattern::read(name) else { return Vec::new() };
+        let mine = self.modules.iter().filter(|module| module.is_mine());
+        let assemblies = mine.filter_map(|module| module.assembly());
+        let methods = assemblies.flat_map(|assembly| assembly.methods()).filter(|method| method.rva() != 0);
+        let similar = methods.filter_map(|method| {
+            let mut name = method_name(method)?;
+            let is_accessor = [".get", ".set", ".add", ".remove"].iter().find(|end| name.ends_with(*end));
+            name.truncate(name.len() - is_accessor.map_or(0, |end| end.len()));
+            Some((pattern.likeness(&name)?, name))
+        });
+        similar.collect()
+    }
+
+    /// Names of sources that are nearly those of a file which no symbols name.
+    fn similar_files(&self, file: &str) -> Vec<(f64, String)> {
+        let wanted = file_name(file).to_lowercase();
+        let mine = self.modules.iter().filter(|module| module.is_mine());
+        let pdbs: Vec<_> = mine.filter_map(|module| module.pdb()).collect();
+        if pdbs.iter().any(|pdb| !pdb.documents_matching(file).is_empty()) {
+            return Vec::new();
+        }
+        let paths = pdbs.iter().flat_map(|pdb| pdb.documents().filter_map(|document| document.path()));
+        let similar = paths.filter_map(|path| {
+            let name = file_name(&path);
+            let likeness = strsim::jaro_winkler(&name.to_lowercase(), &wanted);
+            // A file of that very name is in another folder.
+            let told = if name == file_name(file) { visible(&path) } else { visible(name) };
+            (likeness >= ALIKE_FILE).then(|| (likeness, told.into_owned()))
+        });
+        similar.collect()
     }
 
     /// The first statement of a method; of an async method or an iterator, the first of its body.

@@ -125,7 +125,7 @@ impl Shown<'_> {
         }
         self.resumed = None;
         // A method that is done goes on with those that waited for it: they do not return to it.
-        if self.is_done || self.is_below_resumed && self.session.is_finished(&frame) {
+        if self.is_done || self.is_below_resumed && self.is_over(&frame) {
             return;
         }
         self.is_below_resumed = false;
@@ -138,6 +138,13 @@ impl Shown<'_> {
             self.resumed = kickoff.map(|kickoff| (frame.clone(), kickoff));
             self.frames.push(frame);
         }
+    }
+
+    /// Whether a frame's method only waits for what it made go on.
+    fn is_over(&self, frame: &ManagedFrame) -> bool {
+        // Who was given an item may be asking for the next one.
+        self.session.is_finished(frame)
+            || self.frames.iter().any(|inner| self.session.is_same_iterator(inner, frame))
     }
 
     /// Behind a method that was resumed come those that wait for it.

@@ -15,8 +15,12 @@ pub(super) struct Stepping {
     stepper: Option<Com<Stepper>>,
     /// Where it goes on when an async method has to wait.
     pub(super) gates: Vec<Gate>,
+    /// The frame that the gates are for.
+    gated: Option<u64>,
     /// Whether it may have gone on in another call of an async method than the one it began in.
     is_doubtful: bool,
+    /// What it leaves, where that goes on with nobody.
+    leaves: Option<String>,
     granularity: Granularity,
     /// How many are left, with this one.
     count: u32,
@@ -37,7 +41,7 @@ impl Session {
         thread: ThreadId,
         granularity: Granularity,
         count: u32,
-    ) -> Result<(), DebugError> {
+    ) -> Result<Option<Stop>, DebugError> {
         let object = self.thread(thread)?;
         if self.is_stuck(&object) {
             let what = "this thread cannot step, because a call that an evaluation made still runs on it";
@@ -46,14 +50,32 @@ impl Session {
                     .advise("let the program go on; the call ends when what it waits for happens"),
             ));
         }
+        if let Some(stop) = self.let_callers_wait(&object)? {
+            return Ok(Some(stop));
+        }
         let (frames, _) = self.frames(&object, 1)?;
         let frame = frames.first().cloned();
         let start = self.start_of(frame.as_ref());
-        let stepper = Some(self.step_from(&object, frame.as_ref(), granularity)?);
         let gates = frame.as_ref().map(|frame| self.gates_for(frame, granularity)).unwrap_or_default();
-        self.stepping =
-            Some(Stepping { stepper, gates, is_doubtful: false, granularity, count: count.max(1), start });
-        Ok(())
+        let mut stepping = Stepping {
+            stepper: None,
+            gates,
+            gated: start.frame,
+            is_doubtful: false,
+            leaves: None,
+            granularity,
+            count: count.max(1),
+            start,
+        };
+        if granularity == Granularity::Out && self.just_my_code && self.is_resumed(&object)? {
+            // A stepper would go on to whatever the thread does next.
+            let frame = frame.filter(|frame| stepping.gates.is_empty() && self.is_unclaimed(frame));
+            stepping.leaves = frame.and_then(|frame| self.location(&frame).function);
+        } else {
+            stepping.stepper = Some(self.step_from(&object, frame.as_ref(), granularity)?);
+        }
+        self.stepping = Some(stepping);
+        Ok(None)
     }
 
     fn start_of(&self, frame: Option<&ManagedFrame>) -> Start {
@@ -116,16 +138,20 @@ impl Session {
             // In the middle of the line, or in code that the compiler made.
             let granularity = if granularity == Granularity::Out { Granularity::Over } else { granularity };
             let next = self.step_from(thread, frame.as_ref(), granularity)?;
+            // An exception may have left the method that the step began in, for an async one that keeps it for its caller.
+            let is_gated = self.stepping.as_ref().is_some_and(|stepping| stepping.gated == now.frame);
+            let gates = frame.filter(|_| !is_gated).map(|frame| self.gates_for(&frame, granularity));
             if let Some(stepping) = &mut self.stepping {
                 stepping.stepper = Some(next);
+                stepping.gates.extend(gates.unwrap_or_default());
+                stepping.gated = now.frame;
             }
             return Ok(None);
         }
         if count > 1 {
             let thread = self.thread_id(thread);
             self.end_steps();
-            self.begin_step(thread, granularity, count - 1)?;
-            return Ok(None);
+            return self.begin_step(thread, granularity, count - 1);
         }
         Ok(Some(self.step_ended(thread)))
     }
@@ -136,6 +162,15 @@ impl Session {
         let is_doubtful = self.stepping.as_ref().is_some_and(|stepping| stepping.is_doubtful);
         self.end_steps();
         self.stop_at(thread, StopReason::Step, is_doubtful.then_some(DOUBT))
+    }
+
+    /// Says of a stop that a step out of an async method could only end there.
+    pub(super) fn tell_of_step(&self, stop: &mut Stop) {
+        let left = self.stepping.as_ref().and_then(|stepping| stepping.leaves.as_ref());
+        if let Some(left) = left {
+            let said = format!("nothing awaited `{left}`, so the step out of it ran on");
+            stop.detail = Some(stop.detail.take().map_or(said.clone(), |detail| format!("{detail}; {said}")));
+        }
     }
 
     /// The step goes on where it cannot be told whether the same call does.
@@ -171,23 +206,25 @@ impl Session {
     }
 
     /// An async method that was waited for goes on, or whoever awaits the one that has ended.
-    pub(super) fn step_goes_on(
-        &mut self,
-        thread: &Com<Thread>,
-        frame: &ManagedFrame,
-    ) -> Result<Option<Stop>, DebugError> {
+    pub(super) fn step_goes_on(&mut self, thread: &Com<Thread>) -> Result<Option<Stop>, DebugError> {
         self.step_waits(None);
+        self.threads.waited_for = None;
+        if let Some(stop) = self.let_callers_wait(thread)? {
+            return Ok(Some(stop));
+        }
         // The rest of the line that awaits has no line of its own: a step out of a method ends in it.
         let is_out = self.stepping.as_ref().is_some_and(|stepping| stepping.granularity == Granularity::Out);
         if is_out {
             return Ok(Some(self.step_ended(thread)));
         }
+        let (frames, _) = self.frames(thread, 1)?;
+        let Some(frame) = frames.first() else { return Ok(None) };
         let now = self.start_of(Some(frame));
         let stepper = self.step_from(thread, Some(frame), Granularity::Over)?;
         let gates = self.gates_for(frame, Granularity::Over);
         if let Some(stepping) = &mut self.stepping {
             let is_same_method = stepping.start.file == now.file && stepping.start.line == now.line;
-            (stepping.stepper, stepping.gates) = (Some(stepper), gates);
+            (stepping.stepper, stepping.gates, stepping.gated) = (Some(stepper), gates, now.frame);
             if is_same_method {
                 stepping.start = now;
             }

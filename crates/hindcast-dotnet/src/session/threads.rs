@@ -26,6 +26,8 @@ pub(super) struct Threads {
     numbers: HashMap<u32, u32>,
     /// How many threads were told of.
     told: u64,
+    /// The system's thread, and the frame in it, whose callers were waited for in vain: no step in it waits again.
+    pub(super) waited_for: Option<(u32, u64)>,
 }
 
 impl Threads {

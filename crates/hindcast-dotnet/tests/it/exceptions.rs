@@ -1,6 +1,6 @@
 //! Exceptions and threads.
 
-use hindcast_core::debug::{ExceptionBreakpoint, Movement, Outcome, StopReason, Trigger};
+use hindcast_core::debug::{Binding, ExceptionBreakpoint, Movement, Outcome, StopReason, Trigger};
 use hindcast_fixtures::dotnet::Runtime;
 
 use crate::debuggee::{Plan, on_both};
@@ -91,6 +91,34 @@ on_both! {
         assert!(all.len() > with_subtypes.len(), "{all:?}");
         let (short, _) = lines(&of_type("DivideByZeroException"));
         assert_eq!(short.len(), 1);
+    }
+
+    fn exceptions_of_generic_types_stop_by_the_names_of_the_source(runtime: &Runtime) {
+        let cases: [(&str, &[&str]); 6] = [
+            ("PairException", &["of_int", "of_string"]),
+            ("PairException`1", &["of_int", "of_string"]),
+            ("Fixtures.PairException<>", &["of_int", "of_string"]),
+            ("PairException<int>", &["of_int"]),
+            ("Fixtures.PairException<System.String>", &["of_string"]),
+            ("PairException<long>", &[]),
+        ];
+        for (name, expected) in cases {
+            let mut debuggee = Plan::of("Corners").launch(runtime);
+            let set = debuggee.backend.add_breakpoint(Trigger::Exception(of_type(name))).unwrap();
+            assert!(matches!(set.binding, Binding::Bound { note: None, .. }), "{name}: {set:?}");
+            for mark in expected {
+                assert_eq!(debuggee.go_on().reason, StopReason::Exception, "{name}");
+                assert_eq!(debuggee.line(), debuggee.program.line(mark), "{name}");
+            }
+            assert_eq!(debuggee.go_on().reason, StopReason::Exit, "{name}");
+        }
+    }
+
+    fn a_type_of_exceptions_that_is_nowhere_is_waited_for(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Corners").launch(runtime);
+        let set = debuggee.backend.add_breakpoint(Trigger::Exception(of_type("Foo.Bar"))).unwrap();
+        let Binding::Bound { note, .. } = set.binding else { panic!("{set:?}") };
+        assert_eq!(note.as_deref(), Some("no loaded assembly has a type `Foo.Bar`; it stops once one is loaded"));
     }
 
     fn inner_exceptions_are_told(runtime: &Runtime) {

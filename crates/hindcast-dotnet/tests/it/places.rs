@@ -1,7 +1,7 @@
 //! Where breakpoints go: lines, statements, methods.
 
 use hindcast_core::debug::{Binding, CodeBreakpoint, Location, Place, StopReason};
-use hindcast_fixtures::dotnet::Runtime;
+use hindcast_fixtures::dotnet::{DotnetFixture, Runtime};
 
 use crate::debuggee::{Debuggee, Plan, on_both};
 
@@ -182,5 +182,89 @@ on_both! {
         assert!(why("Pair.Swp").contains("`Pair<T, U>.Swap` or `Pair<T>.Swap`?"), "{}", why("Pair.Swp"));
         assert_eq!(why("Qqq.Zzz"), "no loaded assembly has a method `Qqq.Zzz`; it binds when one is loaded");
         assert!(why("Pair<T, U, V>.Swap").contains("did you mean"));
+    }
+    fn a_file_that_is_nowhere_leads_to_similar_ones(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Places").launch(runtime);
+        let mut why = |file: &str| {
+            let (found, note) = bind(&mut debuggee, Place::Line { file: file.into(), line: 1 });
+            assert!(found.is_empty(), "{file}");
+            note
+        };
+        let said = "no loaded assembly has symbols for `places.cs` (did you mean `Places.cs`?); it binds when one is loaded";
+        assert_eq!(why("places.cs"), said);
+        assert!(why("other/Places.cs").contains("/Places.cs`?)"), "{}", why("other/Places.cs"));
+        assert!(!why("Zebra.cs").contains("did you mean"), "{}", why("Zebra.cs"));
+    }
+
+    fn functions_of_fsharp_have_the_names_of_the_source(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Shapes").launch(runtime);
+        let line = |mark: &str| debuggee.program.line(mark);
+        let cases = [("go", line("go")), ("Shapes.go", line("go")), ("(|Even|Odd|)", line("pattern"))];
+        for (name, expected) in cases {
+            let (found, note) = bind(&mut debuggee, Place::Function(name.into()));
+            assert_eq!(lines(&found), [expected], "{name}: {note}");
+        }
+        let (found, note) = bind(&mut debuggee, Place::Function("loop".into()));
+        assert!(!found.is_empty() && found.iter().all(|place| !place.library), "{found:?} {note}");
+        // What a function has inside is not meant by its own name.
+        let (found, _) = bind(&mut debuggee, Place::Function("totals".into()));
+        assert_eq!(found.len(), 1, "{found:?}");
+    }
+
+    fn lambdas_in_constructors_are_called_alike(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Corners").launch(runtime);
+        let (found, note) = bind(&mut debuggee, Place::Function("Handlers..ctor.lambda".into()));
+        assert_eq!(lines(&found).len(), 2, "{found:?} {note}");
+        for mark in ["plain", "later"] {
+            debuggee.break_at(mark);
+        }
+        debuggee.go_on();
+        debuggee.go_on();
+        for mark in ["plain", "later"] {
+            assert_eq!(debuggee.line(), debuggee.program.line(mark));
+            let function = debuggee.stack().frames.swap_remove(0).location.function;
+            assert_eq!(function.as_deref(), Some("Fixtures.Handlers..ctor.lambda"));
+            debuggee.go_on();
+        }
+    }
+
+    fn a_finally_of_an_iterator_belongs_to_it(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Corners").launch(runtime);
+        let (found, _) = bind(&mut debuggee, Place::Function("Items".into()));
+        assert_eq!(found.len(), 1, "{found:?}");
+        debuggee.break_at("finally");
+        // First at its end, then where it is given up.
+        for (prefix, count, given) in [("item", 2, 2), ("first", 9, 1)] {
+            assert_eq!(debuggee.go_on().reason, StopReason::Breakpoint);
+            let function = debuggee.stack().frames.swap_remove(0).location.function;
+            assert_eq!(function.as_deref(), Some("Fixtures.Corners.Items"));
+            let mut found = debuggee.local_lines();
+            found.sort();
+            let twice = given * 2;
+            let expected = [
+                format!("int count = {count}"),
+                format!("int given = {given}"),
+                format!("int twice = {twice}"),
+                format!("string prefix = \"{prefix}\""),
+            ];
+            assert_eq!(found, expected);
+        }
+    }
+
+    fn a_statement_that_optimised_code_does_not_stop_at_leads_to_the_one_before(runtime: &Runtime) {
+        let mut plan = Plan::of("Corners");
+        plan.program = DotnetFixture::new("Corners").optimized().build();
+        let mut debuggee = plan.launch(runtime);
+        let file = debuggee.program.source_text();
+        let line = debuggee.program.line("shared");
+        let statement = |text: &str| Place::Statement { file: file.clone(), text: text.into() };
+        // Before the method is compiled, and after.
+        let early = debuggee.set(CodeBreakpoint::at(statement("return *second + numbers[1]")));
+        debuggee.set(CodeBreakpoint::at(statement("fixed (int* first = numbers)")));
+        assert_eq!(debuggee.go_on().reason, StopReason::Breakpoint);
+        let (found, note) = bind(&mut debuggee, statement("return *second + numbers[1]"));
+        assert_eq!(lines(&found), [line], "{note}");
+        debuggee.go_on();
+        assert_eq!(debuggee.stop.as_ref().unwrap().breakpoints, [early.id], "{note}");
     }
 }

@@ -202,6 +202,157 @@ on_both! {
         assert_eq!(doubts(fixture), [None, None]);
     }
 
+    fn async_iterators_are_awaited_by_those_that_they_give_items(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Streams").launch(runtime);
+        debuggee.break_at("wait");
+        debuggee.break_at("upper");
+        let name = |name: &str| format!("Fixtures.Streams.{name}");
+        for round in 0..3 {
+            // The next item is asked for inside the iterator that gave one.
+            debuggee.go_on();
+            let stack = functions(&mut debuggee);
+            assert_eq!(stack[..2], [name("Words"), name("Run")], "{round}");
+            assert!(stack[2..].iter().all(|name| name.ends_with("Main (awaits)")), "{stack:?}");
+            debuggee.go_on();
+            let expected = [name("Words"), name("Run (awaits)"), name("Main (awaits)")];
+            assert_eq!(functions(&mut debuggee), expected, "{round}");
+        }
+    }
+
+    fn a_step_over_an_item_of_an_async_iterator_goes_on_where_it_is_used(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Streams").launch(runtime);
+        let yielded = debuggee.break_at("yield");
+        debuggee.go_on();
+        debuggee.backend.remove_breakpoint(yielded.id).unwrap();
+        let each = debuggee.program.line("each");
+        let mut stood = Vec::new();
+        for _ in 0..7 {
+            debuggee.step(Granularity::Over);
+            stood.push(debuggee.line());
+        }
+        // The body, over its braces, over the wait for the next item.
+        assert_eq!(stood, [each + 1, each + 2, each + 3, each + 4, each, each + 1, each + 2]);
+        assert_eq!(functions(&mut debuggee)[0], "Fixtures.Streams.Run");
+        assert!(debuggee.printed_when(|printed| printed.contains("THE")).starts_with("THE\n"));
+    }
+
+    fn a_step_out_of_an_async_iterator_ends_where_its_item_is_used(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Streams").launch(runtime);
+        let upper = debuggee.break_at("upper");
+        debuggee.go_on();
+        debuggee.backend.remove_breakpoint(upper.id).unwrap();
+        debuggee.step(Granularity::Out);
+        assert_eq!(functions(&mut debuggee)[0], "Fixtures.Streams.Run");
+        assert_eq!(debuggee.line(), debuggee.program.line("each"));
+        debuggee.step(Granularity::Over);
+        debuggee.step(Granularity::Over);
+        assert_eq!(debuggee.evaluate("word"), "\"THE\"");
+    }
+
+    fn a_step_out_of_an_async_method_that_a_thread_waits_for_runs_on(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Streams").launch(runtime);
+        let waits = debuggee.break_at("waits");
+        debuggee.break_at("waited");
+        debuggee.go_on();
+        debuggee.backend.remove_breakpoint(waits.id).unwrap();
+        let stop = debuggee.step(Granularity::Out);
+        assert_eq!(debuggee.line(), debuggee.program.line("waited"));
+        assert_eq!((stop.reason, stop.detail), (StopReason::Breakpoint, None));
+        let stop = debuggee.step(Granularity::Out);
+        assert_eq!((stop.reason, stop.exit_code, stop.detail), (StopReason::Exit, Some(0), None));
+    }
+
+    fn a_step_out_ends_where_a_task_is_awaited_that_stands_for_the_methods_own(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Streams").launch(runtime);
+        let words = debuggee.break_at("after_words");
+        debuggee.go_on();
+        debuggee.backend.remove_breakpoint(words.id).unwrap();
+        debuggee.step(Granularity::Out);
+        assert_eq!(functions(&mut debuggee)[0], "Fixtures.Streams.Main");
+        debuggee.step(Granularity::Over);
+        assert_eq!(debuggee.line(), debuggee.program.line("main"));
+    }
+
+    fn methods_await_each_other_through_the_framework(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Streams").launch(runtime);
+        let read = debuggee.break_at("read");
+        debuggee.go_on();
+        debuggee.backend.remove_breakpoint(read.id).unwrap();
+        let name = |name: &str| format!("Fixtures.Streams.{name}");
+        let expected = [name("Source.ReadAsync"), name("Run (awaits)"), name("Main (awaits)")];
+        assert_eq!(functions(&mut debuggee), expected);
+        debuggee.step(Granularity::Out);
+        assert_eq!(functions(&mut debuggee), [name("Run"), name("Main (awaits)")]);
+    }
+
+    fn an_exception_that_leaves_through_an_async_method_is_stepped_to_its_catch(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Streams").launch(runtime);
+        debuggee.break_at("finally");
+        for guards in [&[][..], &["guarded"][..]] {
+            debuggee.go_on();
+            let mut stood = Vec::new();
+            while !stood.contains(&debuggee.program.line("catch")) {
+                assert!(stood.len() < 12, "it stood at {stood:?}");
+                assert_eq!(debuggee.step(Granularity::Over).reason, StopReason::Step);
+                stood.push(debuggee.line());
+            }
+            for guard in guards {
+                assert!(stood.contains(&debuggee.program.line(guard)), "{guard}: {stood:?}");
+            }
+        }
+    }
+
+    fn callers_that_come_late_to_wait_are_waited_for(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Streams").launch(runtime);
+        let wait = debuggee.break_at("early_wait");
+        debuggee.go_on();
+        debuggee.backend.remove_breakpoint(wait.id).unwrap();
+        debuggee.step(Granularity::Over);
+        assert_eq!(debuggee.line(), debuggee.program.line("early"));
+        let name = |name: &str| format!("Fixtures.Streams.{name}");
+        let expected = [name("Early"), name("Late (awaits)"), name("Main (awaits)")];
+        assert_eq!(functions(&mut debuggee), expected);
+        debuggee.step(Granularity::Out);
+        assert_eq!(functions(&mut debuggee), [name("Late"), name("Main (awaits)")]);
+    }
+
+    fn a_step_out_where_callers_come_late_to_wait_ends_in_them(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Streams").launch(runtime);
+        let early = debuggee.break_at("early");
+        debuggee.go_on();
+        debuggee.backend.remove_breakpoint(early.id).unwrap();
+        debuggee.step(Granularity::Out);
+        assert_eq!(functions(&mut debuggee)[0], "Fixtures.Streams.Late");
+    }
+
+    fn a_step_out_of_an_async_method_that_nothing_awaits_says_so(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Streams").launch(runtime);
+        debuggee.break_at("forgotten");
+        debuggee.break_at("end");
+        debuggee.go_on();
+        let stop = debuggee.step(Granularity::Out);
+        assert_eq!((stop.reason, debuggee.line()), (StopReason::Breakpoint, debuggee.program.line("end")));
+        let said = "nothing awaited `Fixtures.Streams.Forgotten`, so the step out of it ran on";
+        assert_eq!(stop.detail.as_deref(), Some(said));
+    }
+
+    fn the_core_library_of_fsharp_is_not_the_programs_own(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Shapes").launch(runtime);
+        let agent = debuggee.break_at("agent");
+        debuggee.go_on();
+        debuggee.backend.remove_breakpoint(agent.id).unwrap();
+        for _ in 0..5 {
+            // What calls the program there has symbols.
+            let frames = debuggee.stack().frames.into_iter();
+            let modules: HashSet<_> = frames.filter_map(|frame| frame.location.module).collect();
+            assert_eq!(modules, HashSet::from(["Shapes.dll".to_owned()]));
+            // The program may be done while the agent waits.
+            if debuggee.step(Granularity::Over).reason == StopReason::Exit {
+                break;
+            }
+        }
+    }
+
     fn a_step_over_a_call_stays_in_the_method(runtime: &Runtime) {
         let mut debuggee = Plan::of("Steps").launch(runtime);
         debuggee.break_at("second_choice");

@@ -91,7 +91,7 @@ fn sentence(view: &Viewport) -> String {
         StopReason::Watchpoint => with_detail(format!("Stopped at watchpoint {ids} ({address})"), view),
         StopReason::Step => match &view.instruction {
             Some(instruction) => format!("Stepped to {address}\n  {instruction}"),
-            None => format!("Stepped to {address}"),
+            None => with_detail(format!("Stepped to {address}"), view),
         },
         StopReason::Pause => with_detail(format!("Paused at {address}"), view),
         StopReason::Exception => {
@@ -107,7 +107,7 @@ fn sentence(view: &Viewport) -> String {
             with_detail(format!("Stopped by {signal} ({address})"), view)
         }
         StopReason::Exit => match (view.exit_code, &view.signal) {
-            (Some(code), _) => format!("Exited with code {code}"),
+            (Some(code), _) => with_detail(format!("Exited with code {code}"), view),
             (None, Some(signal)) => format!("Ended by {signal}"),
             (None, None) => with_detail("Exited".into(), view),
         },
