@@ -14,6 +14,8 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(super) struct StackFrame {
     frame: Com<IlFrame>,
+    /// Its machine code. When the program is killed the library frees this, if nobody holds it, and then uses it.
+    native: Option<Com<NativeFrame>>,
     is_optimised: bool,
     unreadable: Rc<OnceCell<Unreadable>>,
 }
@@ -36,7 +38,7 @@ impl Deref for StackFrame {
 impl StackFrame {
     pub(super) fn new(frame: Com<IlFrame>, module: &LoadedModule) -> Self {
         let is_optimised = module.assembly().is_none_or(|assembly| !assembly.disables_optimizations());
-        Self { frame, is_optimised, unreadable: Rc::default() }
+        Self { native: frame.cast(), frame, is_optimised, unreadable: Rc::default() }
     }
 
     pub(super) fn argument(&self, index: u32) -> Result<Com<Value>, CorError> {
@@ -55,39 +57,35 @@ impl StackFrame {
 
     fn unreadable(&self) -> &Unreadable {
         self.unreadable.get_or_init(|| match self.is_optimised {
-            true => self.find_unreadable().unwrap_or_default(),
+            true => self.native.as_ref().and_then(|native| find_unreadable(native).ok()).unwrap_or_default(),
             false => Unreadable::default(),
         })
     }
 
-    fn find_unreadable(&self) -> Result<Unreadable, CorError> {
-        let native = self.frame.expect::<NativeFrame>("IlFrame::native")?;
-        let (code, here) = (native.code()?, native.offset()?);
-        let mut found = Unreadable::default();
-        for home in code.expect::<Code4>("Code::homes")?.enumerate_variable_homes()?.all()? {
-            if home.live_range()?.contains(&here) && !home.is_in_memory_or_register()? {
-                match (home.slot_index(), home.argument_index()) {
-                    (Ok(slot), _) => _ = found.locals.insert(slot),
-                    (_, Ok(argument)) => _ = found.arguments.insert(argument),
-                    _ => {}
-                }
-            }
-        }
-        Ok(found)
-    }
-
     /// The IL offset of the call that a caller waits for, where it is not the one that the library tells.
     pub(super) fn offset_of_call(&self) -> Option<u32> {
-        if !self.is_optimised {
-            return None;
-        }
-        let native = self.frame.cast::<NativeFrame>()?;
+        let native = self.native.as_ref().filter(|_| self.is_optimised)?;
         let call = native.offset().ok()?.checked_sub(1)?;
         let ranges = native.code().ok()?.ranges().ok()?;
         let range = ranges.into_iter().find(|range| (range.start..range.end).contains(&call))?;
         // Beyond all code is what the compiler has added.
         (range.il <= LARGEST_OFFSET).then_some(range.il)
     }
+}
+
+fn find_unreadable(native: &Com<NativeFrame>) -> Result<Unreadable, CorError> {
+    let (code, here) = (native.code()?, native.offset()?);
+    let mut found = Unreadable::default();
+    for home in code.expect::<Code4>("Code::homes")?.enumerate_variable_homes()?.all()? {
+        if home.live_range()?.contains(&here) && !home.is_in_memory_or_register()? {
+            match (home.slot_index(), home.argument_index()) {
+                (Ok(slot), _) => _ = found.locals.insert(slot),
+                (_, Ok(argument)) => _ = found.arguments.insert(argument),
+                _ => {}
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// A method's IL is smaller.
