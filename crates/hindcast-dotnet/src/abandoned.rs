@@ -298,6 +298,10 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let mut command = Command::new("cat");
             let child = command.env("TMPDIR", folder.path()).stdin(Stdio::piped()).spawn().unwrap();
+            // For a moment, a program that begins has no environment.
+            while temporary_folder(child.id()) != folder.path() {
+                std::thread::yield_now();
+            }
             Self { child, folder }
         }
 
