@@ -52,6 +52,8 @@ const NOT_STARTED: libc::c_int = 127;
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) pid: u32,
+    /// Its folder for temporary files.
+    pub(super) temporary: OsString,
     pub(super) guardian: Guardian,
     go: PipeWriter,
     failure: PipeReader,
@@ -141,6 +143,7 @@ fn fork_guardian(plan: Plan) -> io::Result<Waiting> {
         0 => unsafe { guard(&plan, &arguments, &environment, &ends) },
         pid => Pid::from_raw(pid),
     };
+    let temporary = plan.temporary.clone();
     // Ours are the last holds on the program's ends.
     drop((plan, its_words, its_go, its_failure));
     let mut word: Word = [0; 5];
@@ -153,13 +156,13 @@ fn fork_guardian(plan: Plan) -> io::Result<Waiting> {
         }
     }
     let pid = u32::from_le_bytes([word[1], word[2], word[3], word[4]]);
-    Ok(Waiting { pid, guardian: Guardian { pid: guardian, words }, go, failure })
+    Ok(Waiting { pid, temporary, guardian: Guardian { pid: guardian, words }, go, failure })
 }
 
 impl Waiting {
     /// Lets it become the program.
     pub(super) fn go(self) -> io::Result<(u32, Guardian)> {
-        let Self { pid, guardian, mut go, mut failure } = self;
+        let Self { pid, guardian, mut go, mut failure, .. } = self;
         go.write_all(b"!")?;
         let mut number = [0; 4];
         match failure.read_exact(&mut number) {

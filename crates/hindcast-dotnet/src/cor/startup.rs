@@ -23,7 +23,7 @@ use nix::{
 
 use super::{
     guardian::{self, Guardian, Told, Waiting},
-    remains::{SEMAPHORES, start_time},
+    remains::{Remains, SEMAPHORES, start_time},
 };
 
 /// How long a runtime may take to start.
@@ -37,6 +37,9 @@ pub const STUCK: i32 = 87;
 /// How long a process that was killed may take to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
 
+/// The longest path of a pipe that a runtime makes.
+const LONGEST_PIPE: usize = 107;
+
 /// Why a program's runtime did not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartupError {
@@ -46,6 +49,8 @@ pub(crate) enum StartupError {
     Semaphore(io::Error),
     #[error("cannot start `{program}` in `{folder}`: {error}")]
     Folder { program: String, folder: String, error: io::Error },
+    #[error("the runtime cannot be debugged with `{folder}` as its folder for temporary files: {why}")]
+    Temporary { folder: String, why: String },
     #[error("the program ended before its runtime had started ({how})")]
     Ended { how: String },
     #[error("the program did not start a .NET runtime within {} seconds", START_WITHIN.as_secs())]
@@ -174,6 +179,22 @@ pub(crate) struct Prepared {
     program: String,
 }
 
+/// The runtime makes its pipes in its folder for temporary files. Where it cannot, it runs the program without a debugger.
+fn check_temporary(waiting: &Waiting, folder: Option<&Path>) -> Result<(), StartupError> {
+    let named = Path::new(&waiting.temporary);
+    let failed = |why: String| StartupError::Temporary { folder: named.display().to_string(), why };
+    let is_folder = folder.unwrap_or(Path::new("")).join(named).is_dir();
+    if !is_folder {
+        return Err(failed("there is no such folder".into()));
+    }
+    let name = Remains::of(waiting.pid).map_err(|error| failed(error.to_string()))?.pipe_name();
+    let longest = LONGEST_PIPE.saturating_sub("/-out".len() + name.len());
+    if waiting.temporary.len() > longest {
+        return Err(failed(format!("its path is longer than {longest} bytes")));
+    }
+    Ok(())
+}
+
 impl Prepared {
     /// Gets a program ready to be started.
     pub(crate) fn new(
@@ -191,7 +212,10 @@ impl Prepared {
             return Err(StartupError::Folder { program: name, folder: folder.display().to_string(), error });
         }
         match guardian::start(program, arguments, folder, environment, streams) {
-            Ok(waiting) => Ok(Self { waiting, program: name }),
+            Ok(waiting) => {
+                check_temporary(&waiting, folder)?;
+                Ok(Self { waiting, program: name })
+            }
             Err(error) => Err(StartupError::Spawn { program: name, error }),
         }
     }

@@ -68,6 +68,9 @@ impl Session {
             let reason = Reason::new(error.to_string());
             DebugError::LaunchFailed(match error {
                 StartupError::Folder { .. } => reason.advise("`cwd` must be an existing folder"),
+                StartupError::Temporary { .. } => {
+                    reason.advise("`env` can set another `TMPDIR`, which must exist and have a short path")
+                }
                 _ => reason,
             })
         };

@@ -155,14 +155,17 @@ fn is_ours(pid: u32) -> bool {
     pid == std::process::id()
 }
 
-/// The first assembly that the process was started with. It counts only where the process has it in its memory, and a .NET
-/// runtime beside it: anybody can write what they like into a command line.
+/// The assembly that `dotnet` was started with. It counts only where the process has it in its memory, and a .NET runtime beside
+/// it: anybody can write what they like into a command line.
 #[cfg(unix)]
-fn assembly_of(pid: u32) -> Option<PathBuf> {
+fn assembly_of(pid: u32, program: &Path) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
+    // Any other host stands for its own assembly, whatever its arguments are.
+    if program.file_name()? != "dotnet" {
+        return None;
+    }
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let mut words = line.split(|byte| *byte == 0).skip(1);
-    let named = words.find(|word| word.ends_with(b".dll") || word.ends_with(b".exe"))?;
+    let named = run_by_dotnet(line.split(|byte| *byte == 0).skip(1))?;
     let folder = std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
     let assembly = folder.join(std::ffi::OsStr::from_bytes(named)).canonicalize().ok()?;
     let maps = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
@@ -170,6 +173,30 @@ fn assembly_of(pid: u32) -> Option<PathBuf> {
     let mut at_the_end = b" ".to_vec();
     at_the_end.extend(assembly.as_os_str().as_bytes());
     (mapped(&at_the_end) && mapped(b"/libcoreclr.so")).then_some(assembly)
+}
+
+/// What `dotnet` runs, of the words behind it: the first that is no option of its own. None where an option is unknown.
+fn run_by_dotnet<'a>(words: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
+    /// Options with a value.
+    const VALUED: [&[u8]; 7] = [
+        b"--additionalprobingpath",
+        b"--additional-deps",
+        b"--depsfile",
+        b"--fx-version",
+        b"--roll-forward",
+        b"--roll-forward-on-no-candidate-fx",
+        b"--runtimeconfig",
+    ];
+    let mut words = words.peekable();
+    words.next_if_eq(&b"exec".as_slice());
+    loop {
+        let word = words.next()?;
+        if VALUED.contains(&word) {
+            words.next()?;
+        } else {
+            return (!word.starts_with(b"-")).then_some(word);
+        }
+    }
 }
 
 impl Target {
@@ -182,7 +209,8 @@ impl Target {
         // Through the link, so that a program that was replaced on disk is still the one that runs.
         let changes_user = changes_user(Path::new(&link));
         let program = std::fs::read_link(link).ok();
-        Some(Self { user, program, assembly: assembly_of(pid), changes_user, is_ours: is_ours(pid) })
+        let assembly = program.as_deref().and_then(|program| assembly_of(pid, program));
+        Some(Self { user, program, assembly, changes_user, is_ours: is_ours(pid) })
     }
 
     #[cfg(not(unix))]
@@ -389,6 +417,22 @@ mod tests {
     fn target(user: u32, program: &str) -> Target {
         let (changes_user, is_ours) = (false, false);
         Target { user, program: Some(program.into()), assembly: None, changes_user, is_ours }
+    }
+
+    #[test]
+    fn dotnet_runs_the_first_word_that_is_no_option_of_its_own() {
+        let runs = |line: &str| {
+            run_by_dotnet(line.split(' ').map(str::as_bytes))
+                .map(|word| String::from_utf8_lossy(word).into_owned())
+        };
+        assert_eq!(runs("App.dll allowed/X.dll").as_deref(), Some("App.dll"));
+        assert_eq!(runs("exec out/Tool.DLL allowed/X.dll").as_deref(), Some("out/Tool.DLL"));
+        assert_eq!(
+            runs("exec --depsfile allowed/X.dll --fx-version 10.0.0 out/tool allowed/Y.dll").as_deref(),
+            Some("out/tool")
+        );
+        assert_eq!(runs("--unknown allowed/X.dll"), None);
+        assert_eq!(runs("exec"), None);
     }
 
     #[test]
