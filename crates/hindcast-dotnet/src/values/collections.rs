@@ -80,7 +80,9 @@ impl Values<'_> {
                 false => field.name().to_owned(),
             };
             let declared = self.declared_names(&field);
-            parts.push(Part { declared, ..Part::new(name, field.value) });
+            let is_null = self.is_null_of_unused(&field.declared_by, field.token, &field.value);
+            let part = if is_null { Part::null(name) } else { Part::new(name, field.value) };
+            parts.push(Part { declared, ..part });
         }
         parts
     }

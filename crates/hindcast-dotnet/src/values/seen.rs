@@ -5,7 +5,7 @@ use crate::{
         ArrayValue, BoxValue, Com, CorError, GenericValue, Hresult, ObjectValue, Process, ReferenceValue,
         StringValue, Value, Value2, element,
     },
-    image::{Primitive, Token},
+    image::{Primitive, Token, TypeSig},
     modules::Modules,
 };
 
@@ -157,6 +157,26 @@ impl Values<'_> {
             }
         }
         found
+    }
+
+    /// Whether a field refers to nothing because nothing has used its type: of that, there is no object.
+    pub(crate) fn is_null_of_unused(
+        &self,
+        declared_by: &TypeInfo,
+        token: Token,
+        value: &Result<Com<Value>, CorError>,
+    ) -> bool {
+        let seen = value.as_ref().map_err(|error| *error).and_then(|value| self.see(value));
+        let Err(CorError { code: Hresult::CLASS_NOT_LOADED, .. }) = seen else { return false };
+        let field = declared_by
+            .definition
+            .as_ref()
+            .and_then(|definition| definition.module.assembly()?.field(token)?.signature().ok());
+        match field {
+            Some(TypeSig::GenericInst { is_value_type, .. }) => !is_value_type,
+            Some(TypeSig::Class(_) | TypeSig::SzArray(_) | TypeSig::Array { .. }) => true,
+            _ => false,
+        }
     }
 
     /// The field of this name, as the source or the assembly spells it.
