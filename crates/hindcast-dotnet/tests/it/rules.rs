@@ -62,6 +62,27 @@ on_both! {
         ], called);
     }
 
+    fn what_only_code_tells_is_asked_for_and_told(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "calls");
+        let told = [
+            ("greeter.Hello()", "\"hello\""),
+            ("((Greeter)greeter).Hello()", "\"own hello\""),
+            ("typeof(Rules).Name", "\"Rules\""),
+            ("typeof(int).Name", "\"Int32\""),
+            ("default(DateTime).Year", "1"),
+            ("builder[1]", "'b'"),
+            ("array.GetLength(0)", "1"),
+            ("(int)money", "2"),
+            ("register[1]", "\"a\""),
+            ("register[3]", "\"bcd\""),
+            ("hundreds[1]", "500"),
+        ];
+        check(&mut debuggee, &told, called);
+        let asked = told.map(|(expression, _)| (expression, "error: allow_calls"));
+        check(&mut debuggee, &asked, read);
+        check(&mut debuggee, &[("default(Hue)", "Red"), ("default(int?)", "null"), ("typeof(int)", "int")], read);
+    }
+
     fn arguments_with_names_go_to_their_parameters(runtime: &Runtime) {
         let mut debuggee = stand(runtime, "calls");
         check(&mut debuggee, &[

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{Evaluated, EvaluationError, Evaluator, Result, binding::Bound};
+use super::{Evaluated, EvaluationError, Evaluator, Result, binding::Bound, calls::Callee};
 use crate::{
     cor::{BoxValue, Com, GenericValue, ReferenceValue},
     expression::{Argument, Assignment, Constant, Kind, Node, Primitive, implicitly_converts},
@@ -133,16 +133,25 @@ impl Evaluator<'_> {
             self.target_runs_code |= self.runs != before;
             return self.place_of(&place).map(Assignee::Place);
         }
-        let setter =
-            self.item_setter(seen).ok_or_else(|| EvaluationError::NoSetter { of: seen.of.display() })?;
-        if self.calls_until.is_none() {
+        let Some(setter) = self.item_setter(seen) else {
+            return Err(EvaluationError::NoSetter { of: seen.of.display() });
+        };
+        // A collection that is a struct of the framework refers to the items that it has.
+        let is_view = !setter.is_mine() && self.is_value(&receiver);
+        if self.calls_until.is_none() || is_view {
+            if setter.is_mine() {
+                return Err(EvaluationError::NeedsSetter { name: "this[]".into() });
+            }
             // The framework's collections do no more than store it.
-            let found = match setter.is_mine() {
-                true => None,
-                false => self.index(&receiver, arguments).ok(),
+            let calls = self.calls_until.take();
+            let found = self.index(&receiver, arguments);
+            self.calls_until = calls;
+            return match found {
+                Err(EvaluationError::NoKey { .. } | EvaluationError::NeedsCode { .. }) => {
+                    Err(EvaluationError::NeedsSetter { name: "this[]".into() })
+                }
+                found => self.place_of(&found?).map(Assignee::Place),
             };
-            let found = found.ok_or_else(|| EvaluationError::NeedsSetter { name: "this[]".into() })?;
-            return self.place_of(&found).map(Assignee::Place);
         }
         let Evaluated::Value(receiver) = self.kept(receiver)? else {
             return Err(EvaluationError::NotAPlace { what: "this[]".into() });
@@ -164,9 +173,10 @@ impl Evaluator<'_> {
     /// The module of the setter of an object's items.
     fn item_setter(&self, seen: &Seen) -> Option<Rc<LoadedModule>> {
         self.session.values().member_types(seen).iter().find_map(|of| {
-            let definition = of.definition.as_ref()?;
-            definition.type_def()?.methods_named("set_Item").next()?;
-            Some(definition.module.clone())
+            let returns_place = |callee: &Callee| self.returns_place(callee);
+            let is_there = !self.indexers_of(of, "set_").is_empty()
+                || self.indexers_of(of, "get_").iter().any(returns_place);
+            Some(of.definition.as_ref().filter(|_| is_there)?.module.clone())
         })
     }
 
@@ -278,6 +288,8 @@ impl Evaluator<'_> {
     fn in_program(&mut self, new: Evaluated) -> Result<Evaluated> {
         match &new {
             Evaluated::Constant { value: Constant::String(text), .. } => self.new_string(&text.to_string()),
+            // What it takes to find the place moves what is not an object.
+            _ if self.calls_until.is_some() => self.argument_of(new),
             _ => self.kept(new),
         }
     }

@@ -9,13 +9,16 @@ use super::{
     running::Ended,
 };
 use crate::{
-    cor::{BoxValue, Com, Eval2, ReferenceValue, Thread, Value},
+    cor::{BoxValue, Com, Eval2, ReferenceValue, Thread, Value, element},
     expression::{Argument, Constant, Kind, Node, Primitive, TypeName},
     image::{Method, Parameter, Token, TypeSig},
     modules::LoadedModule,
     session::look::typed,
     values::{Content, Seen, TypeInfo},
 };
+
+/// What says how the indexer of a type is called.
+const DEFAULT_MEMBER: &str = "System.Reflection.DefaultMemberAttribute";
 
 /// `ParamAttributes.HasDefault`.
 const HAS_DEFAULT: u16 = 0x1000;
@@ -104,7 +107,7 @@ impl Evaluator<'_> {
             return Err(EvaluationError::NeedsCode { name: "this[]".into() });
         }
         let types = self.session.values().member_types(seen);
-        let candidates: Vec<_> = types.iter().flat_map(|of| self.methods_of(of, "get_Item")).collect();
+        let candidates: Vec<_> = types.iter().flat_map(|of| self.indexers_of(of, "get_")).collect();
         if candidates.is_empty() {
             return Err(EvaluationError::NoIndexer { of: seen.of.display() });
         }
@@ -113,10 +116,15 @@ impl Evaluator<'_> {
         self.run(&callee, Some(seen), &keys)
     }
 
+    /// The accessors of a type's indexers.
+    pub(super) fn indexers_of(&self, of: &TypeInfo, accessor: &str) -> Vec<Callee> {
+        self.methods_of(of, &format!("{accessor}{}", indexer_name(of)))
+    }
+
     /// Runs the setter of an indexer.
     pub(super) fn set_item(&mut self, seen: &Seen, keys: &[Evaluated], value: &Evaluated) -> Result<()> {
         let types = self.session.values().member_types(seen);
-        let candidates: Vec<_> = types.iter().flat_map(|of| self.methods_of(of, "set_Item")).collect();
+        let candidates: Vec<_> = types.iter().flat_map(|of| self.indexers_of(of, "set_")).collect();
         let value = self.argument_of(value.clone())?;
         let values: Vec<_> = keys.iter().cloned().chain([value]).collect();
         let mut callee = self.best(candidates, "this[]", &values, &[], false)?;
@@ -132,7 +140,7 @@ impl Evaluator<'_> {
                 None => (None, name.text.clone(), type_arguments.clone()),
             },
             Kind::Member { of, name, type_arguments } => {
-                (Some(self.node(of)?), name.text.clone(), type_arguments.clone())
+                (Some(self.receiver(of)?), name.text.clone(), type_arguments.clone())
             }
             _ => return Err(EvaluationError::NotSupported { what: "calling a delegate" }),
         };
@@ -199,13 +207,7 @@ impl Evaluator<'_> {
             }
         };
         let mut candidates = match &this {
-            Some(seen) if seen.of.definition.is_some() => self
-                .session
-                .values()
-                .member_types(seen)
-                .iter()
-                .flat_map(|of| self.methods_of(of, name))
-                .collect(),
+            Some(seen) if seen.of.definition.is_some() => self.methods_of_object(seen, name),
             _ => self.methods(&of, name),
         };
         if candidates.is_empty() {
@@ -274,11 +276,14 @@ impl Evaluator<'_> {
     pub(super) fn with_definition(&self, of: &TypeInfo) -> Option<TypeInfo> {
         match &of.definition {
             Some(_) => Some(of.clone()),
+            None if matches!(of.element, element::SZ_ARRAY | element::ARRAY) => {
+                self.session.type_by_name("System.Array", &[])
+            }
             None => self.session.type_by_name(of.full_name_ref()?, &[]),
         }
     }
 
-    fn methods_of(&self, of: &TypeInfo, name: &str) -> Vec<Callee> {
+    pub(super) fn methods_of(&self, of: &TypeInfo, name: &str) -> Vec<Callee> {
         let Some(definition) = &of.definition else { return Vec::new() };
         let Some(type_def) = definition.type_def() else { return Vec::new() };
         type_def
@@ -338,6 +343,13 @@ impl Evaluator<'_> {
             }
             other => other,
         })
+    }
+
+    /// Whether a method returns where a value is: `ref T`.
+    pub(super) fn returns_place(&self, callee: &Callee) -> bool {
+        let method = callee.module.assembly().and_then(|assembly| assembly.method(callee.token));
+        let signature = method.and_then(|method| method.signature().ok());
+        signature.is_some_and(|signature| matches!(signature.returns, TypeSig::ByRef(_)))
     }
 
     /// The type of what a method returns.
@@ -514,4 +526,13 @@ fn defaults_of(method: Method<'_>, parameters: &[TypeSig]) -> Vec<Constant> {
 /// The names that are written before arguments.
 pub(super) fn names_of(arguments: &[Argument]) -> Vec<Option<&str>> {
     arguments.iter().map(|argument| argument.name.as_ref().map(|name| name.text.as_str())).collect()
+}
+
+/// What the indexer of a type is called in its assembly.
+fn indexer_name(of: &TypeInfo) -> String {
+    let name = of.definition.as_ref().and_then(|definition| {
+        let attribute = definition.module.assembly()?.attribute(definition.token, DEFAULT_MEMBER)?;
+        attribute.arguments().ok()?.fixed.first()?.as_str().map(str::to_owned)
+    });
+    name.unwrap_or_else(|| "Item".to_owned())
 }

@@ -244,7 +244,23 @@ impl Evaluator<'_> {
             }
             return self.indexer_call(seen, keys);
         };
-        let name = seen.of.full_name().unwrap_or_default();
+        let definer = self.indexer_type(seen).unwrap_or_else(|| seen.of.clone());
+        let name = definer.full_name().unwrap_or_default();
+        let is_known = name.starts_with("System.") || name.starts_with("Microsoft.FSharp.");
+        // Code of the program finds the item, or of a collection that knows its items' keys.
+        if !is_known && !self.indexers_of(&definer, "get_").is_empty()
+            || name == "System.Collections.ObjectModel.KeyedCollection`2"
+        {
+            if self.calls_until.is_none() {
+                return Err(EvaluationError::NeedsCode { name: "this[]".into() });
+            }
+            let held = self.held(Evaluated::Value(seen.clone()))?;
+            let key = self.argument(&argument.value)?;
+            return match held {
+                Evaluated::Value(seen) => self.indexer_call(&seen, vec![key]),
+                _ => Err(no_indexer()),
+            };
+        }
         if name.contains("Dictionary`2")
             || name.ends_with("SortedList`2")
             || name.ends_with(".Hashtable")
@@ -262,6 +278,12 @@ impl Evaluator<'_> {
         }
         let key = self.node(&argument.value)?;
         self.indexer_call(seen, vec![key])
+    }
+
+    /// The type that has the indexer of an object.
+    fn indexer_type(&self, seen: &Seen) -> Option<TypeInfo> {
+        let types = self.session.values().member_types(seen);
+        types.into_iter().find(|of| !self.indexers_of(of, "get_").is_empty())
     }
 
     fn by_key(&mut self, seen: &Seen, key: &Evaluated) -> Result<Evaluated> {

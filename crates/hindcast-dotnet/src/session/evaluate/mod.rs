@@ -8,6 +8,7 @@ mod binding;
 mod calls;
 mod conversions;
 mod error;
+mod interfaces;
 mod making;
 mod members;
 mod operators;
@@ -228,7 +229,7 @@ impl Evaluator<'_> {
             Kind::Base => self.base(),
             Kind::Type(of) | Kind::TypeOf(of) => self.type_named(of).map(Evaluated::Type),
             Kind::Member { of, name, type_arguments } => {
-                let of = self.node(of)?;
+                let of = self.receiver(of)?;
                 self.member(of, &name.text, type_arguments)
             }
             Kind::Index { of, arguments } => {

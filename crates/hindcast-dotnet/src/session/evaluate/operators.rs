@@ -131,6 +131,13 @@ impl Evaluator<'_> {
     pub(super) fn cast(&mut self, to: &TypeName, operand: &Node) -> Result<Evaluated> {
         let evaluated = self.node(operand)?;
         let wanted = self.type_named(to)?;
+        if self.constant(&evaluated).is_err() || !wanted.is_value_type() {
+            let is_one =
+                matches!(&evaluated, Evaluated::Value(seen) if seen.is_null() || self.is_a(seen, &wanted));
+            if !is_one && let Some(converted) = self.defined_cast(&evaluated, &wanted)? {
+                return Ok(converted);
+            }
+        }
         if wanted.is_value_type() {
             self.check_unboxed(&evaluated, &wanted)?;
             if nullable_of(&wanted).is_none() && !self.has_value(&evaluated) {
@@ -304,10 +311,19 @@ impl Evaluator<'_> {
         if let Some(primitive) = primitive_named(of) {
             return Ok(Evaluated::computed(primitive.default_value()));
         }
-        match self.type_named(of)? {
-            of if of.is_value_type() => Err(EvaluationError::NotSupported { what: "`default` of a struct" }),
-            _ => Ok(Evaluated::computed(Constant::Null)),
+        let name = of;
+        let of = self.type_named(name)?;
+        if !of.is_value_type() || nullable_of(&of).is_some() {
+            let declared = Some(of);
+            return Ok(Evaluated::Constant { value: Constant::Null, is_literal: false, declared });
         }
+        if of.is_enum() {
+            return self.enum_value(&of, &Evaluated::computed(Constant::Int(0)));
+        }
+        if self.calls_until.is_none() {
+            return Err(EvaluationError::NeedsCall { name: format!("default({name})") });
+        }
+        self.zeroed(&of)
     }
 }
 
