@@ -76,8 +76,19 @@ on_both! {
             ("register[1]", "\"a\""),
             ("register[3]", "\"bcd\""),
             ("hundreds[1]", "500"),
+            ("new Size().Width", "0"),
+            ("none.ToString()", "\"\""),
+            ("none.GetValueOrDefault(3)", "3"),
+            ("seven.GetValueOrDefault()", "7"),
+            ("Enum.GetName(typeof(Hue), 6)", "\"Blue\""),
+            ("Native(5)", "\"nint 5\""),
+            ("Sized(size)", "\"size? size 3\""),
+            ("Sized(null)", "\"size? \""),
+            ("(money + 1).Cents", "350"),
+            ("Paid(3, \"card\")", "\"300 by card\""),
         ];
         check(&mut debuggee, &told, called);
+        check(&mut debuggee, &[("(string)text + hue", "\"textBlue\""), ("text == (object)\"text\"", "error: ")], called);
         let asked = told.map(|(expression, _)| (expression, "error: allow_calls"));
         check(&mut debuggee, &asked, read);
         check(&mut debuggee, &[("default(Hue)", "Red"), ("default(int?)", "null"), ("typeof(int)", "int")], read);

@@ -4,7 +4,7 @@ use std::{rc::Rc, time::Instant};
 
 use super::{
     Evaluated, EvaluationError, Evaluator, Result,
-    conversions::nullable_of,
+    conversions::{nullable_of, primitive_of},
     making::{element_of, unboxed},
     running::Ended,
 };
@@ -167,7 +167,7 @@ impl Evaluator<'_> {
         for argument in arguments {
             values.push(self.argument(&argument.value)?);
         }
-        Ok(values)
+        values.iter().map(|value| self.fresh(value)).collect()
     }
 
     pub(super) fn call_named(
@@ -184,6 +184,11 @@ impl Evaluator<'_> {
             }
             Some(Evaluated::Value(seen)) => (seen.of.clone(), Some(seen)),
             Some(Evaluated::Type(of)) => (of, None),
+            Some(Evaluated::Constant { value, declared: Some(of), .. })
+                if nullable_of(&of).is_some() && (value == Constant::Null || name == "GetValueOrDefault") =>
+            {
+                return self.of_nullable(&value, &of, name, values);
+            }
             Some(Evaluated::Constant { value, .. }) => {
                 let seen = self.value_of_constant(&value)?;
                 (seen.of.clone(), Some(seen))
@@ -257,7 +262,13 @@ impl Evaluator<'_> {
         let of = self.type_named(of)?;
         let values = self.argument_values(arguments)?;
         let names = names_of(arguments);
+        if of.is_named("System.String") {
+            return Err(EvaluationError::NotSupported { what: "`new string`" });
+        }
         let own: Vec<Callee> = self.methods_of(&of, ".ctor").into_iter().collect();
+        if of.is_value_type() && values.is_empty() && own.iter().all(|callee| !callee.parameters.is_empty()) {
+            return self.zeroed(&of);
+        }
         let callee = self.best(own, &format!("new {}", of.display()), &values, &names, false)?;
         let arguments = self.arguments(&callee, &values)?;
         let types: Vec<_> = callee.types.iter().map(|of| of.cor.clone()).collect();
@@ -365,9 +376,21 @@ impl Evaluator<'_> {
             true => values.get(at).cloned(),
             false => callee.places.get(at).copied().flatten().and_then(|at| values.get(at).cloned()),
         };
-        let values: Vec<Evaluated> = (0..callee.parameters.len())
+        let mut values: Vec<Evaluated> = (0..callee.parameters.len())
             .filter_map(|at| given(at).or_else(|| default(at).map(Evaluated::computed)))
             .collect();
+        for (at, parameter) in callee.parameters.iter().enumerate().filter(|(at, _)| given(*at).is_some()) {
+            if let Some(wanted) = self.wanted(callee, parameter)
+                && !self.value_converts(&values[at], &wanted)
+            {
+                // The types say how, or the method would not have been taken.
+                let value = self.fresh(&values[at])?;
+                let converted = self.defined_cast(&value, &wanted)?.ok_or(EvaluationError::NotSupported {
+                    what: "a conversion of an argument in several steps",
+                })?;
+                values[at] = self.argument_of(converted)?;
+            }
+        }
         let mut in_program = Vec::with_capacity(values.len());
         // Making a string lets the program run, after which what was made for the call before is good no more.
         for value in &values {
@@ -383,9 +406,11 @@ impl Evaluator<'_> {
             let wanted = self
                 .wanted(callee, parameter)
                 .ok_or(EvaluationError::NotSupported { what: "such a parameter" })?;
-            let to_decimal = wanted.is_named("System.Decimal");
-            if to_decimal && let Ok(constant) = self.constant(value) {
-                *value = Evaluated::computed(constant.cast(Primitive::Decimal)?);
+            let as_struct = primitive_of(&wanted).filter(|of| of.is_number() && element_of(*of).is_none());
+            if let Some(of) = as_struct
+                && let Ok(constant) = self.constant(value)
+            {
+                *value = Evaluated::computed(constant.cast(of)?);
             }
             if nullable_of(&wanted).is_some() {
                 *value = self.nullable_argument(&wanted, value)?;
@@ -401,7 +426,7 @@ impl Evaluator<'_> {
                 // `default`, for a struct.
                 *value = self.zeroed(&wanted)?;
             } else if self.is_value(value)
-                && (!wanted.is_value_type() || to_decimal || matches!(value, Evaluated::Enum { .. }))
+                && (!wanted.is_value_type() || as_struct.is_some() || matches!(value, Evaluated::Enum { .. }))
             {
                 *value = self.boxed(value)?;
             }

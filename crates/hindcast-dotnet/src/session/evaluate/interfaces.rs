@@ -1,8 +1,12 @@
 //! Methods of objects, also those that only an interface knows, and objects that stand for types.
 
-use super::{Evaluated, EvaluationError, Evaluator, Result, calls::Callee, conversions::is_same_type};
+use super::{
+    Evaluated, EvaluationError, Evaluator, Result,
+    calls::Callee,
+    conversions::{is_same_type, nullable_of, primitive_of},
+};
 use crate::{
-    expression::{Constant, Kind, Node, TypeName},
+    expression::{Constant, Kind, Node, Primitive, TypeName},
     image::TypeKind,
     values::{Seen, TypeInfo},
 };
@@ -86,12 +90,36 @@ impl Evaluator<'_> {
         self.call_named(of_types, "GetType", &[name], &[], Vec::new())
     }
 
+    /// What the methods of a `T?` return that its value has not.
+    pub(super) fn of_nullable(
+        &self,
+        value: &Constant,
+        of: &TypeInfo,
+        name: &str,
+        values: &[Evaluated],
+    ) -> Result<Evaluated> {
+        let is_null = *value == Constant::Null;
+        let inner = nullable_of(of).unwrap_or(of);
+        match (name, values) {
+            ("ToString", []) => Ok(Evaluated::computed(Constant::String(Default::default()))),
+            ("GetValueOrDefault", [other]) if is_null && self.value_converts(other, inner) => {
+                self.converted(other.clone(), inner)
+            }
+            ("GetValueOrDefault", []) if is_null && primitive_of(inner).is_some() => {
+                let zero = primitive_of(inner).map_or(Constant::Null, Primitive::default_value);
+                Ok(Evaluated::computed(zero))
+            }
+            ("GetValueOrDefault", _) if !is_null => Ok(Evaluated::computed(value.clone())),
+            _ => Err(EvaluationError::OfNull { name: name.to_owned() }),
+        }
+    }
+
     /// `(T)value` by a conversion that one of the types defines; none where they define none.
     pub(super) fn defined_cast(&mut self, value: &Evaluated, to: &TypeInfo) -> Result<Option<Evaluated>> {
         let Some(from) = self.static_of(value) else { return Ok(None) };
         let mut found: Vec<Callee> = Vec::new();
         for (of, other) in [(&from, to), (to, &from)] {
-            if is_same_type(of, other) || super::conversions::primitive_of(of).is_some() {
+            if is_same_type(of, other) || primitive_of(of).is_some() {
                 continue;
             }
             for name in ["op_Implicit", "op_Explicit"] {

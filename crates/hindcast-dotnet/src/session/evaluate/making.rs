@@ -146,6 +146,7 @@ impl Evaluator<'_> {
             return Err(EvaluationError::NotSupported { what: "such an argument" });
         };
         if is_there {
+            let value = &self.fresh(value)?;
             self.store_nullable(seen, value)?;
         }
         Ok(made)
@@ -153,7 +154,7 @@ impl Evaluator<'_> {
 
     /// An argument that stays good while the others are computed: a struct in an object of its own.
     pub(super) fn argument(&mut self, node: &Node) -> Result<Evaluated> {
-        let evaluated = self.node(node)?;
+        let evaluated = self.receiver(node)?;
         self.argument_of(evaluated)
     }
 
@@ -167,6 +168,18 @@ impl Evaluator<'_> {
         match self.boxed(&kept)? {
             Evaluated::Value(boxed) => Ok(Evaluated::Value(Seen { as_type, ..boxed })),
             other => Ok(other),
+        }
+    }
+
+    /// A value that was kept, as it is after code has run.
+    pub(super) fn fresh(&self, evaluated: &Evaluated) -> Result<Evaluated> {
+        let Evaluated::Value(seen) = evaluated else { return Ok(evaluated.clone()) };
+        match self.session.values().see(&seen.value) {
+            Ok(now) => {
+                let now = now.declared(Some(&seen.of));
+                Ok(Evaluated::Value(Seen { as_type: seen.as_type.clone(), is_base: seen.is_base, ..now }))
+            }
+            Err(_) => Ok(evaluated.clone()),
         }
     }
 
@@ -215,10 +228,9 @@ pub(super) fn element_of(primitive: Primitive) -> Option<u32> {
         Primitive::UInt => element::U4,
         Primitive::Long => element::I8,
         Primitive::ULong => element::U8,
-        Primitive::NInt => element::I,
-        Primitive::NUInt => element::U,
         Primitive::Float => element::R4,
         Primitive::Double => element::R8,
-        Primitive::Decimal | Primitive::String => return None,
+        // The interface makes none of these.
+        Primitive::NInt | Primitive::NUInt | Primitive::Decimal | Primitive::String => return None,
     })
 }

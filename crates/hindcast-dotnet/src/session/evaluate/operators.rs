@@ -83,7 +83,10 @@ impl Evaluator<'_> {
             return Ok(Evaluated::Constant { value, is_literal: false, declared });
         }
         // With values in their places, the operator tells the type.
-        let (one, other) = (one.clone().or_else(|| other.clone()), other.or(one));
+        let is_shift =
+            matches!(operator, Binary::ShiftLeft | Binary::ShiftRight | Binary::UnsignedShiftRight);
+        let count = is_shift.then_some(Constant::Int(1));
+        let (one, other) = (one.clone().or_else(|| other.clone()), other.or(count).or(one));
         let (Some(one), Some(other)) = (one, other) else {
             binary(operator, operand(left.0, left.1), operand(right.0, right.1))?;
             return Ok(Evaluated::computed(Constant::Null));

@@ -18,8 +18,6 @@ struct Applicable {
     wanted: Vec<TypeInfo>,
     /// Whether the last arguments go to an array.
     is_expanded: bool,
-    /// Whether a conversion that a type defines is needed.
-    needs_conversion: bool,
     /// The place of the type that introduces it, the declared type first.
     level: usize,
 }
@@ -63,11 +61,6 @@ impl Evaluator<'_> {
         if best.is_expanded {
             return Err(EvaluationError::NotSupported {
                 what: "passing several arguments to a `params` parameter",
-            });
-        }
-        if best.needs_conversion {
-            return Err(EvaluationError::NotSupported {
-                what: "an argument that a conversion of the program's must convert",
             });
         }
         Ok(best.callee)
@@ -142,7 +135,6 @@ impl Evaluator<'_> {
     ) -> Option<Applicable> {
         if let Some(places) = placed(&callee, values.len(), names) {
             let mut wanted: Vec<Option<TypeInfo>> = vec![None; values.len()];
-            let mut needs_conversion = false;
             let mut fits = true;
             for (parameter, at) in callee.parameters.iter().zip(&places) {
                 let Some(at) = *at else { continue };
@@ -153,20 +145,17 @@ impl Evaluator<'_> {
                 };
                 match of {
                     Some(of) if self.value_converts(&values[at], &of) => wanted[at] = Some(of),
-                    Some(of) if self.is_defined_conversion(&values[at], &of) => {
-                        needs_conversion = true;
-                        wanted[at] = Some(of);
-                    }
+                    Some(of) if self.is_defined_conversion(&values[at], &of) => wanted[at] = Some(of),
                     _ => fits = false,
                 }
             }
             if let Some(wanted) = wanted.into_iter().collect::<Option<Vec<_>>>().filter(|_| fits) {
                 callee.places = places;
-                return Some(Applicable { callee, wanted, is_expanded: false, needs_conversion, level });
+                return Some(Applicable { callee, wanted, is_expanded: false, level });
             }
         }
         let wanted = self.expanded(&callee, values).filter(|_| names.iter().all(Option::is_none))?;
-        Some(Applicable { callee, wanted, is_expanded: true, needs_conversion: false, level })
+        Some(Applicable { callee, wanted, is_expanded: true, level })
     }
 
     /// The types of the parameters where the last arguments become an array.

@@ -27,7 +27,9 @@ impl Evaluator<'_> {
     }
 
     pub(super) fn binary(&mut self, operator: Binary, left: &Node, right: &Node) -> Result<Evaluated> {
-        let operands = [self.operand(left)?, self.operand(right)?];
+        let left = self.operand(left)?;
+        let right = self.operand(right)?;
+        let operands = [self.fresh(&left)?, right];
         let [left, right] = &operands;
         let is_equality = matches!(operator, Binary::Equal | Binary::NotEqual);
         if is_equality && let Some(same) = self.same_declared_reference(left, right)? {
@@ -50,9 +52,10 @@ impl Evaluator<'_> {
     fn same_declared_reference(&self, left: &Evaluated, right: &Evaluated) -> Result<Option<bool>> {
         match (left, right) {
             _ if !is_boxed(left) && !is_boxed(right) => Ok(None),
-            // What is put into a new box is nothing else.
-            (Evaluated::Constant { .. }, other) | (other, Evaluated::Constant { .. })
-                if is_boxed(left) && is_boxed(right) || other.is_null() =>
+            // What is put into a new box is nothing else. Texts are shared.
+            (Evaluated::Constant { value, .. }, other) | (other, Evaluated::Constant { value, .. })
+                if !matches!(value, Constant::String(_))
+                    && (is_boxed(left) && is_boxed(right) || other.is_null()) =>
             {
                 Ok(Some(false))
             }
