@@ -221,8 +221,24 @@ on_both! {
             ("unused.Document.Name", "error: null has no member `Name`"),
         ], read);
         let shown = scope(&mut debuggee, VariableScope::Local, ValueLimits::default());
-        let shown = &shown.iter().find(|variable| variable.name == "unused").unwrap().value;
-        assert!(shown.contains("Document = null") && shown.contains("Nodes = null"), "{shown}");
+        let shown = shown.iter().find(|variable| variable.name == "unused").unwrap();
+        let parts: Vec<_> = shown.children.iter().map(|it| format!("{} {} = {}", it.type_name, it.name, it.value)).collect();
+        assert_eq!(parts, [
+            "int Number = 5",
+            "XmlDocument Document = null",
+            "XmlNode Node = null",
+            "Dictionary<string, XmlNode> Nodes = null",
+            "BigInteger? Large = null",
+        ]);
+    }
+
+    fn a_nullable_whose_type_nothing_has_used_is_null_where_it_is_zero(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "assigned");
+        if runtime.version.starts_with("3.") {
+            check(&mut debuggee, &[("listener._allowNatTraversal", "error: has no member")], read);
+            return;
+        }
+        check(&mut debuggee, &[("listener._allowNatTraversal", "null"), ("listener._allowNatTraversal == null", "true")], read);
     }
 
     fn a_map_of_fsharp_is_asked_by_key(runtime: &Runtime) {

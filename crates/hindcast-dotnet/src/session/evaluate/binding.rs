@@ -57,7 +57,7 @@ impl Evaluator<'_> {
                 let as_type = field.signature().ok().and_then(|signature| self.field_type(of, &signature));
                 Some(Bound::Field(Seen { as_type, ..seen }))
             }
-            Err(_) if values.is_null_of_unused(of, field.token(), &value) => Some(Bound::Null),
+            Err(_) if values.null_of_unused(seen, of, field.token(), &value).is_some() => Some(Bound::Null),
             Err(error) => Some(Bound::Unreadable(error)),
         }
     }
