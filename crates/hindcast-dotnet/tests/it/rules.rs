@@ -54,6 +54,8 @@ on_both! {
             ("Comparable(\"x\")", "\"comparable x\""),
             ("Both(1, 2L)", "\"int long\""),
             ("Both(1, 2)", "error: could mean each of Both(int, long), Both(long, int)"),
+            ("shape.Hidden(1)", "\"public long\""),
+            ("shape.Own(1)", "\"own private int\""),
             ("square.Same(1)", "\"square double\""),
             ("shape.Same(1)", "\"shape int\""),
             ("tile.Pick(\"x\")", "\"square string\""),

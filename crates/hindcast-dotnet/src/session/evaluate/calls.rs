@@ -24,6 +24,7 @@ const DEFAULT_MEMBER: &str = "System.Reflection.DefaultMemberAttribute";
 const HAS_DEFAULT: u16 = 0x1000;
 
 /// A method that can be run.
+#[derive(Clone)]
 pub(super) struct Callee {
     pub(super) module: Rc<LoadedModule>,
     pub(super) token: Token,

@@ -7,8 +7,10 @@ use super::{
 };
 use crate::{cor::element, image::TypeSig, values::TypeInfo};
 
-/// `MethodAttributes.MemberAccessMask` and `Public`.
+/// `MethodAttributes.MemberAccessMask`, and what it tells apart.
 const ACCESS: u16 = 7;
+const PRIVATE: u16 = 1;
+const FAMILY: u16 = 4;
 const PUBLIC: u16 = 6;
 
 /// A method that takes the arguments.
@@ -33,10 +35,39 @@ impl Evaluator<'_> {
         only_static: bool,
     ) -> Result<Callee> {
         candidates.retain(|callee| !only_static || callee.is_static);
-        let of_framework = |callee: &Callee| !callee.module.is_mine() && access(callee) != PUBLIC;
-        let has_public = candidates.iter().any(|callee| !of_framework(callee));
-        // The framework's own helpers are not what a program calls.
-        candidates.retain(|callee| !has_public || !of_framework(callee));
+        let around = self.session.declaring_type(&self.frame);
+        let is_accessible = |callee: &&Callee| self.is_accessible(callee, around.as_ref());
+        let accessible: Vec<_> = candidates.iter().filter(is_accessible).cloned().collect();
+        match self.best_of(accessible, name, values, names) {
+            // A debugger may call what the source here may not.
+            Err(EvaluationError::NoOverload { .. }) => self.best_of(candidates, name, values, names),
+            found => found,
+        }
+    }
+
+    /// Whether the source of the frame could call a method.
+    fn is_accessible(&self, callee: &Callee, around: Option<&TypeInfo>) -> bool {
+        let method = callee.module.assembly().and_then(|assembly| assembly.method(callee.token));
+        let access = method.map_or(PUBLIC, |method| method.flags() & ACCESS);
+        let name = callee.of.full_name().unwrap_or_default();
+        let is_inside = around.and_then(TypeInfo::full_name).is_some_and(|around| {
+            around == name || around.strip_prefix(&name).is_some_and(|rest| rest.starts_with('+'))
+        });
+        match access {
+            PUBLIC => true,
+            PRIVATE => is_inside,
+            FAMILY => is_inside || around.is_some_and(|around| self.as_named(around, &name).is_some()),
+            _ => callee.module.is_mine(),
+        }
+    }
+
+    fn best_of(
+        &self,
+        candidates: Vec<Callee>,
+        name: &str,
+        values: &[Evaluated],
+        names: &[Option<&str>],
+    ) -> Result<Callee> {
         let levels = match candidates.iter().all(|callee| callee.is_operator) {
             // Those of both operands' types count alike.
             true => vec![Some(0); candidates.len()],
@@ -280,9 +311,4 @@ fn placed(callee: &Callee, count: usize, names: &[Option<&str>]) -> Option<Vec<O
     let optional = callee.parameters.len() - callee.defaults.len();
     let is_given = |(at, place): (usize, &Option<usize>)| place.is_some() || at >= optional;
     places.iter().enumerate().all(is_given).then_some(places)
-}
-
-fn access(callee: &Callee) -> u16 {
-    let method = callee.module.assembly().and_then(|assembly| assembly.method(callee.token));
-    method.map_or(PUBLIC, |method| method.flags() & ACCESS)
 }
