@@ -359,6 +359,11 @@ impl Node {
         }
     }
 
+    /// Whether it may run code of the program that has effects, so that it is not evaluated twice.
+    pub(crate) fn runs_code(&self) -> bool {
+        self.any(&|kind| matches!(kind, Kind::Call { .. } | Kind::New { .. } | Kind::Assign { .. }))
+    }
+
     /// Whether it or a part of it that is evaluated is such a node.
     pub(super) fn any(&self, is_such: &impl Fn(&Kind) -> bool) -> bool {
         is_such(&self.kind)

@@ -9,7 +9,7 @@ use crate::{
 
 use super::{
     seen::{Content, FieldValue, Seen, Values},
-    show::{Items, Nested, Part, Parts, View, Window},
+    show::{Items, Nested, Part, PartValue, Parts, View, Window},
     types::TypeInfo,
 };
 
@@ -80,7 +80,11 @@ impl Values<'_> {
                 false => field.name().to_owned(),
             };
             let declared = self.declared_names(&field);
-            parts.push(Part { declared, ..Part::new(name, field.value) });
+            let part = match self.null_of_unused(seen, &field.declared_by, field.token, &field.value) {
+                Some(of) => Part { value: PartValue::Null(of), ..Part::null(name) },
+                None => Part::new(name, field.value),
+            };
+            parts.push(Part { declared, ..part });
         }
         parts
     }

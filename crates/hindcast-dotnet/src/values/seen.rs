@@ -5,7 +5,7 @@ use crate::{
         ArrayValue, BoxValue, Com, CorError, GenericValue, Hresult, ObjectValue, Process, ReferenceValue,
         StringValue, Value, Value2, element,
     },
-    image::{Primitive, Token},
+    image::{Primitive, Spelling, Token, TypeSig},
     modules::Modules,
 };
 
@@ -157,6 +157,49 @@ impl Values<'_> {
             }
         }
         found
+    }
+
+    /// The type of a field that holds nothing because nothing has used that type: of it, there is no object.
+    pub(crate) fn null_of_unused(
+        &self,
+        seen: &Seen,
+        declared_by: &TypeInfo,
+        token: Token,
+        value: &Result<Com<Value>, CorError>,
+    ) -> Option<String> {
+        let found = value.as_ref().map_err(|error| *error).and_then(|value| self.see(value));
+        let Err(CorError { code: Hresult::CLASS_NOT_LOADED, .. }) = found else { return None };
+        let type_def = declared_by.definition.as_ref()?.type_def()?;
+        let assembly = type_def.assembly();
+        let signature = assembly.field(token)?.signature().ok()?;
+        let is_null = match &signature {
+            TypeSig::GenericInst { definition, is_value_type: true, .. } => {
+                let is_nullable = assembly.type_full_name(*definition)? == "System.Nullable`1";
+                // Code that was compiled ahead sets one without its type.
+                is_nullable && self.is_rest_zero(seen)?
+            }
+            TypeSig::GenericInst { .. } | TypeSig::Class(_) => true,
+            TypeSig::SzArray(_) | TypeSig::Array { .. } => true,
+            _ => false,
+        };
+        is_null.then(|| signature.spell(&type_def, Spelling::Short))
+    }
+
+    /// Whether all of an object is zero that is not in fields which can be read.
+    fn is_rest_zero(&self, seen: &Seen) -> Option<bool> {
+        let Content::Object(object) = &seen.content else { return None };
+        let whole: Com<Value> = object.cast()?;
+        let (start, size) = (seen.object_address()?, whole.size().ok()?);
+        let mut bytes = self.process.read_memory(start, size).ok()?;
+        // The first of them say what the object is.
+        bytes.get_mut(..size_of::<u64>())?.fill(0);
+        for field in self.fields(object, &seen.of) {
+            let Ok(value) = field.value else { continue };
+            let at = usize::try_from(value.address().ok()?.checked_sub(start)?).ok()?;
+            let length = value.size().ok()? as usize;
+            bytes.get_mut(at..at.checked_add(length)?)?.fill(0);
+        }
+        Some(bytes.iter().all(|byte| *byte == 0))
     }
 
     /// The field of this name, as the source or the assembly spells it.

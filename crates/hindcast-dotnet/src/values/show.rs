@@ -74,8 +74,8 @@ pub(super) enum PartValue {
     },
     /// Put together here: the program has no such string.
     Text(String),
-    /// No object, whatever the field holds.
-    Null,
+    /// No object, whatever the field holds; its type as C# writes it.
+    Null(String),
 }
 
 impl Part {
@@ -88,14 +88,14 @@ impl Part {
     }
 
     pub(super) fn null(name: impl Into<String>) -> Self {
-        Self { name: name.into(), value: PartValue::Null, key: None, declared: None }
+        Self { name: name.into(), value: PartValue::Null("object".into()), key: None, declared: None }
     }
 
     /// Its place; none for what has none that can be read.
     pub(super) fn place(self) -> Option<Com<Value>> {
         match self.value {
             PartValue::Place(value) => value.ok(),
-            PartValue::Bytes { .. } | PartValue::Text(_) | PartValue::Null => None,
+            PartValue::Bytes { .. } | PartValue::Text(_) | PartValue::Null(_) => None,
         }
     }
 }
@@ -233,9 +233,9 @@ impl Values<'_> {
                 value: made_text(text, limits.text),
                 ..Variable::default()
             },
-            PartValue::Null => Variable {
+            PartValue::Null(of) => Variable {
                 name: part.name.clone(),
-                type_name: "object".into(),
+                type_name: of.clone(),
                 value: "null".into(),
                 ..Variable::default()
             },
@@ -359,7 +359,7 @@ impl Values<'_> {
             }
             PartValue::Bytes { primitive, bytes } => brief.push(&primitive_text(*primitive, bytes, format)),
             PartValue::Text(text) => brief.push(&made_text(text, limits.text)),
-            PartValue::Null => brief.push("null"),
+            PartValue::Null(_) => brief.push("null"),
         }
     }
 }

@@ -29,9 +29,16 @@ pub(crate) fn called(debuggee: &mut Debuggee, expression: &str) -> Result<Variab
     debuggee.backend.evaluate(&evaluation).map_err(|error| told(&error))
 }
 
-fn assigned(debuggee: &mut Debuggee, expression: &str) -> Result<Variable, String> {
+pub(crate) fn assigned(debuggee: &mut Debuggee, expression: &str) -> Result<Variable, String> {
     let mut evaluation = debuggee.evaluation(expression);
     evaluation.may_write = true;
+    debuggee.backend.evaluate(&evaluation).map_err(|error| told(&error))
+}
+
+/// Assigns with code of the program.
+pub(crate) fn set(debuggee: &mut Debuggee, expression: &str) -> Result<Variable, String> {
+    let mut evaluation = debuggee.evaluation(expression);
+    (evaluation.allow_calls, evaluation.may_write) = (Some(ALLOWED), true);
     debuggee.backend.evaluate(&evaluation).map_err(|error| told(&error))
 }
 
@@ -298,7 +305,7 @@ on_both! {
             ("Math.Max(number, 9)", "9"),
             ("calculator.ToString()", "\"Calculator(40)\""),
             ("number.ToString()", "\"7\""),
-            ("calculator.Reset()", "null"),
+            ("calculator.Reset()", "returned nothing"),
             ("calculator.Calls", "0"),
             ("calculator.Fail(\"oh\")", "error: ArgumentException: oh"),
             ("calculator.Throwing", "error: InvalidOperationException: property failed"),
@@ -334,7 +341,7 @@ on_both! {
             ("-vector", "{X = -2, Y = -3}"),
             ("-number", "-7"),
             ("calculator + vector", "error: no overload"),
-            ("\"is \" + vector", "\"is {X = 2, Y = 3}\""),
+            ("\"is \" + vector", "\"is <2, 3>\""),
             ("calculator.Rounded(2.55m)", "\"2.6 1 Monday 0\""),
             ("calculator.Rounded(2.55m, 2)", "\"2.55 2 Monday 0\""),
             ("calculator.Rounded(1, 0, DayOfWeek.Friday)", "\"1 0 Friday 0\""),
@@ -418,11 +425,6 @@ on_both! {
             ("((Base)derived).Hidden = 8", "8"),
             ("derived.Hidden", "2"),
         ], assigned);
-        let set = |debuggee: &mut Debuggee, expression: &str| {
-            let mut evaluation = debuggee.evaluation(expression);
-            (evaluation.allow_calls, evaluation.may_write) = (Some(ALLOWED), true);
-            debuggee.backend.evaluate(&evaluation).map_err(|error| told(&error))
-        };
         check(&mut debuggee, &[
             ("temperature.Fahrenheit = 212", "212"),
             ("temperature.ToString()", "\"100.0 C\""),

@@ -13,6 +13,7 @@ mod image;
 mod optimised;
 mod pitfalls;
 mod places;
+mod rules;
 mod steps;
 mod unseen;
 mod values;

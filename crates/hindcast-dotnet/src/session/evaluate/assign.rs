@@ -1,10 +1,13 @@
 //! Assignments.
 
-use super::{Evaluated, EvaluationError, Evaluator, Result, binding::Bound};
+use std::rc::Rc;
+
+use super::{Evaluated, EvaluationError, Evaluator, Result, binding::Bound, calls::Callee};
 use crate::{
     cor::{BoxValue, Com, GenericValue, ReferenceValue},
-    expression::{Assignment, Constant, Kind, Node, Primitive, implicitly_converts},
+    expression::{Argument, Assignment, Constant, Kind, Node, Primitive, implicitly_converts},
     image::Token,
+    modules::LoadedModule,
     values::{Content, Returned, Seen, TypeInfo, returned_by, stored_by},
 };
 
@@ -18,6 +21,18 @@ enum Assignee {
         token: Token,
         name: String,
     },
+    /// An item that the setter of an indexer sets, by keys that stay good while code runs.
+    Item {
+        receiver: Seen,
+        keys: Vec<Evaluated>,
+    },
+}
+
+/// What came of an assignment.
+enum Given {
+    Stored(Evaluated),
+    /// What was read behind it.
+    Read(Evaluated),
 }
 
 impl Evaluator<'_> {
@@ -30,9 +45,11 @@ impl Evaluator<'_> {
                 // The value first: running code for it moves the place.
                 let new = self.node(value)?;
                 let new = self.in_program(new)?;
-                let target = self.assignee(target)?;
-                self.give(target, &new)?;
-                new
+                let assignee = self.assignee(target)?;
+                match self.gave(assignee, new, target)? {
+                    Given::Stored(new) => new,
+                    Given::Read(item) => return Ok(item),
+                }
             }
             Assignment::IfNull => {
                 let before = self.target(target)?;
@@ -42,8 +59,10 @@ impl Evaluator<'_> {
                 let new = self.node(value)?;
                 let new = self.in_program(new)?;
                 let assignee = self.assignee_again(target, before)?;
-                self.give(assignee, &new)?;
-                new
+                match self.gave(assignee, new, target)? {
+                    Given::Stored(new) => new,
+                    Given::Read(item) => return Ok(item),
+                }
             }
             Assignment::With(operator) => {
                 let right = self.node(value)?;
@@ -54,8 +73,10 @@ impl Evaluator<'_> {
                 let computed = self.narrowed(&place, &right, computed)?;
                 let new = self.in_program(computed)?;
                 let assignee = self.assignee_again(target, before)?;
-                self.give(assignee, &new)?;
-                new
+                match self.gave(assignee, new, target)? {
+                    Given::Stored(new) => new,
+                    Given::Read(item) => return Ok(item),
+                }
             }
         };
         // What was read before may be the old value.
@@ -90,7 +111,73 @@ impl Evaluator<'_> {
         if let Some(assignee) = self.member_assignee(target)? {
             return Ok(assignee);
         }
-        self.place(target).map(Assignee::Place)
+        if let Kind::Index { of, arguments } = &target.kind {
+            return self.item_assignee(of, arguments, target);
+        }
+        let before = self.runs;
+        let place = self.place(target)?;
+        if self.runs != before {
+            // What code returned is nowhere in the program.
+            return Err(EvaluationError::NotAPlace { what: self.type_text(&Evaluated::Value(place)) });
+        }
+        Ok(Assignee::Place(place))
+    }
+
+    /// An item of an array or a collection.
+    fn item_assignee(&mut self, of: &Node, arguments: &[Argument], target: &Node) -> Result<Assignee> {
+        let before = self.runs;
+        let receiver = self.node(of)?;
+        let Evaluated::Value(seen) = &receiver else { return self.place(target).map(Assignee::Place) };
+        if matches!(seen.content, Content::Null | Content::Array(_)) {
+            let place = self.index(&receiver, arguments)?;
+            self.target_runs_code |= self.runs != before;
+            return self.place_of(&place).map(Assignee::Place);
+        }
+        let Some(setter) = self.item_setter(seen) else {
+            return Err(EvaluationError::NoSetter { of: seen.of.display() });
+        };
+        // A collection that is a struct of the framework refers to the items that it has.
+        let is_view = !setter.is_mine() && self.is_value(&receiver);
+        if self.calls_until.is_none() || is_view {
+            if setter.is_mine() {
+                return Err(EvaluationError::NeedsSetter { name: "this[]".into() });
+            }
+            // The framework's collections do no more than store it.
+            let calls = self.calls_until.take();
+            let found = self.index(&receiver, arguments);
+            self.calls_until = calls;
+            return match found {
+                Err(EvaluationError::NoKey { .. } | EvaluationError::NeedsCode { .. }) => {
+                    Err(EvaluationError::NeedsSetter { name: "this[]".into() })
+                }
+                found => self.place_of(&found?).map(Assignee::Place),
+            };
+        }
+        let Evaluated::Value(receiver) = self.kept(receiver)? else {
+            return Err(EvaluationError::NotAPlace { what: "this[]".into() });
+        };
+        let mut keys = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            if matches!(argument.value.kind, Kind::FromEnd(_)) {
+                return Err(EvaluationError::NotSupported { what: "`^` where an indexer sets the item" });
+            }
+            keys.push(self.argument(&argument.value)?);
+        }
+        if self.is_value(&Evaluated::Value(receiver.clone())) {
+            // It would be set in a copy.
+            return Err(EvaluationError::NotSupported { what: "the setter of a struct's indexer" });
+        }
+        Ok(Assignee::Item { receiver, keys })
+    }
+
+    /// The module of the setter of an object's items.
+    fn item_setter(&self, seen: &Seen) -> Option<Rc<LoadedModule>> {
+        self.session.values().member_types(seen).iter().find_map(|of| {
+            let returns_place = |callee: &Callee| self.returns_place(callee);
+            let is_there = !self.indexers_of(of, "set_").is_empty()
+                || self.indexers_of(of, "get_").iter().any(returns_place);
+            Some(of.definition.as_ref().filter(|_| is_there)?.module.clone())
+        })
     }
 
     /// A member of an object: its field, or the setter that a property has.
@@ -105,10 +192,15 @@ impl Evaluator<'_> {
             _ => return Ok(None),
         };
         self.target_runs_code |= self.runs != before;
+        let is_struct = || self.static_of(&receiver).is_some_and(|of| of.is_value_type());
+        if self.runs != before && is_struct() {
+            return Err(EvaluationError::OfACopy { what: self.type_text(&receiver) });
+        }
         let Evaluated::Value(seen) = receiver else { return Ok(None) };
         let of = match self.bind(&seen, name) {
             Some(Bound::Field(seen)) => return Ok(Some(Assignee::Place(seen))),
             Some(Bound::Property(of)) => of,
+            Some(Bound::Null | Bound::Unreadable(_)) => return Err(unused(name)),
             None => return Ok(None),
         };
         let definition = of.definition.clone();
@@ -118,9 +210,13 @@ impl Evaluator<'_> {
             // A property without a setter is what its constructor made it.
             let field = property.and_then(|property| property.getter()).and_then(returned_by);
             let Some(Returned::Field(field)) = field else { return Ok(None) };
-            return Ok(self.field_of(&seen, &of, &field).map(Assignee::Place));
+            return match self.field_of(&seen, &of, &field) {
+                Some(Bound::Field(place)) => Ok(Some(Assignee::Place(place))),
+                _ => Err(unused(name)),
+            };
         };
-        if let Some(place) = stored_by(setter).and_then(|field| self.field_of(&seen, &of, &field)) {
+        let stored = stored_by(setter).and_then(|field| self.field_of(&seen, &of, &field));
+        if let Some(Bound::Field(place)) = stored {
             return Ok(Some(Assignee::Place(place)));
         }
         let token = setter.token();
@@ -129,7 +225,12 @@ impl Evaluator<'_> {
 
     /// The same once more, where code of the program has run since it was found, which moves everything.
     fn assignee_again(&mut self, target: &Node, before: Evaluated) -> Result<Assignee> {
-        if self.target_runs_code && self.has_run_since(&before) {
+        let runs_twice = match &target.kind {
+            Kind::Index { arguments, .. } => arguments.iter().any(|argument| argument.value.runs_code()),
+            _ => false,
+        };
+        let is_item = matches!(target.kind, Kind::Index { .. });
+        if runs_twice || !is_item && self.target_runs_code && self.has_run_since(&before) {
             return Err(EvaluationError::NotSupported {
                 what: "running code for both sides of an assignment",
             });
@@ -137,13 +238,42 @@ impl Evaluator<'_> {
         self.assignee(target)
     }
 
-    fn give(&mut self, assignee: Assignee, new: &Evaluated) -> Result<()> {
+    /// Assigns, and says what was assigned.
+    fn gave(&mut self, assignee: Assignee, new: Evaluated, target: &Node) -> Result<Given> {
         match assignee {
-            Assignee::Place(place) => self.store(&place, new),
+            Assignee::Place(place) => {
+                let Some(to) = self.boxed_for(&place, &new) else {
+                    self.store(&place, &new)?;
+                    return Ok(Given::Stored(new));
+                };
+                if self.calls_until.is_none() {
+                    let from = self.static_text(&new);
+                    return Err(EvaluationError::NeedsBox { from, to: to.display() });
+                }
+                // Making the object moves the place.
+                let boxed = self.boxed(&new)?;
+                let Assignee::Place(place) = self.assignee(target)? else {
+                    return Err(EvaluationError::NotAPlace { what: to.display() });
+                };
+                self.store(&place, &boxed)?;
+                Ok(Given::Stored(boxed))
+            }
             Assignee::Setter { receiver, of, token, name } => {
-                self.set_property(&receiver, &of, token, &name, new)
+                self.set_property(&receiver, &of, token, &name, &new)?;
+                Ok(Given::Stored(new))
+            }
+            Assignee::Item { receiver, keys } => {
+                self.set_item(&receiver, &keys, &new)?;
+                // What it is now, which the setter decides.
+                self.indexer_call(&receiver, keys).map(Given::Read)
             }
         }
+    }
+
+    /// What a place is declared as, where a value needs a box to be assigned to it.
+    fn boxed_for(&self, place: &Seen, new: &Evaluated) -> Option<TypeInfo> {
+        let declared = place.as_type.clone().filter(|of| !of.is_value_type())?;
+        (self.is_value(new) && self.value_converts(new, &declared)).then_some(declared)
     }
 
     /// Whether a value was found before code of the program ran last.
@@ -158,6 +288,8 @@ impl Evaluator<'_> {
     fn in_program(&mut self, new: Evaluated) -> Result<Evaluated> {
         match &new {
             Evaluated::Constant { value: Constant::String(text), .. } => self.new_string(&text.to_string()),
+            // What it takes to find the place moves what is not an object.
+            _ if self.calls_until.is_some() => self.argument_of(new),
             _ => self.kept(new),
         }
     }
@@ -193,11 +325,18 @@ impl Evaluator<'_> {
             return self.store_nullable(place, new);
         }
         if let Some(reference) = object_reference(place) {
-            let declared = reference.cast().and_then(|value| self.session.values().type_of(&value).ok());
-            let declared = declared.unwrap_or_else(|| place.of.clone());
+            let own = || reference.cast().and_then(|value| self.session.values().type_of(&value).ok());
+            let declared = place.as_type.clone().or_else(own).unwrap_or_else(|| place.of.clone());
+            let not_assignable = |evaluator: &Self| EvaluationError::NotAssignable {
+                from: evaluator.static_text(new),
+                to: declared.display(),
+            };
             let address = match new {
+                _ if declared.is_value_type() => return Err(not_assignable(self)),
                 _ if new.is_null() => 0,
-                Evaluated::Value(seen) if self.is_a(seen, &declared) => {
+                Evaluated::Value(seen)
+                    if seen.value.cast::<ReferenceValue>().is_some() && self.is_a(seen, &declared) =>
+                {
                     seen.object_address().ok_or_else(|| not_assignable(self))?
                 }
                 _ => return Err(not_assignable(self)),
@@ -232,7 +371,7 @@ impl Evaluator<'_> {
     }
 
     /// Whether there is one, and what it is.
-    fn store_nullable(&mut self, place: &Seen, new: &Evaluated) -> Result<()> {
+    pub(super) fn store_nullable(&mut self, place: &Seen, new: &Evaluated) -> Result<()> {
         let values = self.session.values();
         let not_assignable =
             || EvaluationError::NotAssignable { from: self.type_text(new), to: place.of.display() };
@@ -289,4 +428,9 @@ fn generic_of(place: &Seen) -> Option<Com<GenericValue>> {
         }
     }
     current.cast()
+}
+
+/// A place of a type that nothing has used has no value to begin with.
+fn unused(name: &str) -> EvaluationError {
+    EvaluationError::Unreadable { name: name.to_owned(), why: "nothing has used its type yet".into() }
 }

@@ -2,6 +2,7 @@
 
 use super::Evaluator;
 use crate::{
+    cor::CorError,
     image::{Field, Method, Property, TypeSig},
     session::look::{Declared, Named, declaring_def},
     values::{Content, Seen, TypeInfo, property_of_backing_field},
@@ -10,6 +11,10 @@ use crate::{
 /// What a name means.
 pub(super) enum Bound {
     Field(Seen),
+    /// A field that holds nothing: nothing has used its type.
+    Null,
+    /// A field that cannot be read.
+    Unreadable(CorError),
     /// A property, by the type whose accessors are run: the one that overrides it last.
     Property(TypeInfo),
 }
@@ -43,11 +48,18 @@ impl Evaluator<'_> {
     }
 
     /// A field of an object, as it is declared.
-    fn declared_field(&self, seen: &Seen, of: &TypeInfo, field: Field<'_>) -> Option<Seen> {
+    fn declared_field(&self, seen: &Seen, of: &TypeInfo, field: Field<'_>) -> Option<Bound> {
         let Content::Object(object) = &seen.content else { return None };
-        let value = object.field(&of.definition.as_ref()?.class, field.token().0).ok()?;
-        let as_type = field.signature().ok().and_then(|signature| self.field_type(of, &signature));
-        Some(Seen { as_type, ..self.session.values().see(&value).ok()? })
+        let values = self.session.values();
+        let value = object.field(&of.definition.as_ref()?.class, field.token().0);
+        match value.as_ref().map_err(|error| *error).and_then(|value| values.see(value)) {
+            Ok(seen) => {
+                let as_type = field.signature().ok().and_then(|signature| self.field_type(of, &signature));
+                Some(Bound::Field(Seen { as_type, ..seen }))
+            }
+            Err(_) if values.null_of_unused(seen, of, field.token(), &value).is_some() => Some(Bound::Null),
+            Err(error) => Some(Bound::Unreadable(error)),
+        }
     }
 
     /// What a name means for a value; none where no type of it has such a member.
@@ -57,7 +69,7 @@ impl Evaluator<'_> {
             let Some(type_def) = definition.type_def() else { continue };
             let fields: Vec<_> = type_def.fields().filter(|field| !field.is_static()).collect();
             if let Some(field) = fields.iter().find(|field| field.name() == Some(name)) {
-                return self.declared_field(seen, &of, *field).map(Bound::Field);
+                return self.declared_field(seen, &of, *field);
             }
             let property = type_def.property_named(name);
             if let Some(property) = property.filter(|property| !is_static(*property)) {
@@ -71,17 +83,19 @@ impl Evaluator<'_> {
                 |raw: Option<&str>| property_of_backing_field(raw.unwrap_or_default()) == Some(name);
             let made = fields.iter().find(|field| is_made(field.name()));
             if let Some(field) = made {
-                return self.declared_field(seen, &of, *field).map(Bound::Field);
+                return self.declared_field(seen, &of, *field);
             }
         }
         None
     }
 
     /// A field by its name in the assembly, as a type sees it.
-    pub(super) fn field_of(&self, seen: &Seen, of: &TypeInfo, name: &str) -> Option<Seen> {
-        let (of, token, _) = self.session.values().field_of(seen, of, name)?;
-        let field = of.definition.as_ref()?.module.assembly()?.field(token)?;
-        self.declared_field(seen, &of, field)
+    pub(super) fn field_of(&self, seen: &Seen, of: &TypeInfo, name: &str) -> Option<Bound> {
+        of.with_bases(&self.session.modules).iter().find_map(|of| {
+            let type_def = of.definition.as_ref()?.type_def()?;
+            let field = type_def.fields().find(|field| !field.is_static() && field.name() == Some(name))?;
+            self.declared_field(seen, of, field)
+        })
     }
 }
 

@@ -4,36 +4,51 @@ use std::{rc::Rc, time::Instant};
 
 use super::{
     Evaluated, EvaluationError, Evaluator, Result,
+    conversions::{nullable_of, primitive_of},
     making::{element_of, unboxed},
     running::Ended,
 };
 use crate::{
-    cor::{BoxValue, Com, Eval2, ReferenceValue, Thread, Value},
-    expression::{Argument, Constant, Kind, Node, Primitive, TypeName, implicitly_converts},
-    image::{Method, Parameter, Primitive as ImagePrimitive, Token, TypeSig},
+    cor::{BoxValue, Com, Eval2, ReferenceValue, Thread, Value, element},
+    expression::{Argument, Constant, Kind, Node, Primitive, TypeName},
+    image::{Method, Parameter, Token, TypeSig},
     modules::LoadedModule,
     session::look::typed,
     values::{Content, Seen, TypeInfo},
 };
 
+/// What says how the indexer of a type is called.
+const DEFAULT_MEMBER: &str = "System.Reflection.DefaultMemberAttribute";
+
 /// `ParamAttributes.HasDefault`.
 const HAS_DEFAULT: u16 = 0x1000;
 
 /// A method that can be run.
+#[derive(Clone)]
 pub(super) struct Callee {
-    module: Rc<LoadedModule>,
-    token: Token,
+    pub(super) module: Rc<LoadedModule>,
+    pub(super) token: Token,
     /// What stands for the parameters of its type, and then of the method.
     types: Vec<TypeInfo>,
-    parameters: Vec<TypeSig>,
+    pub(super) parameters: Vec<TypeSig>,
+    /// What the parameters are called.
+    pub(super) names: Vec<Option<String>>,
     /// What stands for the last parameters where they are left out.
-    defaults: Vec<Constant>,
+    pub(super) defaults: Vec<Constant>,
+    /// Which argument each parameter takes, where it takes one; empty where each takes its own.
+    pub(super) places: Vec<Option<usize>>,
     of_type: Vec<TypeInfo>,
     /// The type that has it.
-    of: TypeInfo,
-    is_static: bool,
+    pub(super) of: TypeInfo,
+    pub(super) is_static: bool,
+    pub(super) is_abstract: bool,
+    /// Whether it runs in place of a base type's.
+    pub(super) overrides: bool,
+    pub(super) is_operator: bool,
+    /// Whether its last parameter takes any number of arguments.
+    pub(super) is_params: bool,
     /// How many parameters the method itself has for types.
-    own_types: usize,
+    pub(super) own_types: usize,
     /// Whether it is a struct's.
     of_value: bool,
 }
@@ -70,7 +85,7 @@ impl Evaluator<'_> {
         };
         let callee = self.callee(module, setter, of, Vec::new())?;
         let values = std::slice::from_ref(value);
-        let callee = self.best(vec![callee], name, values, false)?;
+        let callee = self.best(vec![callee], name, values, &[], false)?;
         self.run(&callee, Some(receiver), values).map(drop)
     }
 
@@ -93,13 +108,29 @@ impl Evaluator<'_> {
             return Err(EvaluationError::NeedsCode { name: "this[]".into() });
         }
         let types = self.session.values().member_types(seen);
-        let candidates: Vec<_> = types.iter().flat_map(|of| self.methods_of(of, "get_Item")).collect();
+        let candidates: Vec<_> = types.iter().flat_map(|of| self.indexers_of(of, "get_")).collect();
         if candidates.is_empty() {
             return Err(EvaluationError::NoIndexer { of: seen.of.display() });
         }
-        let mut callee = self.best(candidates, "this[]", &keys, false)?;
+        let mut callee = self.best(candidates, "this[]", &keys, &[], false)?;
         self.follow_override(seen, &mut callee);
         self.run(&callee, Some(seen), &keys)
+    }
+
+    /// The accessors of a type's indexers.
+    pub(super) fn indexers_of(&self, of: &TypeInfo, accessor: &str) -> Vec<Callee> {
+        self.methods_of(of, &format!("{accessor}{}", indexer_name(of)))
+    }
+
+    /// Runs the setter of an indexer.
+    pub(super) fn set_item(&mut self, seen: &Seen, keys: &[Evaluated], value: &Evaluated) -> Result<()> {
+        let types = self.session.values().member_types(seen);
+        let candidates: Vec<_> = types.iter().flat_map(|of| self.indexers_of(of, "set_")).collect();
+        let value = self.argument_of(value.clone())?;
+        let values: Vec<_> = keys.iter().cloned().chain([value]).collect();
+        let mut callee = self.best(candidates, "this[]", &values, &[], false)?;
+        self.follow_override(seen, &mut callee);
+        self.run(&callee, Some(seen), &values).map(drop)
     }
 
     pub(super) fn call(&mut self, function: &Node, arguments: &[Argument]) -> Result<Evaluated> {
@@ -110,7 +141,7 @@ impl Evaluator<'_> {
                 None => (None, name.text.clone(), type_arguments.clone()),
             },
             Kind::Member { of, name, type_arguments } => {
-                (Some(self.node(of)?), name.text.clone(), type_arguments.clone())
+                (Some(self.receiver(of)?), name.text.clone(), type_arguments.clone())
             }
             _ => return Err(EvaluationError::NotSupported { what: "calling a delegate" }),
         };
@@ -118,10 +149,8 @@ impl Evaluator<'_> {
             return Err(EvaluationError::NeedsCall { name });
         }
         let receiver = receiver.map(|receiver| self.kept(receiver)).transpose()?;
-        let mut values = Vec::with_capacity(arguments.len());
-        for argument in arguments {
-            values.push(self.argument(&argument.value)?);
-        }
+        let values = self.argument_values(arguments)?;
+        let names = names_of(arguments);
         // A struct is not on the heap, where it could be kept while arguments were computed.
         let receiver = match (receiver, &function.kind) {
             (Some(Evaluated::Value(seen)), Kind::Member { of, .. }) if seen.value.size().is_err() => {
@@ -131,7 +160,15 @@ impl Evaluator<'_> {
         };
         let method_types =
             type_arguments.iter().map(|argument| self.type_named(argument)).collect::<Result<Vec<_>>>()?;
-        self.call_named(receiver, &name, &values, method_types)
+        self.call_named(receiver, &name, &values, &names, method_types)
+    }
+
+    fn argument_values(&mut self, arguments: &[Argument]) -> Result<Vec<Evaluated>> {
+        let mut values = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            values.push(self.argument(&argument.value)?);
+        }
+        values.iter().map(|value| self.fresh(value)).collect()
     }
 
     pub(super) fn call_named(
@@ -139,6 +176,7 @@ impl Evaluator<'_> {
         receiver: Option<Evaluated>,
         name: &str,
         values: &[Evaluated],
+        names: &[Option<&str>],
         method_types: Vec<TypeInfo>,
     ) -> Result<Evaluated> {
         let (of, this) = match receiver {
@@ -147,13 +185,20 @@ impl Evaluator<'_> {
             }
             Some(Evaluated::Value(seen)) => (seen.of.clone(), Some(seen)),
             Some(Evaluated::Type(of)) => (of, None),
+            Some(Evaluated::Constant { value, declared: Some(of), .. })
+                if nullable_of(&of).is_some() && (value == Constant::Null || name == "GetValueOrDefault") =>
+            {
+                return self.of_nullable(&value, &of, name, values);
+            }
             Some(Evaluated::Constant { value, .. }) => {
                 let seen = self.value_of_constant(&value)?;
                 (seen.of.clone(), Some(seen))
             }
-            Some(Evaluated::Enum { of, .. }) => {
-                return Err(EvaluationError::NoMember { of: of.display(), name: name.to_owned() });
-            }
+            Some(boxed @ Evaluated::Enum { .. }) => match self.boxed(&boxed)? {
+                Evaluated::Value(seen) => (seen.of.clone(), Some(seen)),
+                _ => return Err(EvaluationError::NotSupported { what: "such a value" }),
+            },
+            Some(Evaluated::Nothing) => return Err(EvaluationError::NoValue),
             Some(Evaluated::Namespace(name)) => return Err(EvaluationError::UnknownName { name }),
             None => {
                 let this = match self.local("this")? {
@@ -168,13 +213,7 @@ impl Evaluator<'_> {
             }
         };
         let mut candidates = match &this {
-            Some(seen) if seen.of.definition.is_some() => self
-                .session
-                .values()
-                .member_types(seen)
-                .iter()
-                .flat_map(|of| self.methods_of(of, name))
-                .collect(),
+            Some(seen) if seen.of.definition.is_some() => self.methods_of_object(seen, name),
             _ => self.methods(&of, name),
         };
         if candidates.is_empty() {
@@ -182,14 +221,14 @@ impl Evaluator<'_> {
         }
         for candidate in &mut candidates {
             if candidate.own_types > 0 && method_types.is_empty() {
-                let inferred = self.inferred(candidate, values);
+                let inferred = self.inferred(candidate, values, names);
                 candidate.types.extend(inferred);
             } else {
                 candidate.types.extend(method_types.iter().cloned());
             }
         }
         candidates.retain(|candidate| candidate.types.len() == candidate.of_type.len() + candidate.own_types);
-        let mut callee = self.best(candidates, name, values, this.is_none())?;
+        let mut callee = self.best(candidates, name, values, names, this.is_none())?;
         let this = this.filter(|_| !callee.is_static);
         if let Some(seen) = &this {
             self.follow_override(seen, &mut callee);
@@ -217,36 +256,21 @@ impl Evaluator<'_> {
         this.is_base && method.is_some_and(|it| values.overrider(&as_object, &callee.of, it).is_some())
     }
 
-    /// What stands for a method's parameters, by the arguments that are of such a parameter's type.
-    fn inferred(&self, callee: &Callee, values: &[Evaluated]) -> Vec<TypeInfo> {
-        let of_argument = |number: u32| {
-            let parameters = callee.parameters.iter().zip(values);
-            let is_it =
-                |parameter: &TypeSig| matches!(parameter, TypeSig::MethodParameter(at) if *at == number);
-            let (_, value) = parameters.into_iter().find(|(parameter, _)| is_it(parameter))?;
-            match value {
-                Evaluated::Value(seen) if !seen.is_null() => Some(seen.of.clone()),
-                Evaluated::Enum { of, .. } => Some(of.clone()),
-                Evaluated::Constant { value, .. } => {
-                    self.session.type_by_name(&value.primitive()?.class(), &[])
-                }
-                _ => None,
-            }
-        };
-        (0..callee.own_types).map_while(|number| of_argument(u32::try_from(number).ok()?)).collect()
-    }
-
     pub(super) fn construct(&mut self, of: &TypeName, arguments: &[Argument]) -> Result<Evaluated> {
         if self.calls_until.is_none() {
             return Err(EvaluationError::NeedsCall { name: format!("new {of}") });
         }
         let of = self.type_named(of)?;
-        let mut values = Vec::with_capacity(arguments.len());
-        for argument in arguments {
-            values.push(self.argument(&argument.value)?);
+        let values = self.argument_values(arguments)?;
+        let names = names_of(arguments);
+        if of.is_named("System.String") {
+            return Err(EvaluationError::NotSupported { what: "`new string`" });
         }
         let own: Vec<Callee> = self.methods_of(&of, ".ctor").into_iter().collect();
-        let callee = self.best(own, &format!("new {}", of.display()), &values, false)?;
+        if of.is_value_type() && values.is_empty() && own.iter().all(|callee| !callee.parameters.is_empty()) {
+            return self.zeroed(&of);
+        }
+        let callee = self.best(own, &format!("new {}", of.display()), &values, &names, false)?;
         let arguments = self.arguments(&callee, &values)?;
         let types: Vec<_> = callee.types.iter().map(|of| of.cor.clone()).collect();
         let function = callee.module.module.function_from_token(callee.token.0)?;
@@ -264,16 +288,18 @@ impl Evaluator<'_> {
     pub(super) fn with_definition(&self, of: &TypeInfo) -> Option<TypeInfo> {
         match &of.definition {
             Some(_) => Some(of.clone()),
+            None if matches!(of.element, element::SZ_ARRAY | element::ARRAY) => {
+                self.session.type_by_name("System.Array", &[])
+            }
             None => self.session.type_by_name(of.full_name_ref()?, &[]),
         }
     }
 
-    fn methods_of(&self, of: &TypeInfo, name: &str) -> Vec<Callee> {
+    pub(super) fn methods_of(&self, of: &TypeInfo, name: &str) -> Vec<Callee> {
         let Some(definition) = &of.definition else { return Vec::new() };
         let Some(type_def) = definition.type_def() else { return Vec::new() };
         type_def
             .methods_named(name)
-            .filter(|method| !method.is_abstract())
             .filter_map(|method| callee(definition.module.clone(), method, of))
             .collect()
     }
@@ -291,79 +317,6 @@ impl Evaluator<'_> {
             found.ok_or(EvaluationError::NotSupported { what: "a method without a signature" })?;
         found.types.extend(method_types);
         Ok(found)
-    }
-
-    /// The overload that fits best.
-    pub(super) fn best(
-        &self,
-        candidates: Vec<Callee>,
-        name: &str,
-        values: &[Evaluated],
-        only_static: bool,
-    ) -> Result<Callee> {
-        let rank = |callee: &Callee| -> Option<u32> {
-            let left_out = callee.parameters.len().checked_sub(values.len())?;
-            if left_out > callee.defaults.len() || only_static && !callee.is_static {
-                return None;
-            }
-            let fits = callee.parameters.iter().zip(values);
-            let fits = fits.map(|(parameter, value)| self.fit(callee, parameter, value)).sum::<Option<u32>>();
-            Some(fits? + u32::from(left_out > 0))
-        };
-        let best =
-            candidates.into_iter().enumerate().filter_map(|(at, callee)| Some((rank(&callee)?, at, callee)));
-        let best = best.min_by_key(|(rank, at, _)| (*rank, *at));
-        best.map(|(_, _, callee)| callee).ok_or_else(|| {
-            let arguments: Vec<_> = values.iter().map(|value| self.type_text(value)).collect();
-            EvaluationError::NoOverload { name: name.to_owned(), arguments: arguments.join(", ") }
-        })
-    }
-
-    /// How well a value fits a parameter, the less the better; none where it does not.
-    fn fit(&self, callee: &Callee, parameter: &TypeSig, value: &Evaluated) -> Option<u32> {
-        let declared = match value {
-            Evaluated::Value(seen) if !seen.is_null() => Some(self.static_type(seen)),
-            _ => None,
-        };
-        let is_object = declared.as_ref().is_some_and(|of| of.is_named("System.Object"));
-        let wanted = match parameter {
-            TypeSig::Primitive(ImagePrimitive::Object) => return Some(if is_object { 0 } else { 50 }),
-            // They would need a place to write to.
-            TypeSig::ByRef(_) => return None,
-            other => self.wanted(callee, other)?,
-        };
-        if wanted.is_named("System.Object") {
-            return Some(if is_object { 0 } else { 50 });
-        }
-        // What only the object tells comes last, so that overloads are chosen as the compiler does.
-        if declared.as_ref().is_some_and(|of| !self.is_one(of, &wanted) && of.primitive().is_none()) {
-            let Evaluated::Value(seen) = value else { return None };
-            return self.is_a(seen, &wanted).then_some(60);
-        }
-        if let Some(to) = wanted.full_name_ref().and_then(Primitive::of_class) {
-            if matches!(value, Evaluated::Enum { .. })
-                || matches!(value, Evaluated::Value(seen) if seen.of.is_enum())
-            {
-                return None;
-            }
-            return match self.constant(value).ok()? {
-                Constant::Null => (to == Primitive::String).then_some(0),
-                constant if constant.primitive() == Some(to) => Some(0),
-                constant => {
-                    let is_literal = matches!(value, Evaluated::Constant { is_literal: true, .. });
-                    let rank =
-                        implicitly_converts(constant.primitive()?, to).map(|rank| u32::from(rank.0) + 1);
-                    rank.or((is_literal && constant.converts_as_constant(to)).then_some(10))
-                }
-            };
-        }
-        match value {
-            _ if value.is_null() => (!wanted.is_value_type()).then_some(5),
-            Evaluated::Value(seen) if seen.of.display() == wanted.display() => Some(0),
-            Evaluated::Value(seen) => self.is_a(seen, &wanted).then_some(20),
-            Evaluated::Enum { of, .. } => (of.display() == wanted.display()).then_some(0),
-            _ => None,
-        }
     }
 
     /// Runs a method.
@@ -395,22 +348,50 @@ impl Evaluator<'_> {
         let types: Vec<_> = callee.types.iter().map(|of| of.cor.clone()).collect();
         let function = callee.module.module.function_from_token(callee.token.0)?;
         let evaluated = self.evaluate(|eval| eval.call(&function, &types, &arguments))?;
-        let method = callee.module.assembly().and_then(|assembly| assembly.method(callee.token));
-        let returns = method.and_then(|method| method.signature().ok()).map(|signature| signature.returns);
         Ok(match evaluated {
             Evaluated::Value(seen) => {
-                let as_type = returns.and_then(|returns| self.wanted(callee, &returns));
+                let as_type = self.returned(callee);
                 Evaluated::Value(Seen { as_type, ..seen })
             }
             other => other,
         })
     }
 
+    /// Whether a method returns where a value is: `ref T`.
+    pub(super) fn returns_place(&self, callee: &Callee) -> bool {
+        let method = callee.module.assembly().and_then(|assembly| assembly.method(callee.token));
+        let signature = method.and_then(|method| method.signature().ok());
+        signature.is_some_and(|signature| matches!(signature.returns, TypeSig::ByRef(_)))
+    }
+
+    /// The type of what a method returns.
+    pub(super) fn returned(&self, callee: &Callee) -> Option<TypeInfo> {
+        let method = callee.module.assembly().and_then(|assembly| assembly.method(callee.token))?;
+        self.wanted(callee, &method.signature().ok()?.returns)
+    }
+
     fn arguments(&mut self, callee: &Callee, values: &[Evaluated]) -> Result<Vec<Com<Value>>> {
-        let given = values.iter().cloned();
-        let left_out = callee.parameters.len().saturating_sub(values.len());
-        let defaults = callee.defaults[callee.defaults.len().saturating_sub(left_out)..].iter().cloned();
-        let values: Vec<Evaluated> = given.chain(defaults.map(Evaluated::computed)).collect();
+        let optional = callee.parameters.len() - callee.defaults.len();
+        let default = |at: usize| callee.defaults.get(at.checked_sub(optional)?).cloned();
+        let given = |at: usize| match callee.places.is_empty() {
+            true => values.get(at).cloned(),
+            false => callee.places.get(at).copied().flatten().and_then(|at| values.get(at).cloned()),
+        };
+        let mut values: Vec<Evaluated> = (0..callee.parameters.len())
+            .filter_map(|at| given(at).or_else(|| default(at).map(Evaluated::computed)))
+            .collect();
+        for (at, parameter) in callee.parameters.iter().enumerate().filter(|(at, _)| given(*at).is_some()) {
+            if let Some(wanted) = self.wanted(callee, parameter)
+                && !self.value_converts(&values[at], &wanted)
+            {
+                // The types say how, or the method would not have been taken.
+                let value = self.fresh(&values[at])?;
+                let converted = self.defined_cast(&value, &wanted)?.ok_or(EvaluationError::NotSupported {
+                    what: "a conversion of an argument in several steps",
+                })?;
+                values[at] = self.argument_of(converted)?;
+            }
+        }
         let mut in_program = Vec::with_capacity(values.len());
         // Making a string lets the program run, after which what was made for the call before is good no more.
         for value in &values {
@@ -426,9 +407,15 @@ impl Evaluator<'_> {
             let wanted = self
                 .wanted(callee, parameter)
                 .ok_or(EvaluationError::NotSupported { what: "such a parameter" })?;
-            let to_decimal = wanted.is_named("System.Decimal");
-            if to_decimal && let Ok(constant) = self.constant(value) {
-                *value = Evaluated::computed(constant.cast(Primitive::Decimal)?);
+            let as_struct = primitive_of(&wanted).filter(|of| of.is_number() && element_of(*of).is_none());
+            if let Some(of) = as_struct
+                && let Ok(constant) = self.constant(value)
+            {
+                *value = Evaluated::computed(constant.cast(of)?);
+            }
+            if nullable_of(&wanted).is_some() {
+                *value = self.nullable_argument(&wanted, value)?;
+                continue;
             }
             if wanted.is_enum()
                 && let Evaluated::Constant { value: constant, .. } = value
@@ -440,7 +427,7 @@ impl Evaluator<'_> {
                 // `default`, for a struct.
                 *value = self.zeroed(&wanted)?;
             } else if self.is_value(value)
-                && (!wanted.is_value_type() || to_decimal || matches!(value, Evaluated::Enum { .. }))
+                && (!wanted.is_value_type() || as_struct.is_some() || matches!(value, Evaluated::Enum { .. }))
             {
                 *value = self.boxed(value)?;
             }
@@ -466,7 +453,7 @@ impl Evaluator<'_> {
     }
 
     /// The type of a parameter.
-    fn wanted(&self, callee: &Callee, parameter: &TypeSig) -> Option<TypeInfo> {
+    pub(super) fn wanted(&self, callee: &Callee, parameter: &TypeSig) -> Option<TypeInfo> {
         let of_method = callee.types.get(callee.of_type.len()..).unwrap_or_default();
         self.session.type_of_signature(&callee.module, parameter, &callee.of_type, of_method)
     }
@@ -497,7 +484,7 @@ impl Evaluator<'_> {
             Ended::Stuck => Err(EvaluationError::Stuck),
             Ended::Returned => match eval.result().ok().flatten() {
                 Some(value) => Ok(Evaluated::Value(self.session.values().see(&value)?)),
-                None => Ok(Evaluated::computed(Constant::Null)),
+                None => Ok(Evaluated::Nothing),
             },
             Ended::Threw => {
                 let seen =
@@ -527,11 +514,26 @@ fn callee(module: Rc<LoadedModule>, method: Method<'_>, of: &TypeInfo) -> Option
         of_type: of.arguments.clone(),
         of: of.clone(),
         defaults: defaults_of(method, &signature.parameters),
-        parameters: signature.parameters,
+        names: method
+            .parameter_names(signature.parameters.len())
+            .into_iter()
+            .map(|name| name.map(str::to_owned))
+            .collect(),
+        places: Vec::new(),
         is_static: method.is_static(),
+        is_abstract: method.is_abstract(),
+        overrides: method.is_virtual() && !method.is_new_slot(),
+        is_operator: method.name().is_some_and(|name| name.starts_with("op_")),
+        is_params: takes_any_number(method, signature.parameters.len()),
         own_types: method.generic_parameters().len(),
         of_value: of.is_value_type(),
+        parameters: signature.parameters,
     })
+}
+
+fn takes_any_number(method: Method<'_>, count: usize) -> bool {
+    let last = method.parameters().find(|parameter| usize::from(parameter.sequence) == count);
+    last.is_some_and(|last| method.assembly().has_attribute(last.token, "System.ParamArrayAttribute"))
 }
 
 /// What the last parameters are where a caller leaves them out.
@@ -545,4 +547,18 @@ fn defaults_of(method: Method<'_>, parameters: &[TypeSig]) -> Vec<Constant> {
     let mut defaults: Vec<_> = (0..parameters.len()).rev().map_while(default).collect();
     defaults.reverse();
     defaults
+}
+
+/// The names that are written before arguments.
+pub(super) fn names_of(arguments: &[Argument]) -> Vec<Option<&str>> {
+    arguments.iter().map(|argument| argument.name.as_ref().map(|name| name.text.as_str())).collect()
+}
+
+/// What the indexer of a type is called in its assembly.
+fn indexer_name(of: &TypeInfo) -> String {
+    let name = of.definition.as_ref().and_then(|definition| {
+        let attribute = definition.module.assembly()?.attribute(definition.token, DEFAULT_MEMBER)?;
+        attribute.arguments().ok()?.fixed.first()?.as_str().map(str::to_owned)
+    });
+    name.unwrap_or_else(|| "Item".to_owned())
 }

@@ -61,6 +61,20 @@ pub(crate) enum EvaluationError {
     NotAssignable { from: String, to: String },
     #[error("`{name}` has no overload that takes ({arguments})")]
     NoOverload { name: String, arguments: String },
+    #[error("`{name}` could mean each of {candidates}")]
+    AmbiguousCall { name: String, candidates: String },
+    #[error("the method returns nothing, which is no value")]
+    NoValue,
+    #[error("a `{from}` in an `object` or an interface is no `{to}` before it is cast to `{from}`")]
+    BadUnboxing { from: String, to: String },
+    #[error("there is nothing in it that could be a `{to}`")]
+    NullIsNo { to: String },
+    #[error("`{what}` is a copy that a call returned; a change of it would be lost")]
+    OfACopy { what: String },
+    #[error("a `{from}` needs a new object to be assigned to a `{to}`")]
+    NeedsBox { from: String, to: String },
+    #[error("`{of}` has no indexer that sets items")]
+    NoSetter { of: String },
     #[error("the code did not return in time; it was abandoned")]
     TimedOut,
     #[error("code that an evaluation began waits in native code, where it cannot be ended")]
@@ -84,7 +98,13 @@ impl EvaluationError {
             Self::NeedsCode { .. }
             | Self::NeedsCall { .. }
             | Self::NeedsOperator { .. }
+            | Self::NeedsBox { .. }
             | Self::NeedsSetter { .. } => Some(Remedy::advice("allow running it with `allow_calls: true`")),
+            Self::AmbiguousCall { .. } => Some(Remedy::advice("cast an argument to the type that is meant")),
+            Self::BadUnboxing { from, to } => {
+                Some(Remedy::advice(format!("write `({to})({from})` before it")))
+            }
+            Self::OfACopy { .. } => Some(Remedy::advice("assign a whole new value to the item or property")),
             Self::UnknownName { .. } => Some(Remedy::ListVariables),
             Self::MayNotWrite => Some(Remedy::advice("assignments need the scope `debug:write`")),
             Self::TimedOut => Some(Remedy::advice(

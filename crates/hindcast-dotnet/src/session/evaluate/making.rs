@@ -2,7 +2,10 @@
 
 use std::time::Instant;
 
-use super::{Evaluated, EvaluationError, Evaluator, Result, running::ABORT_WITHIN};
+use super::{
+    Evaluated, EvaluationError, Evaluator, Result, conversions::nullable_of, running::ABORT_WITHIN,
+    user_operators::is_boxed,
+};
 use crate::{
     cor::{BoxValue, Com, GenericValue, HeapValue2, ReferenceValue, Value, element},
     expression::{Constant, Node, Primitive},
@@ -21,7 +24,7 @@ impl Evaluator<'_> {
             Evaluated::Value(seen) => {
                 seen.of.is_value_type() && !seen.is_null() && seen.value.cast::<ReferenceValue>().is_none()
             }
-            Evaluated::Type(_) | Evaluated::Namespace(_) => false,
+            Evaluated::Type(_) | Evaluated::Namespace(_) | Evaluated::Nothing => false,
         }
     }
 
@@ -35,7 +38,7 @@ impl Evaluator<'_> {
             }
             Evaluated::Enum { of, value } => (Some(of.clone()), value.to_bytes()),
             Evaluated::Value(seen) => (self.with_definition(&seen.of), seen.bytes()),
-            Evaluated::Type(_) | Evaluated::Namespace(_) => (None, None),
+            Evaluated::Type(_) | Evaluated::Namespace(_) | Evaluated::Nothing => (None, None),
         };
         let (of, bytes) = (of.ok_or_else(unsupported)?, bytes.ok_or_else(unsupported)?);
         if of.is_named("System.Nullable`1") {
@@ -111,28 +114,72 @@ impl Evaluator<'_> {
     /// A value that stays good while code runs: objects move.
     pub(super) fn kept(&self, evaluated: Evaluated) -> Result<Evaluated> {
         let Evaluated::Value(seen) = &evaluated else { return Ok(evaluated) };
-        if let Ok(constant) = self.constant_of(seen)
-            && !seen.of.is_enum()
-            && !matches!(constant, Constant::Null | Constant::String(_))
-        {
-            return Ok(Evaluated::computed(constant));
+        if is_boxed(&evaluated) && seen.object_address().is_some() {
+            return self.held(evaluated);
+        }
+        let declared = Some(self.static_type(seen))
+            .filter(|of| nullable_of(of).is_some() || !of.is_value_type() && !of.is_named("System.String"));
+        if let Ok(constant) = self.constant_of(seen) {
+            match nullable_of(&seen.of) {
+                Some(of) if of.is_enum() && constant != Constant::Null => {
+                    return Ok(Evaluated::Enum { of: of.clone(), value: constant });
+                }
+                Some(_) => return Ok(Evaluated::Constant { value: constant, is_literal: false, declared }),
+                None if seen.of.is_enum() => {}
+                None if matches!(constant, Constant::Null | Constant::String(_)) => {}
+                None => return Ok(Evaluated::Constant { value: constant, is_literal: false, declared }),
+            }
         }
         self.held(evaluated)
     }
 
+    /// A `T?` for a call.
+    pub(super) fn nullable_argument(&mut self, wanted: &TypeInfo, value: &Evaluated) -> Result<Evaluated> {
+        let is_there = self.has_value(value);
+        if let Evaluated::Value(seen) = value
+            && nullable_of(&seen.of).is_some()
+        {
+            return Ok(value.clone());
+        }
+        let made = self.zeroed(wanted)?;
+        let Evaluated::Value(seen) = &made else {
+            return Err(EvaluationError::NotSupported { what: "such an argument" });
+        };
+        if is_there {
+            let value = &self.fresh(value)?;
+            self.store_nullable(seen, value)?;
+        }
+        Ok(made)
+    }
+
     /// An argument that stays good while the others are computed: a struct in an object of its own.
     pub(super) fn argument(&mut self, node: &Node) -> Result<Evaluated> {
-        let evaluated = self.node(node)?;
+        let evaluated = self.receiver(node)?;
         self.argument_of(evaluated)
     }
 
     pub(super) fn argument_of(&mut self, evaluated: Evaluated) -> Result<Evaluated> {
         let kept = self.kept(evaluated)?;
-        match &kept {
-            Evaluated::Value(seen) if self.is_value(&kept) && !seen.of.is_named("System.Nullable`1") => {
-                self.boxed(&kept)
+        let Evaluated::Value(seen) = &kept else { return Ok(kept) };
+        if !self.is_value(&kept) || nullable_of(&seen.of).is_some() {
+            return Ok(kept);
+        }
+        let as_type = seen.as_type.clone();
+        match self.boxed(&kept)? {
+            Evaluated::Value(boxed) => Ok(Evaluated::Value(Seen { as_type, ..boxed })),
+            other => Ok(other),
+        }
+    }
+
+    /// A value that was kept, as it is after code has run.
+    pub(super) fn fresh(&self, evaluated: &Evaluated) -> Result<Evaluated> {
+        let Evaluated::Value(seen) = evaluated else { return Ok(evaluated.clone()) };
+        match self.session.values().see(&seen.value) {
+            Ok(now) => {
+                let now = now.declared(Some(&seen.of));
+                Ok(Evaluated::Value(Seen { as_type: seen.as_type.clone(), is_base: seen.is_base, ..now }))
             }
-            _ => Ok(kept),
+            Err(_) => Ok(evaluated.clone()),
         }
     }
 
@@ -181,10 +228,9 @@ pub(super) fn element_of(primitive: Primitive) -> Option<u32> {
         Primitive::UInt => element::U4,
         Primitive::Long => element::I8,
         Primitive::ULong => element::U8,
-        Primitive::NInt => element::I,
-        Primitive::NUInt => element::U,
         Primitive::Float => element::R4,
         Primitive::Double => element::R8,
-        Primitive::Decimal | Primitive::String => return None,
+        // The interface makes none of these.
+        Primitive::NInt | Primitive::NUInt | Primitive::Decimal | Primitive::String => return None,
     })
 }

@@ -71,6 +71,7 @@ impl Evaluator<'_> {
             }
             Evaluated::Constant { value, .. } => constant_member(value, name),
             Evaluated::Enum { of, .. } => Err(no_member(&of.display(), name)),
+            Evaluated::Nothing => Err(EvaluationError::NoValue),
             Evaluated::Value(_) => self.instance_member(&of, name),
         }
     }
@@ -95,7 +96,9 @@ impl Evaluator<'_> {
         }
         let bound = self.bind(seen, name);
         match &bound {
-            Some(Bound::Field(seen)) => return Ok(Evaluated::Value(seen.clone())),
+            Some(Bound::Field(_) | Bound::Null | Bound::Unreadable(_)) => {
+                return read_field(bound, name).unwrap_or_else(|| Err(no_member(&seen.of.display(), name)));
+            }
             Some(Bound::Property(of)) => {
                 if let Some(found) = self.read_property(seen, of, name)? {
                     return Ok(found);
@@ -122,7 +125,7 @@ impl Evaluator<'_> {
         let type_def = of.definition.as_ref().and_then(|definition| definition.type_def());
         let getter = type_def.and_then(|of| of.property_named(name)?.getter());
         match getter.and_then(returned_by) {
-            Some(Returned::Field(field)) => Ok(self.field_of(seen, of, &field).map(Evaluated::Value)),
+            Some(Returned::Field(field)) => read_field(self.field_of(seen, of, &field), name).transpose(),
             Some(Returned::Constant(value)) => Ok(Some(Evaluated::computed(value))),
             None => Ok(None),
         }
@@ -241,8 +244,28 @@ impl Evaluator<'_> {
             }
             return self.indexer_call(seen, keys);
         };
-        let name = seen.of.full_name().unwrap_or_default();
-        if name.contains("Dictionary`2") || name.ends_with("SortedList`2") || name.ends_with(".Hashtable") {
+        let definer = self.indexer_type(seen).unwrap_or_else(|| seen.of.clone());
+        let name = definer.full_name().unwrap_or_default();
+        let is_known = name.starts_with("System.") || name.starts_with("Microsoft.FSharp.");
+        // Code of the program finds the item, or of a collection that knows its items' keys.
+        if !is_known && !self.indexers_of(&definer, "get_").is_empty()
+            || name == "System.Collections.ObjectModel.KeyedCollection`2"
+        {
+            if self.calls_until.is_none() {
+                return Err(EvaluationError::NeedsCode { name: "this[]".into() });
+            }
+            let held = self.held(Evaluated::Value(seen.clone()))?;
+            let key = self.argument(&argument.value)?;
+            return match held {
+                Evaluated::Value(seen) => self.indexer_call(&seen, vec![key]),
+                _ => Err(no_indexer()),
+            };
+        }
+        if name.contains("Dictionary`2")
+            || name.ends_with("SortedList`2")
+            || name.ends_with(".Hashtable")
+            || name.ends_with("FSharpMap`2")
+        {
             let key = self.node(&argument.value)?;
             return self.by_key(seen, &key);
         }
@@ -255,6 +278,12 @@ impl Evaluator<'_> {
         }
         let key = self.node(&argument.value)?;
         self.indexer_call(seen, vec![key])
+    }
+
+    /// The type that has the indexer of an object.
+    fn indexer_type(&self, seen: &Seen) -> Option<TypeInfo> {
+        let types = self.session.values().member_types(seen);
+        types.into_iter().find(|of| !self.indexers_of(of, "get_").is_empty())
     }
 
     fn by_key(&mut self, seen: &Seen, key: &Evaluated) -> Result<Evaluated> {
@@ -425,4 +454,16 @@ fn constant_member(value: &Constant, name: &str) -> Result<Evaluated> {
         }
         _ => Err(no_member(value.type_name(), name)),
     }
+}
+
+/// What a field holds.
+fn read_field(bound: Option<Bound>, name: &str) -> Option<Result<Evaluated>> {
+    Some(match bound? {
+        Bound::Field(seen) => Ok(Evaluated::Value(seen)),
+        Bound::Null => Ok(Evaluated::computed(Constant::Null)),
+        Bound::Unreadable(error) => {
+            Err(EvaluationError::Unreadable { name: name.to_owned(), why: error.code.to_string() })
+        }
+        Bound::Property(_) => return None,
+    })
 }

@@ -6,11 +6,15 @@
 mod assign;
 mod binding;
 mod calls;
+mod conversions;
 mod error;
+mod interfaces;
 mod making;
 mod members;
 mod operators;
+mod overloads;
 mod running;
+mod texts;
 mod types;
 mod user_operators;
 
@@ -34,8 +38,9 @@ pub(super) use error::EvaluationError;
 /// What a part of an expression came to.
 #[derive(Debug, Clone)]
 pub(super) enum Evaluated {
-    /// A value that was computed. `is_literal` where only literals went into it.
-    Constant { value: Constant, is_literal: bool },
+    /// A value that was computed. `is_literal` where only literals went into it, `declared` where the source gives it
+    /// another type than its own: an `int?`, an `object`.
+    Constant { value: Constant, is_literal: bool, declared: Option<TypeInfo> },
     /// A value of an enum that is nowhere in the program.
     Enum { of: TypeInfo, value: Constant },
     /// A value of the program.
@@ -44,18 +49,20 @@ pub(super) enum Evaluated {
     Type(TypeInfo),
     /// The beginning of a type's name.
     Namespace(String),
+    /// What a method without a result returns.
+    Nothing,
 }
 
 impl Evaluated {
     fn computed(value: Constant) -> Self {
-        Self::Constant { value, is_literal: false }
+        Self::Constant { value, is_literal: false, declared: None }
     }
 
     fn is_null(&self) -> bool {
         match self {
             Self::Constant { value, .. } => *value == Constant::Null,
             Self::Value(seen) => seen.is_null(),
-            Self::Enum { .. } | Self::Type(_) | Self::Namespace(_) => false,
+            Self::Enum { .. } | Self::Type(_) | Self::Namespace(_) | Self::Nothing => false,
         }
     }
 }
@@ -177,9 +184,11 @@ impl Session {
             Evaluated::Constant { value: Constant::String(text), .. } if without_quotes => {
                 plain("string".into(), text.to_string())
             }
-            Evaluated::Constant { value, .. } => {
-                plain(value.type_name().to_owned(), self.values().constant_text(value, format))
+            Evaluated::Constant { value, declared, .. } => {
+                let of = declared.as_ref().map_or_else(|| value.type_name().to_owned(), TypeInfo::display);
+                plain(of, self.values().constant_text(value, format))
             }
+            Evaluated::Nothing => plain("void".into(), "returned nothing".into()),
             Evaluated::Enum { of, value } => {
                 let of = ConstantType { name: of.display(), of_enum: Some(of.clone()) };
                 plain(of.name.clone(), self.constant_text(&of, value, format))
@@ -210,7 +219,9 @@ fn number_format(formats: &[Format], asked: NumberFormat) -> NumberFormat {
 impl Evaluator<'_> {
     fn node(&mut self, node: &Node) -> Result<Evaluated> {
         match &node.kind {
-            Kind::Constant(value) => Ok(Evaluated::Constant { value: value.clone(), is_literal: true }),
+            Kind::Constant(value) => {
+                Ok(Evaluated::Constant { value: value.clone(), is_literal: true, declared: None })
+            }
             Kind::Interpolated(parts) => self.interpolated(parts),
             Kind::Name { name, type_arguments, .. } => self.name(&name.text, type_arguments),
             Kind::Pseudo(name) => self.pseudo(name),
@@ -218,7 +229,7 @@ impl Evaluator<'_> {
             Kind::Base => self.base(),
             Kind::Type(of) | Kind::TypeOf(of) => self.type_named(of).map(Evaluated::Type),
             Kind::Member { of, name, type_arguments } => {
-                let of = self.node(of)?;
+                let of = self.receiver(of)?;
                 self.member(of, &name.text, type_arguments)
             }
             Kind::Index { of, arguments } => {
@@ -247,13 +258,12 @@ impl Evaluator<'_> {
             Kind::Binary(operator, left, right) => self.binary(*operator, left, right),
             Kind::And(left, right) => self.short_circuit(left, right, false),
             Kind::Or(left, right) => self.short_circuit(left, right, true),
-            Kind::Coalesce(left, right) => {
-                let left = self.node(left)?;
-                if self.has_value(&left) { Ok(left) } else { self.node(right) }
-            }
+            Kind::Coalesce(left, right) => self.coalesced(left, right),
             Kind::Conditional(condition, yes, no) => {
-                let branch = if self.truth(condition)? { yes } else { no };
-                self.node(branch)
+                let (branch, other) = if self.truth(condition)? { (yes, no) } else { (no, yes) };
+                let value = self.node(branch)?;
+                let other = self.untaken(other);
+                self.as_common(value, other.as_ref())
             }
             Kind::Cast(to, operand) => self.cast(to, operand),
             Kind::As(operand, to) => self.as_type(operand, to),
@@ -267,6 +277,34 @@ impl Evaluator<'_> {
             Kind::Tuple(_) => Err(EvaluationError::NotSupported { what: "making a tuple" }),
             Kind::Assign { operator, target, value } => self.assign(*operator, target, value),
         }
+    }
+
+    /// `a ?? b`, as the type that both have in common.
+    fn coalesced(&mut self, left: &Node, right: &Node) -> Result<Evaluated> {
+        let left = self.node(left)?;
+        let declared = self.static_of(&left);
+        let inner = declared.as_ref().map(|of| conversions::nullable_of(of).unwrap_or(of));
+        if !self.has_value(&left) {
+            let right = self.node(right)?;
+            return match inner.filter(|of| self.value_converts(&right, of)) {
+                Some(of) => self.converted(right, of),
+                None => Ok(right),
+            };
+        }
+        let Some(inner) = inner.filter(|of| of.is_value_type()) else { return Ok(left) };
+        let other = self.untaken(right).and_then(|other| self.static_of(&other));
+        match other.filter(|to| self.type_converts(inner, to) && !self.type_converts(to, inner)) {
+            Some(to) => self.converted(left, &to),
+            None => Ok(left),
+        }
+    }
+
+    /// A branch that is not taken, for its type: none where only running code tells.
+    fn untaken(&mut self, node: &Node) -> Option<Evaluated> {
+        let before = (self.calls_until.take(), std::mem::replace(&mut self.may_write, false));
+        let found = self.node(node).ok();
+        (self.calls_until, self.may_write) = before;
+        found
     }
 
     fn truth(&mut self, node: &Node) -> Result<bool> {
@@ -302,39 +340,6 @@ impl Evaluator<'_> {
             }
         }
         Ok(Evaluated::computed(Constant::String(Text::from(text.as_str()))))
-    }
-
-    /// A value as part of a text.
-    fn interpolated_value(&mut self, evaluated: Evaluated, format: Option<&str>) -> Result<String> {
-        let constant = self.constant(&evaluated);
-        if let (Ok(constant), None) = (&constant, format)
-            && !matches!(&evaluated, Evaluated::Enum { .. })
-            && !matches!(&evaluated, Evaluated::Value(seen) if seen.of.is_enum())
-        {
-            return Ok(constant.to_text().to_string());
-        }
-        if self.calls_until.is_some() && !evaluated.is_null() {
-            let format = format.map(|format| Evaluated::computed(Constant::String(format.into())));
-            let text = self.call_named(Some(evaluated), "ToString", format.as_slice(), Vec::new())?;
-            return Ok(self.constant(&text)?.to_text().to_string());
-        }
-        match (evaluated, format) {
-            (_, Some(_)) => Err(EvaluationError::NeedsCall { name: "ToString".into() }),
-            (Evaluated::Value(seen), None) => Ok(self.session.values().brief(&seen, ValueLimits::default())),
-            (other, None) => Ok(self.shown_text(&other)?),
-        }
-    }
-
-    /// What a debugger shows of a value that is nowhere in the program.
-    fn shown_text(&self, evaluated: &Evaluated) -> Result<String> {
-        match evaluated {
-            Evaluated::Enum { .. } => {
-                let shown =
-                    self.session.shown_as("", evaluated, &[], ValueLimits::default(), NumberFormat::Auto);
-                Ok(shown.value)
-            }
-            other => Ok(self.constant(other)?.to_text().to_string()),
-        }
     }
 
     fn this(&mut self) -> Result<Evaluated> {
@@ -398,6 +403,7 @@ impl Evaluator<'_> {
             Evaluated::Value(seen) => self.constant_of(seen),
             Evaluated::Type(of) => Err(EvaluationError::IsAType { name: of.display() }),
             Evaluated::Namespace(name) => Err(EvaluationError::UnknownName { name: name.clone() }),
+            Evaluated::Nothing => Err(EvaluationError::NoValue),
         }
     }
 

@@ -1,23 +1,37 @@
 //! Operators, casts and tests of types.
 
-use super::{Evaluated, EvaluationError, Evaluator, Result};
+use super::{
+    Evaluated, EvaluationError, Evaluator, Result,
+    conversions::{enum_primitive, is_same_type, nullable_of, primitive_of},
+    user_operators::is_boxed,
+};
 use crate::{
     expression::{
         Binary, Constant, Node, Operand, Pattern, Primitive, TypeKind, TypeName, Unary, binary, unary,
     },
-    image::{Spelling, TypeSig},
     values::{Content, Seen, TypeInfo},
 };
 
 impl Evaluator<'_> {
     pub(super) fn unary_of(&self, operator: Unary, operand: &Evaluated) -> Result<Evaluated> {
         let is_literal = matches!(operand, Evaluated::Constant { is_literal: true, .. });
-        let value = unary(operator, &self.constant(operand)?)?;
-        Ok(Evaluated::Constant { value, is_literal })
+        let before = self.constant(operand)?;
+        let value = unary(operator, &before)?;
+        if let (Some(of), Unary::Complement) = (Self::enum_of(operand), operator)
+            && value != Constant::Null
+        {
+            return self.enum_value(of, &Evaluated::computed(value));
+        }
+        let declared = self.static_of(operand).filter(|of| nullable_of(of).is_some());
+        let declared = match value.primitive() {
+            Some(of) => declared.and_then(|_| self.nullable_type(of)),
+            None => declared,
+        };
+        Ok(Evaluated::Constant { value, is_literal, declared })
     }
 
     pub(super) fn binary_of(
-        &self,
+        &mut self,
         operator: Binary,
         left: &Evaluated,
         right: &Evaluated,
@@ -27,38 +41,72 @@ impl Evaluator<'_> {
         {
             return Ok(Evaluated::computed(Constant::Bool(same == (operator == Binary::Equal))));
         }
-        let (left_value, right_value) = match operator {
-            // Text takes everything in.
-            Binary::Add => (self.constant_or_text(left, right)?, self.constant_or_text(right, left)?),
-            _ => (self.constant(left)?, self.constant(right)?),
-        };
-        let operand = |evaluated: &Evaluated, value| match evaluated {
-            Evaluated::Constant { is_literal: true, .. } => Operand::constant(value),
-            _ => Operand::variable(value),
-        };
+        if operator == Binary::Add && (self.is_text(left) || self.is_text(right)) {
+            return self.joined(left, right);
+        }
+        let is_nullable =
+            |side: &Evaluated| self.static_of(side).is_some_and(|of| nullable_of(&of).is_some());
+        let is_lifted = !is_comparison(operator) && (is_nullable(left) || is_nullable(right));
+        let (left_value, right_value) = (self.constant(left)?, self.constant(right)?);
+        if left_value == Constant::Null || right_value == Constant::Null {
+            return self.lifted(operator, (left, &left_value), (right, &right_value));
+        }
         let value = binary(operator, operand(left, &left_value), operand(right, &right_value))?;
         if Self::enum_of(left).is_some() || Self::enum_of(right).is_some() {
             return self.of_enums(operator, left, right, value);
         }
         let is_literal =
             [left, right].iter().all(|side| matches!(side, Evaluated::Constant { is_literal: true, .. }));
-        Ok(Evaluated::Constant { value, is_literal })
+        let declared = value.primitive().filter(|_| is_lifted).and_then(|of| self.nullable_type(of));
+        Ok(Evaluated::Constant { value, is_literal: is_literal && !is_lifted, declared })
     }
 
-    /// What joins a text: itself where it can be computed with, what a debugger shows otherwise.
-    fn constant_or_text(&self, evaluated: &Evaluated, other: &Evaluated) -> Result<Constant> {
-        match (self.constant(evaluated), evaluated) {
-            (Ok(value), _) => Ok(value),
-            (Err(_), Evaluated::Value(seen)) if self.is_text(other) => {
-                let text = self.session.values().brief(seen, Default::default());
-                Ok(Constant::String(text.as_str().into()))
-            }
-            (Err(error), _) => Err(error),
+    /// What an operator makes of a `T?` without a value.
+    fn lifted(
+        &self,
+        operator: Binary,
+        left: (&Evaluated, &Constant),
+        right: (&Evaluated, &Constant),
+    ) -> Result<Evaluated> {
+        let as_if = |(side, value): (&Evaluated, &Constant)| match value {
+            Constant::Null => self.some_value(side),
+            value => Some(value.clone()),
+        };
+        let is_equality = matches!(operator, Binary::Equal | Binary::NotEqual);
+        let (one, other) = (as_if(left), as_if(right));
+        let is_truth = |value: &Option<Constant>| matches!(value, Some(Constant::Bool(_)));
+        let has_truth = is_truth(&one) || is_truth(&other);
+        let both_null = *left.1 == Constant::Null && *right.1 == Constant::Null;
+        if is_equality || has_truth && !both_null {
+            let value = binary(operator, operand(left.0, left.1), operand(right.0, right.1))?;
+            let declared = if is_equality { None } else { self.nullable_type(Primitive::Bool) };
+            return Ok(Evaluated::Constant { value, is_literal: false, declared });
         }
+        // With values in their places, the operator tells the type.
+        let is_shift =
+            matches!(operator, Binary::ShiftLeft | Binary::ShiftRight | Binary::UnsignedShiftRight);
+        let count = is_shift.then_some(Constant::Int(1));
+        let (one, other) = (one.clone().or_else(|| other.clone()), other.or(count).or(one));
+        let (Some(one), Some(other)) = (one, other) else {
+            binary(operator, operand(left.0, left.1), operand(right.0, right.1))?;
+            return Ok(Evaluated::computed(Constant::Null));
+        };
+        let value = binary(operator, operand(left.0, &one), operand(right.0, &other))?;
+        if is_comparison(operator) {
+            return Ok(Evaluated::computed(Constant::Bool(false)));
+        }
+        let declared = value.primitive().and_then(|of| self.nullable_type(of));
+        Ok(Evaluated::Constant { value: Constant::Null, is_literal: false, declared })
     }
 
-    pub(super) fn is_text(&self, evaluated: &Evaluated) -> bool {
-        matches!(self.constant(evaluated), Ok(Constant::String(_)))
+    /// A value of the type of a `T?` that has none.
+    fn some_value(&self, evaluated: &Evaluated) -> Option<Constant> {
+        let of = self.static_of(evaluated)?;
+        let of = nullable_of(&of)?;
+        match primitive_of(of).or_else(|| enum_primitive(of))? {
+            Primitive::Bool => Some(Constant::Bool(false)),
+            of => Constant::Int(1).cast(of).ok(),
+        }
     }
 
     /// Whether two references are to the same object; none where values are compared.
@@ -73,7 +121,7 @@ impl Evaluator<'_> {
             },
             _ => None,
         };
-        let is_text = |evaluated: &Evaluated| self.is_text(evaluated);
+        let is_text = |evaluated: &Evaluated| matches!(self.constant(evaluated), Ok(Constant::String(_)));
         match (address(left), address(right)) {
             (Some(left), Some(right)) => Some(left == right),
             // A text or a struct is there, so it is not null.
@@ -85,38 +133,76 @@ impl Evaluator<'_> {
 
     pub(super) fn cast(&mut self, to: &TypeName, operand: &Node) -> Result<Evaluated> {
         let evaluated = self.node(operand)?;
+        let wanted = self.type_named(to)?;
+        if self.constant(&evaluated).is_err() || !wanted.is_value_type() {
+            let is_one =
+                matches!(&evaluated, Evaluated::Value(seen) if seen.is_null() || self.is_a(seen, &wanted));
+            if !is_one && let Some(converted) = self.defined_cast(&evaluated, &wanted)? {
+                return Ok(converted);
+            }
+        }
+        if wanted.is_value_type() {
+            self.check_unboxed(&evaluated, &wanted)?;
+            if nullable_of(&wanted).is_none() && !self.has_value(&evaluated) {
+                return Err(EvaluationError::NullIsNo { to: wanted.display() });
+            }
+        }
         if let Some(primitive) = primitive_named(to) {
             let is_literal = matches!(evaluated, Evaluated::Constant { is_literal: true, .. });
             let value = self.constant(&evaluated)?.cast(primitive)?;
-            return Ok(Evaluated::Constant { value, is_literal });
+            return Ok(Evaluated::Constant { value, is_literal, declared: None });
         }
-        let wanted = self.type_named(to)?;
+        if let Some(inner) = nullable_of(&wanted) {
+            return self.cast_nullable(evaluated, inner, &wanted);
+        }
         if let Evaluated::Value(seen) = &evaluated
-            && (seen.is_null() || matches!(to.kind, TypeKind::Object) || self.is_a(seen, &wanted))
+            && (seen.is_null() || self.is_a(seen, &wanted))
         {
+            let constant = self.constant_of(seen).ok().filter(|_| self.is_value(&evaluated));
+            if let Some(value) = constant.filter(|_| !wanted.is_value_type() && !seen.of.is_enum()) {
+                return Ok(Evaluated::Constant { value, is_literal: false, declared: Some(wanted) });
+            }
             return Ok(Evaluated::Value(Seen { as_type: Some(wanted), ..seen.clone() }));
         }
-        if evaluated.is_null() || matches!(to.kind, TypeKind::Object) {
-            return Ok(evaluated);
+        if evaluated.is_null() {
+            let declared = Some(wanted);
+            return Ok(Evaluated::Constant { value: Constant::Null, is_literal: false, declared });
         }
         if wanted.is_enum() {
             return self.enum_value(&wanted, &evaluated);
         }
+        if !wanted.is_value_type() && self.value_converts(&evaluated, &wanted) {
+            return self.converted(evaluated, &wanted);
+        }
         let from = self.type_text(&evaluated);
         Err(EvaluationError::BadCast { from, to: wanted.display() })
+    }
+
+    /// `(T?)value`.
+    fn cast_nullable(&self, evaluated: Evaluated, inner: &TypeInfo, wanted: &TypeInfo) -> Result<Evaluated> {
+        let declared = Some(wanted.clone());
+        if !self.has_value(&evaluated) {
+            return Ok(Evaluated::Constant { value: Constant::Null, is_literal: false, declared });
+        }
+        if let Some(primitive) = primitive_of(inner) {
+            let value = self.constant(&evaluated)?.cast(primitive)?;
+            return Ok(Evaluated::Constant { value, is_literal: false, declared });
+        }
+        if inner.is_enum() {
+            return self.enum_value(inner, &evaluated);
+        }
+        match self.own_type(&evaluated) {
+            Some(own) if is_same_type(&own, inner) => Ok(evaluated),
+            _ => Err(EvaluationError::BadCast { from: self.type_text(&evaluated), to: wanted.display() }),
+        }
     }
 
     /// A number as a value of an enum.
     fn enum_value(&self, wanted: &TypeInfo, evaluated: &Evaluated) -> Result<Evaluated> {
         let constant = self.constant(evaluated)?;
         let bad = || EvaluationError::BadCast { from: constant.type_name().to_owned(), to: wanted.display() };
-        constant.whole().ok_or_else(bad)?;
-        let inside = wanted.definition.as_ref().and_then(|definition| definition.type_def()?.enum_type());
-        let primitive = match inside {
-            Some(TypeSig::Primitive(primitive)) => Primitive::of_class(primitive.full_name()),
-            _ => None,
-        };
-        let value = constant.cast(primitive.ok_or_else(bad)?)?;
+        constant.primitive().filter(|of| of.is_number()).ok_or_else(bad)?;
+        let value = constant.cast(enum_primitive(wanted).ok_or_else(bad)?)?;
         Ok(Evaluated::Enum { of: wanted.clone(), value })
     }
 
@@ -124,7 +210,9 @@ impl Evaluator<'_> {
     pub(super) fn enum_of(evaluated: &Evaluated) -> Option<&TypeInfo> {
         match evaluated {
             Evaluated::Enum { of, .. } => Some(of),
-            Evaluated::Value(seen) if seen.of.is_enum() => Some(&seen.of),
+            Evaluated::Value(seen) => {
+                Some(nullable_of(&seen.of).unwrap_or(&seen.of)).filter(|of| of.is_enum())
+            }
             _ => None,
         }
     }
@@ -137,16 +225,20 @@ impl Evaluator<'_> {
         right: &Evaluated,
         value: Constant,
     ) -> Result<Evaluated> {
+        let is_bits = matches!(operator, Binary::BitAnd | Binary::BitOr | Binary::BitXor);
+        let is_sum = matches!(operator, Binary::Add | Binary::Subtract);
         let of = match (Self::enum_of(left), Self::enum_of(right)) {
-            (Some(one), Some(other)) if one.display() == other.display() => match operator {
-                Binary::BitAnd | Binary::BitOr | Binary::BitXor => Some(one),
-                _ => None,
-            },
-            (Some(one), None) if matches!(operator, Binary::Add | Binary::Subtract) => Some(one),
-            _ => None,
+            (Some(one), Some(other)) if is_same_type(one, other) && operator == Binary::Subtract => {
+                let number = enum_primitive(one).unwrap_or(Primitive::Int);
+                return Ok(Evaluated::computed(value.cast(number)?));
+            }
+            (Some(one), Some(other)) => Some(one).filter(|_| is_bits && is_same_type(one, other)),
+            (Some(one), None) => Some(one).filter(|_| is_sum || is_bits && is_zero(right)),
+            (None, Some(other)) => Some(other).filter(|_| is_sum || is_bits && is_zero(left)),
+            (None, None) => None,
         };
         match of {
-            Some(of) if value.whole().is_some() => self.enum_value(&of.clone(), &Evaluated::computed(value)),
+            Some(of) if value.whole().is_some() => self.enum_value(of, &Evaluated::computed(value)),
             _ => Ok(Evaluated::computed(value)),
         }
     }
@@ -154,14 +246,16 @@ impl Evaluator<'_> {
     pub(super) fn as_type(&mut self, operand: &Node, to: &TypeName) -> Result<Evaluated> {
         let evaluated = self.node(operand)?;
         let wanted = self.type_named(to)?;
-        let fits = match &evaluated {
-            Evaluated::Value(seen) => self.is_a(seen, &wanted),
-            other => self.type_text(other) == wanted.display(),
-        };
+        let inner = nullable_of(&wanted).unwrap_or(&wanted);
+        let fits = self.own_type(&evaluated).is_some_and(|own| self.is_one(&own, inner));
         Ok(match evaluated {
+            evaluated if fits && nullable_of(&wanted).is_some() => self.converted(evaluated, &wanted)?,
             Evaluated::Value(seen) if fits => Evaluated::Value(Seen { as_type: Some(wanted), ..seen }),
-            evaluated if fits => evaluated,
-            _ => Evaluated::computed(Constant::Null),
+            evaluated if fits => self.converted(evaluated, &wanted)?,
+            _ => {
+                let declared = Some(wanted);
+                Evaluated::Constant { value: Constant::Null, is_literal: false, declared }
+            }
         })
     }
 
@@ -171,16 +265,21 @@ impl Evaluator<'_> {
             Pattern::Null => Ok(!self.has_value(&evaluated)),
             Pattern::Constant(constant) => {
                 let constant = self.node(constant)?;
+                let types = (self.own_type(&evaluated), self.own_type(&constant));
+                // In a box, a `long` is no `int`, whatever the numbers are.
+                if is_boxed(&evaluated)
+                    && let (Some(one), Some(other)) = types
+                    && !is_same_type(&one, &other)
+                {
+                    return Ok(false);
+                }
                 let equal = self.binary_of(Binary::Equal, &evaluated, &constant)?;
                 Ok(self.constant(&equal)? == Constant::Bool(true))
             }
             Pattern::Type(of) => {
                 let wanted = self.type_named(of)?;
-                Ok(match &evaluated {
-                    _ if !self.has_value(&evaluated) => false,
-                    Evaluated::Value(seen) => self.is_a(seen, &wanted),
-                    other => self.type_text(other) == wanted.display(),
-                })
+                let wanted = nullable_of(&wanted).unwrap_or(&wanted);
+                Ok(self.own_type(&evaluated).is_some_and(|own| self.is_one(&own, wanted)))
             }
         }
     }
@@ -190,32 +289,6 @@ impl Evaluator<'_> {
         self.is_one(&seen.of, wanted)
     }
 
-    /// Whether all values of a type are of another.
-    pub(super) fn is_one(&self, of: &TypeInfo, wanted: &TypeInfo) -> bool {
-        let name = wanted.spelled(Spelling::Qualified);
-        if wanted.is_named("System.Object") {
-            return true;
-        }
-        let bases = of.with_bases(&self.session.modules);
-        if bases.iter().any(|base| base.spelled(Spelling::Qualified) == name) {
-            return true;
-        }
-        bases.iter().any(|base| {
-            let Some(definition) = &base.definition else { return false };
-            let Some(type_def) = definition.type_def() else { return false };
-            let Some(assembly) = definition.module.assembly() else { return false };
-            type_def.interfaces().into_iter().filter_map(|token| assembly.type_sig(token)).any(|interface| {
-                let full_name = interface.definition().and_then(|token| assembly.type_full_name(token));
-                // The arguments cost more to find than the name.
-                if full_name.as_deref() != wanted.full_name_ref() {
-                    return false;
-                }
-                let of = self.session.type_of_signature(&definition.module, &interface, &base.arguments, &[]);
-                of.is_some_and(|of| of.spelled(Spelling::Qualified) == name)
-            })
-        })
-    }
-
     pub(super) fn type_text(&self, evaluated: &Evaluated) -> String {
         match evaluated {
             Evaluated::Constant { value, .. } => value.type_name().to_owned(),
@@ -223,6 +296,7 @@ impl Evaluator<'_> {
             Evaluated::Value(seen) => seen.of.display(),
             Evaluated::Type(of) => of.display(),
             Evaluated::Namespace(name) => name.clone(),
+            Evaluated::Nothing => "void".to_owned(),
         }
     }
 
@@ -240,10 +314,19 @@ impl Evaluator<'_> {
         if let Some(primitive) = primitive_named(of) {
             return Ok(Evaluated::computed(primitive.default_value()));
         }
-        match self.type_named(of)? {
-            of if of.is_value_type() => Err(EvaluationError::NotSupported { what: "`default` of a struct" }),
-            _ => Ok(Evaluated::computed(Constant::Null)),
+        let name = of;
+        let of = self.type_named(name)?;
+        if !of.is_value_type() || nullable_of(&of).is_some() {
+            let declared = Some(of);
+            return Ok(Evaluated::Constant { value: Constant::Null, is_literal: false, declared });
         }
+        if of.is_enum() {
+            return self.enum_value(&of, &Evaluated::computed(Constant::Int(0)));
+        }
+        if self.calls_until.is_none() {
+            return Err(EvaluationError::NeedsCall { name: format!("default({name})") });
+        }
+        self.zeroed(&of)
     }
 }
 
@@ -260,4 +343,20 @@ pub(super) fn primitive_named(of: &TypeName) -> Option<Primitive> {
         }
         _ => None,
     }
+}
+
+fn operand<'c>(evaluated: &Evaluated, value: &'c Constant) -> Operand<'c> {
+    match evaluated {
+        Evaluated::Constant { is_literal: true, .. } => Operand::constant(value),
+        _ => Operand::variable(value),
+    }
+}
+
+fn is_zero(evaluated: &Evaluated) -> bool {
+    matches!(evaluated, Evaluated::Constant { value: Constant::Int(0), is_literal: true, .. })
+}
+
+fn is_comparison(operator: Binary) -> bool {
+    use Binary::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+    matches!(operator, Equal | NotEqual | Less | Greater | LessOrEqual | GreaterOrEqual)
 }

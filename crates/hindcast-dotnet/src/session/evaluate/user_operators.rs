@@ -1,8 +1,12 @@
 //! Operators that a type of the program defines. They are its code, and run only where the caller allows it.
 
-use super::{Evaluated, EvaluationError, Evaluator, Result};
+use std::rc::Rc;
+
+use super::{Evaluated, EvaluationError, Evaluator, Result, calls::Callee};
 use crate::{
     expression::{Binary, Constant, Node, Unary},
+    image::Token,
+    modules::LoadedModule,
     values::{Content, TypeInfo},
 };
 
@@ -23,7 +27,9 @@ impl Evaluator<'_> {
     }
 
     pub(super) fn binary(&mut self, operator: Binary, left: &Node, right: &Node) -> Result<Evaluated> {
-        let operands = [self.operand(left)?, self.operand(right)?];
+        let left = self.operand(left)?;
+        let right = self.operand(right)?;
+        let operands = [self.fresh(&left)?, right];
         let [left, right] = &operands;
         let is_equality = matches!(operator, Binary::Equal | Binary::NotEqual);
         if is_equality && let Some(same) = self.same_declared_reference(left, right)? {
@@ -46,6 +52,13 @@ impl Evaluator<'_> {
     fn same_declared_reference(&self, left: &Evaluated, right: &Evaluated) -> Result<Option<bool>> {
         match (left, right) {
             _ if !is_boxed(left) && !is_boxed(right) => Ok(None),
+            // What is put into a new box is nothing else. Texts are shared.
+            (Evaluated::Constant { value, .. }, other) | (other, Evaluated::Constant { value, .. })
+                if !matches!(value, Constant::String(_))
+                    && (is_boxed(left) && is_boxed(right) || other.is_null()) =>
+            {
+                Ok(Some(false))
+            }
             (Evaluated::Value(one), Evaluated::Value(other)) if !one.is_null() && !other.is_null() => {
                 match (one.object_address(), other.object_address()) {
                     (Some(one), Some(other)) => Ok(Some(one == other)),
@@ -89,19 +102,41 @@ impl Evaluator<'_> {
             })
             .collect();
         let candidates: Vec<_> = types.iter().flat_map(|of| self.methods(of, method)).collect();
+        let candidates = once_each(candidates);
         let Some(of) = types.first().filter(|_| !candidates.is_empty()) else { return Ok(None) };
         if self.calls_until.is_none() {
             return Err(EvaluationError::NeedsOperator { operator: symbol, of: of.display() });
         }
-        let callee = self.best(candidates, symbol, operands, true)?;
+        let callee = self.best(candidates, symbol, operands, &[], true)?;
         self.run(&callee, None, operands).map(Some)
     }
 }
 
+/// Operands of one type have the same operators.
+fn once_each(candidates: Vec<Callee>) -> Vec<Callee> {
+    let mut known = Vec::new();
+    candidates
+        .into_iter()
+        .filter(|callee| {
+            let is_known = known.iter().any(|(module, token): &(Rc<LoadedModule>, Token)| {
+                Rc::ptr_eq(module, &callee.module) && *token == callee.token
+            });
+            known.push((callee.module.clone(), callee.token));
+            !is_known
+        })
+        .collect()
+}
+
 /// Whether it is a text, a number or a struct that is declared as an `object` or an interface.
-fn is_boxed(evaluated: &Evaluated) -> bool {
-    let Evaluated::Value(seen) = evaluated else { return false };
+pub(super) fn is_boxed(evaluated: &Evaluated) -> bool {
     let is_declared = |of: &TypeInfo| !of.is_value_type() && !of.is_named("System.String");
+    let seen = match evaluated {
+        Evaluated::Constant { value, declared: Some(of), .. } => {
+            return *value != Constant::Null && is_declared(of);
+        }
+        Evaluated::Value(seen) => seen,
+        _ => return false,
+    };
     (matches!(seen.content, Content::String(_)) || seen.of.is_value_type() && !seen.is_null())
         && seen.as_type.as_ref().is_some_and(is_declared)
 }

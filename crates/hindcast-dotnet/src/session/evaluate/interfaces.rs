@@ -1,0 +1,145 @@
+//! Methods of objects, also those that only an interface knows, and objects that stand for types.
+
+use super::{
+    Evaluated, EvaluationError, Evaluator, Result,
+    calls::Callee,
+    conversions::{is_same_type, nullable_of, primitive_of},
+};
+use crate::{
+    expression::{Constant, Kind, Node, Primitive, TypeName},
+    image::TypeKind,
+    values::{Seen, TypeInfo},
+};
+
+impl Evaluator<'_> {
+    /// The methods of a name that an object has for the type that it is declared with.
+    pub(super) fn methods_of_object(&self, seen: &Seen, name: &str) -> Vec<Callee> {
+        let types = self.session.values().member_types(seen);
+        let own: Vec<_> = types.iter().flat_map(|of| self.methods_of(of, name)).collect();
+        let declared = self.static_type(seen);
+        if !is_interface(&declared) {
+            return own;
+        }
+        let interfaces = self.with_interfaces(&declared);
+        let explicit: Vec<_> = interfaces
+            .iter()
+            .flat_map(|interface| types.iter().flat_map(|of| self.explicit_methods(of, interface, name)))
+            .collect();
+        if !explicit.is_empty() {
+            return explicit;
+        }
+        if !own.is_empty() {
+            return own;
+        }
+        // What the interface itself does.
+        interfaces.iter().flat_map(|of| self.methods_of(of, name)).collect()
+    }
+
+    fn with_interfaces(&self, of: &TypeInfo) -> Vec<TypeInfo> {
+        let inherited = of.definition.as_ref().and_then(|definition| {
+            let assembly = definition.module.assembly()?;
+            let interfaces = definition.type_def()?.interfaces().into_iter();
+            let interfaces = interfaces.filter_map(|token| assembly.type_sig(token));
+            let known = |interface| {
+                self.session.type_of_signature(&definition.module, &interface, &of.arguments, &[])
+            };
+            Some(interfaces.filter_map(known).collect::<Vec<_>>())
+        });
+        std::iter::once(of.clone()).chain(inherited.unwrap_or_default()).collect()
+    }
+
+    /// The methods of a type that are an interface's only: `IGreeter.Hello`.
+    fn explicit_methods(&self, of: &TypeInfo, interface: &TypeInfo, name: &str) -> Vec<Callee> {
+        let type_def = of.definition.as_ref().and_then(|definition| definition.type_def());
+        let (Some(type_def), Some(full)) = (type_def, interface.full_name()) else { return Vec::new() };
+        let full = full.replace('+', ".");
+        let is_it = |raw: &str| {
+            let Some((prefix, last)) = raw.rsplit_once('.') else { return false };
+            let plain = prefix.split('<').next().unwrap_or(prefix);
+            last == name && plain == full.split('`').next().unwrap_or(&full)
+        };
+        let names = type_def.methods().filter_map(|method| method.name()).filter(|raw| is_it(raw));
+        let mut names: Vec<_> = names.map(str::to_owned).collect();
+        names.dedup();
+        names.iter().flat_map(|raw| self.methods_of(of, raw)).collect()
+    }
+
+    /// What stands before a dot: of `typeof(T)`, the object that stands for the type.
+    pub(super) fn receiver(&mut self, node: &Node) -> Result<Evaluated> {
+        match &node.kind {
+            Kind::TypeOf(of) => self.type_object(of),
+            _ => self.node(node),
+        }
+    }
+
+    fn type_object(&mut self, of: &TypeName) -> Result<Evaluated> {
+        let found = self.type_named(of)?;
+        if self.calls_until.is_none() {
+            return Err(EvaluationError::NeedsCall { name: format!("typeof({of})") });
+        }
+        let definition = self.with_definition(&found).and_then(|of| of.definition.clone());
+        let assembly = definition.as_ref().and_then(|definition| definition.module.assembly()?.name());
+        let (Some(name), Some(assembly)) = (found.full_name(), assembly) else {
+            return Err(EvaluationError::NotSupported { what: "`typeof` of such a type" });
+        };
+        if !found.arguments.is_empty() {
+            return Err(EvaluationError::NotSupported { what: "`typeof` of a generic type" });
+        }
+        let of_types = self.session.type_by_name("System.Type", &[]).map(Evaluated::Type);
+        let name = Evaluated::computed(Constant::String(format!("{name}, {assembly}").as_str().into()));
+        self.call_named(of_types, "GetType", &[name], &[], Vec::new())
+    }
+
+    /// What the methods of a `T?` return that its value has not.
+    pub(super) fn of_nullable(
+        &self,
+        value: &Constant,
+        of: &TypeInfo,
+        name: &str,
+        values: &[Evaluated],
+    ) -> Result<Evaluated> {
+        let is_null = *value == Constant::Null;
+        let inner = nullable_of(of).unwrap_or(of);
+        match (name, values) {
+            ("ToString", []) => Ok(Evaluated::computed(Constant::String(Default::default()))),
+            ("GetValueOrDefault", [other]) if is_null && self.value_converts(other, inner) => {
+                self.converted(other.clone(), inner)
+            }
+            ("GetValueOrDefault", []) if is_null && primitive_of(inner).is_some() => {
+                let zero = primitive_of(inner).map_or(Constant::Null, Primitive::default_value);
+                Ok(Evaluated::computed(zero))
+            }
+            ("GetValueOrDefault", _) if !is_null => Ok(Evaluated::computed(value.clone())),
+            _ => Err(EvaluationError::OfNull { name: name.to_owned() }),
+        }
+    }
+
+    /// `(T)value` by a conversion that one of the types defines; none where they define none.
+    pub(super) fn defined_cast(&mut self, value: &Evaluated, to: &TypeInfo) -> Result<Option<Evaluated>> {
+        let Some(from) = self.static_of(value) else { return Ok(None) };
+        let mut found: Vec<Callee> = Vec::new();
+        for (of, other) in [(&from, to), (to, &from)] {
+            if is_same_type(of, other) || primitive_of(of).is_some() {
+                continue;
+            }
+            for name in ["op_Implicit", "op_Explicit"] {
+                found.extend(self.methods(of, name).into_iter().filter(|callee| {
+                    let parameter = callee.parameters.first().and_then(|of| self.wanted(callee, of));
+                    parameter.is_some_and(|of| is_same_type(&of, &from))
+                        && self.returned(callee).is_some_and(|of| is_same_type(&of, to))
+                }));
+            }
+        }
+        let Some(callee) = found.pop() else { return Ok(None) };
+        if self.calls_until.is_none() {
+            return Err(EvaluationError::NeedsOperator { operator: "conversion", of: callee.of.display() });
+        }
+        let value = self.argument_of(value.clone())?;
+        self.run(&callee, None, &[value]).map(Some)
+    }
+}
+
+fn is_interface(of: &TypeInfo) -> bool {
+    let type_def = of.definition.as_ref().and_then(|definition| definition.type_def());
+    type_def.is_some_and(|type_def| type_def.kind() == TypeKind::Interface)
+}

@@ -1,0 +1,255 @@
+//! Expressions mean what they mean in C#: `Rules.cs` prints what the compiler makes of them.
+
+use hindcast_core::debug::{StopReason, ValueLimits, Variable, VariableScope};
+use hindcast_fixtures::dotnet::Runtime;
+
+use crate::{
+    debuggee::{Debuggee, Plan, on_both},
+    evaluate::{assigned, called, check, read, set},
+    values::scope,
+};
+
+fn stand(runtime: &Runtime, mark: &str) -> Debuggee {
+    let mut debuggee = Plan::of("Rules").launch(runtime);
+    debuggee.break_at(mark);
+    assert_eq!(debuggee.go_on().reason, StopReason::Breakpoint);
+    debuggee
+}
+
+/// The type instead of the value.
+fn type_of(debuggee: &mut Debuggee, expression: &str) -> Result<Variable, String> {
+    read(debuggee, expression).map(|found| Variable { value: found.type_name.clone(), ..found })
+}
+
+on_both! {
+    fn the_overload_runs_that_csharp_takes(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "calls");
+        check(&mut debuggee, &[
+            ("Derived(tile)", "\"square\""),
+            ("Derived(shape)", "\"shape\""),
+            ("Derived(null)", "\"square\""),
+            ("Derived((Square)shape)", "\"square\""),
+            ("Nullable(5)", "\"int? 5\""),
+            ("Nullable(seven)", "\"int? 7\""),
+            ("Nullable(none)", "\"int? \""),
+            ("Nullable(small)", "\"int? 3\""),
+            ("Nullable(\"x\")", "\"object\""),
+            ("Items(list)", "\"list\""),
+            ("Items(array)", "\"list\""),
+            ("Items((IEnumerable<int>)list)", "\"enumerable\""),
+            ("Items(\"x\")", "\"object\""),
+            ("Boxed(boxed)", "\"object\""),
+            ("Boxed((object)5)", "\"object\""),
+            ("Boxed(small)", "\"int\""),
+            ("Wide(number)", "\"long? 5\""),
+            ("Wide(none)", "\"long? \""),
+            ("Narrow(5)", "\"short\""),
+            ("Any(5)", "error: `params`"),
+            ("Any(boxed)", "\"object\""),
+            ("Generic(number)", "\"Int32\""),
+            ("Generic(boxed)", "\"object\""),
+            ("Generic(seven)", "\"Nullable`1\""),
+            ("Inside(list)", "\"Int32\""),
+            ("Comparable(number)", "\"comparable 5\""),
+            ("Comparable(\"x\")", "\"comparable x\""),
+            ("Both(1, 2L)", "\"int long\""),
+            ("Both(1, 2)", "error: could mean each of Both(int, long), Both(long, int)"),
+            ("shape.Hidden(1)", "\"public long\""),
+            ("shape.Own(1)", "\"own private int\""),
+            ("square.Same(1)", "\"square double\""),
+            ("shape.Same(1)", "\"shape int\""),
+            ("tile.Pick(\"x\")", "\"square string\""),
+            ("shape.Pick(\"x\")", "\"square object\""),
+            ("tile.Pick(5)", "\"square object\""),
+        ], called);
+    }
+
+    fn what_only_code_tells_is_asked_for_and_told(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "calls");
+        let told = [
+            ("greeter.Hello()", "\"hello\""),
+            ("((Greeter)greeter).Hello()", "\"own hello\""),
+            ("typeof(Rules).Name", "\"Rules\""),
+            ("typeof(int).Name", "\"Int32\""),
+            ("default(DateTime).Year", "1"),
+            ("builder[1]", "'b'"),
+            ("array.GetLength(0)", "1"),
+            ("(int)money", "2"),
+            ("register[1]", "\"a\""),
+            ("register[3]", "\"bcd\""),
+            ("hundreds[1]", "500"),
+            ("new Size().Width", "0"),
+            ("none.ToString()", "\"\""),
+            ("none.GetValueOrDefault(3)", "3"),
+            ("seven.GetValueOrDefault()", "7"),
+            ("Enum.GetName(typeof(Hue), 6)", "\"Blue\""),
+            ("Native(5)", "\"nint 5\""),
+            ("Sized(size)", "\"size? size 3\""),
+            ("Sized(null)", "\"size? \""),
+            ("(money + 1).Cents", "350"),
+            ("Paid(3, \"card\")", "\"300 by card\""),
+        ];
+        check(&mut debuggee, &told, called);
+        check(&mut debuggee, &[("(string)text + hue", "\"textBlue\""), ("text == (object)\"text\"", "error: ")], called);
+        let asked = told.map(|(expression, _)| (expression, "error: allow_calls"));
+        check(&mut debuggee, &asked, read);
+        check(&mut debuggee, &[("default(Hue)", "Red"), ("default(int?)", "null"), ("typeof(int)", "int")], read);
+    }
+
+    fn arguments_with_names_go_to_their_parameters(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "calls");
+        check(&mut debuggee, &[
+            ("Named(second: 3, first: 1)", "\"1 3 x\""),
+            ("Named(1, third: \"y\")", "\"1 7 y\""),
+            ("Named(1)", "\"1 7 x\""),
+            ("Named(second: 3)", "error: no overload"),
+            ("Named(1, nope: 3)", "error: no overload"),
+        ], called);
+    }
+
+    fn a_method_without_a_result_returns_nothing(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "calls");
+        let found = called(&mut debuggee, "Nothing()").unwrap();
+        assert_eq!((found.type_name.as_str(), found.value.as_str()), ("void", "returned nothing"));
+        check(&mut debuggee, &[("Boxed(Nothing())", "error: "), ("Nothing() + 1", "error: no value")], called);
+    }
+
+    fn operators_give_what_csharp_gives(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "operators");
+        let seen = [
+            ("seven is int", "true"),
+            ("none is int", "false"),
+            ("(three | five) is object", "true"),
+            ("boxed is 17", "true"),
+            ("boxed is 17L", "false"),
+            ("2.5 is object", "true"),
+            ("missing + 5", "\"5\""),
+            ("missing + missing", "\"\""),
+            ("\"a\" + hue", "\"aBlue\""),
+            ("\"a\" + right", "\"aRead, Write\""),
+            ("right + \"a\"", "\"Read, Writea\""),
+            ("$\"{right} {hue}\"", "\"Read, Write Blue\""),
+            ("\"x\" + none", "\"x\""),
+            ("(yes ? 1 : 2.0) / 2", "0.5"),
+            ("(yes ? small : 1L) / 3", "66"),
+            ("(seven ?? 2.5) / 2", "3.5"),
+            ("(none ?? small) / 3", "66"),
+            ("~tiny", "5"),
+            ("small - tiny", "206"),
+            ("right & ~Right.Write", "Read"),
+            ("hue - Hue.Red", "6"),
+            ("~hue", "-7"),
+            ("1 + hue", "7"),
+            ("(object)1 == (object)1", "false"),
+            ("boxed == (object)17", "false"),
+            ("(long)boxed", "error: a `int` in an `object`"),
+            ("(long)(int)boxed", "17"),
+            ("(int)none", "error: "),
+            ("none + nothing", "null"),
+            ("none < nothing", "false"),
+            ("none == nothing", "true"),
+            ("seven + none", "null"),
+            ("(int?)five + 1", "6"),
+            ("half * 2", "1"),
+        ];
+        check(&mut debuggee, &seen, read);
+        check(&mut debuggee, &seen, called);
+        check(&mut debuggee, &[("\"x\" + size", "error: allow_calls"), ("$\"{size}\"", "error: allow_calls")], read);
+        check(&mut debuggee, &[("\"x\" + size", "\"xsize 3\""), ("$\"{size}\"", "\"size 3\"")], called);
+        check(&mut debuggee, &[
+            ("~tiny", "Tiny"),
+            ("small - tiny", "Tiny"),
+            ("tiny - Tiny.Low", "byte"),
+            ("right & ~Right.Write", "Right"),
+            ("none + nothing", "long?"),
+            ("seven + 1", "int?"),
+            ("yes ? 1 : 2.0", "double"),
+            ("seven ?? five", "int?"),
+        ], type_of);
+    }
+
+    fn items_are_assigned_by_the_setter(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "assigned");
+        check(&mut debuggee, &[
+            ("shelves[1] = 50", "error: allow_calls"),
+            ("ages[\"new\"] = 1", "error: allow_calls"),
+            ("fixedAges[\"a\"] = 1", "error: no indexer that sets"),
+            ("builder = null", "null"),
+        ], assigned);
+        check(&mut debuggee, &[
+            ("ages[\"a\"] = 7", "7"),
+            ("ages[\"a\"]", "7"),
+            ("ages[\"a\"] += 2", "9"),
+            ("ages[\"b\"] = 8", "8"),
+            ("sorted[\"a\"] = 7", "7"),
+            ("sorted[\"b\"] = 6", "6"),
+            ("shelves[1] = 50", "100"),
+            ("shelves[\"a\"] = 9", "9"),
+            ("shelves[\"b\"] = 9", "9"),
+            ("shelves[5] = 9", "error: IndexOutOfRangeException"),
+            ("shelves.Sum = 9", "error: cannot be assigned to"),
+            ("sizes[\"k\"].Width = 80", "error: is a copy"),
+            ("fixedAges[\"a\"] = 1", "error: "),
+            ("sizes[\"k\"]", "{Width = 1}"),
+        ], set);
+        debuggee.go_on();
+        let last = debuggee.printed().lines().last().unwrap().to_owned();
+        assert_eq!(last, "[a, 9] [b, 8] [a, 7] [b, 6] 100 9 104 size 1 1 Square 5 Tile ");
+    }
+
+    fn what_may_be_assigned_is_told_by_the_declared_type(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "assigned");
+        check(&mut debuggee, &[
+            ("shape = other", "{}"),
+            ("anything = 6", "error: allow_calls"),
+            ("anything = \"x\"", "\"x\""),
+            ("shape = anything", "error: cannot be assigned to a `Shape`"),
+        ], assigned);
+        check(&mut debuggee, &[("anything = 6", "6"), ("anything = 2.5", "2.5"), ("other = null", "null")], set);
+        check(&mut debuggee, &[("other = shape", "{}"), ("anything is double", "true"), ("shape is Tile", "true")], set);
+        debuggee.go_on();
+        let last = debuggee.printed().lines().last().unwrap().to_owned();
+        assert_eq!(last, "[a, 1] [a, 1] 2 1 6 size 1 1 Tile 2.5 Tile abc");
+    }
+
+    fn fields_of_types_that_nothing_has_used_are_null(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "assigned");
+        check(&mut debuggee, &[
+            ("unused.Document", "null"),
+            ("unused.Document == null", "true"),
+            ("unused.Node", "null"),
+            ("unused.Nodes", "null"),
+            ("unused.Document?.Name", "null"),
+            ("unused.Document.Name", "error: null has no member `Name`"),
+        ], read);
+        let shown = scope(&mut debuggee, VariableScope::Local, ValueLimits::default());
+        let shown = shown.iter().find(|variable| variable.name == "unused").unwrap();
+        let parts: Vec<_> = shown.children.iter().map(|it| format!("{} {} = {}", it.type_name, it.name, it.value)).collect();
+        assert_eq!(parts, [
+            "int Number = 5",
+            "XmlDocument Document = null",
+            "XmlNode Node = null",
+            "Dictionary<string, XmlNode> Nodes = null",
+            "BigInteger? Large = null",
+        ]);
+    }
+
+    fn a_nullable_whose_type_nothing_has_used_is_null_where_it_is_zero(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "assigned");
+        if runtime.version.starts_with("3.") {
+            check(&mut debuggee, &[("listener._allowNatTraversal", "error: has no member")], read);
+            return;
+        }
+        check(&mut debuggee, &[("listener._allowNatTraversal", "null"), ("listener._allowNatTraversal == null", "true")], read);
+    }
+
+    fn a_map_of_fsharp_is_asked_by_key(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Shapes").launch(runtime);
+        debuggee.break_at("values");
+        debuggee.go_on();
+        let seen = [("map[\"two\"]", "2"), ("map[\"one\"] + 1", "2")];
+        check(&mut debuggee, &seen, read);
+        check(&mut debuggee, &seen, called);
+        check(&mut debuggee, &[("map[\"three\"]", "error: ")], read);
+    }
+}
