@@ -44,10 +44,12 @@ impl Session {
     /// The stacks of all threads.
     pub async fn all_stacks(&self, max_frames: u32) -> Result<Vec<(Thread, Stack)>, Failure> {
         self.ask(Need::Standstill, move |core| {
+            let mask = core.mask;
             let backend = core.backend()?;
             let threads = backend.threads()?;
             let mut stacks = Vec::with_capacity(threads.len());
-            for thread in threads {
+            for mut thread in threads {
+                mask.thread(&mut thread);
                 let stack = backend.stack(thread.id, max_frames).unwrap_or_else(|error| Stack {
                     thread: thread.id,
                     frames: Vec::new(),
@@ -91,6 +93,20 @@ impl Session {
                 value.name.clone_from(&evaluation.expression);
             }
             mask.evaluated(&evaluation.expression, &mut value);
+            if let Some((whole, part)) = mask.whole_of(&evaluation.expression) {
+                let whole = Evaluation {
+                    expression: whole.to_owned(),
+                    limits: ValueLimits { depth: 1, ..ValueLimits::default() },
+                    may_write: false,
+                    allow_calls: None,
+                    ..evaluation.clone()
+                };
+                // Where there is none, it tells nothing about its part.
+                if let Ok(mut shown) = core.backend()?.evaluate(&whole) {
+                    mask.evaluated(&whole.expression, &mut shown);
+                    mask.part(part, &shown, &mut value);
+                }
+            }
             Ok(value)
         })
         .await

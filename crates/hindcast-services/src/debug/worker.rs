@@ -369,9 +369,11 @@ impl Core {
     /// Looks at the threads, and keeps what it saw.
     pub(super) fn capture_threads(&mut self) -> Result<Arc<CapturedThreads>, Failure> {
         let at = self.clock.now();
+        let mask = self.mask;
         let backend = self.backend()?;
-        let threads =
-            backend.threads()?.into_iter().map(|thread| SeenThread::look(backend, thread)).collect();
+        let mut threads = backend.threads()?;
+        threads.iter_mut().for_each(|thread| mask.thread(thread));
+        let threads = threads.into_iter().map(|thread| SeenThread::look(backend, thread)).collect();
         let captured = Arc::new(CapturedThreads { threads, at });
         self.standing.send_if_modified(|standing| {
             standing.threads = Some(captured.clone());

@@ -32,6 +32,9 @@ pub struct Hang {
     /// How many are not shown.
     #[serde(skip)]
     left_out: usize,
+    /// How many wait, shown or not.
+    #[serde(skip)]
+    waiting: usize,
 }
 
 /// A thread, and what keeps it.
@@ -81,6 +84,14 @@ fn named(id: ThreadId, name: &str) -> String {
 }
 
 impl Hang {
+    /// Shows the first of the threads.
+    fn of(deadlocks: Vec<Vec<ThreadId>>, waits_known: bool, mut threads: Vec<HangingThread>) -> Self {
+        let waiting = threads.iter().filter(|thread| thread.waits_for.is_some()).count();
+        let left_out = threads.len().saturating_sub(THREADS);
+        threads.truncate(THREADS);
+        Self { deadlocks, waits_known, threads, left_out, waiting }
+    }
+
     /// What hangs in one sentence; none where nothing is known to wait.
     pub(super) fn summary(&self) -> Option<String> {
         let by_id = |id: &ThreadId| self.threads.iter().find(|thread| thread.thread_id == *id);
@@ -89,9 +100,8 @@ impl Hang {
         if !told.is_empty() {
             return Some(format!("deadlock: {}", told.join("; ")));
         }
-        let waiting = |thread: &&HangingThread| thread.waits_for.is_some();
-        let first = self.threads.iter().find(waiting)?;
-        let more = match self.threads.iter().filter(waiting).count() - 1 {
+        let first = self.threads.iter().find(|thread| thread.waits_for.is_some())?;
+        let more = match self.waiting.saturating_sub(1) {
             0 => String::new(),
             more => format!(" (and {more} more threads wait)"),
         };
@@ -149,7 +159,8 @@ pub(super) fn look(
     if stop.signal.is_some() || stop.exception.is_some() || stop.reason == StopReason::Exit {
         return None;
     }
-    let threads = backend.threads().ok()?;
+    let mut threads = backend.threads().ok()?;
+    threads.iter_mut().for_each(|thread| mask.thread(thread));
     let deadlocks = circles(&threads);
     if stop.reason != StopReason::Pause && deadlocks.is_empty() {
         return None;
@@ -168,10 +179,8 @@ pub(super) fn look(
     if seen.iter().any(|thread| rank(thread) < 3 || is_own(thread)) {
         seen.retain(|thread| rank(thread) < 3 || is_own(thread));
     }
-    let left_out = seen.len().saturating_sub(THREADS);
-    seen.truncate(THREADS);
     let waits_known = backend.target().engine == Engine::Dotnet;
-    Some(Hang { deadlocks, waits_known, threads: seen, left_out })
+    Some(Hang::of(deadlocks, waits_known, seen))
 }
 
 fn see(
@@ -257,6 +266,23 @@ mod tests {
     fn a_wait_that_ends_by_itself_is_no_deadlock() {
         let for_a_while = wants(1).map(|wait| Wait { timeout_ms: Some(100), ..wait });
         check(&[thread(1, wants(2)), thread(2, for_a_while)], &[]);
+    }
+
+    #[test]
+    fn threads_that_wait_are_counted_also_where_they_are_not_shown() {
+        let waiting = |id| HangingThread {
+            thread_id: ThreadId(id),
+            name: String::new(),
+            wait: wants(1),
+            location: None,
+            inside: None,
+            text: None,
+            waits_for: (id > 1).then(|| "a lock".to_owned()),
+        };
+        let hang = Hang::of(Vec::new(), true, (1..=2000).map(waiting).collect());
+        let summary = hang.summary().unwrap_or_default();
+        assert_eq!(summary, "no crash: thread 2 waits for a lock (and 1998 more threads wait)");
+        assert_eq!((hang.threads.len(), hang.left_out), (THREADS, 2000 - THREADS));
     }
 
     #[test]

@@ -3,12 +3,13 @@
 //! What looks like a secret is one. This protects against accidents, such as a key in a transcript; a
 //! caller who wants to read a secret out of a program that they may debug can.
 
+mod assigned;
 mod names;
 mod values;
 
 use std::{borrow::Cow, ops::Range};
 
-use hindcast_core::debug::{BreakpointChange, Trigger, Variable};
+use hindcast_core::debug::{BreakpointChange, Thread, Trigger, Variable};
 
 use names::Named;
 use values::ValueText;
@@ -17,6 +18,9 @@ use crate::Failure;
 
 /// What stands where a secret was.
 pub const MASKED: &str = "***";
+
+/// How engines begin to tell what code of the program said.
+const THREW: &str = "the code threw ";
 
 /// Takes secrets out, unless the session's owner asked for them.
 #[derive(Debug, Clone, Copy)]
@@ -73,8 +77,10 @@ impl Mask {
             return;
         }
         let is_named = names::named(expression).is_some();
+        // What the debugger itself says of code that it did not run is no secret.
         if is_named
             && ran_code
+            && said.starts_with(THREW)
             && let Some(at) = said.find(": ")
         {
             said.replace_range(at + 2.., MASKED);
@@ -89,6 +95,32 @@ impl Mask {
         if let Cow::Owned(shown) = self.values(said) {
             *said = shown;
         }
+    }
+
+    /// The expression that one of `pair.Item2`, `it.Value` and `arguments[1]` is part of, and the name of the part. The whole may
+    /// tell that its part is a secret.
+    pub fn whole_of<'e>(&self, expression: &'e str) -> Option<(&'e str, &'e str)> {
+        let path = expression.split(',').next().unwrap_or(expression).trim();
+        let is_path = path.chars().all(|letter| letter.is_alphanumeric() || "_.[]\"".contains(letter));
+        let at = path.rfind(['.', '[']).filter(|at| self.on && is_path && *at > 0)?;
+        let part = path[at..].trim_start_matches('.');
+        Some((&path[..at], part))
+    }
+
+    /// The value of an expression that is part of another, which is given as it is shown: a part shows no more than the whole.
+    pub fn part(&self, part: &str, whole: &Variable, value: &mut Variable) {
+        let number = part.strip_prefix("Item").and_then(|number| number.parse::<usize>().ok());
+        let of_number = number.and_then(|number| whole.children.get(number.checked_sub(1)?));
+        let shown = whole.children.iter().find(|child| child.name == part).or(of_number);
+        if self.on && shown.is_some_and(|shown| shown.value == MASKED) {
+            hide(value);
+        }
+    }
+
+    /// The thread without secrets in what the program calls it.
+    pub fn thread(&self, thread: &mut Thread) {
+        self.string(&mut thread.name);
+        thread.waits_for.iter_mut().for_each(|waits_for| self.string(waits_for));
     }
 
     /// The failure of a question about this expression without secrets.
@@ -166,8 +198,10 @@ fn mask_variable(variable: &mut Variable, named: Option<Named>) {
         variable.value = shown;
     }
     let key = values::key_of_pair(&variable.children);
-    for (at, child) in variable.children.iter_mut().enumerate() {
-        let by_key = key.filter(|_| at > 0);
+    let pairs = variable.children.windows(2).map(|pair| values::takes_secret(&pair[0], &pair[1]));
+    let is_argument: Vec<_> = std::iter::once(false).chain(pairs).collect();
+    for (child, (at, is_argument)) in variable.children.iter_mut().zip(is_argument.into_iter().enumerate()) {
+        let by_key = key.filter(|_| at > 0).or(is_argument.then_some(Named::Secret));
         mask_variable(child, by_key.or_else(|| names::named(&child.name)));
     }
 }
@@ -227,7 +261,7 @@ fn secrets(text: &str) -> Vec<Range<usize>> {
     }
     private_keys(text, &mut found);
     bearer_tokens(text, &mut found);
-    assigned(text, &mut found);
+    assigned::find(text, &mut found);
     passwords_of_urls(text, &mut found);
     merged(found)
 }
@@ -248,57 +282,20 @@ fn private_keys(text: &str, found: &mut Vec<Range<usize>>) {
     }
 }
 
+/// What follows the name of a scheme in the headers of HTTP.
 fn bearer_tokens(text: &str, found: &mut Vec<Range<usize>>) {
-    for (at, word) in text.match_indices("Bearer ") {
-        let start = at + word.len();
-        let length = text[start..].find(|letter: char| !is_token_letter(letter));
-        let length = length.unwrap_or(text.len() - start);
-        if length >= 12 {
-            found.push(start..start + length);
-        }
-    }
-}
-
-/// `password=…`, `--api-key=…`, `"secret": "…"`. Code that computes one is not a secret.
-fn assigned(text: &str, found: &mut Vec<Range<usize>>) {
-    for (name, after) in names::identifiers(text) {
-        let Some(named) = names::ends_as_secret(name) else { continue };
-        let rest = &text[after..];
-        let rest = rest.strip_prefix(['"', '\'']).unwrap_or(rest);
-        let spaced = rest.trim_start_matches(' ');
-        let Some(value) = spaced.strip_prefix(['=', ':']) else { continue };
-        let trimmed = value.trim_start_matches(' ');
-        let tight = spaced.len() == rest.len() && trimmed.len() == value.len();
-        let (value, end) = match trimmed.chars().next() {
-            Some(quote @ ('"' | '\'')) => (&trimmed[1..], end_of_quoted(&trimmed[1..], quote)),
-            _ if tight => {
-                let end = |letter: char| letter.is_whitespace() || "&;,\"')(".contains(letter);
-                let end = trimmed.find(end).unwrap_or(trimmed.len());
-                // A call or a comparison is code.
-                let code = trimmed[end..].starts_with('(') || trimmed.starts_with('=');
-                (trimmed, if code { 0 } else { end })
+    for scheme in ["Bearer ", "Basic "] {
+        for (at, word) in text.match_indices(scheme) {
+            let start = at + word.len();
+            let is_part = |letter: char| is_token_letter(letter) || "+/=~".contains(letter);
+            let length = text[start..].find(|letter: char| !is_part(letter)).unwrap_or(text.len() - start);
+            let token = text[start..start + length].trim_end_matches('.');
+            let is_word = token.chars().skip(1).all(|letter| letter.is_ascii_lowercase());
+            if token.len() >= 12 && !(is_word && scheme == "Basic ") {
+                found.push(start..start + token.len());
             }
-            _ => continue,
-        };
-        // Both end at the same byte.
-        let start = text.len() - value.len();
-        // One character is a token of a parser.
-        if end > if named == Named::Token { 1 } else { 0 } {
-            found.push(start..start + end);
         }
     }
-}
-
-/// How long what is before the closing quote is; a line ends it, too.
-fn end_of_quoted(text: &str, quote: char) -> usize {
-    let mut is_escaped = false;
-    for (at, letter) in text.char_indices() {
-        if letter == '\n' || (letter == quote && !is_escaped) {
-            return at;
-        }
-        is_escaped = letter == '\\' && !is_escaped;
-    }
-    text.len()
 }
 
 fn passwords_of_urls(text: &str, found: &mut Vec<Range<usize>>) {
@@ -330,6 +327,8 @@ fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
 
 #[cfg(test)]
 mod tests {
+    use hindcast_core::debug::{ThreadId, ThreadState};
+
     use super::*;
 
     #[track_caller]
@@ -373,12 +372,60 @@ mod tests {
             "the code threw A.B: password=hunter2",
             "the code threw A.B: password=***",
         );
+        let cannot_run = "code cannot be run here: the thread is not at a safe point";
+        check("Tool.Secret()", true, cannot_run, cannot_run);
         check(
             "password",
             false,
             "`password` cannot be read: it is gone",
             "`password` cannot be read: it is gone",
         );
+    }
+
+    #[test]
+    fn a_part_shows_no_more_than_its_whole() {
+        let mask = Mask::new(true);
+        assert_eq!(mask.whole_of("list[0].Item2"), Some(("list[0]", "Item2")));
+        assert_eq!(mask.whole_of("arguments[1],nq"), Some(("arguments", "[1]")));
+        for expression in ["name", "a + b.c", "Call().Item2", ".5"] {
+            assert_eq!(mask.whole_of(expression), None, "{expression}");
+        }
+        assert_eq!(Mask::new(false).whole_of("it.Item2"), None);
+        let of = |name: &str, value: &str, children| Variable {
+            name: name.into(),
+            value: value.into(),
+            children,
+            ..Variable::default()
+        };
+        let text = "\"hunter2\"";
+        let check = |first: &str, second: &str, option: &str, part: &str, shown: &str| {
+            let children = vec![of(first, option, Vec::new()), of(second, text, Vec::new())];
+            let mut whole = of("it", "", children);
+            mask.variable(&mut whole);
+            let mut value = of("", text, Vec::new());
+            mask.part(part, &whole, &mut value);
+            assert_eq!(value.value, shown, "{part}");
+        };
+        check("user", "password", "\"ann\"", "Item2", MASKED);
+        check("user", "password", "\"ann\"", "Item1", text);
+        check("name", "value", "\"password\"", "Item2", MASKED);
+        check("[0]", "[1]", "\"--password\"", "[1]", MASKED);
+        check("[0]", "[1]", "\"--user\"", "[1]", text);
+    }
+
+    #[test]
+    fn threads_are_named_without_secrets() {
+        let mut thread = Thread {
+            id: ThreadId(4),
+            name: "password=hunter2".into(),
+            state: ThreadState::Suspended,
+            location: None,
+            waits_for: Some("a lock, which thread 5 (password=hunter2) holds".into()),
+            wait: None,
+        };
+        Mask::new(true).thread(&mut thread);
+        assert_eq!(thread.name, "password=***");
+        assert_eq!(thread.waits_for.as_deref(), Some("a lock, which thread 5 (password=***) holds"));
     }
 
     #[test]

@@ -10,15 +10,53 @@ pub(super) enum Named {
 }
 
 /// As they are without `_` and `-`.
-const SECRET_NAMES: [&str; 8] =
-    ["password", "passwd", "passphrase", "secret", "apikey", "privatekey", "accesskey", "credential"];
+const SECRET_NAMES: [&str; 14] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "passwort",
+    "secret",
+    "apikey",
+    "privatekey",
+    "accesskey",
+    "accountkey",
+    "signingkey",
+    "encryptionkey",
+    "masterkey",
+    "sharedkey",
+    "credential",
+];
+/// Headers that say who someone is, as [`SECRET_NAMES`] are written.
+const HEADERS: [&str; 4] = ["authorization", "proxyauthorization", "cookie", "setcookie"];
 /// What may follow `token` in the name of a secret; a `token_count` or a `tokenKind` is none.
 const WORDS_FOR_TEXTS: [&str; 11] =
     ["value", "string", "str", "text", "secret", "hash", "data", "header", "raw", "buf", "buffer"];
 
 /// Whether a name, or an expression that has names in it, is that of a secret.
 pub(super) fn named(text: &str) -> Option<Named> {
-    identifiers(text).filter_map(|(name, _)| of_identifier(name)).max()
+    // A header is a text that is asked for itself; objects of such names have parts that are none.
+    let header = identifiers(text).last().filter(|(name, _)| is_header(name)).map(|_| Named::Token);
+    identifiers(text).filter_map(|(name, _)| of_identifier(name)).chain(header).max()
+}
+
+/// Whether it is an option of a command line whose value is a secret: `--password`.
+pub(super) fn takes_secret(option: &str) -> bool {
+    option.starts_with('-') && identifiers(option).count() == 1 && ends_as_secret(option).is_some()
+}
+
+/// Whether it is a header that says who someone is.
+pub(super) fn is_header(name: &str) -> bool {
+    HEADERS.contains(&without_joints(name).as_str())
+}
+
+/// Whether it is a header with cookies.
+pub(super) fn is_cookie(name: &str) -> bool {
+    without_joints(name).ends_with("cookie")
+}
+
+/// Whether it is what signs a request, if it is in one; elsewhere it may be a signal.
+pub(super) fn is_signature(name: &str) -> bool {
+    ["sig", "signature", "xamzsignature"].contains(&without_joints(name).as_str())
 }
 
 /// Words of letters, digits, `_` and `-`, and where each ends.
@@ -34,7 +72,9 @@ pub(super) fn identifiers(text: &str) -> impl Iterator<Item = (&str, usize)> {
 
 fn of_identifier(name: &str) -> Option<Named> {
     let plain = without_joints(name).replace("secretar", "");
-    if SECRET_NAMES.iter().any(|secret| plain.contains(secret)) {
+    if SECRET_NAMES.iter().any(|secret| plain.contains(secret))
+        || words(name).iter().any(|word| word == "pwd")
+    {
         return Some(Named::Secret);
     }
     is_token(name).then_some(Named::Token)
@@ -58,7 +98,8 @@ fn is_token(name: &str) -> bool {
     let words = words(name);
     let Some(at) = words.iter().rposition(|word| word.ends_with("token")) else { return false };
     let is_followed_well = words[at + 1..].iter().all(|word| WORDS_FOR_TEXTS.contains(&word.as_str()));
-    is_followed_well && !words.iter().any(|word| word.contains("cancel"))
+    // What is public is part of an assembly's name: `PublicKeyToken`.
+    is_followed_well && !words.iter().any(|word| word.contains("cancel") || word == "public")
 }
 
 /// `accessToken`, `ACCESS_TOKEN` and `APIToken2` in words, lower case, without numbers.
@@ -101,9 +142,19 @@ mod tests {
 
     #[test]
     fn names_of_secrets_are_told_from_others() {
-        for name in
-            ["password", "dbPassword", "API_KEY", "api-key", "privateKey", "[\"PASSWORD\"]", "password[0]"]
-        {
+        for name in [
+            "password",
+            "dbPassword",
+            "API_KEY",
+            "api-key",
+            "privateKey",
+            "[\"PASSWORD\"]",
+            "password[0]",
+            "pwd",
+            "dbPwd",
+            "signingKey",
+            "AccountKey",
+        ] {
             assert_eq!(named(name), Some(Named::Secret), "{name}");
         }
         for name in [
@@ -115,6 +166,8 @@ mod tests {
             "tokenValue",
             "accesstoken",
             "token2",
+            "headers[\"Authorization\"]",
+            "[\"Set-Cookie\"]",
         ] {
             assert_eq!(named(name), Some(Named::Token), "{name}");
         }
@@ -127,6 +180,10 @@ mod tests {
             "secretary",
             "pass",
             "key",
+            "PublicKeyToken",
+            "publicKey",
+            "cookie.Path",
+            "sig",
         ] {
             assert_eq!(named(name), None, "{name}");
         }

@@ -4,7 +4,10 @@ use std::ops::Range;
 
 use hindcast_core::debug::Variable;
 
-use super::names::{self, Named};
+use super::{
+    assigned,
+    names::{self, Named},
+};
 
 /// The longest text that is the name of something.
 const LONGEST_NAME: usize = 64;
@@ -103,6 +106,8 @@ impl<'t> ValueText<'t> {
                 self.hide(value, named, &mut found);
             } else if let Some(value) = self.other_half(literal, brackets_may_be_pairs) {
                 self.hide(value, named, &mut found);
+            } else if let Some(value) = self.argument_of(literal) {
+                self.hide(value, named, &mut found);
             }
         }
         found
@@ -151,6 +156,14 @@ impl<'t> ValueText<'t> {
         }
     }
 
+    /// What is behind an option in a list of arguments: `["--password", "…"]`.
+    fn argument_of(&self, option: &Literal) -> Option<Range<usize>> {
+        let value = self.text[option.whole.end..].strip_prefix(", ")?;
+        let start = self.text.len() - value.len();
+        let follows = names::takes_secret(&self.text[option.content.clone()]) && !value.starts_with("\"-");
+        follows.then(|| start..self.end_of_value(start))
+    }
+
     fn end_of_value(&self, start: usize) -> usize {
         self.end(start, true)
     }
@@ -182,7 +195,7 @@ impl<'t> ValueText<'t> {
 }
 
 fn quoted(text: &str, start: usize) -> Literal {
-    let content = start + 1..start + 1 + super::end_of_quoted(&text[start + 1..], '"');
+    let content = start + 1..start + 1 + assigned::end_of_quoted(&text[start + 1..], '"', 0);
     let end = text.len().min(content.end + 1);
     Literal { whole: start..end, content, is_character: false }
 }
@@ -237,6 +250,15 @@ pub(super) fn key_of_pair(children: &[Variable]) -> Option<Named> {
     let value = ValueText::new(&first.value);
     let literal = value.literals.first().filter(|_| value.is_one_text())?;
     secret_name(&first.value[literal.content.clone()])
+}
+
+/// Whether this item of a list of arguments is an option whose secret comes next.
+pub(super) fn takes_secret(item: &Variable, next: &Variable) -> bool {
+    let value = ValueText::new(&item.value);
+    let Some(option) = value.literals.first().filter(|_| value.is_one_text()) else { return false };
+    item.name.starts_with('[')
+        && names::takes_secret(&item.value[option.content.clone()])
+        && !next.value.contains("\"-")
 }
 
 /// Whether it is a list of so many bytes as a key has.

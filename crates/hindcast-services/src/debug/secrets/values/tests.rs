@@ -36,6 +36,11 @@ fn values_of_dotnet_show_no_secrets() {
     check(r#"{Passwords = {["ann"] = "a"}}"#, r#"{Passwords = {["ann"] = "***"}}"#);
     check("{SecretKey = [1, 2, 3, 4, 5, 6, 7, 8, …], N = 1}", "{SecretKey = ***, N = 1}");
     check(r#"{Key = "password", Value = "hunter2"}"#, r#"{Key = "password", Value = "***"}"#);
+    check(r#"["--user", "a", "--password", "b", "-v"]"#, r#"["--user", "a", "--password", "***", "-v"]"#);
+    check(
+        r#"{["Authorization"] = "Basic a", ["Cookie"] = "b=c"}"#,
+        r#"{["Authorization"] = "***", ["Cookie"] = "***"}"#,
+    );
     check(r#"{password = ['h', 'i'], n = 'x'}"#, "{password = [***, ***], n = 'x'}");
     check(r#"{Password = "hunt"… (20 chars), N = 1}"#, r#"{Password = "***"… (20 chars), N = 1}"#);
 }
@@ -61,6 +66,7 @@ fn values_of_native_programs_show_no_secrets() {
 fn ordinary_values_stay_readable() {
     for text in [
         r#"["user", "password"]"#,
+        r#"["-v", "--password", "--verbose"]"#,
         r#"["password", "email", "name"]"#,
         "{password_length = 7, has_password = true, passwords = null}",
         r#"{cancellationToken = {_source = null}, tokens = ["a", "b"], tokenizer = "fast"}"#,
