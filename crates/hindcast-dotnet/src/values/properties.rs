@@ -2,7 +2,7 @@
 
 use crate::{
     expression::Constant,
-    image::{Method, Operand, Primitive, TypeSig},
+    image::{MemberSig, Method, Operand, Primitive, TypeSig},
 };
 
 /// What a method returns that does nothing else.
@@ -32,7 +32,13 @@ pub(crate) fn returned_by(method: Method<'_>) -> Option<Returned> {
             ("br.s", Operand::Target(target)) if *target == instruction.end => {}
             ("ldarg.0", _) if !has_this && !method.is_static() => has_this = true,
             ("ldfld", Operand::Token(token)) if has_this && found.is_none() => {
-                found = Some(Returned::Field(method.assembly().member(*token)?.name));
+                let field = method.assembly().member(*token)?;
+                let MemberSig::Field(held) = field.signature else { return None };
+                // A cast between numbers or enums of one size leaves no instruction. Objects are what they are.
+                if held != returns && [&held, &returns].into_iter().any(is_plain_value) {
+                    return None;
+                }
+                found = Some(Returned::Field(field.name));
             }
             ("ldstr", Operand::Token(token)) if !has_this && found.is_none() => {
                 let text = method.assembly().user_string(*token)?;
@@ -46,6 +52,14 @@ pub(crate) fn returned_by(method: Method<'_>) -> Option<Returned> {
         }
     }
     None
+}
+
+fn is_plain_value(of: &TypeSig) -> bool {
+    match of {
+        TypeSig::Primitive(primitive) => !matches!(primitive, Primitive::String | Primitive::Object),
+        TypeSig::ValueType(_) => true,
+        _ => false,
+    }
 }
 
 /// The field of `this` that a setter stores its value in, where it does nothing else.
