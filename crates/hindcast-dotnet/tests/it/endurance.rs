@@ -88,6 +88,8 @@ on_both! {
             let more: Vec<_> = traces.left().into_iter().filter(|name| !own.contains(name)).collect();
             assert_eq!(more, [""; 0], "round {round}");
         }
+        // A runtime that ends while it makes its pipes anew leaves them.
+        eventually("the pipes are there again", &|| traces.left().len(), |left| left == own.len());
         drop(server.input.take());
         assert_eq!(server.line(), format!("served {}", attach_rounds()));
         assert_eq!(server.child.wait().unwrap().code(), Some(i32::try_from(attach_rounds()).unwrap()));
