@@ -21,28 +21,23 @@
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read, Write},
-    os::{
-        fd::AsFd,
-        unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
-    },
-    path::{Path, PathBuf},
+    os::fd::AsFd,
     time::{Duration, Instant},
 };
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::cor::{MappedRuntime, Remains, Rest, temporary_folder};
+use crate::{
+    cor::{MappedRuntime, Rest},
+    pipe::{GLANCE, Pipe, WITHIN},
+};
 
-/// How long the runtime may take to notice that its debugger is gone, and to answer.
-const WITHIN: Duration = Duration::from_secs(3);
 /// How long all threads rest before we take the program for one that stands.
 const RESTS_FOR: Duration = Duration::from_millis(100);
 /// How long a program that runs may take to stop.
 const STOPS_WITHIN: Duration = Duration::from_secs(1);
 /// How long it runs once more before it is let go of.
 const RUNS_FOR: Duration = Duration::from_millis(100);
-/// How long to wait before looking again whether it listens.
-const GLANCE: Duration = Duration::from_millis(5);
 
 const HEADER: usize = 48;
 const RESYNC: u32 = 3;
@@ -71,10 +66,9 @@ pub fn release_abandoned(pid: u32) -> io::Result<bool> {
 }
 
 fn release(pid: u32, pipe: &Pipe, until: Instant) -> io::Result<()> {
-    let owner = std::fs::metadata(format!("/proc/{pid}"))?.uid();
-    wait_until_it_has_hung_up(pid, pipe, until);
-    let mut to_it = open_when_it_listens(&pipe.end("in"), owner, until)?;
-    let from_it = open_pipe(&pipe.end("out"), OpenOptions::new().read(true), owner)?;
+    pipe.await_hang_up(until);
+    let mut to_it = pipe.open_when_it_listens(until)?;
+    let from_it = pipe.open("out", OpenOptions::new().read(true))?;
     let mut voice = Voice { from_it, until };
     let resync = voice.header()?;
     if resync.kind != RESYNC {
@@ -103,73 +97,8 @@ fn release(pid: u32, pipe: &Pipe, until: Instant) -> io::Result<()> {
     to_it.write_all(&header(CLOSE, 0, 0, 0, 0))?;
     drop((to_it, voice));
     // What the next debugger says before that is lost.
-    wait_until_it_has_hung_up(pid, pipe, until);
+    pipe.await_hang_up(until);
     Ok(())
-}
-
-/// Waits until a process has closed its connection to a debugger that is gone, so that another can be attached.
-pub(crate) fn await_hang_up(pid: u32) {
-    let Ok(pipe) = Pipe::of(pid) else { return };
-    // Sessions of ours that have ended close theirs with this process.
-    if !has_open(std::process::id(), &pipe) {
-        wait_until_it_has_hung_up(pid, &pipe, Instant::now() + WITHIN);
-    }
-}
-
-/// The pipes of a process, without `-in` and `-out`. When a debugger is gone, the runtime removes them and makes new ones of the
-/// same names, so that for a moment there are none.
-struct Pipe(PathBuf);
-
-impl Pipe {
-    fn of(pid: u32) -> io::Result<Self> {
-        Ok(Self(temporary_folder(pid).join(Remains::of(pid)?.pipe_name())))
-    }
-
-    fn end(&self, end: &str) -> PathBuf {
-        let mut name = self.0.clone().into_os_string();
-        name.push(format!("-{end}"));
-        name.into()
-    }
-}
-
-/// Whoever opens the pipes before the runtime has noticed that the other end is gone keeps it from noticing.
-fn wait_until_it_has_hung_up(pid: u32, pipe: &Pipe, until: Instant) {
-    while has_open(pid, pipe) && Instant::now() < until {
-        std::thread::sleep(GLANCE);
-    }
-}
-
-/// Whether a process has opened one of the pipes.
-fn has_open(pid: u32, pipe: &Pipe) -> bool {
-    let ends = [pipe.end("in"), pipe.end("out")];
-    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().filter_map(Result::ok);
-    files.filter_map(|file| std::fs::read_link(file.path()).ok()).any(|path| ends.contains(&path))
-}
-
-/// A pipe can be opened for writing once it is there and the other side reads.
-fn open_when_it_listens(path: &Path, owner: u32, until: Instant) -> io::Result<File> {
-    loop {
-        match open_pipe(path, OpenOptions::new().write(true), owner) {
-            Err(error)
-                if matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENOENT))
-                    && Instant::now() < until =>
-            {
-                std::thread::sleep(GLANCE);
-            }
-            opened => return opened,
-        }
-    }
-}
-
-/// Opens a pipe of a user, and nothing else: not a file that a link leads to, nor one that somebody has put in its place.
-fn open_pipe(path: &Path, how: &mut OpenOptions, owner: u32) -> io::Result<File> {
-    let file = how.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
-    let found = file.metadata()?;
-    if found.file_type().is_fifo() && found.uid() == owner {
-        Ok(file)
-    } else {
-        Err(io::Error::other(format!("`{}` is not a pipe of the process's user", path.display())))
-    }
 }
 
 struct Header {
@@ -280,12 +209,14 @@ fn event(kind: u32, pid: u32) -> [u8; EVENT_SIZE] {
 mod tests {
     use std::{
         os::unix::fs::symlink,
+        path::PathBuf,
         process::{Child, Command, Stdio},
     };
 
     use nix::{sys::stat::Mode, unistd::mkfifo};
 
     use super::*;
+    use crate::cor::temporary_folder;
 
     /// A process that says that its pipes are in a folder, in which anything can be put.
     struct Hostile {
@@ -347,16 +278,6 @@ mod tests {
         let listening = OpenOptions::new().read(true).write(true).open(hostile.make_pipe("in")).unwrap();
         assert!(hostile.release().to_string().contains("-out` is not a pipe"));
         drop(listening);
-    }
-
-    #[test]
-    fn a_pipe_of_another_user_is_not_opened() {
-        let hostile = Hostile::start();
-        let path = hostile.make_pipe("out");
-        let own = path.metadata().unwrap().uid();
-        assert!(open_pipe(&path, OpenOptions::new().read(true), own).is_ok());
-        let refused = open_pipe(&path, OpenOptions::new().read(true), own + 1).unwrap_err();
-        assert!(refused.to_string().contains("is not a pipe of the process's user"));
     }
 
     #[test]

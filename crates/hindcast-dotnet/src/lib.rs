@@ -21,6 +21,8 @@ mod modules;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod names;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod pipe;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod program;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod session;

@@ -24,9 +24,20 @@ pub struct Wait {
     /// How long it waits at most; absent where it waits for ever, or where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u32>,
+    /// Whether it goes on by itself at some time, also where it is not known when.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_timeout: bool,
     /// Where the methods that a task consists of await, the outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub awaits: Vec<Location>,
+    /// How many methods between the last two of those are left out.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub awaits_left_out: usize,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// What has to happen before a thread goes on.
@@ -48,7 +59,21 @@ pub enum WaitKind {
 impl Wait {
     /// Something of this kind, of which nothing else is known.
     pub fn new(kind: WaitKind) -> Self {
-        Self { kind, object: None, object_address: None, held_by: None, timeout_ms: None, awaits: Vec::new() }
+        Self {
+            kind,
+            object: None,
+            object_address: None,
+            held_by: None,
+            timeout_ms: None,
+            has_timeout: false,
+            awaits: Vec::new(),
+            awaits_left_out: 0,
+        }
+    }
+
+    /// Whether it lasts until another thread acts.
+    pub fn is_for_ever(&self) -> bool {
+        self.timeout_ms.is_none() && !self.has_timeout
     }
 
     /// What goes on behind `waits for`. `thread` names a thread.
@@ -72,13 +97,21 @@ impl Wait {
         }
         if let Some(timeout) = self.timeout_ms {
             let _ = write!(said, ", for {timeout} ms at most");
+        } else if self.has_timeout {
+            said.push_str(", with a timeout");
         }
         said
     }
 
     fn task_in_words(&self) -> String {
         let last = self.object.as_ref().map(|object| format!("a `{object}` that is not completed"));
-        let mut methods = self.awaits.iter().map(Location::in_words);
+        let shown = self.awaits.len();
+        let mut methods = self.awaits.iter().enumerate().map(|(at, method)| match self.awaits_left_out {
+            left_out if left_out > 0 && at + 1 == shown => {
+                format!("… ({left_out} more) …, which awaits {}", method.in_words())
+            }
+            _ => method.in_words(),
+        });
         let Some(first) = methods.next() else { return last.unwrap_or_else(|| "a task".into()) };
         let mut said = format!("the task of {first}");
         methods.chain(last).for_each(|next| {
@@ -109,6 +142,9 @@ mod tests {
         check(of(WaitKind::Lock), "the lock on a `Ledger`, which thread 4 holds");
         let limited = Wait { timeout_ms: Some(50), held_by: None, ..of(WaitKind::Lock) };
         check(limited, "the lock on a `Ledger`, for 50 ms at most");
+        let some_time = Wait { has_timeout: true, ..of(WaitKind::Lock) };
+        assert!(!some_time.is_for_ever() && of(WaitKind::Lock).is_for_ever());
+        check(some_time, "the lock on a `Ledger`, which thread 4 holds, with a timeout");
         check(of(WaitKind::Pulse), "a `Monitor.Pulse` on a `Ledger`");
         check(of(WaitKind::Thread), "the end of thread 4");
         check(Wait::new(WaitKind::Thread), "the end of another thread");
@@ -121,6 +157,12 @@ mod tests {
         let promise = Wait { object: Some("Task<int>".into()), ..Wait::new(WaitKind::Task) };
         check(promise.clone(), "a `Task<int>` that is not completed");
         let chain = Wait { awaits: vec![method("Outer", 3), method("Inner", 7)], ..promise };
+        let long = Wait { awaits_left_out: 5, ..chain.clone() };
+        check(
+            long,
+            "the task of Outer at A.cs:3, which awaits … (5 more) …, which awaits Inner at A.cs:7, which awaits a \
+             `Task<int>` that is not completed",
+        );
         check(
             chain,
             "the task of Outer at A.cs:3, which awaits Inner at A.cs:7, which awaits a `Task<int>` that is not completed",

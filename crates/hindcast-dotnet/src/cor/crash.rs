@@ -8,14 +8,12 @@ use std::{
     ffi::{c_int, c_void},
     mem::MaybeUninit,
     sync::{Once, RwLock},
-    time::Duration,
 };
 
 use super::{remains::Remains, startup::STUCK};
 
 /// How long a program that was killed may take to be gone.
-const GONE_WITHIN: Duration = Duration::from_millis(500);
-const GLANCE: Duration = Duration::from_millis(5);
+const GONE_WITHIN_MS: c_int = 500;
 
 /// The program that is debugged.
 static PROGRAM: RwLock<Option<Remains>> = RwLock::new(None);
@@ -59,13 +57,56 @@ unsafe extern "C" fn handle(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
 
 /// The system takes the memory of a program away before it shows it as ended.
 fn is_gone_soon(program: Remains) -> bool {
-    let mut left = GONE_WITHIN;
-    while program.is_alive() {
-        if left.is_zero() {
-            return false;
+    // SAFETY: these calls are safe in a handler, and the descriptor is ours.
+    unsafe {
+        let descriptor = libc::syscall(libc::SYS_pidfd_open, program.pid(), 0);
+        if let Ok(fd @ 0..) = c_int::try_from(descriptor) {
+            let mut ended = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+            libc::poll(&mut ended, 1, GONE_WITHIN_MS);
+            libc::close(fd);
         }
-        std::thread::sleep(GLANCE);
-        left = left.saturating_sub(GLANCE);
     }
-    true
+    !program.is_alive()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use nix::{
+        sys::{
+            signal::Signal,
+            wait::{WaitStatus, waitpid},
+        },
+        unistd::{ForkResult, fork},
+    };
+
+    use super::*;
+
+    /// How a process ends that faults while it debugs a program.
+    fn end_of_fault(program: Remains) -> WaitStatus {
+        // SAFETY: the child only faults.
+        match unsafe { fork() }.unwrap() {
+            ForkResult::Parent { child } => waitpid(child, None).unwrap(),
+            ForkResult::Child => {
+                blame(program);
+                // SAFETY: nobody has this address, which is what is tried.
+                unsafe { std::ptr::without_provenance::<u8>(8).read_volatile() };
+                std::process::exit(0)
+            }
+        }
+    }
+
+    #[test]
+    fn a_fault_is_blamed_on_the_end_of_the_program_and_on_nothing_else() {
+        let mut program = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let remains = Remains::of(program.id()).unwrap();
+        let fault = end_of_fault(remains);
+        assert!(matches!(fault, WaitStatus::Signaled(_, Signal::SIGSEGV, _)), "{fault:?}");
+        program.kill().unwrap();
+        // Whether it is gone already or goes now.
+        assert!(matches!(end_of_fault(remains), WaitStatus::Exited(_, STUCK)));
+        program.wait().unwrap();
+        assert!(matches!(end_of_fault(remains), WaitStatus::Exited(_, STUCK)));
+    }
 }

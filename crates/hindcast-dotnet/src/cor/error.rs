@@ -48,6 +48,7 @@ codes! {
     CANNOT_SET_BREAKPOINT = 0x8013_1345, "the breakpoint cannot be set";
     INCOMPATIBLE_PROTOCOL = 0x8013_134b, "the runtime's version does not fit";
     NEUTERED = 0x8013_134f, "the object belongs to an earlier stop";
+    TIMED_OUT = 0x8013_1c08, "the program's runtime does not answer";
     UNSAFE_POINT = 0x8013_1c23, "the thread is at a place where code cannot be run";
     IN_PROLOG = 0x8013_1c24, "the thread is in a function's prologue";
     IN_NATIVE_CODE = 0x8013_1c25, "the thread is in native code";

@@ -24,6 +24,10 @@ impl Remains {
         Ok(Self { pid, since: start_time(pid)? })
     }
 
+    pub(super) fn pid(self) -> u32 {
+        self.pid
+    }
+
     /// Whether the process lives: it is not gone, is no other of the same number, and does not wait to be buried.
     pub(crate) fn is_alive(self) -> bool {
         stat(self.pid).is_ok_and(|(state, since)| since == self.since && !matches!(state, b'Z' | b'X'))

@@ -23,12 +23,12 @@ use super::{
     threads::Threads,
 };
 use crate::{
-    abandoned::await_hang_up,
     cor::{
         Calls, Debugging, DebuggingError, Events, Exit, Hresult, MappedRuntime, Next, Prepared, Remains,
         Startup, StartupError, blame, other_debugger, temporary_folder,
     },
     modules::Modules,
+    pipe::{Deaf, Listening},
     program::{Program, ProgramError},
 };
 
@@ -121,16 +121,17 @@ impl Session {
         if let Some(other) = other_debugger(request.pid) {
             return refused(format!("another debugger (process {other})"));
         }
-        await_hang_up(request.pid);
+        let runtime = runtime_of(request.pid)?;
+        let listening = Listening::of(request.pid).map_err(|deaf| not_heard(&deaf, request.pid))?;
         let beginning = Beginning {
             pid: request.pid,
-            runtime: runtime_of(request.pid)?,
+            runtime,
             how: HowBegun::Attach,
             output: request.output.clone(),
             just_my_code: request.just_my_code,
             stop_at_entry: StopAtEntry::No,
         };
-        let mut session = Self::begin(beginning)?;
+        let mut session = Self::begin(beginning).inspect_err(|_| listening.hang_up())?;
         // Where the system cannot lock, two at once are bad luck.
         session.claim = claim.ok().flatten();
         Ok(session)
@@ -395,6 +396,25 @@ fn not_attached(error: DebuggingError, pid: u32) -> DebugError {
             "debugging needs the file of the program's own runtime; install that runtime completely",
         )),
         _ => DebugError::System(format!("cannot debug process {pid}: {error}").into()),
+    }
+}
+
+/// Why no debugger can talk with a process.
+fn not_heard(deaf: &Deaf, pid: u32) -> DebugError {
+    let reason = Reason::new(format!("cannot debug process {pid}: {deaf}"));
+    match deaf {
+        Deaf::Stopped => DebugError::System(reason.advise(format!("let it go on with `kill -CONT {pid}`"))),
+        Deaf::System(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            DebugError::PermissionDenied(reason.advise("run hindcast as the user of that process"))
+        }
+        Deaf::SwitchedOff(_) => DebugError::PermissionDenied(reason.advise("start it without that variable")),
+        Deaf::NoPipe(_) => DebugError::System(reason.advise(
+            "start the program again: its runtime makes the pipe when it begins, in the folder that `TMPDIR` names; a program in \
+             a container or under `chroot` has another `/tmp`: run hindcast there",
+        )),
+        Deaf::NotListening(_) | Deaf::System(_) => DebugError::System(
+            reason.advise("attach again in a moment; start the program again if that does not help"),
+        ),
     }
 }
 

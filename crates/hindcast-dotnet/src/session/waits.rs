@@ -1,7 +1,7 @@
 //! What threads wait for: locks and their holders, as the runtime tells; tasks and other threads, by the framework's methods that
 //! wait for them.
 
-use hindcast_core::debug::{RuntimeAddr, ThreadId, Wait, WaitKind};
+use hindcast_core::debug::{Location, RuntimeAddr, ThreadId, Wait, WaitKind};
 
 use super::{Session, stack::ManagedFrame};
 use crate::{
@@ -14,7 +14,19 @@ const WAITS: u32 = 0x20;
 /// Framework code between a wait and the code that waits is not deeper than this.
 const NEAR: usize = 32;
 /// The longest chain of awaiting methods that is followed.
-const LONGEST_CHAIN: usize = 8;
+const LONGEST_CHAIN: usize = 200;
+/// How many of them are told: the outermost, and the innermost of all.
+const SHOWN_OF_CHAIN: usize = 8;
+/// The methods of a task that wait until it is completed; others run it.
+const WAITS_FOR_TASK: [&str; 7] = [
+    "Wait",
+    "InternalWait",
+    "InternalWaitCore",
+    "SpinThenBlockingWait",
+    "GetResultCore",
+    "get_Result",
+    "Result",
+];
 /// How many awaiters of one method are looked at. Compilers number them, and use one again for the same type.
 const AWAITERS: usize = 8;
 /// A timeout that never comes.
@@ -53,18 +65,19 @@ impl Session {
     fn wait_in_framework(&mut self, thread: &Com<Thread>) -> Option<Wait> {
         let is_waiting = thread.user_state().is_ok_and(|state| state & WAITS != 0);
         let (frames, _) = self.frames(thread, NEAR).ok()?;
-        let inside = frames.iter().take_while(|frame| !frame.module.is_mine()).count();
+        let own = frames.iter().take_while(|frame| !frame.module.is_mine()).count();
+        // A task may run a method of the framework itself.
+        let inside = frames[..own].iter().position(|frame| self.runs_task(frame)).unwrap_or(own);
         let is_called = inside < frames.len();
         frames[..inside].iter().rev().find_map(|frame| {
             let function = self.location(frame).function?;
             let (of, method) = function.strip_prefix("System.Threading.")?.rsplit_once('.')?;
             match of {
-                _ if of.starts_with("Tasks.Task.") || of == "Tasks.Task" || of.starts_with("Tasks.Task<") => {
-                    self.task_wait(frame)
-                }
+                _ if is_task(of) && WAITS_FOR_TASK.contains(&method) => self.task_wait(frame),
+                _ if is_task(of) => None,
                 // A thread of the pool that has no work waits, too.
                 _ if !is_called || !is_waiting => None,
-                "Thread" if method == "Join" => Some(self.join(frame)),
+                "Thread" if method == "Join" => Some(self.join(frame, &frames[..inside])),
                 "Lock" => Some(self.lock(&frames[..inside])),
                 "Monitor" | "Thread" => None,
                 _ => Some(self.signal(frame, of)),
@@ -78,11 +91,49 @@ impl Session {
         (!this.is_null()).then_some(this)
     }
 
-    fn join(&mut self, frame: &ManagedFrame) -> Wait {
+    /// Whether it is the frame in which a task calls what it was made of.
+    fn runs_task(&self, frame: &ManagedFrame) -> bool {
+        let function = self.location(frame).function;
+        let method = function.as_deref().and_then(|function| function.strip_prefix("System.Threading."));
+        method
+            .and_then(|method| method.rsplit_once('.'))
+            .is_some_and(|(of, method)| is_task(of) && method == "InnerInvoke")
+    }
+
+    /// The wait with the timeout that was asked for. The outermost of the framework's methods tells whether there may be one: those
+    /// that wait for ever take no parameters. The inner ones have it in milliseconds.
+    fn timed(&self, wait: Wait, frames: &[ManagedFrame], of: &str) -> Wait {
+        let belongs = |frame: &&ManagedFrame| {
+            let function = self.location(frame).function;
+            function
+                .as_deref()
+                .and_then(|function| function.rsplit_once('.'))
+                .is_some_and(|(of_it, _)| of_it == of)
+        };
+        let waiting: Vec<_> = frames.iter().filter(belongs).collect();
+        if waiting.last().is_some_and(|outermost| takes_nothing(outermost)) {
+            return wait;
+        }
+        let milliseconds = waiting.iter().rev().find_map(|frame| {
+            let asked = frame.frame.as_ref()?.argument(1).ok()?;
+            self.values().see(&asked).ok()?.integer()
+        });
+        match milliseconds {
+            Some(-1) => wait,
+            _ => Wait {
+                has_timeout: true,
+                timeout_ms: milliseconds.and_then(|asked| u32::try_from(asked).ok()),
+                ..wait
+            },
+        }
+    }
+
+    fn join(&mut self, frame: &ManagedFrame, frames: &[ManagedFrame]) -> Wait {
         let joined = self.this(frame);
         let number = joined
             .and_then(|seen| self.values().integer_field(&seen, &["_managedThreadId", "m_ManagedThreadId"]));
-        Wait { held_by: thread_number(number), ..Wait::new(WaitKind::Thread) }
+        let wait = Wait { held_by: thread_number(number), ..Wait::new(WaitKind::Thread) };
+        self.timed(wait, frames, "System.Threading.Thread")
     }
 
     /// A `System.Threading.Lock`, which knows its holder itself, by the system's number.
@@ -90,11 +141,13 @@ impl Session {
         let lock =
             frames.iter().filter_map(|frame| self.this(frame)).find(|this| this.of.display() == "Lock");
         let Some(lock) = lock else {
-            return Wait { object: Some("Lock".into()), ..Wait::new(WaitKind::Lock) };
+            let wait = Wait { object: Some("Lock".into()), ..Wait::new(WaitKind::Lock) };
+            return self.timed(wait, frames, "System.Threading.Lock");
         };
         let owner = self.values().integer_field(&lock, &["_owningThreadId"]);
         let held_by = owner.and_then(|owner| self.thread_of_system(u32::try_from(owner).ok()?));
-        Wait { held_by, ..at_object(WaitKind::Lock, &lock) }
+        let wait = Wait { held_by, ..at_object(WaitKind::Lock, &lock) };
+        self.timed(wait, frames, "System.Threading.Lock")
     }
 
     /// The thread that the system has under this number.
@@ -127,11 +180,16 @@ impl Session {
             awaits.push(self.location(&awaiting.frame()));
             let Some(next) = self.awaited_by(&state_machine) else {
                 // Something that is no task.
-                return Some(Wait { awaits, ..Wait::new(WaitKind::Task) });
+                return Some(chain(awaits, Wait::new(WaitKind::Task)));
             };
             task = next;
         }
-        Some(Wait { awaits, ..at_object(WaitKind::Task, &task) })
+        let mut last = at_object(WaitKind::Task, &task);
+        // The class is one of the framework, and says nothing.
+        if let Some(state_machine) = self.values().field_seen(&task, "StateMachine") {
+            last.object = Some(task_of(&state_machine.of.display()));
+        }
+        Some(chain(awaits, last))
     }
 
     fn is_task(&self, seen: &Seen) -> bool {
@@ -156,6 +214,34 @@ impl Session {
     }
 }
 
+/// Whether a type of `System.Threading` is a task, or a part of one.
+fn is_task(of: &str) -> bool {
+    of == "Tasks.Task" || of.starts_with("Tasks.Task.") || of.starts_with("Tasks.Task<")
+}
+
+fn takes_nothing(frame: &ManagedFrame) -> bool {
+    let method = frame.module.assembly().and_then(|assembly| assembly.method(frame.method));
+    method.and_then(|method| method.signature().ok()).is_some_and(|signature| signature.parameters.is_empty())
+}
+
+/// The wait with the methods that await on the way to it: all, or the outermost ones and the innermost.
+fn chain(mut awaits: Vec<Location>, last: Wait) -> Wait {
+    let awaits_left_out = awaits.len().saturating_sub(SHOWN_OF_CHAIN);
+    if awaits_left_out > 0 {
+        awaits.drain(SHOWN_OF_CHAIN - 1..SHOWN_OF_CHAIN - 1 + awaits_left_out);
+    }
+    Wait { awaits, awaits_left_out, ..last }
+}
+
+/// The task of the method that a state machine was made of: `A.<Run>d__3`.
+fn task_of(state_machine: &str) -> String {
+    let Some((before, rest)) = state_machine.split_once('<') else { return "Task".into() };
+    match rest.split_once('>') {
+        Some((method, _)) if !method.is_empty() => format!("Task of {before}{method}"),
+        _ => "Task".into(),
+    }
+}
+
 fn at_object(kind: WaitKind, seen: &Seen) -> Wait {
     Wait { object: Some(seen.of.display()), object_address: address_of(seen), ..Wait::new(kind) }
 }
@@ -166,4 +252,26 @@ fn address_of(seen: &Seen) -> Option<RuntimeAddr> {
 
 fn thread_number(number: Option<i64>) -> Option<ThreadId> {
     number.and_then(|number| u32::try_from(number).ok()).filter(|number| *number != 0).map(ThreadId)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_chain_is_told_by_its_beginning_and_its_end() {
+        let method = |line| Location { line: Some(line), ..Location::default() };
+        let lines = |wait: &Wait| wait.awaits.iter().filter_map(|method| method.line).collect::<Vec<_>>();
+        let short = chain((1..=8).map(method).collect(), Wait::new(WaitKind::Task));
+        assert_eq!((lines(&short), short.awaits_left_out), ((1..=8).collect(), 0));
+        let long = chain((1..=20).map(method).collect(), Wait::new(WaitKind::Task));
+        assert_eq!((lines(&long), long.awaits_left_out), (vec![1, 2, 3, 4, 5, 6, 7, 20], 12));
+    }
+
+    #[test]
+    fn a_task_is_named_by_its_method() {
+        assert_eq!(task_of("A.<Run>d__3"), "Task of A.Run");
+        assert_eq!(task_of("<Run>d__3"), "Task of Run");
+        assert_eq!(task_of("Machine"), "Task");
+    }
 }

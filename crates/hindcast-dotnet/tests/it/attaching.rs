@@ -12,6 +12,13 @@ use hindcast_core::debug::{
 };
 use hindcast_dotnet::DotnetEngine;
 use hindcast_fixtures::dotnet::{self, Runtime};
+use nix::{
+    sys::{
+        signal::{Signal, kill},
+        wait::{WaitPidFlag, waitpid},
+    },
+    unistd::Pid,
+};
 
 use crate::debuggee::on_both;
 
@@ -151,6 +158,42 @@ on_both! {
             assert_eq!(stop.reason, StopReason::Pause);
             assert!(!session.stack(stop.thread, 10).unwrap().frames.is_empty());
         }
+    }
+
+    fn a_runtime_that_does_not_listen_is_told_from_one_that_may_not(runtime: &Runtime) {
+        let program = dotnet::program("Server");
+        let refused = |server: &Server| format!("{:?}", server.attach().err().unwrap());
+        let mut server = Server::start(runtime);
+        let pid = server.child.id();
+
+        let signal = |signal| kill(Pid::from_raw(pid.cast_signed()), signal).unwrap();
+        signal(Signal::SIGSTOP);
+        waitpid(Pid::from_raw(pid.cast_signed()), Some(WaitPidFlag::WUNTRACED)).unwrap();
+        let halted = refused(&server);
+        assert!(halted.contains("is stopped by a signal") && halted.contains(&format!("kill -CONT {pid}")), "{halted}");
+        signal(Signal::SIGCONT);
+
+        // It goes on, and can be attached to.
+        let mut session = server.attach().unwrap();
+        stopped(session.run(Movement::Begin).unwrap());
+        drop(session);
+        server.ask("abc");
+        assert_eq!(server.line(), "1: cba");
+
+        let server = Server::start(runtime);
+        let pipes = std::fs::read_dir("/tmp").unwrap().map(|entry| entry.unwrap().path());
+        let mark = format!("/tmp/clr-debug-pipe-{}-", server.child.id());
+        for pipe in pipes.filter(|path| path.to_string_lossy().starts_with(&mark)) {
+            std::fs::remove_file(pipe).unwrap();
+        }
+        let gone = refused(&server);
+        assert!(gone.contains("-in` is not there") && gone.contains("start the program again"), "{gone}");
+
+        let mut command = runtime.command(&program);
+        // The first is what .NET Core 3.1 goes by.
+        command.envs([("COMPlus_EnableDiagnostics", "0"), ("DOTNET_EnableDiagnostics", "0")]);
+        let disabled = refused(&Server::of(command));
+        assert!(disabled.contains("debugging is switched off") && disabled.contains("without that variable"), "{disabled}");
     }
 
     fn what_cannot_be_attached_to_is_refused_with_a_reason(_runtime: &Runtime) {

@@ -2,7 +2,7 @@
 
 use std::{
     path::Path,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use hindcast_core::debug::{CodeBreakpoint, Ending, Movement, Place, StopReason, Trigger};
@@ -60,8 +60,10 @@ on_both! {
         let own = traces.left();
         let place = Place::Line { file: "Server.cs".into(), line: program("Server").line("handle") };
         let mut first = None;
+        let mut before = Vec::new();
         for round in 0..attach_rounds() {
             let mut session = server.attach().unwrap();
+            before = traces.pipes();
             stopped(session.run(Movement::Begin).unwrap());
             match round % 3 {
                 // Let go at a breakpoint.
@@ -89,7 +91,8 @@ on_both! {
             assert_eq!(more, [""; 0], "round {round}");
         }
         // A runtime that ends while it makes its pipes anew leaves them.
-        eventually("the pipes are there again", &|| traces.left().len(), |left| left == own.len());
+        let made_anew = || traces.pipes().iter().filter(|pipe| !before.contains(pipe)).count();
+        eventually("both pipes are made anew", &made_anew, |pipes| pipes == 2);
         drop(server.input.take());
         assert_eq!(server.line(), format!("served {}", attach_rounds()));
         assert_eq!(server.child.wait().unwrap().code(), Some(i32::try_from(attach_rounds()).unwrap()));
@@ -147,6 +150,13 @@ impl Traces {
         let since: u64 =
             stat.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().parse().unwrap();
         Self([format!("{pid:08x}{since:016x}"), format!("-{pid}-{since}-")])
+    }
+
+    /// The pipes for a debugger, and when each was made.
+    fn pipes(&self) -> Vec<(String, SystemTime)> {
+        let pipes = self.left().into_iter().filter(|name| name.starts_with("clr-debug-pipe-"));
+        let made = |name: &String| std::fs::metadata(format!("/tmp/{name}")).and_then(|pipe| pipe.created());
+        pipes.filter_map(|name| made(&name).ok().map(|made| (name, made))).collect()
     }
 
     /// Those that are there.

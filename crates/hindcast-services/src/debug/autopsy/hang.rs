@@ -103,6 +103,7 @@ impl Hang {
         let first = self.threads.iter().find(|thread| thread.waits_for.is_some())?;
         let more = match self.waiting.saturating_sub(1) {
             0 => String::new(),
+            1 => " (and 1 more thread waits)".into(),
             more => format!(" (and {more} more threads wait)"),
         };
         let waits_for = first.waits_for.as_deref().unwrap_or_default();
@@ -208,8 +209,7 @@ fn see(
 fn circles(threads: &[Thread]) -> Vec<Vec<ThreadId>> {
     let next = |id: ThreadId| {
         let wait = threads.iter().find(|thread| thread.id == id)?.wait.as_ref()?;
-        let is_for_ever = wait.timeout_ms.is_none();
-        wait.held_by.filter(|_| is_for_ever && matches!(wait.kind, WaitKind::Lock | WaitKind::Thread))
+        wait.held_by.filter(|_| wait.is_for_ever() && matches!(wait.kind, WaitKind::Lock | WaitKind::Thread))
     };
     let mut circles: Vec<Vec<ThreadId>> = Vec::new();
     for thread in threads {
@@ -266,6 +266,8 @@ mod tests {
     fn a_wait_that_ends_by_itself_is_no_deadlock() {
         let for_a_while = wants(1).map(|wait| Wait { timeout_ms: Some(100), ..wait });
         check(&[thread(1, wants(2)), thread(2, for_a_while)], &[]);
+        let for_some_time = wants(1).map(|wait| Wait { has_timeout: true, ..wait });
+        check(&[thread(1, wants(2)), thread(2, for_some_time)], &[]);
     }
 
     #[test]

@@ -130,6 +130,65 @@ fn a_task_is_followed_through_the_methods_that_await_to_what_nobody_completes() 
 }
 
 #[test]
+fn threads_of_which_one_does_not_wait_for_ever_are_no_deadlock() {
+    on_both(|runtime| {
+        if runtime.version.starts_with('3') {
+            // It tells of no lock that has a timeout.
+            return;
+        }
+        let program = dotnet::program("Hangs");
+        let is_there = |said: &str| said.contains("for 100000 ms at most") && said.contains("(keeper) holds");
+        let (said, found, _) = autopsy_of(runtime, &program, "patient", is_there);
+        assert!(said.starts_with("no crash: "), "{said}");
+        assert!(found["hang"]["deadlocks"].is_null(), "{found}");
+        let (waiting, keeper) = (thread(&found, "Main Thread"), thread(&found, "keeper"));
+        assert_eq!(waiting["wait"]["held_by"], keeper["thread_id"], "{found}");
+        assert_eq!(keeper["wait"]["held_by"], waiting["thread_id"], "{found}");
+        assert_eq!(
+            (&keeper["wait"]["kind"], &keeper["wait"]["timeout_ms"]),
+            (&json!("lock"), &json!(100_000))
+        );
+        assert_eq!(keeper["location"]["line"], program.line("patient"), "{found}");
+    });
+}
+
+#[test]
+fn a_long_chain_of_awaits_is_told_by_its_beginning_and_its_end() {
+    on_both(|runtime| {
+        let program = dotnet::program("Hangs");
+        let (said, found, _) = autopsy_of(runtime, &program, "deep", |said| said.contains("which awaits"));
+        let wait = &thread(&found, "Main Thread")["wait"];
+        let lines: Vec<_> = wait["awaits"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|method| method["line"].as_u64().unwrap())
+            .collect();
+        let deep = u64::from(program.line("deep"));
+        assert_eq!(lines, [[deep; 7].as_slice(), &[program.line("inner").into()]].concat(), "{found}");
+        // Twenty times `deep`, once `deepest`, once `inner`.
+        assert_eq!(wait["awaits_left_out"], 22 - 8, "{found}");
+        assert!(said.contains("which awaits … (14 more) …, which awaits Fixtures.Hangs.Inner at"), "{said}");
+    });
+}
+
+#[test]
+fn a_thread_that_runs_a_task_does_not_wait_for_it() {
+    on_both(|runtime| {
+        let program = dotnet::program("Hangs");
+        let (_, found, _) = autopsy_of(runtime, &program, "pool", |said| said.contains("(and 1 more"));
+        let threads = found["hang"]["threads"].as_array().unwrap();
+        let at = |mark: &str| {
+            let line = program.line(mark);
+            let thread = threads.iter().find(|thread| thread["location"]["line"] == line);
+            &thread.unwrap_or_else(|| panic!("none at `{mark}` in {found}"))["wait"]
+        };
+        assert_eq!(at("pool")["kind"], "task", "{found}");
+        assert_eq!(at("runs")["object"], "ManualResetEventSlim", "{found}");
+    });
+}
+
+#[test]
 fn the_lock_of_newer_runtimes_is_told_with_its_keeper() {
     on_both(|runtime| {
         if runtime.version.starts_with('3') {
