@@ -80,6 +80,26 @@ impl Constant {
         may_narrow && fits
     }
 
+    /// Whether it is a real that no whole number of a type is near: only some runtimes say what a cast makes of it.
+    pub(crate) fn is_beyond(&self, to: Primitive) -> bool {
+        let value = match self {
+            Self::Float(value) => f64::from(*value),
+            Self::Double(value) => *value,
+            _ => return false,
+        };
+        // Narrower types keep the low bits of an `int`.
+        let holder = match to {
+            Primitive::SByte | Primitive::Byte | Primitive::Short | Primitive::UShort | Primitive::Char => {
+                Primitive::Int
+            }
+            wide => wide,
+        };
+        holder.range().is_some_and(|(least, most)| {
+            // The next power of two is exact where the greatest value is not.
+            !(value.trunc() >= least as f64 && value.trunc() < (most + 1) as f64)
+        })
+    }
+
     /// The value as `(T)value` gives it: whole numbers keep their low bits, and reals that are too large for
     /// one become the nearest, as since .NET 9.
     pub(crate) fn cast(&self, to: Primitive) -> Result<Self, OperationError> {

@@ -113,6 +113,13 @@ impl Session {
         Values { modules: &self.modules, process: self.process() }
     }
 
+    /// Whether a real that is too large for a type of whole numbers becomes the nearest of them, as since .NET 9.
+    fn makes_numbers_fit(&self) -> bool {
+        let version = self.target.runtime.as_deref().and_then(|name| name.strip_prefix(".NET "));
+        let major = version.and_then(|version| version.split('.').next()?.parse::<u32>().ok());
+        major.is_some_and(|major| major >= 9)
+    }
+
     /// Nothing is asked of the program any more.
     fn leave(&mut self) {
         self.state = State::Ended;

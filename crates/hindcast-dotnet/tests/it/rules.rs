@@ -168,6 +168,65 @@ on_both! {
         ], type_of);
     }
 
+    fn a_branch_that_is_not_taken_gives_its_type(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "branches");
+        let unknown = "error: cast a branch";
+        let seen = [
+            ("(yes ? 1 : Half()) / 2", "0.5"),
+            ("(yes ? 1 : Whole()) / 2", "0"),
+            ("(yes ? one : Tenth) / 2", "0.5"),
+            ("(yes ? 1 : scale.Computed()) / 2", "0.5"),
+            ("(none != null ? none.Factor : 1) / 2", "0.5"),
+            ("(none != null ? none.Count : 1) / 2", "0"),
+            ("(none?.Factor ?? 1) / 2", "0.5"),
+            ("(none?.Count ?? 1) / 2", "0"),
+            ("(none?.Computed() ?? 1) / 2", "0.5"),
+            ("(none?.Next.Factor ?? 1) / 2", "0.5"),
+            ("(yes ? 1 : (double)Whole()) / 2", "0.5"),
+            // Which type it returns depends on its arguments.
+            ("(yes ? 1 : Same(2.5)) / 2", unknown),
+            ("yes ? 1 : Whole() * 2.5", unknown),
+            ("yes ? \"x\" : Same(2.5)", "\"x\""),
+        ];
+        check(&mut debuggee, &seen, read);
+        check(&mut debuggee, &seen, called);
+        check(&mut debuggee, &[
+            ("none?.Count", "int?"),
+            ("none?.Next", "Scale"),
+            ("yes ? 1 : Half()", "double"),
+        ], type_of);
+    }
+
+    fn a_real_that_is_too_large_is_cast_only_where_the_result_is_certain(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "branches");
+        let (largest, least) = match runtime.version.starts_with('3') {
+            true => ("error: 3000000000 is no `int`", "error: -2.5 is no `uint`"),
+            false => ("2147483647", "0"),
+        };
+        check(&mut debuggee, &[
+            ("(int)large", largest),
+            ("(int?)large", largest),
+            ("(uint)below", least),
+            ("(long)large", "3000000000"),
+            ("(uint)large", "3000000000"),
+            ("(int)below", "-2"),
+            ("(byte)below", "254"),
+        ], read);
+    }
+
+    fn a_struct_that_is_a_copy_is_not_changed(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "branches");
+        check(&mut debuggee, &[
+            ("scales[0].Number = 70", "error: is a copy"),
+            ("scale.Mark.Number = 70", "error: is a copy"),
+            ("marks[0].Number = 80", "80"),
+            ("scale.Held.Number = 90", "90"),
+        ], assigned);
+        debuggee.go_on();
+        let last = debuggee.printed().lines().find(|line| line.starts_with("-2 ")).unwrap().to_owned();
+        assert_eq!(last, "-2 0 1 80 90 3000000000");
+    }
+
     fn items_are_assigned_by_the_setter(runtime: &Runtime) {
         let mut debuggee = stand(runtime, "assigned");
         check(&mut debuggee, &[

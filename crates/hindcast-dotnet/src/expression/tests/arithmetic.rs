@@ -203,6 +203,21 @@ fn reals_beyond_a_whole_type_become_its_nearest_number() {
     let cast = |value: f64, to: &str| {
         Constant::Double(value).cast(Primitive::of_keyword(to).unwrap()).unwrap().display()
     };
+    let is_beyond = |value, to| Constant::Double(value).is_beyond(Primitive::of_keyword(to).unwrap());
+    for (value, to) in
+        [(1e300, "int"), (-1.0, "uint"), (f64::NAN, "long"), (2f64.powi(63), "long"), (3e9, "byte")]
+    {
+        assert!(is_beyond(value, to), "{value} as {to}");
+    }
+    for (value, to) in [
+        (-0.9, "uint"),
+        (-2147483648.9, "int"),
+        (-(2f64.powi(63)), "long"),
+        (300.7, "byte"),
+        (1e300, "float"),
+    ] {
+        assert!(!is_beyond(value, to), "{value} as {to}");
+    }
     assert_eq!(cast(1e300, "int"), "2147483647");
     assert_eq!(cast(-1.0, "uint"), "0");
     assert_eq!(cast(1e300, "ulong"), "18446744073709551615");

@@ -180,6 +180,32 @@ impl Evaluator<'_> {
         })
     }
 
+    /// Whether a struct is what a property or an indexer returns, and not where the program has it.
+    fn is_copy(&mut self, node: &Node) -> Result<bool> {
+        let (of, name) = match &node.kind {
+            Kind::Index { of, .. } => {
+                let Evaluated::Value(seen) = self.node(of)? else { return Ok(false) };
+                let types = self.session.values().member_types(&seen);
+                let getters: Vec<_> = types.iter().flat_map(|of| self.indexers_of(of, "get_")).collect();
+                let is_place = |getter: &Callee| self.returns_place(getter);
+                return Ok(!matches!(seen.content, Content::Array(_)) && !getters.iter().any(is_place));
+            }
+            Kind::Member { of, name, .. } => (Some(of), &name.text),
+            Kind::Name { name, .. } if self.local(&name.text)?.is_none() => (None, &name.text),
+            _ => return Ok(false),
+        };
+        let receiver = match of {
+            Some(of) => Some(self.node(of)?),
+            None => self.local("this")?,
+        };
+        let Some(Evaluated::Value(seen)) = receiver else { return Ok(false) };
+        match (self.bind(&seen, name), of) {
+            (Some(Bound::Property(_)), _) => Ok(true),
+            (_, Some(of)) if self.static_type(&seen).is_value_type() => self.is_copy(of),
+            _ => Ok(false),
+        }
+    }
+
     /// A member of an object: its field, or the setter that a property has.
     fn member_assignee(&mut self, target: &Node) -> Result<Option<Assignee>> {
         let before = self.runs;
@@ -192,8 +218,10 @@ impl Evaluator<'_> {
             _ => return Ok(None),
         };
         self.target_runs_code |= self.runs != before;
-        let is_struct = || self.static_of(&receiver).is_some_and(|of| of.is_value_type());
-        if self.runs != before && is_struct() {
+        if let Kind::Member { of, .. } = &target.kind
+            && self.static_of(&receiver).is_some_and(|of| of.is_value_type())
+            && (self.runs != before || self.is_copy(of)?)
+        {
             return Err(EvaluationError::OfACopy { what: self.type_text(&receiver) });
         }
         let Evaluated::Value(seen) = receiver else { return Ok(None) };

@@ -153,14 +153,11 @@ impl Evaluator<'_> {
             })
     }
 
-    /// A value as the type that two branches have in common.
-    pub(super) fn as_common(&self, value: Evaluated, other: Option<&Evaluated>) -> Result<Evaluated> {
-        let (Some(own), Some(to)) = (self.static_of(&value), other.and_then(|other| self.static_of(other)))
-        else {
-            return Ok(value);
-        };
-        let is_wider = self.type_converts(&own, &to) && !self.type_converts(&to, &own);
-        if is_wider { self.converted(value, &to) } else { Ok(value) }
+    /// A value as the type that it has in common with a branch of another type.
+    pub(super) fn as_common(&self, value: Evaluated, to: &TypeInfo) -> Result<Evaluated> {
+        let Some(own) = self.static_of(&value) else { return Ok(value) };
+        let is_wider = self.type_converts(&own, to) && !self.type_converts(to, &own);
+        if is_wider { self.converted(value, to) } else { Ok(value) }
     }
 
     /// A value as a type that C# takes it for.

@@ -63,6 +63,12 @@ pub(crate) enum EvaluationError {
     NoOverload { name: String, arguments: String },
     #[error("`{name}` could mean each of {candidates}")]
     AmbiguousCall { name: String, candidates: String },
+    #[error("{value} is no `{to}`, and what the program would make of it depends on the processor")]
+    Beyond { value: String, to: &'static str },
+    #[error(
+        "the value depends on the type of the branch that is not taken, which is not known without running it"
+    )]
+    UnknownBranch,
     #[error("the method returns nothing, which is no value")]
     NoValue,
     #[error("a `{from}` in an `object` or an interface is no `{to}` before it is cast to `{from}`")]
@@ -101,6 +107,9 @@ impl EvaluationError {
             | Self::NeedsBox { .. }
             | Self::NeedsSetter { .. } => Some(Remedy::advice("allow running it with `allow_calls: true`")),
             Self::AmbiguousCall { .. } => Some(Remedy::advice("cast an argument to the type that is meant")),
+            Self::UnknownBranch => Some(Remedy::advice(
+                "cast a branch to the type that both have in common, as in `a ? 1 : (double)b`",
+            )),
             Self::BadUnboxing { from, to } => {
                 Some(Remedy::advice(format!("write `({to})({from})` before it")))
             }

@@ -5,6 +5,7 @@
 
 mod assign;
 mod binding;
+mod branches;
 mod calls;
 mod conversions;
 mod error;
@@ -238,16 +239,7 @@ impl Evaluator<'_> {
             }
             Kind::Call { function, arguments } => self.call(function, arguments),
             Kind::New { of, arguments } => self.construct(of, arguments),
-            Kind::WhenNotNull { receiver, then } => {
-                let receiver = self.node(receiver)?;
-                if receiver.is_null() {
-                    return Ok(Evaluated::computed(Constant::Null));
-                }
-                self.receivers.push(receiver);
-                let evaluated = self.node(then);
-                self.receivers.pop();
-                evaluated
-            }
+            Kind::WhenNotNull { receiver, then } => self.when_not_null(receiver, then),
             Kind::Receiver => self
                 .receivers
                 .last()
@@ -259,12 +251,7 @@ impl Evaluator<'_> {
             Kind::And(left, right) => self.short_circuit(left, right, false),
             Kind::Or(left, right) => self.short_circuit(left, right, true),
             Kind::Coalesce(left, right) => self.coalesced(left, right),
-            Kind::Conditional(condition, yes, no) => {
-                let (branch, other) = if self.truth(condition)? { (yes, no) } else { (no, yes) };
-                let value = self.node(branch)?;
-                let other = self.untaken(other);
-                self.as_common(value, other.as_ref())
-            }
+            Kind::Conditional(condition, yes, no) => self.conditional(condition, yes, no),
             Kind::Cast(to, operand) => self.cast(to, operand),
             Kind::As(operand, to) => self.as_type(operand, to),
             Kind::Is { value, negated, pattern } => {
@@ -277,34 +264,6 @@ impl Evaluator<'_> {
             Kind::Tuple(_) => Err(EvaluationError::NotSupported { what: "making a tuple" }),
             Kind::Assign { operator, target, value } => self.assign(*operator, target, value),
         }
-    }
-
-    /// `a ?? b`, as the type that both have in common.
-    fn coalesced(&mut self, left: &Node, right: &Node) -> Result<Evaluated> {
-        let left = self.node(left)?;
-        let declared = self.static_of(&left);
-        let inner = declared.as_ref().map(|of| conversions::nullable_of(of).unwrap_or(of));
-        if !self.has_value(&left) {
-            let right = self.node(right)?;
-            return match inner.filter(|of| self.value_converts(&right, of)) {
-                Some(of) => self.converted(right, of),
-                None => Ok(right),
-            };
-        }
-        let Some(inner) = inner.filter(|of| of.is_value_type()) else { return Ok(left) };
-        let other = self.untaken(right).and_then(|other| self.static_of(&other));
-        match other.filter(|to| self.type_converts(inner, to) && !self.type_converts(to, inner)) {
-            Some(to) => self.converted(left, &to),
-            None => Ok(left),
-        }
-    }
-
-    /// A branch that is not taken, for its type: none where only running code tells.
-    fn untaken(&mut self, node: &Node) -> Option<Evaluated> {
-        let before = (self.calls_until.take(), std::mem::replace(&mut self.may_write, false));
-        let found = self.node(node).ok();
-        (self.calls_until, self.may_write) = before;
-        found
     }
 
     fn truth(&mut self, node: &Node) -> Result<bool> {

@@ -149,7 +149,7 @@ impl Evaluator<'_> {
         }
         if let Some(primitive) = primitive_named(to) {
             let is_literal = matches!(evaluated, Evaluated::Constant { is_literal: true, .. });
-            let value = self.constant(&evaluated)?.cast(primitive)?;
+            let value = self.cast_constant(&self.constant(&evaluated)?, primitive)?;
             return Ok(Evaluated::Constant { value, is_literal, declared: None });
         }
         if let Some(inner) = nullable_of(&wanted) {
@@ -185,7 +185,7 @@ impl Evaluator<'_> {
             return Ok(Evaluated::Constant { value: Constant::Null, is_literal: false, declared });
         }
         if let Some(primitive) = primitive_of(inner) {
-            let value = self.constant(&evaluated)?.cast(primitive)?;
+            let value = self.cast_constant(&self.constant(&evaluated)?, primitive)?;
             return Ok(Evaluated::Constant { value, is_literal: false, declared });
         }
         if inner.is_enum() {
@@ -197,12 +197,19 @@ impl Evaluator<'_> {
         }
     }
 
+    fn cast_constant(&self, value: &Constant, to: Primitive) -> Result<Constant> {
+        if value.is_beyond(to) && !self.session.makes_numbers_fit() {
+            return Err(EvaluationError::Beyond { value: value.display(), to: to.keyword() });
+        }
+        Ok(value.cast(to)?)
+    }
+
     /// A number as a value of an enum.
     fn enum_value(&self, wanted: &TypeInfo, evaluated: &Evaluated) -> Result<Evaluated> {
         let constant = self.constant(evaluated)?;
         let bad = || EvaluationError::BadCast { from: constant.type_name().to_owned(), to: wanted.display() };
         constant.primitive().filter(|of| of.is_number()).ok_or_else(bad)?;
-        let value = constant.cast(enum_primitive(wanted).ok_or_else(bad)?)?;
+        let value = self.cast_constant(&constant, enum_primitive(wanted).ok_or_else(bad)?)?;
         Ok(Evaluated::Enum { of: wanted.clone(), value })
     }
 
