@@ -69,8 +69,8 @@ fn release(pid: u32, pipe: &Pipe, until: Instant) -> io::Result<()> {
     pipe.await_hang_up(until);
     let mut to_it = pipe.open_when_it_listens(until)?;
     let from_it = pipe.open("out", OpenOptions::new().read(true))?;
-    let mut voice = Voice { from_it, until };
-    let resync = voice.header()?;
+    let mut incoming = Incoming { from_it, until };
+    let resync = incoming.header()?;
     if resync.kind != RESYNC {
         return Err(io::Error::other("the runtime waits for no lost debugger"));
     }
@@ -85,17 +85,17 @@ fn release(pid: u32, pipe: &Pipe, until: Instant) -> io::Result<()> {
     };
     // Detaching undoes a stop; where there was none, the runtime could never be stopped again. It ignores a second one.
     send(BREAK)?;
-    voice.await_stop(pid)?;
+    incoming.await_stop(pid)?;
     // A thread may be about to run code for an evaluation. Detaching frees what it needs for its first steps.
     send(CONTINUE)?;
-    if !voice.says_stopped(Instant::now() + RUNS_FOR)? {
+    if !incoming.says_stopped(Instant::now() + RUNS_FOR)? {
         send(BREAK)?;
-        voice.await_stop(pid)?;
+        incoming.await_stop(pid)?;
     }
     send(DETACH)?;
-    while voice.event()? != Some(DETACH) {}
+    while incoming.event()? != Some(DETACH) {}
     to_it.write_all(&header(CLOSE, 0, 0, 0, 0))?;
-    drop((to_it, voice));
+    drop((to_it, incoming));
     // What the next debugger says before that is lost.
     pipe.await_hang_up(until);
     Ok(())
@@ -107,12 +107,12 @@ struct Header {
     last_seen: u32,
 }
 
-struct Voice {
+struct Incoming {
     from_it: File,
     until: Instant,
 }
 
-impl Voice {
+impl Incoming {
     fn header(&mut self) -> io::Result<Header> {
         let bytes = self.bytes(HEADER as u32)?;
         let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);

@@ -68,7 +68,7 @@ pub(super) struct Guardian {
 
 /// What a guardian tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Report {
     Exited(i32),
     Killed(i32),
     Released,
@@ -175,14 +175,14 @@ impl Waiting {
 
 impl Guardian {
     /// Waits for the next word; none when the guardian is gone.
-    pub(super) fn next(&mut self) -> Option<Told> {
+    pub(super) fn next(&mut self) -> Option<Report> {
         let mut word: Word = [0; 5];
         self.words.read_exact(&mut word).ok()?;
         let number = i32::from_le_bytes([word[1], word[2], word[3], word[4]]);
         match word[0] {
-            EXITED => Some(Told::Exited(number)),
-            KILLED => Some(Told::Killed(number)),
-            RELEASED => Some(Told::Released),
+            EXITED => Some(Report::Exited(number)),
+            KILLED => Some(Report::Killed(number)),
+            RELEASED => Some(Report::Released),
             _ => None,
         }
     }
@@ -192,7 +192,7 @@ impl Guardian {
     }
 
     /// Waits until it is gone, when the program is.
-    pub(super) fn bury(self) {
+    pub(super) fn reap(self) {
         let _ = waitpid(self.pid, None);
     }
 }

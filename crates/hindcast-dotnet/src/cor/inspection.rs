@@ -46,6 +46,16 @@ impl Com<StringValue> {
     }
 }
 
+/// `HANDLE_STRONG`.
+const STRONG: u32 = 1;
+
+impl Com<ReferenceValue> {
+    /// Keeps what it refers to alive, and stays good while the program runs.
+    pub(crate) fn hold(&self) -> Option<Com<HandleValue>> {
+        self.dereference().ok()?.cast::<HeapValue2>()?.create_handle(STRONG).ok()
+    }
+}
+
 impl Com<ArrayValue> {
     /// The length of each dimension.
     pub(crate) fn dimensions(&self) -> Result<Vec<u32>, CorError> {

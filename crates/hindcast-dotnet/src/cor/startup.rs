@@ -22,7 +22,7 @@ use nix::{
 };
 
 use super::{
-    guardian::{self, Guardian, Told, Waiting},
+    guardian::{self, Guardian, Report, Waiting},
     remains::{Remains, SEMAPHORES, start_time},
 };
 
@@ -143,16 +143,16 @@ impl End {
     fn listen(&self, mut guardian: Guardian, calls: &Calls) {
         loop {
             match guardian.next() {
-                Some(Told::Released) => {
+                Some(Report::Released) => {
                     self.state().is_released = true;
                     self.told.notify_all();
                 }
-                Some(Told::Exited(code)) => break self.tell(Exit::Code(code)),
-                Some(Told::Killed(signal)) => break self.tell(Exit::Signal(signal)),
+                Some(Report::Exited(code)) => break self.tell(Exit::Code(code)),
+                Some(Report::Killed(signal)) => break self.tell(Exit::Signal(signal)),
                 None => break self.tell(Exit::Unknown),
             }
         }
-        guardian.bury();
+        guardian.reap();
         leave_if_stuck(calls);
     }
 }

@@ -8,15 +8,13 @@ use hindcast_core::debug::{DebugError, Granularity, Stop};
 
 use super::{Session, places::CodePlace, sites::Site, stack::ManagedFrame, steps::Stepping};
 use crate::{
-    cor::{Com, HandleValue, HeapValue2, ReferenceValue, Thread, Value},
+    cor::{Com, HandleValue, ReferenceValue, Thread, Value},
     image::Token,
     modules::LoadedModule,
     values::Seen,
 };
 use std::rc::Rc;
 
-/// `HANDLE_STRONG`.
-const STRONG: u32 = 1;
 /// The longest chain of awaiting methods that is followed.
 const LONGEST_CHAIN: usize = 64;
 
@@ -196,9 +194,7 @@ impl Session {
     }
 
     fn handle_of(&self, state_machine: &Seen) -> Option<Com<HandleValue>> {
-        let value = self.identity_value(state_machine)?;
-        let object = value.cast::<ReferenceValue>()?.dereference().ok()?;
-        object.cast::<HeapValue2>()?.create_handle(STRONG).ok()
+        self.identity_value(state_machine)?.cast::<ReferenceValue>()?.hold()
     }
 
     /// The task that a state machine completes; none before it first waits.

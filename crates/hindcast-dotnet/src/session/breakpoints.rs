@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, rc::Rc};
 
 use hindcast_core::debug::{
     Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, DebugError, FrameRef, OutputStream,
-    Reason, Stop, StopAtEntry, StopReason, Trigger,
+    Place, Reason, Stop, StopAtEntry, StopReason, Trigger,
 };
 
 use super::{
@@ -177,6 +177,10 @@ impl Session {
             entry.note = self.unknown_exception(&wanted.exception_type, only, entry.note.take());
         }
         let Trigger::Code(CodeBreakpoint { place, .. }) = &entry.trigger else { return Ok(()) };
+        let is_by_source = matches!(place, Place::Line { .. } | Place::Statement { .. });
+        if is_by_source && only.is_some_and(|module| module.pdb().is_none()) {
+            return Ok(());
+        }
         let asked = place.clone();
         let resolved = self.resolve(&asked)?;
         let is_wanted = |place: &&CodePlace| only.is_none_or(|module| Rc::ptr_eq(module, &place.module));

@@ -7,13 +7,10 @@ use super::{
     user_operators::is_boxed,
 };
 use crate::{
-    cor::{BoxValue, Com, GenericValue, HeapValue2, ReferenceValue, Value, element},
+    cor::{BoxValue, Com, GenericValue, ReferenceValue, Value, element},
     expression::{Constant, Node, Primitive},
     values::{Seen, TypeInfo},
 };
-
-/// `HANDLE_STRONG`.
-const STRONG: u32 = 1;
 
 impl Evaluator<'_> {
     /// Whether it is no object of its own, but a number or a struct.
@@ -186,10 +183,7 @@ impl Evaluator<'_> {
     /// A handle to an object that stays good while code runs.
     pub(super) fn held(&self, evaluated: Evaluated) -> Result<Evaluated> {
         let Evaluated::Value(seen) = &evaluated else { return Ok(evaluated) };
-        let object = seen.value.cast::<ReferenceValue>().and_then(|reference| reference.dereference().ok());
-        let handle = object
-            .and_then(|object| object.cast::<HeapValue2>())
-            .and_then(|heap| heap.create_handle(STRONG).ok());
+        let handle = seen.value.cast::<ReferenceValue>().and_then(|reference| reference.hold());
         match handle.and_then(|handle| handle.cast::<Value>()) {
             Some(value) => {
                 let held = self.session.values().see(&value)?;
