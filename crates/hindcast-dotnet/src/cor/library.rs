@@ -13,7 +13,9 @@ use super::{
     com::{Com, Raw},
     error::{CorError, Hresult},
     interfaces::{CorDebug, Process},
-    large_pages,
+    large_pages::large_pages,
+    read_ahead::{overhear, read_ahead},
+    redirect::{Redirection, redirect},
 };
 
 /// The debuggee, attached to.
@@ -126,7 +128,7 @@ impl Debugging {
                 std::mem::transmute(symbol(library, c"CoreCLRCreateCordbObject", &path, create)?);
             (initialize, create)
         };
-        give_large_pages(&reader, open(&reader)?);
+        hasten((library, &path), (open(&reader)?, &reader));
         let mut object: Raw = std::ptr::null_mut();
         // SAFETY: DllMain sets up what the library needs before anything else; loading alone does not run it.
         let code = unsafe {
@@ -146,12 +148,17 @@ impl Debugging {
     }
 }
 
-/// Lets the library that reads the debuggee's memory have large pages, before the debugging library uses it.
-fn give_large_pages(path: &Path, library: Raw) {
-    // SAFETY: open; nobody has called it yet, or the sessions before this one have ended.
-    if let Err(error) = unsafe { large_pages::give_to(library, path) } {
-        // It only takes more time without them.
-        tracing::debug!(path = %path.display(), %error, "no large pages");
+/// Makes the runtime's libraries faster, before they are used. They only take more time without that.
+fn hasten(talker: (Raw, &Path), reader: (Raw, &Path)) {
+    let try_to = |(library, path): (Raw, &Path), redirections: &[Redirection]| {
+        // SAFETY: open; nobody has called it yet, or the sessions before this one have ended. Our functions do what the system's do.
+        let redirected = unsafe { redirect(library, path, redirections) };
+        redirected.inspect_err(|error| tracing::debug!(path = %path.display(), %error, "as slow as it is"))
+    };
+    let _ = try_to(reader, &[large_pages()]);
+    // Nothing may be kept of what was read unless it is known when the program goes on.
+    if try_to(talker, &overhear()).is_ok() {
+        let _ = try_to(reader, &[read_ahead()]);
     }
 }
 

@@ -14,6 +14,8 @@ mod inspection;
 mod interfaces;
 mod large_pages;
 mod library;
+mod read_ahead;
+mod redirect;
 mod remains;
 mod settle;
 mod startup;
