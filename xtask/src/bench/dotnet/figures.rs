@@ -19,6 +19,8 @@ pub(super) struct Figures {
     pub(super) simple: Looks,
     /// In a frame full of collections.
     pub(super) collections: Looks,
+    /// One hit of a breakpoint whose condition does not hold.
+    pub(super) condition: Series,
     /// To a program that runs.
     pub(super) attach: Series,
     /// From it.
@@ -52,6 +54,7 @@ impl Figures {
         self.breakpoint_from_launch.append(round.breakpoint_from_launch);
         self.simple.append(round.simple);
         self.collections.append(round.collections);
+        self.condition.append(round.condition);
         self.attach.append(round.attach);
         self.detach.append(round.detach);
         self.peak_memory = self.peak_memory.max(round.peak_memory);
@@ -61,7 +64,7 @@ impl Figures {
     pub(super) fn summary(&self) -> String {
         format!(
             ".NET {}: alone {:.0} ms, first stop {:.0} ms, step {:.2} and {:.2} ms, first locals {:.2} and {:.2} ms, \
-             locals {:.2} and {:.2} ms, attach {:.0} ms, {} kB",
+             locals {:.2} and {:.2} ms, condition {:.2} ms, attach {:.0} ms, {} kB",
             self.version,
             self.undebugged.median(),
             self.stop_from_launch.median(),
@@ -71,6 +74,7 @@ impl Figures {
             self.collections.first_locals.median(),
             self.simple.locals.median(),
             self.collections.locals.median(),
+            self.condition.median(),
             self.attach.median(),
             self.peak_memory,
         )

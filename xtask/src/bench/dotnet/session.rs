@@ -30,6 +30,17 @@ impl Session {
     pub(super) fn run_to(&mut self, program: &DotnetProgram, mark: &str) -> Result<()> {
         let place = json!({ "file": program.source_text(), "line": program.line(mark) });
         self.ask("set_breakpoint", &place)?;
+        self.run()
+    }
+
+    /// Sets a breakpoint with a condition at a mark.
+    pub(super) fn break_if(&mut self, program: &DotnetProgram, mark: &str, condition: &str) -> Result<()> {
+        let (file, line) = (program.source_text(), program.line(mark));
+        self.ask("set_breakpoint", &json!({ "file": file, "line": line, "condition": condition })).map(drop)
+    }
+
+    /// Goes on to a breakpoint.
+    pub(super) fn run(&mut self) -> Result<()> {
         self.travel("continue", &json!({}), &["breakpoint"])
     }
 

@@ -1,5 +1,7 @@
 //! Steps, and looks at variables.
 
+use std::time::Instant;
+
 use anyhow::Result;
 use hindcast_fixtures::dotnet::{DotnetProgram, Runtime};
 
@@ -8,6 +10,7 @@ use super::{
     figures::{Figures, Looks},
     session::Session,
 };
+use crate::bench::series::Series;
 
 /// Whom `Hello` greets: enough rounds of its loop for all steps.
 const NAMES: [&str; 8] = ["Ann", "Bob", "Cid", "Dan", "Eve", "Fay", "Gus", "Hal"];
@@ -16,7 +19,10 @@ const STEPS_IN_LOOP: usize = 30;
 /// Steps that stay in the frame with collections.
 const STEPS_WITH_COLLECTIONS: usize = 8;
 
-/// One session with each program.
+/// How often a condition is tried in a session.
+const HITS: u32 = 200;
+
+/// One session with each program, and one with a condition.
 pub(super) fn measure(bench: &Bench, runtime: &Runtime, figures: &mut Figures) -> Result<()> {
     let simple = Frame { program: &bench.hello, arguments: &NAMES, mark: "greeting", variable: "args" };
     simple.look(bench, runtime, STEPS_IN_LOOP, &mut figures.simple)?;
@@ -28,7 +34,18 @@ pub(super) fn measure(bench: &Bench, runtime: &Runtime, figures: &mut Figures) -
     };
     figures.peak_memory =
         collections.look(bench, runtime, STEPS_WITH_COLLECTIONS, &mut figures.collections)?;
-    Ok(())
+    condition(bench, runtime, &mut figures.condition)
+}
+
+/// A breakpoint in a loop that stops in the last round.
+fn condition(bench: &Bench, runtime: &Runtime, series: &mut Series) -> Result<()> {
+    let mut session = Session::start(bench, runtime)?;
+    session.launch(&bench.hello, &["Ann"; HITS as usize + 1])?;
+    session.break_if(&bench.hello, "greeting", &format!("index == {HITS}"))?;
+    let begin = Instant::now();
+    session.run()?;
+    series.push(begin.elapsed() / HITS);
+    session.disconnect()
 }
 
 /// A frame that is looked at.
