@@ -168,6 +168,31 @@ on_both! {
         ], type_of);
     }
 
+    fn extension_methods_are_called_on_what_they_extend(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "calls");
+        check(&mut debuggee, &[
+            ("number.Twice()", "10"),
+            ("small.Twice()", "error: has no member `Twice`"),
+            ("list.Joined()", "\"1\""),
+            ("array.Joined(by: \"+\")", "\"1\""),
+            ("\"ab\".Joined()", "\"a-b\""),
+            ("tile.Named(\"a\")", "\"a Tile\""),
+            ("list.First() + array.Sum()", "2"),
+            ("list.Count()", "1"),
+            ("list.Any()", "true"),
+            ("list.Contains(1)", "true"),
+            ("array.Contains(2)", "false"),
+            ("list.Concat(array).ToList()", "[1, 1]"),
+            ("list.Cast<object>().Count()", "1"),
+            ("hundreds.Max()", "5"),
+            ("list.Nowhere()", "error: has no member `Nowhere`"),
+            ("list.First(1)", "error: `First` has no overload"),
+            ("number.Joined()", "error: has no member `Joined`"),
+            ("Twice()", "error: has no member `Twice`"),
+        ], called);
+        check(&mut debuggee, &[("list.First()", "error: allow_calls")], read);
+    }
+
     fn a_branch_that_is_not_taken_gives_its_type(runtime: &Runtime) {
         let mut debuggee = stand(runtime, "branches");
         let unknown = "error: cast a branch";

@@ -44,7 +44,8 @@ pub(super) struct Callee {
     pub(super) is_abstract: bool,
     /// Whether it runs in place of a base type's.
     pub(super) overrides: bool,
-    pub(super) is_operator: bool,
+    /// Whether it competes with those of other types on equal terms, as operators and extension methods do.
+    pub(super) counts_alike: bool,
     /// Whether its last parameter takes any number of arguments.
     pub(super) is_params: bool,
     /// How many parameters the method itself has for types.
@@ -179,6 +180,7 @@ impl Evaluator<'_> {
         names: &[Option<&str>],
         method_types: Vec<TypeInfo>,
     ) -> Result<Evaluated> {
+        let is_named = receiver.is_some();
         let (of, this) = match receiver {
             Some(Evaluated::Value(seen)) if seen.is_null() => {
                 return Err(EvaluationError::OfNull { name: name.to_owned() });
@@ -216,24 +218,43 @@ impl Evaluator<'_> {
             Some(seen) if seen.of.definition.is_some() => self.methods_of_object(seen, name),
             _ => self.methods(&of, name),
         };
-        if candidates.is_empty() {
-            return Err(EvaluationError::NoMember { of: of.display(), name: name.to_owned() });
-        }
-        for candidate in &mut candidates {
-            if candidate.own_types > 0 && method_types.is_empty() {
-                let inferred = self.inferred(candidate, values, names);
-                candidate.types.extend(inferred);
-            } else {
-                candidate.types.extend(method_types.iter().cloned());
+        let is_there = !candidates.is_empty();
+        self.give_types(&mut candidates, values, names, &method_types);
+        let mut callee = match self.best(candidates, name, values, names, this.is_none()) {
+            Err(error @ EvaluationError::NoOverload { .. }) => {
+                let extended = match this.filter(|_| is_named) {
+                    Some(seen) => self.call_extension(&seen, name, values, names, &method_types)?,
+                    None => None,
+                };
+                let missing = EvaluationError::NoMember { of: of.display(), name: name.to_owned() };
+                return extended.ok_or(if is_there { error } else { missing });
             }
-        }
-        candidates.retain(|candidate| candidate.types.len() == candidate.of_type.len() + candidate.own_types);
-        let mut callee = self.best(candidates, name, values, names, this.is_none())?;
+            found => found?,
+        };
         let this = this.filter(|_| !callee.is_static);
         if let Some(seen) = &this {
             self.follow_override(seen, &mut callee);
         }
         self.run(&callee, this.as_ref(), values)
+    }
+
+    /// Gives generic methods the types that are written, or that follow from the arguments; those that get none are no candidates.
+    pub(super) fn give_types(
+        &self,
+        candidates: &mut Vec<Callee>,
+        values: &[Evaluated],
+        names: &[Option<&str>],
+        written: &[TypeInfo],
+    ) {
+        for candidate in candidates.iter_mut() {
+            if candidate.own_types > 0 && written.is_empty() {
+                let inferred = self.inferred(candidate, values, names);
+                candidate.types.extend(inferred);
+            } else {
+                candidate.types.extend(written.iter().cloned());
+            }
+        }
+        candidates.retain(|candidate| candidate.types.len() == candidate.of_type.len() + candidate.own_types);
     }
 
     /// The method that the object has in place of a virtual one.
@@ -523,7 +544,7 @@ fn callee(module: Rc<LoadedModule>, method: Method<'_>, of: &TypeInfo) -> Option
         is_static: method.is_static(),
         is_abstract: method.is_abstract(),
         overrides: method.is_virtual() && !method.is_new_slot(),
-        is_operator: method.name().is_some_and(|name| name.starts_with("op_")),
+        counts_alike: method.name().is_some_and(|name| name.starts_with("op_")),
         is_params: takes_any_number(method, signature.parameters.len()),
         own_types: method.generic_parameters().len(),
         of_value: of.is_value_type(),

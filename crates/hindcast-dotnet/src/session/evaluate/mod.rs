@@ -9,6 +9,7 @@ mod branches;
 mod calls;
 mod conversions;
 mod error;
+mod extensions;
 mod interfaces;
 mod making;
 mod members;

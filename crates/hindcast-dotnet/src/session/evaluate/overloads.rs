@@ -68,8 +68,7 @@ impl Evaluator<'_> {
         values: &[Evaluated],
         names: &[Option<&str>],
     ) -> Result<Callee> {
-        let levels = match candidates.iter().all(|callee| callee.is_operator) {
-            // Those of both operands' types count alike.
+        let levels = match candidates.iter().all(|callee| callee.counts_alike) {
             true => vec![Some(0); candidates.len()],
             false => self.levels(&candidates),
         };
