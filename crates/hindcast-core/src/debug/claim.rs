@@ -7,7 +7,13 @@
 use std::{
     fs::{File, TryLockError},
     io,
+    time::{Duration, Instant},
 };
+
+/// How long to wait for a claim: what tidies up after a debugger that was killed has it for a moment.
+const WITHIN: Duration = Duration::from_millis(500);
+/// How long to wait before trying again.
+const GLANCE: Duration = Duration::from_millis(5);
 
 /// The right to attach to a process, as long as it is held.
 #[derive(Debug)]
@@ -23,10 +29,14 @@ impl Claim {
     /// When there is no such process, or the system cannot lock.
     pub fn on(pid: u32) -> io::Result<Option<Self>> {
         let folder = File::open(format!("/proc/{pid}"))?;
-        match folder.try_lock() {
-            Ok(()) => Ok(Some(Self { _lock: folder })),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(error),
+        let until = Instant::now() + WITHIN;
+        loop {
+            match folder.try_lock() {
+                Ok(()) => return Ok(Some(Self { _lock: folder })),
+                Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(GLANCE),
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
         }
     }
 }
@@ -41,7 +51,10 @@ mod tests {
         let claim = Claim::on(us).unwrap();
         assert!(claim.is_some());
         assert!(Claim::on(us).unwrap().is_none());
+        // One that is given up meanwhile is waited for.
+        let waiting = std::thread::spawn(move || Claim::on(us).unwrap().is_some());
         drop(claim);
+        assert!(waiting.join().unwrap());
         assert!(Claim::on(us).unwrap().is_some());
         assert!(Claim::on(u32::MAX).is_err());
     }

@@ -109,6 +109,17 @@ impl Com<CorType> {
     }
 }
 
+impl Com<CorType2> {
+    /// Where the runtime describes the type: what each of its objects begins with.
+    pub(crate) fn method_table(&self) -> Result<u64, CorError> {
+        let mut id = [0u64; 2];
+        // SAFETY: slot 3 is GetTypeID, which fills a `COR_TYPEID` of two numbers.
+        let code = unsafe { call_method!(self.raw(), 3, *mut [u64; 2] = &mut id) };
+        check(code, "CorType2::method_table")?;
+        Ok(id[0])
+    }
+}
+
 impl Com<Class2> {
     /// The class with these arguments.
     pub(crate) fn with_arguments(

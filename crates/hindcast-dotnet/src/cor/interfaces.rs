@@ -141,6 +141,7 @@ interface!(
         9 rank() -> u32;
     }
 );
+interface!(CorType2 "e6e91d79-693d-48bc-b417-8284b4f10fb5");
 interface!(TypeEnum "10F27499-9DF2-43ce-8333-A321D7C99CB4");
 interface!(Value "CC7BCAF7-8A68-11d2-983C-0000F808342D" {
     3 element_type() -> u32;

@@ -30,7 +30,8 @@ impl Remains {
 
     /// Whether the process lives: it is not gone, is no other of the same number, and does not wait to be buried.
     pub(crate) fn is_alive(self) -> bool {
-        stat(self.pid).is_ok_and(|(state, since)| since == self.since && !matches!(state, b'Z' | b'X'))
+        let is_it = |stat: Stat| stat.since == self.since && !matches!(stat.state, b'Z' | b'X');
+        stat(self.pid).is_ok_and(is_it)
     }
 
     /// Whether the system is about to end it: a signal that nobody can handle is on its way, however busy the machine is.
@@ -90,11 +91,40 @@ pub(super) const USUAL_FOLDER: &str = "/tmp";
 
 /// When a process started, as the system counts.
 pub(super) fn start_time(pid: u32) -> io::Result<u64> {
-    Ok(stat(pid)?.1)
+    Ok(stat(pid)?.since)
 }
 
-/// The letter of a process's state, and when it started.
-fn stat(pid: u32) -> io::Result<(u8, u64)> {
+/// Where a process has its program and its stack, which the system chooses anew for each program: tells whether the process has
+/// become another one by `exec`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Image {
+    code: u64,
+    stack: u64,
+}
+
+impl Image {
+    /// Of a process that lives and may be looked at.
+    pub(crate) fn of(pid: u32) -> Option<Self> {
+        // Of others, the system says 0 or 1.
+        stat(pid).ok()?.image.filter(|image| image.code > 1 && image.stack > 1)
+    }
+
+    /// Whether a process has become another program. False where that is not known.
+    pub(crate) fn is_replaced(self, pid: u32) -> bool {
+        Self::of(pid).is_some_and(|now| now != self)
+    }
+}
+
+/// What the system tells of a process.
+struct Stat {
+    /// The letter of its state.
+    state: u8,
+    /// When it started.
+    since: u64,
+    image: Option<Image>,
+}
+
+fn stat(pid: u32) -> io::Result<Stat> {
     let mut stat = [0; 1024];
     let mut path = [0; 32];
     let mut rest = &mut path[..];
@@ -102,18 +132,22 @@ fn stat(pid: u32) -> io::Result<(u8, u64)> {
     let left = rest.len();
     let path = OsStr::from_bytes(&path[..path.len() - left]);
     let length = File::open(path)?.read(&mut stat)?;
-    // The name in parentheses may hold anything; fields 3 and 22 are the first and the twentieth behind it.
+    // The name in parentheses may hold anything; field 3 is the first behind it. Those that are used are 3, 22, 26 and 28.
     let found = stat[..length].rsplit(|byte| *byte == b')').next().and_then(|rest| {
         let mut fields = rest.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
-        let state = fields.next()?.first()?;
-        let since = std::str::from_utf8(fields.nth(18)?).ok()?.parse().ok()?;
-        Some((*state, since))
+        let state = *fields.next()?.first()?;
+        let mut number = |skipped| std::str::from_utf8(fields.nth(skipped)?).ok()?.parse().ok();
+        let since = number(18)?;
+        let image = number(3).zip(number(1)).map(|(code, stack)| Image { code, stack });
+        Some(Stat { state, since, image })
     });
     found.ok_or(io::ErrorKind::InvalidData.into())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::BufRead;
+
     use super::*;
 
     #[test]
@@ -148,6 +182,29 @@ mod tests {
         assert!(remains.is_killed() || !remains.is_alive());
         child.wait().unwrap();
         assert!(remains.is_killed() && !remains.is_alive());
+    }
+
+    #[test]
+    fn a_process_that_becomes_another_program_is_noticed() {
+        let piped = std::process::Stdio::piped;
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "echo ready; read line; exec cat"]).stdin(piped()).stdout(piped());
+        let mut child = shell.spawn().unwrap();
+        let mut answers = io::BufReader::new(child.stdout.take().unwrap());
+        let mut answer = || {
+            let mut line = String::new();
+            answers.read_line(&mut line).unwrap();
+            line
+        };
+        assert_eq!(answer(), "ready\n");
+        let image = Image::of(child.id()).unwrap();
+        assert!(!image.is_replaced(child.id()));
+        child.stdin.as_mut().unwrap().write_all(b"go\nfrom cat\n").unwrap();
+        assert_eq!(answer(), "from cat\n");
+        assert!(image.is_replaced(child.id()));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(!image.is_replaced(child.id()), "it is gone");
     }
 
     #[test]

@@ -9,7 +9,10 @@ use hindcast_core::debug::{
 
 use super::sites::Site;
 use super::{Session, State, failed};
-use crate::cor::{Com, CorEvent, Exit, Next, Thread};
+use crate::{
+    cor::{Com, CorEvent, Exit, Next, Thread},
+    visible::visible,
+};
 
 /// How often to look whether the process is still there.
 const GLANCE: Duration = Duration::from_millis(200);
@@ -122,9 +125,19 @@ impl Session {
     fn run_until_stop(&mut self) -> Result<Outcome, DebugError> {
         let mut was_gone = false;
         loop {
+            // Their threads have stood still since.
+            if let Some(event) = self.postponed.pop_front() {
+                match self.take_in(event)? {
+                    Some(stop) => return Ok(self.stopped(stop)),
+                    None => continue,
+                }
+            }
             self.go_on()?;
             match self.events.next(Some(GLANCE)) {
                 Next::Woken if self.bell.take() => {
+                    if self.is_gone() {
+                        return Ok(self.stopped_by_end());
+                    }
                     self.hold()?;
                     return Ok(Outcome::Interrupted);
                 }
@@ -266,7 +279,9 @@ impl Session {
         self.hold()?;
         self.end_plan();
         let thread = self.most_interesting_thread()?;
-        let stop = self.stop_at(&thread, StopReason::Pause, None);
+        let is_stuck = self.is_stuck(&thread);
+        let still_runs = is_stuck.then_some("this thread still runs the call that an evaluation began");
+        let stop = self.stop_at(&thread, StopReason::Pause, still_runs);
         self.last_stop = Some(stop.clone());
         Ok(stop)
     }
@@ -276,7 +291,31 @@ impl Session {
         (self.state != State::Ended && self.is_gone()).then(|| self.exited())
     }
 
+    /// The end of a program that became another one, which lives on.
+    fn replaced(&mut self) -> Stop {
+        self.leave();
+        let program = self.target.pid.and_then(|pid| std::fs::read_link(format!("/proc/{pid}/exe")).ok());
+        let program = program.map(|path| format!(" `{}`", visible(&path.to_string_lossy())));
+        let detail = format!(
+            "the process has become another program{}, which is not debugged",
+            program.unwrap_or_default()
+        );
+        let thread = self.last_stop.as_ref().map_or(ThreadId(1), |stop| stop.thread);
+        Stop {
+            reason: StopReason::Exit,
+            detail: Some(detail),
+            thread,
+            breakpoints: Vec::new(),
+            exit_code: None,
+            signal: None,
+            exception: None,
+        }
+    }
+
     fn exited(&mut self) -> Stop {
+        if self.is_replaced() {
+            return self.replaced();
+        }
         self.leave();
         if !self.is_gone() {
             // The process waits to be told that it may end.

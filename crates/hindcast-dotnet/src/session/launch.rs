@@ -1,6 +1,7 @@
 //! Beginning and ending a session.
 
 use std::{
+    collections::VecDeque,
     ffi::OsStr,
     path::Path,
     sync::Arc,
@@ -24,8 +25,8 @@ use super::{
 };
 use crate::{
     cor::{
-        Calls, Debugging, DebuggingError, Events, Exit, Hresult, MappedRuntime, Next, Prepared, Remains,
-        Startup, StartupError, blame, other_debugger, temporary_folder,
+        Calls, Debugging, DebuggingError, Events, Exit, Hresult, Image, MappedRuntime, Next, Prepared,
+        Remains, Startup, StartupError, blame, other_debugger, temporary_folder,
     },
     modules::Modules,
     pipe::{Deaf, Listening},
@@ -151,6 +152,7 @@ impl Session {
             events,
             bell,
             remains,
+            image: Image::of(pid),
             calls: Arc::default(),
             launched: None,
             claim: None,
@@ -169,6 +171,7 @@ impl Session {
             last_stop: None,
             overflowed: None,
             stuck: Vec::new(),
+            postponed: VecDeque::new(),
         })
     }
 

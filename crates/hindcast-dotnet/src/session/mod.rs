@@ -25,7 +25,7 @@ mod threads;
 mod thrown;
 mod waits;
 
-use std::{borrow::Cow, rc::Rc, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::VecDeque, rc::Rc, sync::Arc, time::Duration};
 
 use hindcast_core::debug::{
     Breakpoint, BreakpointChange, BreakpointId, Claim, CompletionKind, DebugBackend, DebugError, Ending,
@@ -39,7 +39,7 @@ use self::{
     steps::Stepping, threads::Threads,
 };
 use crate::{
-    cor::{Calls, Com, CorError, Debugging, Events, Hresult, Process, Remains, Spawned},
+    cor::{Calls, Com, CorError, CorEvent, Debugging, Events, Hresult, Image, Process, Remains, Spawned},
     modules::Modules,
     values::Values,
     visible::visible,
@@ -56,6 +56,8 @@ pub(crate) struct Session {
     bell: Arc<Bell>,
     /// The process, living or not.
     remains: Remains,
+    /// The program that it was when the session began.
+    image: Option<Image>,
     /// Told of every call into the runtime's library.
     calls: Arc<Calls>,
     /// The program, where we started it.
@@ -80,9 +82,12 @@ pub(crate) struct Session {
     overflowed: Option<ThreadId>,
     /// The calls that were run for evaluations and cannot be ended.
     stuck: Vec<Stuck>,
+    /// What happened to other threads while code ran for an evaluation.
+    postponed: VecDeque<CorEvent>,
 }
 
-/// A call that waits in native code, where nobody can end it.
+/// A call that nobody can end: it waits in native code, or was made while an exception was handled, where the newer runtimes
+/// prevent it.
 #[derive(Debug)]
 struct Stuck {
     /// The thread, as the system counts.
@@ -91,6 +96,8 @@ struct Stuck {
     caller: Option<u64>,
     /// The object of the evaluation, which tells when it is over.
     eval: usize,
+    /// Whether it was made on a thread with an exception, on a runtime that ends no code then.
+    in_exception: bool,
 }
 
 /// Whether the debuggee runs.
@@ -113,8 +120,17 @@ impl Session {
         Values { modules: &self.modules, process: self.process() }
     }
 
-    /// Whether a real that is too large for a type of whole numbers becomes the nearest of them, as since .NET 9.
+    /// Whether a real that is too large for a type of whole numbers becomes the nearest of them.
     fn makes_numbers_fit(&self) -> bool {
+        self.is_since_nine()
+    }
+
+    /// Whether the runtime ends no code while it handles an exception.
+    fn keeps_code_in_exceptions(&self) -> bool {
+        self.is_since_nine()
+    }
+
+    fn is_since_nine(&self) -> bool {
         let version = self.target.runtime.as_deref().and_then(|name| name.strip_prefix(".NET "));
         let major = version.and_then(|version| version.split('.').next()?.parse::<u32>().ok());
         major.is_some_and(|major| major >= 9)
@@ -124,6 +140,7 @@ impl Session {
     fn leave(&mut self) {
         self.state = State::Ended;
         self.sites.leave();
+        self.postponed.clear();
         self.claim = None;
     }
 
@@ -131,12 +148,18 @@ impl Session {
         if self.state == State::Ended { Err(DebugError::Ended) } else { Ok(()) }
     }
 
-    /// Whether the process has ended, which the runtime's library may not have noticed. Calls into that may never return then.
+    /// Whether the program has ended, which the runtime's library may not have noticed. Calls into that may never return then.
     fn is_gone(&self) -> bool {
-        match &self.launched {
-            Some(spawned) => spawned.ended().is_some(),
-            None => !self.remains.is_alive(),
-        }
+        self.is_replaced()
+            || match &self.launched {
+                Some(spawned) => spawned.ended().is_some(),
+                None => !self.remains.is_alive(),
+            }
+    }
+
+    /// Whether the process has become another program, by `exec`.
+    fn is_replaced(&self) -> bool {
+        self.image.zip(self.target.pid).is_some_and(|(image, pid)| image.is_replaced(pid))
     }
 
     /// Asks something of the runtime's library, which dies of questions about a process that has ended.

@@ -154,9 +154,8 @@ impl Values<'_> {
                 Some(View { text: None, parts: Parts::Items(items) })
             }
             Content::String(text) => {
-                let last = from.saturating_add(count.min(TEXT_LIMIT));
-                let (units, _) = text.units(u32::try_from(last).ok()?).ok()?;
-                let units = units.get(usize::try_from(from).ok()?..)?.to_vec();
+                let most = u32::try_from(count.min(TEXT_LIMIT)).ok()?;
+                let units = text.slice(u32::try_from(from).ok()?, most).ok()?;
                 Some(View::text(if count > TEXT_LIMIT {
                     cut_text(units, count)
                 } else {

@@ -3,6 +3,7 @@
 
 mod binding;
 mod buffers;
+mod characters;
 mod collections;
 mod display;
 mod enums;

@@ -9,7 +9,7 @@ use crate::{
     modules::Modules,
 };
 
-use super::types::TypeInfo;
+use super::{characters::Characters, types::TypeInfo};
 
 /// Reads values of a stopped program.
 #[derive(Clone, Copy)]
@@ -37,7 +37,7 @@ pub(crate) struct Seen {
 pub(crate) enum Content {
     Null,
     Primitive(Primitive, Vec<u8>),
-    String(Com<StringValue>),
+    String(Characters),
     Array(Com<ArrayValue>),
     Object(Com<ObjectValue>),
     /// An address that is not followed.
@@ -103,6 +103,10 @@ impl Values<'_> {
                     is_base: false,
                 });
             }
+            if let Some((of, text)) = self.long_string(&reference) {
+                let content = Content::String(text);
+                return Ok(Seen { value: value.clone(), of, content, as_type: None, is_base: false });
+            }
             current = reference.dereference()?;
         }
         Err(CorError { call: "Values::see", code: Hresult::BAD_REFERENCE })
@@ -121,7 +125,7 @@ impl Values<'_> {
             });
         }
         if let Some(text) = value.cast::<StringValue>() {
-            return Ok(seen(self.type_of(value)?, Content::String(text)));
+            return Ok(seen(self.type_of(value)?, Content::String(Characters::Copied(text))));
         }
         if let Some(array) = value.cast::<ArrayValue>() {
             return Ok(seen(self.type_of(value)?, Content::Array(array)));
@@ -254,8 +258,19 @@ impl Seen {
         integer_of(*primitive, bytes)
     }
 
+    /// The reference to a string that is too long to follow it.
+    pub(crate) fn long_string(&self) -> Option<&Com<ReferenceValue>> {
+        match &self.content {
+            Content::String(text) => text.in_place(),
+            _ => None,
+        }
+    }
+
     /// Where the object is that it refers to, until the debuggee goes on.
     pub(crate) fn object_address(&self) -> Option<u64> {
+        if let Some(reference) = self.long_string() {
+            return reference.value().ok();
+        }
         let mut reference = self.value.cast::<ReferenceValue>()?;
         // A reference to a reference: `ref` and captured variables.
         for _ in 0..MOST_HOPS {

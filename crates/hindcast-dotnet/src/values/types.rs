@@ -1,7 +1,7 @@
 //! Types of values, with their arguments.
 
 use std::{
-    cell::{OnceCell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     collections::HashMap,
     ops::Deref,
     rc::Rc,
@@ -46,6 +46,8 @@ pub(crate) struct TypeData {
 pub(crate) struct KnownTypes {
     /// By the object that stands for them in the debugging interface, which each of them keeps alive.
     by_identity: RefCell<HashMap<usize, TypeInfo>>,
+    /// Where the runtime describes `string`, which it does in one place as long as it is there.
+    pub(super) string_table: Cell<Option<u64>>,
 }
 
 impl KnownTypes {

@@ -8,6 +8,7 @@ mod debuggee;
 mod endurance;
 mod evaluate;
 mod exceptions;
+mod extremes;
 mod failures;
 mod image;
 mod optimised;

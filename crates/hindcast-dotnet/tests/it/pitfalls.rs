@@ -235,4 +235,32 @@ on_both! {
         assert_eq!([main, spinning, main, spinning].map(&mut sleep), [true, true, false, false]);
         assert_eq!(debuggee.go_on().exit_code, Some(0));
     }
+
+    fn what_other_threads_come_to_during_an_evaluation_is_told_afterwards(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Pitfalls").args(&["crowd"]).launch(runtime);
+        debuggee.break_at("tick");
+        let exceptions = ExceptionBreakpoint {
+            exception_type: "System.TimeoutException".into(),
+            first_chance: true,
+            second_chance: false,
+            include_subtypes: false,
+            enabled: true,
+        };
+        debuggee.backend.add_breakpoint(Trigger::Exception(exceptions)).unwrap();
+        let mut hits = [0, 0];
+        let end = loop {
+            let stop = debuggee.go_on();
+            match stop.reason {
+                StopReason::Breakpoint => hits[0] += 1,
+                StopReason::Exception => hits[1] += 1,
+                _ => break stop,
+            }
+            // A thread that came here while code ran on another one is in the middle of something.
+            if let Err(error) = called(&mut debuggee, "Bump()") {
+                assert!(error.contains("code cannot be run here") && error.contains("step over a line"), "{error}");
+            }
+        };
+        assert_eq!(end.exit_code, Some(0));
+        assert_eq!(hits, [100, 20]);
+    }
 }

@@ -425,6 +425,9 @@ fn primitive_of(place: &Seen) -> Option<Primitive> {
 
 /// The reference to an object that a place is; `ref` parameters refer to it. None where a value is in place.
 fn object_reference(place: &Seen) -> Option<Com<ReferenceValue>> {
+    if let Some(reference) = place.long_string() {
+        return Some(reference.clone());
+    }
     let mut reference = place.value.cast::<ReferenceValue>()?;
     if place.is_null() {
         return Some(reference);

@@ -492,7 +492,7 @@ impl Evaluator<'_> {
         let until = self.calls_until.unwrap_or_else(Instant::now);
         let thread = self.thread()?;
         if self.session.is_stuck(&thread) {
-            return Err(EvaluationError::Stuck);
+            return Err(self.session.why_stuck(&thread));
         }
         let eval = thread.create_eval()?;
         let eval2: Com<Eval2> = eval.expect("Thread::create_eval")?;
@@ -502,7 +502,7 @@ impl Evaluator<'_> {
         self.frame = self.session.frame_at(self.at).map_err(EvaluationError::Session)?;
         match ended {
             Ended::TimedOut => Err(EvaluationError::TimedOut),
-            Ended::Stuck => Err(EvaluationError::Stuck),
+            Ended::Stuck => Err(self.session.why_stuck(&thread)),
             Ended::Returned => match eval.result().ok().flatten() {
                 Some(value) => Ok(Evaluated::Value(self.session.values().see(&value)?)),
                 None => Ok(Evaluated::Nothing),

@@ -41,8 +41,8 @@ pub(crate) enum EvaluationError {
     NoKey { key: String },
     #[error("a `{of}` cannot be computed with")]
     NoNumber { of: String },
-    #[error("a text of {length} characters is too long to compute with")]
-    TooLong { length: u32 },
+    #[error("a text of {length} characters is too long to compute with; the longest has {most}")]
+    TooLong { length: usize, most: usize },
     #[error("`{name}` is a type, not a value")]
     IsAType { name: String },
     #[error("a condition must be true or false, not a `{found}`")]
@@ -85,6 +85,10 @@ pub(crate) enum EvaluationError {
     TimedOut,
     #[error("code that an evaluation began waits in native code, where it cannot be ended")]
     Stuck,
+    #[error(
+        "code that an evaluation began does not return, and the runtime ends no code while it handles an exception"
+    )]
+    StuckInException,
     #[error("the code threw {exception}")]
     Threw { exception: String },
     #[error("code cannot be run here: {why}")]
@@ -119,8 +123,13 @@ impl EvaluationError {
             Self::TimedOut => Some(Remedy::advice(
                 "give it more time with `timeout_ms`; locks and other threads stand still meanwhile",
             )),
+            // As where a thread came to a breakpoint while code ran on another one.
+            Self::CannotRun { .. } => Some(Remedy::advice("step over a line and try again")),
             Self::Stuck => Some(Remedy::advice(
                 "values can be looked at; the thread runs code and steps again when the program has gone on and the call is over",
+            )),
+            Self::StuckInException => Some(Remedy::advice(
+                "values can be looked at; where the call never returns, its thread never goes on, and only starting the program again helps",
             )),
             Self::Operation(error) => error.remedy(),
             Self::Session(error) => return error.clone(),

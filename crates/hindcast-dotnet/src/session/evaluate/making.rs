@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use super::{
     Evaluated, EvaluationError, Evaluator, Result, conversions::nullable_of, running::ABORT_WITHIN,
-    user_operators::is_boxed,
+    short_enough, user_operators::is_boxed,
 };
 use crate::{
     cor::{BoxValue, Com, GenericValue, ReferenceValue, Value, element},
     expression::{Constant, Node, Primitive},
-    values::{Seen, TypeInfo},
+    values::{Content, Seen, TypeInfo},
 };
 
 impl Evaluator<'_> {
@@ -183,6 +183,12 @@ impl Evaluator<'_> {
     /// A handle to an object that stays good while code runs.
     pub(super) fn held(&self, evaluated: Evaluated) -> Result<Evaluated> {
         let Evaluated::Value(seen) = &evaluated else { return Ok(evaluated) };
+        // The library makes handles only of what it has copied.
+        if let Content::String(text) = &seen.content
+            && short_enough(text.length()? as usize).is_err()
+        {
+            return Ok(evaluated);
+        }
         let handle = seen.value.cast::<ReferenceValue>().and_then(|reference| reference.hold());
         match handle.and_then(|handle| handle.cast::<Value>()) {
             Some(value) => {

@@ -226,9 +226,13 @@ impl Evaluator<'_> {
                 let item = self.session.values().see(&item)?;
                 Ok(Evaluated::Value(Seen { as_type: seen.of.arguments.first().cloned(), ..item }))
             }
-            Content::String(_) => {
-                let value = self.constant(of)?;
-                self.constant_item(&value, arguments)
+            Content::String(text) => {
+                let [argument] = arguments else {
+                    return Err(EvaluationError::NoIndexer { of: seen.of.display() });
+                };
+                let at = self.position(argument, 0, text.length()?.into())?;
+                let unit = text.slice(u32::try_from(at).unwrap_or(u32::MAX), 1)?;
+                Ok(Evaluated::computed(Constant::Char(unit.first().copied().unwrap_or_default())))
             }
             _ => self.item(seen, arguments),
         }

@@ -92,7 +92,7 @@ struct Evaluator<'s> {
 /// The widest that a part of an interpolated text is made.
 const MOST_BLANKS: usize = 1000;
 /// The most of a string that takes part in a computation.
-const LONGEST_STRING: u32 = 1 << 20;
+const LONGEST_STRING: usize = 1 << 20;
 
 impl Session {
     pub(super) fn evaluated(&mut self, evaluation: &Evaluation) -> std::result::Result<Variable, DebugError> {
@@ -298,6 +298,9 @@ impl Evaluator<'_> {
                     });
                 }
             }
+            if text.len() > LONGEST_STRING {
+                short_enough(text.encode_utf16().count())?;
+            }
         }
         Ok(Evaluated::computed(Constant::String(Text::from(text.as_str()))))
     }
@@ -372,11 +375,9 @@ impl Evaluator<'_> {
         let no_number = || EvaluationError::NoNumber { of: seen.of.display() };
         match &seen.content {
             Content::String(text) => {
-                let (units, length) = text.units(LONGEST_STRING)?;
-                if length > LONGEST_STRING {
-                    return Err(EvaluationError::TooLong { length });
-                }
-                Ok(Constant::String(Text(units)))
+                let length = text.length()?;
+                short_enough(length as usize)?;
+                Ok(Constant::String(Text(text.units(length)?.0)))
             }
             Content::Object(_) if seen.of.is_enum() => values
                 .field_seen(seen, "value__")
@@ -400,6 +401,14 @@ impl Evaluator<'_> {
             }
             other => !other.is_null(),
         }
+    }
+}
+
+/// Refuses texts that would take much memory.
+fn short_enough(length: usize) -> Result<()> {
+    match length > LONGEST_STRING {
+        true => Err(EvaluationError::TooLong { length, most: LONGEST_STRING }),
+        false => Ok(()),
     }
 }
 

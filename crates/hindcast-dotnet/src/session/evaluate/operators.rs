@@ -121,7 +121,10 @@ impl Evaluator<'_> {
             },
             _ => None,
         };
-        let is_text = |evaluated: &Evaluated| matches!(self.constant(evaluated), Ok(Constant::String(_)));
+        let is_text = |evaluated: &Evaluated| match evaluated {
+            Evaluated::Value(seen) => matches!(seen.content, Content::String(_)),
+            other => matches!(self.constant(other), Ok(Constant::String(_))),
+        };
         match (address(left), address(right)) {
             (Some(left), Some(right)) => Some(left == right),
             // A text or a struct is there, so it is not null.
@@ -148,6 +151,11 @@ impl Evaluator<'_> {
             }
         }
         if let Some(primitive) = primitive_named(to) {
+            if let (Evaluated::Value(seen), Primitive::String) = (&evaluated, primitive)
+                && seen.long_string().is_some()
+            {
+                return Ok(Evaluated::Value(Seen { as_type: Some(wanted), ..seen.clone() }));
+            }
             let is_literal = matches!(evaluated, Evaluated::Constant { is_literal: true, .. });
             let value = self.cast_constant(&self.constant(&evaluated)?, primitive)?;
             return Ok(Evaluated::Constant { value, is_literal, declared: None });

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use hindcast_core::debug::DebugError;
 
+use super::EvaluationError;
 use crate::{
     cor::{Com, CorEvent, Eval, Eval2, Next, Thread},
     session::{Session, State, Stuck, failed},
@@ -34,8 +35,9 @@ impl Session {
         until: Instant,
     ) -> Result<Ended, DebugError> {
         let caller = self.frames(thread, 1)?.0.first().and_then(Self::frame_identity);
+        let in_exception = self.keeps_code_in_exceptions() && self.current_exception(thread).is_some();
         self.process().set_all_threads(true, Some(thread)).map_err(failed)?;
-        let ended = self.run_until_done(eval, eval2, until);
+        let ended = self.run_until_done(thread, eval, eval2, until);
         self.stacks.forget();
         // The others go on with the program, however this ended.
         let released = self.process().set_all_threads(false, None).map_err(failed);
@@ -44,13 +46,14 @@ impl Session {
         if let Ended::Stuck = ended {
             // The session goes on as if it were not there.
             let thread = thread.id().map_err(failed)?;
-            self.stuck.push(Stuck { thread, caller, eval: eval.identity() });
+            self.stuck.push(Stuck { thread, caller, eval: eval.identity(), in_exception });
         }
         Ok(ended)
     }
 
     fn run_until_done(
         &mut self,
+        thread: &Com<Thread>,
         eval: &Com<Eval>,
         eval2: &Com<Eval2>,
         until: Instant,
@@ -75,7 +78,7 @@ impl Session {
                 }
                 Next::Event(event) => {
                     self.state = State::Standing;
-                    self.answer_quietly(event)?;
+                    self.answer_quietly(thread, event)?;
                 }
                 Next::Woken => {}
                 Next::TimedOut if self.is_gone() => return Err(DebugError::Ended),
@@ -99,20 +102,35 @@ impl Session {
         self.stuck.iter().any(|stuck| thread.id() == Ok(stuck.thread))
     }
 
-    /// What happens while code runs for an evaluation is taken in, but does not stop it.
-    fn answer_quietly(&mut self, event: CorEvent) -> Result<(), DebugError> {
-        match event {
-            CorEvent::Breakpoint { .. }
-            | CorEvent::StepDone { .. }
-            | CorEvent::Exception { .. }
-            | CorEvent::Break { .. } => Ok(()),
+    /// Why a call still runs on a thread.
+    pub(super) fn why_stuck(&self, thread: &Com<Thread>) -> EvaluationError {
+        let stuck = self.stuck.iter().find(|stuck| thread.id() == Ok(stuck.thread));
+        match stuck.is_some_and(|stuck| stuck.in_exception) {
+            true => EvaluationError::StuckInException,
+            false => EvaluationError::Stuck,
+        }
+    }
+
+    /// What happens while code runs for an evaluation is taken in, but does not stop it. What other threads had come to before they
+    /// were held is kept for the next movement.
+    fn answer_quietly(&mut self, own: &Com<Thread>, event: CorEvent) -> Result<(), DebugError> {
+        match &event {
+            CorEvent::Breakpoint { thread, .. }
+            | CorEvent::StepDone { thread, .. }
+            | CorEvent::Exception { thread, .. }
+            | CorEvent::Break { thread } => {
+                if thread.id() != own.id() {
+                    self.postponed.push_back(event);
+                }
+                Ok(())
+            }
             CorEvent::ProcessExited => {
                 // It waits to be told that it may end. Whoever asks next is told how it did.
                 let _ = self.process().go_on(0);
                 self.is_gone_soon();
                 Err(DebugError::Ended)
             }
-            other => self.answer(other).map(drop),
+            _ => self.answer(event).map(drop),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Values as parts of texts: what `ToString` gives of them.
 
-use super::{Evaluated, EvaluationError, Evaluator, Result};
+use super::{Evaluated, EvaluationError, Evaluator, Result, short_enough};
 use crate::{
     expression::{Constant, Text},
     values::enum_name,
@@ -24,6 +24,7 @@ impl Evaluator<'_> {
     pub(super) fn joined(&mut self, left: &Evaluated, right: &Evaluated) -> Result<Evaluated> {
         let Text(mut units) = self.text_of(left)?;
         units.extend(self.text_of(right)?.0);
+        short_enough(units.len())?;
         let is_literal =
             [left, right].iter().all(|side| matches!(side, Evaluated::Constant { is_literal: true, .. }));
         Ok(Evaluated::Constant { value: Constant::String(Text(units)), is_literal, declared: None })

@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use super::{Evaluated, EvaluationError, Evaluator, Result, calls::Callee};
+use super::{Evaluated, EvaluationError, Evaluator, Result, calls::Callee, short_enough};
 use crate::{
     expression::{Binary, Constant, Node, Unary},
     image::Token,
     modules::LoadedModule,
-    values::{Content, TypeInfo},
+    values::{Content, Seen, TypeInfo},
 };
 
 impl Evaluator<'_> {
@@ -33,6 +33,9 @@ impl Evaluator<'_> {
         let [left, right] = &operands;
         let is_equality = matches!(operator, Binary::Equal | Binary::NotEqual);
         if is_equality && let Some(same) = self.same_declared_reference(left, right)? {
+            return Ok(Evaluated::computed(Constant::Bool(same == (operator == Binary::Equal))));
+        }
+        if is_equality && let Some(same) = same_long_text(left, right) {
             return Ok(Evaluated::computed(Constant::Bool(same == (operator == Binary::Equal))));
         }
         // Whether something is null does not depend on what its type calls equal.
@@ -93,6 +96,9 @@ impl Evaluator<'_> {
         symbol: &'static str,
         operands: &[Evaluated],
     ) -> Result<Option<Evaluated>> {
+        if self.calls_until.is_none() {
+            operands.iter().try_for_each(too_long)?;
+        }
         let types: Vec<TypeInfo> = operands
             .iter()
             .filter(|operand| self.constant(operand).is_err())
@@ -109,6 +115,38 @@ impl Evaluator<'_> {
         }
         let callee = self.best(candidates, symbol, operands, &[], true)?;
         self.run(&callee, None, operands).map(Some)
+    }
+}
+
+/// Whether two texts are the same, where one is too long to be compared but need not be; none where values are compared.
+fn same_long_text(left: &Evaluated, right: &Evaluated) -> Option<bool> {
+    if too_long(left).is_ok() && too_long(right).is_ok() {
+        return None;
+    }
+    let length = |evaluated: &Evaluated| match evaluated {
+        Evaluated::Constant { value: Constant::String(text), .. } => u32::try_from(text.0.len()).ok(),
+        Evaluated::Value(Seen { content: Content::String(text), .. }) => text.length().ok(),
+        _ => None,
+    };
+    let address = |evaluated: &Evaluated| match evaluated {
+        Evaluated::Value(seen) => seen.object_address(),
+        _ => None,
+    };
+    let (one, other) = (address(left), address(right));
+    match (length(left), length(right)) {
+        (Some(left), Some(right)) if left != right => Some(false),
+        (Some(_), Some(_)) if one.is_some() && one == other => Some(true),
+        _ => None,
+    }
+}
+
+/// Refuses a text that is too long to compute with.
+fn too_long(evaluated: &Evaluated) -> Result<()> {
+    match evaluated {
+        Evaluated::Value(Seen { content: Content::String(text), .. }) => {
+            short_enough(text.length()? as usize)
+        }
+        _ => Ok(()),
     }
 }
 
