@@ -20,8 +20,8 @@ use super::{
 pub(crate) enum CorEvent {
     /// A breakpoint was hit.
     Breakpoint { thread: Com<Thread>, breakpoint: Com<Breakpoint> },
-    /// A step is done.
-    StepDone { thread: Com<Thread>, stepper: Com<Stepper> },
+    /// A step is done, and how it got there.
+    StepDone { thread: Com<Thread>, stepper: Com<Stepper>, reason: u32 },
     /// `Debugger.Break()`.
     Break { thread: Com<Thread> },
     /// An exception.
@@ -301,7 +301,7 @@ callbacks!(FIRST[29]:
     breakpoint(domain: Unused, thread: MaybeThread, breakpoint: Option<Com<Breakpoint>>) =>
         Some(CorEvent::Breakpoint { thread: thread?, breakpoint: breakpoint? });
     step_complete(domain: Unused, thread: MaybeThread, stepper: Option<Com<Stepper>>, reason: u32) =>
-        Some(CorEvent::StepDone { thread: thread?, stepper: stepper? });
+        Some(CorEvent::StepDone { thread: thread?, stepper: stepper?, reason });
     debugger_break(domain: Unused, thread: MaybeThread) => Some(CorEvent::Break { thread: thread? });
     // The second interface tells of exceptions in more detail.
     old_exception(domain: Unused, thread: MaybeThread, unhandled: u32) => Some(CorEvent::Other);

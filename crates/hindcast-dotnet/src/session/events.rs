@@ -218,7 +218,7 @@ impl Session {
                 Ok(None)
             }
             CorEvent::Breakpoint { thread, breakpoint } => self.breakpoint_hit(&thread, &breakpoint),
-            CorEvent::StepDone { thread, stepper } => self.step_done(&thread, &stepper),
+            CorEvent::StepDone { thread, stepper, reason } => self.step_done(&thread, &stepper, reason),
             CorEvent::Break { thread } => {
                 let why = self.break_reason(&thread);
                 Ok(Some(self.stop_at(&thread, StopReason::Breakpoint, Some(&why))))

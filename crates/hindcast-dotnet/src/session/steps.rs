@@ -8,6 +8,9 @@ use crate::cor::{Com, StepRange, Stepper, Stepper2, Thread};
 /// Class constructors are not stepped into; filters and the like are.
 const INTERCEPT: u32 = 0xffff & !0x01 & !0x04;
 
+/// `STEP_CALL`: the step is at the beginning of a function.
+const BY_CALL: u32 = 2;
+
 /// A step that is under way.
 #[derive(Debug)]
 pub(super) struct Stepping {
@@ -116,12 +119,28 @@ impl Session {
         &mut self,
         thread: &Com<Thread>,
         stepper: &Com<Stepper>,
+        reason: u32,
     ) -> Result<Option<Stop>, DebugError> {
         let Some(stepping) = &self.stepping else { return Ok(None) };
         if stepping.stepper.as_ref().map(Com::identity) != Some(stepper.identity()) {
             return Ok(None);
         }
+        let is_over = stepping.granularity == Granularity::Over;
+        if is_over && reason == BY_CALL && self.is_called_by_own_code(thread)? {
+            let out = self.step_from(thread, None, Granularity::Out)?;
+            if let Some(stepping) = &mut self.stepping {
+                stepping.stepper = Some(out);
+            }
+            return Ok(None);
+        }
         self.step_arrived(thread)
+    }
+
+    /// Whether the user's code has called what a thread is in. A step over that leaves a function for library code ends in the next
+    /// function of the user that this calls; the runtime sometimes passes over that one, and stops in what it calls.
+    fn is_called_by_own_code(&mut self, thread: &Com<Thread>) -> Result<bool, DebugError> {
+        let (frames, _) = self.frames(thread, 2)?;
+        Ok(frames.get(1).is_some_and(|caller| caller.module.is_mine()))
     }
 
     /// A step got somewhere: to the next line, or to a place from which it goes on.
@@ -130,11 +149,18 @@ impl Session {
         let (granularity, count) = (stepping.granularity, stepping.count);
         let (frames, _) = self.frames(thread, 1)?;
         let frame = frames.first().cloned();
+        if frame.is_none() {
+            // The thread has left all managed code, as at the end of an optimised async `Main`.
+            if let Some(stepping) = &mut self.stepping {
+                stepping.stepper = None;
+            }
+            return Ok(None);
+        }
         let now = self.start_of(frame.as_ref());
         let stepping = self.stepping.as_ref().filter(|_| granularity != Granularity::Out);
         let is_same_line = stepping.is_some_and(|stepping| stepping.start == now);
         let is_written = now.line.is_some() && !frame.as_ref().is_some_and(is_hidden);
-        if (is_same_line || !is_written) && frame.is_some() {
+        if is_same_line || !is_written {
             // In the middle of the line, or in code that the compiler made.
             let granularity = if granularity == Granularity::Out { Granularity::Over } else { granularity };
             let next = self.step_from(thread, frame.as_ref(), granularity)?;

@@ -353,6 +353,25 @@ on_both! {
         }
     }
 
+    fn a_step_over_that_leaves_a_lambda_ends_in_the_next_one_and_in_nothing_that_it_calls(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Leaving").launch(runtime);
+        let first = debuggee.break_at("where").id;
+        debuggee.go_on();
+        debuggee.backend.remove_breakpoint(first).unwrap();
+        assert_eq!(debuggee.step(Granularity::Over).reason, StopReason::Step);
+        assert_eq!(functions(&mut debuggee)[0], "Leaving.Main.lambda");
+        assert_eq!(debuggee.stack().frames[0].location.line, Some(debuggee.program.line("select")));
+    }
+
+    fn a_step_over_the_end_of_an_optimised_async_main_ends_the_program(runtime: &Runtime) {
+        let program = DotnetFixture::new("Leaving").optimized().build();
+        let mut debuggee = Plan { program, ..Plan::of("Leaving") }.launch(runtime);
+        debuggee.break_at("end");
+        debuggee.go_on();
+        let end = (0..4).map(|_| debuggee.step(Granularity::Over)).find(|stop| stop.reason != StopReason::Step);
+        assert_eq!(end.unwrap().exit_code, Some(7));
+    }
+
     fn a_step_over_a_call_stays_in_the_method(runtime: &Runtime) {
         let mut debuggee = Plan::of("Steps").launch(runtime);
         debuggee.break_at("second_choice");
