@@ -24,9 +24,9 @@ pub struct Wait {
     /// How long it waits at most; absent where it waits for ever, or where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u32>,
-    /// Whether it goes on by itself at some time, also where it is not known when.
+    /// Whether it may go on by itself at some time that is not known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub has_timeout: bool,
+    pub may_time_out: bool,
     /// Where the methods that a task consists of await, the outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub awaits: Vec<Location>,
@@ -65,15 +65,15 @@ impl Wait {
             object_address: None,
             held_by: None,
             timeout_ms: None,
-            has_timeout: false,
+            may_time_out: false,
             awaits: Vec::new(),
             awaits_left_out: 0,
         }
     }
 
-    /// Whether it lasts until another thread acts.
+    /// Whether it is known to last until another thread acts.
     pub fn is_for_ever(&self) -> bool {
-        self.timeout_ms.is_none() && !self.has_timeout
+        self.timeout_ms.is_none() && !self.may_time_out
     }
 
     /// What goes on behind `waits for`. `thread` names a thread.
@@ -97,8 +97,6 @@ impl Wait {
         }
         if let Some(timeout) = self.timeout_ms {
             let _ = write!(said, ", for {timeout} ms at most");
-        } else if self.has_timeout {
-            said.push_str(", with a timeout");
         }
         said
     }
@@ -142,9 +140,9 @@ mod tests {
         check(of(WaitKind::Lock), "the lock on a `Ledger`, which thread 4 holds");
         let limited = Wait { timeout_ms: Some(50), held_by: None, ..of(WaitKind::Lock) };
         check(limited, "the lock on a `Ledger`, for 50 ms at most");
-        let some_time = Wait { has_timeout: true, ..of(WaitKind::Lock) };
+        let some_time = Wait { may_time_out: true, ..of(WaitKind::Lock) };
         assert!(!some_time.is_for_ever() && of(WaitKind::Lock).is_for_ever());
-        check(some_time, "the lock on a `Ledger`, which thread 4 holds, with a timeout");
+        check(some_time, "the lock on a `Ledger`, which thread 4 holds");
         check(of(WaitKind::Pulse), "a `Monitor.Pulse` on a `Ledger`");
         check(of(WaitKind::Thread), "the end of thread 4");
         check(Wait::new(WaitKind::Thread), "the end of another thread");

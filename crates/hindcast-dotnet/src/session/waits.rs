@@ -27,6 +27,8 @@ const WAITS_FOR_TASK: [&str; 7] = [
     "get_Result",
     "Result",
 ];
+/// What a `TimeSpan` counts.
+const TICKS_PER_MILLISECOND: i64 = 10_000;
 /// How many awaiters of one method are looked at. Compilers number them, and use one again for the same type.
 const AWAITERS: usize = 8;
 /// A timeout that never comes.
@@ -73,14 +75,16 @@ impl Session {
             let function = self.location(frame).function?;
             let (of, method) = function.strip_prefix("System.Threading.")?.rsplit_once('.')?;
             match of {
-                _ if is_task(of) && WAITS_FOR_TASK.contains(&method) => self.task_wait(frame),
+                _ if is_task(of) && WAITS_FOR_TASK.contains(&method) => {
+                    self.task_wait(frame).map(|wait| self.timed(wait, &frames[..inside]))
+                }
                 _ if is_task(of) => None,
                 // A thread of the pool that has no work waits, too.
                 _ if !is_called || !is_waiting => None,
                 "Thread" if method == "Join" => Some(self.join(frame, &frames[..inside])),
                 "Lock" => Some(self.lock(&frames[..inside])),
                 "Monitor" | "Thread" => None,
-                _ => Some(self.signal(frame, of)),
+                _ => Some(self.timed(self.signal(frame, of), &frames[..inside])),
             }
         })
     }
@@ -100,31 +104,27 @@ impl Session {
             .is_some_and(|(of, method)| is_task(of) && method == "InnerInvoke")
     }
 
-    /// The wait with the timeout that was asked for. The outermost of the framework's methods tells whether there may be one: those
-    /// that wait for ever take no parameters. The inner ones have it in milliseconds.
-    fn timed(&self, wait: Wait, frames: &[ManagedFrame], of: &str) -> Wait {
-        let belongs = |frame: &&ManagedFrame| {
-            let function = self.location(frame).function;
-            function
-                .as_deref()
-                .and_then(|function| function.rsplit_once('.'))
-                .is_some_and(|(of_it, _)| of_it == of)
+    /// The wait with the timeout that was asked for of the outermost of the framework's methods. Those inside have it as well, where
+    /// optimised code has kept it.
+    fn timed(&self, wait: Wait, frames: &[ManagedFrame]) -> Wait {
+        // The program may have called it by reflection.
+        let waits = |frame: &&ManagedFrame| {
+            self.location(frame).function.is_some_and(|function| function.starts_with("System.Threading."))
         };
-        let waiting: Vec<_> = frames.iter().filter(belongs).collect();
-        if waiting.last().is_some_and(|outermost| takes_nothing(outermost)) {
+        let waiting: Vec<_> = frames.iter().filter(waits).collect();
+        if !waiting.last().is_some_and(|outermost| timeout_place(outermost).is_some()) {
             return wait;
         }
         let milliseconds = waiting.iter().rev().find_map(|frame| {
-            let asked = frame.frame.as_ref()?.argument(1).ok()?;
-            self.values().see(&asked).ok()?.integer()
+            let asked = frame.frame.as_ref()?.argument(timeout_place(frame)?).ok()?;
+            let asked = self.values().see(&asked).ok()?;
+            let ticks = self.values().integer_field(&asked, &["_ticks"]);
+            ticks.map(|ticks| ticks / TICKS_PER_MILLISECOND).or_else(|| asked.integer())
         });
         match milliseconds {
             Some(-1) => wait,
-            _ => Wait {
-                has_timeout: true,
-                timeout_ms: milliseconds.and_then(|asked| u32::try_from(asked).ok()),
-                ..wait
-            },
+            Some(asked) => Wait { timeout_ms: u32::try_from(asked).ok(), ..wait },
+            None => Wait { may_time_out: true, ..wait },
         }
     }
 
@@ -133,7 +133,7 @@ impl Session {
         let number = joined
             .and_then(|seen| self.values().integer_field(&seen, &["_managedThreadId", "m_ManagedThreadId"]));
         let wait = Wait { held_by: thread_number(number), ..Wait::new(WaitKind::Thread) };
-        self.timed(wait, frames, "System.Threading.Thread")
+        self.timed(wait, frames)
     }
 
     /// A `System.Threading.Lock`, which knows its holder itself, by the system's number.
@@ -142,12 +142,12 @@ impl Session {
             frames.iter().filter_map(|frame| self.this(frame)).find(|this| this.of.display() == "Lock");
         let Some(lock) = lock else {
             let wait = Wait { object: Some("Lock".into()), ..Wait::new(WaitKind::Lock) };
-            return self.timed(wait, frames, "System.Threading.Lock");
+            return self.timed(wait, frames);
         };
         let owner = self.values().integer_field(&lock, &["_owningThreadId"]);
         let held_by = owner.and_then(|owner| self.thread_of_system(u32::try_from(owner).ok()?));
         let wait = Wait { held_by, ..at_object(WaitKind::Lock, &lock) };
-        self.timed(wait, frames, "System.Threading.Lock")
+        self.timed(wait, frames)
     }
 
     /// The thread that the system has under this number.
@@ -219,9 +219,12 @@ fn is_task(of: &str) -> bool {
     of == "Tasks.Task" || of.starts_with("Tasks.Task.") || of.starts_with("Tasks.Task<")
 }
 
-fn takes_nothing(frame: &ManagedFrame) -> bool {
-    let method = frame.module.assembly().and_then(|assembly| assembly.method(frame.method));
-    method.and_then(|method| method.signature().ok()).is_some_and(|signature| signature.parameters.is_empty())
+/// Which argument of a method is how long to wait at most.
+fn timeout_place(frame: &ManagedFrame) -> Option<u32> {
+    let method = frame.module.assembly()?.method(frame.method)?;
+    let names = method.parameter_names(method.signature().ok()?.parameters.len());
+    let place = names.iter().position(|name| matches!(*name, Some("millisecondsTimeout" | "timeout")))?;
+    u32::try_from(place + usize::from(!method.is_static())).ok()
 }
 
 /// The wait with the methods that await on the way to it: all, or the outermost ones and the innermost.

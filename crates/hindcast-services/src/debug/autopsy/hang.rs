@@ -266,7 +266,7 @@ mod tests {
     fn a_wait_that_ends_by_itself_is_no_deadlock() {
         let for_a_while = wants(1).map(|wait| Wait { timeout_ms: Some(100), ..wait });
         check(&[thread(1, wants(2)), thread(2, for_a_while)], &[]);
-        let for_some_time = wants(1).map(|wait| Wait { has_timeout: true, ..wait });
+        let for_some_time = wants(1).map(|wait| Wait { may_time_out: true, ..wait });
         check(&[thread(1, wants(2)), thread(2, for_some_time)], &[]);
     }
 

@@ -153,6 +153,18 @@ fn threads_of_which_one_does_not_wait_for_ever_are_no_deadlock() {
 }
 
 #[test]
+fn a_timeout_is_told_and_none_is_made_up() {
+    on_both(|runtime| {
+        let program = dotnet::program("Hangs");
+        let (said, _, _) = autopsy_of(runtime, &program, "timed", |said| said.contains("waits for"));
+        assert!(said.contains("a signal of a `ManualResetEventSlim`, for 123456 ms at most"), "{said}");
+        let is_there = |said: &str| said.contains("ManualResetEventSlim");
+        let (said, _, _) = autopsy_of(runtime, &program, "joined", is_there);
+        assert!(!said.contains("at most"), "{said}");
+    });
+}
+
+#[test]
 fn a_long_chain_of_awaits_is_told_by_its_beginning_and_its_end() {
     on_both(|runtime| {
         let program = dotnet::program("Hangs");
