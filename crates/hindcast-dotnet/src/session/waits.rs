@@ -112,7 +112,7 @@ impl Session {
             self.location(frame).function.is_some_and(|function| function.starts_with("System.Threading."))
         };
         let waiting: Vec<_> = frames.iter().filter(waits).collect();
-        if !waiting.last().is_some_and(|outermost| timeout_place(outermost).is_some()) {
+        if waiting.last().is_none_or(|outermost| takes_nothing(outermost)) {
             return wait;
         }
         let milliseconds = waiting.iter().rev().find_map(|frame| {
@@ -219,11 +219,18 @@ fn is_task(of: &str) -> bool {
     of == "Tasks.Task" || of.starts_with("Tasks.Task.") || of.starts_with("Tasks.Task<")
 }
 
-/// Which argument of a method is how long to wait at most.
+/// Whether a method has no parameters, and so no timeout.
+fn takes_nothing(frame: &ManagedFrame) -> bool {
+    let method = frame.module.assembly().and_then(|assembly| assembly.method(frame.method));
+    method.and_then(|method| method.signature().ok()).is_some_and(|signature| signature.parameters.is_empty())
+}
+
+/// Which argument of a method is how long to wait at most: `millisecondsTimeout`, `timeout`, `timeoutMs`.
 fn timeout_place(frame: &ManagedFrame) -> Option<u32> {
     let method = frame.module.assembly()?.method(frame.method)?;
     let names = method.parameter_names(method.signature().ok()?.parameters.len());
-    let place = names.iter().position(|name| matches!(*name, Some("millisecondsTimeout" | "timeout")))?;
+    let is_timeout = |name: &Option<&str>| name.is_some_and(|name| name.to_lowercase().contains("timeout"));
+    let place = names.iter().position(is_timeout)?;
     u32::try_from(place + usize::from(!method.is_static())).ok()
 }
 
