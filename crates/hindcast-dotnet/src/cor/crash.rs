@@ -60,10 +60,12 @@ fn is_gone_soon(program: Remains) -> bool {
     // SAFETY: these calls are safe in a handler, and the descriptor is ours.
     unsafe {
         let descriptor = libc::syscall(libc::SYS_pidfd_open, program.pid(), 0);
-        if let Ok(fd @ 0..) = c_int::try_from(descriptor) {
-            let mut ended = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-            libc::poll(&mut ended, 1, GONE_WITHIN_MS);
-            libc::close(fd);
+        let mut ended =
+            libc::pollfd { fd: c_int::try_from(descriptor).unwrap_or(-1), events: libc::POLLIN, revents: 0 };
+        // Without a descriptor, where the system has none to give, this only waits.
+        libc::poll(&mut ended, 1, if program.is_alive() { GONE_WITHIN_MS } else { 0 });
+        if ended.fd >= 0 {
+            libc::close(ended.fd);
         }
     }
     !program.is_alive()
@@ -89,6 +91,8 @@ mod tests {
         match unsafe { fork() }.unwrap() {
             ForkResult::Parent { child } => waitpid(child, None).unwrap(),
             ForkResult::Child => {
+                // It leaves no core file.
+                nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0).unwrap();
                 blame(program);
                 // SAFETY: nobody has this address, which is what is tried.
                 unsafe { std::ptr::without_provenance::<u8>(8).read_volatile() };

@@ -14,7 +14,7 @@ use super::{
     error::{CorError, Hresult},
     interfaces::{CorDebug, Process},
     large_pages::large_pages,
-    read_ahead::{overhear, read_ahead},
+    read_ahead::{count_messages, read_ahead},
     redirect::{Redirection, redirect},
 };
 
@@ -128,7 +128,7 @@ impl Debugging {
                 std::mem::transmute(symbol(library, c"CoreCLRCreateCordbObject", &path, create)?);
             (initialize, create)
         };
-        hasten((library, &path), (open(&reader)?, &reader));
+        speed_up((library, &path), (open(&reader)?, &reader));
         let mut object: Raw = std::ptr::null_mut();
         // SAFETY: DllMain sets up what the library needs before anything else; loading alone does not run it.
         let code = unsafe {
@@ -149,15 +149,17 @@ impl Debugging {
 }
 
 /// Makes the runtime's libraries faster, before they are used. They only take more time without that.
-fn hasten(talker: (Raw, &Path), reader: (Raw, &Path)) {
+fn speed_up(talker: (Raw, &Path), reader: (Raw, &Path)) {
     let try_to = |(library, path): (Raw, &Path), redirections: &[Redirection]| {
-        // SAFETY: open; nobody has called it yet, or the sessions before this one have ended. Our functions do what the system's do.
+        // SAFETY: open; nobody has called it yet, or its calls are redirected already. Our functions do what the system's do.
         let redirected = unsafe { redirect(library, path, redirections) };
-        redirected.inspect_err(|error| tracing::debug!(path = %path.display(), %error, "as slow as it is"))
+        redirected.inspect_err(
+            |error| tracing::debug!(path = %path.display(), %error, "the library is not sped up"),
+        )
     };
     let _ = try_to(reader, &[large_pages()]);
     // Nothing may be kept of what was read unless it is known when the program goes on.
-    if try_to(talker, &overhear()).is_ok() {
+    if try_to(talker, &count_messages()).is_ok() {
         let _ = try_to(reader, &[read_ahead()]);
     }
 }

@@ -26,7 +26,7 @@ const GOOD_FOR: Duration = Duration::from_millis(1);
 const BEYOND_FILES: i64 = 1 << 32;
 
 /// How often something was said to the program, or heard of it.
-static TALKS: AtomicU64 = AtomicU64::new(0);
+static MESSAGES: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static CACHE: RefCell<Vec<Page>> = const { RefCell::new(Vec::new()) };
@@ -42,10 +42,10 @@ pub(super) fn read_ahead() -> Redirection {
     Redirection { names: &["pread64", "pread"], system: system as usize, ours: ours as usize }
 }
 
-/// For the library that talks with the program.
-pub(super) fn overhear() -> [Redirection; 2] {
-    let (system_read, our_read): (Read, Read) = (libc::read, hear);
-    let (system_write, our_write): (Write, Write) = (libc::write, say);
+/// For the library that messages with the program.
+pub(super) fn count_messages() -> [Redirection; 2] {
+    let (system_read, our_read): (Read, Read) = (libc::read, counted_read);
+    let (system_write, our_write): (Write, Write) = (libc::write, counted_write);
     [
         Redirection { names: &["read"], system: system_read as usize, ours: our_read as usize },
         Redirection { names: &["write"], system: system_write as usize, ours: our_write as usize },
@@ -55,7 +55,7 @@ pub(super) fn overhear() -> [Redirection; 2] {
 struct Page {
     file: c_int,
     offset: i64,
-    talks: u64,
+    messages: u64,
     since: Instant,
     bytes: Box<[u8; PAGE]>,
 }
@@ -64,27 +64,31 @@ impl Page {
     fn is_good(&self, file: c_int, offset: i64) -> bool {
         self.file == file
             && self.offset == offset
-            && self.talks == TALKS.load(Ordering::Acquire)
+            && self.messages == MESSAGES.load(Ordering::Acquire)
             && self.since.elapsed() < GOOD_FOR
     }
 
     /// Reads a page; none where not all of it can be read.
     fn read(file: c_int, offset: i64) -> Option<Self> {
-        let (talks, since) = (TALKS.load(Ordering::Acquire), Instant::now());
+        let (messages, since) = (MESSAGES.load(Ordering::Acquire), Instant::now());
         let mut bytes = Box::new([0; PAGE]);
         // SAFETY: as many bytes as there is room for.
         let read = unsafe { libc::pread64(file, bytes.as_mut_ptr().cast(), PAGE, offset) };
-        (read == PAGE as isize).then_some(Self { file, offset, talks, since, bytes })
+        (read == PAGE as isize).then_some(Self { file, offset, messages, since, bytes })
     }
 }
 
 /// Fills a small buffer from the page around; false where that cannot be done.
 fn fill(buffer: &mut [u8], file: c_int, offset: i64) -> bool {
-    let within = (offset % PAGE as i64) as usize;
-    let page = offset - within as i64;
-    if buffer.len() > SMALL || within + buffer.len() > PAGE || offset < BEYOND_FILES {
+    // Also what is beyond the largest number, which no program has.
+    if buffer.len() > SMALL || offset < BEYOND_FILES {
         return false;
     }
+    let within = (offset % PAGE as i64) as usize;
+    if within + buffer.len() > PAGE {
+        return false;
+    }
+    let page = offset - within as i64;
     let filled = CACHE.try_with(|cache| {
         let mut cache = cache.try_borrow_mut().ok()?;
         let at = match cache.iter().position(|known| known.is_good(file, page)) {
@@ -130,10 +134,10 @@ unsafe extern "C" fn read_at(file: c_int, buffer: *mut c_void, length: usize, of
 ///
 /// # Safety
 /// As that of `read`.
-unsafe extern "C" fn hear(file: c_int, buffer: *mut c_void, length: usize) -> isize {
+unsafe extern "C" fn counted_read(file: c_int, buffer: *mut c_void, length: usize) -> isize {
     // SAFETY: by contract.
     let read = unsafe { libc::read(file, buffer, length) };
-    TALKS.fetch_add(1, Ordering::Release);
+    MESSAGES.fetch_add(1, Ordering::Release);
     read
 }
 
@@ -141,10 +145,10 @@ unsafe extern "C" fn hear(file: c_int, buffer: *mut c_void, length: usize) -> is
 ///
 /// # Safety
 /// As that of `write`.
-unsafe extern "C" fn say(file: c_int, buffer: *const c_void, length: usize) -> isize {
+unsafe extern "C" fn counted_write(file: c_int, buffer: *const c_void, length: usize) -> isize {
     // SAFETY: by contract.
     let written = unsafe { libc::write(file, buffer, length) };
-    TALKS.fetch_add(1, Ordering::Release);
+    MESSAGES.fetch_add(1, Ordering::Release);
     written
 }
 
@@ -181,11 +185,11 @@ mod tests {
             // SAFETY: one byte each, into and from what has room for it.
             match round % 2 {
                 0 => talk(|file| unsafe {
-                    assert_eq!(hear(file, [0u8].as_mut_ptr().cast(), 1), 1);
+                    assert_eq!(counted_read(file, [0u8].as_mut_ptr().cast(), 1), 1);
                 }),
                 _ => unsafe {
                     let null = File::options().write(true).open("/dev/null").unwrap();
-                    assert_eq!(say(null.as_raw_fd(), b"x".as_ptr().cast(), 1), 1);
+                    assert_eq!(counted_write(null.as_raw_fd(), b"x".as_ptr().cast(), 1), 1);
                 },
             }
         }
