@@ -29,7 +29,7 @@ pub(super) struct Callee {
     pub(super) module: Rc<LoadedModule>,
     pub(super) token: Token,
     /// What stands for the parameters of its type, and then of the method.
-    types: Vec<TypeInfo>,
+    pub(super) types: Vec<TypeInfo>,
     pub(super) parameters: Vec<TypeSig>,
     /// What the parameters are called.
     pub(super) names: Vec<Option<String>>,
@@ -37,7 +37,7 @@ pub(super) struct Callee {
     pub(super) defaults: Vec<Constant>,
     /// Which argument each parameter takes, where it takes one; empty where each takes its own.
     pub(super) places: Vec<Option<usize>>,
-    of_type: Vec<TypeInfo>,
+    pub(super) of_type: Vec<TypeInfo>,
     /// The type that has it.
     pub(super) of: TypeInfo,
     pub(super) is_static: bool,
@@ -52,6 +52,18 @@ pub(super) struct Callee {
     pub(super) own_types: usize,
     /// Whether it is a struct's.
     of_value: bool,
+}
+
+impl Callee {
+    /// Whether a parameter is where a value is: `ref`, `in` or `out`.
+    pub(super) fn takes_places(&self) -> bool {
+        self.parameters.iter().any(|of| matches!(of, TypeSig::ByRef(_)))
+    }
+
+    /// What stands for the parameters that the method itself has for types.
+    pub(super) fn own_type_arguments(&self) -> &[TypeInfo] {
+        self.types.get(self.of_type.len()..).unwrap_or_default()
+    }
 }
 
 impl Evaluator<'_> {
@@ -180,7 +192,7 @@ impl Evaluator<'_> {
         names: &[Option<&str>],
         method_types: Vec<TypeInfo>,
     ) -> Result<Evaluated> {
-        let is_named = receiver.is_some();
+        let named = receiver.clone();
         let (of, this) = match receiver {
             Some(Evaluated::Value(seen)) if seen.is_null() => {
                 return Err(EvaluationError::OfNull { name: name.to_owned() });
@@ -219,11 +231,13 @@ impl Evaluator<'_> {
             _ => self.methods(&of, name),
         };
         let is_there = !candidates.is_empty();
+        let takes_places = candidates.iter().any(Callee::takes_places);
         self.give_types(&mut candidates, values, names, &method_types);
         let mut callee = match self.best(candidates, name, values, names, this.is_none()) {
             Err(error @ EvaluationError::NoOverload { .. }) => {
-                let extended = match this.filter(|_| is_named) {
-                    Some(seen) => self.call_extension(&seen, name, values, names, &method_types)?,
+                // Its own method may be the one that is meant.
+                let extended = match named.filter(|_| this.is_some() && !takes_places) {
+                    Some(named) => self.call_extension(&named, name, values, names, &method_types)?,
                     None => None,
                 };
                 let missing = EvaluationError::NoMember { of: of.display(), name: name.to_owned() };
@@ -236,25 +250,6 @@ impl Evaluator<'_> {
             self.follow_override(seen, &mut callee);
         }
         self.run(&callee, this.as_ref(), values)
-    }
-
-    /// Gives generic methods the types that are written, or that follow from the arguments; those that get none are no candidates.
-    pub(super) fn give_types(
-        &self,
-        candidates: &mut Vec<Callee>,
-        values: &[Evaluated],
-        names: &[Option<&str>],
-        written: &[TypeInfo],
-    ) {
-        for candidate in candidates.iter_mut() {
-            if candidate.own_types > 0 && written.is_empty() {
-                let inferred = self.inferred(candidate, values, names);
-                candidate.types.extend(inferred);
-            } else {
-                candidate.types.extend(written.iter().cloned());
-            }
-        }
-        candidates.retain(|candidate| candidate.types.len() == candidate.of_type.len() + candidate.own_types);
     }
 
     /// The method that the object has in place of a virtual one.
@@ -475,8 +470,12 @@ impl Evaluator<'_> {
 
     /// The type of a parameter.
     pub(super) fn wanted(&self, callee: &Callee, parameter: &TypeSig) -> Option<TypeInfo> {
-        let of_method = callee.types.get(callee.of_type.len()..).unwrap_or_default();
-        self.session.type_of_signature(&callee.module, parameter, &callee.of_type, of_method)
+        self.session.type_of_signature(
+            &callee.module,
+            parameter,
+            &callee.of_type,
+            callee.own_type_arguments(),
+        )
     }
 
     pub(super) fn thread(&mut self) -> Result<Com<Thread>> {

@@ -1,9 +1,15 @@
 //! Extension methods: static ones that are called as if they were the first argument's own.
 
-use super::{Evaluated, Evaluator, Result, calls::Callee, conversions::is_same_type};
+use std::collections::BTreeMap;
+
+use super::{
+    Evaluated, EvaluationError, Evaluator, Result,
+    calls::Callee,
+    conversions::{is_same_type, nullable_of},
+};
 use crate::{
-    image::TypeDef,
-    values::{Seen, TypeInfo},
+    image::{TypeDef, TypeSig},
+    values::TypeInfo,
 };
 
 const MARK: &str = "System.Runtime.CompilerServices.ExtensionAttribute";
@@ -13,29 +19,98 @@ const STATIC: u32 = 0x180;
 const VISIBILITY: u32 = 7;
 const PUBLIC: u32 = 1;
 
+/// `GenericParameterAttributes.ReferenceTypeConstraint` and `NotNullableValueTypeConstraint`.
+const ONLY_CLASSES: u16 = 4;
+const ONLY_STRUCTS: u16 = 8;
+
 impl Evaluator<'_> {
-    /// Calls an extension method of everything that is loaded; none where there is none of the name for such a value.
+    /// Calls an extension method; none where there is none of the name for such a value.
     ///
-    /// Which namespaces the source uses is not looked at.
+    /// Those of the namespaces around the frame come first, as in C#. What else the source is `using` is not known here, so where several
+    /// other namespaces have one that would do, none is taken.
     pub(super) fn call_extension(
         &mut self,
-        this: &Seen,
+        this: &Evaluated,
         name: &str,
         values: &[Evaluated],
         names: &[Option<&str>],
         method_types: &[TypeInfo],
     ) -> Result<Option<Evaluated>> {
-        let mut candidates = self.extensions(name);
-        let values: Vec<_> =
-            std::iter::once(Evaluated::Value(this.clone())).chain(values.iter().cloned()).collect();
+        let values: Vec<_> = std::iter::once(this).chain(values).cloned().collect();
         let names: Vec<_> = std::iter::once(None).chain(names.iter().copied()).collect();
+        let mut candidates = self.extensions(name);
+        if candidates.iter().any(|callee| self.takes_places(callee, &values)) {
+            let what = "an extension method with `ref`, `in` or `out` parameters";
+            return Err(EvaluationError::NotSupported { what });
+        }
         self.give_types(&mut candidates, &values, &names, method_types);
-        candidates.retain(|callee| self.extends(callee, &values[0]));
+        candidates.retain(|callee| self.extends(callee, &values[0]) && fits(callee));
         if candidates.is_empty() {
             return Ok(None);
         }
-        let callee = self.best(candidates, name, &values, &names, true)?;
+        let callee = self.nearest(candidates, name, &values, &names)?;
         self.run(&callee, None, &values).map(Some)
+    }
+
+    /// The best of the nearest namespace that has one.
+    fn nearest(
+        &self,
+        candidates: Vec<Callee>,
+        name: &str,
+        values: &[Evaluated],
+        names: &[Option<&str>],
+    ) -> Result<Callee> {
+        let around =
+            self.session.declaring_type(&self.frame).and_then(|of| of.full_name()).unwrap_or_default();
+        let mut by_namespace: BTreeMap<String, Vec<Callee>> = BTreeMap::new();
+        for callee in candidates {
+            let of = callee.of.full_name().unwrap_or_default();
+            by_namespace.entry(namespace_of(&of).to_owned()).or_default().push(callee);
+        }
+        let mut inner = namespace_of(&around);
+        while !inner.is_empty() {
+            let here = by_namespace.remove(inner).unwrap_or_default();
+            match self.best(here, name, values, names, true) {
+                Err(EvaluationError::NoOverload { .. }) => {}
+                found => return found,
+            }
+            inner = namespace_of(inner);
+        }
+        let mut found = None;
+        let mut refused = None;
+        for (namespace, callees) in by_namespace {
+            match self.best(callees, name, values, names, true) {
+                Err(EvaluationError::NoOverload { name, arguments }) => {
+                    refused = Some(EvaluationError::NoOverload { name, arguments });
+                }
+                Err(error) => return Err(error),
+                Ok(callee) => match found.replace((namespace, callee)) {
+                    None => {}
+                    Some((other, _)) => {
+                        let both = [Some(other), found.map(|(namespace, _)| namespace)];
+                        let both: Vec<_> =
+                            both.into_iter().flatten().map(|it| format!("{it}.{name}")).collect();
+                        let name = name.to_owned();
+                        return Err(EvaluationError::AmbiguousCall { name, candidates: both.join(", ") });
+                    }
+                },
+            }
+        }
+        let missing = || EvaluationError::NotSupported { what: "this extension method" };
+        found.map(|(_, callee)| callee).ok_or_else(|| refused.unwrap_or_else(missing))
+    }
+
+    /// Whether a method that could be meant takes where a value is, of which an expression knows nothing.
+    fn takes_places(&self, callee: &Callee, values: &[Evaluated]) -> bool {
+        let is_place = callee.takes_places() && callee.parameters.len() == values.len();
+        let first = callee.parameters.first().map(|of| match of {
+            TypeSig::ByRef(inner) => &**inner,
+            of => of,
+        });
+        let wanted = first.and_then(|of| self.wanted(callee, of));
+        let own = self.static_of(&values[0]);
+        // What a parameter of the method is, is known only later.
+        is_place && wanted.zip(own).is_none_or(|(wanted, own)| self.type_converts(&own, &wanted))
     }
 
     /// Whether a method extends what a value is; numbers are not widened for that, nor values converted by code.
@@ -60,4 +135,20 @@ impl Evaluator<'_> {
         found.iter_mut().for_each(|callee| callee.counts_alike = true);
         found
     }
+}
+
+/// Whether what stands for a method's type parameters may do so, as far as these are only for classes or only for structs.
+fn fits(callee: &Callee) -> bool {
+    let method = callee.module.assembly().and_then(|assembly| assembly.method(callee.token));
+    let parameters = method.map(|method| method.generic_parameters()).unwrap_or_default();
+    parameters.iter().zip(callee.own_type_arguments()).all(|(parameter, of)| {
+        let is_struct = of.is_value_type() && nullable_of(of).is_none();
+        !(parameter.flags & ONLY_CLASSES != 0 && of.is_value_type())
+            && !(parameter.flags & ONLY_STRUCTS != 0 && !is_struct)
+    })
+}
+
+/// The part of a name before its last point; nothing where there is none.
+fn namespace_of(name: &str) -> &str {
+    name.rsplit_once('.').map_or("", |(namespace, _)| namespace)
 }

@@ -249,6 +249,25 @@ impl Evaluator<'_> {
         rank(one) < rank(other)
     }
 
+    /// Gives generic methods the types that are written, or that follow from the arguments; those that get none are no candidates.
+    pub(super) fn give_types(
+        &self,
+        candidates: &mut Vec<Callee>,
+        values: &[Evaluated],
+        names: &[Option<&str>],
+        written: &[TypeInfo],
+    ) {
+        for candidate in candidates.iter_mut() {
+            if candidate.own_types > 0 && written.is_empty() {
+                let inferred = self.inferred(candidate, values, names);
+                candidate.types.extend(inferred);
+            } else {
+                candidate.types.extend(written.iter().cloned());
+            }
+        }
+        candidates.retain(|candidate| candidate.types.len() == candidate.of_type.len() + candidate.own_types);
+    }
+
     /// What stands for a method's parameters, by the types that the arguments are declared with.
     pub(super) fn inferred(
         &self,
