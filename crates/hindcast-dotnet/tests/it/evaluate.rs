@@ -428,10 +428,10 @@ on_both! {
         check(&mut debuggee, &[
             ("temperature.Fahrenheit = 212", "212"),
             ("temperature.ToString()", "\"100.0 C\""),
-            ("temperature.Counted = 5", "1"),
+            ("temperature.Counted = 5", "5"),
             ("temperature.Counted = -1", "error: ArgumentException: negative"),
-            ("known.Overridden = 60", "61"),
-            ("known.Overridden += 9", "71"),
+            ("known.Overridden = 60", "60"),
+            ("known.Overridden += 9", "70"),
         ], set);
         debuggee.go_on();
         let last = debuggee.printed().lines().last().unwrap().to_owned();

@@ -11,6 +11,7 @@ mod exceptions;
 mod extremes;
 mod failures;
 mod image;
+mod nullables;
 mod optimised;
 mod pitfalls;
 mod places;

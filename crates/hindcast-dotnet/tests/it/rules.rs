@@ -164,7 +164,7 @@ on_both! {
             ("none + nothing", "long?"),
             ("seven + 1", "int?"),
             ("yes ? 1 : 2.0", "double"),
-            ("seven ?? five", "int?"),
+            ("seven ?? five", "int"),
         ], type_of);
     }
 
@@ -277,7 +277,7 @@ on_both! {
             ("ages[\"b\"] = 8", "8"),
             ("sorted[\"a\"] = 7", "7"),
             ("sorted[\"b\"] = 6", "6"),
-            ("shelves[1] = 50", "100"),
+            ("shelves[1] = 50", "50"),
             ("shelves[\"a\"] = 9", "9"),
             ("shelves[\"b\"] = 9", "9"),
             ("shelves[5] = 9", "error: IndexOutOfRangeException"),

@@ -8,15 +8,15 @@ use crate::{
     expression::{Argument, Assignment, Constant, Kind, Node, Primitive, implicitly_converts},
     image::Token,
     modules::LoadedModule,
-    values::{Content, Returned, Seen, TypeInfo, returned_by, stored_by},
+    values::{Content, Returned, Seen, TypeInfo, property_of_backing_field, returned_by, stored_by},
 };
 
 /// What is assigned to.
 enum Assignee {
     Place(Seen),
-    /// A property whose setter must run.
+    /// A property whose setter must run; a static one has no receiver.
     Setter {
-        receiver: Seen,
+        receiver: Option<Seen>,
         of: TypeInfo,
         token: Token,
         name: String,
@@ -31,8 +31,8 @@ enum Assignee {
 /// What came of an assignment.
 enum Given {
     Stored(Evaluated),
-    /// What was read behind it.
-    Read(Evaluated),
+    /// What a setter was given; what its getter returns is another matter.
+    Set(Evaluated),
 }
 
 impl Evaluator<'_> {
@@ -48,7 +48,7 @@ impl Evaluator<'_> {
                 let assignee = self.assignee(target)?;
                 match self.gave(assignee, new, target)? {
                     Given::Stored(new) => new,
-                    Given::Read(item) => return Ok(item),
+                    Given::Set(value) => return Ok(value),
                 }
             }
             Assignment::IfNull => {
@@ -61,7 +61,7 @@ impl Evaluator<'_> {
                 let assignee = self.assignee_again(target, before)?;
                 match self.gave(assignee, new, target)? {
                     Given::Stored(new) => new,
-                    Given::Read(item) => return Ok(item),
+                    Given::Set(value) => return Ok(value),
                 }
             }
             Assignment::With(operator) => {
@@ -75,7 +75,7 @@ impl Evaluator<'_> {
                 let assignee = self.assignee_again(target, before)?;
                 match self.gave(assignee, new, target)? {
                     Given::Stored(new) => new,
-                    Given::Read(item) => return Ok(item),
+                    Given::Set(value) => return Ok(value),
                 }
             }
         };
@@ -213,7 +213,10 @@ impl Evaluator<'_> {
             Kind::Member { of, name, .. } => (self.node(of)?, &name.text),
             Kind::Name { name, .. } if self.local(&name.text)?.is_none() => match self.local("this")? {
                 Some(this) => (this, &name.text),
-                None => return Ok(None),
+                None => match self.session.declaring_type(&self.frame) {
+                    Some(of) => (Evaluated::Type(of), &name.text),
+                    None => return Ok(None),
+                },
             },
             _ => return Ok(None),
         };
@@ -224,11 +227,18 @@ impl Evaluator<'_> {
         {
             return Err(EvaluationError::OfACopy { what: self.type_text(&receiver) });
         }
-        let Evaluated::Value(seen) = receiver else { return Ok(None) };
+        let seen = match receiver {
+            Evaluated::Value(seen) => seen,
+            Evaluated::Type(of) => return self.static_assignee(&of, name),
+            _ => return Ok(None),
+        };
         let of = match self.bind(&seen, name) {
             Some(Bound::Field(seen)) => return Ok(Some(Assignee::Place(seen))),
             Some(Bound::Property(of)) => of,
             Some(Bound::Null | Bound::Unreadable(_)) => return Err(unused(name)),
+            None if matches!(target.kind, Kind::Name { .. }) => {
+                return self.static_assignee(&self.static_type(&seen), name);
+            }
             None => return Ok(None),
         };
         let definition = of.definition.clone();
@@ -237,7 +247,9 @@ impl Evaluator<'_> {
         let Some(setter) = property.and_then(|property| property.setter()) else {
             // A property without a setter is what its constructor made it.
             let field = property.and_then(|property| property.getter()).and_then(returned_by);
-            let Some(Returned::Field(field)) = field else { return Ok(None) };
+            let Some(Returned::Field(field)) = field else {
+                return Err(EvaluationError::ReadOnly { name: name.clone() });
+            };
             return match self.field_of(&seen, &of, &field) {
                 Some(Bound::Field(place)) => Ok(Some(Assignee::Place(place))),
                 _ => Err(unused(name)),
@@ -248,7 +260,31 @@ impl Evaluator<'_> {
             return Ok(Some(Assignee::Place(place)));
         }
         let token = setter.token();
-        Ok(Some(Assignee::Setter { receiver: seen, of, token, name: name.clone() }))
+        Ok(Some(Assignee::Setter { receiver: Some(seen), of, token, name: name.clone() }))
+    }
+
+    /// A static property whose setter must run; none for what is stored in a field.
+    fn static_assignee(&self, of: &TypeInfo, name: &str) -> Result<Option<Assignee>> {
+        for of in of.with_bases(&self.session.modules) {
+            let Some(type_def) = of.definition.as_ref().and_then(|definition| definition.type_def()) else {
+                continue;
+            };
+            let mut fields = type_def.fields().filter_map(|field| field.name());
+            if fields.any(|raw| raw == name || property_of_backing_field(raw) == Some(name)) {
+                return Ok(None);
+            }
+            let Some(property) = type_def.property_named(name) else { continue };
+            let setter =
+                property.setter().ok_or_else(|| EvaluationError::ReadOnly { name: name.to_owned() })?;
+            let token = setter.token();
+            return Ok(Some(Assignee::Setter {
+                receiver: None,
+                of: of.clone(),
+                token,
+                name: name.to_owned(),
+            }));
+        }
+        Ok(None)
     }
 
     /// The same once more, where code of the program has run since it was found, which moves everything.
@@ -287,14 +323,9 @@ impl Evaluator<'_> {
                 Ok(Given::Stored(boxed))
             }
             Assignee::Setter { receiver, of, token, name } => {
-                self.set_property(&receiver, &of, token, &name, &new)?;
-                Ok(Given::Stored(new))
+                self.set_property(receiver.as_ref(), &of, token, &name, &new).map(Given::Set)
             }
-            Assignee::Item { receiver, keys } => {
-                self.set_item(&receiver, &keys, &new)?;
-                // What it is now, which the setter decides.
-                self.indexer_call(&receiver, keys).map(Given::Read)
-            }
+            Assignee::Item { receiver, keys } => self.set_item(&receiver, &keys, &new).map(Given::Set),
         }
     }
 
@@ -379,7 +410,7 @@ impl Evaluator<'_> {
                 }
                 self.constant(new)?.cast(to)?.to_bytes()
             }
-            (Content::Object(_), Evaluated::Enum { of, value }) if of.display() == place.of.display() => {
+            (Content::Object(_), Evaluated::Enum { of, value, .. }) if of.display() == place.of.display() => {
                 let size = place.bytes().map_or(0, |bytes| bytes.len());
                 value.whole().map(|whole| whole.to_le_bytes()[..size.min(16)].to_vec())
             }

@@ -83,25 +83,6 @@ impl Evaluator<'_> {
         self.run(&callee, Some(seen), &[])
     }
 
-    /// Runs the setter of a property.
-    pub(super) fn set_property(
-        &mut self,
-        receiver: &Seen,
-        of: &TypeInfo,
-        setter: Token,
-        name: &str,
-        value: &Evaluated,
-    ) -> Result<()> {
-        let module = of.definition.as_ref().map(|definition| definition.module.clone());
-        let Some(module) = module.filter(|_| self.calls_until.is_some()) else {
-            return Err(EvaluationError::NeedsSetter { name: name.to_owned() });
-        };
-        let callee = self.callee(module, setter, of, Vec::new())?;
-        let values = std::slice::from_ref(value);
-        let callee = self.best(vec![callee], name, values, &[], false)?;
-        self.run(&callee, Some(receiver), values).map(drop)
-    }
-
     pub(super) fn static_property(&mut self, of: &TypeInfo, name: &str) -> Result<Option<Evaluated>> {
         let getter = of.definition.as_ref().and_then(|definition| {
             let property = definition.type_def()?.property_named(name)?;
@@ -133,17 +114,6 @@ impl Evaluator<'_> {
     /// The accessors of a type's indexers.
     pub(super) fn indexers_of(&self, of: &TypeInfo, accessor: &str) -> Vec<Callee> {
         self.methods_of(of, &format!("{accessor}{}", indexer_name(of)))
-    }
-
-    /// Runs the setter of an indexer.
-    pub(super) fn set_item(&mut self, seen: &Seen, keys: &[Evaluated], value: &Evaluated) -> Result<()> {
-        let types = self.session.values().member_types(seen);
-        let candidates: Vec<_> = types.iter().flat_map(|of| self.indexers_of(of, "set_")).collect();
-        let value = self.argument_of(value.clone())?;
-        let values: Vec<_> = keys.iter().cloned().chain([value]).collect();
-        let mut callee = self.best(candidates, "this[]", &values, &[], false)?;
-        self.follow_override(seen, &mut callee);
-        self.run(&callee, Some(seen), &values).map(drop)
     }
 
     pub(super) fn call(&mut self, function: &Node, arguments: &[Argument]) -> Result<Evaluated> {
@@ -192,6 +162,11 @@ impl Evaluator<'_> {
         names: &[Option<&str>],
         method_types: Vec<TypeInfo>,
     ) -> Result<Evaluated> {
+        if let Some(receiver) = &receiver
+            && let Some(nullable) = self.nullable(receiver)
+        {
+            return self.of_nullable(receiver, nullable, name, values, names);
+        }
         let named = receiver.clone();
         let (of, this) = match receiver {
             Some(Evaluated::Value(seen)) if seen.is_null() => {
@@ -199,11 +174,6 @@ impl Evaluator<'_> {
             }
             Some(Evaluated::Value(seen)) => (seen.of.clone(), Some(seen)),
             Some(Evaluated::Type(of)) => (of, None),
-            Some(Evaluated::Constant { value, declared: Some(of), .. })
-                if nullable_of(&of).is_some() && (value == Constant::Null || name == "GetValueOrDefault") =>
-            {
-                return self.of_nullable(&value, &of, name, values);
-            }
             Some(Evaluated::Constant { value, .. }) => {
                 let seen = self.value_of_constant(&value)?;
                 (seen.of.clone(), Some(seen))
@@ -253,7 +223,7 @@ impl Evaluator<'_> {
     }
 
     /// The method that the object has in place of a virtual one.
-    fn follow_override(&self, seen: &Seen, callee: &mut Callee) {
+    pub(super) fn follow_override(&self, seen: &Seen, callee: &mut Callee) {
         let method = callee.module.assembly().and_then(|assembly| assembly.method(callee.token));
         let found = method.and_then(|method| self.session.values().overrider(seen, &callee.of, method));
         let Some((of, token)) = found else { return };
@@ -320,7 +290,7 @@ impl Evaluator<'_> {
             .collect()
     }
 
-    fn callee(
+    pub(super) fn callee(
         &self,
         module: Rc<LoadedModule>,
         token: Token,
@@ -436,7 +406,8 @@ impl Evaluator<'_> {
             if wanted.is_enum()
                 && let Evaluated::Constant { value: constant, .. } = value
             {
-                *value = Evaluated::Enum { of: wanted.clone(), value: constant.clone() };
+                let value_of = constant.clone();
+                *value = Evaluated::Enum { of: wanted.clone(), value: value_of, declared: None };
             }
             let is_null = matches!(value, Evaluated::Constant { value: Constant::Null, .. });
             if is_null && wanted.is_value_type() {

@@ -26,7 +26,9 @@ impl Evaluator<'_> {
     /// The type that the source gives to a value; none for `null`.
     pub(super) fn static_of(&self, evaluated: &Evaluated) -> Option<TypeInfo> {
         match evaluated {
-            Evaluated::Constant { declared: Some(of), .. } | Evaluated::Enum { of, .. } => Some(of.clone()),
+            Evaluated::Constant { declared: Some(of), .. }
+            | Evaluated::Enum { declared: Some(of), .. }
+            | Evaluated::Enum { of, .. } => Some(of.clone()),
             Evaluated::Constant { value, .. } => self.session.type_by_name(&value.primitive()?.class(), &[]),
             Evaluated::Value(seen) => Some(self.static_type(seen)),
             Evaluated::Type(_) | Evaluated::Namespace(_) | Evaluated::Nothing => None,
@@ -155,25 +157,39 @@ impl Evaluator<'_> {
 
     /// A value as the type that it has in common with a branch of another type.
     pub(super) fn as_common(&self, value: Evaluated, to: &TypeInfo) -> Result<Evaluated> {
-        let Some(own) = self.static_of(&value) else { return Ok(value) };
-        let is_wider = self.type_converts(&own, to) && !self.type_converts(to, &own);
+        let Some(own) = self.static_of(&value) else {
+            let may_be_null = !to.is_value_type() || nullable_of(to).is_some();
+            return if value.is_null() && may_be_null { self.converted(value, to) } else { Ok(value) };
+        };
+        let is_wider = self.value_converts(&value, to) && !self.type_converts(to, &own);
         if is_wider { self.converted(value, to) } else { Ok(value) }
     }
 
     /// A value as a type that C# takes it for.
     pub(super) fn converted(&self, value: Evaluated, to: &TypeInfo) -> Result<Evaluated> {
         let inner = nullable_of(to).unwrap_or(to);
-        if let Some(primitive) = primitive_of(inner).filter(|of| of.is_number()) {
-            let constant = self.constant(&value)?;
-            let declared = nullable_of(to).map(|_| to.clone());
-            let value = if constant == Constant::Null { constant } else { constant.cast(primitive)? };
+        let may_be_null = nullable_of(to).is_some() || !to.is_value_type();
+        if may_be_null && !self.has_value(&value) {
+            return Ok(Evaluated::null_as(to.clone()));
+        }
+        if !to.is_value_type()
+            && let Some((_, Some(inside))) = self.nullable(&value)
+        {
+            return self.converted(inside, to);
+        }
+        let declared = nullable_of(to).map(|_| to.clone());
+        if let Some(primitive) = primitive_of(inner).filter(|of| of.is_number() || *of == Primitive::Bool) {
+            let value = self.constant(&value)?.cast(primitive)?;
             return Ok(Evaluated::Constant { value, is_literal: false, declared });
+        }
+        if inner.is_enum()
+            && let Evaluated::Enum { of, value, .. } = self.enum_value(inner, &value)?
+        {
+            return Ok(Evaluated::Enum { of, value, declared });
         }
         Ok(match value {
             Evaluated::Value(seen) => Evaluated::Value(Seen { as_type: Some(to.clone()), ..seen }),
-            Evaluated::Constant { value, is_literal, .. }
-                if value != Constant::Null || nullable_of(to).is_some() =>
-            {
+            Evaluated::Constant { value, is_literal, .. } => {
                 let own = value.primitive().is_some_and(|of| to.is_named(&of.class()));
                 Evaluated::Constant { value, is_literal, declared: (!own).then(|| to.clone()) }
             }
@@ -197,7 +213,8 @@ impl Evaluator<'_> {
         let inner = nullable_of(to).unwrap_or(to);
         let is_inside = own.is_enum() && enum_primitive(&own) == primitive_of(inner)
             || inner.is_enum() && enum_primitive(inner) == primitive_of(&own);
-        if is_same_type(&own, inner) || is_inside {
+        // The runtime takes the number for the enum and the other way round, but not where there may be none.
+        if is_same_type(&own, inner) || is_inside && nullable_of(to).is_none() {
             return Ok(());
         }
         Err(EvaluationError::BadUnboxing { from: own.display(), to: to.display() })

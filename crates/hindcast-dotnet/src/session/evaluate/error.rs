@@ -57,6 +57,8 @@ pub(crate) enum EvaluationError {
     MayNotWrite,
     #[error("`{what}` cannot be assigned to")]
     NotAPlace { what: String },
+    #[error("`{name}` cannot be assigned to: the property has no setter")]
+    ReadOnly { name: String },
     #[error("a `{from}` cannot be assigned to a `{to}`")]
     NotAssignable { from: String, to: String },
     #[error("`{name}` has no overload that takes ({arguments})")]
@@ -69,6 +71,10 @@ pub(crate) enum EvaluationError {
         "the value depends on the type of the branch that is not taken, which is not known without running it"
     )]
     UnknownBranch,
+    #[error("`null` has no type, and C# has no `??` for it")]
+    NullWithoutType,
+    #[error("the type of a null in it is not known without running code: it could be a text")]
+    UntypedNull,
     #[error("the method returns nothing, which is no value")]
     NoValue,
     #[error("a `{from}` in an `object` or an interface is no `{to}` before it is cast to `{from}`")]
@@ -86,7 +92,7 @@ pub(crate) enum EvaluationError {
     #[error("code that an evaluation began waits in native code, where it cannot be ended")]
     Stuck,
     #[error(
-        "code that an evaluation began does not return, and the runtime ends no code while it handles an exception"
+        "code that an evaluation began has not returned in time, and the runtime ends no code while it handles an exception"
     )]
     StuckInException,
     #[error("the code threw {exception}")]
@@ -114,6 +120,9 @@ impl EvaluationError {
             Self::UnknownBranch => Some(Remedy::advice(
                 "cast a branch to the type that both have in common, as in `a ? 1 : (double)b`",
             )),
+            Self::NullWithoutType | Self::UntypedNull => {
+                Some(Remedy::advice("cast it to the type that is meant, as in `(string)null`"))
+            }
             Self::BadUnboxing { from, to } => {
                 Some(Remedy::advice(format!("write `({to})({from})` before it")))
             }

@@ -114,13 +114,13 @@ impl Evaluator<'_> {
     }
 
     /// Whether a method extends what a value is; numbers are not widened for that, nor values converted by code.
-    fn extends(&self, callee: &Callee, value: &Evaluated) -> bool {
+    pub(super) fn extends(&self, callee: &Callee, value: &Evaluated) -> bool {
         let wanted = callee.parameters.first().and_then(|of| self.wanted(callee, of));
         let (Some(wanted), Some(own)) = (wanted, self.static_of(value)) else { return false };
         is_same_type(&own, &wanted) || !wanted.is_value_type() && self.type_converts(&own, &wanted)
     }
 
-    fn extensions(&self, name: &str) -> Vec<Callee> {
+    pub(super) fn extensions(&self, name: &str) -> Vec<Callee> {
         let mut found = Vec::new();
         for module in self.session.modules.iter() {
             let Some(assembly) = module.assembly() else { continue };
@@ -143,8 +143,8 @@ fn fits(callee: &Callee) -> bool {
     let parameters = method.map(|method| method.generic_parameters()).unwrap_or_default();
     parameters.iter().zip(callee.own_type_arguments()).all(|(parameter, of)| {
         let is_struct = of.is_value_type() && nullable_of(of).is_none();
-        !(parameter.flags & ONLY_CLASSES != 0 && of.is_value_type())
-            && !(parameter.flags & ONLY_STRUCTS != 0 && !is_struct)
+        let is_allowed = |flag, fits| parameter.flags & flag == 0 || fits;
+        is_allowed(ONLY_CLASSES, !of.is_value_type()) && is_allowed(ONLY_STRUCTS, is_struct)
     })
 }
 

@@ -6,7 +6,7 @@ use super::{
     conversions::{is_same_type, nullable_of, primitive_of},
 };
 use crate::{
-    expression::{Constant, Kind, Node, Primitive, TypeName},
+    expression::{Constant, Kind, Node, TypeName},
     image::TypeKind,
     values::{Seen, TypeInfo},
 };
@@ -35,7 +35,7 @@ impl Evaluator<'_> {
         interfaces.iter().flat_map(|of| self.methods_of(of, name)).collect()
     }
 
-    fn with_interfaces(&self, of: &TypeInfo) -> Vec<TypeInfo> {
+    pub(super) fn with_interfaces(&self, of: &TypeInfo) -> Vec<TypeInfo> {
         let inherited = of.definition.as_ref().and_then(|definition| {
             let assembly = definition.module.assembly()?;
             let interfaces = definition.type_def()?.interfaces().into_iter();
@@ -77,41 +77,25 @@ impl Evaluator<'_> {
         if self.calls_until.is_none() {
             return Err(EvaluationError::NeedsCall { name: format!("typeof({of})") });
         }
-        let definition = self.with_definition(&found).and_then(|of| of.definition.clone());
-        let assembly = definition.as_ref().and_then(|definition| definition.module.assembly()?.name());
-        let (Some(name), Some(assembly)) = (found.full_name(), assembly) else {
+        let Some(name) = self.assembly_qualified(&found) else {
             return Err(EvaluationError::NotSupported { what: "`typeof` of such a type" });
         };
-        if !found.arguments.is_empty() {
-            return Err(EvaluationError::NotSupported { what: "`typeof` of a generic type" });
-        }
         let of_types = self.session.type_by_name("System.Type", &[]).map(Evaluated::Type);
-        let name = Evaluated::computed(Constant::String(format!("{name}, {assembly}").as_str().into()));
+        let name = Evaluated::computed(Constant::String(name.as_str().into()));
         self.call_named(of_types, "GetType", &[name], &[], Vec::new())
     }
 
-    /// What the methods of a `T?` return that its value has not.
-    pub(super) fn of_nullable(
-        &self,
-        value: &Constant,
-        of: &TypeInfo,
-        name: &str,
-        values: &[Evaluated],
-    ) -> Result<Evaluated> {
-        let is_null = *value == Constant::Null;
-        let inner = nullable_of(of).unwrap_or(of);
-        match (name, values) {
-            ("ToString", []) => Ok(Evaluated::computed(Constant::String(Default::default()))),
-            ("GetValueOrDefault", [other]) if is_null && self.value_converts(other, inner) => {
-                self.converted(other.clone(), inner)
-            }
-            ("GetValueOrDefault", []) if is_null && primitive_of(inner).is_some() => {
-                let zero = primitive_of(inner).map_or(Constant::Null, Primitive::default_value);
-                Ok(Evaluated::computed(zero))
-            }
-            ("GetValueOrDefault", _) if !is_null => Ok(Evaluated::computed(value.clone())),
-            _ => Err(EvaluationError::OfNull { name: name.to_owned() }),
+    /// The name of a type that finds it from anywhere; none for arrays and pointers.
+    fn assembly_qualified(&self, of: &TypeInfo) -> Option<String> {
+        let name = of.full_name()?;
+        let definition = self.with_definition(of)?.definition.clone()?;
+        let assembly = definition.module.assembly()?.name()?.to_owned();
+        if of.arguments.is_empty() {
+            return Some(format!("{name}, {assembly}"));
         }
+        let arguments: Option<Vec<_>> =
+            of.arguments.iter().map(|of| Some(format!("[{}]", self.assembly_qualified(of)?))).collect();
+        Some(format!("{name}[{}], {assembly}", arguments?.join(",")))
     }
 
     /// `(T)value` by a conversion that one of the types defines; none where they define none.
@@ -119,7 +103,8 @@ impl Evaluator<'_> {
         let Some(from) = self.static_of(value) else { return Ok(None) };
         let mut found: Vec<Callee> = Vec::new();
         for (of, other) in [(&from, to), (to, &from)] {
-            if is_same_type(of, other) || primitive_of(of).is_some() {
+            // What `T?` defines are the conversions that C# has for each.
+            if is_same_type(of, other) || primitive_of(of).is_some() || nullable_of(of).is_some() {
                 continue;
             }
             for name in ["op_Implicit", "op_Explicit"] {
@@ -139,7 +124,7 @@ impl Evaluator<'_> {
     }
 }
 
-fn is_interface(of: &TypeInfo) -> bool {
+pub(super) fn is_interface(of: &TypeInfo) -> bool {
     let type_def = of.definition.as_ref().and_then(|definition| definition.type_def());
     type_def.is_some_and(|type_def| type_def.kind() == TypeKind::Interface)
 }

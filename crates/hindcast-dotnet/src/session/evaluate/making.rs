@@ -3,8 +3,11 @@
 use std::time::Instant;
 
 use super::{
-    Evaluated, EvaluationError, Evaluator, Result, conversions::nullable_of, running::ABORT_WITHIN,
-    short_enough, user_operators::is_boxed,
+    Evaluated, EvaluationError, Evaluator, Result,
+    conversions::{enum_primitive, nullable_of},
+    running::ABORT_WITHIN,
+    short_enough,
+    user_operators::is_boxed,
 };
 use crate::{
     cor::{BoxValue, Com, GenericValue, ReferenceValue, Value, element},
@@ -33,7 +36,10 @@ impl Evaluator<'_> {
                 let name = value.primitive().ok_or_else(unsupported)?.class();
                 (self.session.type_by_name(&name, &[]), value.to_bytes())
             }
-            Evaluated::Enum { of, value } => (Some(of.clone()), value.to_bytes()),
+            Evaluated::Enum { of, value, .. } => {
+                let value = enum_primitive(of).and_then(|to| value.cast(to).ok());
+                (Some(of.clone()), value.and_then(|value| value.to_bytes()))
+            }
             Evaluated::Value(seen) => (self.with_definition(&seen.of), seen.bytes()),
             Evaluated::Type(_) | Evaluated::Namespace(_) | Evaluated::Nothing => (None, None),
         };
@@ -119,7 +125,7 @@ impl Evaluator<'_> {
         if let Ok(constant) = self.constant_of(seen) {
             match nullable_of(&seen.of) {
                 Some(of) if of.is_enum() && constant != Constant::Null => {
-                    return Ok(Evaluated::Enum { of: of.clone(), value: constant });
+                    return Ok(Evaluated::Enum { of: of.clone(), value: constant, declared });
                 }
                 Some(_) => return Ok(Evaluated::Constant { value: constant, is_literal: false, declared }),
                 None if seen.of.is_enum() => {}

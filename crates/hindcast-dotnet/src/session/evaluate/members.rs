@@ -41,6 +41,9 @@ impl Evaluator<'_> {
         name: &str,
         type_arguments: &[TypeName],
     ) -> Result<Evaluated> {
+        if let Some(found) = self.nullable_member(&of, name) {
+            return found;
+        }
         match &of {
             Evaluated::Namespace(namespace) => {
                 let arguments = type_arguments
@@ -79,11 +82,6 @@ impl Evaluator<'_> {
     fn instance_member(&mut self, of: &Evaluated, name: &str) -> Result<Evaluated> {
         let Evaluated::Value(seen) = of else { return Err(no_member(&self.type_text(of), name)) };
         let values = self.session.values();
-        if seen.of.is_named("System.Nullable`1")
-            && let Some(found) = self.nullable_member(seen, name)
-        {
-            return found;
-        }
         match (&seen.content, name) {
             (Content::Null, _) => return Err(EvaluationError::OfNull { name: name.to_owned() }),
             (Content::String(text), "Length") => return Ok(whole(text.length()?)),
@@ -153,18 +151,6 @@ impl Evaluator<'_> {
             },
         };
         Some(Evaluated::Value(field))
-    }
-
-    /// The members of a nullable.
-    fn nullable_member(&self, seen: &Seen, name: &str) -> Option<Result<Evaluated>> {
-        let values = self.session.values();
-        let has_value = values.integer_field(seen, &["hasValue"])? != 0;
-        match name {
-            "HasValue" => Some(Ok(Evaluated::computed(Constant::Bool(has_value)))),
-            "Value" if !has_value => Some(Err(EvaluationError::OfNull { name: name.to_owned() })),
-            "Value" => values.field_seen(seen, "value").map(|inner| Ok(Evaluated::Value(inner))),
-            _ => None,
-        }
     }
 
     /// An item of a tuple by the name that the source gives it, or beyond the seventh, which is in a tuple of its own.

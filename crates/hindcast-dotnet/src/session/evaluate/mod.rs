@@ -13,9 +13,11 @@ mod extensions;
 mod interfaces;
 mod making;
 mod members;
+mod nullables;
 mod operators;
 mod overloads;
 mod running;
+mod setters;
 mod texts;
 mod types;
 mod user_operators;
@@ -35,6 +37,7 @@ use crate::{
     values::{Content, Seen, TypeInfo},
 };
 
+use conversions::nullable_of;
 pub(super) use error::EvaluationError;
 
 /// What a part of an expression came to.
@@ -43,8 +46,8 @@ pub(super) enum Evaluated {
     /// A value that was computed. `is_literal` where only literals went into it, `declared` where the source gives it
     /// another type than its own: an `int?`, an `object`.
     Constant { value: Constant, is_literal: bool, declared: Option<TypeInfo> },
-    /// A value of an enum that is nowhere in the program.
-    Enum { of: TypeInfo, value: Constant },
+    /// A value of an enum that is nowhere in the program. `declared` where the source gives it another type: an `E?`.
+    Enum { of: TypeInfo, value: Constant, declared: Option<TypeInfo> },
     /// A value of the program.
     Value(Seen),
     /// A type, of which statics can be asked.
@@ -58,6 +61,16 @@ pub(super) enum Evaluated {
 impl Evaluated {
     fn computed(value: Constant) -> Self {
         Self::Constant { value, is_literal: false, declared: None }
+    }
+
+    /// The null of a type.
+    fn null_as(of: TypeInfo) -> Self {
+        Self::Constant { value: Constant::Null, is_literal: false, declared: Some(of) }
+    }
+
+    /// Whether it is a null of which the type is not known; the literal has none.
+    fn is_untyped_null(&self) -> bool {
+        matches!(self, Self::Constant { value: Constant::Null, is_literal: false, declared: None })
     }
 
     fn is_null(&self) -> bool {
@@ -191,15 +204,21 @@ impl Session {
                 plain(of, self.values().constant_text(value, format))
             }
             Evaluated::Nothing => plain("void".into(), "returned nothing".into()),
-            Evaluated::Enum { of, value } => {
-                let of = ConstantType { name: of.display(), of_enum: Some(of.clone()) };
+            Evaluated::Enum { of, value, declared } => {
+                let name = declared.as_ref().unwrap_or(of).display();
+                let of = ConstantType { name, of_enum: Some(of.clone()) };
                 plain(of.name.clone(), self.constant_text(&of, value, format))
             }
             Evaluated::Value(seen) => {
                 if without_quotes && let Some(text) = seen.text(limits.text) {
                     return plain("string".into(), text);
                 }
-                self.shown(name, seen, limits, format)
+                let shown = self.shown(name, seen, limits, format);
+                // A struct that the source takes for one that may be null.
+                match seen.as_type.as_ref().filter(|of| nullable_of(of).is_some()) {
+                    Some(of) => Variable { type_name: of.display(), ..shown },
+                    None => shown,
+                }
             }
             Evaluated::Type(of) => plain("System.Type".into(), of.display()),
             Evaluated::Namespace(namespace) => plain("namespace".into(), namespace.clone()),
@@ -353,7 +372,9 @@ impl Evaluator<'_> {
                     name: variable.name.clone(),
                     why: "the symbol file has no value for it".into(),
                 }),
-                (Some(of), Some(value)) => Ok(Evaluated::Enum { of: of.clone(), value: value.clone() }),
+                (Some(of), Some(value)) => {
+                    Ok(Evaluated::Enum { of: of.clone(), value: value.clone(), declared: None })
+                }
                 (None, Some(value)) => Ok(Evaluated::computed(value.clone())),
             },
         }

@@ -41,8 +41,17 @@ impl Evaluator<'_> {
         {
             return Ok(Evaluated::computed(Constant::Bool(same == (operator == Binary::Equal))));
         }
+        if let Some(same) = self.same_nullable(left, right)
+            && matches!(operator, Binary::Equal | Binary::NotEqual)
+        {
+            return Ok(Evaluated::computed(Constant::Bool(same == (operator == Binary::Equal))));
+        }
         if operator == Binary::Add && (self.is_text(left) || self.is_text(right)) {
             return self.joined(left, right);
+        }
+        if operator == Binary::Add && (left.is_untyped_null() || right.is_untyped_null()) {
+            // It could be a text, to which the other is added.
+            return Err(EvaluationError::UntypedNull);
         }
         let is_nullable =
             |side: &Evaluated| self.static_of(side).is_some_and(|of| nullable_of(&of).is_some());
@@ -91,6 +100,10 @@ impl Evaluator<'_> {
             binary(operator, operand(left.0, left.1), operand(right.0, right.1))?;
             return Ok(Evaluated::computed(Constant::Null));
         };
+        // What has no value is not divided by anything.
+        let divides = matches!(operator, Binary::Divide | Binary::Remainder);
+        let number = other.primitive().filter(|of| divides && of.is_number());
+        let other = number.and_then(|of| Constant::Int(1).cast(of).ok()).unwrap_or(other);
         let value = binary(operator, operand(left.0, &one), operand(right.0, &other))?;
         if is_comparison(operator) {
             return Ok(Evaluated::computed(Constant::Bool(false)));
@@ -128,20 +141,33 @@ impl Evaluator<'_> {
         match (address(left), address(right)) {
             (Some(left), Some(right)) => Some(left == right),
             // A text or a struct is there, so it is not null.
-            (Some(0), None) if is_text(right) => Some(false),
-            (None, Some(0)) if is_text(left) => Some(false),
+            (Some(0), None) if is_text(right) || is_boxed(right) => Some(false),
+            (None, Some(0)) if is_text(left) || is_boxed(left) => Some(false),
             _ => None,
         }
     }
 
     pub(super) fn cast(&mut self, to: &TypeName, operand: &Node) -> Result<Evaluated> {
-        let evaluated = self.node(operand)?;
         let wanted = self.type_named(to)?;
-        if self.constant(&evaluated).is_err() || !wanted.is_value_type() {
+        let evaluated = match self.node(operand)? {
+            evaluated if nullable_of(&wanted).is_some() => evaluated,
+            evaluated => match self.nullable(&evaluated) {
+                None => evaluated,
+                Some((_, Some(inside))) => inside,
+                Some((_, None)) if wanted.is_value_type() => {
+                    return Err(EvaluationError::NullIsNo { to: wanted.display() });
+                }
+                Some((_, None)) => return Ok(Evaluated::null_as(wanted)),
+            },
+        };
+        let target = nullable_of(&wanted).unwrap_or(&wanted);
+        let is_builtin = target.is_enum() || primitive_of(target).is_some_and(|of| of != Primitive::String);
+        if self.constant(&evaluated).is_err() || !is_builtin {
             let is_one =
                 matches!(&evaluated, Evaluated::Value(seen) if seen.is_null() || self.is_a(seen, &wanted));
-            if !is_one && let Some(converted) = self.defined_cast(&evaluated, &wanted)? {
-                return Ok(converted);
+            if !is_one && let Some(converted) = self.defined_cast(&evaluated, target)? {
+                let is_nullable = nullable_of(&wanted).is_some();
+                return if is_nullable { self.converted(converted, &wanted) } else { Ok(converted) };
             }
         }
         if wanted.is_value_type() {
@@ -150,7 +176,7 @@ impl Evaluator<'_> {
                 return Err(EvaluationError::NullIsNo { to: wanted.display() });
             }
         }
-        if let Some(primitive) = primitive_named(to) {
+        if let Some(primitive) = primitive_of(&wanted) {
             if let (Evaluated::Value(seen), Primitive::String) = (&evaluated, primitive)
                 && seen.long_string().is_some()
             {
@@ -158,13 +184,15 @@ impl Evaluator<'_> {
             }
             let is_literal = matches!(evaluated, Evaluated::Constant { is_literal: true, .. });
             let value = self.cast_constant(&self.constant(&evaluated)?, primitive)?;
-            return Ok(Evaluated::Constant { value, is_literal, declared: None });
+            let declared = (value == Constant::Null).then_some(wanted);
+            return Ok(Evaluated::Constant { value, is_literal, declared });
         }
         if let Some(inner) = nullable_of(&wanted) {
             return self.cast_nullable(evaluated, inner, &wanted);
         }
         if let Evaluated::Value(seen) = &evaluated
-            && (seen.is_null() || self.is_a(seen, &wanted))
+            && !seen.is_null()
+            && self.is_a(seen, &wanted)
         {
             let constant = self.constant_of(seen).ok().filter(|_| self.is_value(&evaluated));
             if let Some(value) = constant.filter(|_| !wanted.is_value_type() && !seen.of.is_enum()) {
@@ -173,8 +201,7 @@ impl Evaluator<'_> {
             return Ok(Evaluated::Value(Seen { as_type: Some(wanted), ..seen.clone() }));
         }
         if evaluated.is_null() {
-            let declared = Some(wanted);
-            return Ok(Evaluated::Constant { value: Constant::Null, is_literal: false, declared });
+            return Ok(Evaluated::null_as(wanted));
         }
         if wanted.is_enum() {
             return self.enum_value(&wanted, &evaluated);
@@ -188,19 +215,19 @@ impl Evaluator<'_> {
 
     /// `(T?)value`.
     fn cast_nullable(&self, evaluated: Evaluated, inner: &TypeInfo, wanted: &TypeInfo) -> Result<Evaluated> {
-        let declared = Some(wanted.clone());
         if !self.has_value(&evaluated) {
-            return Ok(Evaluated::Constant { value: Constant::Null, is_literal: false, declared });
+            return Ok(Evaluated::null_as(wanted.clone()));
         }
         if let Some(primitive) = primitive_of(inner) {
             let value = self.cast_constant(&self.constant(&evaluated)?, primitive)?;
+            let declared = Some(wanted.clone());
             return Ok(Evaluated::Constant { value, is_literal: false, declared });
         }
         if inner.is_enum() {
-            return self.enum_value(inner, &evaluated);
+            return self.converted(self.enum_value(inner, &evaluated)?, wanted);
         }
         match self.own_type(&evaluated) {
-            Some(own) if is_same_type(&own, inner) => Ok(evaluated),
+            Some(own) if is_same_type(&own, inner) => self.converted(evaluated, wanted),
             _ => Err(EvaluationError::BadCast { from: self.type_text(&evaluated), to: wanted.display() }),
         }
     }
@@ -213,12 +240,12 @@ impl Evaluator<'_> {
     }
 
     /// A number as a value of an enum.
-    fn enum_value(&self, wanted: &TypeInfo, evaluated: &Evaluated) -> Result<Evaluated> {
+    pub(super) fn enum_value(&self, wanted: &TypeInfo, evaluated: &Evaluated) -> Result<Evaluated> {
         let constant = self.constant(evaluated)?;
         let bad = || EvaluationError::BadCast { from: constant.type_name().to_owned(), to: wanted.display() };
         constant.primitive().filter(|of| of.is_number()).ok_or_else(bad)?;
         let value = self.cast_constant(&constant, enum_primitive(wanted).ok_or_else(bad)?)?;
-        Ok(Evaluated::Enum { of: wanted.clone(), value })
+        Ok(Evaluated::Enum { of: wanted.clone(), value, declared: None })
     }
 
     /// The enum that a value belongs to.
@@ -267,10 +294,7 @@ impl Evaluator<'_> {
             evaluated if fits && nullable_of(&wanted).is_some() => self.converted(evaluated, &wanted)?,
             Evaluated::Value(seen) if fits => Evaluated::Value(Seen { as_type: Some(wanted), ..seen }),
             evaluated if fits => self.converted(evaluated, &wanted)?,
-            _ => {
-                let declared = Some(wanted);
-                Evaluated::Constant { value: Constant::Null, is_literal: false, declared }
-            }
+            _ => Evaluated::null_as(wanted),
         })
     }
 
@@ -326,27 +350,26 @@ impl Evaluator<'_> {
         let Some(of) = of else {
             return Err(EvaluationError::NotSupported { what: "`default` without a type" });
         };
-        if let Some(primitive) = primitive_named(of) {
-            return Ok(Evaluated::computed(primitive.default_value()));
-        }
         let name = of;
         let of = self.type_named(name)?;
         if !of.is_value_type() || nullable_of(&of).is_some() {
-            let declared = Some(of);
-            return Ok(Evaluated::Constant { value: Constant::Null, is_literal: false, declared });
+            return Ok(Evaluated::null_as(of));
         }
-        if of.is_enum() {
-            return self.enum_value(&of, &Evaluated::computed(Constant::Int(0)));
-        }
-        if self.calls_until.is_none() {
+        if primitive_of(&of).is_none() && !of.is_enum() && self.calls_until.is_none() {
             return Err(EvaluationError::NeedsCall { name: format!("default({name})") });
         }
-        self.zeroed(&of)
+        match (self.default_value(&of)?, primitive_of(&of)) {
+            // A constant in C#, as the literal is.
+            (Evaluated::Constant { value, .. }, Some(_)) => {
+                Ok(Evaluated::Constant { value, is_literal: true, declared: None })
+            }
+            (evaluated, _) => Ok(evaluated),
+        }
     }
 }
 
 /// The built-in type that a name means.
-pub(super) fn primitive_named(of: &TypeName) -> Option<Primitive> {
+fn primitive_named(of: &TypeName) -> Option<Primitive> {
     match &of.kind {
         TypeKind::Primitive(primitive) => Some(*primitive),
         TypeKind::Named { path, .. } => {

@@ -211,7 +211,7 @@ impl Evaluator<'_> {
     }
 
     /// Whether a type defines how a value becomes one of another.
-    fn is_defined_conversion(&self, value: &Evaluated, to: &TypeInfo) -> bool {
+    pub(super) fn is_defined_conversion(&self, value: &Evaluated, to: &TypeInfo) -> bool {
         let Some(from) = self.static_of(value) else { return false };
         let is_builtin =
             |of: &TypeInfo| super::conversions::primitive_of(of).is_some_and(|of| of.is_number());

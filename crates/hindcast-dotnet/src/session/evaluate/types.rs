@@ -127,7 +127,38 @@ impl Evaluator<'_> {
         self.session.type_by_name(&primitive.class(), &[])
     }
 
+    /// What stands for a parameter of the frame's method or of its type.
+    fn type_parameter(&mut self, name: &str) -> Result<Option<TypeInfo>> {
+        let module = self.frame.module.clone();
+        let method = module.assembly().and_then(|assembly| assembly.method(self.frame.method));
+        let Some(method) = method else { return Ok(None) };
+        let of_type = method.declaring_type().map(|of| of.generic_parameters()).unwrap_or_default();
+        let of_method = method.generic_parameters();
+        let own = of_method.iter().position(|parameter| parameter.name == name);
+        let outer = of_type.iter().position(|parameter| parameter.name == name);
+        let Some(place) = own.map(|at| of_type.len() + at).or(outer) else { return Ok(None) };
+        let found = self.session.frame_types(&self.frame).into_iter().nth(place);
+        if let Some(found) = found.filter(|of| !of.is_named("System.__Canon")) {
+            return Ok(Some(found));
+        }
+        // Code that several types share does not tell, but the object does.
+        let this = match self.local("this")? {
+            Some(Evaluated::Value(this)) if own.is_none() => this.as_type,
+            _ => None,
+        };
+        let found = this.and_then(|of| of.arguments.get(place).cloned());
+        let unknown =
+            EvaluationError::NotSupported { what: "a type parameter of code that several types share" };
+        found.filter(|of| !of.is_named("System.__Canon")).map(Some).ok_or(unknown)
+    }
+
     fn type_by_path(&mut self, path: &[TypePart]) -> Result<Option<TypeInfo>> {
+        if let [TypePart { name, arguments }] = path
+            && arguments.is_empty()
+            && let Some(found) = self.type_parameter(&name.text)?
+        {
+            return Ok(Some(found));
+        }
         let mut arguments = Vec::new();
         let mut names = Vec::new();
         for part in path {

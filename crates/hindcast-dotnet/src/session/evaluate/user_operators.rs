@@ -81,7 +81,7 @@ impl Evaluator<'_> {
 
     /// A value that stays good while the other operand is computed.
     fn operand(&mut self, node: &Node) -> Result<Evaluated> {
-        let evaluated = self.node(node)?;
+        let evaluated = self.receiver(node)?;
         match self.calls_until {
             None => Ok(evaluated),
             Some(_) if is_boxed(&evaluated) => self.held(evaluated),
