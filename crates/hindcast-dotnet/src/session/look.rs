@@ -12,7 +12,8 @@ use crate::{
     cor::{Com, CorError, Hresult, Value},
     expression::{Constant, Primitive, Text},
     image::{
-        Assembly, Constant as ImageConstant, Spelling, Token, TypeDef, TypeNames, TypeSig, pdb::LocalConstant,
+        Assembly, Constant as ImageConstant, Field, Spelling, Token, TypeDef, TypeNames, TypeSig,
+        pdb::LocalConstant,
     },
     values::{Content, FieldValue, Seen, TypeInfo, enum_name, tuple_names},
 };
@@ -334,7 +335,10 @@ impl Session {
                         let of = ConstantType { name, of_enum: of.filter(|of| of.is_enum()) };
                         NamedValue::Constant { of, value: Some(typed(&value, &signature)) }
                     }
-                    None => NamedValue::Place(of.cor.static_field(field.token().0, frame.as_ref())),
+                    None => {
+                        let value = of.cor.static_field(field.token().0, frame.as_ref());
+                        NamedValue::Place(value.and_then(|value| self.static_value(value, of, field)))
+                    }
                 };
                 let item_names = tuple_names(type_def.assembly(), field.token()).unwrap_or_default();
                 let declared =
@@ -357,6 +361,24 @@ impl Session {
             }
         }
         found
+    }
+
+    /// What is in a static field. Older runtimes have structs in boxes, and make those when the type is first used.
+    fn static_value(
+        &self,
+        value: Com<Value>,
+        of: &TypeInfo,
+        field: Field<'_>,
+    ) -> Result<Com<Value>, CorError> {
+        if self.values().see(&value).is_ok_and(|seen| seen.is_null())
+            && let Some(definition) = &of.definition
+            && let Ok(signature) = field.signature()
+            && let Some(declared) = self.type_of_signature(&definition.module, &signature, &of.arguments, &[])
+            && declared.is_value_type()
+        {
+            return Err(CorError { call: "Type::static_field", code: Hresult::STATIC_NOT_AVAILABLE });
+        }
+        Ok(value)
     }
 
     /// Whether the static fields of a type hold what its initialiser has put there.

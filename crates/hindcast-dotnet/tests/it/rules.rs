@@ -254,12 +254,24 @@ on_both! {
         check(&mut debuggee, &[
             ("scales[0].Number = 70", "error: is a copy"),
             ("scale.Mark.Number = 70", "error: is a copy"),
+            ("(yes ? mark : marks[0]).Number = 70", "error: is a copy"),
+            ("((Mark)boxed).Number = 70", "error: is a copy"),
+            ("mark.Number = 6", "6"),
+            ("pair.first.Number = 7", "7"),
             ("marks[0].Number = 80", "80"),
             ("scale.Held.Number = 90", "90"),
         ], assigned);
+        // The older runtime has nothing there before the type is used.
+        let (common, kept) = match runtime.version.starts_with('3') {
+            true => ("error: not initialised yet", "error: not initialised yet"),
+            false => ("error: is a copy", "5"),
+        };
+        let statics = [("Scale.Common.Number = 70", common), ("Scale.Kept.Number = 5", kept)];
+        check(&mut debuggee, &statics, assigned);
         debuggee.go_on();
         let last = debuggee.printed().lines().find(|line| line.starts_with("-2 ")).unwrap().to_owned();
-        assert_eq!(last, "-2 0 1 80 90 3000000000");
+        let kept = if runtime.version.starts_with('3') { 0 } else { 5 };
+        assert_eq!(last, format!("-2 0 1 80 90 3000000000 0 {kept} 6 7 0 1"));
     }
 
     fn items_are_assigned_by_the_setter(runtime: &Runtime) {

@@ -180,28 +180,39 @@ impl Evaluator<'_> {
         })
     }
 
-    /// Whether a struct is what a property or an indexer returns, and not where the program has it.
-    fn is_copy(&mut self, node: &Node) -> Result<bool> {
-        let (of, name) = match &node.kind {
+    /// Whether a struct is where the program has it: a variable, a field or an item of an array. What properties, indexers, casts and
+    /// the like give is a copy.
+    fn is_place(&mut self, node: &Node) -> Result<bool> {
+        match &node.kind {
+            Kind::This => Ok(true),
+            Kind::Name { name, .. } => {
+                if self.local(&name.text)?.is_some() {
+                    return Ok(true);
+                }
+                if let Some(Evaluated::Value(this)) = self.local("this")?
+                    && let Some(bound) = self.bind(&this, &name.text)
+                {
+                    return Ok(matches!(bound, Bound::Field(_)));
+                }
+                let of = self.session.declaring_type(&self.frame);
+                Ok(of.is_some_and(|of| has_static_field(&of, &name.text)))
+            }
+            Kind::Member { of, name, .. } => match self.without_effects(of) {
+                Ok(Evaluated::Type(of)) => Ok(has_static_field(&of, &name.text)),
+                Ok(Evaluated::Value(seen)) => {
+                    let is_field = matches!(self.bind(&seen, &name.text), Some(Bound::Field(_)))
+                        || self.tuple_item(&seen, &name.text).is_some();
+                    Ok(is_field && (!self.static_type(&seen).is_value_type() || self.is_place(of)?))
+                }
+                _ => Ok(false),
+            },
             Kind::Index { of, .. } => {
-                let Evaluated::Value(seen) = self.node(of)? else { return Ok(false) };
+                let Ok(Evaluated::Value(seen)) = self.without_effects(of) else { return Ok(false) };
                 let types = self.session.values().member_types(&seen);
                 let getters: Vec<_> = types.iter().flat_map(|of| self.indexers_of(of, "get_")).collect();
                 let is_place = |getter: &Callee| self.returns_place(getter);
-                return Ok(!matches!(seen.content, Content::Array(_)) && !getters.iter().any(is_place));
+                Ok(matches!(seen.content, Content::Array(_)) || getters.iter().any(is_place))
             }
-            Kind::Member { of, name, .. } => (Some(of), &name.text),
-            Kind::Name { name, .. } if self.local(&name.text)?.is_none() => (None, &name.text),
-            _ => return Ok(false),
-        };
-        let receiver = match of {
-            Some(of) => Some(self.node(of)?),
-            None => self.local("this")?,
-        };
-        let Some(Evaluated::Value(seen)) = receiver else { return Ok(false) };
-        match (self.bind(&seen, name), of) {
-            (Some(Bound::Property(_)), _) => Ok(true),
-            (_, Some(of)) if self.static_type(&seen).is_value_type() => self.is_copy(of),
             _ => Ok(false),
         }
     }
@@ -223,7 +234,7 @@ impl Evaluator<'_> {
         self.target_runs_code |= self.runs != before;
         if let Kind::Member { of, .. } = &target.kind
             && self.static_of(&receiver).is_some_and(|of| of.is_value_type())
-            && (self.runs != before || self.is_copy(of)?)
+            && (self.runs != before || !self.is_place(of)?)
         {
             return Err(EvaluationError::OfACopy { what: self.type_text(&receiver) });
         }
@@ -495,4 +506,9 @@ fn generic_of(place: &Seen) -> Option<Com<GenericValue>> {
 /// A place of a type that nothing has used has no value to begin with.
 fn unused(name: &str) -> EvaluationError {
     EvaluationError::Unreadable { name: name.to_owned(), why: "nothing has used its type yet".into() }
+}
+
+fn has_static_field(of: &TypeInfo, name: &str) -> bool {
+    let type_def = of.definition.as_ref().and_then(|definition| definition.type_def());
+    type_def.is_some_and(|of| of.fields().any(|field| field.is_static() && field.name() == Some(name)))
 }

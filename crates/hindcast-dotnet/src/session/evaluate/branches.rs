@@ -138,7 +138,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn without_effects(&mut self, node: &Node) -> Result<Evaluated> {
+    pub(super) fn without_effects(&mut self, node: &Node) -> Result<Evaluated> {
         let before = (self.calls_until.take(), std::mem::replace(&mut self.may_write, false));
         let found = self.node(node);
         (self.calls_until, self.may_write) = before;

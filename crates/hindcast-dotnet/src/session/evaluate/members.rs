@@ -154,7 +154,7 @@ impl Evaluator<'_> {
     }
 
     /// An item of a tuple by the name that the source gives it, or beyond the seventh, which is in a tuple of its own.
-    fn tuple_item(&self, seen: &Seen, name: &str) -> Option<Seen> {
+    pub(super) fn tuple_item(&self, seen: &Seen, name: &str) -> Option<Seen> {
         let named = seen.of.item_names.iter().position(|item| item.as_deref() == Some(name)).map(|at| at + 1);
         let number: usize = named.or_else(|| name.strip_prefix("Item")?.parse().ok())?;
         let name = seen.of.full_name()?;
