@@ -218,6 +218,9 @@ on_both! {
             ("(none?.Computed() ?? 1) / 2", "0.5"),
             ("(none?.Next.Factor ?? 1) / 2", "0.5"),
             ("(yes ? 1 : (double)Whole()) / 2", "0.5"),
+            ("(yes ? 1 : positive) - 2", "4294967295"),
+            ("yes ? 0 : hue", "Red"),
+            ("yes ? hue : Same(hue)", "Blue"),
             // Which type it returns depends on its arguments.
             ("(yes ? 1 : Same(2.5)) / 2", unknown),
             ("yes ? 1 : Whole() * 2.5", unknown),
@@ -225,6 +228,8 @@ on_both! {
         ];
         check(&mut debuggee, &seen, read);
         check(&mut debuggee, &seen, called);
+        check(&mut debuggee, &[("(yes ? 1 : money).Cents", "error: allow_calls")], read);
+        check(&mut debuggee, &[("(yes ? 1 : money).Cents", "100")], called);
         check(&mut debuggee, &[
             ("none?.Count", "int?"),
             ("none?.Next", "Scale"),

@@ -31,6 +31,9 @@ impl Evaluator<'_> {
             Branch::Unknown => return self.of_any_type(value),
         };
         match other {
+            Some(of) if !self.value_converts(&value, &of) && self.is_defined_conversion(&value, &of) => {
+                Ok(self.defined_cast(&value, &of)?.unwrap_or(value))
+            }
             Some(of) => self.as_common(value, &of),
             // `null`, which is of no type.
             None => Ok(value),
@@ -126,8 +129,8 @@ impl Evaluator<'_> {
 
     /// A value next to a branch of which the type is not known: numbers would become what that is.
     fn of_any_type(&self, value: Evaluated) -> Result<Evaluated> {
-        let is_number =
-            self.constant(&value).is_ok_and(|value| value.primitive().is_some_and(|of| of.is_number()));
+        let is_number = Self::enum_of(&value).is_none()
+            && self.constant(&value).is_ok_and(|value| value.primitive().is_some_and(|of| of.is_number()));
         if is_number { Err(EvaluationError::UnknownBranch) } else { Ok(value) }
     }
 
