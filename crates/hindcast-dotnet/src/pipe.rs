@@ -31,7 +31,7 @@ pub(crate) struct Pipe {
 
 /// Why no debugger can talk with a runtime.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Deaf {
+pub(crate) enum Silent {
     #[error("the process is stopped by a signal")]
     Stopped,
     #[error("debugging is switched off in the program ({0}=0)")]
@@ -109,26 +109,26 @@ pub(crate) struct Listening {
 
 impl Listening {
     /// Waits until the runtime of a process listens.
-    pub(crate) fn of(pid: u32) -> Result<Self, Deaf> {
+    pub(crate) fn of(pid: u32) -> Result<Self, Silent> {
         let pipe = Pipe::of(pid)?;
         if is_stopped(pid) {
-            return Err(Deaf::Stopped);
+            return Err(Silent::Stopped);
         }
         // Whether the runtime goes by the variable depends on its version.
         if !pipe.end("in").exists()
             && let Some(variable) = switched_off(pid)
         {
-            return Err(Deaf::SwitchedOff(variable));
+            return Err(Silent::SwitchedOff(variable));
         }
         let until = Instant::now() + WITHIN;
         pipe.await_hang_up(until);
         match pipe.open_when_it_listens(until) {
             Ok(to_it) => Ok(Self { pipe, _to_it: to_it }),
-            Err(_) if is_stopped(pid) => Err(Deaf::Stopped),
+            Err(_) if is_stopped(pid) => Err(Silent::Stopped),
             Err(error) => Err(match error.raw_os_error() {
-                Some(libc::ENOENT) => Deaf::NoPipe(pipe.end("in")),
-                Some(libc::ENXIO) => Deaf::NotListening(pipe.end("in")),
-                _ => Deaf::System(error),
+                Some(libc::ENOENT) => Silent::NoPipe(pipe.end("in")),
+                Some(libc::ENXIO) => Silent::NotListening(pipe.end("in")),
+                _ => Silent::System(error),
             }),
         }
     }
@@ -196,7 +196,7 @@ mod tests {
         assert!(!is_stopped(child.id()));
         kill(pid, Signal::SIGSTOP).unwrap();
         waitpid(pid, Some(WaitPidFlag::WUNTRACED)).unwrap();
-        assert!(matches!(Listening::of(child.id()), Err(Deaf::Stopped)));
+        assert!(matches!(Listening::of(child.id()), Err(Silent::Stopped)));
         child.kill().unwrap();
         child.wait().unwrap();
     }

@@ -29,7 +29,7 @@ use crate::{
         Remains, Startup, StartupError, blame, other_debugger, temporary_folder,
     },
     modules::Modules,
-    pipe::{Deaf, Listening},
+    pipe::{Listening, Silent},
     program::{Program, ProgramError},
 };
 
@@ -123,7 +123,7 @@ impl Session {
             return refused(format!("another debugger (process {other})"));
         }
         let runtime = runtime_of(request.pid)?;
-        let listening = Listening::of(request.pid).map_err(|deaf| not_heard(&deaf, request.pid))?;
+        let listening = Listening::of(request.pid).map_err(|silent| not_connected(&silent, request.pid))?;
         let beginning = Beginning {
             pid: request.pid,
             runtime,
@@ -403,19 +403,19 @@ fn not_attached(error: DebuggingError, pid: u32) -> DebugError {
 }
 
 /// Why no debugger can talk with a process.
-fn not_heard(deaf: &Deaf, pid: u32) -> DebugError {
-    let reason = Reason::new(format!("cannot debug process {pid}: {deaf}"));
-    match deaf {
-        Deaf::Stopped => DebugError::System(reason.advise(format!("let it go on with `kill -CONT {pid}`"))),
-        Deaf::System(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+fn not_connected(silent: &Silent, pid: u32) -> DebugError {
+    let reason = Reason::new(format!("cannot debug process {pid}: {silent}"));
+    match silent {
+        Silent::Stopped => DebugError::Unsupported(reason.advise(format!("let it go on with `kill -CONT {pid}`"))),
+        Silent::System(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             DebugError::PermissionDenied(reason.advise("run hindcast as the user of that process"))
         }
-        Deaf::SwitchedOff(_) => DebugError::PermissionDenied(reason.advise("start it without that variable")),
-        Deaf::NoPipe(_) => DebugError::System(reason.advise(
+        Silent::SwitchedOff(_) => DebugError::PermissionDenied(reason.advise("start it without that variable")),
+        Silent::NoPipe(_) => DebugError::Unsupported(reason.advise(
             "start the program again: its runtime makes the pipe when it begins, in the folder that `TMPDIR` names; a program in \
              a container or under `chroot` has another `/tmp`: run hindcast there",
         )),
-        Deaf::NotListening(_) | Deaf::System(_) => DebugError::System(
+        Silent::NotListening(_) | Silent::System(_) => DebugError::System(
             reason.advise("attach again in a moment; start the program again if that does not help"),
         ),
     }
