@@ -35,7 +35,7 @@ pub(super) struct LaunchInput {
     /// Added to the environment
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// true: in `main`; false: runs; "loader": first instruction
+    /// true: in `main`; false: runs, and answers at a stop or after `timeout_ms`; "loader": first instruction
     #[serde(default)]
     #[schemars(schema_with = "stop_at_entry")]
     stop_at_entry: Option<Entry>,
