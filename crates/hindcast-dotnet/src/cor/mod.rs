@@ -28,6 +28,7 @@ pub(crate) use inspection::{CodeRange, ThrownFrame};
 pub(crate) use interfaces::*;
 pub use library::has_runtime;
 pub(crate) use library::{Debugging, DebuggingError, MappedRuntime, other_debugger};
+pub(crate) use read_ahead::forget_pages;
 pub use remains::temporary_folder;
 pub(crate) use remains::{Image, Remains};
 pub(crate) use settle::Rest;

@@ -3,8 +3,9 @@
 //! At every stop the runtime's library reads a table of 1,103 numbers, one by one, each by a system call, and values little by
 //! little. So its `pread` comes to us: small reads are taken from the page around them, which is read once.
 //!
-//! What is shown must be what is there. A page is good until this process says something to the program, or hears of it, and
-//! not for longer than a moment, because a program that stands still has threads that work for the runtime.
+//! What is shown must be what is there. A page is good for one question of the user, until this process says something to the
+//! program, or hears of it, and not for longer than a moment, because a program that stands still has threads that work for the
+//! runtime.
 
 use std::{
     cell::RefCell,
@@ -50,6 +51,11 @@ pub(super) fn count_messages() -> [Redirection; 2] {
         Redirection { names: &["read"], system: system_read as usize, ours: our_read as usize },
         Redirection { names: &["write"], system: system_write as usize, ours: our_write as usize },
     ]
+}
+
+/// Lets nothing that was read before be used: what somebody else has written to shared memory since is not heard of.
+pub(crate) fn forget_pages() {
+    MESSAGES.fetch_add(1, Ordering::Release);
 }
 
 struct Page {
@@ -208,6 +214,17 @@ mod tests {
                 break;
             }
             assert!(age < GOOD_FOR, "it is too old");
+        }
+    }
+
+    #[test]
+    fn every_question_sees_what_is_there() {
+        let memory = File::open("/proc/self/mem").unwrap();
+        let number = Box::new(AtomicU64::new(0));
+        for round in 0..100 {
+            forget_pages();
+            assert_eq!(seen(&memory, &number), round);
+            number.store(round + 1, Ordering::SeqCst);
         }
     }
 

@@ -39,7 +39,10 @@ use self::{
     steps::Stepping, threads::Threads,
 };
 use crate::{
-    cor::{Calls, Com, CorError, CorEvent, Debugging, Events, Hresult, Image, Process, Remains, Spawned},
+    cor::{
+        Calls, Com, CorError, CorEvent, Debugging, Events, Hresult, Image, Process, Remains, Spawned,
+        forget_pages,
+    },
     modules::Modules,
     values::Values,
     visible::visible,
@@ -169,6 +172,7 @@ impl Session {
         if self.state != State::Ended && self.is_gone() {
             return Err(DebugError::Ended);
         }
+        forget_pages();
         let answer = question(self);
         self.or_ended(answer)
     }

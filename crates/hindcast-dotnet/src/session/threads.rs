@@ -135,7 +135,7 @@ impl Session {
     }
 
     /// What the system calls a thread: the runtime's own threads have names there.
-    fn system_name(&self, thread: &Com<Thread>) -> String {
+    pub(super) fn system_name(&self, thread: &Com<Thread>) -> String {
         let pid = self.target.pid.unwrap_or_default();
         let name = thread
             .id()

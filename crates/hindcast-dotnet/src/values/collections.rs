@@ -15,6 +15,8 @@ use super::{
 
 /// How many slots of a hash table or nodes of a tree are looked at for one answer.
 pub(super) const MOST_SLOTS: u64 = 200_000;
+/// A key is looked for among so many; in more, only by code of the program.
+const MOST_KEYS: u64 = 20_000;
 /// How long the slots of a hash table are looked at for one answer.
 const LOOK_WITHIN: Duration = Duration::from_secs(2);
 /// How many parts are shown in place of what holds them.
@@ -222,7 +224,10 @@ impl Values<'_> {
 
     /// Keys and values of a dictionary; none for what has no keys.
     pub(crate) fn pairs(&self, seen: &Seen) -> Option<Vec<(Seen, Com<Value>)>> {
-        match self.items_in(seen, Window { offset: 0, limit: MOST_SLOTS })? {
+        if self.item_count(seen).is_none_or(|count| count > MOST_KEYS) {
+            return None;
+        }
+        match self.items_in(seen, Window { offset: 0, limit: MOST_KEYS })? {
             // What was not looked at may be what is looked for.
             Parts::Pairs(items) if !items.is_broken => Some(
                 items

@@ -237,6 +237,12 @@ on_both! {
         ], type_of);
     }
 
+    fn a_key_is_not_called_missing_among_more_than_are_looked_at(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "branches");
+        check(&mut debuggee, &[("many[29999]", "error: allow_calls"), ("many[-1]", "error: allow_calls")], read);
+        check(&mut debuggee, &[("many[29999]", "29999"), ("many[-1]", "error: KeyNotFoundException")], called);
+    }
+
     fn a_real_that_is_too_large_is_cast_only_where_the_result_is_certain(runtime: &Runtime) {
         let mut debuggee = stand(runtime, "branches");
         let (largest, least) = match runtime.version.starts_with('3') {

@@ -16,6 +16,11 @@ pub(super) const ABORT_WITHIN: Duration = Duration::from_millis(700);
 /// How often to look whether the process is still there.
 const GLANCE: Duration = Duration::from_millis(200);
 
+/// What the runtime calls threads of its own that compile code anew. They have locks that other code needs.
+const COMPILERS: &str = ".NET Tiered";
+/// `THREAD_RUN`.
+const RUNS: u32 = 0;
+
 /// How an evaluation ended.
 pub(super) enum Ended {
     Returned,
@@ -37,6 +42,10 @@ impl Session {
         let caller = self.frames(thread, 1)?.0.first().and_then(Self::frame_identity);
         let in_exception = self.keeps_code_in_exceptions() && self.current_exception(thread).is_some();
         self.process().set_all_threads(true, Some(thread)).map_err(failed)?;
+        let compilers = self.all_threads()?.into_iter();
+        for compiler in compilers.filter(|thread| self.system_name(thread).starts_with(COMPILERS)) {
+            let _ = compiler.set_debug_state(RUNS);
+        }
         let ended = self.run_until_done(thread, eval, eval2, until);
         self.stacks.forget();
         // The others go on with the program, however this ended.
