@@ -203,6 +203,12 @@ on_both! {
         check(&mut debuggee, &[("list.First()", "error: allow_calls")], read);
     }
 
+    fn a_property_of_an_interface_is_the_one_that_the_object_has_for_it(runtime: &Runtime) {
+        let mut debuggee = stand(runtime, "calls");
+        check(&mut debuggee, &[("greeter.Volume", "error: allow_calls"), ("((Greeter)greeter).Volume", "1")], read);
+        check(&mut debuggee, &[("greeter.Volume", "2.5"), ("((Greeter)greeter).Volume", "1")], called);
+    }
+
     fn a_branch_that_is_not_taken_gives_its_type(runtime: &Runtime) {
         let mut debuggee = stand(runtime, "branches");
         let unknown = "error: cast a branch";

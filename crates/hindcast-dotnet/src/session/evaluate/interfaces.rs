@@ -21,10 +21,7 @@ impl Evaluator<'_> {
             return own;
         }
         let interfaces = self.with_interfaces(&declared);
-        let explicit: Vec<_> = interfaces
-            .iter()
-            .flat_map(|interface| types.iter().flat_map(|of| self.explicit_methods(of, interface, name)))
-            .collect();
+        let explicit = self.explicit_of(&types, &interfaces, name);
         if !explicit.is_empty() {
             return explicit;
         }
@@ -33,6 +30,21 @@ impl Evaluator<'_> {
         }
         // What the interface itself does.
         interfaces.iter().flat_map(|of| self.methods_of(of, name)).collect()
+    }
+
+    /// Whether an object has a method for the interface that it is declared with, beside one of the same name of its own.
+    pub(super) fn has_explicit_method(&self, seen: &Seen, name: &str) -> bool {
+        let declared = self.static_type(seen);
+        if !is_interface(&declared) {
+            return false;
+        }
+        let types = self.session.values().member_types(seen);
+        !self.explicit_of(&types, &self.with_interfaces(&declared), name).is_empty()
+    }
+
+    fn explicit_of(&self, types: &[TypeInfo], interfaces: &[TypeInfo], name: &str) -> Vec<Callee> {
+        let of = |interface| types.iter().flat_map(move |of| self.explicit_methods(of, interface, name));
+        interfaces.iter().flat_map(of).collect()
     }
 
     pub(super) fn with_interfaces(&self, of: &TypeInfo) -> Vec<TypeInfo> {

@@ -92,6 +92,13 @@ impl Evaluator<'_> {
         if let Some(item) = self.tuple_item(seen, name) {
             return Ok(Evaluated::Value(item));
         }
+        let getter = format!("get_{name}");
+        if self.has_explicit_method(seen, &getter) {
+            if self.calls_until.is_none() {
+                return Err(EvaluationError::NeedsCode { name: name.to_owned() });
+            }
+            return self.call_named(Some(of.clone()), &getter, &[], &[], Vec::new());
+        }
         let bound = self.bind(seen, name);
         match &bound {
             Some(Bound::Field(_) | Bound::Null | Bound::Unreadable(_)) => {
