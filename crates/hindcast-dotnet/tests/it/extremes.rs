@@ -110,6 +110,15 @@ on_both! {
         assert!(started.elapsed() < SOON, "it took {:?}", started.elapsed());
         server.ask("said to cat");
         assert_eq!(server.line(), "said to cat");
+        // The runtime that is gone cannot remove its pipes and its socket.
+        let mark = format!("-{}-", server.child.id());
+        let is_its = |name: &str| {
+            ["clr-debug-pipe", "dotnet-diagnostic"].iter().any(|kind| name.starts_with(&format!("{kind}{mark}")))
+        };
+        let left = std::fs::read_dir("/tmp").unwrap().map(|entry| entry.unwrap().path());
+        for path in left.filter(|path| path.file_name().is_some_and(|name| is_its(&name.to_string_lossy()))) {
+            std::fs::remove_file(path).unwrap();
+        }
     }
 
     fn code_that_never_returns_at_an_exception_is_told_of(runtime: &Runtime) {
