@@ -32,7 +32,7 @@ mod values;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use abandoned::release_abandoned;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub use cor::{STUCK, has_runtime, temporary_folder};
+pub use cor::{STUCK, ends_soon, has_runtime, temporary_folder};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use engine::DotnetEngine;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

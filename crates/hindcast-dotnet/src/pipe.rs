@@ -23,7 +23,7 @@ pub(crate) const GLANCE: Duration = Duration::from_millis(5);
 
 /// The pipes of one process.
 pub(crate) struct Pipe {
-    pid: u32,
+    process: Remains,
     owner: u32,
     /// Without `-in` and `-out`.
     path: PathBuf,
@@ -48,7 +48,8 @@ impl Pipe {
     /// Of a process that lives; there need not be any yet.
     pub(crate) fn of(pid: u32) -> io::Result<Self> {
         let owner = std::fs::metadata(format!("/proc/{pid}"))?.uid();
-        Ok(Self { pid, owner, path: temporary_folder(pid).join(Remains::of(pid)?.pipe_name()) })
+        let process = Remains::of(pid)?;
+        Ok(Self { process, owner, path: temporary_folder(pid).join(process.pipe_name()) })
     }
 
     pub(crate) fn end(&self, end: &str) -> PathBuf {
@@ -80,7 +81,7 @@ impl Pipe {
     /// Whether the runtime has opened one of the pipes.
     fn is_connected(&self) -> bool {
         let ends = [self.end("in"), self.end("out")];
-        let files = std::fs::read_dir(format!("/proc/{}/fd", self.pid));
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.process.pid()));
         let files = files.into_iter().flatten().filter_map(Result::ok);
         files.filter_map(|file| std::fs::read_link(file.path()).ok()).any(|path| ends.contains(&path))
     }
@@ -91,7 +92,8 @@ impl Pipe {
             match self.open("in", OpenOptions::new().write(true)) {
                 Err(error)
                     if matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENOENT))
-                        && Instant::now() < until =>
+                        && Instant::now() < until
+                        && self.process.is_alive() =>
                 {
                     std::thread::sleep(GLANCE);
                 }

@@ -32,7 +32,14 @@ impl DebugEngine for Engines {
     }
 
     fn attach(&self, request: &AttachRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
-        self.of(engine_of_attach(request)).attach(request)
+        self.of(engine_of_attach(request)).attach(request).map_err(|error| {
+            // Whatever else was in the way then.
+            if hindcast_dotnet::ends_soon(request.pid) {
+                DebugError::ProcessNotFound(request.pid)
+            } else {
+                error
+            }
+        })
     }
 
     fn open_core(&self, request: &CoreRequest) -> Result<Box<dyn DebugBackend>, DebugError> {

@@ -139,7 +139,23 @@ pub trait DebugBackend {
 }
 
 /// Is told why an engine was lost.
-pub type TellLoss = Box<dyn FnOnce(&str) + Send>;
+pub type TellLoss = Box<dyn FnOnce(&Loss) + Send>;
+
+/// How an engine was lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loss {
+    /// What happened.
+    pub why: String,
+    /// Whether the program ended before. Otherwise one that was attached to runs on.
+    pub program_ended: bool,
+}
+
+impl Loss {
+    /// While the program was there.
+    pub fn of_engine(why: impl Into<String>) -> Self {
+        Self { why: why.into(), program_ended: false }
+    }
+}
 
 /// Ends a movement early, from any thread and at any time.
 ///

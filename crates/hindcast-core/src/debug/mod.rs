@@ -20,7 +20,7 @@ mod wait;
 
 pub use address::{NotAnAddress, RuntimeAddr, ThreadId};
 pub use backend::{
-    DebugBackend, DebugEngine, Disassembly, Ending, Interrupt, RawMemory, Registers, TellLoss,
+    DebugBackend, DebugEngine, Disassembly, Ending, Interrupt, Loss, RawMemory, Registers, TellLoss,
 };
 pub use breakpoint::{
     Access, Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, ExceptionBreakpoint,

@@ -10,7 +10,10 @@ use std::{
     sync::{Once, RwLock},
 };
 
-use super::{remains::Remains, startup::STUCK};
+use super::{
+    remains::Remains,
+    stuck::{STUCK, Waited, await_end},
+};
 
 /// How long a program that was killed may take to be gone.
 const GONE_WITHIN_MS: c_int = 500;
@@ -47,28 +50,13 @@ unsafe extern "C" fn handle(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
     let program = PROGRAM.try_read().ok().and_then(|program| *program);
     // SAFETY: nothing here allocates.
     unsafe {
-        if program.is_some_and(is_gone_soon) {
+        // The system takes the memory of a program away before it shows it as ended.
+        if program.is_some_and(|program| await_end(program, GONE_WITHIN_MS) == Waited::Ended) {
             libc::_exit(STUCK);
         }
         // Back to what was there; the instruction faults again.
         libc::sigaction(libc::SIGSEGV, BEFORE.0.get().cast(), std::ptr::null_mut());
     }
-}
-
-/// The system takes the memory of a program away before it shows it as ended.
-fn is_gone_soon(program: Remains) -> bool {
-    // SAFETY: these calls are safe in a handler, and the descriptor is ours.
-    unsafe {
-        let descriptor = libc::syscall(libc::SYS_pidfd_open, program.pid(), 0);
-        let mut ended =
-            libc::pollfd { fd: c_int::try_from(descriptor).unwrap_or(-1), events: libc::POLLIN, revents: 0 };
-        // Without a descriptor, where the system has none to give, this only waits.
-        libc::poll(&mut ended, 1, if program.is_alive() { GONE_WITHIN_MS } else { 0 });
-        if ended.fd >= 0 {
-            libc::close(ended.fd);
-        }
-    }
-    !program.is_alive()
 }
 
 #[cfg(test)]

@@ -6,8 +6,15 @@ use std::{
     io::{self, Read, Write},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
+/// How long a process that is being killed may take to be gone.
+const KILLED_WITHIN: Duration = Duration::from_secs(2);
+/// How long the system may take to end a process whose memory is gone.
+const A_MOMENT: Duration = Duration::from_millis(100);
+/// How long to wait before looking again.
+const GLANCE: Duration = Duration::from_millis(10);
 /// Longer than any path that the system takes.
 const LONGEST: usize = 4097;
 
@@ -24,7 +31,7 @@ impl Remains {
         Ok(Self { pid, since: start_time(pid)? })
     }
 
-    pub(super) fn pid(self) -> u32 {
+    pub(crate) fn pid(self) -> u32 {
         self.pid
     }
 
@@ -34,8 +41,25 @@ impl Remains {
         stat(self.pid).is_ok_and(is_it)
     }
 
-    /// Whether the system is about to end it: a signal that nobody can handle is on its way, however busy the machine is.
-    pub(crate) fn is_killed(self) -> bool {
+    /// Whether it has ended, or does so in a moment: within this time, or a little later if it is being killed.
+    pub(crate) fn ends_within(self, within: Duration) -> bool {
+        let begun = Instant::now();
+        while self.is_alive() {
+            let waited = begun.elapsed();
+            if waited > KILLED_WITHIN || (waited > within && !self.is_killed()) {
+                return false;
+            }
+            std::thread::sleep(GLANCE);
+        }
+        true
+    }
+
+    /// Whether the system is about to end it, however busy the machine is: a signal that nobody can handle is on its way, or was
+    /// there.
+    fn is_killed(self) -> bool {
+        if stat(self.pid).map_or(true, |stat| stat.is_exiting) {
+            return true;
+        }
         let Ok(status) = std::fs::read_to_string(format!("/proc/{}/status", self.pid)) else { return true };
         let pending = status.lines().filter_map(|line| line.split_once("Pnd:\t"));
         let mut sets = pending.filter_map(|(_, set)| u64::from_str_radix(set, 16).ok());
@@ -74,6 +98,11 @@ fn remove(folder: &OsStr, name: std::fmt::Arguments<'_>) {
         // Mostly there is none.
         let _ = nix::unistd::unlink(path);
     }
+}
+
+/// Whether a process has ended, or does so in a moment.
+pub fn ends_soon(pid: u32) -> bool {
+    Remains::of(pid).map_or(true, |process| process.ends_within(A_MOMENT))
 }
 
 /// The folder that a process has for temporary files.
@@ -119,10 +148,15 @@ impl Image {
 struct Stat {
     /// The letter of its state.
     state: u8,
+    /// Whether the system is taking it apart.
+    is_exiting: bool,
     /// When it started.
     since: u64,
     image: Option<Image>,
 }
+
+/// `PF_EXITING` of the kernel.
+const EXITING: u64 = 4;
 
 fn stat(pid: u32) -> io::Result<Stat> {
     let mut stat = [0; 1024];
@@ -132,14 +166,15 @@ fn stat(pid: u32) -> io::Result<Stat> {
     let left = rest.len();
     let path = OsStr::from_bytes(&path[..path.len() - left]);
     let length = File::open(path)?.read(&mut stat)?;
-    // The name in parentheses may hold anything; field 3 is the first behind it. Those that are used are 3, 22, 26 and 28.
+    // The name in parentheses may hold anything; field 3 is the first behind it. Those that are used are 3, 9, 22, 26 and 28.
     let found = stat[..length].rsplit(|byte| *byte == b')').next().and_then(|rest| {
         let mut fields = rest.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
         let state = *fields.next()?.first()?;
         let mut number = |skipped| std::str::from_utf8(fields.nth(skipped)?).ok()?.parse().ok();
-        let since = number(18)?;
+        let is_exiting = number(5)? & EXITING != 0;
+        let since = number(12)?;
         let image = number(3).zip(number(1)).map(|(code, stack)| Image { code, stack });
-        Some(Stat { state, since, image })
+        Some(Stat { state, is_exiting, since, image })
     });
     found.ok_or(io::ErrorKind::InvalidData.into())
 }

@@ -8,10 +8,7 @@ use std::{
     ffi::{CString, OsStr},
     io,
     path::Path,
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -24,16 +21,13 @@ use nix::{
 use super::{
     guardian::{self, Guardian, Report, Waiting},
     remains::{Remains, SEMAPHORES, start_time},
+    stuck::Calls,
 };
 
 /// How long a runtime may take to start.
 const START_WITHIN: Duration = Duration::from_secs(25);
 /// How long to wait for the semaphore before looking whether the process still lives.
 const GLANCE: Duration = Duration::from_millis(20);
-/// How long a call may take to return after the program's end.
-const RETURNS_WITHIN: Duration = Duration::from_secs(4);
-/// The exit code of a process whose session waits for a program that was killed, and cannot stop waiting.
-pub const STUCK: i32 = 87;
 /// How long a process that was killed may take to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
 
@@ -104,31 +98,6 @@ struct EndState {
     is_released: bool,
 }
 
-/// Counts the calls of a session. One that is under way when the program is killed may wait for the program's answer for ever.
-#[derive(Debug, Default)]
-pub(crate) struct Calls(AtomicU64);
-
-/// A call that is under way.
-pub(crate) struct Call(Arc<Calls>);
-
-impl Calls {
-    pub(crate) fn enter(self: &Arc<Self>) -> Call {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        Call(self.clone())
-    }
-
-    /// The call that is under way.
-    fn current(&self) -> Option<u64> {
-        Some(self.0.load(Ordering::SeqCst)).filter(|count| count % 2 == 1)
-    }
-}
-
-impl Drop for Call {
-    fn drop(&mut self) {
-        self.0.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
 impl End {
     fn state(&self) -> MutexGuard<'_, EndState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -153,23 +122,8 @@ impl End {
             }
         }
         guardian.reap();
-        leave_if_stuck(calls);
+        calls.leave_if_stuck();
     }
-}
-
-/// Ends this process if a call that was under way at the end of the program does not return: nothing else can be done.
-fn leave_if_stuck(calls: &Calls) {
-    let Some(call) = calls.current() else { return };
-    let until = Instant::now() + RETURNS_WITHIN;
-    while Instant::now() < until {
-        std::thread::sleep(GLANCE);
-        if calls.current() != Some(call) {
-            return;
-        }
-    }
-    tracing::error!("the runtime's debugging library waits for a program that has ended");
-    // SAFETY: the library's own code is not run at the end, which would wait, too.
-    unsafe { libc::_exit(STUCK) }
 }
 
 /// A program that is about to be started: its number is known, and nothing of it has run.

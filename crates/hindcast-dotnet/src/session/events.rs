@@ -340,7 +340,8 @@ impl Session {
         });
         Stop {
             reason: StopReason::Exit,
-            detail: (exit == Some(Exit::Unknown)).then(|| "its exit code is unknown".into()),
+            // That of a program that was running before is told to whoever started it.
+            detail: matches!(exit, None | Some(Exit::Unknown)).then(|| "its exit code is unknown".into()),
             thread,
             breakpoints: Vec::new(),
             exit_code: match exit {

@@ -37,8 +37,6 @@ use crate::{
 const END_WITHIN: Duration = Duration::from_secs(2);
 /// How long it may take until an end that made a call fail is known.
 const NOTICED_WITHIN: Duration = Duration::from_millis(500);
-/// How long to wait before looking again.
-const GLANCE: Duration = Duration::from_millis(10);
 
 /// What a session begins with.
 struct Beginning {
@@ -48,6 +46,7 @@ struct Beginning {
     output: Arc<OutputLog>,
     just_my_code: bool,
     stop_at_entry: StopAtEntry,
+    calls: Arc<Calls>,
 }
 
 impl Session {
@@ -94,6 +93,7 @@ impl Session {
                 output: request.output.clone(),
                 just_my_code: request.just_my_code,
                 stop_at_entry: request.stop_at_entry,
+                calls: calls.clone(),
             })
         });
         let mut session = begun.map_err(|error| match spawned.wait(NOTICED_WITHIN) {
@@ -102,7 +102,6 @@ impl Session {
         })?;
         startup.release().map_err(|error| DebugError::System(error.to_string().into()))?;
         session.launched = Some(spawned);
-        session.calls = calls.clone();
         session.pump = Some(pump);
         session.target.args.clone_from(&request.args);
         session.target.executable = program.assembly.to_string_lossy().into_owned();
@@ -123,7 +122,17 @@ impl Session {
             return refused(format!("another debugger (process {other})"));
         }
         let runtime = runtime_of(request.pid)?;
-        let listening = Listening::of(request.pid).map_err(|silent| not_connected(&silent, request.pid))?;
+        let gone = || DebugError::ProcessNotFound(request.pid);
+        let remains = Remains::of(request.pid).map_err(|_| gone())?;
+        let calls = Arc::new(Calls::default());
+        calls.watch(remains).map_err(|error| {
+            DebugError::System(format!("cannot watch process {}: {error}", request.pid).into())
+        })?;
+        let _call = calls.enter();
+        let listening = Listening::of(request.pid).map_err(|silent| match remains.is_alive() {
+            true => not_connected(&silent, request.pid),
+            false => gone(),
+        })?;
         let beginning = Beginning {
             pid: request.pid,
             runtime,
@@ -131,15 +140,23 @@ impl Session {
             output: request.output.clone(),
             just_my_code: request.just_my_code,
             stop_at_entry: StopAtEntry::No,
+            calls: calls.clone(),
         };
-        let mut session = Self::begin(beginning).inspect_err(|_| listening.hang_up())?;
+        let mut session = Self::begin(beginning).map_err(|error| {
+            listening.hang_up();
+            if remains.ends_within(NOTICED_WITHIN) { gone() } else { error }
+        })?;
+        // The library does not notice the end of a process in the middle of its beginning.
+        if !remains.is_alive() {
+            return Err(gone());
+        }
         // Where the system cannot lock, two at once are bad luck.
         session.claim = claim.ok().flatten();
         Ok(session)
     }
 
     fn begin(beginning: Beginning) -> Result<Self, DebugError> {
-        let Beginning { pid, runtime, how, output, just_my_code, stop_at_entry } = beginning;
+        let Beginning { pid, runtime, how, output, just_my_code, stop_at_entry, calls } = beginning;
         let events = Events::new();
         let remains = Remains::of(pid).map_err(|_| DebugError::ProcessNotFound(pid))?;
         blame(remains);
@@ -153,7 +170,7 @@ impl Session {
             bell,
             remains,
             image: Image::of(pid),
-            calls: Arc::default(),
+            calls,
             launched: None,
             claim: None,
             pump: None,
@@ -254,17 +271,8 @@ impl Session {
     }
 
     pub(super) fn is_gone_within(&self, within: Duration) -> bool {
-        let until = Instant::now() + within;
         // The system knows before its parent has told us.
-        let at_most = Instant::now() + END_WITHIN;
-        while !self.is_gone() && self.remains.is_alive() {
-            let now = Instant::now();
-            if now > at_most || (now > until && !self.remains.is_killed()) {
-                return false;
-            }
-            std::thread::sleep(GLANCE);
-        }
-        true
+        self.is_gone() || self.remains.ends_within(within) || self.is_gone()
     }
 
     /// How the program that we started ended; none for one that was running before.

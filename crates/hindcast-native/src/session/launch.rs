@@ -345,9 +345,6 @@ fn not_attached(error: TraceError, pid: u32) -> DebugError {
                     Reason::new(format!("cannot attach to {pid}: process {tracer} is tracing it already"))
                         .advise("end that session first; a process has one debugger at a time")
                 }
-                None if status("State:").is_some_and(|state| state.starts_with('Z')) => {
-                    Reason::new(format!("cannot attach to {pid}: it has ended")).remedy(Remedy::Launch)
-                }
                 None => Reason::new(format!("cannot attach to {pid}: the system forbids it"))
                     .remedy(Remedy::Launch)
                     .advise("run as its owner")

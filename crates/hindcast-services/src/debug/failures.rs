@@ -52,7 +52,7 @@ pub(super) fn no_such_session(id: &str) -> Failure {
 /// What was asked needs a program that has not ended.
 pub(super) fn ended() -> Failure {
     Failure::new(FailureKind::NotAttached, "the program has ended")
-        .hint("`debugger/restart` starts it again; `debugger/read_output` still shows what it printed")
+        .hint("`debugger/restart` starts a launched program again; `debugger/read_output` still shows what it printed")
 }
 
 /// What was asked needs a program that stands still.

@@ -572,7 +572,7 @@ async fn start(
         Ok(Ok(Err(failure))) => Err(failure),
         Ok(Err(_)) => {
             let fault = session.standing.borrow().fault.clone();
-            let fault = fault.as_deref().unwrap_or("the debug engine failed").to_owned();
+            let fault = fault.map_or_else(|| "the debug engine failed".to_owned(), |loss| loss.why.clone());
             Err(Failure::new(FailureKind::Internal, fault))
         }
         Err(_) => Err(failures::no_answer()),

@@ -341,7 +341,7 @@ impl Session {
             next: Vec::new(),
         };
         if let Some(fault) = &standing.fault {
-            viewport.detail = Some(fault.to_string());
+            viewport.detail = Some(fault.why.clone());
         }
         viewport.notes.extend(standing.search.as_ref().and_then(|search| search.note()));
         if standing.state == State::Running {

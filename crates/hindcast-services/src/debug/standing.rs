@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hindcast_core::debug::{Breakpoint, HowBegun, Recording, Streams, Target};
+use hindcast_core::debug::{Breakpoint, HowBegun, Loss, Recording, Streams, Target};
 
 use super::{
     failures,
@@ -38,7 +38,7 @@ pub struct Standing {
     /// Why that movement could not be made.
     pub problem: Option<(u64, Failure)>,
     /// Why the session ended, where it was not the program that ended.
-    pub fault: Option<Arc<str>>,
+    pub fault: Option<Arc<Loss>>,
 }
 
 impl Standing {
@@ -74,13 +74,13 @@ impl Standing {
     /// Whether the session has ended and what it was attached to has not, as far as anybody knows.
     pub fn has_left_it_running(&self) -> bool {
         let was_attached = self.target.as_ref().is_some_and(|target| target.how == HowBegun::Attach);
-        self.fault.is_some() && was_attached
+        self.fault.as_ref().is_some_and(|loss| !loss.program_ended) && was_attached
     }
 
     /// Why there is nothing to look at any more.
     pub(super) fn why_ended(&self) -> Failure {
         if let Some(fault) = &self.fault {
-            return Failure::new(FailureKind::NotAttached, format!("the session has ended: {fault}")).hint(
+            return Failure::new(FailureKind::NotAttached, format!("the session has ended: {}", fault.why)).hint(
                 "begin again with `debugger/launch` or `debugger/attach`; the server's log has the details",
             );
         }

@@ -14,7 +14,7 @@ use std::{
 use hindcast_core::{
     debug::{
         AttachRequest, Breakpoint, CoreRequest, DebugBackend, DebugEngine, DebugError, Ending, Engine,
-        Granularity, HowBegun, LaunchRequest, Movement, Outcome, Stop, StopReason, Streams, TimeTravel,
+        Granularity, HowBegun, LaunchRequest, Loss, Movement, Outcome, Stop, StopReason, Streams, TimeTravel,
         TraceFileRequest,
     },
     time::Clock,
@@ -191,7 +191,7 @@ impl Core {
             tracing::error!("{what}");
             self.standing.send_modify(|standing| {
                 standing.state = State::Exited;
-                standing.fault = Some(what.into());
+                standing.fault = Some(Arc::new(Loss::of_engine(what)));
             });
             self.announcer.session();
         }
@@ -309,11 +309,11 @@ impl Core {
     /// Sees to it that a session whose engine is lost is an ended one, also when nobody asks for it.
     fn hear_of_loss(&self, backend: &mut dyn DebugBackend) {
         let (standing, announcer) = (self.standing.clone(), self.announcer.clone());
-        backend.when_lost(Box::new(move |why| {
-            tracing::error!("a debug session has ended: {why}");
+        backend.when_lost(Box::new(move |loss| {
+            tracing::error!("a debug session has ended: {}", loss.why);
             standing.send_modify(|standing| {
                 standing.state = State::Exited;
-                standing.fault = Some(why.into());
+                standing.fault = Some(Arc::new(loss.clone()));
                 // The past was the engine's, too.
                 standing.recording = None;
                 standing.threads = None;

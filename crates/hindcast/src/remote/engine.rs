@@ -15,7 +15,7 @@ use std::{
 
 use hindcast_core::debug::{
     AttachRequest, Capability, CoreRequest, DebugBackend, DebugEngine, DebugError, Ending, Engine, Language,
-    LaunchRequest, Movement, OutputLog, Reason, Remedy, Streams, TraceFileRequest,
+    LaunchRequest, Loss, Movement, OutputLog, Reason, Remedy, Streams, TraceFileRequest,
 };
 use nix::sys::signal::Signal;
 
@@ -70,6 +70,9 @@ impl DebugEngine for WorkerEngine {
     fn attach(&self, request: &AttachRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
         let attach = || begin(Beginning::Attach(request.clone()), &request.output);
         match attach() {
+            Err(DebugError::Lost(_)) if hindcast_dotnet::ends_soon(request.pid) => {
+                Err(DebugError::ProcessNotFound(request.pid))
+            }
             // It may wait for a debugger that was killed together with its server.
             Err(DebugError::System(reason)) if engine_of_attach(request) == Engine::Dotnet => {
                 match hindcast_dotnet::release_abandoned(request.pid) {
@@ -207,17 +210,16 @@ impl Worker {
     }
 
     /// Ends it if it has not ended, and says how it did.
-    pub(super) fn bury(&self) -> String {
+    pub(super) fn bury(&self) -> Loss {
         self.kill();
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
         let status = child.take().and_then(|mut child| child.wait().ok());
         if status.is_some_and(|status| status.signal().is_some()) {
             self.release_attached();
         }
-        status.map_or_else(
-            || "its worker process has ended".to_owned(),
-            |status| format!("its worker process {}", how(status)),
-        )
+        let Some(status) = status else { return Loss::of_engine("its worker process has ended") };
+        let program_ended = status.code() == Some(hindcast_dotnet::STUCK);
+        Loss { why: format!("its worker process {}", how(status)), program_ended }
     }
 
     /// A worker that was killed has not let go of what it was attached to. The system does that for native programs; a .NET

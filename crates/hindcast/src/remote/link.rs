@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hindcast_core::debug::{DebugError, Interrupt, OutputLog, TellLoss};
+use hindcast_core::debug::{DebugError, Interrupt, Loss, OutputLog, TellLoss};
 use serde::de::DeserializeOwned;
 
 use super::{
@@ -141,7 +141,7 @@ impl Link {
 
     /// Ends a worker that does not keep to the rules.
     fn give_up(&self, why: &str) -> DebugError {
-        self.fate.seal(&format!("its worker process was ended: {why}"));
+        self.fate.seal(Loss::of_engine(format!("its worker process was ended: {why}")));
         self.worker.kill();
         self.sockets.hang_up(Shutdown::Both);
         self.lost()
@@ -246,7 +246,7 @@ impl Listener {
         // Nobody listens to it any more, whatever it is doing.
         let end = self.worker.bury();
         self.sockets.close();
-        self.fate.seal(&fault.unwrap_or(end));
+        self.fate.seal(fault.map_or(end, Loss::of_engine));
         // The sender goes last: who then finds the channel closed finds the reason, too.
     }
 
@@ -275,7 +275,7 @@ struct Fate(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    why: Option<String>,
+    loss: Option<Loss>,
     tell: Option<TellLoss>,
     is_expected: bool,
 }
@@ -286,16 +286,16 @@ impl Fate {
     }
 
     /// The worker is lost. The first reason is the one that counts.
-    fn seal(&self, why: &str) {
+    fn seal(&self, loss: Loss) {
         let mut state = self.state();
-        if state.why.is_some() {
+        if state.loss.is_some() {
             return;
         }
-        state.why = Some(why.to_owned());
+        state.loss = Some(loss.clone());
         let tell = state.tell.take().filter(|_| !state.is_expected);
         drop(state);
         if let Some(tell) = tell {
-            tell(why);
+            tell(&loss);
         }
     }
 
@@ -308,16 +308,17 @@ impl Fate {
 
     fn when_lost(&self, tell: TellLoss) {
         let mut state = self.state();
-        match state.why.clone() {
-            Some(why) => {
+        match state.loss.clone() {
+            Some(loss) => {
                 drop(state);
-                tell(&why);
+                tell(&loss);
             }
             None => state.tell = Some(tell),
         }
     }
 
     fn why(&self) -> String {
-        self.state().why.clone().unwrap_or_else(|| "its worker process does not answer".into())
+        let loss = &self.state().loss;
+        loss.as_ref().map_or_else(|| "its worker process does not answer".into(), |loss| loss.why.clone())
     }
 }

@@ -192,7 +192,7 @@ fn a_panic_of_the_engine_is_told_and_its_session_put_away() {
     let output = Arc::new(OutputLog::new(1000));
     let (mut remote, engine) = remote(FakeProgram::doing(FakeAct::EngineFault), &output);
     let (tell, told) = mpsc::channel();
-    remote.when_lost(Box::new(move |why| tell.send(why.to_owned()).unwrap()));
+    remote.when_lost(Box::new(move |loss| tell.send(loss.why.clone()).unwrap()));
     remote.run(Movement::Begin).unwrap();
     let lost = remote.run(Movement::Continue).unwrap_err();
     assert!(matches!(&lost, DebugError::Lost(why) if why.contains("told to fail")), "{lost}");
@@ -293,7 +293,7 @@ fn a_worker_that_talks_nonsense_ends_its_session() {
         assert_eq!(backend.threads().unwrap_err(), error);
         // Told also when it is asked for too late.
         let (tell, told) = mpsc::channel();
-        backend.when_lost(Box::new(move |why| tell.send(why.to_owned()).unwrap()));
+        backend.when_lost(Box::new(move |loss| tell.send(loss.why.clone()).unwrap()));
         assert!(told.recv().unwrap().contains(why));
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
 
 use async_trait::async_trait;
-use hindcast_core::debug::{Engine, HowBegun, Language, Moment, Stdin, StopAtEntry, Streams};
+use hindcast_core::debug::{Engine, HowBegun, Language, Moment, Stdin, StopAtEntry, StopReason, Streams};
 use hindcast_services::{
     Failure,
     debug::{AttachOptions, LaunchOptions, Mask, Session, Standing, State, Viewport},
@@ -432,7 +432,7 @@ impl SessionStatus {
             moment: when.map(|when| when.moment),
         });
         let stop = match (&standing.fault, scene) {
-            (Some(fault), _) => Some(fault.to_string()),
+            (Some(fault), _) => Some(fault.why.clone()),
             (None, Some(scene)) => {
                 let reason = serde_json::to_value(scene.stop.reason).unwrap_or_default();
                 let mut stop = reason.as_str().unwrap_or_default().to_owned();
@@ -444,6 +444,11 @@ impl SessionStatus {
                 }
                 if let Some(signal) = &scene.stop.signal {
                     let _ = write!(stop, " by {}", signal.name);
+                }
+                if let Some(detail) =
+                    scene.stop.detail.as_ref().filter(|_| scene.stop.reason == StopReason::Exit)
+                {
+                    let _ = write!(stop, ": {detail}");
                 }
                 Some(stop)
             }

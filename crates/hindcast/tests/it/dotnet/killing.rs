@@ -39,9 +39,9 @@ fn moments(seed: u64) -> impl Iterator<Item = (Moment, Dice)> {
 }
 
 /// Lets a random time pass: of what is asked meanwhile nobody knows how far it got.
-fn a_while(dice: &mut Dice, moment: Moment) {
+fn a_while(stage: &Stage, dice: &mut Dice, moment: Moment) {
     // A launch takes longest, and has most that can be in the way.
-    let most = if moment == Moment::Beginning { 400_000 } else { 40_000 };
+    let most = if moment == Moment::Beginning && stage.attached.is_none() { 400_000 } else { 40_000 };
     let until = Instant::now() + Duration::from_micros(dice.roll(most) as u64);
     while Instant::now() < until {
         std::hint::spin_loop();
@@ -198,7 +198,7 @@ fn kill_meanwhile(
                 pid = victim(stage);
                 pid.is_some()
             });
-            a_while(&mut dice, moment);
+            a_while(stage, &mut dice, moment);
             kill(pid.unwrap());
         });
         let (tool, arguments) = stage.doing(moment);
@@ -279,6 +279,30 @@ fn a_program_that_is_killed_has_ended_for_its_session() {
     });
 }
 
+#[test]
+fn an_attached_program_that_is_killed_has_ended_for_its_session() {
+    on_both(|runtime| {
+        for (moment, dice) in moments(6) {
+            let (stage, _running) = Stage::with_running(runtime);
+            let mut client = stage.client();
+            let answer =
+                kill_meanwhile(&stage, &mut client, (moment, dice), |stage| stage.attached.map(u64::from));
+            let (state, said) = told(&answer);
+            let is_clear = match state.as_str() {
+                "exited" => said.contains("its exit code is unknown"),
+                "-32005" => {
+                    ["program has ended", "program was killed"].iter().any(|text| said.contains(text))
+                }
+                "-32004" => moment == Moment::Beginning && said.contains("there is no process"),
+                _ => false,
+            };
+            assert!(is_clear, "{moment:?}: {answer}");
+            has_ended(&mut client, moment, &["its exit code is unknown", "the program was killed"]);
+            works(&stage, &mut client);
+        }
+    });
+}
+
 #[track_caller]
 fn is_lost(moment: Moment, answer: &Value) {
     let (state, said) = told(answer);
@@ -332,7 +356,7 @@ fn kill_server(stage: &Stage, (moment, mut dice): (Moment, Dice)) {
         client.tell("tools/call", json!({ "name": tool, "arguments": arguments }));
     }
     eventually("there is a worker", || stage.worker().is_some());
-    a_while(&mut dice, moment);
+    a_while(stage, &mut dice, moment);
     let processes = stage.processes().into_iter().collect();
     client.kill();
     stage.is_clean(processes);
