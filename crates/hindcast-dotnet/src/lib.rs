@@ -25,6 +25,8 @@ mod pipe;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod program;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod replaced;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod session;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod values;

@@ -15,6 +15,7 @@ use crate::{
     files::{LARGEST_MAPPED, LARGEST_READ, open_plain, read_plain},
     image::{Assembly, ImageBytes, MAXIMAL_EMBEDDED_PDB, Pdb, Token},
     names::is_finally_body,
+    replaced::mapped_before,
     values::KnownTypes,
     visible::visible,
 };
@@ -30,11 +31,21 @@ pub(crate) struct LoadedModule {
     pub(crate) path: String,
     /// Its file name, as people can see it.
     pub(crate) name: String,
+    /// The process that has it.
+    process: u32,
     /// What its metadata says, read when somebody first asks.
-    assembly: OnceCell<Option<Rc<Assembly>>>,
+    assembly: OnceCell<Option<Opened>>,
     /// Its symbols, and where they are from.
     symbols: OnceCell<Symbols>,
     is_mine: OnceCell<bool>,
+}
+
+/// An assembly as the debuggee runs it.
+#[derive(Debug)]
+struct Opened {
+    assembly: Rc<Assembly>,
+    /// Whether its file is another one by now.
+    is_replaced: bool,
 }
 
 /// What is known of an assembly's source.
@@ -46,20 +57,39 @@ pub(crate) struct Symbols {
 }
 
 impl LoadedModule {
-    fn new(module: Com<Module>) -> Self {
+    fn new(module: Com<Module>, process: u32) -> Self {
         let path = module.name().unwrap_or_default();
         let name = visible(path.rsplit('/').next().unwrap_or_default()).into_owned();
         let (assembly, symbols, is_mine) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
-        Self { module, path, name, assembly, symbols, is_mine }
+        Self { module, path, name, process, assembly, symbols, is_mine }
     }
 
     /// Its metadata; none for what was made in memory.
     pub(crate) fn assembly(&self) -> Option<&Rc<Assembly>> {
-        self.assembly.get_or_init(|| open(Path::new(&self.path)).map(Rc::new)).as_ref()
+        self.opened().map(|opened| &opened.assembly)
+    }
+
+    fn opened(&self) -> Option<&Opened> {
+        let path = Path::new(&self.path);
+        let open = || match mapped_before(path, self.process) {
+            Some(bytes) => {
+                Some(Opened { assembly: Rc::new(Assembly::parse(bytes).ok()?), is_replaced: true })
+            }
+            None => Some(Opened { assembly: Rc::new(open(path)?), is_replaced: false }),
+        };
+        self.assembly.get_or_init(open).as_ref()
     }
 
     pub(crate) fn symbols(&self) -> &Symbols {
-        self.symbols.get_or_init(|| find_symbols(Path::new(&self.path), self.assembly().map(Rc::as_ref)))
+        let find = || {
+            let found = find_symbols(Path::new(&self.path), self.assembly().map(Rc::as_ref));
+            if !self.opened().is_some_and(|opened| opened.is_replaced) {
+                return found;
+            }
+            let from = format!("{}; the program was built again since it was started", found.from);
+            Symbols { from, ..found }
+        };
+        self.symbols.get_or_init(find)
     }
 
     pub(crate) fn pdb(&self) -> Option<&Rc<Pdb>> {
@@ -161,8 +191,9 @@ fn find_symbols(path: &Path, assembly: Option<&Assembly>) -> Symbols {
 }
 
 /// All of them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Modules {
+    process: u32,
     loaded: Vec<Rc<LoadedModule>>,
     /// By the object that stands for them in the debugging interface.
     by_identity: HashMap<usize, Rc<LoadedModule>>,
@@ -171,13 +202,18 @@ pub(crate) struct Modules {
 }
 
 impl Modules {
+    /// Of a process, of which none is known yet.
+    pub(crate) fn of_process(process: u32) -> Self {
+        Self { process, loaded: Vec::new(), by_identity: HashMap::new(), types: KnownTypes::default() }
+    }
+
     /// Takes in a module; the one that is there already where it was known.
     pub(crate) fn add(&mut self, module: Com<Module>) -> Rc<LoadedModule> {
         let identity = module.identity();
         if let Some(known) = self.by_identity.get(&identity) {
             return known.clone();
         }
-        let loaded = Rc::new(LoadedModule::new(module));
+        let loaded = Rc::new(LoadedModule::new(module, self.process));
         self.by_identity.insert(identity, loaded.clone());
         self.loaded.push(loaded.clone());
         loaded

@@ -175,7 +175,7 @@ impl Session {
             claim: None,
             pump: None,
             output,
-            modules: Modules::default(),
+            modules: Modules::of_process(pid),
             sites: Sites::default(),
             breakpoints: Breakpoints::default(),
             threads: Threads::default(),

@@ -80,6 +80,54 @@ pub(crate) fn stopped(outcome: Outcome) -> hindcast_core::debug::Stop {
 }
 
 on_both! {
+    fn a_program_that_was_built_again_is_shown_as_it_runs(runtime: &Runtime) {
+        let (program, other) = (dotnet::program("Server"), dotnet::program("Async"));
+        let folder = tempfile::tempdir().unwrap();
+        let copy = |from: &std::path::Path, name: &str| {
+            let to = folder.path().join(name);
+            // As a build does it: a new file takes the place of the old one.
+            std::fs::copy(from, to.with_extension("new")).unwrap();
+            std::fs::rename(to.with_extension("new"), &to).unwrap();
+            to
+        };
+        let dll = copy(&program.dll, "Server.dll");
+        let symbols = copy(&program.dll.with_extension("pdb"), "Server.pdb");
+        copy(&program.dll.with_extension("runtimeconfig.json"), "Server.runtimeconfig.json");
+        let begin = || {
+            let mut command = Command::new(&runtime.dotnet);
+            command.arg(&dll).env("DOTNET_ROOT", &runtime.root);
+            Server::of(command)
+        };
+        let names = |server: &Server| {
+            let mut session = server.attach().unwrap();
+            stopped(session.run(Movement::Begin).unwrap());
+            let ticker = session.threads().unwrap().into_iter().find(|thread| thread.name == "ticker").unwrap();
+            let frames = session.stack(ticker.id, 20).unwrap().frames;
+            let names: Vec<_> = frames.into_iter().filter_map(|frame| frame.location.function).collect();
+            let modules = session.modules().unwrap();
+            let symbols = modules.into_iter().find(|module| module.name == "Server.dll").unwrap().symbols;
+            session.end(Ending::Detach).unwrap();
+            (names, symbols)
+        };
+        let server = begin();
+        let (before, loaded) = names(&server);
+        let tick = "Fixtures.Server.Tick".to_owned();
+        assert!(before.contains(&tick), "{before:?}");
+        assert_eq!(loaded, format!("pdb ({})", symbols.display()));
+        // Only the assembly is another one: the symbols are still those of what runs.
+        copy(&other.dll, "Server.dll");
+        let again = "the program was built again since it was started";
+        let (shown, loaded) = names(&server);
+        assert_eq!((shown, loaded), (before.clone(), format!("pdb ({}; {again})", symbols.display())));
+        copy(&other.dll.with_extension("pdb"), "Server.pdb");
+        let (shown, loaded) = names(&server);
+        assert!(shown.contains(&tick), "{shown:?}");
+        assert_eq!(loaded, format!("none (`{}` is of another build; {again})", symbols.display()));
+        std::fs::remove_file(&dll).unwrap();
+        let (shown, _) = names(&server);
+        assert!(shown.contains(&tick), "{shown:?}");
+    }
+
     fn a_running_program_is_stopped_looked_at_and_let_go(runtime: &Runtime) {
         let mut server = Server::start(runtime);
         let program = dotnet::program("Server");
