@@ -1,13 +1,13 @@
 //! Call stacks.
 
-use std::{collections::HashMap, rc::Rc};
+use std::{collections::HashMap, ops::Range, rc::Rc};
 
 use hindcast_core::debug::{DebugError, Frame, FrameRef, Location, Reason, Stack, ThreadId};
 
 use super::{Session, failed, frame::StackFrame};
 use crate::{
     cor::{Com, Frame as CorFrame, IlFrame, IlFrame2, NativeFrame2, Thread, Thread3},
-    image::{ClauseKind, Spelling, Token},
+    image::{ClauseKind, ExceptionClause, Spelling, Token},
     modules::LoadedModule,
     names::method_name_with,
     values::{Seen, TypeInfo},
@@ -284,7 +284,8 @@ impl Session {
     pub(super) fn place_of(&self, module: &LoadedModule, method: Token, offset: u32) -> Location {
         let point = module.pdb().and_then(|pdb| {
             let statement = pdb.statement_at(method, offset)?;
-            let point = statement.point?;
+            let point =
+                statement.point.filter(|point| !is_handled_before(module, method, point.il..offset))?;
             let document = pdb.document(point.document)?;
             Some((document.path()?, point.span?))
         });
@@ -330,4 +331,19 @@ impl Session {
     pub(super) fn frame_identity(frame: &ManagedFrame) -> Option<u64> {
         frame.frame.as_ref()?.stack_start().ok()
     }
+}
+
+/// Whether a `catch` of the compiler's own begins between a statement and what comes later: that belongs to no statement. In
+/// async methods there is one around everything.
+fn is_handled_before(module: &LoadedModule, method: Token, later: Range<u32>) -> bool {
+    let method = module.assembly().and_then(|assembly| assembly.method(method));
+    let Some(Ok(Some(body))) = method.filter(|_| !later.is_empty()).map(|method| method.body()) else {
+        return false;
+    };
+    let is_between = |clause: &ExceptionClause| {
+        matches!(clause.kind, ClauseKind::Catch(_))
+            && later.start < clause.handler.start
+            && clause.handler.contains(&later.end)
+    };
+    body.clauses.iter().any(is_between)
 }

@@ -48,6 +48,17 @@ on_both! {
         assert_eq!(raised.because, None);
     }
 
+    fn an_async_method_that_has_thrown_is_at_no_line(runtime: &Runtime) {
+        let mut debuggee = failing(runtime, "after");
+        debuggee.break_at("after");
+        let stop = debuggee.go_on();
+        let stack = debuggee.backend.stack(stop.thread, 100).unwrap();
+        let is_late = |location: &&Location| location.function.as_deref().is_some_and(|name| name.ends_with("Late"));
+        let late = stack.frames.iter().map(|frame| &frame.location).find(is_late).unwrap();
+        // It stands in what the compiler made of the end, and not at the statement before that.
+        assert_eq!(late.line, None, "{late:?}");
+    }
+
     fn messages_are_those_that_the_program_prints(runtime: &Runtime) {
         let mut debuggee = failing(runtime, "messages");
         debuggee.break_at("said");
