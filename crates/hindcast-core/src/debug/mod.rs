@@ -12,6 +12,7 @@ pub mod fake;
 mod look;
 mod output;
 mod remedy;
+pub mod secret_names;
 mod stop;
 mod target;
 mod trace;

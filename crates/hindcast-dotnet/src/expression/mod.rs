@@ -19,6 +19,8 @@ mod token;
 mod types;
 mod wide;
 
+use hindcast_core::debug::secret_names::named;
+
 pub(crate) use constant::{Constant, Primitive};
 pub(crate) use convert::implicitly_converts;
 pub(crate) use error::ParseError;
@@ -72,6 +74,15 @@ impl Expression {
     /// Whether evaluating it assigns.
     pub(crate) fn writes(&self) -> bool {
         self.root.any(&|kind| matches!(kind, Kind::Assign { .. }))
+    }
+
+    /// Whether it names something that is a secret by its name.
+    pub(crate) fn names_secret(&self) -> bool {
+        let is_secret = |kind: &Kind| match kind {
+            Kind::Name { name, .. } | Kind::Member { name, .. } => named(&name.text).is_some(),
+            _ => false,
+        };
+        self.root.any(&is_secret)
     }
 
     /// Whether evaluating it calls a method or a constructor that the text names. Properties, indexers and

@@ -20,6 +20,8 @@ use super::{
 const ATTRIBUTE: &str = "System.Diagnostics.DebuggerDisplayAttribute";
 /// The token of an assembly's own row.
 const ASSEMBLY: Token = Token(0x2000_0001);
+/// What is shown in the place of a secret.
+const MASKED: &str = "***";
 /// The most of a text that is shown.
 const TEXT_LIMIT: u32 = 200;
 /// How deep displays of values in displays go.
@@ -87,6 +89,14 @@ impl Values<'_> {
         } else {
             NumberFormat::Auto
         };
+        let is_text = match &got {
+            Got::Constant(constant) => matches!(constant, Constant::String(_)),
+            Got::Value(seen) => seen.text(TEXT_LIMIT).is_some(),
+        };
+        // The text does not tell any more where a value in it is from, by which others know secrets.
+        if is_text && expression.names_secret() {
+            return Some(MASKED.into());
+        }
         Some(match got {
             Got::Constant(Constant::String(text)) if without_quotes => text.to_string(),
             Got::Constant(constant) => self.constant_text(&constant, format),

@@ -185,6 +185,8 @@ impl DebugService {
         target.is_ours |= holder.is_some();
         if caller.key.is_some() {
             self.policy.check(pid, &target)?;
+        } else if policy::is_worker(pid) && pid != std::process::id() {
+            return Err(policy::ours(pid));
         }
         if let Some(holder) = holder {
             return Err(failures::held(pid, &holder));

@@ -131,23 +131,38 @@ pub(super) struct Target {
 /// do; or is traced by such a process. All that a session has, whoever's it is, is among them.
 #[cfg(target_os = "linux")]
 fn is_ours(pid: u32) -> bool {
-    let own = std::process::id();
-    let is_this_program = |pid: u32| {
-        use std::os::unix::fs::MetadataExt;
-        let file = |link: String| std::fs::metadata(link).ok().map(|file| (file.dev(), file.ino()));
-        file(format!("/proc/{pid}/exe")).is_some_and(|found| Some(found) == file("/proc/self/exe".into()))
-    };
-    let number = |pid: u32, field: &str| {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        status.lines().find_map(|line| line.strip_prefix(field)?.trim().parse::<u32>().ok())
-    };
-    let tracer = number(pid, "TracerPid:").filter(|&tracer| tracer != 0);
-    let descends = |pid: u32| {
-        let mut line =
-            std::iter::successors(Some(pid), |&pid| number(pid, "PPid:").filter(|&above| above != 0));
-        line.any(|above| above == own)
-    };
-    [Some(pid), tracer].into_iter().flatten().any(|pid| is_this_program(pid) || descends(pid))
+    let tracer = status_number(pid, "TracerPid:").filter(|&tracer| tracer != 0);
+    [Some(pid), tracer].into_iter().flatten().any(|pid| runs_this_program(pid) || descends_from_us(pid))
+}
+
+/// Whether the process is one of our workers, or a helper of one.
+#[cfg(target_os = "linux")]
+pub(super) fn is_worker(pid: u32) -> bool {
+    runs_this_program(pid) && descends_from_us(pid)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn is_worker(_pid: u32) -> bool {
+    false
+}
+
+#[cfg(target_os = "linux")]
+fn runs_this_program(pid: u32) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let file = |link: String| std::fs::metadata(link).ok().map(|file| (file.dev(), file.ino()));
+    file(format!("/proc/{pid}/exe")).is_some_and(|found| Some(found) == file("/proc/self/exe".into()))
+}
+
+#[cfg(target_os = "linux")]
+fn descends_from_us(pid: u32) -> bool {
+    let parent = |&pid: &u32| status_number(pid, "PPid:").filter(|&above| above != 0);
+    std::iter::successors(Some(pid), parent).any(|above| above == std::process::id())
+}
+
+#[cfg(target_os = "linux")]
+fn status_number(pid: u32, field: &str) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix(field)?.trim().parse().ok())
 }
 
 #[cfg(all(unix, not(target_os = "linux")))]
@@ -219,6 +234,14 @@ impl Target {
     }
 }
 
+/// Nobody may touch what belongs to a session.
+pub(super) fn ours(pid: u32) -> Failure {
+    let details = format!("process {pid} belongs to hindcast itself or to a debug session");
+    Failure::new(FailureKind::PermissionDenied, details)
+        .hint("attach to another process; `debugger/status` lists your own sessions")
+        .fact("pid", pid)
+}
+
 impl TargetPolicy {
     /// Refuses what is not allowed, with the reason.
     pub(super) fn check(&self, pid: u32, target: &Target) -> Result<(), Failure> {
@@ -233,10 +256,7 @@ impl TargetPolicy {
             );
         }
         if target.is_ours {
-            return refuse(
-                format!("process {pid} belongs to hindcast itself or to a debug session"),
-                "attach to another process; `debugger/status` lists your own sessions",
-            );
+            return Err(ours(pid));
         }
         if target.changes_user {
             return refuse(

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::names::{self, Named};
+use hindcast_core::debug::secret_names::{self as names, Named};
 
 /// What stands for no value, and what code declares a value to be.
 const NO_SECRETS: [&str; 28] = [

@@ -4,14 +4,13 @@
 //! caller who wants to read a secret out of a program that they may debug can.
 
 mod assigned;
-mod names;
 mod values;
 
 use std::{borrow::Cow, ops::Range};
 
 use hindcast_core::debug::{BreakpointChange, Thread, Trigger, Variable};
 
-use names::Named;
+use hindcast_core::debug::secret_names::{self as names, Named};
 use values::ValueText;
 
 use crate::Failure;

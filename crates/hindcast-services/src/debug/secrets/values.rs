@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use hindcast_core::debug::Variable;
-
-use super::{
-    assigned,
-    names::{self, Named},
+use hindcast_core::debug::{
+    Variable,
+    secret_names::{self as names, Named},
 };
+
+use super::assigned;
 
 /// The longest text that is the name of something.
 const LONGEST_NAME: usize = 64;

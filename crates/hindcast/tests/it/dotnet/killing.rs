@@ -13,7 +13,7 @@ use hindcast_fixtures::{
 };
 use serde_json::{Value, json};
 
-use super::{Running, on_both, refusal, text};
+use super::{Running, on_both, once, refusal, refused, text};
 use crate::{
     debugger::is_alive,
     knowledge::Client,
@@ -300,6 +300,22 @@ fn an_attached_program_that_is_killed_has_ended_for_its_session() {
             has_ended(&mut client, moment, &["its exit code is unknown", "the program was killed"]);
             works(&stage, &mut client);
         }
+    });
+}
+
+#[test]
+fn nobody_attaches_to_a_worker() {
+    once(|runtime| {
+        let stage = Stage::new(runtime);
+        let mut client = stage.client();
+        let (tool, arguments) = stage.beginning();
+        client.call(tool, arguments);
+        let worker = stage.worker().unwrap();
+        let (code, said) = refused(&mut client, "attach", json!({ "pid": worker, "language": "c" }));
+        assert_eq!(code, -32003, "{said}");
+        assert!(said.contains("belongs to hindcast itself"), "{said}");
+        text(&mut client, "disconnect", json!({}));
+        stage.is_clean(BTreeSet::new());
     });
 }
 

@@ -454,6 +454,10 @@ fn secrets_in_what_goes_wrong_are_masked() {
             assert!(found.contains(said), "{expression}: {found}");
             assert!(!found.contains("hunter2") && !found.contains("tools/list"), "{found}");
         }
+        // Also in what a type wants to be shown as.
+        let shown = text(&mut client, "evaluate", json!({ "expression": "account" }));
+        assert!(shown.contains("\"ann\" with ***, ***, 13 letters"), "{shown}");
+        assert!(!shown.contains("hunter2"), "{shown}");
         // A condition that fails stops and says why.
         let at = json!({ "file": "Secrets.cs", "line": ready, "condition": "map[password] > 0" });
         text(&mut client, "set_breakpoint", at);

@@ -2,7 +2,7 @@
 
 /// How a name says that a value is a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Named {
+pub enum Named {
     /// A token is a secret if it is a text; one with parts is what a parser reads.
     Token,
     /// All texts in it are secrets.
@@ -33,34 +33,34 @@ const WORDS_FOR_TEXTS: [&str; 11] =
     ["value", "string", "str", "text", "secret", "hash", "data", "header", "raw", "buf", "buffer"];
 
 /// Whether a name, or an expression that has names in it, is that of a secret.
-pub(super) fn named(text: &str) -> Option<Named> {
+pub fn named(text: &str) -> Option<Named> {
     // A header is a text that is asked for itself; objects of such names have parts that are none.
     let header = identifiers(text).last().filter(|(name, _)| is_header(name)).map(|_| Named::Token);
     identifiers(text).filter_map(|(name, _)| of_identifier(name)).chain(header).max()
 }
 
 /// Whether it is an option of a command line whose value is a secret: `--password`.
-pub(super) fn takes_secret(option: &str) -> bool {
+pub fn takes_secret(option: &str) -> bool {
     option.starts_with('-') && identifiers(option).count() == 1 && ends_as_secret(option).is_some()
 }
 
 /// Whether it is a header that says who someone is.
-pub(super) fn is_header(name: &str) -> bool {
+pub fn is_header(name: &str) -> bool {
     HEADERS.contains(&without_joints(name).as_str())
 }
 
 /// Whether it is a header with cookies.
-pub(super) fn is_cookie(name: &str) -> bool {
+pub fn is_cookie(name: &str) -> bool {
     without_joints(name).ends_with("cookie")
 }
 
 /// Whether it is what signs a request, if it is in one; elsewhere it may be a signal.
-pub(super) fn is_signature(name: &str) -> bool {
+pub fn is_signature(name: &str) -> bool {
     ["sig", "signature", "xamzsignature"].contains(&without_joints(name).as_str())
 }
 
 /// Words of letters, digits, `_` and `-`, and where each ends.
-pub(super) fn identifiers(text: &str) -> impl Iterator<Item = (&str, usize)> {
+pub fn identifiers(text: &str) -> impl Iterator<Item = (&str, usize)> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '-';
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -81,7 +81,7 @@ fn of_identifier(name: &str) -> Option<Named> {
 }
 
 /// Whether what is assigned to this is a secret: `db_password`, not `password_file`.
-pub(super) fn ends_as_secret(name: &str) -> Option<Named> {
+pub fn ends_as_secret(name: &str) -> Option<Named> {
     let plain = without_joints(name);
     match SECRET_NAMES.iter().chain(&["pwd"]).any(|secret| plain.ends_with(secret)) {
         true => Some(Named::Secret),
@@ -125,7 +125,7 @@ fn words(name: &str) -> Vec<String> {
 }
 
 /// Whether values of a type are bytes, as keys are.
-pub(super) fn is_bytes(type_name: &str) -> bool {
+pub fn is_bytes(type_name: &str) -> bool {
     let lower = type_name.to_ascii_lowercase();
     let named = ["byte", "u8", "uint8_t", "unsigned char", "char"];
     named.iter().any(|name| {
