@@ -232,8 +232,8 @@ pub struct RaisedException {
     /// What the message does not say, such as which value was null.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
-    /// The exceptions that led to it, the nearest first. Of several that were thrown side by side, each is followed by
-    /// those that led to it.
+    /// The exceptions that led to it, the nearest first. Of several that were thrown side by side, which have the same
+    /// depth, each is followed by those that led to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inner: Vec<InnerException>,
     /// Where it was thrown, innermost first, where the thread has left that place since: the exception was kept, and
@@ -245,6 +245,8 @@ pub struct RaisedException {
 /// An exception that another one was raised for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InnerException {
+    /// How far behind the raised exception it is: 1 for one that led to it, 2 for one that led to such a one.
+    pub depth: u32,
     /// Such as `System.TimeoutException`.
     pub exception_type: String,
     /// What it says, where that could be read.

@@ -18,6 +18,9 @@ pub struct Wait {
     /// Where the object is at this stop: threads that wait at one object have the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object_address: Option<RuntimeAddr>,
+    /// Whether the task that it comes down to has completed already: the method that awaits it has only to go on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_completed: bool,
     /// The thread that has to act: the one that holds the lock, or whose end is waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<ThreadId>,
@@ -63,6 +66,7 @@ impl Wait {
             kind,
             object: None,
             object_address: None,
+            is_completed: false,
             held_by: None,
             timeout_ms: None,
             may_time_out: false,
@@ -102,7 +106,15 @@ impl Wait {
     }
 
     fn task_in_words(&self) -> String {
-        let last = self.object.as_ref().map(|object| format!("a `{object}` that is not completed"));
+        let state = match (self.is_completed, self.awaits.is_empty()) {
+            (false, _) => "that is not completed",
+            (true, true) => "that has completed: the thread has not gone on yet",
+            (true, false) => {
+                "that has completed: the method has not gone on yet (perhaps the SynchronizationContext that it goes on in \
+                 is blocked, or no thread of the pool is free)"
+            }
+        };
+        let last = self.object.as_ref().map(|object| format!("a `{object}` {state}"));
         let shown = self.awaits.len();
         let mut methods = self.awaits.iter().enumerate().map(|(at, method)| match self.awaits_left_out {
             left_out if left_out > 0 && at + 1 == shown => {
@@ -156,6 +168,12 @@ mod tests {
         check(promise.clone(), "a `Task<int>` that is not completed");
         let chain = Wait { awaits: vec![method("Outer", 3), method("Inner", 7)], ..promise };
         let long = Wait { awaits_left_out: 5, ..chain.clone() };
+        let completed = Wait { is_completed: true, ..chain.clone() };
+        let said = completed.in_words(|id| format!("thread {id}"));
+        let end = "which awaits Inner at A.cs:7, which awaits a `Task<int>` that has completed: the method has not gone on yet";
+        assert!(said.contains(end) && !said.contains("not completed"), "{said}");
+        let direct = Wait { awaits: Vec::new(), ..completed };
+        check(direct, "a `Task<int>` that has completed: the thread has not gone on yet");
         check(
             long,
             "the task of Outer at A.cs:3, which awaits … (5 more) …, which awaits Inner at A.cs:7, which awaits a \

@@ -164,11 +164,11 @@ impl Session {
     /// What it was thrown for, and what that was thrown for.
     fn inner_exceptions(&self, exception: &Seen) -> Vec<InnerException> {
         let mut found = Vec::new();
-        self.add_inner(exception, 0, &mut found);
+        self.add_inner(exception, 1, &mut found);
         found
     }
 
-    fn add_inner(&self, exception: &Seen, depth: usize, found: &mut Vec<InnerException>) {
+    fn add_inner(&self, exception: &Seen, depth: u32, found: &mut Vec<InnerException>) {
         let values = self.values();
         let several = values.inner_exceptions(exception, MOST_INNER).filter(|several| !several.is_empty());
         let inner = several.unwrap_or_else(|| {
@@ -176,13 +176,13 @@ impl Session {
             single.filter(|inner| !inner.is_null()).into_iter().collect()
         });
         for inner in inner {
-            if found.len() >= MOST_INNER || depth >= MOST_INNER {
+            if found.len() >= MOST_INNER {
                 return;
             }
             let exception_type = inner.of.full_name().unwrap_or_else(|| inner.of.display());
             let thrown_at = self.thrown_places(&inner, 1).pop().map(|place| place.location);
             let message = values.exception_message(&inner, LONGEST_MESSAGE).text();
-            found.push(InnerException { exception_type, message, thrown_at });
+            found.push(InnerException { depth, exception_type, message, thrown_at });
             self.add_inner(&inner, depth + 1, found);
         }
     }

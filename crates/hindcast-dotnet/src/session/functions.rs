@@ -36,6 +36,8 @@ struct Part {
     name: String,
     /// How many type parameters it has; none where that was not said.
     arity: Option<usize>,
+    /// What is written for them: `int` and `string` of `Pair<int, string>`; nothing of `Pair<,>`.
+    arguments: Vec<String>,
 }
 
 /// How a name means a method.
@@ -153,6 +155,23 @@ impl FunctionPattern {
         meant.filter(|_| self.parameters.as_ref().is_none_or(|wanted| has_parameters(method, wanted)))
     }
 
+    /// Whether it has types for the parameters of a method or its types: code has one breakpoint for all of them.
+    pub(super) fn has_type_arguments_for(&self, method: Method<'_>) -> bool {
+        let Some(declaring) = method.declaring_type() else { return false };
+        let own = method.generic_parameters();
+        let of_type = declaring.generic_parameters();
+        let known: Vec<&str> = own.iter().chain(&of_type).map(|parameter| parameter.name).collect();
+        let name = source_name(method).map(|(_, name)| name).unwrap_or_default();
+        let mut generic = type_parts(declaring);
+        generic.push(Part { arity: Some(own.len()), ..Part::plain(last_of(&name)) });
+        let is_given =
+            |part: &Part| part.arguments.iter().any(|argument| !known.contains(&argument.as_str()));
+        let given = self.parts.iter().filter(|part| is_given(part));
+        given
+            .into_iter()
+            .any(|part| generic.iter().any(|known| known.name == part.name && known.arity == part.arity))
+    }
+
     /// A quick look at the method's own name.
     fn may_mean(&self, raw: &str) -> bool {
         match &self.last {
@@ -244,7 +263,7 @@ impl FunctionPattern {
 
 impl Part {
     fn plain(name: &str) -> Self {
-        Self { name: name.to_owned(), arity: None }
+        Self { name: name.to_owned(), arity: None, arguments: Vec::new() }
     }
 
     fn read(text: &str) -> Self {
@@ -257,21 +276,14 @@ impl Part {
             return Self::plain(text);
         }
         if let Some((name, arguments)) = text.split_once('<') {
-            let mut depth = 0u32;
-            let mut arity = 1;
-            for letter in arguments.chars() {
-                match letter {
-                    '<' | '(' | '[' => depth += 1,
-                    '>' | ')' | ']' => depth = depth.saturating_sub(1),
-                    ',' if depth == 0 => arity += 1,
-                    _ => {}
-                }
-            }
-            return Self { name: name.trim().to_owned(), arity: Some(arity) };
+            let arguments = split_arguments(arguments.strip_suffix('>').unwrap_or(arguments));
+            let arity = Some(arguments.len());
+            let arguments = arguments.into_iter().filter(|argument| !argument.is_empty()).collect();
+            return Self { name: name.trim().to_owned(), arity, arguments };
         }
         let (name, arity) = text.rsplit_once('`').unwrap_or((text, ""));
         match arity.parse() {
-            Ok(arity) => Self { name: name.to_owned(), arity: Some(arity) },
+            Ok(arity) => Self { arity: Some(arity), ..Self::plain(name) },
             Err(_) => Self::plain(text),
         }
     }
@@ -279,6 +291,20 @@ impl Part {
 
 fn failed(what: String) -> DebugError {
     DebugError::BreakpointFailed(what.into())
+}
+
+/// What stands between the commas of `int, List<(A, B)>`.
+fn split_arguments(text: &str) -> Vec<String> {
+    let mut depth = 0u32;
+    let between = |letter: char| {
+        match letter {
+            '<' | '(' | '[' => depth += 1,
+            '>' | ')' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        letter == ',' && depth == 0
+    };
+    text.split(between).map(|argument| argument.trim().to_owned()).collect()
 }
 
 /// The parts of a name. A dot at the beginning of a part belongs to it, as in `.ctor`.

@@ -50,6 +50,8 @@ struct Found {
     members: Vec<CodePlace>,
     /// Methods that the compiler made, such as the accessors of an event.
     without_source: Vec<CodePlace>,
+    /// Whether the name has types for parameters, of which no breakpoint can be for some only.
+    has_type_arguments: bool,
 }
 
 impl Found {
@@ -160,7 +162,8 @@ impl Session {
                 self.functions_in(module, &pattern, &mut found);
             }
         }
-        let (mut places, mut note) = (found.named, None);
+        let of_all = "it stops whatever the type arguments are: only a condition can tell them apart";
+        let (mut places, mut note) = (found.named, found.has_type_arguments.then(|| of_all.to_owned()));
         if places.is_empty() {
             places = found.members;
         }
@@ -183,6 +186,7 @@ impl Session {
                 return;
             }
             let Some(meant) = pattern.means(method) else { continue };
+            found.has_type_arguments |= pattern.has_type_arguments_for(method);
             let list = match meant {
                 Meant::Itself => &mut found.named,
                 Meant::Member => &mut found.members,

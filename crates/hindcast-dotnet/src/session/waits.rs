@@ -27,6 +27,8 @@ const WAITS_FOR_TASK: [&str; 7] = [
     "get_Result",
     "Result",
 ];
+/// The bits of a task's `m_stateFlags` of which one is set once it ran to completion, failed or was cancelled.
+const COMPLETED: i64 = 0x160_0000;
 /// What a `TimeSpan` counts.
 const TICKS_PER_MILLISECOND: i64 = 10_000;
 /// How many awaiters of one method are looked at. Compilers number them, and use one again for the same type.
@@ -78,7 +80,8 @@ impl Session {
                 _ if is_task(of) && WAITS_FOR_TASK.contains(&method) => {
                     self.task_wait(frame).map(|wait| self.timed(wait, &frames[..inside]))
                 }
-                _ if is_task(of) => None,
+                // What is made of tasks, as `ValueTask` and `Parallel`, waits in a task's method further in.
+                _ if of.starts_with("Tasks.") => None,
                 // A thread of the pool that has no work waits, too.
                 _ if !is_called || !is_waiting => None,
                 "Thread" if method == "Join" => Some(self.join(frame, &frames[..inside])),
@@ -184,7 +187,11 @@ impl Session {
             };
             task = next;
         }
-        let mut last = at_object(WaitKind::Task, &task);
+        let Some(flags) = self.values().integer_field(&task, &["m_stateFlags"]) else {
+            return Some(chain(awaits, Wait::new(WaitKind::Task)));
+        };
+        let is_completed = flags & COMPLETED != 0;
+        let mut last = Wait { is_completed, ..at_object(WaitKind::Task, &task) };
         // The class is one of the framework, and says nothing.
         if let Some(state_machine) = self.values().field_seen(&task, "StateMachine") {
             last.object = Some(task_of(&state_machine.of.display()));

@@ -131,6 +131,16 @@ on_both! {
         assert_eq!(raised.inner[0].message.as_deref(), Some("no such order"));
     }
 
+    fn exceptions_side_by_side_are_told_as_such(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Exceptions").launch(runtime);
+        debuggee.backend.add_breakpoint(Trigger::Exception(of_type("System.AggregateException"))).unwrap();
+        let inner = debuggee.go_on().exception.unwrap().inner;
+        let told: Vec<_> = inner.iter().map(|inner| (inner.depth, inner.exception_type.as_str())).collect();
+        let expected =
+            [(1, "Fixtures.OrderException"), (1, "System.AggregateException"), (2, "System.TimeoutException")];
+        assert_eq!(told, expected);
+    }
+
     fn debugger_break_stops_the_program(runtime: &Runtime) {
         let mut debuggee = Plan::of("Exceptions").args(&["break"]).launch(runtime);
         let stop = debuggee.go_on();

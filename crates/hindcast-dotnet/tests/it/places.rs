@@ -140,6 +140,11 @@ on_both! {
             let (found, note) = bind(&mut debuggee, Place::Function(name.into()));
             assert_eq!((lines(&found), note.as_str()), (expected, ""), "{name}");
         }
+        for (name, mark) in [("Pair<int, string>.Swap", "swap_two"), ("Pair<List<int>>.Swap", "swap_one")] {
+            let (found, note) = bind(&mut debuggee, Place::Function(name.into()));
+            assert_eq!(lines(&found), [debuggee.program.line(mark)], "{name}");
+            assert_eq!(note, "it stops whatever the type arguments are: only a condition can tell them apart", "{name}");
+        }
         // The compiler made the accessors of this event.
         let (found, note) = bind(&mut debuggee, Place::Function("Widget.Changed.add".into()));
         assert_eq!((found.len(), found[0].line, found[0].function.as_deref()), (1, None, Some("Widget.Changed.add")));

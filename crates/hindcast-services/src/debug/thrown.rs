@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use hindcast_core::debug::RaisedException;
+use hindcast_core::debug::{InnerException, RaisedException};
 
 use super::secrets::Mask;
 
@@ -22,6 +22,36 @@ pub fn thrown_in_words(raised: &RaisedException) -> Option<String> {
         let _ = write!(text, ", {by}{}", location.in_words());
     }
     Some(text)
+}
+
+/// `, caused by A: text, caused by B`. Exceptions that led to one side by side are numbered, as in an `AggregateException`.
+pub(super) fn causes_in_words(inner: &[InnerException]) -> String {
+    causes_under("", inner)
+}
+
+/// `number` is what stands before the numbers of those that are side by side.
+fn causes_under(number: &str, inner: &[InnerException]) -> String {
+    let Some(depth) = inner.first().map(|first| first.depth) else { return String::new() };
+    let causes: Vec<_> = inner.chunk_by(|_, next| next.depth > depth).collect();
+    let mut text = String::new();
+    for (at, cause) in causes.iter().enumerate() {
+        let Some((first, behind)) = cause.split_first() else { continue };
+        let own = if causes.len() > 1 { format!("{number}{}", at + 1) } else { String::new() };
+        text.push_str(if at == 0 { ", caused by " } else { "; " });
+        if !own.is_empty() {
+            let _ = write!(text, "({own}) ");
+        }
+        text.push_str(&first.exception_type);
+        if let Some(message) = &first.message {
+            let _ = write!(text, ": {message}");
+        }
+        if let Some(place) = &first.thrown_at {
+            let _ = write!(text, " (thrown at {})", place.in_words());
+        }
+        let before = if own.is_empty() { number.to_owned() } else { format!("{own}.") };
+        text.push_str(&causes_under(&before, behind));
+    }
+    text
 }
 
 /// How to see what the throw saw.
@@ -59,5 +89,26 @@ mod tests {
         let words = thrown_in_words(&raised).unwrap_or_default();
         assert_eq!(words, "Thrown at: A.Get at A.cs:3, through A.Run at A.cs:7, A.Main at A.cs:9");
         assert!(how_to_see_the_throw(&raised).is_some());
+    }
+
+    #[test]
+    fn exceptions_side_by_side_are_not_told_as_causes_of_each_other() {
+        let inner = |depth, name: &str| InnerException {
+            depth,
+            exception_type: name.to_owned(),
+            message: Some(name.to_lowercase()),
+            ..InnerException::default()
+        };
+        let check = |inner: &[InnerException], words: &str| assert_eq!(causes_in_words(inner), words);
+        check(&[], "");
+        check(&[inner(1, "A"), inner(2, "B")], ", caused by A: a, caused by B: b");
+        check(
+            &[inner(1, "A"), inner(2, "B"), inner(1, "C")],
+            ", caused by (1) A: a, caused by B: b; (2) C: c",
+        );
+        check(
+            &[inner(1, "A"), inner(2, "B"), inner(2, "C"), inner(1, "D")],
+            ", caused by (1) A: a, caused by (1.1) B: b; (1.2) C: c; (2) D: d",
+        );
     }
 }

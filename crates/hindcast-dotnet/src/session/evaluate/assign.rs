@@ -2,7 +2,11 @@
 
 use std::rc::Rc;
 
-use super::{Evaluated, EvaluationError, Evaluator, Result, binding::Bound, calls::Callee};
+use super::{
+    Evaluated, EvaluationError, Evaluator, Result,
+    binding::{Bound, why_no_field},
+    calls::Callee,
+};
 use crate::{
     cor::{BoxValue, Com, GenericValue, ReferenceValue},
     expression::{Argument, Assignment, Constant, Kind, Node, Primitive, implicitly_converts},
@@ -246,7 +250,10 @@ impl Evaluator<'_> {
         let of = match self.bind(&seen, name) {
             Some(Bound::Field(seen)) => return Ok(Some(Assignee::Place(seen))),
             Some(Bound::Property(of)) => of,
-            Some(Bound::Null | Bound::Unreadable(_)) => return Err(unused(name)),
+            Some(Bound::Null) => return Err(unused(name)),
+            Some(Bound::Unreadable(error)) => {
+                return Err(EvaluationError::Unreadable { name: name.to_owned(), why: why_no_field(error) });
+            }
             None if matches!(target.kind, Kind::Name { .. }) => {
                 return self.static_assignee(&self.static_type(&seen), name);
             }

@@ -2,7 +2,7 @@
 
 use super::Evaluator;
 use crate::{
-    cor::CorError,
+    cor::{CorError, Hresult},
     image::{Field, Method, Property, TypeSig},
     session::look::{Declared, Named, declaring_def},
     values::{Content, Seen, TypeInfo, property_of_backing_field},
@@ -17,6 +17,17 @@ pub(super) enum Bound {
     Unreadable(CorError),
     /// A property, by the type whose accessors are run: the one that overrides it last.
     Property(TypeInfo),
+}
+
+/// Why a field of an object cannot be read. The field is there, even where the runtime has not loaded its type: code that was
+/// compiled ahead sets one without it.
+pub(super) fn why_no_field(error: CorError) -> String {
+    match error.code {
+        Hresult::CLASS_NOT_LOADED => {
+            "the runtime has not loaded its type, and does not tell the value that it may have".into()
+        }
+        code => code.to_string(),
+    }
 }
 
 impl Evaluator<'_> {

@@ -98,13 +98,12 @@ impl Evaluator<'_> {
     }
 
     pub(super) fn indexer_call(&mut self, seen: &Seen, keys: Vec<Evaluated>) -> Result<Evaluated> {
-        if self.calls_until.is_none() {
-            return Err(EvaluationError::NeedsCode { name: "this[]".into() });
-        }
-        let types = self.session.values().member_types(seen);
-        let candidates: Vec<_> = types.iter().flat_map(|of| self.indexers_of(of, "get_")).collect();
+        let candidates = self.indexers_of_object(seen);
         if candidates.is_empty() {
             return Err(EvaluationError::NoIndexer { of: seen.of.display() });
+        }
+        if self.calls_until.is_none() {
+            return Err(EvaluationError::NeedsCode { name: "this[]".into() });
         }
         let mut callee = self.best(candidates, "this[]", &keys, &[], false)?;
         self.follow_override(seen, &mut callee);
@@ -546,7 +545,7 @@ pub(super) fn names_of(arguments: &[Argument]) -> Vec<Option<&str>> {
 }
 
 /// What the indexer of a type is called in its assembly.
-fn indexer_name(of: &TypeInfo) -> String {
+pub(super) fn indexer_name(of: &TypeInfo) -> String {
     let name = of.definition.as_ref().and_then(|definition| {
         let attribute = definition.module.assembly()?.attribute(definition.token, DEFAULT_MEMBER)?;
         attribute.arguments().ok()?.fixed.first()?.as_str().map(str::to_owned)

@@ -96,7 +96,10 @@ impl Evaluator<'_> {
             (false, true) => return Some(false),
             _ => {}
         }
-        match (self.type_converts(one, other), self.type_converts(other, one)) {
+        let converts = |from: &TypeInfo, to: &TypeInfo| {
+            self.type_converts(from, to) || self.type_is_defined_to_convert(from, to)
+        };
+        match (converts(one, other), converts(other, one)) {
             (true, false) => Some(true),
             (false, true) => Some(false),
             (true, true) => None,

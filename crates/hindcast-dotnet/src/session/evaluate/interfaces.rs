@@ -2,7 +2,7 @@
 
 use super::{
     Evaluated, EvaluationError, Evaluator, Result,
-    calls::Callee,
+    calls::{Callee, indexer_name},
     conversions::{is_same_type, nullable_of, primitive_of},
 };
 use crate::{
@@ -40,6 +40,26 @@ impl Evaluator<'_> {
         }
         let types = self.session.values().member_types(seen);
         !self.explicit_of(&types, &self.with_interfaces(&declared), name).is_empty()
+    }
+
+    /// Whether an object has a method for the interface that it is declared with, be it the interface's own.
+    pub(super) fn has_interface_method(&self, seen: &Seen, name: &str) -> bool {
+        is_interface(&self.static_type(seen)) && !self.methods_of_object(seen, name).is_empty()
+    }
+
+    /// The same for its indexers.
+    pub(super) fn has_interface_indexer(&self, seen: &Seen) -> bool {
+        is_interface(&self.static_type(seen)) && !self.indexers_of_object(seen).is_empty()
+    }
+
+    /// The getters of the indexers that an object has for the type that it is declared with.
+    pub(super) fn indexers_of_object(&self, seen: &Seen) -> Vec<Callee> {
+        let declared = self.static_type(seen);
+        if is_interface(&declared) {
+            return self.methods_of_object(seen, &format!("get_{}", indexer_name(&declared)));
+        }
+        let types = self.session.values().member_types(seen);
+        types.iter().flat_map(|of| self.indexers_of(of, "get_")).collect()
     }
 
     fn explicit_of(&self, types: &[TypeInfo], interfaces: &[TypeInfo], name: &str) -> Vec<Callee> {

@@ -1,9 +1,12 @@
 //! Members and items.
 
-use super::{Evaluated, EvaluationError, Evaluator, Result, binding::Bound};
+use super::{
+    Evaluated, EvaluationError, Evaluator, Result,
+    binding::{Bound, why_no_field},
+};
 use crate::{
-    expression::{Argument, Binary, Constant, Kind, Operand, Text, TypeName, binary},
-    image::Spelling,
+    expression::{Argument, Binary, Constant, Kind, Operand, Primitive, Text, TypeName, binary},
+    image::{self, Spelling},
     session::look::Named,
     values::{Content, ExceptionMessage, LONGEST_MESSAGE, Returned, Seen, TypeInfo, returned_by},
 };
@@ -121,6 +124,11 @@ impl Evaluator<'_> {
         }
         match bound {
             Some(Bound::Property(of)) => self.property(seen, &of, name),
+            // What the interface itself does.
+            _ if self.has_interface_method(seen, &getter) => match self.calls_until {
+                None => Err(EvaluationError::NeedsCode { name: name.to_owned() }),
+                Some(_) => self.call_named(Some(of.clone()), &getter, &[], &[], Vec::new()),
+            },
             _ => Err(no_member(&seen.of.display(), name)),
         }
     }
@@ -234,6 +242,9 @@ impl Evaluator<'_> {
     /// An item of a collection, by number or key.
     fn item(&mut self, seen: &Seen, arguments: &[Argument]) -> Result<Evaluated> {
         let no_indexer = || EvaluationError::NoIndexer { of: seen.of.display() };
+        if let Some(found) = self.item_in_place(seen, arguments) {
+            return found;
+        }
         let [argument] = arguments else {
             let mut keys = Vec::with_capacity(arguments.len());
             for argument in arguments {
@@ -245,7 +256,7 @@ impl Evaluator<'_> {
         let name = definer.full_name().unwrap_or_default();
         let is_known = name.starts_with("System.") || name.starts_with("Microsoft.FSharp.");
         // Code of the program finds the item, or of a collection that knows its items' keys.
-        if !is_known && !self.indexers_of(&definer, "get_").is_empty()
+        if !is_known && (!self.indexers_of(&definer, "get_").is_empty() || self.has_interface_indexer(seen))
             || name == "System.Collections.ObjectModel.KeyedCollection`2"
         {
             if self.calls_until.is_none() {
@@ -268,13 +279,58 @@ impl Evaluator<'_> {
         }
         if let Some(count) = self.session.values().item_count(seen) {
             let index = self.position(argument, 0, count)?;
-            let item = self.session.values().item_at(seen, index);
-            let item = item.ok_or_else(no_indexer)??;
-            // The items of a collection are of its last type.
-            return Ok(Evaluated::Value(Seen { as_type: seen.of.arguments.last().cloned(), ..item }));
+            if let Some(item) = self.session.values().item_at(seen, index) {
+                // The items of a collection are of its last type.
+                return Ok(Evaluated::Value(Seen { as_type: seen.of.arguments.last().cloned(), ..item? }));
+            }
         }
         let key = self.node(&argument.value)?;
         self.indexer_call(seen, vec![key])
+    }
+
+    /// An item of what the language itself has items of: pointers, fixed buffers and inline arrays; none for everything else.
+    fn item_in_place(&mut self, seen: &Seen, arguments: &[Argument]) -> Option<Result<Evaluated>> {
+        let pointer = match seen.content {
+            Content::Pointer(address) => Some(address),
+            _ => None,
+        };
+        let buffer = self.session.values().buffer_items(seen);
+        if pointer.is_none() && buffer.is_none() {
+            return None;
+        }
+        let [argument] = arguments else {
+            return Some(Err(EvaluationError::NoIndexer { of: seen.of.display() }));
+        };
+        Some(match (pointer, buffer) {
+            (Some(address), _) => self.pointed_item(seen, address, argument),
+            (None, Some(Some((of, items)))) => {
+                self.position(argument, 0, items.len() as u64).and_then(|at| {
+                    let item = usize::try_from(at).ok().and_then(|at| items.get(at));
+                    self.primitive(of, item.map_or(&[], Vec::as_slice))
+                })
+            }
+            _ => {
+                Err(EvaluationError::NotSupported { what: "an item of an inline array of no primitive type" })
+            }
+        })
+    }
+
+    fn pointed_item(&mut self, seen: &Seen, address: u64, argument: &Argument) -> Result<Evaluated> {
+        let Some(of) = seen.of.arguments.first().and_then(TypeInfo::primitive) else {
+            return Err(EvaluationError::NotSupported { what: "an item of a pointer to no primitive type" });
+        };
+        let index = self.node(&argument.value)?;
+        let index = self.constant(&index)?;
+        let index = index.whole().and_then(|index| i64::try_from(index).ok());
+        let index = index.ok_or_else(|| EvaluationError::NoIndexer { of: seen.of.display() })?;
+        let bytes = self.session.values().pointed_item(address, of, index)?;
+        self.primitive(of, &bytes)
+    }
+
+    /// A number, a truth or a character of these bytes.
+    fn primitive(&self, of: image::Primitive, bytes: &[u8]) -> Result<Evaluated> {
+        let value = Primitive::of_class(of.full_name()).and_then(|of| Constant::from_bytes(bytes, of));
+        value.map(Evaluated::computed).ok_or_else(|| EvaluationError::NoNumber { of: of.full_name().into() })
     }
 
     /// The type that has the indexer of an object.
@@ -459,7 +515,7 @@ fn read_field(bound: Option<Bound>, name: &str) -> Option<Result<Evaluated>> {
         Bound::Field(seen) => Ok(Evaluated::Value(seen)),
         Bound::Null => Ok(Evaluated::computed(Constant::Null)),
         Bound::Unreadable(error) => {
-            Err(EvaluationError::Unreadable { name: name.to_owned(), why: error.code.to_string() })
+            Err(EvaluationError::Unreadable { name: name.to_owned(), why: why_no_field(error) })
         }
         Bound::Property(_) => return None,
     })

@@ -213,16 +213,26 @@ impl Evaluator<'_> {
     /// Whether a type defines how a value becomes one of another.
     pub(super) fn is_defined_conversion(&self, value: &Evaluated, to: &TypeInfo) -> bool {
         let Some(from) = self.static_of(value) else { return false };
+        self.defines_conversion(&from, to, |parameter| self.value_converts(value, parameter))
+    }
+
+    /// Whether one of two types defines how every value of the first becomes one of the second.
+    pub(super) fn type_is_defined_to_convert(&self, from: &TypeInfo, to: &TypeInfo) -> bool {
+        self.defines_conversion(from, to, |parameter| self.type_converts(from, parameter))
+    }
+
+    /// `takes` tells for the type of a conversion's parameter whether it takes what is converted.
+    fn defines_conversion(&self, from: &TypeInfo, to: &TypeInfo, takes: impl Fn(&TypeInfo) -> bool) -> bool {
         let is_builtin =
             |of: &TypeInfo| super::conversions::primitive_of(of).is_some_and(|of| of.is_number());
         let converts = |callee: Callee| {
             let parameter = callee.parameters.first().and_then(|of| self.wanted(&callee, of));
             let returned = self.returned(&callee);
-            parameter.is_some_and(|of| self.value_converts(value, &of))
+            parameter.is_some_and(|of| takes(&of))
                 && returned.is_some_and(|of| self.type_converts(&of, nullable_of(to).unwrap_or(to)))
         };
-        let definers = [from, to.clone()].into_iter().filter(|of| !is_builtin(of));
-        definers.into_iter().any(|of| self.methods(&of, "op_Implicit").into_iter().any(converts))
+        let mut definers = [from, to].into_iter().filter(|of| !is_builtin(of));
+        definers.any(|of| self.methods(of, "op_Implicit").into_iter().any(converts))
     }
 
     /// Whether C# prefers one call before another.

@@ -415,16 +415,7 @@ fn summarise(
                 exception.message.as_deref().map(|text| format!(": {}", text.trim_end_matches('.')));
             let message = message.unwrap_or_default();
             let because = exception.because.as_deref().map(|text| format!(" ({text})")).unwrap_or_default();
-            let inner: String = exception
-                .inner
-                .iter()
-                .map(|inner| {
-                    let message =
-                        inner.message.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
-                    let place = inner.thrown_at.as_ref().map(|at| format!(" (thrown at {})", at.in_words()));
-                    format!(", caused by {}{message}{}", inner.exception_type, place.unwrap_or_default())
-                })
-                .collect();
+            let inner = thrown::causes_in_words(&exception.inner);
             format!("{kind}{}{message}{because}{inner}", exception.exception_type)
         }
         (None, Some(signal)) => {
