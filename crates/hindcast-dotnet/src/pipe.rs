@@ -160,7 +160,7 @@ fn switched_off(pid: u32) -> Option<&'static str> {
 }
 
 /// Whether a signal has stopped a process.
-fn is_stopped(pid: u32) -> bool {
+pub(crate) fn is_stopped(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status.lines().any(|line| line.starts_with("State:\tT"))
 }

@@ -34,5 +34,5 @@ pub(crate) use remains::{Image, Remains};
 pub use remains::{ends_soon, temporary_folder};
 pub(crate) use settle::Rest;
 pub(crate) use startup::{Exit, Prepared, Spawned, Startup, StartupError};
-pub(crate) use stuck::Calls;
 pub use stuck::STUCK;
+pub(crate) use stuck::{Calls, give_up};

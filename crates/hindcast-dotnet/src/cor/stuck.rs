@@ -77,6 +77,16 @@ impl Drop for Call {
     }
 }
 
+/// Ends this process as if somebody had killed it: whoever started it then lets go of the program in its place.
+pub(crate) fn give_up(why: &str) -> ! {
+    tracing::error!("{why}");
+    // SAFETY: neither takes a pointer; the second is never reached.
+    unsafe {
+        libc::kill(libc::getpid(), libc::SIGKILL);
+        libc::_exit(STUCK)
+    }
+}
+
 /// What became of a program that was waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waited {

@@ -7,10 +7,12 @@ use hindcast_core::debug::{
     StopAtEntry, StopReason, ThreadId,
 };
 
-use super::sites::Site;
-use super::{Session, State, failed};
+use nix::sys::signal::Signal;
+
+use super::{Session, State, failed, sites::Site};
 use crate::{
     cor::{Com, CorEvent, Exit, Next, Thread},
+    pipe::is_stopped,
     visible::visible,
 };
 
@@ -37,7 +39,10 @@ impl Session {
         if !matches!(movement, Movement::Step { .. }) {
             self.threads.waited_for = None;
         }
+        // Who moves it wants it to run.
+        self.was_stopped &= movement == Movement::Resume;
         match movement {
+            // It goes on as if nothing had been.
             Movement::Resume => {}
             Movement::Begin => self.plan = Plan::Begin,
             Movement::Continue => self.plan = Plan::Continue,
@@ -188,6 +193,9 @@ impl Session {
             self.overflowed = None;
             self.state = State::Running;
             self.process().go_on(0).map_err(failed)?;
+            if std::mem::take(&mut self.was_stopped) {
+                self.send(Signal::SIGSTOP);
+            }
         }
         Ok(())
     }
@@ -195,6 +203,11 @@ impl Session {
     /// Makes the debuggee stand, where it runs. Events that are under way stay in the channel for the next movement.
     pub(super) fn hold(&mut self) -> Result<(), DebugError> {
         if self.state == State::Running {
+            // Its runtime answers nothing while a signal keeps it stopped.
+            if self.target.pid.is_some_and(is_stopped) {
+                self.was_stopped = true;
+                self.send(Signal::SIGCONT);
+            }
             self.process().stop(0).map_err(failed)?;
             self.state = State::Standing;
         }

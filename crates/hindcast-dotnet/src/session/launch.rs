@@ -26,7 +26,7 @@ use super::{
 use crate::{
     cor::{
         Calls, Debugging, DebuggingError, Events, Exit, Hresult, Image, MappedRuntime, Next, Prepared,
-        Remains, Startup, StartupError, blame, other_debugger, temporary_folder,
+        Remains, Startup, StartupError, blame, give_up, other_debugger, temporary_folder,
     },
     modules::Modules,
     pipe::{Listening, Silent},
@@ -188,6 +188,7 @@ impl Session {
             last_stop: None,
             overflowed: None,
             stuck: Vec::new(),
+            was_stopped: false,
             postponed: VecDeque::new(),
         })
     }
@@ -235,6 +236,13 @@ impl Session {
         self.breakpoints.take_out_all();
         self.drain_events();
         let detached = self.process().detach();
+        let is_stuck = detached.is_err() && self.launched.is_none() && !self.is_gone_soon();
+        if is_stuck {
+            give_up("a call for an evaluation has not returned, so that the runtime does not let go");
+        }
+        if self.was_stopped && detached.is_ok() {
+            self.send(Signal::SIGSTOP);
+        }
         self.leave();
         if let Some(spawned) = &mut self.launched {
             spawned.release();
@@ -243,6 +251,13 @@ impl Session {
         // Tells the runtime's library to give back what it holds.
         let _ = self.debugging.debugging.terminate();
         Ok(())
+    }
+
+    pub(super) fn send(&self, signal: Signal) {
+        if let Some(pid) = self.target.pid {
+            // One that has ended needs none.
+            let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
+        }
     }
 
     /// Takes out what has happened, also what the library has not told yet: a debuggee with untold events is not let go of.

@@ -15,7 +15,7 @@ use crate::{
         Assembly, Constant as ImageConstant, Field, Spelling, Token, TypeDef, TypeNames, TypeSig,
         pdb::LocalConstant,
     },
-    values::{Content, FieldValue, Seen, TypeInfo, enum_name, tuple_names},
+    values::{Answer, Content, FieldValue, Seen, TypeInfo, enum_name, tuple_names},
 };
 
 /// A variable of a frame.
@@ -94,7 +94,11 @@ impl Session {
         let variables: Vec<Named> = variables.into_iter().filter(wanted).collect();
         let total = u32::try_from(variables.len()).unwrap_or(u32::MAX);
         let page = variables.iter().skip(query.offset as usize).take(query.limit as usize);
-        let shown = page.map(|variable| self.variable(variable, query.limits, NumberFormat::Auto)).collect();
+        let _answer = Answer::enter();
+        let count = page.len();
+        let show = |variable| self.variable(variable, query.limits, NumberFormat::Auto);
+        let shown =
+            page.enumerate().map(|(at, variable)| Answer::share(count - at, || show(variable))).collect();
         Ok(VariablePage { variables: shown, total })
     }
 

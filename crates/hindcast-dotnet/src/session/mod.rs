@@ -85,6 +85,8 @@ pub(crate) struct Session {
     overflowed: Option<ThreadId>,
     /// The calls that were run for evaluations and cannot be ended.
     stuck: Vec<Stuck>,
+    /// Whether somebody had stopped the process by a signal, before we made it stand.
+    was_stopped: bool,
     /// What happened to other threads while code ran for an evaluation.
     postponed: VecDeque<CorEvent>,
 }

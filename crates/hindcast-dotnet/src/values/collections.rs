@@ -1,15 +1,15 @@
 //! Which parts a value has: items of collections, members of everything else.
 
-use std::time::{Duration, Instant};
-
 use crate::{
     cor::{ArrayValue, Com, CorError, ReferenceValue, Value, element as cor_element},
-    image::{Assembly, AttributeValue, Token},
+    image::{Assembly, AttributeValue, Primitive, Token},
 };
 
 use super::{
+    answer::Answer,
     seen::{Content, FieldValue, Seen, Values},
     show::{Items, Nested, Part, PartValue, Parts, View, Window},
+    slots::Mark,
     types::TypeInfo,
 };
 
@@ -17,14 +17,30 @@ use super::{
 pub(super) const MOST_SLOTS: u64 = 200_000;
 /// A key is looked for among so many; in more, only by code of the program.
 const MOST_KEYS: u64 = 20_000;
-/// How long the slots of a hash table are looked at for one answer.
-const LOOK_WITHIN: Duration = Duration::from_secs(2);
+/// From so far on, the slots before are counted in memory.
+const FAR: u64 = 256;
 /// How many parts are shown in place of what holds them.
 const IN_PLACE: u64 = 100;
 /// `DebuggerBrowsableState.Never`.
 const NEVER: i64 = 0;
 /// `DebuggerBrowsableState.RootHidden`: its parts are shown instead of it.
 const ROOT_HIDDEN: i64 = 3;
+
+/// An item of a collection that is looked for by number.
+#[derive(Debug)]
+pub(crate) enum Item {
+    Found(Seen),
+    /// There are too many before it.
+    TooFar,
+}
+
+/// What a dictionary has.
+pub(crate) enum Keys {
+    /// All of its keys and values.
+    All(Vec<(Seen, Com<Value>)>),
+    /// Too many to look at.
+    TooMany(u64),
+}
 
 impl Values<'_> {
     /// How a value with parts is shown; of many parts, those in the window are read.
@@ -198,6 +214,7 @@ impl Values<'_> {
 
     /// How many items a collection has; none for what is no collection.
     pub(crate) fn item_count(&self, seen: &Seen) -> Option<u64> {
+        let _answer = Answer::enter();
         // Not the whole view: what a type wants to be shown as may ask for the count.
         match self.items_in(seen, Window { offset: 0, limit: 0 })? {
             Parts::Items(items) | Parts::Pairs(items) => Some(items.count),
@@ -215,29 +232,49 @@ impl Values<'_> {
     }
 
     /// An item of a collection by number; none for what has no numbered items.
-    pub(crate) fn item_at(&self, seen: &Seen, at: u64) -> Option<Result<Seen, CorError>> {
+    pub(crate) fn item_at(&self, seen: &Seen, at: u64) -> Option<Result<Item, CorError>> {
+        let _answer = Answer::enter();
         match self.items_in(seen, Window { offset: at, limit: 1 })? {
-            Parts::Items(items) => Some(self.see(&items.read.into_iter().next()?.place()?)),
+            Parts::Items(items) if items.is_too_far && items.read.is_empty() => Some(Ok(Item::TooFar)),
+            Parts::Items(items) => Some(self.see(&items.read.into_iter().next()?.place()?).map(Item::Found)),
             _ => None,
         }
     }
 
     /// Keys and values of a dictionary; none for what has no keys.
-    pub(crate) fn pairs(&self, seen: &Seen) -> Option<Vec<(Seen, Com<Value>)>> {
-        if self.item_count(seen).is_none_or(|count| count > MOST_KEYS) {
-            return None;
+    pub(crate) fn keys(&self, seen: &Seen) -> Option<Keys> {
+        let count = self.item_count(seen)?;
+        if count > MOST_KEYS {
+            return Some(Keys::TooMany(count));
         }
+        let _answer = Answer::enter();
         match self.items_in(seen, Window { offset: 0, limit: MOST_KEYS })? {
+            Parts::Pairs(items) if items.is_too_far => Some(Keys::TooMany(count)),
             // What was not looked at may be what is looked for.
-            Parts::Pairs(items) if !items.is_broken => Some(
-                items
-                    .read
-                    .into_iter()
-                    .filter_map(|mut part| Some((part.key.take()?, part.place()?)))
-                    .collect(),
-            ),
+            Parts::Pairs(items) if !items.is_broken => {
+                let pairs = items.read.into_iter();
+                Some(Keys::All(
+                    pairs.filter_map(|mut part| Some((part.key.take()?, part.place()?))).collect(),
+                ))
+            }
             _ => None,
         }
+    }
+
+    /// The value under a whole number in a `Dictionary`, however many it has; `None` within where it has no such key.
+    /// None at all where its keys are no whole numbers of this size.
+    pub(crate) fn by_whole_key(&self, seen: &Seen, key: &[u8]) -> Option<Option<Com<Value>>> {
+        let of = seen.of.arguments.first()?;
+        let is_whole = of.primitive().is_some_and(|of| !matches!(of, Primitive::Single | Primitive::Double));
+        if !seen.of.is_named("System.Collections.Generic.Dictionary`2") || !is_whole {
+            return None;
+        }
+        let _answer = Answer::enter();
+        let entries = self.array_field(seen, &["_entries"])?;
+        let used = u64::try_from(self.integer_field(seen, &["_count"])?).ok()?.min(length(&entries));
+        let Some(slot) = self.slot_with_key(&entries, used, key)? else { return Some(None) };
+        let entry = self.see(&element(&entries, slot).ok()?).ok()?;
+        (self.field_seen(&entry, "key")?.bytes()? == key).then_some(Some(self.field(&entry, "value")?))
     }
 
     /// An item of a tuple, counted from 1.
@@ -287,7 +324,11 @@ impl Values<'_> {
             is_live
                 .then(|| Some(Part::new(format!("[{at}]"), Ok(self.any_raw(entry, &["Value", "value"])?))))?
         };
-        Some(self.live_entries(&entries, used, count, window, live))
+        let mark: Mark<'_> = match is_old {
+            true => (&["hashCode"], |hash| hash >= 0),
+            false => (&["Next", "next"], |next| next >= -1),
+        };
+        Some(self.live_entries(&entries, used, (count, Some(mark)), window, live))
     }
 
     fn dictionary(&self, seen: &Seen, window: Window) -> Option<Items> {
@@ -299,7 +340,8 @@ impl Values<'_> {
             ..-1 => None,
             _ => self.pair_part(&self.field_seen(entry, "key")?, self.field(entry, "value")?),
         };
-        Some(self.live_entries(&entries, used, count, window, live))
+        let mark: Mark<'_> = (&["next"], |next| next >= -1);
+        Some(self.live_entries(&entries, used, (count, Some(mark)), window, live))
     }
 
     /// The collection without types.
@@ -315,29 +357,37 @@ impl Values<'_> {
                 && !key.of.display().ends_with("bucket[]");
             is_live.then(|| self.pair_part(&key, self.field(entry, "val")?))?
         };
-        Some(self.live_entries(&buckets, slots, count, window, live))
+        Some(self.live_entries(&buckets, slots, (count, None), window, live))
     }
 
-    /// Walks the slots of a hash table; `part` says what is in a slot that is in use.
+    /// Walks the slots of a hash table; `part` says what is in a slot that is in use, and so does a number in it.
     fn live_entries(
         &self,
         entries: &Com<ArrayValue>,
         used: i64,
-        count: u64,
+        (count, mark): (u64, Option<Mark<'_>>),
         window: Window,
         part: impl Fn(&Seen, u64) -> Option<Part>,
     ) -> Items {
         let used = u64::try_from(used).unwrap_or(0).min(length(entries));
         let mut items = Items { count, ..Items::default() };
-        let mut found = 0;
-        let until = Instant::now() + LOOK_WITHIN;
-        for slot in 0..used {
+        if window.offset >= count {
+            return items;
+        }
+        let start = match mark {
+            // None has ever been removed.
+            Some(_) if used == count => Some(window.offset),
+            Some(mark) if window.offset >= FAR => self.slot_after(entries, used, window.offset, mark),
+            _ => None,
+        };
+        let (first, mut found) = start.map_or((0, 0), |slot| (slot, window.offset));
+        for (looked_at, slot) in (first..used).enumerate() {
+            let looked_at = looked_at as u64;
             if items.read.len() as u64 >= window.limit {
                 return items;
             }
-            if slot == MOST_SLOTS || slot % 256 == 255 && Instant::now() > until {
-                items.is_broken = true;
-                return items;
+            if looked_at == MOST_SLOTS || Answer::is_late(looked_at) {
+                return items.too_far();
             }
             let entry = element(entries, slot).and_then(|entry| self.see(&entry));
             let Some(part) = entry.ok().and_then(|entry| part(&entry, found)) else { continue };

@@ -6,6 +6,7 @@ use crate::{
 };
 
 use super::{
+    answer::Answer,
     collections::{MOST_SLOTS, element, length, numbered},
     memory::size_of,
     seen::{Seen, Values},
@@ -40,15 +41,23 @@ impl Values<'_> {
 
     pub(super) fn immutable_stack(&self, seen: &Seen, window: Window) -> Option<Items> {
         let (items, is_broken) = self.stacked(seen)?;
-        Some(Items { is_broken, ..listed(&items, window) })
+        let shown = listed(&items, window);
+        Some(if is_broken { shown.too_far() } else { shown })
     }
 
     /// Two stacks: what comes next, and what was added since, the newest first.
     pub(super) fn immutable_queue(&self, seen: &Seen, window: Window) -> Option<Items> {
         let (mut items, forwards) = self.stacked(&self.field_seen(seen, "_forwards")?)?;
+        if forwards {
+            return Some(listed(&items, window).too_far());
+        }
         let (added, backwards) = self.stacked(&self.field_seen(seen, "_backwards")?)?;
+        if backwards {
+            // The oldest of them come first, and those were not reached.
+            return Some(listed(&items, window).too_far());
+        }
         items.extend(added.into_iter().rev());
-        Some(Items { is_broken: forwards || backwards, ..listed(&items, window) })
+        Some(listed(&items, window))
     }
 
     /// The items of a stack, the newest first, and whether there are too many to look at.
@@ -60,7 +69,7 @@ impl Values<'_> {
             if tail.is_null() {
                 return Some((items, false));
             }
-            if items.len() as u64 == MOST_SLOTS {
+            if items.len() as u64 == MOST_SLOTS || Answer::is_late(items.len() as u64) {
                 return Some((items, true));
             }
             items.push(self.field(&current, "_head")?);

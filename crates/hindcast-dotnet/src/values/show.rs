@@ -11,6 +11,7 @@ use crate::{
 };
 
 use super::{
+    answer::Answer,
     display::{Brief, primitive_text},
     seen::{Content, Seen, Values},
     types::TypeInfo,
@@ -20,6 +21,8 @@ use super::{
 const LONGEST_BRIEF: usize = 240;
 /// How many parts of each value a one-line text shows.
 const BRIEF_PARTS: u64 = 8;
+/// How many levels of parts are shown at most: what holds itself has no last one.
+const DEEPEST: u32 = 32;
 /// How deep a one-line text goes.
 const BRIEF_DEPTH: u32 = 2;
 
@@ -107,8 +110,17 @@ pub(super) struct Items {
     pub(super) read: Vec<Part>,
     /// Whether they are not what they should be: too many to look at, or another thread was just changing them.
     pub(super) is_broken: bool,
+    /// Whether those that are wanted are behind more than can be looked at; it is broken then too.
+    pub(super) is_too_far: bool,
     /// How many make up a row, for an array with several dimensions: each but the first, the longest first.
     pub(super) rows: Vec<u64>,
+}
+
+impl Items {
+    /// The same, without those that are behind too many.
+    pub(super) fn too_far(self) -> Self {
+        Self { is_broken: true, is_too_far: true, ..self }
+    }
 }
 
 /// Which parts are wanted.
@@ -127,11 +139,31 @@ impl Parts {
         }
     }
 
+    fn items(&self) -> Option<&Items> {
+        match self {
+            Self::Items(items) | Self::Pairs(items) => Some(items),
+            _ => None,
+        }
+    }
+
     fn is_broken(&self) -> bool {
-        matches!(
-            self,
-            Self::Items(Items { is_broken: true, .. }) | Self::Pairs(Items { is_broken: true, .. })
-        )
+        self.items().is_some_and(|items| items.is_broken)
+    }
+
+    /// Why some of those that are wanted were not read.
+    fn missing(&self, window: Window) -> Option<String> {
+        let items = self.items().filter(|items| items.is_broken)?;
+        let read = items.read.len() as u64;
+        if read >= window.limit.min(items.count.saturating_sub(window.offset)) && !items.is_too_far {
+            return None;
+        }
+        let next = window.offset + read;
+        Some(match items.is_too_far {
+            true => format!(
+                "<not read: too many items come before [{next}]; `.ElementAt({next})` finds it with `allow_calls: true`>"
+            ),
+            false => "<not read: the collection is damaged, or a thread is changing it>".to_owned(),
+        })
     }
 }
 
@@ -171,6 +203,9 @@ impl Values<'_> {
         limits: ValueLimits,
         format: NumberFormat,
     ) -> Variable {
+        let _answer = Answer::enter();
+        Answer::count_look();
+        let limits = ValueLimits { depth: limits.depth.min(DEEPEST), ..limits };
         let mut variable = Variable {
             name: name.to_owned(),
             type_name: seen.of.display(),
@@ -187,11 +222,20 @@ impl Values<'_> {
         let is_broken = view.parts.is_broken();
         let brief = self.brief_of(seen, &view, limits, format);
         (variable.value, variable.truncated) = (brief.text, brief.is_cut);
-        if limits.depth > 0 {
+        if limits.depth > 0 && Answer::has_room() {
+            let missing = view.parts.missing(window);
             let inner = ValueLimits { depth: limits.depth - 1, offset: 0, ..limits };
             variable.children = self.children(view.parts, window, inner, format);
             let shown = limits.offset + variable.children.len() as u64;
             variable.truncated |= variable.child_count.is_some_and(|count| shown < count);
+            variable.children.extend(missing.map(|value| Variable {
+                name: "…".to_owned(),
+                value,
+                state: ValueState::Unreadable,
+                ..Variable::default()
+            }));
+        } else if limits.depth > 0 {
+            variable.truncated |= variable.child_count.is_some_and(|count| count > 0);
         }
         variable.truncated |= is_broken;
         variable
@@ -213,7 +257,14 @@ impl Values<'_> {
             }
             Parts::Items(items) | Parts::Pairs(items) => items.read,
         };
-        parts.iter().map(|part| self.part_variable(part, limits, format)).collect()
+        let mut shown = Vec::new();
+        for (at, part) in parts.iter().enumerate() {
+            if !Answer::has_room() {
+                break;
+            }
+            shown.push(Answer::share(parts.len() - at, || self.part_variable(part, limits, format)));
+        }
+        shown
     }
 
     fn part_variable(&self, part: &Part, limits: ValueLimits, format: NumberFormat) -> Variable {
@@ -245,6 +296,7 @@ impl Values<'_> {
     /// The value in one line.
     pub(crate) fn brief(&self, seen: &Seen, limits: ValueLimits) -> String {
         let Some(_nested) = Nested::enter() else { return "{…}".into() };
+        let _answer = Answer::enter();
         let mut brief = Brief::new(LONGEST_BRIEF);
         self.add_brief(&mut brief, seen, limits, NumberFormat::Auto, BRIEF_DEPTH);
         brief.text
@@ -269,10 +321,15 @@ impl Values<'_> {
         format: NumberFormat,
         depth: u32,
     ) {
+        Answer::count_look();
         if let Some((text, is_cut)) = simple_text(seen, limits.text, format) {
             brief.push(&text);
             brief.is_cut |= is_cut;
             return;
+        }
+        if !Answer::has_room() {
+            brief.is_cut = true;
+            return brief.push("{…}");
         }
         let limit = if depth == 0 { 0 } else { BRIEF_PARTS };
         let view = self.view(seen, Window { offset: 0, limit });
@@ -441,9 +498,8 @@ fn unavailable(name: &str, error: CorError) -> Variable {
         Hresult::VARIABLE_NOT_AVAILABLE | Hresult::FIELD_NOT_AVAILABLE => {
             ("<optimised out>".to_owned(), ValueState::OptimisedOut)
         }
-        Hresult::STATIC_NOT_AVAILABLE | Hresult::CLASS_NOT_LOADED => {
-            ("<not initialised yet>".to_owned(), ValueState::NotYetInitialised)
-        }
+        Hresult::STATIC_NOT_AVAILABLE => ("<not initialised yet>".to_owned(), ValueState::NotYetInitialised),
+        Hresult::CLASS_NOT_LOADED => ("<its type is not loaded>".to_owned(), ValueState::Unreadable),
         _ => (format!("<{}>", error.code), ValueState::Unreadable),
     };
     Variable { name: name.to_owned(), value, state, ..Variable::default() }

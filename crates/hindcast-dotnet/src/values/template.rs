@@ -11,6 +11,7 @@ use crate::{
 };
 
 use super::{
+    answer::Answer,
     display::primitive_text,
     properties::{Returned, returned_by},
     seen::{Content, Seen, Values, property_of_backing_field},
@@ -24,6 +25,8 @@ const ASSEMBLY: Token = Token(0x2000_0001);
 const MASKED: &str = "***";
 /// The most of a text that is shown.
 const TEXT_LIMIT: u32 = 200;
+/// How long a text may get.
+const LONGEST: usize = 1000;
 /// How deep displays of values in displays go.
 const DEEPEST: u32 = 64;
 
@@ -46,7 +49,14 @@ impl Values<'_> {
         for part in template.parts() {
             match part {
                 TemplatePart::Text(plain) => text.push_str(plain),
+                TemplatePart::Value(_) if !Answer::has_room() => text.push('…'),
                 TemplatePart::Value(expression) => text.push_str(&self.display_part(seen, expression)?),
+            }
+            // What it shows may show values in the same way, and each of those more.
+            if let Some((end, _)) = text.char_indices().nth(LONGEST) {
+                text.truncate(end);
+                text.push('…');
+                break;
             }
         }
         Some(text)
@@ -82,6 +92,7 @@ impl Values<'_> {
     }
 
     fn display_part(&self, seen: &Seen, expression: &Expression) -> Option<String> {
+        Answer::count_look();
         let got = self.compute(seen, expression.root(), None, DEEPEST)?;
         let without_quotes = expression.format().contains(&Format::NoQuotes);
         let format = if expression.format().contains(&Format::Hexadecimal) {

@@ -12,6 +12,7 @@ mod extremes;
 mod failures;
 mod image;
 mod items;
+mod large;
 mod nullables;
 mod optimised;
 mod pitfalls;

@@ -69,6 +69,9 @@ async fn the_contracts_errors_have_their_codes() {
     let read = stage.call_as(Stage::reader(), "evaluate", json!({ "expression": "count" })).await;
     assert_eq!(read.ok().unwrap().text, "count: i32 = 0");
     assert_eq!(stage.call("evaluate", assignment).await.text, "count: i32 = 5");
+    let deep = json!({ "expression": "count", "depth": 2_147_483_648_u32 });
+    let note = "count: i32 = 5\nnote: `depth` is 2147483648; 10 levels are the most that is shown";
+    assert_eq!(stage.call("evaluate", deep).await.text, note);
 
     stage.call("continue", json!({})).await;
     check("get_stack_trace", json!({}), -32005, "Not attached").await;

@@ -37,6 +37,10 @@ pub(crate) enum EvaluationError {
     OutOfRange { index: i128, length: u64 },
     #[error("{index} is outside of [{first}] to [{last}]")]
     OutOfBounds { index: i128, first: i128, last: i128 },
+    #[error("too many items come before [{index}] to find it without running code")]
+    TooFar { index: u64 },
+    #[error("the key cannot be looked for among {count} entries without running code")]
+    TooManyKeys { count: u64 },
     #[error("there is no item with the key {key}")]
     NoKey { key: String },
     #[error("a `{of}` cannot be computed with")]
@@ -115,7 +119,11 @@ impl EvaluationError {
             | Self::NeedsCall { .. }
             | Self::NeedsOperator { .. }
             | Self::NeedsBox { .. }
+            | Self::TooManyKeys { .. }
             | Self::NeedsSetter { .. } => Some(Remedy::advice("allow running it with `allow_calls: true`")),
+            Self::TooFar { index } => Some(Remedy::advice(format!(
+                "evaluate `.ElementAt({index})` of the collection with `allow_calls: true`"
+            ))),
             Self::AmbiguousCall { .. } => Some(Remedy::advice("cast an argument to the type that is meant")),
             Self::UnknownBranch => Some(Remedy::advice(
                 "cast a branch to the type that both have in common, as in `a ? 1 : (double)b`",

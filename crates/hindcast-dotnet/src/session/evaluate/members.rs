@@ -8,7 +8,7 @@ use crate::{
     expression::{Argument, Binary, Constant, Kind, Operand, Primitive, Text, TypeName, binary},
     image::{self, Spelling},
     session::look::Named,
-    values::{Content, ExceptionMessage, LONGEST_MESSAGE, Returned, Seen, TypeInfo, returned_by},
+    values::{Content, ExceptionMessage, Item, Keys, LONGEST_MESSAGE, Returned, Seen, TypeInfo, returned_by},
 };
 
 impl Evaluator<'_> {
@@ -279,9 +279,13 @@ impl Evaluator<'_> {
         }
         if let Some(count) = self.session.values().item_count(seen) {
             let index = self.position(argument, 0, count)?;
-            if let Some(item) = self.session.values().item_at(seen, index) {
+            match self.session.values().item_at(seen, index).transpose()? {
                 // The items of a collection are of its last type.
-                return Ok(Evaluated::Value(Seen { as_type: seen.of.arguments.last().cloned(), ..item? }));
+                Some(Item::Found(item)) => {
+                    return Ok(Evaluated::Value(Seen { as_type: seen.of.arguments.last().cloned(), ..item }));
+                }
+                Some(Item::TooFar) => return Err(EvaluationError::TooFar { index }),
+                None => {}
             }
         }
         let key = self.node(&argument.value)?;
@@ -341,13 +345,17 @@ impl Evaluator<'_> {
 
     fn by_key(&mut self, seen: &Seen, key: &Evaluated) -> Result<Evaluated> {
         // Its own code knows best which keys are the same, and is faster where there are many.
-        let pairs = match self.calls_until {
+        let keys = match self.calls_until {
             Some(_) => None,
-            None => self.session.values().pairs(seen),
+            None => self.session.values().keys(seen),
         };
-        let Some(pairs) = pairs else {
-            let key = self.kept(key.clone())?;
-            return self.indexer_call(seen, vec![key]);
+        let pairs = match keys {
+            Some(Keys::All(pairs)) => pairs,
+            Some(Keys::TooMany(count)) => return self.by_whole_key(seen, key, count),
+            None => {
+                let key = self.kept(key.clone())?;
+                return self.indexer_call(seen, vec![key]);
+            }
         };
         let mut is_known = true;
         for (candidate, value) in pairs {
@@ -366,11 +374,36 @@ impl Evaluator<'_> {
         if !is_known || self.has_own_comparer(seen) {
             return Err(EvaluationError::NeedsCode { name: "this[]".into() });
         }
+        Err(self.no_key(key))
+    }
+
+    /// Among so many that not each can be looked at: whole numbers are compared in memory.
+    fn by_whole_key(&self, seen: &Seen, key: &Evaluated, count: u64) -> Result<Evaluated> {
+        let too_many = EvaluationError::TooManyKeys { count };
+        let bytes = || {
+            let declared = seen.of.arguments.first()?.primitive()?;
+            let key = self.constant(key).ok()?;
+            let converted = key.cast(Primitive::of_class(declared.full_name())?).ok()?;
+            (converted.whole()? == key.whole()?).then(|| converted.to_bytes())?
+        };
+        let is_usual = Self::enum_of(key).is_none() && !self.has_own_comparer(seen);
+        let Some(bytes) = bytes().filter(|_| is_usual) else { return Err(too_many) };
+        match self.session.values().by_whole_key(seen, &bytes) {
+            Some(Some(value)) => {
+                let value = self.session.values().see(&value)?;
+                Ok(Evaluated::Value(Seen { as_type: seen.of.arguments.last().cloned(), ..value }))
+            }
+            Some(None) => Err(self.no_key(key)),
+            None => Err(too_many),
+        }
+    }
+
+    fn no_key(&self, key: &Evaluated) -> EvaluationError {
         let key = match self.constant(key) {
             Ok(constant) => constant.display(),
             Err(_) => self.type_text(key),
         };
-        Err(EvaluationError::NoKey { key })
+        EvaluationError::NoKey { key }
     }
 
     /// Whether a dictionary takes two keys for the same; none where only the program's code knows.

@@ -283,11 +283,18 @@ impl Tool for GetVariables {
         if let Some(next) = next_offset {
             let _ = write!(said, "\n… {} more: offset {next}", page.total - next);
         }
+        text::notes(&mut said, &depth_note(input.depth));
         Ok(Answer {
             text: said,
             content: Variables { variables: page.variables, total: page.total, next_offset },
         })
     }
+}
+
+/// Says that less was shown than was asked for.
+fn depth_note(asked: u32) -> Vec<String> {
+    let note = format!("`depth` is {asked}; {DEEPEST} levels are the most that is shown");
+    Some(note).filter(|_| asked > DEEPEST).into_iter().collect()
 }
 
 pub(super) struct Evaluate(pub(super) Desk);
@@ -364,6 +371,7 @@ impl Tool for Evaluate {
         let value = session.evaluate(evaluation).await?;
         let mut said = String::new();
         text::variable(&mut said, &value, 0);
+        text::notes(&mut said, &depth_note(input.depth));
         Ok(Answer { text: said.trim_start().to_owned(), content: Value(value) })
     }
 }

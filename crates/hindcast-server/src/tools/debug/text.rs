@@ -191,7 +191,8 @@ pub(super) fn variable(text: &mut String, variable: &Variable, indent: usize) {
     for child in &variable.children {
         self::variable(text, child, indent + 2);
     }
-    let shown = variable.children.len() as u64;
+    // What says why the rest is missing is no part of it.
+    let shown = variable.children.iter().filter(|child| child.name != "…").count() as u64;
     if let Some(count) = variable.child_count.filter(|count| shown > 0 && *count > shown) {
         let _ = write!(text, "\n{:indent$}  … {shown} of {count} shown", "");
     }

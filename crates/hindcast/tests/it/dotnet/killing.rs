@@ -11,6 +11,7 @@ use hindcast_fixtures::{
     dotnet::{self, DotnetProgram, Runtime},
     oracle_size,
 };
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use super::{Running, on_both, once, refusal, refused, text};
@@ -304,6 +305,54 @@ fn an_attached_program_that_is_killed_has_ended_for_its_session() {
 }
 
 #[test]
+fn what_a_signal_has_stopped_is_paused_and_is_stopped_again_when_it_is_let_go_of() {
+    on_both(|runtime| {
+        let (stage, mut running) = Stage::with_running(runtime);
+        let mut client = stage.client();
+        let (tool, arguments) = stage.beginning();
+        let pid = running.pid();
+        let send = |signal| {
+            let pid = nix::unistd::Pid::from_raw(pid.cast_signed());
+            nix::sys::signal::kill(pid, signal).unwrap();
+        };
+        let is_stopped = || {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+            status.contains("State:\tT")
+        };
+        for (round, pauses) in [(1, true), (2, false)] {
+            client.call(tool, arguments.clone());
+            text(&mut client, "continue", json!({ "wait": false }));
+            send(Signal::SIGSTOP);
+            eventually("it is stopped", is_stopped);
+            if pauses {
+                let paused = text(&mut client, "pause", json!({}));
+                assert!(paused.contains("Paused at"), "{paused}");
+            }
+            text(&mut client, "disconnect", json!({}));
+            eventually("it is stopped again", is_stopped);
+            send(Signal::SIGCONT);
+            running.ask("abc");
+            assert_eq!(running.line(), format!("{round}: cba"));
+        }
+    });
+}
+
+#[test]
+fn what_was_attached_to_runs_on_when_a_call_in_it_does_not_return() {
+    on_both(|runtime| {
+        let (stage, mut running) = Stage::with_running(runtime);
+        let mut client = stage.client();
+        stage.at_a_tick(&mut |tool, arguments| client.call(tool, arguments));
+        let call = json!({ "expression": "usleep(30000000)", "allow_calls": true });
+        let (_, said) = refused(&mut client, "evaluate", call);
+        assert!(said.contains("native code") || said.contains("did not return in time"), "{said}");
+        text(&mut client, "disconnect", json!({}));
+        running.ask("abc");
+        assert_eq!(running.line(), "1: cba");
+    });
+}
+
+#[test]
 fn nobody_attaches_to_a_worker() {
     once(|runtime| {
         let stage = Stage::new(runtime);
@@ -408,9 +457,9 @@ fn what_was_left_by_both_server_and_worker_is_attached_to_again() {
         let worker = i32::try_from(stage.worker().unwrap()).unwrap();
         // Neither may have the time to let go of it: the worker first stands still.
         let send = |signal| nix::sys::signal::kill(nix::unistd::Pid::from_raw(worker), signal).unwrap();
-        send(nix::sys::signal::Signal::SIGSTOP);
+        send(Signal::SIGSTOP);
         client.kill();
-        send(nix::sys::signal::Signal::SIGKILL);
+        send(Signal::SIGKILL);
         eventually("the worker is gone", || !is_alive(u64::try_from(worker).unwrap()));
         let mut next = stage.client();
         next.call(tool, arguments);
