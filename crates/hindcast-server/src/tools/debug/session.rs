@@ -64,8 +64,8 @@ pub(super) struct LaunchInput {
     /// Steps pass over library code (.NET)
     #[serde(default = "yes")]
     just_my_code: bool,
+    /// How long to wait for a stop
     #[serde(default = "usual_wait")]
-    #[schemars(skip)]
     timeout_ms: u64,
     #[serde(default, rename = "session_id")]
     #[schemars(skip)]
