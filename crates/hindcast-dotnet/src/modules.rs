@@ -86,7 +86,8 @@ impl LoadedModule {
             if !self.opened().is_some_and(|opened| opened.is_replaced) {
                 return found;
             }
-            let from = format!("{}; the program was built again since it was started", found.from);
+            let why = "the assembly is read from the program's memory: its file was replaced, or is not here";
+            let from = format!("{}; {why}", found.from);
             Symbols { from, ..found }
         };
         self.symbols.get_or_init(find)

@@ -33,7 +33,7 @@ impl DebugEngine for Engines {
 
     fn attach(&self, request: &AttachRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
         self.of(engine_of_attach(request)).attach(request).map_err(|error| {
-            // Whatever else was in the way then.
+            // A process that has just ended is reported as missing, whatever error came first.
             if hindcast_dotnet::ends_soon(request.pid) {
                 DebugError::ProcessNotFound(request.pid)
             } else {

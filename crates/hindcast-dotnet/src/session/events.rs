@@ -39,10 +39,9 @@ impl Session {
         if !matches!(movement, Movement::Step { .. }) {
             self.threads.waited_for = None;
         }
-        // Who moves it wants it to run.
+        // A movement that the user asks for ends what a signal has stopped.
         self.was_stopped &= movement == Movement::Resume;
         match movement {
-            // It goes on as if nothing had been.
             Movement::Resume => {}
             Movement::Begin => self.plan = Plan::Begin,
             Movement::Continue => self.plan = Plan::Continue,
@@ -138,6 +137,9 @@ impl Session {
                 }
             }
             self.go_on()?;
+            if std::mem::take(&mut self.was_stopped) {
+                self.send(Signal::SIGSTOP);
+            }
             match self.events.next(Some(GLANCE)) {
                 Next::Woken if self.bell.take() => {
                     if self.is_gone() {
@@ -193,9 +195,6 @@ impl Session {
             self.overflowed = None;
             self.state = State::Running;
             self.process().go_on(0).map_err(failed)?;
-            if std::mem::take(&mut self.was_stopped) {
-                self.send(Signal::SIGSTOP);
-            }
         }
         Ok(())
     }

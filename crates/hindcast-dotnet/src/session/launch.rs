@@ -128,7 +128,7 @@ impl Session {
         calls.watch(remains).map_err(|error| {
             DebugError::System(format!("cannot watch process {}: {error}", request.pid).into())
         })?;
-        let _call = calls.enter();
+        let call = calls.enter();
         let listening = Listening::of(request.pid).map_err(|silent| match remains.is_alive() {
             true => not_connected(&silent, request.pid),
             false => gone(),
@@ -148,6 +148,7 @@ impl Session {
         })?;
         // The library does not notice the end of a process in the middle of its beginning.
         if !remains.is_alive() {
+            drop(call);
             return Err(gone());
         }
         // Where the system cannot lock, two at once are bad luck.
@@ -236,9 +237,12 @@ impl Session {
         self.breakpoints.take_out_all();
         self.drain_events();
         let detached = self.process().detach();
-        let is_stuck = detached.is_err() && self.launched.is_none() && !self.is_gone_soon();
-        if is_stuck {
-            give_up("a call for an evaluation has not returned, so that the runtime does not let go");
+        // It does not while a call for an evaluation has not returned.
+        if let Err(error) = detached
+            && self.launched.is_none()
+            && !self.is_gone_soon()
+        {
+            give_up(&format!("the runtime does not let go of the program: {error}"));
         }
         if self.was_stopped && detached.is_ok() {
             self.send(Signal::SIGSTOP);

@@ -176,7 +176,9 @@ impl Session {
     fn task_wait(&self, frame: &ManagedFrame) -> Option<Wait> {
         let mut task = self.this(frame).filter(|this| self.is_task(this))?;
         let mut awaits = Vec::new();
+        // The state machine of a method that has ended says nothing.
         while awaits.len() < LONGEST_CHAIN
+            && !self.is_completed(&task)
             && let Some(state_machine) = self.values().field_seen(&task, "StateMachine")
             && let Some(awaiting) = self.awaiting_with(state_machine.clone())
         {
@@ -197,6 +199,10 @@ impl Session {
             last.object = Some(task_of(&state_machine.of.display()));
         }
         Some(chain(awaits, last))
+    }
+
+    fn is_completed(&self, task: &Seen) -> bool {
+        self.values().integer_field(task, &["m_stateFlags"]).is_some_and(|flags| flags & COMPLETED != 0)
     }
 
     fn is_task(&self, seen: &Seen) -> bool {

@@ -53,10 +53,14 @@ impl Answer {
 
     /// Makes one of `among` parts that share what is left, so that the first one does not take all of it.
     pub(crate) fn share<T>(among: usize, make: impl FnOnce() -> T) -> T {
-        let whole = LOOKS.get();
+        let (whole, until) = (LOOKS.get(), UNTIL.get());
         let share = whole / i64::try_from(among.max(1)).unwrap_or(i64::MAX);
         LOOKS.set(share);
+        let now = Instant::now();
+        let among = u32::try_from(among.max(1)).unwrap_or(u32::MAX);
+        UNTIL.set(until.map(|until| now + until.saturating_duration_since(now) / among));
         let made = make();
+        UNTIL.set(until);
         LOOKS.set(whole - (share - LOOKS.get()));
         made
     }

@@ -212,12 +212,12 @@ impl Values<'_> {
         }
     }
 
-    /// How many items a collection has; none for what is no collection.
+    /// How many items a collection has; none for what is no collection, and where counting takes too long.
     pub(crate) fn item_count(&self, seen: &Seen) -> Option<u64> {
         let _answer = Answer::enter();
         // Not the whole view: what a type wants to be shown as may ask for the count.
         match self.items_in(seen, Window { offset: 0, limit: 0 })? {
-            Parts::Items(items) | Parts::Pairs(items) => Some(items.count),
+            Parts::Items(items) | Parts::Pairs(items) => (!items.is_broken).then_some(items.count),
             _ => None,
         }
     }
@@ -375,7 +375,7 @@ impl Values<'_> {
             return items;
         }
         let start = match mark {
-            // None has ever been removed.
+            // No slot is free.
             Some(_) if used == count => Some(window.offset),
             Some(mark) if window.offset >= FAR => self.slot_after(entries, used, window.offset, mark),
             _ => None,

@@ -154,8 +154,11 @@ impl Parts {
     fn missing(&self, window: Window) -> Option<String> {
         let items = self.items().filter(|items| items.is_broken)?;
         let read = items.read.len() as u64;
-        if read >= window.limit.min(items.count.saturating_sub(window.offset)) && !items.is_too_far {
-            return None;
+        if read >= window.limit.min(items.count.saturating_sub(window.offset)) {
+            let at_least = items.count;
+            return items
+                .is_too_far
+                .then(|| format!("<at least {at_least} items: to count them takes too long>"));
         }
         let next = window.offset + read;
         Some(match items.is_too_far {

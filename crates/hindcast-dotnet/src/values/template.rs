@@ -100,12 +100,12 @@ impl Values<'_> {
         } else {
             NumberFormat::Auto
         };
-        let is_text = match &got {
-            Got::Constant(constant) => matches!(constant, Constant::String(_)),
-            Got::Value(seen) => seen.text(TEXT_LIMIT).is_some(),
+        let is_number = match &got {
+            Got::Constant(constant) => !matches!(constant, Constant::String(_)),
+            Got::Value(seen) => seen.is_null() || matches!(seen.content, Content::Primitive(..)),
         };
         // The text does not tell any more where a value in it is from, by which others know secrets.
-        if is_text && expression.names_secret() {
+        if !is_number && expression.names_secret() {
             return Some(MASKED.into());
         }
         Some(match got {

@@ -116,7 +116,7 @@ on_both! {
         assert_eq!(loaded, format!("pdb ({})", symbols.display()));
         // Only the assembly is another one: the symbols are still those of what runs.
         copy(&other.dll, "Server.dll");
-        let again = "the program was built again since it was started";
+        let again = "the assembly is read from the program's memory: its file was replaced, or is not here";
         let (shown, loaded) = names(&server);
         assert_eq!((shown, loaded), (before.clone(), format!("pdb ({}; {again})", symbols.display())));
         copy(&other.dll.with_extension("pdb"), "Server.pdb");

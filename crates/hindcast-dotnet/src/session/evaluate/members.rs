@@ -284,8 +284,10 @@ impl Evaluator<'_> {
                 Some(Item::Found(item)) => {
                     return Ok(Evaluated::Value(Seen { as_type: seen.of.arguments.last().cloned(), ..item }));
                 }
-                Some(Item::TooFar) => return Err(EvaluationError::TooFar { index }),
-                None => {}
+                Some(Item::TooFar) if self.calls_until.is_none() => {
+                    return Err(EvaluationError::TooFar { index });
+                }
+                Some(Item::TooFar) | None => {}
             }
         }
         let key = self.node(&argument.value)?;
