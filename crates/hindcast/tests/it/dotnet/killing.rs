@@ -44,7 +44,7 @@ fn a_while(stage: &Stage, dice: &mut Dice, moment: Moment) {
     // A launch takes longest, and has most that can be in the way.
     let most = match (moment, stage.attached) {
         (Moment::Beginning, None) => 400_000,
-        // A runtime whose debugger is killed in the middle of an attach can crash, in about one of forty cases: only the full
+        // A runtime whose debugger is killed in the middle of an attach can crash, in about one of a hundred cases: only the full
         // oracle looks there.
         (Moment::Beginning, Some(_)) => oracle_size(400_000, 40_000),
         _ => 40_000,
