@@ -8,7 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use crate::files::LARGEST_READ;
+use crate::{cor::start_time, files::LARGEST_READ};
 
 /// How exactly the system tells when a process began.
 const EXACTLY: Duration = Duration::from_secs(2);
@@ -47,8 +47,7 @@ fn is_older(file: &std::fs::Metadata, process: u32) -> bool {
 
 /// When a process began.
 fn begun(process: u32) -> Option<SystemTime> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    let ticks: u64 = stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()?;
+    let ticks = start_time(process).ok()?;
     let second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??.try_into().ok()?;
     let up = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME).ok()?;
     let age = Duration::from(up)

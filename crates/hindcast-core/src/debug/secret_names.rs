@@ -1,5 +1,8 @@
 //! Which names are those of secrets.
 
+/// What is shown in the place of a secret.
+pub const MASKED: &str = "***";
+
 /// How a name says that a value is a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Named {

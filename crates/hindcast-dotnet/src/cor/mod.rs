@@ -30,7 +30,7 @@ pub(crate) use interfaces::*;
 pub use library::has_runtime;
 pub(crate) use library::{Debugging, DebuggingError, MappedRuntime, other_debugger};
 pub(crate) use read_ahead::forget_pages;
-pub(crate) use remains::{Image, Remains};
+pub(crate) use remains::{Image, Remains, start_time};
 pub use remains::{ends_soon, temporary_folder};
 pub(crate) use settle::Rest;
 pub(crate) use startup::{Exit, Prepared, Spawned, Startup, StartupError};

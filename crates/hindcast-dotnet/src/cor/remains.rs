@@ -1,7 +1,7 @@
 //! The files that a runtime and its debugger make for one process. They remove them at the end, unless they are killed.
 
 use std::{
-    ffi::{CStr, OsStr},
+    ffi::{CStr, OsStr, c_int},
     fs::File,
     io::{self, Read, Write},
     os::unix::ffi::OsStrExt,
@@ -9,12 +9,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::stuck::await_end;
+
 /// How long a process that is being killed may take to be gone.
 const KILLED_WITHIN: Duration = Duration::from_secs(2);
 /// How long the system may take to end a process whose memory is gone.
 const A_MOMENT: Duration = Duration::from_millis(100);
 /// How long to wait before looking again.
-const GLANCE: Duration = Duration::from_millis(10);
+const GLANCE_MS: c_int = 10;
 /// Longer than any path that the system takes.
 const LONGEST: usize = 4097;
 
@@ -49,7 +51,7 @@ impl Remains {
             if waited > KILLED_WITHIN || (waited > within && !self.is_killed()) {
                 return false;
             }
-            std::thread::sleep(GLANCE);
+            await_end(self, GLANCE_MS);
         }
         true
     }
@@ -119,7 +121,7 @@ pub fn temporary_folder(pid: u32) -> PathBuf {
 pub(super) const USUAL_FOLDER: &str = "/tmp";
 
 /// When a process started, as the system counts.
-pub(super) fn start_time(pid: u32) -> io::Result<u64> {
+pub(crate) fn start_time(pid: u32) -> io::Result<u64> {
     Ok(stat(pid)?.since)
 }
 

@@ -1,6 +1,6 @@
 //! `DebuggerDisplay`: what a type wants to be shown as, where that can be had without running code.
 
-use hindcast_core::debug::{NumberFormat, ValueLimits};
+use hindcast_core::debug::{NumberFormat, ValueLimits, secret_names::MASKED};
 
 use crate::{
     expression::{
@@ -21,8 +21,6 @@ use super::{
 const ATTRIBUTE: &str = "System.Diagnostics.DebuggerDisplayAttribute";
 /// The token of an assembly's own row.
 const ASSEMBLY: Token = Token(0x2000_0001);
-/// What is shown in the place of a secret.
-const MASKED: &str = "***";
 /// The most of a text that is shown.
 const TEXT_LIMIT: u32 = 200;
 /// How long a text may get.

@@ -10,13 +10,11 @@ use std::{borrow::Cow, ops::Range};
 
 use hindcast_core::debug::{BreakpointChange, Thread, Trigger, Variable};
 
+pub use hindcast_core::debug::secret_names::MASKED;
 use hindcast_core::debug::secret_names::{self as names, Named};
 use values::ValueText;
 
 use crate::Failure;
-
-/// What stands where a secret was.
-pub const MASKED: &str = "***";
 
 /// How engines begin to tell what code of the program said.
 const THREW: &str = "the code threw ";
