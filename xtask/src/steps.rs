@@ -79,6 +79,7 @@ fn ensure_tools() -> Result<()> {
         ("clang++", "clang"),
         ("objcopy", "binutils"),
         ("gdb", "gdb"),
+        ("strace", "strace"),
         // These are recorded.
         ("/usr/bin/python3", "python3"),
         ("/usr/bin/sqlite3", "sqlite3"),

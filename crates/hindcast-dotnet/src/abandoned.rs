@@ -6,7 +6,9 @@
 //!
 //! ```text
 //! runtime ── resync, the last message it saw ──▶ us
-//! runtime ◀── resync ── break (an event) ── us
+//! runtime ◀── resync, we saw none ── us
+//! runtime ── what the debugger that is gone did not confirm ──▶ us
+//! runtime ◀── break (an event) ── us
 //! runtime ── stopped, if it ran ──▶ us
 //! runtime ◀── continue ── break ── us
 //! runtime ── stopped ──▶ us
@@ -14,6 +16,9 @@
 //! runtime ── detached ──▶ us
 //! runtime ◀── close ── us
 //! ```
+//!
+//! A debugger may be killed after it had a thread prepared for an evaluation and before it wrote the arguments. That thread would
+//! run with whatever is in their place; so it is made to evaluate an empty string instead.
 //!
 //! The pipes are in a folder that the program chooses, and we may be a user with more rights: nothing but a pipe of the program's
 //! own user is read or written, and nobody can keep us longer than the runtime may take.
@@ -43,10 +48,14 @@ const HEADER: usize = 48;
 const RESYNC: u32 = 3;
 const CLOSE: u32 = 4;
 const EVENT: u32 = 5;
+const READ_MEMORY: u32 = 6;
+const WRITE_MEMORY: u32 = 7;
 const BREAK: u32 = 0x200;
 const CONTINUE: u32 = 0x201;
 const STOPPED: u32 = 0x102;
+const PREPARED: u32 = 0x125;
 const DETACH: u32 = 0x22f;
+const EVENT_KIND: usize = 8;
 /// Larger than the part of an event that every event has.
 const EVENT_SIZE: usize = 64;
 /// No message is larger.
@@ -61,77 +70,191 @@ pub fn release_abandoned(pid: u32) -> io::Result<bool> {
     if !matches!(MappedRuntime::of(pid), Ok(Some(_))) {
         return Ok(false);
     }
-    release(pid, &Pipe::of(pid)?, Instant::now() + WITHIN)?;
-    Ok(true)
+    release(pid, &Pipe::of(pid)?, Instant::now() + WITHIN)
 }
 
-fn release(pid: u32, pipe: &Pipe, until: Instant) -> io::Result<()> {
+fn release(pid: u32, pipe: &Pipe, until: Instant) -> io::Result<bool> {
     pipe.await_hang_up(until);
-    let mut to_it = pipe.open_when_it_listens(until)?;
+    let to_it = pipe.open_when_it_listens(until)?;
     let from_it = pipe.open("out", OpenOptions::new().read(true))?;
-    let mut incoming = Incoming { from_it, until };
-    let resync = incoming.header()?;
-    if resync.kind != RESYNC {
-        return Err(io::Error::other("the runtime waits for no lost debugger"));
-    }
-    // It need not send again what it sent to the one that is gone.
-    to_it.write_all(&header(RESYNC, 0, 0, u32::MAX, 0))?;
-    let mut id = resync.last_seen;
-    let mut send = |kind| {
-        // The debuggee chooses the number.
-        id = id.wrapping_add(1);
-        to_it.write_all(&header(EVENT, EVENT_SIZE as u32, id, 0, kind))?;
-        to_it.write_all(&event(kind, pid))
-    };
+    let Some(mut connection) = Connection::resume(pid, to_it, from_it, until)? else { return Ok(false) };
     // Detaching undoes a stop; where there was none, the runtime could never be stopped again. It ignores a second one.
-    send(BREAK)?;
-    incoming.await_stop(pid)?;
-    // A thread may be about to run code for an evaluation. Detaching frees what it needs for its first steps.
-    send(CONTINUE)?;
-    if !incoming.says_stopped(Instant::now() + RUNS_FOR)? {
-        send(BREAK)?;
-        incoming.await_stop(pid)?;
+    connection.send_event(BREAK)?;
+    connection.await_stop()?;
+    if let Some(evaluation) = connection.prepared.take() {
+        connection.defuse(&evaluation)?;
     }
-    send(DETACH)?;
-    while incoming.event()? != Some(DETACH) {}
-    to_it.write_all(&header(CLOSE, 0, 0, 0, 0))?;
-    drop((to_it, incoming));
+    // A thread may be about to run code for an evaluation. Detaching frees what it needs for its first steps.
+    connection.send_event(CONTINUE)?;
+    if !connection.says_stopped(Instant::now() + RUNS_FOR)? {
+        connection.send_event(BREAK)?;
+        connection.await_stop()?;
+    }
+    connection.send_event(DETACH)?;
+    while connection.event()? != Some(DETACH) {}
+    connection.close()?;
     // What the next debugger says before that is lost.
     pipe.await_hang_up(until);
-    Ok(())
+    Ok(true)
 }
 
 struct Header {
     kind: u32,
     size: u32,
+    answers: u32,
     last_seen: u32,
+    /// Of an answer about memory: whether it was refused.
+    is_refused: bool,
 }
 
-struct Incoming {
+/// What the header says of one kind of message.
+enum Special {
+    Event(u32),
+    Memory { address: u64, size: u32 },
+}
+
+/// An evaluation for which a thread was prepared, and whose arguments may not have been written.
+struct Evaluation {
+    thread: u64,
+    /// Where the arguments belong.
+    arguments: u64,
+    /// The runtime's record of it: the thread's registers, the thread, what kind of evaluation it is, and more.
+    record: u64,
+}
+
+/// Larger than the record of an evaluation.
+const LARGEST_RECORD: usize = 0x4000;
+const PIECE: u32 = 64;
+/// The bytes in front of the arguments' address: how many arguments there are, how many of them are types, the length of a string.
+const COUNTS: usize = 24;
+const NEW_STRING: u32 = 3;
+const NEW_ARRAY: u32 = 4;
+
+/// The broken connection, taken up again.
+struct Connection {
+    pid: u32,
+    to_it: File,
     from_it: File,
+    /// The number of the last message to the runtime.
+    last_sent: u32,
+    prepared: Option<Evaluation>,
     until: Instant,
 }
 
-impl Incoming {
+impl Connection {
+    /// None where the runtime has lost no debugger.
+    fn resume(pid: u32, to_it: File, from_it: File, until: Instant) -> io::Result<Option<Self>> {
+        let mut this = Self { pid, to_it, from_it, last_sent: 0, prepared: None, until };
+        if !this.speaks(until)? {
+            return Ok(None);
+        }
+        let resync = this.header()?;
+        if resync.kind != RESYNC {
+            return Err(io::Error::other("the runtime waits for no lost debugger"));
+        }
+        this.last_sent = resync.last_seen;
+        this.to_it.write_all(&header(RESYNC, 0, 0, 0))?;
+        Ok(Some(this))
+    }
+
+    fn send(&mut self, kind: u32, special: Special, body: &[u8]) -> io::Result<()> {
+        // The debuggee chooses the number.
+        self.last_sent = self.last_sent.wrapping_add(1);
+        let mut message = header(kind, body.len() as u32, self.last_sent, 0);
+        match special {
+            Special::Event(event) => message[28..32].copy_from_slice(&event.to_le_bytes()),
+            Special::Memory { address, size } => {
+                message[24..32].copy_from_slice(&address.to_le_bytes());
+                message[32..36].copy_from_slice(&size.to_le_bytes());
+            }
+        }
+        self.to_it.write_all(&message)?;
+        self.to_it.write_all(body)
+    }
+
+    fn send_event(&mut self, kind: u32) -> io::Result<()> {
+        self.send(EVENT, Special::Event(kind), &event(kind, self.pid))
+    }
+
+    fn close(mut self) -> io::Result<()> {
+        self.to_it.write_all(&header(CLOSE, 0, 0, 0))
+    }
+
+    /// What is in the program's memory.
+    fn read_memory(&mut self, address: u64, size: u32) -> io::Result<Vec<u8>> {
+        self.send(READ_MEMORY, Special::Memory { address, size }, &[])?;
+        self.await_answer(READ_MEMORY)
+    }
+
+    fn write_memory(&mut self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        self.send(WRITE_MEMORY, Special::Memory { address, size: bytes.len() as u32 }, bytes)?;
+        self.await_answer(WRITE_MEMORY).map(drop)
+    }
+
+    fn await_answer(&mut self, kind: u32) -> io::Result<Vec<u8>> {
+        loop {
+            let (message, body) = self.message()?;
+            // What the one that is gone has asked may be answered once more.
+            if message.kind != kind || message.answers != self.last_sent {
+                continue;
+            }
+            return if message.is_refused {
+                Err(io::Error::other("the runtime has no access to the memory of an evaluation"))
+            } else {
+                Ok(body)
+            };
+        }
+    }
+
+    /// Has a thread that was prepared for an evaluation make an empty string.
+    fn defuse(&mut self, evaluation: &Evaluation) -> io::Result<()> {
+        let Evaluation { thread, arguments, record } = *evaluation;
+        // The program chooses the numbers.
+        let at = |offset: usize| record.wrapping_add(offset as u64);
+        // Piece by piece: behind the record nothing may be readable.
+        let mut bytes = Vec::new();
+        while bytes.len() < LARGEST_RECORD {
+            bytes.extend(self.read_memory(at(bytes.len()), PIECE)?);
+            if let Some((kind, counts)) = places_in(&bytes, thread, arguments) {
+                self.write_memory(at(counts), &[0; COUNTS])?;
+                return self.write_memory(at(kind), &NEW_STRING.to_le_bytes());
+            }
+        }
+        Err(io::Error::other("an evaluation that was prepared is not found"))
+    }
+
     fn header(&mut self) -> io::Result<Header> {
         let bytes = self.bytes(HEADER as u32)?;
-        let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        Ok(Header { kind: number(0), size: number(4), last_seen: number(16) })
+        let number = |at| word(&bytes, at).unwrap_or_default();
+        let is_refused = number(36) != 0;
+        Ok(Header {
+            kind: number(0),
+            size: number(4),
+            answers: number(12),
+            last_seen: number(16),
+            is_refused,
+        })
+    }
+
+    fn message(&mut self) -> io::Result<(Header, Vec<u8>)> {
+        let message = self.header()?;
+        let body = self.bytes(message.size)?;
+        if message.kind == EVENT && word(&body, EVENT_KIND) == Some(PREPARED) {
+            self.prepared = prepared(&body);
+        }
+        Ok((message, body))
     }
 
     /// The next message: which event it is, if it is one.
     fn event(&mut self) -> io::Result<Option<u32>> {
-        let message = self.header()?;
-        let body = self.bytes(message.size)?;
-        let number =
-            body.get(8..12).map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
-        Ok(number.filter(|_| message.kind == EVENT))
+        let (message, body) = self.message()?;
+        Ok(word(&body, EVENT_KIND).filter(|_| message.kind == EVENT))
     }
 
     /// Waits until the runtime says that it has stopped the program, or has stopped it before.
-    fn await_stop(&mut self, pid: u32) -> io::Result<()> {
+    fn await_stop(&mut self) -> io::Result<()> {
         let until = Instant::now() + STOPS_WITHIN;
-        let mut rest = Rest::of(pid);
+        let mut rest = Rest::of(self.pid);
         while !self.says_stopped(Instant::now() + GLANCE)? {
             // It does not say again that it stands.
             if rest.lasts_for() >= RESTS_FOR || Instant::now() >= until {
@@ -187,9 +310,35 @@ impl Incoming {
     }
 }
 
-fn header(kind: u32, size: u32, id: u32, last_seen: u32, event: u32) -> [u8; HEADER] {
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes)
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
+}
+
+/// The evaluation that an event tells of: its thread, where its arguments belong, and its record. One without arguments is complete.
+fn prepared(event: &[u8]) -> Option<Evaluation> {
+    let (thread, arguments, record) = (long(event, 32)?, long(event, 48)?, long(event, 56)?);
+    (arguments != 0 && record != 0).then_some(Evaluation { thread, arguments, record })
+}
+
+/// Where an evaluation's record says of what kind it is, and where it counts its arguments.
+fn places_in(record: &[u8], thread: u64, arguments: u64) -> Option<(usize, usize)> {
+    let places = (0..record.len()).step_by(8);
+    let arguments = places.clone().rev().find(|&at| long(record, at) == Some(arguments))?;
+    // The thread's registers may hold the same numbers.
+    let thread =
+        places.take_while(|&at| at < arguments).filter(|&at| long(record, at) == Some(thread)).last()?;
+    let kind = thread + 8;
+    let is_record = word(record, kind)? <= NEW_ARRAY && kind + COUNTS <= arguments;
+    is_record.then(|| (kind, arguments - COUNTS))
+}
+
+fn header(kind: u32, size: u32, id: u32, last_seen: u32) -> [u8; HEADER] {
     let mut bytes = [0; HEADER];
-    for (at, number) in [(0, kind), (4, size), (8, id), (16, last_seen), (28, event)] {
+    for (at, number) in [(0, kind), (4, size), (8, id), (16, last_seen)] {
         bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
     }
     bytes
@@ -198,7 +347,7 @@ fn header(kind: u32, size: u32, id: u32, last_seen: u32, event: u32) -> [u8; HEA
 /// An event; what is only for some events is left out.
 fn event(kind: u32, pid: u32) -> [u8; EVENT_SIZE] {
     let mut bytes = [0; EVENT_SIZE];
-    bytes[8..12].copy_from_slice(&kind.to_le_bytes());
+    bytes[EVENT_KIND..EVENT_KIND + 4].copy_from_slice(&kind.to_le_bytes());
     bytes[12..16].copy_from_slice(&pid.to_le_bytes());
     // Whether it wants an answer, behind its process, thread and domain, and a result.
     bytes[44] = u8::from(kind == DETACH);
@@ -259,11 +408,26 @@ mod tests {
     }
 
     #[test]
+    fn an_evaluation_is_found_in_its_record_and_nowhere_else() {
+        const THREAD: u64 = 0x7000;
+        const ARGUMENTS: u64 = 0x8000;
+        let record = |kind: u64| {
+            // A register that holds the same number, the thread, the kind, the counts, and the arguments' address.
+            let words = [5, THREAD, 5, THREAD, kind, 9, 9, 9, 9, ARGUMENTS];
+            words.into_iter().flat_map(u64::to_le_bytes).collect::<Vec<_>>()
+        };
+        assert_eq!(places_in(&record(0), THREAD, ARGUMENTS), Some((32, 48)));
+        assert_eq!(places_in(&record(0)[..72], THREAD, ARGUMENTS), None);
+        assert_eq!(places_in(&record(7), THREAD, ARGUMENTS), None);
+        assert_eq!(places_in(&record(0), THREAD + 1, ARGUMENTS), None);
+    }
+
+    #[test]
     fn files_in_the_place_of_pipes_are_neither_written_nor_read() {
         let hostile = Hostile::start();
         let victim = hostile.folder.path().join("victim");
         std::fs::write(&victim, "as it was").unwrap();
-        let mut said = header(RESYNC, 0, 0, 0, 0).to_vec();
+        let mut said = header(RESYNC, 0, 0, 0).to_vec();
         said.resize(1000, 0);
         std::fs::write(hostile.pipe("out"), &said).unwrap();
 
@@ -286,7 +450,7 @@ mod tests {
         let (to_it, from_it) = (hostile.make_pipe("in"), hostile.make_pipe("out"));
         let listening = OpenOptions::new().read(true).write(true).open(to_it).unwrap();
         let mut talking = OpenOptions::new().read(true).write(true).open(from_it).unwrap();
-        talking.write_all(&header(RESYNC, 0, 0, 0, 0)).unwrap();
+        talking.write_all(&header(RESYNC, 0, 0, 0)).unwrap();
         let pid = hostile.child.id();
         let pipe = Pipe::of(pid).unwrap();
         // It answers with nonsense for ever; its own end keeps the pipe open until the folder is gone.

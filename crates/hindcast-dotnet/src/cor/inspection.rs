@@ -254,6 +254,34 @@ impl Com<AppDomain2> {
     }
 }
 
+impl Com<Thread3> {
+    /// What the runtime itself does on a thread, as it is found in its stack (`CorDebugInternalFrameType`), innermost first.
+    pub(crate) fn internal_frames(&self) -> Result<Vec<u32>, CorError> {
+        const CALL: &str = "Thread::internal_frames";
+        let mut frames: Vec<Raw> = Vec::new();
+        loop {
+            let room = u32::try_from(frames.len()).unwrap_or(u32::MAX);
+            let mut count = 0u32;
+            // SAFETY: slot 4 is GetActiveInternalFrames; the buffer has the room that is told.
+            let code = unsafe {
+                call_method!(self.raw(), 4, u32 = room, *mut u32 = &mut count, *mut Raw = frames.as_mut_ptr())
+            };
+            // There is room for none at first, which is an error where there are some.
+            if !frames.is_empty() {
+                check(code, CALL)?;
+            }
+            if count as usize <= frames.len() {
+                frames.truncate(count as usize);
+                break;
+            }
+            frames.resize(count as usize, std::ptr::null_mut());
+        }
+        // SAFETY: counted references.
+        let frames = frames.into_iter().filter_map(|frame| unsafe { Com::<InternalFrame2>::owned(frame) });
+        frames.map(|frame| frame.expect::<InternalFrame>(CALL)?.kind()).collect()
+    }
+}
+
 /// `CorDebugExceptionObjectStackFrame`.
 #[repr(C)]
 struct RawThrownFrame {

@@ -56,6 +56,10 @@ interface!(
         18 object() -> Option<Com<Value>>;
     }
 );
+interface!(InternalFrame "B92CC7F7-9D2D-45c4-BC2B-621FCC9DFBF4" {
+    11 kind() -> u32;
+});
+interface!(InternalFrame2 "C0815BDC-CFAB-447e-A779-C116B454EB5B");
 interface!(Thread3 "F8544EC3-5E4E-46c7-8D3E-A52B8405B1F5" {
     3 create_stack_walk() -> Com<StackWalk>;
 });

@@ -90,6 +90,10 @@ impl Session {
 
     /// Sets up what the movement needs before the debuggee goes on. A stop where something happens before that.
     fn begin_plan(&mut self) -> Result<Option<Stop>, DebugError> {
+        if let Plan::Step { begun: false, .. } | Plan::RunTo { begun: false, .. } = self.plan {
+            self.wake();
+            self.was_stopped = false;
+        }
         match &mut self.plan {
             Plan::Step { thread, granularity, count, begun } if !*begun => {
                 *begun = true;
@@ -146,6 +150,7 @@ impl Session {
                         return Ok(self.stopped_by_end());
                     }
                     self.hold()?;
+                    self.let_threads_begin()?;
                     return Ok(Outcome::Interrupted);
                 }
                 // The library says so itself, if it was not waiting for an answer when the process was killed.
@@ -173,8 +178,14 @@ impl Session {
     /// Takes in what happened to the debuggee, which stands; a stop where the user hears of it.
     pub(super) fn take_in(&mut self, event: CorEvent) -> Result<Option<Stop>, DebugError> {
         self.state = State::Standing;
-        if matches!(event, CorEvent::ProcessExited) {
-            self.leave();
+        match event {
+            CorEvent::ProcessExited => self.leave(),
+            // The answer may be to step on, to evaluate something, or to stand until somebody does.
+            CorEvent::Breakpoint { .. }
+            | CorEvent::StepDone { .. }
+            | CorEvent::Break { .. }
+            | CorEvent::Exception { .. } => self.let_threads_begin()?,
+            _ => {}
         }
         self.answer(event)
     }
@@ -202,15 +213,19 @@ impl Session {
     /// Makes the debuggee stand, where it runs. Events that are under way stay in the channel for the next movement.
     pub(super) fn hold(&mut self) -> Result<(), DebugError> {
         if self.state == State::Running {
-            // Its runtime answers nothing while a signal keeps it stopped.
-            if self.target.pid.is_some_and(is_stopped) {
-                self.was_stopped = true;
-                self.send(Signal::SIGCONT);
-            }
+            self.wake();
             self.process().stop(0).map_err(failed)?;
             self.state = State::Standing;
         }
         Ok(())
+    }
+
+    /// Has the runtime answer: it does not while a signal keeps the process stopped.
+    pub(super) fn wake(&mut self) {
+        if self.state != State::Ended && self.target.pid.is_some_and(is_stopped) {
+            self.was_stopped = true;
+            self.send(Signal::SIGCONT);
+        }
     }
 
     /// What an event means; a stop where the user hears of it.
@@ -289,6 +304,7 @@ impl Session {
     pub(super) fn paused(&mut self) -> Result<Stop, DebugError> {
         self.alive()?;
         self.hold()?;
+        self.let_threads_begin()?;
         self.end_plan();
         let thread = self.most_interesting_thread()?;
         let is_stuck = self.is_stuck(&thread);

@@ -233,6 +233,8 @@ impl Session {
 
     fn detach(&mut self) -> Result<(), DebugError> {
         self.hold()?;
+        // Somebody may have stopped it since it stands.
+        self.wake();
         self.end_plan();
         self.breakpoints.take_out_all();
         self.drain_events();

@@ -4,6 +4,7 @@
 //! the runtime fills (see [`crate::cor`]) until one of them is a stop; each event is answered by going on or by staying.
 
 mod awaits;
+mod beginning;
 mod breakpoints;
 mod evaluate;
 mod events;
@@ -264,6 +265,7 @@ impl DebugBackend for Session {
     fn add_breakpoint(&mut self, trigger: Trigger) -> Result<Breakpoint, DebugError> {
         self.ask(|session| {
             session.alive()?;
+            session.wake();
             session.added(trigger)
         })
     }
@@ -273,11 +275,17 @@ impl DebugBackend for Session {
         id: BreakpointId,
         change: BreakpointChange,
     ) -> Result<Breakpoint, DebugError> {
-        self.ask(|session| session.changed(id, change))
+        self.ask(|session| {
+            session.wake();
+            session.changed(id, change)
+        })
     }
 
     fn remove_breakpoint(&mut self, id: BreakpointId) -> Result<(), DebugError> {
-        self.ask(|session| session.removed(id))
+        self.ask(|session| {
+            session.wake();
+            session.removed(id)
+        })
     }
 
     fn breakpoints(&mut self) -> Result<Vec<Breakpoint>, DebugError> {
@@ -302,6 +310,7 @@ impl DebugBackend for Session {
 
     fn evaluate(&mut self, evaluation: &Evaluation) -> Result<Variable, DebugError> {
         self.ask(|session| {
+            session.wake();
             let mut variable = session.evaluated(evaluation)?;
             make_visible(&mut variable);
             Ok(variable)

@@ -1,6 +1,6 @@
 //! Threads of the debuggee, under the numbers that the program itself uses.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use hindcast_core::debug::{DebugError, Reason, Thread as CoreThread, ThreadId, ThreadState, Wait};
 
@@ -26,6 +26,8 @@ pub(super) struct Threads {
     numbers: HashMap<u32, u32>,
     /// How many threads were told of.
     told: u64,
+    /// The system's numbers of those that were told of and have not ended.
+    begun: HashSet<u32>,
     /// The system's thread, and the frame in it, whose callers were waited for in vain: no step in it waits again.
     pub(super) waited_for: Option<(u32, u64)>,
 }
@@ -40,18 +42,24 @@ impl Threads {
     pub(super) fn add(&mut self, thread: &Com<Thread>, was_launched: bool) -> bool {
         let is_first = self.told == 0;
         self.told += 1;
-        if let Ok(system) = thread.id().map_err(drop)
-            && is_first
-            && was_launched
-        {
-            self.numbers.insert(system, MAIN);
+        if let Ok(system) = thread.id() {
+            self.begun.insert(system);
+            if is_first && was_launched {
+                self.numbers.insert(system, MAIN);
+            }
         }
         is_first
+    }
+
+    /// Whether it was told of.
+    pub(super) fn has_begun(&self, thread: &Com<Thread>) -> bool {
+        thread.id().is_ok_and(|system| self.begun.contains(&system))
     }
 
     pub(super) fn forget(&mut self, thread: &Com<Thread>) {
         if let Ok(system) = thread.id() {
             self.numbers.remove(&system);
+            self.begun.remove(&system);
         }
     }
 }

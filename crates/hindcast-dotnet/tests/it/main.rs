@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod attaching;
+mod beginning;
 mod breakpoints;
 mod debuggee;
 mod endurance;

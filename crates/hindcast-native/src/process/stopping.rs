@@ -74,10 +74,14 @@ impl Process {
             | Event::Other(ref stopped)
                 if self.knows(stopped) =>
             {
-                if let Some(stopped) = self.note_made(event) {
-                    self.put(stopped);
+                match self.note_made(event) {
+                    Some(stopped) if self.is_recorded(stopped.tid()) => self.finish_call(stopped),
+                    Some(stopped) => {
+                        self.put(stopped);
+                        Ok(())
+                    }
+                    None => Ok(()),
                 }
-                Ok(())
             }
             // Deaths, and what other processes do.
             other => self.consider(other).map(drop),
@@ -129,6 +133,14 @@ impl Process {
             task.interrupt()?;
         }
         Ok(())
+    }
+
+    /// A thread tells of a process that it makes while it is still in the call that makes it. There it cannot be copied: the call
+    /// would end in the middle of what we have it do, and its result would be lost. So it stops when the call is over.
+    fn finish_call(&mut self, stopped: Stopped) -> Result<(), TraceError> {
+        let tid = stopped.tid();
+        self.go_on(stopped)?;
+        self.tasks.get(&tid).map_or(Ok(()), Task::interrupt)
     }
 
     /// Keeps what is to be told of a thread.

@@ -343,7 +343,7 @@ impl Process {
     }
 
     /// A thread goes on after an event that nobody needs to hear of.
-    fn go_on(&mut self, stopped: Stopped) -> Result<(), TraceError> {
+    pub(super) fn go_on(&mut self, stopped: Stopped) -> Result<(), TraceError> {
         let tid = stopped.tid();
         match self.tasks.get_mut(&tid) {
             Some(task) => {

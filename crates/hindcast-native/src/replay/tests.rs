@@ -273,6 +273,22 @@ fn tools_behave_as_without_a_recorder_and_are_replayed_to_the_same_states() {
 }
 
 #[test]
+fn a_program_is_stopped_while_it_makes_processes_and_loses_none() {
+    // The second is made without a copy of the memory.
+    let script = "n=0; while [ $n -lt 50 ]; do (exit 7) || /bin/true && n=$((n+1)); done; exit 3";
+    let mut recorded = Recorded::start(Path::new("/bin/sh"), &["-c", script]);
+    let mut stops = 0;
+    let halt = recorded.run_stopping(Duration::from_millis(1), |recorded| {
+        recorded.process.anchor().unwrap();
+        stops += 1;
+        ControlFlow::Continue(Stops::More)
+    });
+    assert_eq!(halt, Halt::Ended(Ended::Exited(3)));
+    assert_eq!(recorded.process.recorder().unwrap().why_ended(), None);
+    assert!(stops > 0, "it was never stopped");
+}
+
+#[test]
 fn interpreters_behave_as_without_a_recorder_and_are_replayed_to_the_same_states() {
     check_program(&[
         "/usr/bin/perl",

@@ -1,21 +1,23 @@
 //! The debugger as its users meet it: tools and resources of the built binary, on real programs.
 
-use std::path::Path;
+use std::{collections::VecDeque, path::Path};
 
 use hindcast_fixtures::Fixture;
 use serde_json::{Value, json};
 
 use crate::server::{Local, Server, eventually};
 
-/// A client on standard input, which numbers its requests and skips notifications.
+/// A client on standard input, which numbers its requests and keeps notifications.
 pub(crate) struct Client {
     local: Local,
     last: u64,
+    /// Notifications that came while it waited for an answer.
+    heard: VecDeque<Value>,
 }
 
 impl Client {
     pub(crate) fn new() -> Self {
-        Self { local: Local::initialized(), last: 0 }
+        Self { local: Local::initialized(), last: 0, heard: VecDeque::new() }
     }
 
     pub(crate) fn rpc(&mut self, method: &str, params: &Value) -> Value {
@@ -27,13 +29,15 @@ impl Client {
             if answer["id"] == self.last {
                 return answer;
             }
+            self.heard.push_back(answer);
         }
     }
 
-    /// Waits for a notification.
+    /// The next notification of this method.
     pub(crate) fn notified(&mut self, method: &str) -> Value {
         loop {
-            let message = self.local.answer().expect("a message");
+            let heard = self.heard.pop_front();
+            let message = heard.unwrap_or_else(|| self.local.answer().expect("a message"));
             if message["method"] == method {
                 return message;
             }
@@ -397,11 +401,16 @@ fn a_program_that_somebody_kills_while_it_stands_still_has_ended_for_everybody()
     assert!(subscribed["result"].is_object(), "{subscribed}");
     let killed = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
     assert!(killed.success());
-    // Nobody asks, and yet it is told.
-    let told = client.notified("notifications/resources/updated");
-    assert_eq!(told["params"]["uri"], "debugger://session");
-    let status = client.status()["result"]["structuredContent"].clone();
-    assert_eq!(status["sessions"][0]["state"], "exited", "{status}");
+    // Nobody asks the program, and yet it is told. What is told first may still be that it was launched.
+    loop {
+        let told = client.notified("notifications/resources/updated");
+        assert_eq!(told["params"]["uri"], "debugger://session");
+        let status = client.status()["result"]["structuredContent"].clone();
+        if status["sessions"][0]["state"] == "exited" {
+            break;
+        }
+        assert_eq!(status["sessions"][0]["state"], "paused", "{status}");
+    }
     let error = client.refused("debugger/evaluate", json!({ "expression": "total" }));
     assert_eq!(error["code"], -32005, "{error}");
     assert!(error.to_string().contains("ended by SIGKILL"), "{error}");

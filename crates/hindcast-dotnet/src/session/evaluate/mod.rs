@@ -112,6 +112,8 @@ impl Session {
         self.alive()?;
         let expression = Expression::parse(&evaluation.expression)
             .map_err(|error| DebugError::Expression(error.into()))?;
+        // One that an earlier evaluation has started.
+        self.let_threads_begin()?;
         let mut evaluator = self.evaluator(evaluation.frame, evaluation.allow_calls, evaluation.may_write)?;
         let evaluated = evaluator.node(expression.root()).map_err(EvaluationError::told)?;
         let format = number_format(expression.format(), evaluation.format);

@@ -41,11 +41,7 @@ impl Session {
     ) -> Result<Ended, DebugError> {
         let caller = self.frames(thread, 1)?.0.first().and_then(Self::frame_identity);
         let in_exception = self.keeps_code_in_exceptions() && self.current_exception(thread).is_some();
-        self.process().set_all_threads(true, Some(thread)).map_err(failed)?;
-        let compilers = self.all_threads()?.into_iter();
-        for compiler in compilers.filter(|thread| self.system_name(thread).starts_with(COMPILERS)) {
-            let _ = compiler.set_debug_state(RUNS);
-        }
+        self.hold_all_but(std::slice::from_ref(thread))?;
         let ended = self.run_until_done(thread, eval, eval2, until);
         self.stacks.forget();
         // The others go on with the program, however this ended.
@@ -58,6 +54,19 @@ impl Session {
             self.stuck.push(Stuck { thread, caller, eval: eval.identity(), in_exception });
         }
         Ok(ended)
+    }
+
+    /// Holds all threads but these when the process goes on.
+    pub(in crate::session) fn hold_all_but(&self, threads: &[Com<Thread>]) -> Result<(), DebugError> {
+        self.process().set_all_threads(true, None).map_err(failed)?;
+        for thread in threads {
+            thread.set_debug_state(RUNS).map_err(failed)?;
+        }
+        let compilers = self.all_threads()?.into_iter();
+        for compiler in compilers.filter(|thread| self.system_name(thread).starts_with(COMPILERS)) {
+            let _ = compiler.set_debug_state(RUNS);
+        }
+        Ok(())
     }
 
     fn run_until_done(
@@ -87,7 +96,7 @@ impl Session {
                 }
                 Next::Event(event) => {
                     self.state = State::Standing;
-                    self.answer_quietly(thread, event)?;
+                    self.answer_quietly(Some(thread), event)?;
                 }
                 Next::Woken => {}
                 Next::TimedOut if self.is_gone() => return Err(DebugError::Ended),
@@ -122,13 +131,17 @@ impl Session {
 
     /// What happens while code runs for an evaluation is taken in, but does not stop it. What other threads had come to before they
     /// were held is kept for the next movement.
-    fn answer_quietly(&mut self, own: &Com<Thread>, event: CorEvent) -> Result<(), DebugError> {
+    pub(in crate::session) fn answer_quietly(
+        &mut self,
+        own: Option<&Com<Thread>>,
+        event: CorEvent,
+    ) -> Result<(), DebugError> {
         match &event {
             CorEvent::Breakpoint { thread, .. }
             | CorEvent::StepDone { thread, .. }
             | CorEvent::Exception { thread, .. }
             | CorEvent::Break { thread } => {
-                if thread.id() != own.id() {
+                if own.is_none_or(|own| thread.id() != own.id()) {
                     self.postponed.push_back(event);
                 }
                 Ok(())

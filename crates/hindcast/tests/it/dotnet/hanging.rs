@@ -224,7 +224,8 @@ fn a_program_that_works_is_shown_with_its_variables_and_not_said_to_wait() {
             return;
         }
         let program = dotnet::program("Hangs");
-        let (said, found, _) = autopsy_of(runtime, &program, "spin", |said| said.contains("Hangs.Spin"));
+        let spins = |said: &str| said.contains("in `Fixtures.Hangs.Spin`");
+        let (said, found, _) = autopsy_of(runtime, &program, "spin", spins);
         let summary =
             "no crash, and no thread is known to wait for another: it was paused, in `Fixtures.Hangs.Spin`";
         assert!(said.starts_with(summary), "{said}");

@@ -3,7 +3,9 @@
 
 use std::{
     collections::BTreeSet,
+    io::{BufRead, BufReader},
     path::Path,
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -11,7 +13,7 @@ use hindcast_fixtures::{
     dotnet::{self, DotnetProgram, Runtime},
     oracle_size,
 };
-use nix::sys::signal::Signal;
+use nix::{sys::signal::Signal, unistd::Pid};
 use serde_json::{Value, json};
 
 use super::{Running, on_both, once, refusal, refused, text};
@@ -44,9 +46,6 @@ fn a_while(stage: &Stage, dice: &mut Dice, moment: Moment) {
     // A launch takes longest, and has most that can be in the way.
     let most = match (moment, stage.attached) {
         (Moment::Beginning, None) => 400_000,
-        // A runtime whose debugger is killed in the middle of an attach can crash, in about one of a hundred cases: only the full
-        // oracle looks there.
-        (Moment::Beginning, Some(_)) => oracle_size(400_000, 40_000),
         _ => 40_000,
     };
     let until = Instant::now() + Duration::from_micros(dice.roll(most) as u64);
@@ -318,16 +317,18 @@ fn what_a_signal_has_stopped_is_paused_and_is_stopped_again_when_it_is_let_go_of
         let (tool, arguments) = stage.beginning();
         let pid = running.pid();
         let send = |signal| {
-            let pid = nix::unistd::Pid::from_raw(pid.cast_signed());
+            let pid = Pid::from_raw(pid.cast_signed());
             nix::sys::signal::kill(pid, signal).unwrap();
         };
         let is_stopped = || {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
             status.contains("State:\tT")
         };
-        for (round, pauses) in [(1, true), (2, false)] {
+        for (round, goes_on, pauses) in [(1, true, true), (2, true, false), (3, false, false)] {
             client.call(tool, arguments.clone());
-            text(&mut client, "continue", json!({ "wait": false }));
+            if goes_on {
+                text(&mut client, "continue", json!({ "wait": false }));
+            }
             send(Signal::SIGSTOP);
             eventually("it is stopped", is_stopped);
             if pauses {
@@ -411,6 +412,69 @@ fn what_was_attached_to_runs_on_when_its_worker_is_killed() {
     });
 }
 
+/// Kills a worker when it begins its `number`th write.
+struct WriteKiller {
+    strace: Child,
+    writes: tempfile::NamedTempFile,
+}
+
+impl WriteKiller {
+    fn set(worker: u64, number: usize) -> Self {
+        let writes = tempfile::NamedTempFile::new().unwrap();
+        let mut command = Command::new("strace");
+        command.args(["--follow-forks", "--trace=write", "--output"]).arg(writes.path());
+        command.arg(format!("--inject=write:signal=SIGKILL:when={number}"));
+        command.arg(format!("--attach={worker}"));
+        let mut strace = command.stderr(Stdio::piped()).spawn().expect("strace is installed");
+        let mut said = BufReader::new(strace.stderr.take().unwrap()).lines().map_while(Result::ok);
+        assert!(said.any(|line| line.contains(" attached")));
+        Self { strace, writes }
+    }
+
+    /// Whether it was killed between the two halves of a message that writes memory.
+    fn has_split_a_message(mut self) -> bool {
+        let pid = Pid::from_raw(self.strace.id().cast_signed());
+        nix::sys::signal::kill(pid, Signal::SIGTERM).unwrap();
+        self.strace.wait().unwrap();
+        let said = std::fs::read_to_string(self.writes.path()).unwrap();
+        let mut writes = said.lines().filter(|line| line.contains(" write(")).rev();
+        let (last, before) = (writes.next().unwrap_or_default(), writes.next().unwrap_or_default());
+        !last.contains(", 48") && before.contains(r#""\7\0\0\0"#) && before.contains(", 48)")
+    }
+}
+
+#[test]
+fn what_was_attached_to_runs_on_when_its_worker_is_killed_within_an_evaluation() {
+    on_both(|runtime| {
+        let (mut stage, mut running) = Stage::with_running(runtime);
+        let mut client = stage.client();
+        let mut asked = 0;
+        for number in (1..1000).step_by(oracle_size(9, 1)) {
+            stage.at_a_tick(&mut |tool, arguments| client.call(tool, arguments));
+            let killer = WriteKiller::set(stage.worker().unwrap(), number);
+            let (tool, arguments) = stage.doing(Moment::Evaluating);
+            let answer = client.request("tools/call", json!({ "name": tool, "arguments": arguments }));
+            client.request("tools/call", json!({ "name": "debugger/disconnect", "arguments": {} }));
+            let is_whole = answer["result"].is_object();
+            // What happens then is not known.
+            if killer.has_split_a_message() && !is_whole {
+                (stage, running) = Stage::with_running(runtime);
+                client = stage.client();
+                asked = 0;
+                continue;
+            }
+            running.ask("abc");
+            asked += 1;
+            assert_eq!(running.line(), format!("{asked}: cba"), "killed at its write {number}");
+            if is_whole {
+                assert!(number > 20, "it was not killed");
+                return;
+            }
+        }
+        panic!("it makes more writes than an evaluation can need");
+    });
+}
+
 /// Has a server do something and kills it meanwhile.
 fn kill_server(stage: &Stage, (moment, mut dice): (Moment, Dice)) {
     let mut client = stage.client();
@@ -462,7 +526,7 @@ fn what_was_left_by_both_server_and_worker_is_attached_to_again() {
         client.call(tool, arguments.clone());
         let worker = i32::try_from(stage.worker().unwrap()).unwrap();
         // Neither may have the time to let go of it: the worker first stands still.
-        let send = |signal| nix::sys::signal::kill(nix::unistd::Pid::from_raw(worker), signal).unwrap();
+        let send = |signal| nix::sys::signal::kill(Pid::from_raw(worker), signal).unwrap();
         send(Signal::SIGSTOP);
         client.kill();
         send(Signal::SIGKILL);
