@@ -4,9 +4,12 @@
 mod hunt;
 mod travel;
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, AtomicU8, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU8, Ordering},
+    },
 };
 
 use hindcast_core::debug::Interrupt;
@@ -14,9 +17,10 @@ use hindcast_symbols::Unreadable;
 use libc::c_int;
 
 use crate::{
+    look::Stage,
     process::{CleanMemory, Ended, Halt, Overlay, Process},
     record::Recorder,
-    replay::{Functions, Past, Window},
+    replay::{Actor, Cast, Functions, Past, Window},
     sys::{
         DebugRegisters, GeneralRegisters, ProcessInterrupt, Rope, Tid, TraceError, VectorRegisters, WatchKind,
     },
@@ -32,8 +36,19 @@ pub(crate) struct Debuggee {
     /// Where a search for a write was interrupted.
     interrupted: Option<hunt::Interrupted>,
     interrupt: Arc<Bell>,
-    /// Whether the present is only the end of a recording, and does not go on.
-    finished: bool,
+    /// What is known of the process that was recorded, where the present is only the end of a recording from a file.
+    finished: Option<Finished>,
+}
+
+/// A program that was recorded before.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// The number that its process had.
+    pub(crate) process: Tid,
+    /// Its threads at the end of the recording.
+    pub(crate) cast: Cast,
+    /// How they were called, as far as that is known.
+    pub(crate) names: BTreeMap<i32, String>,
 }
 
 /// Ends a movement of the live process, or a replay.
@@ -83,27 +98,48 @@ impl Debuggee {
             replica: Mutex::new(None),
             asked: AtomicBool::new(false),
         });
-        Self { live, past: None, window: None, interrupted: None, interrupt, finished: false }
+        Self { live, past: None, window: None, interrupted: None, interrupt, finished: None }
     }
 
     /// A recording that was made before; its last state is the present.
-    pub(crate) fn recorded(live: Process) -> Self {
-        Self { finished: true, ..Self::new(live) }
+    pub(crate) fn recorded(live: Process, finished: Finished) -> Self {
+        Self { finished: Some(finished), ..Self::new(live) }
     }
 
     /// Whether nothing can be changed: the past, and all of a recording from a file.
     pub(crate) fn is_fixed(&self) -> bool {
-        self.finished || self.past.is_some()
+        self.finished.is_some() || self.past.is_some()
     }
 
     /// The live process, if it can go on.
     fn going_on(&mut self) -> Result<&mut Process, TraceError> {
-        if self.finished { Err(TraceError::RecordingEnds) } else { Ok(&mut self.live) }
+        if self.finished.is_some() { Err(TraceError::RecordingEnds) } else { Ok(&mut self.live) }
     }
 
     /// Its number, whichever of the two is looked at.
     pub(crate) fn pid(&self) -> Tid {
-        self.live.pid()
+        self.finished.as_ref().map_or_else(|| self.live.pid(), |finished| finished.process)
+    }
+
+    /// The threads of what is looked at, unless that is the live process.
+    fn cast(&self) -> Option<&Cast> {
+        match (&self.past, &self.finished) {
+            (Some(past), _) => Some(past.replica.frozen.cast()),
+            (None, finished) => finished.as_ref().map(|finished| &finished.cast),
+        }
+    }
+
+    /// The thread that runs at the moment that is looked at. Where all run, the first one.
+    pub(crate) fn acting(&self) -> Tid {
+        self.cast().map_or_else(|| self.live.acting(), Cast::acting)
+    }
+
+    /// How a thread is called, as far as that is known.
+    pub(crate) fn thread_name(&self, tid: Tid) -> Option<String> {
+        match &self.finished {
+            Some(finished) => finished.names.get(&tid.0).cloned(),
+            None => self.live.thread_name(tid),
+        }
     }
 
     /// The process that the system knows under this number is the one that is looked at.
@@ -116,7 +152,11 @@ impl Debuggee {
 
     /// The first thread that has not ended.
     pub(crate) fn first_thread(&self) -> Tid {
-        if self.past.is_some() { self.pid() } else { self.live.witness() }
+        match self.cast() {
+            Some(cast) if cast.contains(self.pid()) => self.pid(),
+            Some(cast) => cast.acting(),
+            None => self.live.witness(),
+        }
     }
 
     /// A process that was attached to survives us where it stands.
@@ -157,15 +197,15 @@ impl Debuggee {
 
     /// How the program has ended, if it did while it stood still; told once. In the past nobody looks at it.
     pub(crate) fn notice_death(&mut self) -> Option<Ended> {
-        if self.past.is_some() || self.finished { None } else { self.live.notice_death() }
+        if self.is_fixed() { None } else { self.live.notice_death() }
     }
 
     pub(crate) fn threads(&self) -> Vec<Tid> {
-        if self.past.is_some() { vec![self.pid()] } else { self.live.threads().collect() }
+        self.cast().map_or_else(|| self.live.threads().collect(), Cast::threads)
     }
 
     pub(crate) fn has_thread(&self, tid: Tid) -> bool {
-        if self.past.is_some() { tid == self.pid() } else { self.live.has_thread(tid) }
+        self.cast().map_or_else(|| self.live.has_thread(tid), |cast| cast.contains(tid))
     }
 
     /// The memory without our breakpoints.
@@ -176,17 +216,44 @@ impl Debuggee {
         }
     }
 
+    /// Where a thread stands that does not run at the moment that is looked at; nothing of one that runs.
+    fn standing(&self, tid: Tid) -> Result<Option<&Actor>, TraceError> {
+        match self.cast() {
+            Some(cast) if tid != cast.acting() => {
+                cast.others().get(&tid).map(|actor| Some(&**actor)).ok_or(TraceError::Gone)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// What the registers of a thread tell of a call that it is in.
+    pub(crate) fn stage(&self, tid: Tid) -> Stage {
+        match self.standing(tid) {
+            Ok(Some(_)) => Stage::Off,
+            _ if self.is_fixed() => Stage::On,
+            _ if self.live.stands_before_call(tid) => Stage::Off,
+            _ => Stage::Live,
+        }
+    }
+
+    /// The system's number of a thread of the live process: what stands for one that was recorded before has another.
+    fn live_number(&self, tid: Tid) -> Tid {
+        if self.finished.is_some() { self.live.witness() } else { tid }
+    }
+
     pub(crate) fn registers(&self, tid: Tid) -> Result<GeneralRegisters, TraceError> {
-        match &self.past {
-            Some(past) => past.replica.registers(),
-            None => self.live.registers(tid),
+        match (self.standing(tid)?, &self.past) {
+            (Some(actor), _) => Ok(actor.registers),
+            (None, Some(past)) => past.replica.registers(),
+            (None, None) => self.live.registers(self.live_number(tid)),
         }
     }
 
     pub(crate) fn vector_registers(&self, tid: Tid) -> Result<VectorRegisters, TraceError> {
-        match &self.past {
-            Some(past) => past.replica.frozen.thread()?.vector_registers(),
-            None => self.live.vector_registers(tid),
+        match (self.standing(tid)?, &self.past) {
+            (Some(actor), _) => Ok(actor.vectors.clone()),
+            (None, Some(past)) => past.replica.frozen.thread()?.vector_registers(),
+            (None, None) => self.live.vector_registers(self.live_number(tid)),
         }
     }
 
@@ -275,23 +342,23 @@ impl Debuggee {
 
     /// Lets everything go on until something is to be told.
     pub(crate) fn run(&mut self, functions: Functions<'_>) -> Result<Halt, TraceError> {
-        if self.past.is_some() { self.replay(functions) } else { self.going_on()?.run() }
+        if self.past.is_some() { self.replay(functions, None) } else { self.going_on()?.run() }
     }
 
     /// Lets one thread execute one instruction.
     pub(crate) fn step(&mut self, tid: Tid) -> Result<Halt, TraceError> {
-        if self.past.is_some() { self.replay_step() } else { self.going_on()?.step(tid) }
+        if self.past.is_some() { self.replay_step(tid) } else { self.going_on()?.step(tid) }
     }
 
     /// As [`step`](Self::step), with the other threads running meanwhile.
     pub(crate) fn step_with_others(&mut self, tid: Tid) -> Result<Halt, TraceError> {
-        if self.past.is_some() { self.replay_step() } else { self.going_on()?.step_with_others(tid) }
+        if self.past.is_some() { self.replay_step(tid) } else { self.going_on()?.step_with_others(tid) }
     }
 
     /// As [`step`](Self::step), but it is a hit where the thread stands at a breakpoint that was not
     /// told of.
     pub(crate) fn creep(&mut self, tid: Tid) -> Result<Halt, TraceError> {
-        if self.past.is_some() { self.replay_step() } else { self.going_on()?.creep(tid) }
+        if self.past.is_some() { self.replay_step(tid) } else { self.going_on()?.creep(tid) }
     }
 
     pub(crate) fn detach(&mut self) {

@@ -157,9 +157,8 @@ fn find_hang(arguments: &Map<String, Value>) -> Result<String, Failure> {
         "Find out why `{target}` does not go on.{symptom}\n\n\
          1. `debugger/attach` to it if it runs (that pauses it); otherwise `debugger/launch` it, `debugger/continue` with a \
          `timeout_ms` of a few seconds, and `debugger/pause` when the answer is `running`.\n\
-         2. `debugger/autopsy`, once. Of a .NET program it says which thread waits for what, who holds that, and names \
-         deadlocks. Of a native one it says where each thread is: those inside a lock, a join, a read or a wait are waiting; \
-         any other is working.\n\
+         2. `debugger/autopsy`, once. It says which thread waits for what and who holds that, and names deadlocks. A thread \
+         that is not said to wait is working.\n\
          3. Waiting: where it was not told, find for each lock who holds it (`debugger/evaluate` of the lock in the frame \
          that waits). A circle is a deadlock; a holder that has ended or sleeps is the cause.\n\
          4. Working: `debugger/step_forward` with `granularity` `over` a few times, or pause two or three times, and see \

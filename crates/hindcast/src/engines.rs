@@ -112,6 +112,7 @@ mod tests {
             stdin: Stdin::Written,
             streams: Streams::Pipes,
             record: false,
+            chaos: None,
             language,
             just_my_code: true,
             output: Arc::new(OutputLog::new(0)),

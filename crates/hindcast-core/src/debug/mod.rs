@@ -50,4 +50,4 @@ pub use travel::{
     Capability, Destination, Happening, HappeningKind, MemoryWrite, Moment, Recording, TimeTravel,
     TimelinePage, TimelineQuery, TraceFormat, TraceRequest, When, Writer,
 };
-pub use wait::{Wait, WaitKind};
+pub use wait::{Descriptor, Wait, WaitKind};

@@ -65,6 +65,9 @@ pub struct LaunchRequest {
     pub streams: Streams,
     /// Whether to record it, so that one can go back.
     pub record: bool,
+    /// While it is recorded, this seed decides which thread runs when and for how long, to expose races.
+    #[serde(default)]
+    pub chaos: Option<u64>,
     /// What it is written in, which chooses the engine.
     pub language: Language,
     /// Whether steps pass over code that is not the program's own, where the engine can tell.

@@ -73,6 +73,9 @@ pub struct Recording {
     pub checkpoints: u64,
     /// What the log takes in memory.
     pub bytes: u64,
+    /// How often another thread took over. Threads of a recorded program run one at a time.
+    #[serde(default)]
+    pub turns: u64,
     /// What this machine allows, found out by trying.
     pub capabilities: Vec<Capability>,
 }
@@ -124,13 +127,17 @@ pub enum HappeningKind {
     Exec,
     /// It made a process.
     Fork,
+    /// A thread began or ended.
+    Thread,
+    /// Another thread took over; told only where it is asked for.
+    Switch,
     /// The recording began or ended.
     Recording,
 }
 
 impl HappeningKind {
     /// Every kind, in the order in which they are listed to people.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Stop,
         Self::Output,
         Self::Signal,
@@ -138,6 +145,8 @@ impl HappeningKind {
         Self::Tracepoint,
         Self::Exec,
         Self::Fork,
+        Self::Thread,
+        Self::Switch,
         Self::Recording,
     ];
 
@@ -151,6 +160,8 @@ impl HappeningKind {
             Self::Tracepoint => "tracepoint",
             Self::Exec => "exec",
             Self::Fork => "fork",
+            Self::Thread => "thread",
+            Self::Switch => "switch",
             Self::Recording => "recording",
         }
     }
@@ -163,7 +174,7 @@ pub struct TimelineQuery {
     pub since: Option<Moment>,
     /// Not after this.
     pub until: Option<Moment>,
-    /// Only these kinds; all where empty.
+    /// Only these kinds; where empty, all but switches of threads.
     pub kinds: Vec<HappeningKind>,
     /// Leaves out so many of the first.
     pub offset: usize,

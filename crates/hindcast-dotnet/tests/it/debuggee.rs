@@ -86,6 +86,7 @@ impl Plan {
             stdin: self.stdin.clone(),
             streams: Streams::Pipes,
             record: false,
+            chaos: None,
             language: Language::Auto,
             just_my_code: self.just_my_code,
             output: Arc::new(OutputLog::new(1 << 20)),

@@ -1,13 +1,16 @@
 //! The log, event by event.
 
-use std::io;
+use std::{io, rc::Rc};
 
 use super::{
-    ArchiveError,
+    ArchiveError, cast,
     files::{FileList, Files},
+    machine::Machine,
     stream::{Sink, Source},
 };
-use crate::record::{Answer, CPUID_LENGTH, Call, Event, Log, Replay, Told, Write, is_made_again};
+use crate::record::{
+    Answer, CPUID_LENGTH, Call, Event, Leaves, Log, Made, Replay, Told, Write, is_made_again,
+};
 
 /// Kinds of events.
 const EMULATED: u64 = 0;
@@ -22,6 +25,11 @@ const FEATURES: u64 = 8;
 const INTERRUPTED: u64 = 9;
 const RANDOM: u64 = 10;
 const SIGNAL_WITH: u64 = 11;
+const TURN_AT_CALL: u64 = 12;
+const TURN_BEHIND_EVENT: u64 = 13;
+const TURN_ANYWHERE: u64 = 14;
+const LEFT: u64 = 15;
+const MADE_THREAD: u64 = 16;
 
 /// What comes after the last event.
 const END: u64 = u64::MAX;
@@ -60,6 +68,19 @@ fn write_event(event: &Event, files: &FileList, sink: &mut Sink<'_, '_>) -> io::
             sink.numbers(&address)
         }
         Event::Edit => sink.number(EDIT),
+        Event::Turn { to, leaves } => {
+            match leaves {
+                Leaves::AtCall { number, pc } => sink.numbers(&[TURN_AT_CALL, *number as u64, *pc])?,
+                Leaves::BehindEvent => sink.number(TURN_BEHIND_EVENT)?,
+                Leaves::Anywhere => sink.number(TURN_ANYWHERE)?,
+            }
+            cast::write_tid(*to, sink)
+        }
+        Event::Left { pc, writes, to } => {
+            sink.numbers(&[LEFT, *pc])?;
+            write_writes(writes, sink)?;
+            cast::write_tid(*to, sink)
+        }
         Event::Answer(Answer { pc, length, told }) => {
             let length = u64::from(*length);
             match told {
@@ -85,6 +106,7 @@ fn write_call(call: &Call, files: &FileList, sink: &mut Sink<'_, '_>) -> io::Res
         Replay::Real => MADE_AGAIN,
         Replay::Map(None) => MAPPED,
         Replay::Map(Some(_)) => MAPPED_FILE,
+        Replay::Thread(_) => MADE_THREAD,
     };
     sink.numbers(&[kind, call.number as u64])?;
     sink.numbers(&call.arguments)?;
@@ -94,6 +116,11 @@ fn write_call(call: &Call, files: &FileList, sink: &mut Sink<'_, '_>) -> io::Res
         Replay::Map(Some(file)) => {
             let index = files.of_file(file).ok_or_else(|| io::Error::other("a mapped file is gone"))?;
             sink.number(index as u64)
+        }
+        Replay::Thread(made) => {
+            cast::write_tid(made.tid, sink)?;
+            cast::write_actor(&made.actor, sink)?;
+            write_writes(&made.writes, sink)
         }
         Replay::Real | Replay::Map(None) => Ok(()),
     }
@@ -120,13 +147,13 @@ fn read_writes(source: &mut Source) -> Result<Box<[Write]>, ArchiveError> {
     (0..count).map(write).collect()
 }
 
-pub(super) fn read(source: &mut Source, files: &Files) -> Result<Log, ArchiveError> {
+pub(super) fn read(source: &mut Source, files: &Files, machine: &Machine) -> Result<Log, ArchiveError> {
     let mut log = Log::starting_at(source.number()?);
     loop {
         let event = match source.number()? {
             END => return Ok(log),
-            kind @ (EMULATED | MADE_AGAIN | MAPPED | MAPPED_FILE) => {
-                Event::Call(read_call(kind, source, files)?)
+            kind @ (EMULATED | MADE_AGAIN | MAPPED | MAPPED_FILE | MADE_THREAD) => {
+                Event::Call(read_call(kind, source, files, machine)?)
             }
             BARRIER => {
                 let number = source.number()? as i64;
@@ -146,6 +173,17 @@ pub(super) fn read(source: &mut Source, files: &Files) -> Result<Log, ArchiveErr
                 Event::Signal { number, code: code as i32, address }
             }
             EDIT => Event::Edit,
+            TURN_AT_CALL => {
+                let [number, pc] = source.numbers()?;
+                let leaves = Leaves::AtCall { number: number as i64, pc };
+                Event::Turn { leaves, to: cast::read_tid(source)? }
+            }
+            TURN_BEHIND_EVENT => Event::Turn { leaves: Leaves::BehindEvent, to: cast::read_tid(source)? },
+            TURN_ANYWHERE => Event::Turn { leaves: Leaves::Anywhere, to: cast::read_tid(source)? },
+            LEFT => {
+                let pc = source.number()?;
+                Event::Left { pc, writes: read_writes(source)?, to: cast::read_tid(source)? }
+            }
             COUNTER => {
                 let [pc, length, value, processor] = source.numbers()?;
                 let processor = (processor != u64::MAX).then_some(processor as u32);
@@ -171,7 +209,7 @@ pub(super) fn read(source: &mut Source, files: &Files) -> Result<Log, ArchiveErr
     }
 }
 
-fn read_call(kind: u64, source: &mut Source, files: &Files) -> Result<Call, ArchiveError> {
+fn read_call(kind: u64, source: &mut Source, files: &Files, machine: &Machine) -> Result<Call, ArchiveError> {
     let number = source.number()? as i64;
     let arguments = source.numbers()?;
     let [pc, result] = source.numbers()?;
@@ -181,6 +219,11 @@ fn read_call(kind: u64, source: &mut Source, files: &Files) -> Result<Call, Arch
         MADE_AGAIN if is_made_again(number, &arguments) => Replay::Real,
         MAPPED if number == libc::SYS_mmap => Replay::Map(None),
         MAPPED_FILE if number == libc::SYS_mmap => Replay::Map(Some(files.get(source.number()?)?.clone())),
+        MADE_THREAD if matches!(number, libc::SYS_clone | libc::SYS_clone3) => {
+            let tid = cast::read_tid(source)?;
+            let actor = Rc::new(cast::read_actor(source, machine)?);
+            Replay::Thread(Box::new(Made { tid, actor, writes: read_writes(source)? }))
+        }
         _ => return Err(ArchiveError::Malformed("a system call in it is none that is made again")),
     };
     Ok(Call { number, arguments, pc, result: result as i64, replay })

@@ -2,7 +2,7 @@
 
 use std::{io, ops::Range, os::unix::fs::FileExt as _};
 
-use super::{files::FileList, memory::Area, stream::Sink};
+use super::{cast, files::FileList, memory::Area, stream::Sink};
 use crate::{
     record::Recorder,
     replay::{Anchor, Label, Position},
@@ -32,6 +32,8 @@ const PAGES_AT_ONCE: u64 = 64;
 /// What stands before a checkpoint, and after the last one.
 pub(super) const ANOTHER: u64 = 1;
 pub(super) const NO_MORE: u64 = 0;
+/// Among the flags of a checkpoint: its threads are in it.
+pub(super) const HAS_CAST: u64 = 4;
 
 impl Part {
     /// The first event and the one behind the last.
@@ -146,7 +148,7 @@ fn write_head(
     let process = anchor.frozen.tid();
     sink.block(Position { anchor: label.clone(), steps: 0 }.to_string().as_bytes())?;
     let time = anchor.time.map_or(u64::MAX, |time| time.as_micros() as u64);
-    let flags = u64::from(anchor.aligned) | u64::from(anchor.pinned) << 1;
+    let flags = u64::from(anchor.aligned) | u64::from(anchor.pinned) << 1 | HAS_CAST;
     sink.numbers(&[anchor.event, flags, u64::from(anchor.walked), anchor.number, time])?;
     sink.numbers(&[anchor.frozen.gate(), program as u64, u64::from(has_base)])?;
     let heap_end = anchor.frozen.call(libc::SYS_brk, [0; 6]).map_err(gone)?;
@@ -160,7 +162,8 @@ fn write_registers(anchor: &Anchor, sink: &mut Sink<'_, '_>) -> io::Result<()> {
     sink.numbers(&anchor.frozen.registers().map_err(gone)?.words())?;
     sink.block(
         &anchor.frozen.thread().and_then(|thread| thread.vector_registers()).map_err(gone)?.into_bytes(),
-    )
+    )?;
+    cast::write(anchor.frozen.cast(), sink)
 }
 
 fn write_pages(process: Tid, pages: &[Range<u64>], sink: &mut Sink<'_, '_>) -> io::Result<()> {

@@ -1,9 +1,10 @@
 //! A recording in a file: everything that it takes to go back in it when the program and its recorder are long gone.
 //!
 //! An engine log of the trace holds, in this order: the processor; what the session knows; the files that were mapped; the
-//! events with their data; the checkpoints. A checkpoint is registers and memory, as it differs from the one before, and
+//! events with their data; the checkpoints. A checkpoint is the registers of all threads, and memory as it differs from the one before, and
 //! from the files that are mapped. Pages that were never written are not in it.
 
+mod cast;
 mod events;
 mod files;
 mod image;
@@ -15,7 +16,7 @@ mod stream;
 mod tests;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs::File,
     io::{self, BufReader},
     path::Path,
@@ -38,7 +39,9 @@ use crate::{
 };
 
 /// The name of the engine log; its number is raised when an older reader would misunderstand it.
-const NAME: &str = "native/1";
+const NAME: &str = "native/2";
+/// Without threads, and otherwise the same.
+const OLD_NAME: &str = "native/1";
 /// More than a session tells of itself.
 const LONGEST_TALE: u64 = 256 << 20;
 
@@ -103,6 +106,12 @@ pub(crate) struct Tale {
     /// Where instructions for random numbers gave way to one that traps.
     #[serde(default)]
     pub(crate) random_numbers: BTreeSet<u64>,
+    /// The number that the process had.
+    #[serde(default)]
+    pub(crate) process: Option<i32>,
+    /// How threads were called, by their numbers.
+    #[serde(default)]
+    pub(crate) names: BTreeMap<i32, String>,
 }
 
 impl Tale {
@@ -156,7 +165,8 @@ pub(crate) fn open(path: &Path) -> Result<Opened, ArchiveError> {
     }
     // First as a whole, so that nothing is begun with what is damaged.
     let trace = Trace::read(BufReader::with_capacity(1 << 20, &file))?;
-    let Some(log) = trace.engine_logs.iter().find(|log| log.engine == NAME) else {
+    let is_known = |engine: &str| [NAME, OLD_NAME].contains(&engine);
+    let Some(log) = trace.engine_logs.iter().find(|log| is_known(&log.engine)) else {
         let other = trace.engine_logs.iter().find(|log| log.engine.starts_with("native/"));
         return Err(match other {
             Some(log) => ArchiveError::OtherVersion(log.engine.clone()),
@@ -169,7 +179,7 @@ pub(crate) fn open(path: &Path) -> Result<Opened, ArchiveError> {
     let tale: Tale = serde_json::from_slice(&source.block(LONGEST_TALE)?)
         .map_err(|_| ArchiveError::Malformed("what the session knew cannot be read"))?;
     let files = Files::read(&mut source)?;
-    let log = events::read(&mut source, &files)?;
+    let log = events::read(&mut source, &files, &machine)?;
     let mut timeline = Timeline::default();
     rebuild::read(&mut source, &files, &machine, tale.traps, &mut timeline)?;
     let first = timeline.iter().next().map(|(_, anchor)| anchor.frozen.tid());

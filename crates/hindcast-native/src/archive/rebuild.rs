@@ -6,16 +6,16 @@ use std::{ffi::CString, fs::File, os::fd::AsRawFd as _, time::Duration};
 use hindcast_symbols::Memory as _;
 
 use super::{
-    ArchiveError,
+    ArchiveError, cast,
     files::Files,
-    image::{ANOTHER, NO_MORE},
+    image::{ANOTHER, HAS_CAST, NO_MORE},
     machine::Machine,
     memory::{self, Area},
     stream::Source,
 };
 use crate::{
     record,
-    replay::{self, Anchor, Frozen, Label, Position, Timeline},
+    replay::{self, Anchor, Cast, Frozen, Label, Position, Timeline},
     sys::{self, GeneralRegisters, MemoryPlan, PAGE, ProcessMemory, VectorRegisters},
 };
 
@@ -110,7 +110,12 @@ pub(super) fn read(
         let mut building = Building::new(frozen, &areas)?;
         building.lay_out(&old, &areas, head.has_base, files)?;
         building.fill(source)?;
-        let frozen = building.finish(&head, source, machine, traps && !head.has_base)?;
+        let mut frozen = building.finish(&head, source, machine, traps && !head.has_base)?;
+        if head.flags & HAS_CAST == 0 {
+            // All copies show themselves under the number of the first.
+            let first = timeline.iter().next().map_or(frozen.tid(), |(_, anchor)| anchor.frozen.tid());
+            frozen.set_cast(Cast::alone(first));
+        }
         if !timeline.restore(head.label.clone(), head.anchor(frozen)) {
             return Err(ArchiveError::Malformed("its checkpoints are not in the order of time"));
         }
@@ -296,6 +301,9 @@ impl Building {
         let mut frozen = self.frozen;
         if traps {
             frozen.put_through(|thread| record::trap_instructions(thread, head.gate, true))?;
+        }
+        if head.flags & HAS_CAST != 0 {
+            frozen.set_cast(cast::read(source, machine)?);
         }
         frozen.thread()?.set_vector_registers(&vectors)?;
         frozen.set_registers(&registers)?;

@@ -53,6 +53,7 @@ fn head() -> TraceHead {
             events: 0,
             checkpoints: 0,
             bytes: 0,
+            turns: 0,
             capabilities: Vec::new(),
         },
         start_snapshot: None,
@@ -257,7 +258,7 @@ fn a_recording_from_another_processor_or_version_is_refused_as_such() {
         assert!(matches!(error, ArchiveError::OtherProcessor { .. }), "{error}");
         assert!(error.to_string().contains("another kind of processor"), "{error}");
     }
-    assert!(matches!(super::open(with_log("native/2", &log).path()), Err(ArchiveError::OtherVersion(_))));
+    assert!(matches!(super::open(with_log("native/3", &log).path()), Err(ArchiveError::OtherVersion(_))));
     assert!(matches!(super::open(with_log("other/1", &log).path()), Err(ArchiveError::NothingToReplay)));
 }
 

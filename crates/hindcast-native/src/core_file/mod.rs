@@ -25,7 +25,7 @@ use object::ReadCache;
 use self::notes::{Notes, Segment};
 use crate::{
     image::Image,
-    look::{self, FrameScope, Scene, ThreadScene},
+    look::{self, FrameScope, Scene, Stage, Standing, ThreadScene, Waits},
     session::signals,
     sys::Mapping,
 };
@@ -267,7 +267,20 @@ impl DebugBackend for CoreSession {
             waits_for: None,
             wait: None,
         };
-        Ok(self.notes.threads.iter().map(tell).collect())
+        let mut threads: Vec<_> = self.notes.threads.iter().map(tell).collect();
+        let standing = |(tid, thread): &(u32, ThreadScene)| Standing {
+            id: ThreadId(*tid),
+            registers: thread.registers,
+            stage: Stage::Dead,
+        };
+        let standing: Vec<_> = self.notes.threads.iter().map(standing).collect();
+        let scene = self.scene();
+        let waits = Waits::new(&scene, &standing, None);
+        for (thread, standing) in threads.iter_mut().zip(&standing) {
+            thread.wait = waits.of(standing);
+        }
+        look::put_into_words(&mut threads);
+        Ok(threads)
     }
 
     fn stack(&mut self, thread: ThreadId, max_frames: u32) -> Result<Stack, DebugError> {

@@ -500,9 +500,9 @@ impl Hunt<'_, '_> {
         let overlaps = |range: Range<u64>| range.start < wanted.end && wanted.start < range.end;
         let mut events = log.range(start, end).rev();
         let found = events.find(|(index, event)| match event {
-            Event::Call(Call { replay: Replay::Emulate(_), .. }) | Event::Interrupted { .. } => {
-                event.wrote_to(&wanted)
-            }
+            Event::Call(Call { replay: Replay::Emulate(_) | Replay::Thread(_), .. })
+            | Event::Interrupted { .. }
+            | Event::Left { .. } => event.wrote_to(&wanted),
             _ => redefined(log, *index).into_iter().any(overlaps),
         });
         found.map(|(index, _)| index)

@@ -8,8 +8,9 @@ use crate::{
     record::{Event, Recorder},
     replay::{
         Advance, Arrival, Bound, Context, Functions, Label, Past, Pause, Position, ReplayError, Replica,
+        Standing,
     },
-    sys::{GeneralRegisters, SignalDetails, TraceError},
+    sys::{SignalDetails, Tid, TraceError},
 };
 
 impl Debuggee {
@@ -104,7 +105,7 @@ impl Debuggee {
             let index = context.log.len().checked_sub(1).filter(|index| *index >= known);
             match index.and_then(|index| Some((index, context.log.get(index)?))) {
                 Some((index, Event::Barrier { .. })) => context.before_event(last, index).map(Some),
-                Some((index, Event::Call(_) | Event::Answer(_))) => {
+                Some((index, event)) if !event.is_interruption() => {
                     context.after_event(last, index).map(Some)
                 }
                 _ => Ok(Some(Position { anchor: last, steps: 0 })),
@@ -185,9 +186,12 @@ impl Debuggee {
         self.look_elsewhere();
     }
 
-    /// Forwards through the past.
-    pub(super) fn replay(&mut self, functions: Functions<'_>) -> Result<Halt, TraceError> {
-        let pid = self.pid();
+    /// Forwards through the past; where a thread is named, only until it is its turn, which is told as a step.
+    pub(super) fn replay(
+        &mut self,
+        functions: Functions<'_>,
+        whose: Option<Tid>,
+    ) -> Result<Halt, TraceError> {
         loop {
             let ran = self.travel(functions, |context, past, _| {
                 let past = past.as_mut().ok_or(TraceError::Gone)?;
@@ -200,6 +204,11 @@ impl Debuggee {
                         Bound::Steps(frontier.steps.saturating_sub(steps))
                     }
                     _ => context.bound_after(&past.anchor),
+                };
+                let turn = whose.and_then(|tid| context.turn_of(tid, past.replica.event()));
+                let bound = match turn.filter(|&turn| context.is_within(turn, &past.anchor)) {
+                    Some(turn) => Bound::Events(turn),
+                    None => bound,
                 };
                 past.steps = None;
                 let mut met = None;
@@ -214,24 +223,33 @@ impl Debuggee {
                         context.name(past)?;
                     }
                 }
-                Ok((arrival, bound, met))
+                let is_turn = arrival == Arrival::AtBound && turn == Some(past.replica.event());
+                if is_turn {
+                    context.passed(past)?;
+                }
+                Ok((arrival, bound, met, is_turn))
             });
+            let acting = self.acting();
             match ran {
                 Ok((Arrival::Stopped(_), ..)) if self.is_present() => {
                     self.go_live();
-                    return Ok(Halt::Present(pid));
+                    return Ok(Halt::Present(acting));
                 }
                 Ok((Arrival::Stopped(Pause::Breakpoint(address)), ..)) => {
-                    return Ok(Halt::Breakpoint(pid, address));
+                    return Ok(Halt::Breakpoint(acting, address));
                 }
-                Ok((Arrival::Stopped(Pause::Watch(slots)), ..)) => return Ok(Halt::Watch(pid, slots)),
+                Ok((Arrival::Stopped(Pause::Watch(slots)), ..)) => return Ok(Halt::Watch(acting, slots)),
                 Ok((Arrival::Stopped(_), ..)) => {}
-                Ok((Arrival::AtBound, bound, met)) => {
+                Ok((Arrival::AtBound, _, _, true)) => return Ok(Halt::Stepped(acting)),
+                Ok((Arrival::AtBound, bound, met, false)) => {
                     if let Some(halt) = self.arrived(bound, met)? {
                         return Ok(halt);
                     }
+                    if whose == Some(self.acting()) {
+                        return Ok(Halt::Stepped(self.acting()));
+                    }
                 }
-                Err(ReplayError::Interrupted) => return Ok(Halt::Interrupted(pid)),
+                Err(ReplayError::Interrupted) => return Ok(Halt::Interrupted(acting)),
                 Err(ReplayError::Diverged(reason)) => return Err(TraceError::Diverged(reason)),
                 Err(ReplayError::Trace(error)) => return Err(error),
                 Err(error) => return Err(TraceError::Diverged(error.to_string())),
@@ -241,11 +259,10 @@ impl Debuggee {
 
     /// A replica got to the end of a stretch; `met` is what would have stopped it right there.
     fn arrived(&mut self, bound: Bound, met: Option<Pause>) -> Result<Option<Halt>, TraceError> {
-        let pid = self.pid();
         match bound {
             Bound::Steps(_) => {
                 self.go_live();
-                return Ok(Some(Halt::Present(pid)));
+                return Ok(Some(Halt::Present(self.acting())));
             }
             Bound::Anchor(label) => {
                 let past = self.past.as_mut().ok_or(TraceError::Gone)?;
@@ -254,28 +271,28 @@ impl Debuggee {
             }
             Bound::Boundary | Bound::Events(_) if !self.jump()? => {
                 self.go_live();
-                return Ok(Some(Halt::Present(pid)));
+                return Ok(Some(Halt::Present(self.acting())));
             }
             Bound::Boundary | Bound::Events(_) if self.begins_program() => {
                 self.forget_breakpoints()?;
-                return Ok(Some(Halt::Exec(pid)));
+                return Ok(Some(Halt::Exec(self.pid())));
             }
             Bound::Boundary | Bound::Events(_) => {}
         }
         if self.is_present() {
             self.go_live();
-            return Ok(Some(Halt::Present(pid)));
+            return Ok(Some(Halt::Present(self.acting())));
         }
         if let Some(Pause::Watch(slots)) = met {
-            return Ok(Some(Halt::Watch(pid, slots)));
+            return Ok(Some(Halt::Watch(self.acting(), slots)));
         }
         let past = self.past.as_ref().ok_or(TraceError::Gone)?;
         let pc = past.replica.pc()?;
         if past.replica.overlay.contains(pc) {
-            return Ok(Some(Halt::Breakpoint(pid, pc)));
+            return Ok(Some(Halt::Breakpoint(self.acting(), pc)));
         }
         let position = Position { anchor: past.anchor.clone(), steps: past.steps.unwrap_or(0) };
-        Ok(self.signal_after(&position).map(|details| Halt::PastSignal(pid, details)))
+        Ok(self.signal_after(&position).map(|details| Halt::PastSignal(self.acting(), details)))
     }
 
     /// The signal that came at a moment.
@@ -323,9 +340,25 @@ impl Debuggee {
         }
     }
 
+    /// One step of a thread forwards in the past. The others are run through until it is its turn.
+    pub(super) fn replay_step(&mut self, tid: Tid) -> Result<Halt, TraceError> {
+        loop {
+            if self.past.is_some() && self.acting() != tid && self.has_thread(tid) {
+                match self.replay(&|_| None, Some(tid))? {
+                    Halt::Stepped(_) => {}
+                    halt => return Ok(halt),
+                }
+            }
+            match self.replay_one()? {
+                // It gave way: what it was about to do comes when it is its turn again.
+                Halt::Stepped(_) if self.past.is_some() && self.acting() != tid && self.has_thread(tid) => {}
+                halt => return Ok(halt),
+            }
+        }
+    }
+
     /// One step forwards in the past.
-    pub(super) fn replay_step(&mut self) -> Result<Halt, TraceError> {
-        let pid = self.pid();
+    fn replay_one(&mut self) -> Result<Halt, TraceError> {
         let stepped = self.travel(&|_| None, |context, past, _| {
             let past = past.as_mut().ok_or(TraceError::Gone)?;
             // After each step that is known; who came here otherwise may stand at several anchors.
@@ -343,20 +376,22 @@ impl Debuggee {
             Ok(pause)
         });
         let halt = match stepped {
-            Ok(Pause::Watch(slots)) => Halt::Watch(pid, slots),
+            Ok(Pause::Watch(slots)) => Halt::Watch(self.acting(), slots),
             Ok(Pause::Boundary) => {
                 if !self.jump()? {
                     self.go_live();
-                    return Ok(Halt::Present(pid));
+                    return Ok(Halt::Present(self.acting()));
                 }
                 if self.begins_program() {
                     self.forget_breakpoints()?;
-                    return Ok(Halt::Exec(pid));
+                    return Ok(Halt::Exec(self.pid()));
                 }
-                Halt::Stepped(pid)
+                Halt::Stepped(self.acting())
             }
-            Ok(Pause::Interrupted) | Err(ReplayError::Interrupted) => return Ok(Halt::Interrupted(pid)),
-            Ok(_) => Halt::Stepped(pid),
+            Ok(Pause::Interrupted) | Err(ReplayError::Interrupted) => {
+                return Ok(Halt::Interrupted(self.acting()));
+            }
+            Ok(_) => Halt::Stepped(self.acting()),
             Err(ReplayError::Diverged(reason)) => return Err(TraceError::Diverged(reason)),
             Err(ReplayError::Trace(error)) => return Err(error),
             Err(error) => return Err(TraceError::Diverged(error.to_string())),
@@ -376,20 +411,41 @@ impl Debuggee {
         self.travel(functions, |context, _, window| context.before(position, window))
     }
 
-    /// The registers at a moment.
-    pub(crate) fn registers_at(
+    /// The moment one step of a thread before another; `None` at its start.
+    pub(crate) fn before_in_thread(
+        &mut self,
+        position: &Position,
+        tid: Tid,
+        functions: Functions<'_>,
+    ) -> Result<Option<Position>, ReplayError> {
+        self.travel(functions, |context, _, window| context.before_in_thread(position, tid, window))
+    }
+
+    /// The last moment up to another one at which a thread ran, if it did.
+    pub(crate) fn last_in_thread(
+        &mut self,
+        position: &Position,
+        tid: Tid,
+        functions: Functions<'_>,
+    ) -> Result<Option<Position>, ReplayError> {
+        self.travel(functions, |context, _, window| context.last_in_thread(position, tid, window))
+    }
+
+    /// Who runs at a moment, and where it stands.
+    pub(crate) fn standing_at(
         &mut self,
         position: &Position,
         functions: Functions<'_>,
-    ) -> Result<GeneralRegisters, ReplayError> {
-        self.travel(functions, |context, _, window| context.registers_at(position, window))
+    ) -> Result<Standing, ReplayError> {
+        self.travel(functions, |context, _, window| context.standing_at(position, window))
     }
 }
 
-/// Whether the next thing after an anchor is a signal handler, or a change by the user.
+/// Whether the next thing after an anchor is a signal handler, a change by the user, or the turn of another thread.
 fn enters_handler(context: &Context<'_>, label: &Label) -> bool {
     context.timeline.precedes_interruption(label, context.log)
-        && context.timeline.get(label).is_some_and(|here| {
-            matches!(context.log.get(here.event), Some(Event::Signal { .. } | Event::Edit))
-        })
+        && context
+            .timeline
+            .get(label)
+            .is_some_and(|here| context.log.get(here.event).is_some_and(Event::is_interruption))
 }

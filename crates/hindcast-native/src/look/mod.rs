@@ -8,6 +8,7 @@ mod raised;
 mod registers;
 mod scope;
 mod variables;
+mod waits;
 
 use std::path::PathBuf;
 
@@ -21,6 +22,7 @@ pub(crate) use self::{
     registers::registers,
     scope::FrameScope,
     variables::{Write, evaluate, variables},
+    waits::{Stage, Standing, Waits, put_into_words},
 };
 use crate::{
     image::Image,

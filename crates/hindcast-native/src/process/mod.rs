@@ -7,6 +7,7 @@ mod companions;
 mod overlay;
 mod recording;
 mod signalled;
+mod stage;
 mod stopping;
 mod task;
 mod tasks;
@@ -33,7 +34,10 @@ use crate::sys::{
     self, Bell, DebugRegisters, GeneralRegisters, Keeper, Life, ProcessMemory, Rope, SignalDetails,
     SignalInfo, Stopped, Tid, TraceError, VectorRegisters, WatchKind,
 };
-use crate::{record::Recorder, replay::Frozen};
+use crate::{
+    record::Recorder,
+    replay::{Actor, Frozen},
+};
 
 /// A traced process.
 pub(crate) struct Process {
@@ -55,6 +59,12 @@ pub(crate) struct Process {
     rung_meanwhile: bool,
     /// The first thread was interrupted, to be copied.
     asked_for_checkpoint: bool,
+    /// The thread on stage was interrupted, to give way.
+    asked_for_turn: bool,
+    /// The thread that gets its turn as soon as it could run.
+    wanted: Option<Tid>,
+    /// Whether threads took turns.
+    is_staged: bool,
     /// Whether our breakpoints are out of the memory until it moves again.
     rests: bool,
     /// It became another program while all threads were being stopped.
@@ -266,6 +276,9 @@ impl Process {
             bell: Some(bell),
             rung_meanwhile: false,
             asked_for_checkpoint: false,
+            asked_for_turn: false,
+            wanted: None,
+            is_staged: false,
             rests: false,
             became_another: None,
             owned,
@@ -309,6 +322,12 @@ impl Process {
         self.tasks.keys().copied()
     }
 
+    /// How a thread is called, or was when it ended.
+    pub(crate) fn thread_name(&self, tid: Tid) -> Option<String> {
+        let ended = || self.recorder.as_ref()?.thread_names().get(&tid.0).cloned();
+        sys::name(self.pid, tid).or_else(ended)
+    }
+
     pub(crate) fn has_thread(&self, tid: Tid) -> bool {
         self.tasks.contains_key(&tid)
     }
@@ -342,16 +361,36 @@ impl Process {
     }
 
     pub(crate) fn registers(&self, tid: Tid) -> Result<GeneralRegisters, TraceError> {
-        self.task(tid)?.registers()
+        match self.standing(tid) {
+            Some(actor) => Ok(actor.registers),
+            None => self.task(tid)?.registers(),
+        }
+    }
+
+    /// Whether the registers of a thread are those that it had before the call that it is in.
+    pub(crate) fn stands_before_call(&self, tid: Tid) -> bool {
+        self.standing(tid).is_some()
+    }
+
+    /// Where a thread stands that is not on stage.
+    fn standing(&self, tid: Tid) -> Option<&Actor> {
+        let recorder = self.recorder.as_ref().filter(|recorder| recorder.is_active())?;
+        recorder.standing(tid)
     }
 
     pub(crate) fn set_registers(&mut self, tid: Tid, registers: &GeneralRegisters) -> Result<(), TraceError> {
+        if self.is_off_stage(tid) {
+            return Err(TraceError::OffStage(tid));
+        }
         let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
         task.set_registers(registers)
     }
 
     pub(crate) fn vector_registers(&self, tid: Tid) -> Result<VectorRegisters, TraceError> {
-        self.task(tid)?.handle()?.vector_registers()
+        match self.standing(tid) {
+            Some(actor) => Ok(actor.vectors.clone()),
+            None => self.task(tid)?.handle()?.vector_registers(),
+        }
     }
 
     pub(crate) fn set_vector_registers(
@@ -359,6 +398,9 @@ impl Process {
         tid: Tid,
         registers: &VectorRegisters,
     ) -> Result<(), TraceError> {
+        if self.is_off_stage(tid) {
+            return Err(TraceError::OffStage(tid));
+        }
         self.task(tid)?.handle()?.set_vector_registers(registers)
     }
 
@@ -412,14 +454,19 @@ impl Process {
         self.apply_debug_registers()
     }
 
-    fn apply_debug_registers(&self) -> Result<(), TraceError> {
+    fn apply_debug_registers(&mut self) -> Result<(), TraceError> {
         // One that rests is given them when it moves.
         if self.rests {
             return Ok(());
         }
         self.keeper_watches(!self.debug_registers.is_empty());
-        for task in self.tasks.values() {
-            self.debug_registers.apply(task.handle()?)?;
+        let is_recorded = self.recorder.is_some();
+        for task in self.tasks.values_mut() {
+            // One that waits in a call is given them when it comes out of it.
+            if !(is_recorded && task.is_running()) {
+                self.debug_registers.apply(task.handle()?)?;
+                task.watches = self.debug_registers;
+            }
         }
         Ok(())
     }
@@ -427,8 +474,12 @@ impl Process {
     /// Lets the process go on without us.
     pub(crate) fn detach(&mut self) {
         if self.ended.is_none() {
+            if let Some(recorder) = &mut self.recorder {
+                recorder.end("the program was let go");
+            }
             // One that cannot be stopped is dead or dying.
-            let _ = self.stop_all().and_then(|()| self.receive_companions());
+            let _ =
+                self.leave_stage().and_then(|()| self.stop_all()).and_then(|()| self.receive_companions());
         }
         let _ = self.end_recording();
         if self.ended.is_none() {

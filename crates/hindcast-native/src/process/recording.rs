@@ -26,6 +26,13 @@ impl Process {
         Ok(())
     }
 
+    /// A seed decides which thread runs when, from now on.
+    pub(crate) fn begin_chaos(&mut self, seed: u64) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.begin_chaos(seed);
+        }
+    }
+
     /// Begins to record a process that was running already.
     pub(crate) fn record_running(&mut self) -> Result<(), TraceError> {
         if let Some(obstacle) = Recorder::obstacle(self.pid) {
@@ -121,7 +128,8 @@ impl Process {
         if self.ended.is_some() {
             return Ok(());
         }
-        let (Some(recorder), Some(task)) = (&mut self.recorder, self.tasks.get_mut(&self.pid)) else {
+        let acting = self.acting();
+        let (Some(recorder), Some(task)) = (&mut self.recorder, self.tasks.get_mut(&acting)) else {
             return Ok(());
         };
         let thread = anchor(recorder, task.take()?, &self.overlay)?;
@@ -134,13 +142,17 @@ impl Process {
     /// A number for all that the program can see.
     #[cfg(test)]
     pub(crate) fn digest(&self) -> u64 {
-        let interrupted = self.recorder().and_then(Recorder::interrupted_number);
-        crate::replay::digest(self.tasks[&self.pid].handle().unwrap(), &self.overlay, interrupted).unwrap()
+        let acting = self.acting();
+        let interrupted = self.recorder().and_then(|recorder| recorder.interrupted_number(acting));
+        let thread = self.tasks[&acting].handle().unwrap();
+        let cast = self.recorder().map(Recorder::cast);
+        crate::replay::digest(thread, &self.overlay, interrupted, cast.as_ref()).unwrap()
     }
 
     /// The user changed the process: what came before cannot be replayed up to here.
     pub(crate) fn edited(&mut self) -> Result<(), TraceError> {
-        let (Some(recorder), Some(task)) = (&mut self.recorder, self.tasks.get_mut(&self.pid)) else {
+        let acting = self.acting();
+        let (Some(recorder), Some(task)) = (&mut self.recorder, self.tasks.get_mut(&acting)) else {
             return Ok(());
         };
         if recorder.is_active() {
@@ -154,12 +166,30 @@ impl Process {
     /// A system call begins or ends.
     pub(super) fn called(&mut self, stopped: Stopped) -> Result<Option<Halt>, TraceError> {
         let tid = stopped.tid();
+        let before = self.recorder.as_ref().map_or(0, |recorder| recorder.log.len());
         if let Some(halt) = self.call_noted(stopped)? {
             return Ok(Some(halt));
         }
         self.leave_frontier();
+        if self.ended.is_some() {
+            return Ok(None);
+        }
+        if !self.tasks.contains_key(&tid) {
+            let acting = self.acting();
+            return self.take_stage(acting);
+        }
+        if let Some(asked) = self.recorder.as_ref().and_then(|recorder| recorder.yields_since(before))
+            && let Some(halt) = self.give_way_behind(tid, asked)?
+        {
+            return Ok(Some(halt));
+        }
+        if self.is_off_stage(tid) {
+            return Ok(None);
+        }
         let active = self.is_recording();
+        let debug_registers = self.debug_registers;
         let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
+        task.watch(debug_registers)?;
         let how = if active || task.in_call_step { task.how } else { Resume::Continue };
         resume_living(task, how)?;
         Ok(None)
@@ -180,6 +210,13 @@ impl Process {
         if over && !again && std::mem::take(&mut task.in_call_step) {
             return Ok(Some(Halt::Stepped(tid)));
         }
+        if !over && recorder.makes_thread(tid) {
+            let halt = self.make_thread(tid)?;
+            return Ok(halt.or_else(|| self.step_over_call(tid)));
+        }
+        if !over && recorder.ends_thread(tid) {
+            return self.end_thread(tid).map(|()| None);
+        }
         if !over {
             // Where a call begins the process cannot be copied.
             if !returns {
@@ -190,11 +227,17 @@ impl Process {
         Ok(self.held_halt())
     }
 
+    /// A call is over that was to be one step.
+    fn step_over_call(&mut self, tid: Tid) -> Option<Halt> {
+        let task = self.tasks.get_mut(&tid)?;
+        std::mem::take(&mut task.in_call_step).then_some(Halt::Stepped(tid))
+    }
+
     /// A signal that came while the process did something for us.
     pub(super) fn held_halt(&mut self) -> Option<Halt> {
         // One that was told of and not delivered yet comes first.
-        if self.tasks.get(&self.pid).is_some_and(|task| task.signal != 0)
-            || self.recorder.as_ref()?.is_spared()
+        let acting = self.acting();
+        if self.tasks.get(&acting).is_some_and(|task| task.signal != 0) || self.recorder.as_ref()?.is_spared()
         {
             return None;
         }
@@ -202,9 +245,9 @@ impl Process {
         let (first, rest) = held.split_first()?;
         // The others wait their turn.
         self.recorder.as_mut()?.hold(rest);
-        let task = self.tasks.get_mut(&self.pid)?;
+        let task = self.tasks.get_mut(&acting)?;
         task.info = Some(*first);
-        Some(Halt::Signal(self.pid, first.details()))
+        Some(Halt::Signal(acting, first.details()))
     }
 
     /// Answers an instruction whose answer is never the same twice, if that is what failed.
@@ -247,7 +290,8 @@ impl Process {
     /// Delivers a signal that the program handles, and copies the process in its handler: from the
     /// outside comes more than a log could hold.
     pub(super) fn deliver_recorded(&mut self) -> Result<Option<Halt>, TraceError> {
-        let (Some(recorder), Some(task)) = (&mut self.recorder, self.tasks.get_mut(&self.pid)) else {
+        let acting = self.acting();
+        let (Some(recorder), Some(task)) = (&mut self.recorder, self.tasks.get_mut(&acting)) else {
             return Ok(None);
         };
         if task.signal == 0 || !recorder.is_active() {
@@ -275,7 +319,7 @@ impl Process {
             thread.set_signal(&info)?;
         }
         // Making the copy ended the time in which the call blocks other signals; the handler still belongs to it.
-        let masks = match recorder.waiting_mask(&self.memory) {
+        let masks = match recorder.waiting_mask(acting, &self.memory) {
             Some(waiting) => {
                 let after = thread.signal_mask()?;
                 thread.set_signal_mask(waiting)?;
@@ -285,7 +329,7 @@ impl Process {
         };
         // Stops at the first instruction of the handler.
         thread.resume(Resume::Step, signal)?;
-        let thread = match wait_for(self.pid)? {
+        let thread = match wait_for(acting)? {
             Event::Signal(thread, libc::SIGTRAP) => thread,
             Event::Signal(thread, _) => {
                 recorder.hold(&[thread.signal()?]);
@@ -309,10 +353,11 @@ impl Process {
 
     /// Whether a timer's signal waits until the program has had some time for itself. One that interrupts a call does not.
     pub(super) fn holds_signal(&mut self, stopped: &Stopped) -> Result<bool, TraceError> {
-        let Some(recorder) = self.recorder.as_mut().filter(|_| stopped.tid() == self.pid) else {
+        let acting = self.acting();
+        let Some(recorder) = self.recorder.as_mut().filter(|_| stopped.tid() == acting) else {
             return Ok(false);
         };
-        let runs = self.passes || self.tasks.get(&self.pid).is_some_and(|task| task.how == Resume::Call);
+        let runs = self.passes || self.tasks.get(&acting).is_some_and(|task| task.how == Resume::Call);
         let info = stopped.signal()?;
         let waits = runs
             && info.details().is_by_timer()
@@ -327,8 +372,9 @@ impl Process {
 
     /// A call begins, which may wait for what is held: the signals come now, whatever they interrupt.
     fn send_held(&mut self) {
+        let acting = self.acting();
         for info in self.recorder.as_mut().map(|recorder| recorder.take_held()).unwrap_or_default() {
-            sys::send_again(self.pid, self.pid, &info);
+            sys::send_again(self.pid, acting, &info);
             if info.number() < libc::SIGRTMIN() {
                 // Only one of a number can be on its way.
                 self.sent_again.retain(|earlier| earlier.number() != info.number());
@@ -348,8 +394,11 @@ impl Process {
         Ok(())
     }
 
-    /// One instruction of a process that is recorded; it has only one thread.
+    /// One instruction of a process that is recorded.
     pub(super) fn step_recorded(&mut self, tid: Tid) -> Result<Halt, TraceError> {
+        if self.is_off_stage(tid) {
+            return self.step_off_stage(tid);
+        }
         let delivers = self.tasks.get(&tid).is_some_and(|task| task.signal != 0);
         if delivers {
             if let Some(halt) = self.deliver_recorded()? {

@@ -19,6 +19,11 @@ impl Process {
             if task.how == Resume::Step {
                 return Ok(Some(Halt::Stepped(tid)));
             }
+            let halt = self.give_way_behind(tid, false)?;
+            if halt.is_some() || self.is_off_stage(tid) {
+                return Ok(halt);
+            }
+            let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
             let how = task.how;
             return resume_living(task, how).map(|()| None);
         }

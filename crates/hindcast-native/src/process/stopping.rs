@@ -9,7 +9,7 @@ use super::{
     task::{Pending, Task, is_about_to_trap, mend, resume_living},
     tasks::Heard,
 };
-use crate::sys::{self, Call, Event, Resume, Stopped, Tid, TraceError};
+use crate::sys::{self, Event, Resume, Stopped, Tid, TraceError};
 
 /// How often it is looked whether the first thread has ended, which nobody tells.
 const GLANCE: Duration = Duration::from_millis(1);
@@ -17,21 +17,34 @@ const GLANCE: Duration = Duration::from_millis(1);
 impl Process {
     /// Stops every thread that runs. What happens to one meanwhile is told later.
     pub(super) fn stop_all(&mut self) -> Result<(), TraceError> {
-        for task in self.tasks.values() {
-            task.interrupt()?;
-        }
-        while self.ended.is_none() && (!self.awaited.is_empty() || self.tasks.values().any(Task::is_running))
-        {
+        let mut asked = None;
+        while self.ended.is_none() && (!self.awaited.is_empty() || self.any_to_stop()) {
+            // Who waits in a call while another thread has its turn need not be stopped.
+            let whom = self.takes_turns().then(|| self.acting());
+            if asked != Some(whom) {
+                let mut tasks =
+                    self.tasks.iter().filter(|(tid, _)| whom.is_none_or(|acting| acting == **tid));
+                tasks.try_for_each(|(_, task)| task.interrupt())?;
+                asked = Some(whom);
+            }
             match self.hear(if self.is_first_left() { libc::WNOHANG } else { 0 })? {
                 Some(Heard::Over) => drop(self.over(Ended::Killed(libc::SIGKILL))),
                 // Not now, but when it moves again.
                 Some(Heard::Rung(rung)) => self.rung_meanwhile |= rung.interrupt,
                 Some(Heard::Event(event)) => self.hold(event)?,
+                Some(Heard::Asleep) => {}
                 None if sys::is_zombie(self.pid, self.pid) => drop(self.tasks.remove(&self.pid)),
                 None => std::thread::sleep(GLANCE),
             }
         }
         Ok(())
+    }
+
+    fn any_to_stop(&self) -> bool {
+        match self.takes_turns() {
+            true => self.tasks.get(&self.acting()).is_some_and(Task::is_running),
+            false => self.tasks.values().any(Task::is_running),
+        }
     }
 
     /// Waits for processes that were made just now: they have copies of our breakpoints.
@@ -40,7 +53,7 @@ impl Process {
             match self.hear(0)? {
                 Some(Heard::Over) => drop(self.over(Ended::Killed(libc::SIGKILL))),
                 Some(Heard::Event(event)) => self.hold(event)?,
-                Some(Heard::Rung(_)) | None => {}
+                Some(Heard::Rung(_) | Heard::Asleep) | None => {}
             }
         }
         Ok(())
@@ -60,6 +73,7 @@ impl Process {
             Event::Signal(stopped, signal) if self.knows(&stopped) => self.hold_signal(stopped, signal),
             Event::Stop(stopped, _) if self.knows(&stopped) => self.hold_stop(stopped),
             Event::Stop(stopped, signal) => self.begin(stopped, signal),
+            Event::Call(stopped) if self.is_off_stage(stopped.tid()) => self.park(stopped),
             Event::Call(stopped) if self.is_recorded(stopped.tid()) => self.hold_call(stopped),
             Event::Exec(stopped) if stopped.tid() == self.pid => {
                 self.executed(stopped)?;
@@ -124,10 +138,11 @@ impl Process {
 
     fn hold_call(&mut self, stopped: Stopped) -> Result<(), TraceError> {
         let tid = stopped.tid();
-        let begins = matches!(stopped.call()?, Call::Entry { .. });
         if let Some(halt) = self.call_noted(stopped)? {
             self.hold_halt(tid, halt);
-        } else if begins && let Some(task) = self.tasks.get_mut(&tid) {
+        } else if self.recorder.as_ref().is_some_and(|recorder| recorder.is_in_call(tid))
+            && let Some(task) = self.tasks.get_mut(&tid)
+        {
             // Where a call begins the process cannot be copied.
             resume_living(task, Resume::Call)?;
             task.interrupt()?;

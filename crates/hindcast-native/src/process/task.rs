@@ -2,7 +2,9 @@
 
 use libc::c_int;
 
-use crate::sys::{GeneralRegisters, Resume, Running, SignalDetails, SignalInfo, Stopped, TraceError};
+use crate::sys::{
+    DebugRegisters, GeneralRegisters, Resume, Running, SignalDetails, SignalInfo, Stopped, TraceError,
+};
 
 /// A thread of the process.
 pub(super) struct Task {
@@ -21,6 +23,10 @@ pub(super) struct Task {
     pub(super) passed: Option<u64>,
     /// Where a signal handler returns to that was called before the thread had passed a breakpoint.
     pub(super) interrupted: Option<GeneralRegisters>,
+    /// Whether it has come to the end of a call while another thread had its turn.
+    pub(super) returned: bool,
+    /// What it watches.
+    pub(super) watches: DebugRegisters,
 }
 
 enum Handle {
@@ -57,6 +63,8 @@ impl Task {
             how: Resume::Continue,
             passed: None,
             interrupted: None,
+            returned: false,
+            watches: DebugRegisters::default(),
         }
     }
 
@@ -110,6 +118,20 @@ impl Task {
 
     pub(super) fn put(&mut self, stopped: Stopped) {
         self.handle = Handle::Stopped(stopped);
+    }
+
+    /// Watches this from now on.
+    pub(super) fn watch(&mut self, debug_registers: DebugRegisters) -> Result<(), TraceError> {
+        if self.watches == debug_registers {
+            return Ok(());
+        }
+        match debug_registers.apply(self.handle()?) {
+            Ok(()) => self.watches = debug_registers,
+            // It was killed, and tells so itself.
+            Err(TraceError::Gone) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     pub(super) fn resume(&mut self, how: Resume) -> Result<(), TraceError> {

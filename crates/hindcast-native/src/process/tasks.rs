@@ -15,6 +15,8 @@ use crate::{
 pub(super) enum Heard {
     Event(Event),
     Rung(Rung),
+    /// The thread on stage waits, and another one could run.
+    Asleep,
     /// Nothing can come any more.
     Over,
 }
@@ -38,9 +40,14 @@ impl Process {
         if let Some(halt) = self.pending_halt() {
             return Ok(halt);
         }
-        if let Some(halt) = self.deliver_recorded()? {
-            return Ok(halt);
+        if self.is_recording() {
+            let acting = self.acting();
+            return match self.take_stage(acting)? {
+                Some(halt) => Ok(halt),
+                None => self.wait(),
+            };
         }
+        self.leave_stage()?;
         let at_breakpoints: Vec<_> = self
             .tasks
             .iter()
@@ -191,14 +198,16 @@ impl Process {
             let heard = if std::mem::take(&mut self.rung_meanwhile) {
                 Some(Heard::Rung(Rung { interrupt: true, beat: false }))
             } else {
-                self.hear(0)?
+                self.hear_in_turns()?
             };
             let halt = match heard {
+                Some(Heard::Asleep) => self.give_way()?,
                 Some(Heard::Over) => Some(self.over(Ended::Killed(libc::SIGKILL))),
                 Some(Heard::Rung(rung)) => self.rung(rung)?,
                 Some(Heard::Event(event)) => self.consider(event)?,
                 None => None,
             };
+            self.everybody_goes_on()?;
             let Some(halt) = halt else { continue };
             if !matches!(halt, Halt::Ended(_)) {
                 self.stop_all()?;
@@ -237,14 +246,16 @@ impl Process {
     }
 
     fn rung(&mut self, rung: Rung) -> Result<Option<Halt>, TraceError> {
-        if rung.beat
+        if rung.beat && self.is_turn_over() {
+            self.ask_for_turn()?;
+        } else if rung.beat
             && self.is_checkpoint_due()
-            && let Some(task) = self.tasks.get(&self.pid).filter(|task| task.how == Resume::Call)
+            && let Some(task) = self.tasks.get(&self.acting()).filter(|task| task.how == Resume::Call)
         {
             task.interrupt()?;
             self.asked_for_checkpoint = true;
         }
-        Ok(rung.interrupt.then(|| Halt::Interrupted(self.witness())))
+        Ok(rung.interrupt.then(|| Halt::Interrupted(self.acting())))
     }
 
     pub(super) fn over(&mut self, ended: Ended) -> Halt {
@@ -265,6 +276,7 @@ impl Process {
                 Ok(None)
             }
             Event::Stop(stopped, signal) => self.new_or_stopped(stopped, signal),
+            Event::Call(stopped) if self.is_off_stage(stopped.tid()) => self.park(stopped).map(|()| None),
             Event::Call(stopped) if self.is_recorded(stopped.tid()) => self.called(stopped),
             Event::Exec(stopped) if stopped.tid() == self.pid => self.executed(stopped).map(Some),
             Event::Exec(stopped) => {
@@ -367,6 +379,9 @@ impl Process {
             if is_about_to_trap(&stopped)? {
                 return self.go_on(stopped).map(|()| None);
             }
+            if tid == self.acting() && std::mem::take(&mut self.asked_for_turn) {
+                return self.preempt(stopped);
+            }
             let (stopped, halt) = self.checkpoint_if_asked(stopped)?;
             if halt.is_some() {
                 self.put(stopped);
@@ -404,7 +419,8 @@ impl Process {
             && std::path::Path::new(&format!("/proc/{}/task/{}", self.pid.0, tid.0)).exists()
     }
 
-    fn adopt(&mut self, stopped: Stopped) -> Result<(), TraceError> {
+    pub(super) fn adopt(&mut self, stopped: Stopped) -> Result<(), TraceError> {
+        let tid = stopped.tid();
         if !self.debug_registers.is_empty() {
             match self.debug_registers.apply(&stopped) {
                 // It was killed, and tells so itself.
@@ -412,7 +428,9 @@ impl Process {
                 Err(error) => return Err(error),
             }
         }
-        self.tasks.insert(stopped.tid(), Task::stopped(stopped));
+        let mut task = Task::stopped(stopped);
+        task.watches = self.debug_registers;
+        self.tasks.insert(tid, task);
         Ok(())
     }
 
@@ -421,6 +439,7 @@ impl Process {
         self.tasks.clear();
         self.awaited.clear();
         self.is_headless = false;
+        self.is_staged = false;
         self.rests = false;
         self.overlay.clear();
         self.debug_registers = DebugRegisters::default();

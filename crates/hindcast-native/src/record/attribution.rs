@@ -24,6 +24,7 @@ impl Event {
                     && (*number == libc::SYS_poll || *number == libc::SYS_ppoll && writes.len() == 2);
                 if is_list { returned(write, wanted) } else { whole(write, wanted) }
             }),
+            Event::Left { writes, .. } => writes.iter().any(|write| whole(write, wanted)),
             _ => false,
         }
     }
@@ -31,7 +32,11 @@ impl Event {
 
 impl Call {
     fn wrote_to(&self, wanted: &Range<u64>) -> bool {
-        let Replay::Emulate(writes) = &self.replay else { return false };
+        let writes = match &self.replay {
+            Replay::Emulate(writes) => writes,
+            Replay::Thread(made) => return made.writes.iter().any(|write| whole(write, wanted)),
+            Replay::Real | Replay::Map(_) => return false,
+        };
         writes.iter().any(|write| whole(write, wanted) && self.wrote(write, wanted))
     }
 

@@ -22,6 +22,10 @@ pub(crate) enum Effect {
     Exit,
     /// Makes a process or a thread.
     Spawn,
+    /// Makes a thread.
+    Thread,
+    /// Ends a thread, and others go on.
+    Leave,
     /// Where it succeeds, the process can no longer be copied, for this reason.
     EndsRecording(&'static str),
     /// Cannot be replayed.

@@ -10,11 +10,13 @@ use crate::replay::{Label, Position};
 /// Some of the events, with the moment right behind each.
 pub(crate) fn export(
     recorder: &Recorder,
-    thread: ThreadId,
     (start, end): (u64, u64),
     write: &mut dyn FnMut(TraceEvent, u64) -> io::Result<()>,
 ) -> io::Result<()> {
+    let mut acting = recorder.thread_after(start);
     for (index, event) in recorder.log.range(start, end) {
+        let thread = ThreadId(acting.0.unsigned_abs());
+        acting = event.taker().unwrap_or(acting);
         let moment = Position { anchor: Label::after_events(index + 1), steps: 0 };
         let (kind, what) = description(event);
         let event = TraceEvent { moment: Moment(moment.to_string()), thread, kind: kind.into(), what };
@@ -28,6 +30,7 @@ fn description(event: &Event) -> (&'static str, String) {
         Event::Call(Call { number, arguments, result, replay, .. }) => {
             let bytes: usize = match replay {
                 Replay::Emulate(writes) => writes.iter().map(|write| write.bytes.len()).sum(),
+                Replay::Thread(made) => made.writes.iter().map(|write| write.bytes.len()).sum(),
                 Replay::Real | Replay::Map(_) => 0,
             };
             let wrote = if bytes == 0 { String::new() } else { format!(", {bytes} bytes written") };
@@ -39,6 +42,8 @@ fn description(event: &Event) -> (&'static str, String) {
         Event::Interrupted { number, .. } => ("interrupted", format!("{number}, which is made again")),
         Event::Signal { number, .. } => ("signal", number.to_string()),
         Event::Edit => ("edit", "memory or registers were changed by the user".into()),
+        Event::Turn { to, .. } => ("turn", format!("thread {} runs", to.0)),
+        Event::Left { to, .. } => ("thread_end", format!("the thread has ended, thread {} runs", to.0)),
         Event::Answer(answer) => match &answer.told {
             Told::Counter { value, .. } => ("time_stamp", value.to_string()),
             Told::Features([eax, ebx, ecx, edx]) => ("cpuid", format!("{eax:#x} {ebx:#x} {ecx:#x} {edx:#x}")),

@@ -3,7 +3,10 @@
 use std::{collections::VecDeque, rc::Rc};
 
 use super::mapped_files::{MappedFile, MappedFiles};
-use crate::sys::GeneralRegisters;
+use crate::{
+    replay::Actor,
+    sys::{GeneralRegisters, Tid},
+};
 
 /// One piece of input.
 #[derive(Debug)]
@@ -20,6 +23,21 @@ pub(crate) enum Event {
     Edit,
     /// The processor told something that it tells only once.
     Answer(Answer),
+    /// Another thread runs from here on.
+    Turn { to: Tid, leaves: Leaves },
+    /// A thread has ended, by the call behind which `pc` is; another one runs from here on.
+    Left { pc: u64, writes: Box<[Write]>, to: Tid },
+}
+
+/// Where the thread that ran stands when another one takes over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leaves {
+    /// Before a system call, whose end comes when it runs again.
+    AtCall { number: i64, pc: u64 },
+    /// Right behind the event before.
+    BehindEvent,
+    /// Anywhere: it was preempted. The checkpoint before tells where, and another one is right behind.
+    Anywhere,
 }
 
 /// What an instruction told a program.
@@ -61,6 +79,17 @@ pub(crate) enum Replay {
     Real,
     /// A file is mapped again.
     Map(Option<Rc<MappedFile>>),
+    /// A thread is made.
+    Thread(Box<Made>),
+}
+
+/// A thread that a call made.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) tid: Tid,
+    /// At its first instruction.
+    pub(crate) actor: Rc<Actor>,
+    pub(crate) writes: Box<[Write]>,
 }
 
 /// Bytes that the system wrote.
@@ -77,12 +106,31 @@ pub(crate) struct Log {
     /// How many were forgotten.
     forgotten: u64,
     bytes: u64,
+    /// How often another thread took over, also in what was forgotten.
+    turns: u64,
     /// What the program had mapped of files.
     pub(crate) files: MappedFiles,
 }
 
+impl Event {
+    /// Who runs behind it, where that is another thread than before.
+    pub(crate) fn taker(&self) -> Option<Tid> {
+        match self {
+            Self::Turn { to, .. } | Self::Left { to, .. } => Some(*to),
+            _ => None,
+        }
+    }
+
+    /// Whether it came at a moment of its own, between two instructions. The anchor before it stands at that moment, and
+    /// history goes on at the one behind it.
+    pub(crate) fn is_interruption(&self) -> bool {
+        matches!(self, Self::Signal { .. } | Self::Edit | Self::Turn { leaves: Leaves::Anywhere, .. })
+    }
+}
+
 impl Log {
     pub(crate) fn push(&mut self, event: Event) {
+        self.turns += u64::from(event.taker().is_some());
         self.bytes += size(&event);
         self.events.push_back(event);
     }
@@ -110,6 +158,11 @@ impl Log {
             .range(from..to.max(from))
             .enumerate()
             .map(move |(offset, event)| (first + offset as u64, event))
+    }
+
+    /// How often another thread took over.
+    pub(crate) fn turns(&self) -> u64 {
+        self.turns
     }
 
     /// What it takes in memory.
@@ -151,9 +204,12 @@ impl Log {
 
 fn size(event: &Event) -> u64 {
     let beside = match event {
-        Event::Call(Call { replay: Replay::Emulate(writes), .. }) | Event::Interrupted { writes, .. } => {
+        Event::Call(Call { replay: Replay::Emulate(writes), .. })
+        | Event::Interrupted { writes, .. }
+        | Event::Left { writes, .. } => {
             writes.iter().map(|write| (size_of::<Write>() + write.bytes.len()) as u64).sum()
         }
+        Event::Call(Call { replay: Replay::Thread(made), .. }) => made.actor.vectors.area().len() as u64,
         _ => 0,
     };
     size_of::<Event>() as u64 + beside

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Condvar, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::JoinHandle,
     time::{Duration, Instant},
@@ -15,6 +15,9 @@ use crate::sys::{Rope, Tid, TraceError, cpu_time};
 const COSTS: u32 = 10;
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(2);
+/// How often it beats while threads wait for their turn.
+const TURN: Duration = Duration::from_millis(20);
+const SHORT_TURN: Duration = Duration::from_millis(1);
 
 /// Stops a process that computes for long without making a system call, so that it can be copied.
 /// One that waits is left alone.
@@ -31,6 +34,12 @@ struct Shared {
     last: AtomicU64,
     /// Also in microseconds.
     beat: AtomicU64,
+    /// Whether threads wait for their turn.
+    contended: AtomicBool,
+    /// Whether they ever did.
+    has_threads: AtomicBool,
+    /// How often it beats for them, in microseconds.
+    turn: AtomicU64,
     /// What wakes the thread that traces the process.
     rope: OnceLock<Arc<Rope>>,
 }
@@ -50,6 +59,9 @@ impl Metronome {
             begun: Instant::now(),
             last: AtomicU64::new(0),
             beat: AtomicU64::new(SHORTEST.as_micros() as u64),
+            contended: AtomicBool::new(false),
+            has_threads: AtomicBool::new(false),
+            turn: AtomicU64::new(TURN.as_micros() as u64),
             rope: OnceLock::new(),
         });
         let beating = shared.clone();
@@ -69,6 +81,21 @@ impl Metronome {
     /// The process runs from now on, or stands still.
     pub(crate) fn set_running(&self, running: bool) {
         self.shared.set(if running { Phase::Running } else { Phase::Resting });
+    }
+
+    /// Whether threads wait for their turn: then it beats for them as well.
+    pub(crate) fn set_contended(&self, contended: bool) {
+        self.shared.contended.store(contended, Ordering::Relaxed);
+        if contended && !self.shared.has_threads.swap(true, Ordering::Relaxed) {
+            // With the lock, so that it does not begin to wait meanwhile.
+            let _phase = self.shared.phase.lock().unwrap_or_else(PoisonError::into_inner);
+            self.shared.changed.notify_all();
+        }
+    }
+
+    /// Turns of threads are short.
+    pub(crate) fn hurry(&self) {
+        self.shared.turn.store(SHORT_TURN.as_micros() as u64, Ordering::Relaxed);
     }
 
     /// A checkpoint was made, at this cost.
@@ -107,6 +134,10 @@ impl Shared {
         Duration::from_micros(self.beat.load(Ordering::Relaxed))
     }
 
+    fn turn(&self) -> Duration {
+        Duration::from_micros(self.turn.load(Ordering::Relaxed))
+    }
+
     fn elapsed(&self) -> Duration {
         Duration::from_micros(self.now().saturating_sub(self.last.load(Ordering::Relaxed)))
     }
@@ -121,10 +152,19 @@ fn beat(shared: &Shared, process: Tid) {
             Phase::Resting => shared.changed.wait(phase).unwrap_or_else(PoisonError::into_inner),
             Phase::Running => {
                 let left = shared.beat().checked_sub(shared.elapsed()).unwrap_or(shared.beat());
+                let left =
+                    if shared.has_threads.load(Ordering::Relaxed) { left.min(shared.turn()) } else { left };
                 let waited = shared.changed.wait_timeout(phase, left);
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
         };
+        if *phase == Phase::Running
+            && shared.contended.load(Ordering::Relaxed)
+            && let Some(rope) = shared.rope.get()
+        {
+            rope.beat();
+            continue;
+        }
         if *phase != Phase::Running || shared.elapsed() < shared.beat() {
             continue;
         }

@@ -4,6 +4,7 @@
 mod attribution;
 mod calls;
 mod capabilities;
+mod chaos;
 mod controls;
 mod export;
 mod instructions;
@@ -14,9 +15,11 @@ mod pending_call;
 pub(crate) mod random_numbers;
 mod recorder;
 mod running;
+mod scratch;
 mod self_check;
 mod sharing;
 mod space;
+mod threads;
 mod written;
 
 use hindcast_symbols::Memory as _;
@@ -24,11 +27,13 @@ use hindcast_symbols::Memory as _;
 pub(crate) use self::{
     calls::is_made_again,
     capabilities::{capabilities, try_capabilities},
+    chaos::Decision,
     export::export,
     instructions::{CPUID_LENGTH, apply},
-    log::{Answer, Call, Event, Log, Replay, Told, Write, after_call},
+    log::{Answer, Call, Event, Leaves, Log, Made, Replay, Told, Write, after_call},
     mapped_files::MappedFile,
     recorder::{Recorder, visible},
+    scratch::is_scratch,
     space::redefined,
 };
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::{
     calls::{self, Effect},
     controls,
     log::{Event, Replay},
+    scratch::Redirect,
     sharing::{Unrepeatable, Way},
     written::{Places, printed, receives_descriptors, sends_control_data, written},
 };
@@ -17,9 +18,11 @@ pub(super) struct PendingCall {
     pub(super) pc: u64,
     pub(super) effect: Effect,
     /// Whether the numbers are those of 32-bit programs.
-    is_32_bit: bool,
+    pub(super) is_32_bit: bool,
     /// Where it writes, beside what its arguments say; `None` where that cannot be told.
     pub(super) places: Option<Places>,
+    /// Where it writes instead, as long as others may run meanwhile.
+    pub(super) redirect: Option<Redirect>,
 }
 
 impl PendingCall {
@@ -29,12 +32,12 @@ impl PendingCall {
             Effect::Writes(outs) => Places::read(memory, outs, &arguments),
             _ => Some(Places::default()),
         };
-        Self { number, arguments, pc, effect, is_32_bit: false, places }
+        Self { number, arguments, pc, effect, is_32_bit: false, places, redirect: None }
     }
 
     pub(super) fn of_32_bits(number: i64, arguments: [u64; 6], pc: u64) -> Self {
         let effect = calls::effect_in_32_bits(number);
-        Self { number, arguments, pc, effect, is_32_bit: true, places: None }
+        Self { number, arguments, pc, effect, is_32_bit: true, places: None, redirect: None }
     }
 
     /// What makes a process, under its 64-bit number.
@@ -111,7 +114,7 @@ impl Recorder {
                 Ok(None)
             }
             Effect::Space => Ok(Some(Replay::Real)),
-            Effect::EndsRecording(_) if failed => nothing(),
+            Effect::EndsRecording(_) | Effect::Thread if failed => nothing(),
             Effect::EndsRecording(reason) => {
                 Err(Unrepeatable { reason: reason.to_owned(), since_last_look: false })
             }

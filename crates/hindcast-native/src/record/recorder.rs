@@ -1,19 +1,20 @@
 //! Writes down what a live process is told from outside, and copies it from time to time.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap},
     os::unix::fs::MetadataExt as _,
     time::{Duration, Instant},
 };
 
 use super::{
-    calls::{Effect, Out},
+    calls::Effect,
     log::{Call, Event, Log},
     metronome::Metronome,
     pending_call::{PendingCall, interrupted_call},
     random_numbers::made_executable,
     running::{self, Taken},
     sharing::Sharing,
+    threads::Threads,
     written::read_word,
 };
 use crate::{
@@ -28,10 +29,12 @@ pub(crate) struct Recorder {
     pub(crate) timeline: Timeline,
     pub(super) process: Tid,
     /// Where a system call instruction is.
-    gate: u64,
-    pending: Option<PendingCall>,
-    /// A call that was interrupted, and will be made again under another name.
-    interrupted: Option<PendingCall>,
+    pub(super) gate: u64,
+    /// What each thread is in.
+    pub(super) pending: HashMap<Tid, PendingCall>,
+    /// Calls that were interrupted, and will be made again under another name.
+    pub(super) interrupted: HashMap<Tid, PendingCall>,
+    pub(super) threads: Threads,
     pub(super) sharing: Sharing,
     /// Whether the process may not open what we can: its copies cannot map files again.
     pub(super) confined: bool,
@@ -45,7 +48,7 @@ pub(crate) struct Recorder {
     /// Of the process, up to the last checkpoint.
     faults: u64,
     /// Signals that came while the process worked for us.
-    held: Vec<SignalInfo>,
+    pub(super) held: Vec<SignalInfo>,
     /// Until the process has computed for so long it gets no signal: it would otherwise do nothing but handle them.
     spared_until: Option<Duration>,
     /// What the log may take in memory.
@@ -81,7 +84,7 @@ impl Recorder {
         let mut recorder = Self::new(leader.tid())?;
         let (leader, taken) = running::take(leader, recorder.gate, &mut recorder.held)?;
         recorder.taken = Some(taken);
-        recorder.interrupted = interrupted_call(&leader)?;
+        recorder.interrupted.extend(interrupted_call(&leader)?.map(|call| (leader.tid(), call)));
         recorder.confined = !sys::is_our_equal(recorder.process);
         recorder.sharing.on_join();
         recorder.note_mapped_files();
@@ -158,8 +161,9 @@ impl Recorder {
             timeline: Timeline::default(),
             process,
             gate,
-            pending: None,
-            interrupted: None,
+            pending: HashMap::new(),
+            interrupted: HashMap::new(),
+            threads: Threads::new(process),
             sharing: Sharing::new(process),
             confined: false,
             follower: None,
@@ -246,6 +250,7 @@ impl Recorder {
                     true => PendingCall::of_32_bits(number as i64, arguments, pc),
                     false => PendingCall::new(number as i64, arguments, pc, memory),
                 };
+                self.stands_before_call(&thread, &call)?;
                 self.entered(&thread, call, memory, overlay)?;
                 Ok((thread, false))
             }
@@ -263,12 +268,12 @@ impl Recorder {
     ) -> Result<(), TraceError> {
         let PendingCall { number, arguments, pc, .. } = call;
         if number == libc::SYS_restart_syscall
-            && let Some(interrupted) = self.interrupted.take()
+            && let Some(interrupted) = self.interrupted.remove(&thread.tid())
         {
-            self.pending = Some(interrupted);
+            self.pending.insert(thread.tid(), interrupted);
             return Ok(());
         }
-        self.interrupted = None;
+        self.interrupted.remove(&thread.tid());
         self.watch_openings(&call);
         match call.effect {
             Effect::Refused
@@ -282,6 +287,14 @@ impl Recorder {
                 thread.set_registers(&registers)?;
                 call.effect = Effect::Result;
             }
+            Effect::Exit if number == libc::SYS_exit && self.threads.has_others() => {
+                if thread.tid() == self.process && self.is_active() {
+                    self.log.push(Event::Barrier { number, arguments, pc, result: 0 });
+                    self.end("the program's first thread ended before the others");
+                } else {
+                    call.effect = Effect::Leave;
+                }
+            }
             Effect::Exit => {
                 self.follow_to_end(thread, overlay)?;
                 self.log.push(Event::Barrier { number, arguments, pc, result: 0 });
@@ -291,43 +304,9 @@ impl Recorder {
             Effect::Spawn => call.effect = self.cloning(&call, memory),
             _ => {}
         }
-        self.pending = Some(call);
+        self.redirect(thread, &mut call, memory)?;
+        self.pending.insert(thread.tid(), call);
         Ok(())
-    }
-
-    /// What the making of a process comes to; a thread ends the recording.
-    fn cloning(&mut self, call: &PendingCall, memory: &ProcessMemory) -> Effect {
-        let &PendingCall { number, arguments, pc, .. } = call;
-        let flags = match call.cloning() {
-            libc::SYS_clone => arguments[0],
-            libc::SYS_clone3 => read_word(memory, arguments[0]).unwrap_or(0),
-            libc::SYS_vfork => (libc::CLONE_VM | libc::CLONE_VFORK) as u64,
-            _ => 0,
-        };
-        let has = |flag: i32| flags & flag as u64 != 0;
-        const THREAD: &str = "the program started a thread, and only programs of one thread are recorded";
-        if has(libc::CLONE_THREAD) {
-            return Effect::EndsRecording(THREAD);
-        }
-        if has(libc::CLONE_VM) && !has(libc::CLONE_VFORK) {
-            self.log.push(Event::Barrier { number, arguments, pc, result: 0 });
-            self.end(THREAD);
-            return Effect::Barrier;
-        }
-        if let Err(unrepeatable) = self.sharing.on_child(has(libc::CLONE_VM)) {
-            self.log.push(Event::Barrier { number, arguments, pc, result: 0 });
-            self.end(unrepeatable.reason);
-            return Effect::Barrier;
-        }
-        if has(libc::CLONE_VM) {
-            // The new process writes to this one's memory.
-            return Effect::Barrier;
-        }
-        match call.cloning() {
-            libc::SYS_clone => Effect::Writes(&[Out::Fixed(2, 4)]),
-            libc::SYS_clone3 => Effect::Barrier,
-            _ => Effect::Result,
-        }
     }
 
     fn left(
@@ -337,13 +316,16 @@ impl Recorder {
         memory: &ProcessMemory,
         overlay: &Overlay,
     ) -> Result<Stopped, TraceError> {
-        let Some(call) = self.pending.take() else { return Ok(thread) };
+        let Some(mut call) = self.pending.remove(&thread.tid()) else { return Ok(thread) };
+        call.copy_back(&thread, result, memory)?;
+        self.clears(thread.tid(), &call);
+        self.goes_on(thread.tid());
         if !self.is_active() {
             return Ok(thread);
         }
         if sys::restarts(result) {
             self.interrupted(&call, memory);
-            self.interrupted = Some(call);
+            self.interrupted.insert(thread.tid(), call);
             return Ok(thread);
         }
         let &PendingCall { number, arguments, pc, .. } = &call;
@@ -386,8 +368,8 @@ impl Recorder {
 
     /// There is a second thread, which goes on when the call that made it is not over yet.
     pub(crate) fn made_thread(&mut self) {
-        if let Some(PendingCall { number, arguments, pc, effect: Effect::EndsRecording(reason), .. }) =
-            self.pending
+        let call = self.pending.get(&self.threads.acting());
+        if let Some(&PendingCall { number, arguments, pc, effect: Effect::EndsRecording(reason), .. }) = call
             && self.is_active()
         {
             self.log.push(Event::Barrier { number, arguments, pc, result: 0 });
@@ -430,9 +412,10 @@ impl Recorder {
             return Ok(thread);
         }
         let begun = Instant::now();
+        let interrupted = self.interrupted_number(thread.tid());
         let kin = if self.taken.is_some() { Kin::Orphan } else { Kin::Ours };
         let copied =
-            copy_live(thread, self.gate, overlay, self.sharing.areas(), self.interrupted_number(), kin)?;
+            copy_live(thread, self.gate, overlay, self.sharing.areas(), interrupted, (kin, self.cast()))?;
         self.held.extend(copied.held);
         let thread = copied.original;
         let copy = match copied.copy {
@@ -475,14 +458,14 @@ impl Recorder {
         self.checkpoint(thread, overlay, true)
     }
 
-    /// The call that the system makes again under another name, if there is one.
-    pub(crate) fn interrupted_number(&self) -> Option<i64> {
-        self.interrupted.as_ref().map(|call| call.number)
+    /// The call of a thread that the system makes again under another name, if there is one.
+    pub(crate) fn interrupted_number(&self, tid: Tid) -> Option<i64> {
+        self.interrupted.get(&tid).map(|call| call.number)
     }
 
     /// The signals that are blocked only while the interrupted call waits, if it blocks others than the program does.
-    pub(crate) fn waiting_mask(&self, memory: &ProcessMemory) -> Option<u64> {
-        let PendingCall { number, arguments, .. } = self.interrupted.as_ref()?;
+    pub(crate) fn waiting_mask(&self, tid: Tid, memory: &ProcessMemory) -> Option<u64> {
+        let PendingCall { number, arguments, .. } = self.interrupted.get(&tid)?;
         let mask = match *number {
             libc::SYS_rt_sigsuspend => arguments[0],
             libc::SYS_ppoll => arguments[3],
@@ -502,7 +485,10 @@ impl Recorder {
 
     /// The process has just become another program.
     pub(crate) fn executed(&mut self, thread: Stopped, overlay: &Overlay) -> Result<Stopped, TraceError> {
-        let call = self.pending.take();
+        let call = self.pending.remove(&self.threads.acting());
+        self.pending.clear();
+        self.interrupted.clear();
+        self.threads.begin_anew(self.process);
         if !self.is_active() {
             return Ok(thread);
         }

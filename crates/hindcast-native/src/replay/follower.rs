@@ -8,7 +8,7 @@ use std::{
 use super::{Advance, CopiedArea, Frozen, Pause, ReplayError, Replica, state};
 use crate::{
     process::Overlay,
-    record::Log,
+    record::{Log, is_scratch},
     sys::{self, ProcessMemory, Stopped, TraceError},
 };
 
@@ -94,7 +94,10 @@ impl Follower {
         let process = live.thread.tid();
         let memory = ProcessMemory::open(process).map_err(|_| TraceError::Gone)?;
         for mapping in sys::mappings(process).map_err(|_| TraceError::Gone)? {
-            if !mapping.permissions.starts_with('r') || mapping.name.starts_with("[v") {
+            if !mapping.permissions.starts_with('r')
+                || mapping.name.starts_with("[v")
+                || is_scratch(mapping.start)
+            {
                 continue;
             }
             let range = mapping.start..mapping.end;

@@ -1,7 +1,8 @@
 //! A process at a standstill that can be copied: what a checkpoint is, and what a replica begins as.
 
-use std::{ffi::CString, fs::File, os::fd::OwnedFd};
+use std::{ffi::CString, fs::File, os::fd::OwnedFd, rc::Rc};
 
+use super::{Actor, Cast};
 use crate::{
     process::{Overlay, end_of_exec},
     record,
@@ -11,13 +12,15 @@ use crate::{
     },
 };
 
-/// A copy of a process, of one thread, that stands still. It is gone when this is dropped.
+/// A copy of a process that stands still. It has one system thread, whatever threads the program has. It is gone when this
+/// is dropped.
 pub(crate) struct Frozen {
     /// Only absent while it makes a call for us.
     thread: Option<Stopped>,
     tid: Tid,
     /// Where a system call instruction is.
     gate: u64,
+    cast: Cast,
 }
 
 /// A copy of a live process, and what came up while it was made.
@@ -88,7 +91,7 @@ pub(crate) fn copy_live(
     overlay: &Overlay,
     areas: &[CopiedArea],
     interrupted: Option<i64>,
-    kin: Kin,
+    (kin, cast): (Kin, Cast),
 ) -> Result<Copied, TraceError> {
     let Forked { original, made, held } = match kin {
         Kin::Ours => fork(original, gate, libc::CLONE_PARENT)?,
@@ -96,7 +99,8 @@ pub(crate) fn copy_live(
     };
     let registers = settled(original.registers()?, interrupted);
     let copy = made.and_then(|made| {
-        let copy = Frozen::new(made, gate);
+        let mut copy = Frozen::new(made, gate);
+        copy.cast = cast;
         copy.set_registers(&registers)?;
         isolated(copy, &original, overlay, areas)
     });
@@ -124,7 +128,7 @@ fn isolated(
 
 /// In a call that will be made again, the program stands before it. Once the system has gone on with what was left of a call,
 /// only `interrupted` knows which it was.
-pub(super) fn settled(mut registers: GeneralRegisters, interrupted: Option<i64>) -> GeneralRegisters {
+pub(crate) fn settled(mut registers: GeneralRegisters, interrupted: Option<i64>) -> GeneralRegisters {
     let number = match (registers.get("orig_rax").unwrap_or(u64::MAX), interrupted) {
         (number, Some(interrupted)) if number == libc::SYS_restart_syscall as u64 => interrupted as u64,
         (number, _) => number,
@@ -182,7 +186,8 @@ fn not_copied(result: i64) -> TraceError {
 impl Frozen {
     /// A process that stands still, with the place where it has a system call instruction.
     pub(crate) fn new(thread: Stopped, gate: u64) -> Self {
-        Self { tid: thread.tid(), thread: Some(thread), gate }
+        let tid = thread.tid();
+        Self { tid, thread: Some(thread), gate, cast: Cast::alone(tid) }
     }
 
     pub(crate) fn gate(&self) -> u64 {
@@ -239,9 +244,43 @@ impl Frozen {
     pub(crate) fn fork(&mut self) -> Result<Self, TraceError> {
         let Forked { original, made, .. } = fork(self.take()?, self.gate, libc::CLONE_PARENT)?;
         self.put(original);
-        let copy = Self::new(made?, self.gate);
+        let mut copy = Self::new(made?, self.gate);
+        copy.cast = self.cast.clone();
         copy.set_registers(&settled(self.registers()?, None))?;
         Ok(copy)
+    }
+
+    /// The threads of the program.
+    pub(crate) fn cast(&self) -> &Cast {
+        &self.cast
+    }
+
+    /// Says which threads the program has.
+    pub(crate) fn set_cast(&mut self, cast: Cast) {
+        self.cast = cast;
+    }
+
+    /// A thread of the program is made.
+    pub(super) fn enter(&mut self, tid: Tid, actor: Rc<Actor>) {
+        self.cast.enter(tid, actor);
+    }
+
+    /// Another thread of the program runs from now on; false where there is none of this number.
+    pub(crate) fn turn(&mut self, to: Tid) -> Result<bool, TraceError> {
+        let leaving = Actor::of(self.thread()?)?;
+        self.play(to, Some(leaving))
+    }
+
+    /// The same where the thread that ran has ended.
+    pub(super) fn turn_for_good(&mut self, to: Tid) -> Result<bool, TraceError> {
+        self.play(to, None)
+    }
+
+    fn play(&mut self, to: Tid, leaving: Option<Actor>) -> Result<bool, TraceError> {
+        let Some(next) = self.cast.turn(to, leaving) else { return Ok(false) };
+        self.thread()?.set_vector_registers(&next.vectors)?;
+        self.set_registers(&next.registers)?;
+        Ok(true)
     }
 
     /// Puts private memory in the place of an area, with what the live process has there.

@@ -1,5 +1,6 @@
 //! Replay: any moment of a recording is made again, from a copy of the process and the log.
 
+mod cast;
 mod follower;
 mod frozen;
 mod history;
@@ -13,15 +14,18 @@ mod state;
 pub(crate) mod tests;
 mod timeline;
 mod trampoline;
+mod turns;
 
 #[cfg(test)]
 pub(crate) use self::state::digest;
 pub(crate) use self::{
+    cast::{Actor, Cast},
     follower::{Comparison, Follower, Live},
-    frozen::{CopiedArea, Frozen, Kin, begin, copy_live},
+    frozen::{CopiedArea, Frozen, Kin, begin, copy_live, settled},
     history::{Arrival, Bound, Context, Past, check},
     landmark::Functions,
     replica::{Advance, Pause, ReplayError, Replica},
     search::Window,
     timeline::{Anchor, Label, Position, Timeline},
+    turns::Standing,
 };

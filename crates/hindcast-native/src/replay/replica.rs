@@ -8,10 +8,10 @@ use hindcast_symbols::Memory as _;
 use super::Frozen;
 use crate::{
     process::Overlay,
-    record::{self, Call, Event, Log, MappedFile, Replay, Write},
+    record::{self, Call, Event, Leaves, Log, MappedFile, Replay, Write},
     sys::{
         self, ALARM_MARK, DebugRegisters, INTERRUPT_MARK, ProcessInterrupt, ProcessMemory, Resume, Stopped,
-        TraceError, WatchKind,
+        Tid, TraceError, WatchKind,
     },
 };
 
@@ -245,6 +245,18 @@ impl Replica {
 
     fn go(&mut self, log: &Log, how: Advance, until: u64) -> Result<Pause, ReplayError> {
         loop {
+            if let Some(&Event::Turn { to, leaves: Leaves::BehindEvent }) = log.get(self.event) {
+                self.turn(to)?;
+                if how == Advance::Step {
+                    self.settle()?;
+                    return Ok(Pause::Stepped);
+                }
+                if self.event >= until {
+                    self.settle()?;
+                    return Ok(Pause::Event);
+                }
+                continue;
+            }
             let kind = match how {
                 Advance::Run => Resume::Emulate,
                 Advance::Step => Resume::EmulateStep,
@@ -323,7 +335,8 @@ impl Replica {
             ))
         };
         let call = match log.get(self.event) {
-            None | Some(Event::Signal { .. }) => return Ok(Some(Pause::Boundary)),
+            None => return Ok(Some(Pause::Boundary)),
+            Some(event) if event.is_interruption() => return Ok(Some(Pause::Boundary)),
             Some(Event::Barrier { number: expected, pc: at, .. }) if (*expected, *at) == (number, pc) => {
                 return Ok(Some(Pause::Boundary));
             }
@@ -332,6 +345,21 @@ impl Replica {
             {
                 self.write(writes)?;
                 self.stand_before_call(number, pc)?;
+                self.event += 1;
+                return Ok(Some(Pause::Event));
+            }
+            Some(&Event::Turn { to, leaves: Leaves::AtCall { number: expected, pc: at } })
+                if (expected, at) == (number, pc) =>
+            {
+                self.stand_before_call(number, pc)?;
+                self.turn(to)?;
+                return Ok(Some(Pause::Event));
+            }
+            Some(Event::Left { pc: at, writes, to }) if (libc::SYS_exit, *at) == (number, pc) => {
+                self.write(writes)?;
+                if !self.frozen.turn_for_good(*to)? {
+                    return Err(ReplayError::Diverged(format!("there is no thread {}", to.0)));
+                }
                 self.event += 1;
                 return Ok(Some(Pause::Event));
             }
@@ -375,9 +403,22 @@ impl Replica {
                 self.make(call, call.number, arguments)?;
             }
             Replay::Map(file) => self.map(call, file.as_deref())?,
+            Replay::Thread(made) => {
+                self.write(&made.writes)?;
+                self.frozen.enter(made.tid, made.actor.clone());
+            }
         }
         let registers = record::after_call(self.registers()?, call.result);
         self.frozen.set_registers(&registers)?;
+        Ok(())
+    }
+
+    /// Another thread runs from here on.
+    fn turn(&mut self, to: Tid) -> Result<(), ReplayError> {
+        if !self.frozen.turn(to)? {
+            return Err(ReplayError::Diverged(format!("event {}: there is no thread {}", self.event, to.0)));
+        }
+        self.event += 1;
         Ok(())
     }
 
@@ -513,6 +554,7 @@ impl Replica {
             }
             None => Ok(Some(Pause::Boundary)),
             Some(Event::Signal { number, .. }) if *number == signal => Ok(Some(Pause::Boundary)),
+            Some(Event::Turn { leaves: Leaves::Anywhere, .. }) => Ok(Some(Pause::Boundary)),
             Some(_) => Err(ReplayError::Diverged(format!(
                 "event {}: signal {signal} at {:#x}, which was not recorded",
                 self.event,

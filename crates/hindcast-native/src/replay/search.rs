@@ -12,8 +12,12 @@ use super::{
     repeat::Repeat,
     state::{Likeness, State},
     timeline::Label,
+    turns::Standing,
 };
-use crate::{record::Event, sys::GeneralRegisters};
+use crate::{
+    record::{Event, Leaves},
+    sys::{GeneralRegisters, TraceError},
+};
 
 /// The steps from an anchor to a moment that was looked for, with copies on the way: going back
 /// among them costs next to nothing.
@@ -21,7 +25,7 @@ pub(crate) struct Window {
     base: Label,
     /// Where it stood after each step, from this one on.
     first: u32,
-    trail: Vec<GeneralRegisters>,
+    trail: Vec<Standing>,
     copies: Vec<Copy>,
 }
 
@@ -46,6 +50,11 @@ const LONGEST_LEAD: u32 = 24;
 const ROUNDS_BEFORE: u64 = 200;
 /// Two jumps nearer to each other than this would overlap.
 const APART: u64 = 16;
+
+fn standing(replica: &Replica) -> Result<Standing, TraceError> {
+    let thread = replica.frozen.cast().acting();
+    Ok(Standing { thread, registers: replica.registers()?, event: replica.event() })
+}
 
 /// What a walk found.
 enum Walked {
@@ -85,7 +94,7 @@ impl Context<'_> {
         let mut made = Window { base: position.anchor.clone(), first, trail: Vec::new(), copies: Vec::new() };
         steps = first;
         loop {
-            made.trail.push(replica.registers()?);
+            made.trail.push(standing(&replica)?);
             if steps == position.steps {
                 break;
             }
@@ -99,23 +108,24 @@ impl Context<'_> {
         Ok(replica)
     }
 
-    /// The registers at a moment.
-    pub(crate) fn registers_at(
+    /// Who runs at a moment, and where it stands.
+    pub(crate) fn standing_at(
         &mut self,
         position: &Position,
         window: &mut Option<Window>,
-    ) -> Result<GeneralRegisters, ReplayError> {
+    ) -> Result<Standing, ReplayError> {
         if let Some(window) = window.as_ref().filter(|window| window.base == position.anchor)
             && let Some(step) = position.steps.checked_sub(window.first)
-            && let Some(registers) = window.trail.get(step as usize)
+            && let Some(standing) = window.trail.get(step as usize)
         {
-            return Ok(*registers);
+            return Ok(*standing);
         }
         if position.steps == 0 {
             let anchor = self.timeline.get(&position.anchor).ok_or(ReplayError::NoSuchMoment)?;
-            return Ok(anchor.frozen.registers()?);
+            let (thread, registers) = (anchor.frozen.cast().acting(), anchor.frozen.registers()?);
+            return Ok(Standing { thread, registers, event: anchor.event });
         }
-        Ok(self.replica_of(position, window)?.registers()?)
+        Ok(standing(&self.replica_of(position, window)?)?)
     }
 
     /// The moment one step before; `None` at the start of the recording.
@@ -136,8 +146,8 @@ impl Context<'_> {
         }
         let last = anchor.event - 1;
         match self.log.get(last) {
-            // The moment of a signal has an anchor of its own.
-            Some(Event::Signal { .. } | Event::Edit) => Ok(Some(Position { anchor: previous, steps: 0 })),
+            // Such a moment has an anchor of its own.
+            Some(event) if event.is_interruption() => Ok(Some(Position { anchor: previous, steps: 0 })),
             Some(_) => self.before_event(previous, last).map(Some),
             None => Ok(None),
         }
@@ -148,7 +158,16 @@ impl Context<'_> {
         const SYSCALL_LENGTH: u64 = 2;
         let address = match self.log.get(event) {
             Some(Event::Call(call)) => call.pc - SYSCALL_LENGTH,
-            Some(Event::Barrier { pc, .. } | Event::Interrupted { pc, .. }) => pc - SYSCALL_LENGTH,
+            Some(
+                Event::Barrier { pc, .. }
+                | Event::Interrupted { pc, .. }
+                | Event::Left { pc, .. }
+                | Event::Turn { leaves: Leaves::AtCall { pc, .. }, .. },
+            ) => pc - SYSCALL_LENGTH,
+            Some(Event::Turn { leaves: Leaves::BehindEvent, .. }) => {
+                let anchor = self.anchor_at_event(previous, event)?;
+                return Ok(Position { anchor, steps: 0 });
+            }
             Some(Event::Answer(answer)) => answer.pc,
             _ => return Err(ReplayError::Diverged("there is no such event".into())),
         };
@@ -373,8 +392,9 @@ impl Context<'_> {
         let mut copies = Vec::new();
         let mut passes: HashMap<u64, u32> = HashMap::new();
         for steps in 0.. {
-            let registers = replica.registers()?;
-            trail.push(registers);
+            let here = standing(&replica)?;
+            let registers = here.registers;
+            trail.push(here);
             if state.has_registers(&registers) && state.compare(&replica)? == Likeness::Same {
                 *window = Some(Window { base: near.clone(), first: 0, trail, copies });
                 return Ok(Walked::Met(steps));

@@ -2,8 +2,8 @@
 
 use super::{Frozen, Replica};
 use crate::{
-    record::visible,
-    sys::{self, GeneralRegisters, ProcessMemory, Stopped, Tid, TraceError},
+    record::{is_scratch, visible},
+    sys::{self, GeneralRegisters, ProcessMemory, Stopped, Tid, TraceError, VectorRegisters},
 };
 
 /// A state of the program that a replica is to meet again.
@@ -107,7 +107,7 @@ impl State {
             return Ok(Likeness::Registers);
         }
         let mut mappings = sys::mappings(self.process).map_err(|_| TraceError::Gone)?;
-        mappings.retain(|mapping| mapping.permissions.starts_with("rw"));
+        mappings.retain(|mapping| mapping.permissions.starts_with("rw") && !is_scratch(mapping.start));
         // What differs mostly differs on the stack.
         let stack = self.general.sp();
         mappings.sort_by_key(|mapping| !(mapping.start..mapping.end).contains(&stack));
@@ -163,12 +163,16 @@ pub(super) fn differing_register(one: &GeneralRegisters, other: &GeneralRegister
 
 /// Floating point and vector registers, without what only says which of them are in use.
 pub(super) fn vectors(thread: &Stopped) -> Result<Vec<u8>, TraceError> {
+    Ok(visible_part(thread.vector_registers()?))
+}
+
+fn visible_part(vectors: VectorRegisters) -> Vec<u8> {
     const CONTROL: std::ops::Range<usize> = 416..576;
-    let mut area = thread.vector_registers()?.into_bytes();
+    let mut area = vectors.into_bytes();
     if area.len() >= CONTROL.end {
         area[CONTROL].fill(0);
     }
-    Ok(area)
+    area
 }
 
 /// A number for everything that the program can see, to hold one run against another.
@@ -177,6 +181,7 @@ pub(crate) fn digest(
     thread: &Stopped,
     overlay: &crate::process::Overlay,
     interrupted: Option<i64>,
+    cast: Option<&super::Cast>,
 ) -> Result<u64, TraceError> {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut hash = 0_u64;
@@ -190,8 +195,13 @@ pub(crate) fn digest(
         rest.iter().for_each(|byte| take(u64::from(*byte)));
     };
     take_bytes(&vectors(thread)?);
+    for (tid, actor) in cast.into_iter().flat_map(|cast| cast.others()) {
+        take_bytes(&tid.0.to_le_bytes());
+        comparable(&actor.registers, false).iter().for_each(|word| take_bytes(&word.to_le_bytes()));
+        take_bytes(&visible_part(actor.vectors.clone()));
+    }
     for mapping in sys::mappings(thread.tid()).map_err(|_| TraceError::Gone)? {
-        if mapping.permissions.starts_with("rw") {
+        if mapping.permissions.starts_with("rw") && !is_scratch(mapping.start) {
             let mut bytes = vec![0; (mapping.end - mapping.start) as usize];
             let count = memory.read_some(mapping.start, &mut bytes);
             overlay.clean(mapping.start, &mut bytes[..count]);

@@ -4,6 +4,7 @@ mod debian;
 mod other_user;
 mod shared_memory;
 mod system_calls;
+mod threads;
 
 use std::{
     collections::HashMap,
@@ -189,8 +190,9 @@ impl Recorded {
                 let bound = context.bound_after(label);
                 context.run(&mut replica, &bound, &mut |_, _| Ok(false))?;
                 if let Bound::Anchor(next) = bound {
-                    let there = context.timeline.get(&next).unwrap().frozen.thread()?;
-                    if digest(there, &Overlay::default(), None)? != state_of(&replica) {
+                    let there = &context.timeline.get(&next).unwrap().frozen;
+                    let state = digest(there.thread()?, &Overlay::default(), None, Some(there.cast()))?;
+                    if state != state_of(&replica) {
                         return Err(ReplayError::Diverged(format!("{label:?} to {next:?}")));
                     }
                 }
@@ -203,7 +205,8 @@ impl Recorded {
 const ENVIRONMENT: [(&str, &str); 2] = [("PATH", "/usr/bin:/bin"), ("LC_ALL", "C.UTF-8")];
 
 pub(crate) fn state_of(replica: &Replica) -> u64 {
-    digest(replica.frozen.thread().unwrap(), &replica.overlay, None).unwrap()
+    let frozen = &replica.frozen;
+    digest(frozen.thread().unwrap(), &replica.overlay, None, Some(frozen.cast())).unwrap()
 }
 
 /// Stops of a real program that are visited again.

@@ -208,7 +208,7 @@ impl Timeline {
     }
 
     /// Whether this anchor is where history goes on after something that came at a moment of its own, between two
-    /// instructions: a signal, or a change by the user. The anchor before stands at that moment.
+    /// instructions: a signal, a change by the user, or the turn of another thread. The anchor before stands at that moment.
     pub(crate) fn follows_interruption(&self, label: &Label, log: &Log) -> bool {
         self.get(label).is_some_and(|anchor| {
             anchor.aligned
@@ -216,7 +216,7 @@ impl Timeline {
                     .event
                     .checked_sub(1)
                     .and_then(|last| log.get(last))
-                    .is_some_and(|event| matches!(event, Event::Signal { .. } | Event::Edit))
+                    .is_some_and(Event::is_interruption)
         })
     }
 
@@ -229,9 +229,11 @@ impl Timeline {
     pub(crate) fn follows_barrier(&self, label: &Label, log: &Log) -> bool {
         self.get(label).is_some_and(|anchor| {
             anchor.aligned
-                && anchor.event.checked_sub(1).and_then(|last| log.get(last)).is_some_and(|event| {
-                    matches!(event, Event::Barrier { .. } | Event::Signal { .. } | Event::Edit)
-                })
+                && anchor
+                    .event
+                    .checked_sub(1)
+                    .and_then(|last| log.get(last))
+                    .is_some_and(|event| matches!(event, Event::Barrier { .. }) || event.is_interruption())
         })
     }
 

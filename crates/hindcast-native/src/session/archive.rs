@@ -13,9 +13,10 @@ use hindcast_core::{
 use super::{Session, movement::Begun, system, travel::function_around};
 use crate::{
     archive::{self, ArchiveError, Opened, Part, Tale},
-    debuggee::Debuggee,
+    debuggee::{Debuggee, Finished},
     process::Process,
     replay::{Context, Position, ReplayError},
+    sys::Tid,
 };
 
 /// Progress of an export is told so often, in events.
@@ -48,11 +49,16 @@ impl Session {
             })?;
             replica.frozen
         };
+        let finished = Finished {
+            process: tale.process.map_or_else(|| last.cast().acting(), Tid),
+            cast: last.cast().clone(),
+            names: tale.names.clone(),
+        };
         let process = match tale.ended() {
             Some(ended) => Process::recorded_to_its_end(last, recorder, ended),
             None => Process::recorded(last, recorder),
         };
-        let process = Debuggee::recorded(process.map_err(system)?);
+        let process = Debuggee::recorded(process.map_err(system)?, finished);
         let output = Arc::new(OutputLog::new(0));
         let mut session = Self::new(process, HowBegun::Trace, output, None, StopAtEntry::No)?;
         let recorded = trace.head.target;
@@ -110,10 +116,9 @@ impl Session {
             end_snapshot: request.end_snapshot,
         };
         let mut writer = TraceWriter::begin(request.format, sink, &head, &happenings).map_err(failed)?;
-        let thread = super::movement::thread_id(self.process.pid());
         let recorder = self.process.recorder_mut().ok_or(DebugError::Ended)?;
         let mut written = 0;
-        crate::record::export(recorder, thread, part.events(recorder), &mut |event, total| {
+        crate::record::export(recorder, part.events(recorder), &mut |event, total| {
             check(progress)?;
             if written % TELL_EVERY == 0 {
                 progress.report(written, Some(total), "events written");
@@ -140,7 +145,11 @@ impl Session {
         if !self.process.is_in_past() {
             let _ = self.process.position();
         }
+        tale.process = Some(self.process.pid().0);
         let recorder = self.process.recorder().ok_or(DebugError::Ended)?;
+        tale.names.clone_from(recorder.thread_names());
+        let living = self.process.threads().into_iter();
+        tale.names.extend(living.filter_map(|tid| Some((tid.0, self.process.thread_name(tid)?))));
         tale.reason = recorder.why_incomplete().map(str::to_owned);
         let last = part.last(recorder);
         let frontier = recorder.timeline.frontier().cloned();

@@ -156,7 +156,7 @@ impl Session {
             Event::Call(call) if call.number == libc::SYS_write && call.arguments[0] == 2 => {
                 match &call.replay {
                     Replay::Emulate(writes) => Some(writes),
-                    Replay::Real | Replay::Map(_) => None,
+                    Replay::Real | Replay::Map(_) | Replay::Thread(_) => None,
                 }
             }
             _ => None,

@@ -228,7 +228,7 @@ impl Session {
 
     /// The present was come to through the past: a breakpoint that the program stands at counts.
     pub(super) fn count_hits_at_present(&mut self) -> Result<(), DebugError> {
-        let tid = self.process.pid();
+        let tid = self.process.acting();
         let pc = self.process.registers(tid).map_err(system)?.pc();
         for id in self.breakpoints.at(pc) {
             if self.counted_hits().contains_key(&id) && self.condition_holds(tid, id)? {

@@ -53,6 +53,9 @@ impl Session {
         drop(plan);
         let mut process = Process::launched(leader).map_err(system)?;
         let refused = if request.record { process.record().err() } else { None };
+        if let Some(seed) = request.chaos {
+            process.begin_chaos(seed);
+        }
         let pump = ends.map(|ends| Pump::start(ends, request.output.clone())).transpose();
         let pump = pump.map_err(|error| {
             DebugError::System(format!("cannot read what the program prints: {error}").into())
@@ -88,9 +91,9 @@ impl Session {
         let unrecorded = match process.threads().count() {
             _ if !request.record => Some("it was attached to without `record: true`".into()),
             1 => process.record_running().err().map(|error| format!("it cannot be recorded here: {error}")),
-            threads => {
-                Some(format!("it has {threads} threads, and only programs of one thread are recorded"))
-            }
+            threads => Some(format!(
+                "it has {threads} threads, and a process that was running before is recorded only with one"
+            )),
         };
         let process = Debuggee::new(process);
         let mut session =
@@ -125,7 +128,7 @@ impl Session {
         let mut session = Self {
             target,
             claim: None,
-            current: witness,
+            current: process.acting(),
             hidden: 0,
             process,
             symbols: hindcast_symbols::Symbols::new(),

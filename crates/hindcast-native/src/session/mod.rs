@@ -38,7 +38,7 @@ use self::{breakpoints::Breakpoints, movement::Plan};
 use crate::{
     debuggee::Debuggee,
     image::Image,
-    look::{self, FrameScope, Scene, ThreadScene, Walk, Write},
+    look::{self, FrameScope, Scene, Standing, ThreadScene, Waits, Walk, Write},
     sys::{self, Mapping, Tid, TraceError},
 };
 
@@ -158,12 +158,30 @@ impl Session {
             registers.and_then(|registers| self.with_scene(|scene| look::known_location(scene, &registers)));
         Thread {
             id: movement::thread_id(tid),
-            name: sys::name(self.process.pid(), tid).unwrap_or_default(),
+            name: self.process.thread_name(tid).unwrap_or_default(),
             state: ThreadState::Suspended,
             location,
             waits_for: None,
             wait: None,
         }
+    }
+
+    /// Says what the threads wait for.
+    fn tell_waits(&self, tids: &[Tid], threads: &mut [Thread]) {
+        let standing = |&tid: &Tid| {
+            let registers = self.process.registers(tid).ok()?;
+            Some(Standing { id: movement::thread_id(tid), registers, stage: self.process.stage(tid) })
+        };
+        let standing: Vec<_> = tids.iter().filter_map(standing).collect();
+        let process = (!self.process.is_fixed()).then(|| self.process.system_pid());
+        self.with_scene(|scene| {
+            let waits = Waits::new(scene, &standing, process);
+            for thread in threads.iter_mut() {
+                let stands = standing.iter().find(|standing| standing.id == thread.id);
+                thread.wait = stands.and_then(|standing| waits.of(standing));
+            }
+        });
+        look::put_into_words(threads);
     }
 
     /// The heap and the stacks grow without any event, so the mappings are read again.
@@ -293,7 +311,10 @@ impl DebugBackend for Session {
         if self.process.ended().is_some() {
             return Err(DebugError::Ended);
         }
-        Ok(self.process.threads().into_iter().map(|tid| self.thread(tid)).collect())
+        let tids = self.process.threads();
+        let mut threads: Vec<_> = tids.iter().map(|&tid| self.thread(tid)).collect();
+        self.tell_waits(&tids, &mut threads);
+        Ok(threads)
     }
 
     fn stack(&mut self, thread: ThreadId, max_frames: u32) -> Result<Stack, DebugError> {

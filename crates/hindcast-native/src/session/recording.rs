@@ -12,8 +12,9 @@ use hindcast_core::{
 
 use super::{Session, travel::Halted};
 use crate::{
-    record::{Event, Log, Replay},
+    record::{Call, Event, Log, Replay},
     replay::{Label, Position, Timeline},
+    sys::Tid,
 };
 
 impl TimeTravel for Session {
@@ -34,6 +35,7 @@ impl TimeTravel for Session {
             events: recorder.map_or(0, |recorder| recorder.log.len()),
             checkpoints: recorder.map_or(0, |recorder| recorder.timeline.len() as u64),
             bytes: recorder.map_or(0, |recorder| recorder.log.bytes()),
+            turns: recorder.map_or(0, |recorder| recorder.log.turns()),
             capabilities: crate::record::capabilities(),
         })
     }
@@ -78,8 +80,11 @@ impl TimeTravel for Session {
     fn timeline(&mut self, query: &TimelineQuery) -> Result<TimelinePage, DebugError> {
         let mut all = self.happenings.clone();
         if let Some(recorder) = self.process.recorder() {
+            let mut acting = recorder.thread_after(0);
             for (index, event) in recorder.log.range(0, recorder.log.len()) {
-                if let Some((kind, what)) = happening(event) {
+                let thread = acting;
+                acting = event.taker().unwrap_or(acting);
+                if let Some((kind, what)) = happening(event, thread) {
                     let moment = Position { anchor: Label::after_events(index + 1), steps: 0 };
                     all.push(Happening { moment: Moment(moment.to_string()), kind, what, location: None });
                 }
@@ -89,7 +94,10 @@ impl TimeTravel for Session {
         all.retain(|happening| {
             query.since.as_ref().is_none_or(|since| happening.moment >= *since)
                 && query.until.as_ref().is_none_or(|until| happening.moment <= *until)
-                && (query.kinds.is_empty() || query.kinds.contains(&happening.kind))
+                && match query.kinds.as_slice() {
+                    [] => happening.kind != HappeningKind::Switch,
+                    kinds => kinds.contains(&happening.kind),
+                }
         });
         let total = all.len();
         let happenings = all.into_iter().skip(query.offset).take(query.limit).collect();
@@ -113,15 +121,15 @@ fn last_moment(timeline: &Timeline, log: &Log) -> Option<Position> {
     }
     let last = timeline.last()?.clone();
     let replayed = match log.len().checked_sub(1).and_then(|index| log.get(index)) {
-        Some(Event::Call(_) | Event::Interrupted { .. } | Event::Answer(_)) => log.len(),
-        Some(Event::Barrier { .. } | Event::Signal { .. } | Event::Edit) => log.len() - 1,
+        Some(event) if matches!(event, Event::Barrier { .. }) || event.is_interruption() => log.len() - 1,
+        Some(_) => log.len(),
         None => 0,
     };
     Some(Position { anchor: last.max(Label::after_events(replayed)), steps: 0 })
 }
 
-/// What an event is to the user, if it is anything.
-fn happening(event: &Event) -> Option<(HappeningKind, String)> {
+/// What an event of a thread is to the user, if it is anything.
+fn happening(event: &Event, thread: Tid) -> Option<(HappeningKind, String)> {
     /// As much is shown of what was printed.
     const SHOWN: usize = 64;
     match event {
@@ -131,11 +139,16 @@ fn happening(event: &Event) -> Option<(HappeningKind, String)> {
                 Replay::Emulate(writes) => writes
                     .first()
                     .map(|write| String::from_utf8_lossy(&write.bytes[..write.bytes.len().min(SHOWN)])),
-                Replay::Real | Replay::Map(_) => None,
+                Replay::Real | Replay::Map(_) | Replay::Thread(_) => None,
             };
             let text = text.unwrap_or_default();
             Some((HappeningKind::Output, format!("{stream}: {}", text.trim_end())))
         }
+        Event::Call(Call { replay: Replay::Thread(made), .. }) => {
+            Some((HappeningKind::Thread, format!("thread {} begins", made.tid.0)))
+        }
+        Event::Left { .. } => Some((HappeningKind::Thread, format!("thread {} ended", thread.0))),
+        Event::Turn { to, .. } => Some((HappeningKind::Switch, format!("thread {} runs", to.0))),
         Event::Signal { number, .. } => Some((HappeningKind::Signal, super::signals::name(*number))),
         Event::Barrier { number, .. } if *number == libc::SYS_execve || *number == libc::SYS_execveat => {
             Some((HappeningKind::Exec, "another program".into()))

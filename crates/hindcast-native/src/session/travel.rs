@@ -117,7 +117,7 @@ impl Session {
 
     /// What is looked at has changed: so may have what is loaded, and what is watched.
     pub(super) fn after_travel(&mut self) -> Result<(), DebugError> {
-        self.current = self.process.pid();
+        self.current = self.process.acting();
         self.hidden = 0;
         if self.process.ended().is_some() {
             return Ok(());
@@ -139,20 +139,27 @@ impl Session {
 
     fn step_back(&mut self, thread: ThreadId, granularity: Granularity, count: u32) -> Result<Stop, Halted> {
         let Departure { mut position, at_end, gap } = self.departure()?;
-        if !at_end && self.process.ended().is_none() {
-            self.known_thread(thread)?;
-        }
         let mut count = count;
+        let known =
+            if at_end || self.process.ended().is_some() { None } else { Some(self.known_thread(thread)?) };
         if at_end {
             // The first step back is the one into the history.
             self.land(&position)?;
             count -= 1;
         }
+        let tid = known.unwrap_or_else(|| self.process.acting());
+        let symbols = &self.symbols;
+        let last =
+            self.process.last_in_thread(&position, tid, &|address| function_around(symbols, address))?;
+        position = last.ok_or_else(|| {
+            let reason = format!("thread {} has not run before this moment, as far as is recorded", thread.0);
+            DebugError::NoHistory(Reason::new(reason).remedy(Remedy::ListMoments))
+        })?;
         for _ in 0..count {
             let earlier = match granularity {
-                Granularity::Instruction => self.before(&position)?,
-                Granularity::Line | Granularity::Over => self.line_before(&position, granularity)?,
-                Granularity::Out => Some(self.caller_before(&position)?),
+                Granularity::Instruction => self.before_in_thread(&position, tid)?,
+                Granularity::Line | Granularity::Over => self.line_before(&position, granularity, tid)?,
+                Granularity::Out => Some(self.caller_before(&position, tid)?),
             };
             match earlier {
                 Some(earlier) => position = earlier,
@@ -164,7 +171,7 @@ impl Session {
             }
         }
         self.land(&position)?;
-        Ok(across(gap, self.stop_at(self.process.pid(), StopReason::Step)))
+        Ok(across(gap, self.stop_at(self.process.acting(), StopReason::Step)))
     }
 
     pub(super) fn first(&self) -> Result<Position, DebugError> {
@@ -185,7 +192,7 @@ impl Session {
     }
 
     fn start_stop(&mut self) -> Stop {
-        let mut stop = self.stop_at(self.process.pid(), StopReason::HistoryStart);
+        let mut stop = self.stop_at(self.process.acting(), StopReason::HistoryStart);
         stop.detail = Some("nothing was recorded before this moment".into());
         stop
     }
@@ -195,6 +202,15 @@ impl Session {
         self.process.before(position, &|address| function_around(symbols, address))
     }
 
+    pub(super) fn before_in_thread(
+        &mut self,
+        position: &Position,
+        tid: Tid,
+    ) -> Result<Option<Position>, ReplayError> {
+        let symbols = &self.symbols;
+        self.process.before_in_thread(position, tid, &|address| function_around(symbols, address))
+    }
+
     pub(super) fn find(&mut self, position: &Position, quarry: Quarry) -> Result<Option<Found>, ReplayError> {
         let symbols = &self.symbols;
         self.process.find_before(position, quarry, None, &|address| function_around(symbols, address))
@@ -202,19 +218,26 @@ impl Session {
 
     fn place_at(&mut self, position: &Position) -> Result<(u64, u64), ReplayError> {
         let symbols = &self.symbols;
-        let registers = self.process.registers_at(position, &|address| function_around(symbols, address))?;
-        Ok((registers.pc(), registers.sp()))
+        let standing = self.process.standing_at(position, &|address| function_around(symbols, address))?;
+        Ok((standing.registers.pc(), standing.registers.sp()))
     }
 
     /// The beginning of the line before, or of this one if it is half done.
-    fn line_before(&mut self, from: &Position, granularity: Granularity) -> Result<Option<Position>, Halted> {
+    fn line_before(
+        &mut self,
+        from: &Position,
+        granularity: Granularity,
+        tid: Tid,
+    ) -> Result<Option<Position>, Halted> {
         let (pc, _) = self.place_at(from)?;
         let origin = self.line_key(pc);
         let mut position = from.clone();
         let mut found: Option<(Position, LineKey)> = None;
         let mut first = true;
         for _ in 0..FARTHEST {
-            let Some(mut earlier) = self.before(&position)? else { return Ok(found.map(|(found, _)| found)) };
+            let Some(mut earlier) = self.before_in_thread(&position, tid)? else {
+                return Ok(found.map(|(found, _)| found));
+            };
             let (mut pc, stack) = self.place_at(&earlier)?;
             if self.is_return(pc) {
                 let returns_to = self.place_at(&position)?.0;
@@ -224,7 +247,7 @@ impl Session {
                 {
                     // What was left of the line after this call is passed: the call comes first.
                     (found, first) = (None, true);
-                } else if let Some(call) = self.call_before(&earlier, pc, stack)? {
+                } else if let Some(call) = self.call_before(&earlier, pc, stack, tid)? {
                     earlier = call;
                     pc = self.place_at(&earlier)?.0;
                 }
@@ -262,16 +285,17 @@ impl Session {
         position: &Position,
         pc: u64,
         stack: u64,
+        tid: Tid,
     ) -> Result<Option<Position>, ReplayError> {
         let Some(function) = self.symbols.function_at(pc) else { return Ok(None) };
         match self.find(position, Quarry::Call { address: function.start, stack })? {
-            Some(found) => self.before(&found.position),
+            Some(found) => self.before_in_thread(&found.position, tid),
             None => Ok(None),
         }
     }
 
     /// The call of the function that one is in.
-    fn caller_before(&mut self, position: &Position) -> Result<Position, Halted> {
+    fn caller_before(&mut self, position: &Position, tid: Tid) -> Result<Position, Halted> {
         let outside = || {
             DebugError::NoHistory(
                 "where this function was called is not in the recording, or it has no name".into(),
@@ -281,7 +305,7 @@ impl Session {
         if origin.as_ref() != Some(position) {
             self.land(position)?;
         }
-        let registers = self.process.registers(self.process.pid()).map_err(system)?;
+        let registers = self.process.registers(self.process.acting()).map_err(system)?;
         let memory = self.process.memory();
         let unwound = self
             .symbols
@@ -299,7 +323,7 @@ impl Session {
             let found = self.find(position, Quarry::Call { address: function.start, stack })?;
             found.ok_or_else(outside)?.position
         };
-        Ok(self.before(&entry)?.ok_or_else(outside)?)
+        Ok(self.before_in_thread(&entry, tid)?.ok_or_else(outside)?)
     }
 
     fn reverse_continue(&mut self) -> Result<Stop, Halted> {
@@ -340,7 +364,7 @@ impl Session {
 
     /// Whether the user wants to stop for what was found.
     fn stop_in_past(&mut self, found: &Found) -> Result<Option<Stop>, DebugError> {
-        let tid = self.process.pid();
+        let tid = self.process.acting();
         match &found.pause {
             Some(Pause::Breakpoint(address)) => {
                 let mut stopping = found.claims.breakpoints.clone();
@@ -420,12 +444,12 @@ impl Session {
         let symbols = &self.symbols;
         let position = self.process.materialise(position, &|address| function_around(symbols, address))?;
         self.land(&position)?;
-        Ok(self.stop_at(self.process.pid(), StopReason::Goto))
+        Ok(self.stop_at(self.process.acting(), StopReason::Goto))
     }
 
     /// Back where the program really is, with what it stopped for there.
     pub(super) fn present(&mut self) -> Stop {
-        let mut stop = self.stop_at(self.process.pid(), StopReason::Present);
+        let mut stop = self.stop_at(self.process.acting(), StopReason::Present);
         if let Some(live) = &self.live_stop {
             stop.detail.clone_from(&live.detail);
             stop.signal.clone_from(&live.signal);
@@ -457,7 +481,7 @@ impl Session {
         }
         self.live_stop = Some(stop.clone());
         let location =
-            self.process.registers(self.process.pid()).ok().map(|registers| self.location(registers.pc()));
+            self.process.registers(self.process.acting()).ok().map(|registers| self.location(registers.pc()));
         let kind = match stop.reason {
             StopReason::Signal => HappeningKind::Signal,
             StopReason::Breakpoint => HappeningKind::Breakpoint,

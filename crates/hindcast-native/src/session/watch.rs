@@ -297,7 +297,7 @@ impl Session {
             return self.process.run(&|address| super::function_around(symbols, address));
         }
         let known = self.process.has_thread(self.current);
-        self.process.creep(if known { self.current } else { self.process.pid() })
+        self.process.creep(if known { self.current } else { self.process.acting() })
     }
 
     /// After an instruction: whether it left a frame, or changed something, that is watched.

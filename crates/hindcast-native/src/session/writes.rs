@@ -156,7 +156,7 @@ impl Session {
         let (new, left) = (self.text_of(cell), self.bytes_of(cell));
         self.land(&before)?;
         let old = self.text_of(cell);
-        let tid = self.process.pid();
+        let tid = self.process.acting();
         let registers = self.process.registers(tid).map_err(system)?;
         let location = self.location(registers.pc());
         let stack = self.stack(super::movement::thread_id(tid), 8)?;
@@ -232,8 +232,9 @@ impl Session {
         let mut information = InstructionInfoFactory::new();
         for _ in 0..FARTHEST_SOURCE {
             let symbols = &self.symbols;
-            let registers =
-                self.process.registers_at(&position, &|address| function_around(symbols, address))?;
+            let standing =
+                self.process.standing_at(&position, &|address| function_around(symbols, address))?;
+            let registers = standing.registers;
             let Some(instruction) = crate::look::decode(&self.process.memory(), registers.pc()) else {
                 return Ok(None);
             };
@@ -272,7 +273,7 @@ impl Session {
                 }
                 Some(_) => {}
             }
-            let Some(earlier) = self.before(&position)? else { return Ok(None) };
+            let Some(earlier) = self.before_in_thread(&position, standing.thread)? else { return Ok(None) };
             position = earlier;
         }
         Ok(None)

@@ -41,6 +41,21 @@ pub(crate) fn descriptors(process: Tid) -> io::Result<Vec<i32>> {
     Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
 }
 
+/// What a descriptor of a process is: a path, or `pipe:[12345]`.
+pub(crate) fn file_of(process: Tid, descriptor: i32) -> Option<String> {
+    let file = fs::read_link(format!("/proc/{}/fd/{descriptor}", process.0)).ok()?;
+    Some(file.to_string_lossy().into_owned())
+}
+
+/// The descriptors that an epoll descriptor of a process watches, in their order.
+pub(crate) fn watched_by(process: Tid, epoll: i32) -> Vec<i32> {
+    let text = fs::read_to_string(format!("/proc/{}/fdinfo/{epoll}", process.0)).unwrap_or_default();
+    let target = |line: &str| line.strip_prefix("tfd:")?.split_ascii_whitespace().next()?.parse().ok();
+    let mut watched: Vec<_> = text.lines().filter_map(target).collect();
+    watched.sort_unstable();
+    watched
+}
+
 /// A descriptor of another process as one of our own. Both are one open file: drop it soon, since closing releases locks.
 pub(crate) fn borrow_descriptor(process: Tid, descriptor: i32) -> io::Result<File> {
     // SAFETY: both calls take plain numbers, and what they return belongs to us.

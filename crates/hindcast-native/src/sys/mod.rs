@@ -24,7 +24,9 @@ mod vector_registers;
 
 pub(crate) use bell::{Bell, Rope, Rung};
 pub(crate) use debug_registers::{DebugRegisters, WatchKind};
-pub(crate) use descriptors::{Users, borrow_descriptor, descriptors, has_no, is_direct, is_writable};
+pub(crate) use descriptors::{
+    Users, borrow_descriptor, descriptors, file_of, has_no, is_direct, is_writable, watched_by,
+};
 pub(crate) use dying::{Life, dismiss, end};
 #[cfg(test)]
 pub(crate) use filter::Filter;
@@ -34,9 +36,9 @@ pub(crate) use memory::{ProcessMemory, clean_pushed_flags, pushes_flags};
 pub(crate) use pages::{PAGE, touched};
 pub(crate) use processor::{cpu_time, processor_features, random_number, time_stamp_counter};
 pub(crate) use procfs::{
-    Mapping, MemoryPlan, auxiliary_vector, command_line, current_folder, executable, has_writable_shares,
-    is_ancestor, is_caught, is_handled, is_our_equal, is_zombie, kept_from_forks, mappings, minor_faults,
-    name, protection, shared_segment, threads,
+    Mapping, MemoryPlan, auxiliary_vector, command_line, current_folder, executable, handles_signals,
+    has_writable_shares, is_ancestor, is_asleep, is_caught, is_handled, is_our_equal, is_zombie,
+    kept_from_forks, mappings, minor_faults, name, protection, shared_segment, threads,
 };
 pub(crate) use registers::GeneralRegisters;
 pub(crate) use remote::{remote_call, rest, restarts};
@@ -44,6 +46,6 @@ pub(crate) use signal::{SignalDetails, SignalInfo};
 pub(crate) use spawn::{SpawnError, SpawnPlan, SpawnStreams, spawn};
 pub(crate) use tracee::{
     Call, Event, RestartableSequence, Resume, Running, Stopped, Tid, TraceError, attach_thread, death_of,
-    detach_running, kill, send_again, wait_for, wait_for_any, wait_for_any_now,
+    detach_running, kill, robust_list, send_again, wait_for, wait_for_any, wait_for_any_now,
 };
 pub(crate) use vector_registers::{VectorLayout, VectorRegisters};

@@ -250,6 +250,23 @@ pub(crate) fn is_caught(process: Tid, signal: i32) -> bool {
     is_in(process, signal, ["SigCgt:", "SigCgt:"])
 }
 
+/// Whether the program has a handler for a signal that does not come from an instruction of its own. The C library's own
+/// handlers do not count.
+pub(crate) fn handles_signals(process: Tid) -> bool {
+    const NOT_FROM_OUTSIDE: [i32; 7] = [
+        libc::SIGILL,
+        libc::SIGTRAP,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGSEGV,
+        // Of threads that are cancelled, and of `setuid`.
+        32,
+        33,
+    ];
+    let others = NOT_FROM_OUTSIDE.iter().fold(u64::MAX, |others, signal| others & !(1 << (signal - 1)));
+    signal_set(process, "SigCgt:").is_none_or(|caught| caught & others != 0)
+}
+
 fn is_in(process: Tid, signal: i32, sets: [&str; 2]) -> bool {
     sets.iter().any(|set| signal_set(process, set).is_some_and(|set| set >> (signal - 1) & 1 == 1))
 }
@@ -258,6 +275,12 @@ fn signal_set(process: Tid, field: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", process.0)).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     u64::from_str_radix(line.trim(), 16).ok()
+}
+
+/// Whether a thread waits in the kernel.
+pub(crate) fn is_asleep(process: Tid, thread: Tid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/task/{}/stat", process.0, thread.0));
+    stat.is_ok_and(|stat| matches!(after_name(&stat).trim_start().as_bytes().first(), Some(b'S' | b'D')))
 }
 
 /// Whether a thread has ended, but is still listed: the first one is, as long as there are others.

@@ -23,6 +23,8 @@ pub(crate) enum TraceError {
     SelfCheck(String),
     #[error("{0}")]
     NotRecordable(&'static str),
+    #[error("thread {} does not run at this moment: threads of a recorded program run one at a time", .0.0)]
+    OffStage(Tid),
     /// A recording from a file has nothing beyond its last moment.
     #[error("the recording ends here")]
     RecordingEnds,
@@ -188,20 +190,31 @@ pub(crate) fn wait_for(tid: Tid) -> Result<Event, TraceError> {
     }
 }
 
+/// Where the system finds the locks that a thread holds and that it frees when the thread ends.
+pub(crate) fn robust_list(tid: Tid) -> Option<u64> {
+    let (mut head, mut length) = (0_u64, 0_usize);
+    // SAFETY: both places live for the call.
+    let result = unsafe { libc::syscall(libc::SYS_get_robust_list, tid.0, &raw mut head, &raw mut length) };
+    (result == 0 && head != 0).then_some(head)
+}
+
 /// How a thread has ended, if it has; does not wait.
 pub(crate) fn death_of(tid: Tid) -> Option<Event> {
-    let how = libc::WEXITED | libc::WNOHANG | libc::__WALL | libc::__WNOTHREAD;
-    // SAFETY: the kernel fills `info`, which lives for the call; where there is nothing to tell it stays zero.
-    let (pid, code, status) = unsafe {
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        if libc::waitid(libc::P_PID, tid.0.unsigned_abs(), &raw mut info, how) == -1 {
-            return None;
+    let look = |how: c_int| {
+        // SAFETY: the kernel fills `info`, which lives for the call; where there is nothing to tell it stays zero.
+        unsafe {
+            let how = libc::WEXITED | libc::WNOHANG | libc::__WALL | libc::__WNOTHREAD | how;
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let found = libc::waitid(libc::P_PID, tid.0.unsigned_abs(), &raw mut info, how) == 0;
+            (found && info.si_pid() == tid.0).then(|| (info.si_code, info.si_status()))
         }
-        (info.si_pid(), info.si_code, info.si_status())
     };
-    if pid != tid.0 {
+    // The stops of one that is traced are told as well, and are not for us to take.
+    let (code, status) = look(libc::WNOWAIT)?;
+    if !matches!(code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED) {
         return None;
     }
+    look(0)?;
     super::dying::is_dead(tid);
     Some(if code == libc::CLD_EXITED { Event::Exited(tid, status) } else { Event::Killed(tid, status) })
 }

@@ -97,7 +97,7 @@ impl VectorRegisters {
         Self { area, layout }
     }
 
-    pub(super) fn area(&self) -> &[u8] {
+    pub(crate) fn area(&self) -> &[u8] {
         &self.area
     }
 

@@ -74,6 +74,7 @@ impl Debuggee {
             stdin,
             streams,
             record,
+            chaos: None,
             language: Language::Auto,
             just_my_code: true,
             output: output.clone(),

@@ -18,5 +18,7 @@ mod sessions;
 mod stacks;
 mod stepping;
 mod streams;
+mod threads;
 mod time_travel;
+mod waits;
 mod writes;

@@ -216,8 +216,8 @@ fn a_recording_of_a_program_that_is_another_now_is_refused() {
 }
 
 #[test]
-fn a_thread_ends_the_recording_in_the_file_too() {
-    let mut debuggee = Debuggee::record(&Fixture::c("threads").flags(["-pthread"]), &[]);
+fn why_a_recording_ended_is_in_the_file_too() {
+    let mut debuggee = Debuggee::record(&Fixture::c("gap"), &[]);
     loop {
         let outcome = debuggee.backend().run(Movement::Continue).unwrap();
         let Outcome::Stopped(stop) = outcome else { panic!("nobody interrupted") };
@@ -226,9 +226,9 @@ fn a_thread_ends_the_recording_in_the_file_too() {
         }
     }
     let recording = debuggee.backend().time_travel().unwrap().recording().unwrap();
-    assert!(recording.reason.as_ref().is_some_and(|reason| reason.contains("thread")), "{recording:?}");
+    assert!(recording.reason.as_ref().is_some_and(|reason| reason.contains("restricts")), "{recording:?}");
     let file = debuggee.export((None, None));
-    let built = Fixture::c("threads").flags(["-pthread"]).build();
+    let built = Fixture::c("gap").build();
     drop(debuggee);
     let mut again = Debuggee::open(built, file.path()).unwrap();
     let told = again.backend().time_travel().unwrap().recording().unwrap();

@@ -8,7 +8,7 @@ use hindcast_fixtures::Fixture;
 
 use crate::debuggee::Debuggee;
 
-fn now(debuggee: &mut Debuggee) -> Moment {
+pub(crate) fn now(debuggee: &mut Debuggee) -> Moment {
     debuggee
         .backend()
         .time_travel()
@@ -23,7 +23,11 @@ fn watched(debuggee: &Debuggee, text: &str) -> Watched {
     Watched::Expression { text: text.into(), frame: FrameRef { thread: debuggee.thread(), index: 0 } }
 }
 
-fn last_write(debuggee: &mut Debuggee, text: &str, depth: u32) -> Result<Vec<MemoryWrite>, DebugError> {
+pub(crate) fn last_write(
+    debuggee: &mut Debuggee,
+    text: &str,
+    depth: u32,
+) -> Result<Vec<MemoryWrite>, DebugError> {
     let watched = watched(debuggee, text);
     debuggee.backend().time_travel().expect("it travels").last_write(&watched, depth)
 }
@@ -169,16 +173,19 @@ fn hits_before_a_breakpoint_was_set_are_numbered_from_there() {
 }
 
 #[test]
-fn behind_the_first_thread_nobody_is_said_to_have_written_and_the_way_back_tells_of_the_gap() {
-    let mut debuggee = Debuggee::record(&Fixture::c("joined"), &[]);
-    debuggee.run_to("joined");
+fn behind_the_end_of_the_recording_nobody_is_said_to_have_written_and_the_way_back_tells_of_the_gap() {
+    let mut debuggee = Debuggee::record(&Fixture::c("gap"), &[]);
+    debuggee.run_to("behind");
     // It is known at once.
     let told = debuggee.backend().time_travel().unwrap().recording().unwrap().reason.unwrap_or_default();
-    assert!(told.contains("the recording ends at moment") && told.contains("started a thread"), "{told}");
+    assert!(
+        told.contains("the recording ends at moment") && told.contains("restricts the system calls"),
+        "{told}"
+    );
     for name in ["shared", "after", "before"] {
         match last_write(&mut debuggee, name, 1) {
             Err(DebugError::NoHistory(reason)) => {
-                assert!(reason.what.contains("the program started a thread"), "{reason}");
+                assert!(reason.what.contains("the program restricts the system calls"), "{reason}");
                 assert!(matches!(reason.remedies[0], Remedy::AskAt(_)), "{reason:?}");
             }
             other => panic!("{name}: {other:?}"),
@@ -192,10 +199,10 @@ fn behind_the_first_thread_nobody_is_said_to_have_written_and_the_way_back_tells
     assert!(detail.contains(&format!("the recording ends at moment {end}")), "{detail}");
     assert!(detail.contains("what came after cannot be visited"), "{detail}");
     // There, one can ask again.
-    let create = debuggee.break_at("create");
+    let restrict = debuggee.break_at("restrict");
     assert_eq!(debuggee.movement(Movement::ReverseContinue).detail, None);
-    assert_eq!(debuggee.line(), Some(debuggee.built.line("create")));
-    debuggee.backend().remove_breakpoint(create.id).unwrap();
+    assert_eq!(debuggee.line(), Some(debuggee.built.line("restrict")));
+    debuggee.backend().remove_breakpoint(restrict.id).unwrap();
     let writes = last_write(&mut debuggee, "before", 1).unwrap();
     assert_eq!(writes[0].location.line, Some(debuggee.built.line("before")));
     assert!(last_write(&mut debuggee, "shared", 1).unwrap().is_empty());
@@ -211,7 +218,9 @@ fn behind_the_first_thread_nobody_is_said_to_have_written_and_the_way_back_tells
     debuggee.movement(Movement::Goto(Destination::Present));
     debuggee.expect_exit(0);
     match last_write(&mut debuggee, "shared", 1) {
-        Err(DebugError::NoHistory(reason)) => assert!(reason.what.contains("started a thread"), "{reason}"),
+        Err(DebugError::NoHistory(reason)) => {
+            assert!(reason.what.contains("restricts the system calls"), "{reason}")
+        }
         other => panic!("{other:?}"),
     }
     debuggee.movement(Movement::Goto(Destination::Percent(100)));

@@ -160,6 +160,7 @@ impl DebugService {
             stdin: stdin_file.map_or(options.stdin, Stdin::File),
             streams: options.streams,
             record: options.record,
+            chaos: options.chaos,
             language: options.language,
             just_my_code: options.just_my_code,
             output: output.clone(),

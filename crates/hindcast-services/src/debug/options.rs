@@ -23,6 +23,8 @@ pub struct LaunchOptions {
     pub streams: Streams,
     /// Whether to record it, so that one can go back.
     pub record: bool,
+    /// Decides which thread of a recorded program runs when, to expose races.
+    pub chaos: Option<u64>,
     /// What it is written in.
     pub language: Language,
     /// Whether steps pass over code that is not the program's own.
@@ -40,6 +42,7 @@ impl Default for LaunchOptions {
             stdin: Stdin::default(),
             streams: Streams::default(),
             record: false,
+            chaos: None,
             language: Language::Auto,
             just_my_code: true,
         }

@@ -1,7 +1,7 @@
 //! Symbols as the linker knows them.
 
 use super::Symbols;
-use crate::{demangle, types::ModuleId};
+use crate::{demangle, elf::SymbolType, types::ModuleId};
 
 impl Symbols {
     /// Where symbols of exactly these names are, in every module that defines them; with the index of the
@@ -22,6 +22,17 @@ impl Symbols {
     /// Where a symbol of exactly this name is in one module.
     pub fn symbol_address(&self, module: ModuleId, name: &str) -> Option<u64> {
         self.symbol_that(module, |symbol| symbol == name.as_bytes())
+    }
+
+    /// The variable that an address is in, as the symbol table knows it, and how far from its beginning.
+    pub fn variable_at(&self, address: u64) -> Option<(String, u64)> {
+        let module = self.loaded_at(address)?;
+        let table = module.symbol_table()?;
+        let file_address = module.to_file(address);
+        let symbol = table.at(file_address)?;
+        let offset = file_address - symbol.address;
+        let is_there = symbol.kind == SymbolType::Object && offset < symbol.size;
+        is_there.then(|| (demangle::readable(&String::from_utf8_lossy(table.name(symbol))), offset))
     }
 
     /// The parameters of the C++ function at an address, as its symbol tells them.

@@ -4,8 +4,17 @@
 //! terminal never goes through us.
 
 mod signals;
+mod tries;
 
-use std::{ffi::OsString, fmt::Write as _, io::Write, process::ExitCode, sync::Arc, time::Instant};
+use std::{
+    ffi::OsString,
+    fmt::Write as _,
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, anyhow};
 use hindcast_core::{
@@ -17,12 +26,17 @@ use hindcast_services::{
     debug::{DebugService, ExportTo, LaunchOptions, Mask, Session, State, Until, Viewport},
 };
 
-use self::signals::Signals;
+use self::{
+    signals::Signals,
+    tries::{Limits, Tried, until_failure},
+};
 use super::{patience, recorded_runtime};
 use crate::{config::Config, options::Record, wiring};
 
 /// What shells answer for a program that a signal ended.
 const SIGNALLED: i32 = 128;
+/// What `timeout` exits with for a program that takes too long.
+const HANGS: u8 = 124;
 /// What Rust lets a program exit with that panics.
 const PANICKED: i32 = 101;
 
@@ -57,20 +71,53 @@ async fn record(
         stop_at_entry: StopAtEntry::No,
         streams: Streams::Inherited,
         record: true,
+        chaos: options.chaos,
         ..LaunchOptions::default()
     };
     let (program, args) = (launch.program.clone(), launch.args.clone());
     let started = Instant::now();
-    // Whoever runs their own program sees what it prints.
-    let (session, _) = service.launch(&caller, launch, Mask::new(false), &patience(0)).await?;
-    let view = follow(&session, signals).await?;
     // Where nobody reads our own words, the program still has its exit code and the recording is written.
     let mut say = |text: &str| drop(writeln!(stderr, "{text}").and_then(|()| stderr.flush()));
+    let (session, view, seed, hangs) = if options.until_failure {
+        let limits = Limits {
+            first_seed: options.chaos.unwrap_or(1),
+            tries: options.tries,
+            hang_after: Duration::from_secs(options.hang_after),
+        };
+        match until_failure(service, &caller, launch, &limits, signals).await? {
+            Tried::Ended(signal) => return Ok(signalled(signal)),
+            Tried::AllPassed => {
+                let (tries, seconds) = (counted(limits.tries, "run"), started.elapsed().as_secs_f64());
+                say(&format!(
+                    "hindcast: {tries}, each with another schedule, and none failed ({seconds:.1} s)"
+                ));
+                return Ok(0);
+            }
+            Tried::Failed(failed) => {
+                say(&printed(&failed.session));
+                let tried = failed.seed.wrapping_sub(limits.first_seed) + 1;
+                let hangs = if failed.hangs { "hangs" } else { "fails" };
+                say(&format!("hindcast: run {tried} of {} {hangs}, with seed {}", limits.tries, failed.seed));
+                (failed.session, failed.view, Some(failed.seed), failed.hangs)
+            }
+        }
+    } else {
+        // Whoever runs their own program sees what it prints.
+        let (session, _) = service.launch(&caller, launch, Mask::new(false), &patience(0)).await?;
+        let view = follow(&session, signals).await?;
+        (session, view, options.chaos, false)
+    };
+    // A failure that was looked for is kept.
+    let kept = || service.new_file(&caller, &kept_file(&program, seed));
+    let output = match output {
+        None if options.until_failure => Some(kept()?),
+        output => output,
+    };
     say(&format!("\nhindcast: {}", summary(&session, &view, started)));
     let told = async {
         if view.state == State::Paused {
             say(&format!("\n{}", session.autopsy(10, 1).await?));
-            say(&how_to_go_back(&session, &program.display().to_string(), &args));
+            say(&how_to_go_back(&session, &program.display().to_string(), &args, seed));
         }
         if let Some(file) = output {
             let request =
@@ -79,7 +126,7 @@ async fn record(
             let (shown, bytes) = (file.display(), exported.bytes);
             say(&format!("hindcast: wrote {shown} ({bytes} bytes); `hindcast replay {shown}` opens it"));
         }
-        Ok(exit_code(&session))
+        Ok(if hangs { HANGS } else { exit_code(&session) })
     };
     tokio::select! {
         code = told => code,
@@ -185,11 +232,29 @@ fn counted(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-fn how_to_go_back(session: &Session, program: &str, args: &[String]) -> String {
+/// What the program printed, where it did not print it to our own streams.
+fn printed(session: &Session) -> String {
+    let output = session.read_output(Some(0), usize::MAX, None).output;
+    format!("{}{}", output.stdout, output.stderr)
+}
+
+/// Where a failure is kept that nobody named a file for: a file that is not there yet.
+fn kept_file(program: &Path, seed: Option<u64>) -> PathBuf {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let seed = seed.unwrap_or_default();
+    let others = (2..).map(|number| format!("{name}-seed-{seed}-{number}.trace"));
+    let mut names = std::iter::once(format!("{name}-seed-{seed}.trace")).chain(others).map(PathBuf::from);
+    names.find(|file| !file.exists()).unwrap_or_default()
+}
+
+fn how_to_go_back(session: &Session, program: &str, args: &[String], seed: Option<u64>) -> String {
     if !session.standing().has_history() {
         return String::new();
     }
-    let launch = serde_json::json!({ "program": program, "args": args });
+    let mut launch = serde_json::json!({ "program": program, "args": args });
+    if let Some(seed) = seed {
+        launch["chaos"] = seed.into();
+    }
     format!(
         "\nTo go back from here, have an agent do the same (`hindcast mcp install`):\n  \
          debugger/launch        {launch}\n  \
@@ -238,8 +303,14 @@ mod tests {
         let program = folder.path().join("program");
         std::fs::write(&program, "").unwrap();
         let file = folder.path().join("trace.bin");
-        let options =
-            Record { output: Some(file.clone()), command: vec![program.into_os_string(), "-v".into()] };
+        let options = Record {
+            output: Some(file.clone()),
+            chaos: None,
+            until_failure: false,
+            tries: 1,
+            hang_after: 1,
+            command: vec![program.into_os_string(), "-v".into()],
+        };
         let mut stderr = Vec::new();
         let mut signals = Signals::take().unwrap();
         let code = record(&service, options, &mut signals, &mut stderr).await.unwrap();

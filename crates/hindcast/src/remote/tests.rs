@@ -41,6 +41,7 @@ fn request(output: &Arc<OutputLog>) -> LaunchRequest {
         stdin: Stdin::Text("in".into()),
         streams: Streams::Pipes,
         record: true,
+        chaos: None,
         language: Language::Auto,
         just_my_code: true,
         output: output.clone(),

@@ -13,6 +13,7 @@ mod documents;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod dotnet;
 mod errors;
+mod hanging;
 mod keys;
 mod knowledge;
 #[cfg(target_os = "linux")]
@@ -20,6 +21,8 @@ mod letting_go;
 mod license;
 mod limits;
 mod overtime;
+#[cfg(target_os = "linux")]
+mod races;
 #[cfg(target_os = "linux")]
 mod record;
 mod scopes;

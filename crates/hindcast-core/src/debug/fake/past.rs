@@ -264,6 +264,7 @@ impl TimeTravel for FakeBackend {
             events: if recorded { self.furthest() as u64 } else { 0 },
             checkpoints: if recorded { (self.furthest() / STEPS_A_SNAPSHOT + 1) as u64 } else { 0 },
             bytes: 0,
+            turns: 0,
             capabilities: vec![Capability {
                 name: "scripts can be read backwards".into(),
                 works: true,

@@ -35,6 +35,7 @@ fn head() -> TraceHead {
             events: 2,
             checkpoints: 1,
             bytes: 100,
+            turns: 0,
             capabilities: Vec::new(),
         },
         start_snapshot: None,

@@ -57,7 +57,7 @@ const MAY_END: [(&[&str], &[&str]); 3] = [
         &["copied"],
         &["memfd_secret", "prctl_set_dumpable", "prctl_set_seccomp", "seccomp", "seccomp_that_forbids"],
     ),
-    (&["thread"], &["clone_vm", "thread"]),
+    (&["shares its memory"], &["clone_vm"]),
 ];
 
 /// Calls that no row makes, and why.

@@ -192,7 +192,7 @@ pub(super) struct TimelineInput {
     /// Moment
     #[serde(default)]
     until: Option<String>,
-    /// All where absent
+    /// All but `switch` where absent
     #[serde(default)]
     kinds: Vec<HappeningKind>,
     #[serde(default = "fifty")]
@@ -203,6 +203,10 @@ pub(super) struct TimelineInput {
     cursor: Option<String>,
     #[serde(default)]
     session_id: Option<String>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 fn fifty() -> usize {
@@ -246,6 +250,9 @@ struct Recorded {
     snapshots: u64,
     /// What the log takes in memory
     bytes: u64,
+    /// How often another thread took over: threads of a recorded program run one at a time, so that races may not show
+    #[serde(skip_serializing_if = "is_zero")]
+    thread_turns: u64,
     /// What this machine does not allow, and what is different for that
     #[serde(skip_serializing_if = "Vec::is_empty")]
     missing: Vec<Capability>,
@@ -261,6 +268,7 @@ impl From<Recording> for Recorded {
             events: recording.events,
             snapshots: recording.checkpoints,
             bytes: recording.bytes,
+            thread_turns: recording.turns,
             missing: recording.capabilities.into_iter().filter(|capability| !capability.works).collect(),
         }
     }
@@ -323,6 +331,13 @@ fn say_timeline(view: &TimelineView) -> String {
     }
     for happening in &view.happenings {
         let _ = write!(said, "\n{}", excerpt(&happening_in_a_line(happening), 200));
+    }
+    if view.recording.thread_turns > 0 {
+        let turns = view.recording.thread_turns;
+        let _ = write!(
+            said,
+            "\nnote: threads ran one at a time while recorded ({turns} turns): races may not show"
+        );
     }
     if let Some(reason) = &view.recording.reason {
         let _ = write!(said, "\nnote: not recorded any more: {reason}");

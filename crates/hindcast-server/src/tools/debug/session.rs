@@ -59,6 +59,9 @@ pub(super) struct LaunchInput {
     #[serde(default)]
     #[schemars(with = "bool", default = "yes")]
     record: Option<bool>,
+    /// While recorded, threads run in an order that this seed decides, to expose races
+    #[serde(default)]
+    chaos: Option<u64>,
     #[serde(default)]
     language: Language,
     /// Steps pass over library code (.NET)
@@ -112,8 +115,13 @@ impl LaunchInput {
             Some(Input::Text(text)) => Stdin::Text(text),
             Some(Input::File { file }) => Stdin::File(file),
         };
-        let Self { args, cwd, env, language, just_my_code, .. } = self;
+        let Self { args, cwd, env, language, just_my_code, chaos, .. } = self;
         let record = self.record.unwrap_or(true);
+        if chaos.is_some() && !record {
+            return Err(
+                invalid("`chaos` is for a program that is recorded").hint("leave `record: false` out")
+            );
+        }
         let streams = if self.terminal { Streams::Terminal } else { Streams::Pipes };
         Ok(LaunchOptions {
             program,
@@ -124,6 +132,7 @@ impl LaunchInput {
             stdin,
             streams,
             record,
+            chaos,
             language,
             just_my_code,
         })

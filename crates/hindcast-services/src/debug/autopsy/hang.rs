@@ -3,7 +3,7 @@
 use std::fmt;
 
 use hindcast_core::debug::{
-    DebugBackend, Engine, Frame, Location, Stop, StopReason, Thread, ThreadId, Wait, WaitKind,
+    DebugBackend, Frame, Location, Stop, StopReason, Thread, ThreadId, Wait, WaitKind,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,6 +16,8 @@ use crate::debug::{
 
 /// How many threads are shown.
 const THREADS: usize = 8;
+/// Of how many locks it is said how to find out where they were taken.
+const LOCKS: usize = 3;
 /// How far out the caller's own code is looked for.
 const FRAMES_TO_OWN_CODE: u32 = 30;
 
@@ -25,8 +27,9 @@ pub struct Hang {
     /// Deadlocks: each thread waits for what the next one has, the last for what the first one has.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deadlocks: Vec<Vec<ThreadId>>,
-    /// Whether the engine can tell who waits for what.
-    pub waits_known: bool,
+    /// Whether every thread waits for another one of the program, so that none ever goes on.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stuck: bool,
     /// Those in deadlocks first, then others that wait, then those that hold what is waited for.
     pub threads: Vec<HangingThread>,
     /// How many are not shown.
@@ -85,11 +88,11 @@ fn named(id: ThreadId, name: &str) -> String {
 
 impl Hang {
     /// Shows the first of the threads.
-    fn of(deadlocks: Vec<Vec<ThreadId>>, waits_known: bool, mut threads: Vec<HangingThread>) -> Self {
+    fn of(deadlocks: Vec<Vec<ThreadId>>, stuck: bool, mut threads: Vec<HangingThread>) -> Self {
         let waiting = threads.iter().filter(|thread| thread.waits_for.is_some()).count();
         let left_out = threads.len().saturating_sub(THREADS);
         threads.truncate(THREADS);
-        Self { deadlocks, waits_known, threads, left_out, waiting }
+        Self { deadlocks, stuck, threads, left_out, waiting }
     }
 
     /// What hangs in one sentence; none where nothing is known to wait.
@@ -107,7 +110,30 @@ impl Hang {
             more => format!(" (and {more} more threads wait)"),
         };
         let waits_for = first.waits_for.as_deref().unwrap_or_default();
-        Some(format!("no crash: {} waits for {waits_for}{more}", first.in_words()))
+        let waits = format!("{} waits for {waits_for}{more}", first.in_words());
+        Some(match (self.stuck, self.waiting) {
+            (false, _) => format!("no crash: {waits}"),
+            (true, 1) => format!("stuck for ever: {waits}, and there is no other thread"),
+            (true, _) => format!("stuck for ever: {waits}, and no thread is left that could end that"),
+        })
+    }
+
+    /// How the past tells where locks were taken that other threads want.
+    pub(super) fn looking_back(&self) -> Vec<String> {
+        let taken = |thread: &HangingThread| {
+            let wait = thread.wait.as_ref()?;
+            let (address, id) = (wait.holder_address?, wait.held_by?);
+            let holder = self.threads.iter().find(|thread| thread.thread_id == id);
+            let holder = holder.map_or_else(|| named(id, ""), HangingThread::in_words);
+            Some(format!("debugger/last_write with address {address}, size 4: where {holder} took the lock"))
+        };
+        let mut next = Vec::new();
+        for call in self.threads.iter().filter_map(taken) {
+            if next.len() < LOCKS && !next.contains(&call) {
+                next.push(call);
+            }
+        }
+        next
     }
 
     /// Whether it is known what the thread waits for.
@@ -118,6 +144,9 @@ impl Hang {
 
 /// `thread 4 (left) waits for thread 5 (right), which waits for thread 4 (left)`.
 fn circle_in_words(circle: &[ThreadId], name: impl Fn(&ThreadId) -> String) -> String {
+    if let [alone] = circle {
+        return format!("{} waits for itself", name(alone));
+    }
     let mut told: Vec<_> = circle.iter().map(name).collect();
     told.extend(told.first().cloned());
     let first = told.remove(0);
@@ -127,7 +156,7 @@ fn circle_in_words(circle: &[ThreadId], name: impl Fn(&ThreadId) -> String) -> S
 impl fmt::Display for Hang {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Of one thread alone the summary says what it waits for, or the stack shows where it is.
-        if let [only] = self.threads.as_slice() {
+        if let ([only], true) = (self.threads.as_slice(), self.deadlocks.is_empty()) {
             return if only.waits_for.is_some() { only.place(f) } else { Ok(()) };
         }
         f.write_str("\nThreads:")?;
@@ -166,6 +195,7 @@ pub(super) fn look(
     if stop.reason != StopReason::Pause && deadlocks.is_empty() {
         return None;
     }
+    let stuck = is_stuck(&threads);
     let held: Vec<_> = threads.iter().filter_map(|thread| thread.wait.as_ref()?.held_by).collect();
     let rank = |thread: &HangingThread| match thread.thread_id {
         id if deadlocks.iter().any(|circle| circle.contains(&id)) => 0,
@@ -180,8 +210,7 @@ pub(super) fn look(
     if seen.iter().any(|thread| rank(thread) < 3 || is_own(thread)) {
         seen.retain(|thread| rank(thread) < 3 || is_own(thread));
     }
-    let waits_known = backend.target().engine == Engine::Dotnet;
-    Some(Hang::of(deadlocks, waits_known, seen))
+    Some(Hang::of(deadlocks, stuck, seen))
 }
 
 fn see(
@@ -203,6 +232,13 @@ fn see(
         text,
         waits_for: thread.waits_for,
     }
+}
+
+/// Whether no thread goes on, whatever happens outside of the program.
+fn is_stuck(threads: &[Thread]) -> bool {
+    let is_stuck =
+        |thread: &Thread| thread.wait.as_ref().is_some_and(|wait| wait.is_for_ever() && wait.only_threads);
+    !threads.is_empty() && threads.iter().all(is_stuck)
 }
 
 /// Threads that wait for each other for ever. Each waits for one other at most, so that circles do not touch.
@@ -281,10 +317,21 @@ mod tests {
             text: None,
             waits_for: (id > 1).then(|| "a lock".to_owned()),
         };
-        let hang = Hang::of(Vec::new(), true, (1..=2000).map(waiting).collect());
+        let hang = Hang::of(Vec::new(), false, (1..=2000).map(waiting).collect());
         let summary = hang.summary().unwrap_or_default();
         assert_eq!(summary, "no crash: thread 2 waits for a lock (and 1998 more threads wait)");
         assert_eq!((hang.threads.len(), hang.left_out), (THREADS, 2000 - THREADS));
+    }
+
+    #[test]
+    fn a_program_is_stuck_only_if_every_thread_needs_another_one() {
+        let within = |id| thread(id, Some(Wait { only_threads: true, ..Wait::new(WaitKind::Condition) }));
+        assert!(is_stuck(&[within(1)]) && is_stuck(&[within(1), within(2)]));
+        assert!(!is_stuck(&[within(1), thread(2, None)]), "one works");
+        assert!(!is_stuck(&[within(1), thread(2, Some(Wait::new(WaitKind::Descriptor)))]), "one gets input");
+        let timed = Wait { only_threads: true, timeout_ms: Some(5), ..Wait::new(WaitKind::Condition) };
+        assert!(!is_stuck(&[within(1), thread(2, Some(timed))]), "one goes on by itself");
+        assert!(!is_stuck(&[]));
     }
 
     #[test]
@@ -292,5 +339,6 @@ mod tests {
         let name = |id: &ThreadId| format!("thread {id}");
         let told = circle_in_words(&[ThreadId(1), ThreadId(2), ThreadId(3)], name);
         assert_eq!(told, "thread 1 waits for thread 2, which waits for thread 3, which waits for thread 1");
+        assert_eq!(circle_in_words(&[ThreadId(1)], name), "thread 1 waits for itself");
     }
 }

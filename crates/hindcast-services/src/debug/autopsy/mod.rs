@@ -227,11 +227,6 @@ fn examine(
     }
     let hang = hang::look(backend, stop, (mask, sources));
     let is_waiting = hang.as_ref().is_some_and(|hang| hang.explains(stop.thread));
-    if hang.as_ref().is_some_and(|hang| !hang.waits_known) {
-        notes.push(
-            "a native session does not know which thread waits for what: see which functions the threads are in".into(),
-        );
-    }
     // The variables of a thread that only waits explain nothing.
     let mut with_locals = if is_waiting { FRAMES_WITH_LOCALS } else { 0 };
     let mut frames: Vec<AutopsyFrame> = Vec::new();
@@ -249,15 +244,15 @@ fn examine(
     }
     let mut code = Vec::new();
     let mut named = BTreeMap::new();
-    // Who gives up does it somewhere in a library.
-    if frames.first().is_some_and(|frame| frame.index == 0) {
+    // Who gives up or waits does it somewhere in a library.
+    if !is_waiting && frames.first().is_some_and(|frame| frame.index == 0) {
         named = told(registers);
         code.extend(disassembly.iter().map(|instruction| {
             let mark = if instruction.current { '>' } else { ' ' };
             format!("{mark} {} {}", instruction.address, instruction.text)
         }));
     }
-    if raw_memory {
+    if raw_memory && !is_waiting {
         elsewhere.extend(["`debugger/get_registers`", "`debugger/disassemble`"].map(str::to_owned));
     }
     if !elsewhere.is_empty() {
@@ -274,6 +269,10 @@ fn examine(
     let throw = thrown_at.and_then(|location| source::line_of(backend, location, sources, mask));
     notes.extend(stop.exception.as_ref().and_then(thrown::how_to_see_the_throw));
     let has_history = backend.time_travel().is_some_and(|past| past.now().is_ok_and(|now| now.is_some()));
+    // A program that was paused on its way stands at a moment that has no name yet.
+    let has_past = has_history
+        || backend.time_travel().is_some_and(|past| past.recording().is_ok_and(|recording| recording.active));
+    let taken = hang.as_ref().filter(|_| has_past).map(Hang::looking_back).unwrap_or_default();
     Ok(Autopsy {
         summary: summarise(scene, access.as_ref(), hang.as_ref(), &frames),
         reason: stop.reason,
@@ -288,7 +287,7 @@ fn examine(
         registers: named,
         code,
         notes,
-        next: if crashed && has_history { looking_back(suspect.as_ref()) } else { Vec::new() },
+        next: if crashed && has_history { looking_back(suspect.as_ref()) } else { taken },
     })
 }
 
@@ -427,10 +426,9 @@ fn summarise(
         (None, None) => {
             let detail = stop.detail.as_deref().map(|detail| format!(" ({detail})")).unwrap_or_default();
             match hang {
-                Some(hang) if hang.waits_known => {
+                Some(_) => {
                     format!("no crash, and no thread is known to wait for another: it was paused{detail}")
                 }
-                Some(_) => format!("no crash: it was paused{detail}"),
                 None => format!("no crash: it stopped for another reason{detail}"),
             }
         }

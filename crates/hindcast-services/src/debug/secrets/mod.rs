@@ -118,6 +118,8 @@ impl Mask {
     pub fn thread(&self, thread: &mut Thread) {
         self.string(&mut thread.name);
         thread.waits_for.iter_mut().for_each(|waits_for| self.string(waits_for));
+        let descriptors = thread.wait.iter_mut().flat_map(|wait| &mut wait.descriptors);
+        descriptors.filter_map(|descriptor| descriptor.file.as_mut()).for_each(|file| self.string(file));
     }
 
     /// The failure of a question about this expression without secrets.

@@ -225,11 +225,10 @@ fn a_program_that_works_is_shown_with_its_variables_and_not_said_to_wait() {
         }
         let program = dotnet::program("Hangs");
         let spins = |said: &str| said.contains("in `Fixtures.Hangs.Spin`");
-        let (said, found, _) = autopsy_of(runtime, &program, "spin", spins);
+        let (said, _, _) = autopsy_of(runtime, &program, "spin", spins);
         let summary =
             "no crash, and no thread is known to wait for another: it was paused, in `Fixtures.Hangs.Spin`";
         assert!(said.starts_with(summary), "{said}");
         assert!(said.contains("rounds: int = "), "{said}");
-        assert_eq!(found["hang"]["waits_known"], true, "{found}");
     });
 }

@@ -1,0 +1,134 @@
+//! Threads of a recorded program: one at a time, forwards and backwards.
+
+use hindcast_core::debug::{Destination, Frame, Granularity, Moment, Movement, StopReason, ThreadId};
+use hindcast_fixtures::Fixture;
+
+use crate::{
+    debuggee::Debuggee,
+    writes::{last_write, now},
+};
+
+fn crowd() -> Fixture {
+    Fixture::c("crowd").flags(["-O0", "-pthread"])
+}
+
+/// All threads, and where each stands.
+fn everybody(debuggee: &mut Debuggee) -> Vec<(ThreadId, Vec<Frame>)> {
+    let threads = debuggee.backend().threads().expect("there are threads");
+    let stack =
+        |debuggee: &mut Debuggee, thread| debuggee.backend().stack(thread, 16).expect("a stack").frames;
+    threads.into_iter().map(|thread| (thread.id, stack(debuggee, thread.id))).collect()
+}
+
+fn go_to(debuggee: &mut Debuggee, moment: &Moment) {
+    debuggee.movement(Movement::Goto(Destination::Moment(moment.clone())));
+}
+
+#[test]
+fn all_stacks_are_there_in_the_past() {
+    let mut debuggee = Debuggee::record(&crowd(), &["3", "2000", "3"]);
+    debuggee.break_at("adds");
+    let mut seen = Vec::new();
+    for _ in 0..9 {
+        let stop = debuggee.go().clone();
+        assert_eq!(stop.reason, StopReason::Breakpoint);
+        let everybody = everybody(&mut debuggee);
+        seen.push((now(&mut debuggee), stop.thread, debuggee.value_of("sum"), everybody));
+    }
+    assert_eq!(seen[8].3.len(), 4, "{seen:?}");
+    let threads: std::collections::BTreeSet<_> = seen.iter().map(|(_, thread, ..)| *thread).collect();
+    assert_eq!(threads.len(), 3, "{threads:?}");
+    // Back, hit by hit, and then across.
+    for (moment, thread, sum, all) in seen.iter().rev().skip(1) {
+        assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::Breakpoint);
+        assert_eq!((&now(&mut debuggee), debuggee.stop.thread), (moment, *thread));
+        assert_eq!((&debuggee.value_of("sum"), &everybody(&mut debuggee)), (sum, all));
+    }
+    for index in [7, 2, 5, 0, 8] {
+        let (moment, thread, sum, all) = &seen[index];
+        go_to(&mut debuggee, moment);
+        assert_eq!(debuggee.stop.thread, *thread);
+        assert_eq!((&debuggee.value_of("sum"), &everybody(&mut debuggee)), (sum, all));
+    }
+}
+
+#[test]
+fn the_last_write_names_its_thread() {
+    let mut debuggee = Debuggee::record(&crowd(), &["4", "2000", "2"]);
+    debuggee.break_at("adds");
+    let mut last = None;
+    for _ in 0..8 {
+        last = Some(debuggee.go().thread);
+    }
+    debuggee.run_to("done");
+    let writes = last_write(&mut debuggee, "sum", 1).unwrap();
+    assert_eq!(Some(writes[0].thread), last);
+    assert_eq!(writes[0].location.line, Some(debuggee.built.line("adds")));
+}
+
+#[test]
+fn a_thread_is_stepped_forwards_and_backwards_among_the_turns_of_others() {
+    let mut debuggee = Debuggee::record(&crowd(), &["3", "300", "3"]);
+    debuggee.run_to("adds");
+    let thread = debuggee.stop.thread;
+    let mut lines = vec![(debuggee.line(), now(&mut debuggee))];
+    // Across the condition variable and the barrier, where it waits for all others.
+    for _ in 0..14 {
+        let stop = debuggee.movement(Movement::Step { thread, granularity: Granularity::Over, count: 1 });
+        assert_eq!((stop.reason, stop.thread), (StopReason::Step, thread));
+        lines.push((debuggee.line(), now(&mut debuggee)));
+    }
+    let (_, last) = lines.last().cloned().unwrap();
+    for (line, _) in lines.iter().rev().skip(1) {
+        let step = Movement::StepBack { thread, granularity: Granularity::Over, count: 1 };
+        assert_eq!(debuggee.movement(step).thread, thread);
+        assert_eq!(debuggee.line(), *line, "{lines:?}");
+    }
+    // And again, in the past.
+    go_to(&mut debuggee, &lines[0].1);
+    for (line, _) in &lines[1..] {
+        let step = Movement::Step { thread, granularity: Granularity::Over, count: 1 };
+        assert_eq!(debuggee.movement(step).thread, thread);
+        assert_eq!(debuggee.line(), *line, "{lines:?}");
+    }
+    assert_eq!(now(&mut debuggee), last);
+}
+
+#[test]
+fn another_thread_than_the_one_that_stopped_can_be_stepped() {
+    let mut debuggee = Debuggee::record(&crowd(), &["3", "300", "3"]);
+    debuggee.run_to("adds");
+    let stopped = debuggee.stop.thread;
+    let others: Vec<_> = everybody(&mut debuggee).into_iter().map(|(thread, _)| thread).collect();
+    for thread in others.into_iter().filter(|thread| *thread != stopped) {
+        let step = Movement::Step { thread, granularity: Granularity::Instruction, count: 1 };
+        let stop = debuggee.movement(step).clone();
+        assert_eq!((stop.reason, stop.thread), (StopReason::Step, thread));
+        let (here, all) = (now(&mut debuggee), everybody(&mut debuggee));
+        let back = Movement::StepBack { thread, granularity: Granularity::Instruction, count: 1 };
+        assert_eq!(debuggee.movement(back).thread, thread);
+        go_to(&mut debuggee, &here);
+        assert_eq!(everybody(&mut debuggee), all);
+    }
+    debuggee.expect_exit(0);
+}
+
+#[test]
+fn a_recording_with_threads_is_the_same_from_a_file() {
+    let mut debuggee = Debuggee::record(&crowd(), &["3", "2000", "2"]);
+    debuggee.break_at("adds");
+    let mut seen = Vec::new();
+    for _ in 0..6 {
+        debuggee.go();
+        let all = everybody(&mut debuggee);
+        seen.push((now(&mut debuggee), debuggee.stop.thread, debuggee.value_of("sum"), all));
+    }
+    let file = debuggee.export((None, None));
+    drop(debuggee);
+    let mut opened = Debuggee::open(crowd().build(), file.path()).unwrap();
+    for (moment, thread, sum, all) in seen.iter().rev() {
+        go_to(&mut opened, moment);
+        assert_eq!(opened.stop.thread, *thread);
+        assert_eq!((&opened.value_of("sum"), &everybody(&mut opened)), (sum, all));
+    }
+}
