@@ -144,7 +144,7 @@ impl Process {
         match recorder.decide() {
             Some(Decision::Steps(count)) => return self.walk(tid, count),
             Some(Decision::GoOn) if !asked => return Ok(None),
-            None if !(asked || recorder.is_turn_over()) => return Ok(None),
+            None if !(asked || recorder.is_short_turn_over()) => return Ok(None),
             _ => {}
         }
         let Some(to) = self.next_ready() else { return Ok(None) };

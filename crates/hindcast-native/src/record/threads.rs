@@ -52,6 +52,8 @@ pub(super) struct Threads {
 
 /// For so long a thread runs while others could, at least.
 const SHORTEST_TURN: Duration = Duration::from_millis(20);
+/// For so long, where no preemption is needed to end it.
+const SHORT_TURN: Duration = Duration::from_millis(2);
 /// After so many preemptions a turn is twice as long.
 const DOUBLED_AFTER: u32 = 300;
 
@@ -182,10 +184,16 @@ impl Recorder {
 
     /// Whether the running thread had its turn.
     pub(crate) fn is_turn_over(&self) -> bool {
-        // A thread does not compute for longer than time passes, and asking for that is cheaper.
         self.threads.since.elapsed() >= self.threads.turn
-            && sys::cpu_time(self.process)
-                .is_ok_and(|now| now.saturating_sub(self.threads.computed) >= self.threads.turn)
+            // Where a seed decides, what happens beside the program must not.
+            && (self.threads.chaos.is_none()
+                || sys::cpu_time(self.process)
+                    .is_ok_and(|now| now.saturating_sub(self.threads.computed) >= self.threads.turn))
+    }
+
+    /// The same right behind an event, where giving way costs next to nothing.
+    pub(crate) fn is_short_turn_over(&self) -> bool {
+        self.threads.since.elapsed() >= SHORT_TURN
     }
 
     /// A thread is about to make a call, in which it may leave the stage.
