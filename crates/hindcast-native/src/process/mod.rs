@@ -73,8 +73,8 @@ pub(crate) struct Process {
     owned: bool,
     /// Whether one thread makes a step while all others stand still.
     alone: bool,
-    /// Signals that we sent to the process in the place of others, which came with this.
-    sent_again: Vec<SignalInfo>,
+    /// Signals that we sent to a thread in the place of others, which came with this.
+    sent_again: Vec<(Tid, SignalInfo)>,
     /// Whether that step is past a breakpoint, on the way to somewhere else.
     passes: bool,
     /// How it ended, once it has.

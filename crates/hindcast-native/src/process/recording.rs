@@ -372,24 +372,30 @@ impl Process {
 
     /// A call begins, which may wait for what is held: the signals come now, whatever they interrupt.
     fn send_held(&mut self) {
-        let acting = self.acting();
+        self.send_held_to(self.acting());
+    }
+
+    /// The same to a thread that gives way: they come when it runs again.
+    pub(super) fn send_held_to(&mut self, tid: Tid) {
         for info in self.recorder.as_mut().map(|recorder| recorder.take_held()).unwrap_or_default() {
-            sys::send_again(self.pid, acting, &info);
+            sys::send_again(self.pid, tid, &info);
             if info.number() < libc::SIGRTMIN() {
-                // Only one of a number can be on its way.
-                self.sent_again.retain(|earlier| earlier.number() != info.number());
+                // Only one of a number can be on its way to a thread.
+                self.sent_again.retain(|(whose, earlier)| (*whose, earlier.number()) != (tid, info.number()));
             }
-            self.sent_again.push(info);
+            self.sent_again.push((tid, info));
         }
     }
 
     /// A signal that we sent in the place of another comes with what that one came with.
     pub(super) fn restore_signal(&mut self, stopped: &Stopped, signal: c_int) -> Result<(), TraceError> {
-        let Some(index) = self.sent_again.iter().position(|info| info.number() == signal) else {
+        let wanted = (stopped.tid(), signal);
+        let Some(index) = self.sent_again.iter().position(|(tid, info)| (*tid, info.number()) == wanted)
+        else {
             return Ok(());
         };
         if stopped.signal_details()?.is_ours() {
-            stopped.set_signal(&self.sent_again.remove(index))?;
+            stopped.set_signal(&self.sent_again.remove(index).1)?;
         }
         Ok(())
     }

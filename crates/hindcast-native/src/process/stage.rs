@@ -128,7 +128,7 @@ impl Process {
         if !recorder.turn_at_call(to) {
             return Ok(None);
         }
-        self.resend_held(from);
+        self.send_held_to(from);
         self.take_stage(to)
     }
 
@@ -152,7 +152,7 @@ impl Process {
             return Ok(None);
         };
         recorder.turn_behind_event(task.handle()?, to)?;
-        self.resend_held(tid);
+        self.send_held_to(tid);
         self.take_stage(to)
     }
 
@@ -212,16 +212,8 @@ impl Process {
         let recorder = self.recorder.as_mut().ok_or(TraceError::Gone)?;
         let stopped = recorder.preempt(stopped, &self.overlay, to)?;
         self.put(stopped);
-        self.resend_held(tid);
+        self.send_held_to(tid);
         Ok(())
-    }
-
-    /// Signals that came while a thread worked for us come to it when it runs again.
-    fn resend_held(&mut self, tid: Tid) {
-        for info in self.recorder.as_mut().map(|recorder| recorder.take_held()).unwrap_or_default() {
-            sys::send_again(self.pid, tid, &info);
-            self.sent_again.push(info);
-        }
     }
 
     /// Lets the thread go on that is on stage now.

@@ -263,7 +263,8 @@ impl Recorder {
         let mut copy = anchor.frozen.fork()?;
         let time = anchor.time;
         if !copy.turn(to)? {
-            return Err(TraceError::Gone);
+            self.end("a thread is missing in a copy of the process");
+            return Ok(thread);
         }
         self.timeline.push(copy, event, true, time);
         self.follow_checkpoint()?;

@@ -99,6 +99,10 @@ pub(super) fn system(error: TraceError) -> DebugError {
             let reason = Reason::new("the recording ends here: what came after is in no file");
             DebugError::NoHistory(reason.remedy(Remedy::GoBack).remedy(Remedy::Launch))
         }
+        TraceError::OffStage(_) => {
+            let reason = Reason::new(error.to_string());
+            DebugError::Unsupported(reason.advise("step that thread by one instruction, and then change it"))
+        }
         error => DebugError::System(error.to_string().into()),
     }
 }
