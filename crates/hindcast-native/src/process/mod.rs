@@ -5,6 +5,7 @@
 
 mod companions;
 mod overlay;
+mod page;
 mod recording;
 mod signalled;
 mod stage;

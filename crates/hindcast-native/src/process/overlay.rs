@@ -14,6 +14,7 @@ use crate::{
 };
 
 const BREAKPOINT: u8 = 0xcc;
+const LONGEST_PATCH: u64 = 16;
 
 /// The places whose first byte is replaced.
 #[derive(Debug, Default)]
@@ -25,6 +26,14 @@ pub(crate) struct Overlay {
     keeper: Option<Keeper>,
     /// Where instructions for random numbers gave way to one that traps.
     random_numbers: BTreeSet<u64>,
+    /// Code that gave way to other code for as long as the process is recorded, by its first byte.
+    patches: BTreeMap<u64, Patch>,
+}
+
+#[derive(Debug, Clone)]
+struct Patch {
+    original: Box<[u8]>,
+    changed: Box<[u8]>,
 }
 
 #[derive(Debug, Clone)]
@@ -59,6 +68,7 @@ impl Overlay {
             site.users += 1;
             return Ok(());
         }
+        self.take_out_patches(memory, address..address + 1);
         let mut original = [0];
         memory.read(address, &mut original)?;
         let name = self.keeper.as_mut().and_then(|keeper| keeper.note(address, original[0]));
@@ -68,6 +78,50 @@ impl Overlay {
         }
         self.sites.insert(address, Site { original: original[0], users: 1, name });
         Ok(())
+    }
+
+    /// Puts other code in the place of some, where [`can_patch`](Self::can_patch) is true.
+    pub(crate) fn patch(
+        &mut self,
+        memory: &ProcessMemory,
+        address: u64,
+        code: &[u8],
+    ) -> Result<(), Unreadable> {
+        let mut original = vec![0; code.len()];
+        memory.read(address, &mut original)?;
+        memory.write(address, code)?;
+        self.patches.insert(address, Patch { original: original.into(), changed: code.into() });
+        Ok(())
+    }
+
+    /// Whether code can give way to other code here.
+    pub(crate) fn can_patch(&self, range: Range<u64>) -> bool {
+        !self.lifted && !self.any_in(range)
+    }
+
+    /// The end of the last code that gave way in a range.
+    pub(crate) fn patched_up_to(&self, range: &Range<u64>) -> Option<u64> {
+        let (address, patch) = self.patches.range(range.clone()).next_back()?;
+        Some(address + patch.original.len() as u64)
+    }
+
+    /// Gives the program back its own code where it gave way.
+    pub(crate) fn take_out_patches(&mut self, memory: &ProcessMemory, range: Range<u64>) {
+        let begin = range.start.saturating_sub(LONGEST_PATCH);
+        let found: Vec<_> = self.patches.range(begin..range.end).map(|(&address, _)| address).collect();
+        for address in found {
+            let reaches = |patch: &Patch| address + patch.original.len() as u64 > range.start;
+            if self.patches.get(&address).is_some_and(reaches)
+                && let Some(patch) = self.patches.remove(&address)
+            {
+                let _ = memory.write(address, &patch.original);
+            }
+        }
+    }
+
+    /// Forgets code that gave way in memory that is gone.
+    pub(crate) fn forget_patches(&mut self, range: Range<u64>) {
+        self.patches.retain(|address, _| !range.contains(address));
     }
 
     /// Counts a user of a breakpoint in memory that is gone: those who [`adopt`](Self::adopt) it put it in.
@@ -109,6 +163,10 @@ impl Overlay {
         self.sites.keys().copied().collect()
     }
 
+    fn any_patch_in(&self, range: Range<u64>) -> bool {
+        self.patches.range(range).next().is_some()
+    }
+
     pub(crate) fn any_in(&self, range: Range<u64>) -> bool {
         self.sites.range(range).next().is_some()
     }
@@ -143,6 +201,7 @@ impl Overlay {
         for site in std::mem::take(&mut self.sites).into_values() {
             self.forget(site.name);
         }
+        self.patches.clear();
         self.lifted = false;
     }
 
@@ -172,6 +231,9 @@ impl Overlay {
 
     pub(crate) fn lower_all(&mut self, memory: &ProcessMemory) {
         self.lifted = false;
+        for (&address, patch) in &self.patches {
+            let _ = memory.write(address, &patch.changed);
+        }
         for &address in self.sites.keys() {
             let _ = memory.write(address, &[BREAKPOINT]);
         }
@@ -179,6 +241,9 @@ impl Overlay {
 
     /// Writes the program's own bytes, here or into a copy of the memory.
     pub(crate) fn write_originals(&self, memory: &ProcessMemory) {
+        for (&address, patch) in &self.patches {
+            let _ = memory.write(address, &patch.original);
+        }
         for (&address, site) in &self.sites {
             let _ = memory.write(address, &[site.original]);
         }
@@ -187,6 +252,13 @@ impl Overlay {
     /// Puts the program's own bytes in their places, in bytes that were read at `address`.
     pub(crate) fn clean(&self, address: u64, bytes: &mut [u8]) {
         let end = address.saturating_add(bytes.len() as u64);
+        for (&at, patch) in self.patches.range(address.saturating_sub(LONGEST_PATCH)..end) {
+            for (place, byte) in (at..).zip(&patch.original) {
+                if (address..end).contains(&place) {
+                    bytes[(place - address) as usize] = *byte;
+                }
+            }
+        }
         for (&at, site) in self.sites.range(address..end) {
             bytes[(at - address) as usize] = site.original;
         }
@@ -217,7 +289,7 @@ impl CleanMemory<'_> {
     pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> Result<(), Unreadable> {
         // Data and breakpoints do not share bytes in any program that works; refuse to guess.
         let end = address.saturating_add(bytes.len() as u64);
-        if self.overlay.sites.range(address..end).next().is_some() {
+        if self.overlay.any_in(address..end) || self.overlay.any_patch_in(address..end) {
             return Err(Unreadable(address));
         }
         self.memory.write(address, bytes)

@@ -23,6 +23,7 @@ impl Process {
         self.overlay.hide_random_numbers(recorder.random_numbers());
         recorder.metronome().ring_with(self.interrupt());
         self.recorder = Some(Box::new(recorder));
+        self.note_page();
         Ok(())
     }
 
@@ -49,6 +50,7 @@ impl Process {
     /// The process is as it was before it was recorded, and needs nobody to answer for it.
     pub(super) fn end_recording(&mut self) -> Result<(), TraceError> {
         let Some(mut recorder) = self.recorder.take() else { return Ok(()) };
+        recorder.put_page_away();
         let traps = recorder.traps_instructions();
         let gate = recorder.gate();
         random_numbers::give_back(&self.memory, recorder.random_numbers().iter().copied());
@@ -82,6 +84,10 @@ impl Process {
 
     /// Nobody wants the recording any more.
     pub(crate) fn forget_recording(&mut self) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.put_page_away();
+        }
+        self.note_page();
         self.recorder = None;
     }
 
@@ -96,6 +102,7 @@ impl Process {
     /// How a thread is let go on.
     pub(super) fn pace(&mut self) -> Resume {
         self.leave_frontier();
+        self.set_page();
         if self.is_recording() { Resume::Call } else { Resume::Continue }
     }
 
@@ -187,6 +194,7 @@ impl Process {
             return Ok(None);
         }
         let active = self.is_recording();
+        self.set_page();
         let debug_registers = self.debug_registers;
         let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
         task.watch(debug_registers)?;
@@ -202,7 +210,9 @@ impl Process {
         let call = stopped.call()?;
         let again = matches!(call, Call::Exit { result } if sys::restarts(result));
         let returns = matches!(call, Call::Entry { number, .. } if number == libc::SYS_rt_sigreturn as u64);
+        self.follow_code(tid, call)?;
         let recorder = self.recorder.as_mut().ok_or(TraceError::Gone)?;
+        recorder.watch_signals(&stopped, call)?;
         let (stopped, over) = recorder.called(stopped, &self.memory, &self.overlay)?;
         self.overlay.hide_random_numbers(recorder.random_numbers());
         let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
@@ -302,7 +312,7 @@ impl Process {
         let mut thread = recorder.anchor_exactly(task.take()?, &self.overlay)?;
         if !thread.takes_signal() {
             // A call that changes nothing ends with a signal, in the place of which it can be given another.
-            let remote = sys::remote_call(thread, recorder.gate(), libc::SYS_getppid, [0; 6])?;
+            let remote = sys::remote_call(thread, recorder.live_gate(), libc::SYS_getppid, [0; 6])?;
             recorder.hold(&remote.held);
             thread = remote.thread;
         }
@@ -345,6 +355,9 @@ impl Process {
         }
         let details = info.map(|info| info.details()).filter(|details| details.signal == signal);
         recorder.signalled(signal, details);
+        if let Some(page) = recorder.page_mut() {
+            page.note_mask(&thread)?;
+        }
         let thread = recorder.checkpoint(thread, &self.overlay, false)?;
         recorder.spare(begun.elapsed());
         task.put(thread);
@@ -440,6 +453,8 @@ impl Process {
         let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
         let passed = task.passed;
         task.in_call_step = true;
+        self.set_page();
+        let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
         let halt = resume_living(task, Resume::Call).and_then(|()| self.wait());
         if let Some(task) = self.tasks.get_mut(&tid) {
             task.in_call_step = false;

@@ -44,7 +44,7 @@ impl Process {
         in_turn.filter(move |(tid, task)| **tid != acting && !task.is_running()).map(|(&tid, _)| tid)
     }
 
-    fn any_ready(&self) -> bool {
+    pub(super) fn any_ready(&self) -> bool {
         self.ready().next().is_some()
     }
 
@@ -273,6 +273,7 @@ impl Process {
         let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
         task.returned = true;
         task.put(stopped);
+        self.set_page();
         if self.wanted == Some(tid) && !self.is_acting_in_call() {
             self.ask_for_turn()?;
         }
@@ -313,6 +314,9 @@ impl Process {
             };
             stopped.resume(Resume::Call, 0)?;
         };
+        if let Some(task) = self.tasks.get_mut(&tid) {
+            task.in_told_call = false;
+        }
         let recorder = self.recorder.as_mut().ok_or(TraceError::Gone)?;
         let stopped = match &newborn {
             Some(newborn) => recorder.made(stopped, newborn, &self.memory, &self.overlay)?,
@@ -322,7 +326,9 @@ impl Process {
         self.put(stopped);
         if let Some(newborn) = newborn {
             self.is_staged = true;
+            let newborn = self.tell_calls(newborn, tid)?;
             self.adopt(newborn)?;
+            self.note_page();
         }
         Ok(None)
     }
@@ -413,7 +419,11 @@ impl Process {
 
     /// The same while the process runs: all threads go on.
     pub(super) fn everybody_goes_on(&mut self) -> Result<(), TraceError> {
-        if self.is_recording() || !self.is_staged || self.alone {
+        if self.is_recording() {
+            return Ok(());
+        }
+        self.note_page();
+        if !self.is_staged || self.alone {
             return Ok(());
         }
         self.leave_stage()?;

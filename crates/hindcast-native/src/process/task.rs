@@ -27,6 +27,10 @@ pub(super) struct Task {
     pub(super) returned: bool,
     /// What it watches.
     pub(super) watches: DebugRegisters,
+    /// Whether its calls are told without our asking for it, unless it makes them at the page.
+    pub(super) tells_calls: bool,
+    /// Whether it is in such a call, whose end we have to ask for.
+    pub(super) in_told_call: bool,
 }
 
 enum Handle {
@@ -65,6 +69,8 @@ impl Task {
             interrupted: None,
             returned: false,
             watches: DebugRegisters::default(),
+            tells_calls: false,
+            in_told_call: false,
         }
     }
 
@@ -144,6 +150,8 @@ impl Task {
                 }
                 self.how = how;
                 self.passed = None;
+                let tells = how == Resume::Call && self.tells_calls && !self.in_told_call;
+                let how = if tells { Resume::Continue } else { how };
                 self.handle = Handle::Running(stopped.resume(how, signal)?);
                 Ok(())
             }

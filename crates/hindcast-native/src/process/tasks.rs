@@ -236,7 +236,7 @@ impl Process {
         match waited {
             Ok(Some(event)) => Ok(Some(match self.bell.as_ref().map(|bell| bell.hear(event)) {
                 Some(Ok(rung)) => Heard::Rung(rung),
-                Some(Err(event)) => Heard::Event(event),
+                Some(Err(event)) => Heard::Event(self.off_page(event)?),
                 None => Heard::Over,
             })),
             Ok(None) => Ok(None),
@@ -250,6 +250,7 @@ impl Process {
             self.ask_for_turn()?;
         } else if rung.beat
             && self.is_checkpoint_due()
+            && !self.ask_for_call()
             && let Some(task) = self.tasks.get(&self.acting()).filter(|task| task.how == Resume::Call)
         {
             task.interrupt()?;
@@ -448,6 +449,7 @@ impl Process {
         let stopped = self.recorded_exec(stopped)?;
         let tid = stopped.tid();
         self.tasks.insert(tid, Task::stopped(stopped));
+        self.note_page();
         Ok(Halt::Exec(tid))
     }
 

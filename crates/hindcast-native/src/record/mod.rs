@@ -11,6 +11,7 @@ mod instructions;
 mod log;
 mod mapped_files;
 mod metronome;
+pub(crate) mod page;
 mod pending_call;
 pub(crate) mod random_numbers;
 mod recorder;

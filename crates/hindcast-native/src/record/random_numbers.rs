@@ -157,7 +157,7 @@ fn is_instruction(code: &[u8], start: u64, place: u64) -> bool {
 }
 
 /// What is known of the file that is mapped.
-fn tables(mapping: &Mapping) -> Option<Symbols> {
+pub(super) fn tables(mapping: &Mapping) -> Option<Symbols> {
     let bytes = std::fs::read(&mapping.name).ok()?;
     let file = object::File::parse(&*bytes).ok()?;
     let bias = file.segments().find_map(|segment| {

@@ -10,6 +10,7 @@ use super::{
     calls::Effect,
     log::{Call, Event, Log},
     metronome::Metronome,
+    page::Page,
     pending_call::{PendingCall, interrupted_call},
     random_numbers::made_executable,
     running::{self, Taken},
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::{
     process::Overlay,
-    replay::{Follower, Kin, Timeline, copy_live},
+    replay::{Follower, Gates, Kin, Timeline, copy_live},
     sys::{self, GeneralRegisters, ProcessMemory, SignalDetails, SignalInfo, Stopped, Tid, TraceError},
 };
 
@@ -57,6 +58,8 @@ pub(crate) struct Recorder {
     taken: Option<Taken>,
     /// Where instructions for random numbers gave way to one that traps.
     pub(super) random_numbers: BTreeSet<u64>,
+    /// Where the process makes frequent calls.
+    pub(super) page: Option<Page>,
 }
 
 /// What may be taken for the log, unless told otherwise.
@@ -75,6 +78,7 @@ impl Recorder {
         recorder.confined = !sys::is_our_equal(recorder.process);
         recorder.sharing.on_start();
         recorder.know_program()?;
+        let leader = recorder.set_up_page(leader)?;
         let leader = recorder.checkpoint(leader, overlay, false)?;
         Ok((recorder, leader))
     }
@@ -176,6 +180,7 @@ impl Recorder {
             budget: BUDGET,
             taken: None,
             random_numbers: BTreeSet::new(),
+            page: None,
         })
     }
 
@@ -229,6 +234,7 @@ impl Recorder {
     /// Nothing is recorded from here on.
     pub(crate) fn end(&mut self, reason: impl Into<String>) {
         if self.is_active() {
+            self.put_page_away();
             self.timeline.end_at(sys::cpu_time(self.process).ok());
         }
         self.ended.get_or_insert_with(|| reason.into());
@@ -309,7 +315,7 @@ impl Recorder {
         Ok(())
     }
 
-    fn left(
+    pub(super) fn left(
         &mut self,
         thread: Stopped,
         result: i64,
@@ -333,7 +339,7 @@ impl Recorder {
         if number == libc::SYS_madvise && arguments[2] as i32 == libc::MADV_FREE && result == 0 {
             // When such memory really goes is up to the system; at once is as good to the program.
             let at_once = [arguments[0], arguments[1], libc::MADV_DONTNEED as u64, 0, 0, 0];
-            let remote = sys::remote_call(thread, self.gate, number, at_once)?;
+            let remote = sys::remote_call(thread, self.live_gate(), number, at_once)?;
             self.held.extend(remote.held);
             thread = remote.thread;
         }
@@ -414,8 +420,9 @@ impl Recorder {
         let begun = Instant::now();
         let interrupted = self.interrupted_number(thread.tid());
         let kin = if self.taken.is_some() { Kin::Orphan } else { Kin::Ours };
+        let gates = Gates { live: self.live_gate(), copy: self.gate };
         let copied =
-            copy_live(thread, self.gate, overlay, self.sharing.areas(), interrupted, (kin, self.cast()))?;
+            copy_live(thread, gates, overlay, self.sharing.areas(), interrupted, (kin, self.cast()))?;
         self.held.extend(copied.held);
         let thread = copied.original;
         let copy = match copied.copy {
@@ -497,6 +504,7 @@ impl Recorder {
         }
         self.sharing.on_exec();
         self.confined |= !sys::is_our_equal(self.process);
+        self.page = None;
         self.gate = super::gate(self.process)?;
         let thread = match &mut self.taken {
             None => super::tame(thread, self.gate)?,
@@ -507,6 +515,7 @@ impl Recorder {
             }
         };
         self.know_program()?;
+        let thread = self.set_up_page(thread)?;
         self.checkpoint(thread, overlay, false)
     }
 
@@ -528,7 +537,7 @@ impl Recorder {
         Ok(true)
     }
 
-    fn keep_to_budget(&mut self) {
+    pub(super) fn keep_to_budget(&mut self) {
         let copied: u64 = self.sharing.areas().iter().map(|area| area.end - area.start).sum();
         let is_over = |recorder: &Self| {
             recorder.log.bytes() > recorder.budget

@@ -172,7 +172,7 @@ impl Recorder {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
         let length = SCRATCH.end - SCRATCH.start;
         let arguments = [SCRATCH.start, length, protection, flags as u64, u64::MAX, 0];
-        let remote = remote_call(thread, self.gate, libc::SYS_mmap, arguments)?;
+        let remote = remote_call(thread, self.live_gate(), libc::SYS_mmap, arguments)?;
         self.held.extend(remote.held);
         self.threads.set_scratch(remote.result as u64 == SCRATCH.start);
         Ok(remote.thread)
@@ -186,7 +186,7 @@ pub(super) fn slot(index: u64) -> Option<u64> {
 
 /// Whether memory is ours, and never seen by the program.
 pub(crate) fn is_scratch(address: u64) -> bool {
-    SCRATCH.contains(&address)
+    SCRATCH.contains(&address) || super::page::is_here(address)
 }
 
 /// Slots are given by thread number, in the order in which threads were seen.

@@ -9,6 +9,7 @@ use std::{
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 
+use super::is_scratch;
 use crate::{
     replay::CopiedArea,
     sys::{self, Mapping, Tid, Users},
@@ -94,6 +95,15 @@ impl Sharing {
         self.opens_memory = before.opens_memory;
     }
 
+    /// Whether nothing that the program opens, writes or maps has to be looked at.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.written.is_empty()
+            && self.openings.is_none()
+            && self.areas.is_empty()
+            && !self.reads_directly
+            && !self.opens_memory
+    }
+
     /// What has to be copied at a checkpoint.
     pub(super) fn areas(&self) -> &[CopiedArea] {
         &self.areas
@@ -141,7 +151,9 @@ impl Sharing {
             libc::SYS_openat2 => self.reads_directly = true,
             libc::SYS_open => self.reads_directly |= direct(arguments[1]),
             libc::SYS_openat => self.reads_directly |= direct(arguments[2]),
-            libc::SYS_fcntl => self.reads_directly |= direct(arguments[2]),
+            libc::SYS_fcntl if arguments[1] == libc::F_SETFL as u64 => {
+                self.reads_directly |= direct(arguments[2]);
+            }
             _ => {}
         }
     }
@@ -361,7 +373,7 @@ impl Sharing {
         let mut areas: Vec<_> = copied.iter().map(|mapping| CopiedArea::of(mapping)).collect();
         if self.keeps_from_forks {
             let kept = sys::kept_from_forks(self.process).unwrap_or_default();
-            areas.extend(kept.iter().map(CopiedArea::of));
+            areas.extend(kept.iter().filter(|kept| !is_scratch(kept.start)).map(CopiedArea::of));
         }
         let total: u64 = areas.iter().map(|area| area.end - area.start).sum();
         if total > LARGEST {

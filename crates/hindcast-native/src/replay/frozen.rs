@@ -40,6 +40,13 @@ pub(crate) enum Kin {
     Orphan,
 }
 
+/// Where a system call instruction is, in a live process and in its copies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Gates {
+    pub(crate) live: u64,
+    pub(crate) copy: u64,
+}
+
 const SYSCALL_LENGTH: u64 = 2;
 
 /// A process of a program before its first instruction, which nobody reads from or writes to.
@@ -87,19 +94,19 @@ impl CopiedArea {
 /// that what is typed at the program's terminal does not reach it.
 pub(crate) fn copy_live(
     original: Stopped,
-    gate: u64,
+    gates: Gates,
     overlay: &Overlay,
     areas: &[CopiedArea],
     interrupted: Option<i64>,
     (kin, cast): (Kin, Cast),
 ) -> Result<Copied, TraceError> {
     let Forked { original, made, held } = match kin {
-        Kin::Ours => fork(original, gate, libc::CLONE_PARENT)?,
-        Kin::Orphan => fork_twice(original, gate)?,
+        Kin::Ours => fork(original, gates.live, libc::CLONE_PARENT)?,
+        Kin::Orphan => fork_twice(original, gates.live)?,
     };
     let registers = settled(original.registers()?, interrupted);
     let copy = made.and_then(|made| {
-        let mut copy = Frozen::new(made, gate);
+        let mut copy = Frozen::new(made, gates.copy);
         copy.cast = cast;
         copy.set_registers(&registers)?;
         isolated(copy, &original, overlay, areas)

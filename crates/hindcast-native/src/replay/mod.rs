@@ -21,7 +21,7 @@ pub(crate) use self::state::digest;
 pub(crate) use self::{
     cast::{Actor, Cast},
     follower::{Comparison, Follower, Live},
-    frozen::{CopiedArea, Frozen, Kin, begin, copy_live, settled},
+    frozen::{CopiedArea, Frozen, Gates, Kin, begin, copy_live, settled},
     history::{Arrival, Bound, Context, Past, check},
     landmark::Functions,
     replica::{Advance, Pause, ReplayError, Replica},

@@ -188,7 +188,10 @@ pub(crate) fn digest(
     let mut take = |word: u64| hash = (hash ^ word).wrapping_mul(MIX).rotate_left(29);
     let registers = super::frozen::settled(thread.registers()?, interrupted);
     let memory = ProcessMemory::open(thread.tid()).map_err(|_| TraceError::Gone)?;
-    comparable(&registers, is_call(&memory, registers.pc())).into_iter().for_each(&mut take);
+    let mut code = [0; 2];
+    memory.read_some(registers.pc(), &mut code);
+    overlay.clean(registers.pc(), &mut code);
+    comparable(&registers, code == SYSCALL).into_iter().for_each(&mut take);
     let mut take_bytes = |bytes: &[u8]| {
         let (words, rest) = bytes.as_chunks::<8>();
         words.iter().for_each(|word| take(u64::from_le_bytes(*word)));

@@ -2,6 +2,7 @@
 
 mod debian;
 mod other_user;
+mod page;
 mod shared_memory;
 mod system_calls;
 mod threads;

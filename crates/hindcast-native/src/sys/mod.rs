@@ -4,6 +4,7 @@
 
 mod at_start;
 mod bell;
+pub(crate) mod call_page;
 mod debug_registers;
 mod descriptors;
 mod dying;

@@ -279,7 +279,7 @@ impl Running {
 
 impl Stopped {
     /// It will stop again before it does anything.
-    pub(super) fn asked_to_stop(self) -> Result<Self, TraceError> {
+    pub(crate) fn asked_to_stop(self) -> Result<Self, TraceError> {
         Running(self.tid).interrupt()?;
         Ok(self)
     }
