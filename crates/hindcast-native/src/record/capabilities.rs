@@ -39,7 +39,7 @@ struct Trial {
     remedy: &'static str,
 }
 
-const TRIALS: [Trial; 9] = [
+const TRIALS: [Trial; 10] = [
     Trial {
         name: "code can be changed for breakpoints",
         run: changes_code,
@@ -87,6 +87,12 @@ const TRIALS: [Trial; 9] = [
         run: sets_heap,
         lost: "recordings in files cannot be opened",
         remedy: "use a kernel with CONFIG_CHECKPOINT_RESTORE",
+    },
+    Trial {
+        name: "system calls can be told by where they are made",
+        run: tells_calls,
+        lost: "each system call stops a recorded program, which makes it many times slower",
+        remedy: "use a kernel from 5.11 on",
     },
     Trial {
         name: "the time stamp counter can be made to trap",
@@ -307,6 +313,21 @@ fn sets_heap(subject: &mut Subject) -> Verdict {
     let arguments = [what, how, subject.data, request.len() as u64, 0, 0];
     subject.frozen.call(libc::SYS_prctl, arguments)?;
     Ok((subject.frozen.call(libc::SYS_brk, [0; 6])? as u64 == end, None))
+}
+
+fn tells_calls(subject: &mut Subject) -> Verdict {
+    const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
+    let gate = subject.frozen.gate() & !(PAGE - 1);
+    let on = [PR_SET_SYSCALL_USER_DISPATCH, 1, gate, PAGE, 0, 0];
+    if subject.frozen.call(libc::SYS_prctl, on)? != 0 {
+        return Ok((false, None));
+    }
+    let code = [&[0xb8, libc::SYS_getpid as u8, 0, 0, 0], &SYSCALL[..], &[NOTHING, BREAKPOINT]].concat();
+    let stop = subject.run(subject.code, &code, Resume::Continue)?;
+    // From the place that is left out, it is made as ever.
+    let is_made = subject.frozen.call(libc::SYS_getpid, [0; 6])? == i64::from(subject.frozen.tid().0);
+    subject.frozen.call(libc::SYS_prctl, [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0])?;
+    Ok((is_made && stop == Stop { pc: subject.code + 7, signal: libc::SIGSYS }, None))
 }
 
 fn traps_counter(subject: &mut Subject) -> Verdict {

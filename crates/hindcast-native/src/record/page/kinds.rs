@@ -149,3 +149,36 @@ pub(super) fn written_to(number: i64, arguments: &[u64; 6]) -> Option<u64> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever else a call writes or does would be missing in the log.
+    #[test]
+    fn calls_at_the_page_do_nothing_that_is_not_noted() {
+        for number in 0..KINDS as i64 {
+            let Some(check) = check(number) else { continue };
+            match calls::effect(number) {
+                Effect::Result => {}
+                Effect::Writes([Out::Fixed(..) | Out::Result(_) | Out::ResultTimes(..)]) => {}
+                // What else it writes is asked for by an argument, which the code looks at.
+                Effect::Writes([Out::Fixed(..), Out::Fixed(1, _)]) => assert_eq!(check, Check::NoSecond),
+                Effect::Writes([Out::ResultWithin(..), Out::Length(4, _)]) => {
+                    assert_eq!(check, Check::Socket);
+                }
+                Effect::Space => assert!([Check::NoCode, Check::Nothing].contains(&check), "{number}"),
+                Effect::Control => assert!([Check::Flags, Check::Wake].contains(&check), "{number}"),
+                effect => panic!("{number}: {effect:?}"),
+            }
+        }
+        // What can be asked for by these is only a result.
+        for (number, what) in [0, 1, 2, 3, libc::F_DUPFD_CLOEXEC as u64]
+            .map(|command| (libc::SYS_fcntl, command))
+            .into_iter()
+            .chain([(libc::SYS_futex, libc::FUTEX_WAKE as u64)])
+        {
+            assert_eq!(calls::effect_of(number, &[0, what, 0, 0, 0, 0]), Effect::Result, "{number} {what}");
+        }
+    }
+}

@@ -71,6 +71,23 @@ fn a_program_that_is_stopped_at_the_page_again_and_again_is_replayed_to_the_same
     assert_eq!(wrong_visits(&mut recorded, &seen), 0);
 }
 
+/// An older system, or a container, does not offer what the page needs.
+#[test]
+fn without_a_page_programs_are_recorded_as_well() {
+    const PR_SET_SYSCALL_USER_DISPATCH: u32 = 59;
+    let refused = sys::Filter {
+        call: libc::SYS_prctl,
+        argument: Some(PR_SET_SYSCALL_USER_DISPATCH),
+        answer: libc::EINVAL,
+    };
+    refused.install();
+    let mut recorded = Recorded::start(&program(), &["30"]);
+    assert!(recorded.process.recorder().unwrap().page().is_none());
+    let (halt, seen) = recorded.run_with_stops(Duration::from_millis(2), 10);
+    assert_eq!(halt, Halt::Ended(Ended::Exited(0)));
+    assert_eq!(wrong_visits(&mut recorded, &seen), 0);
+}
+
 /// Registers without what single steps leave in the flags.
 fn words(registers: &GeneralRegisters) -> [u64; 27] {
     const STEP: u64 = 1 << 8;
