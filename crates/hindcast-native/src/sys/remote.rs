@@ -29,7 +29,9 @@ pub(crate) fn remote_call(
     number: i64,
     arguments: [u64; 6],
 ) -> Result<Remote, TraceError> {
+    const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
     let before = thread.registers()?;
+    let mask = thread.signal_mask()?;
     let mut registers = before;
     let [first, second, third, fourth, fifth, sixth] = arguments;
     for (name, value) in [
@@ -51,6 +53,10 @@ pub(crate) fn remote_call(
     let thread = call.finish(thread)?;
     let result = thread.registers()?.get("rax").unwrap_or_default() as i64;
     thread.set_registers(&before)?;
+    if mask & TRAP != 0 {
+        // The end of a step unblocks it.
+        thread.set_signal_mask(mask)?;
+    }
     Ok(Remote { thread, result, made: call.made, held: call.held })
 }
 

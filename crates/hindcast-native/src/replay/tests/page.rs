@@ -45,6 +45,13 @@ fn calls_at_the_page_are_replayed_to_the_same_states() {
 }
 
 #[test]
+fn programs_with_special_wishes_behave_as_without_a_recorder() {
+    for wish in ["blocked", "handled", "processes"] {
+        check_program(&[program().to_str().unwrap(), "60", wish]);
+    }
+}
+
+#[test]
 fn calls_are_in_the_log_as_if_each_had_been_seen() {
     let mut logs = [true, false].map(|without| {
         WITHOUT_PAGE.set(without);
