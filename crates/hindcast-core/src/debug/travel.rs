@@ -71,7 +71,7 @@ pub struct Recording {
     pub events: u64,
     /// Checkpoints that are kept.
     pub checkpoints: u64,
-    /// What the log takes in memory.
+    /// What the log takes, in memory and on disk.
     pub bytes: u64,
     /// How often another thread took over. Threads of a recorded program run one at a time.
     #[serde(default)]

@@ -24,6 +24,11 @@ pub(super) fn read_tid(source: &mut Source) -> Result<Tid, ArchiveError> {
     Ok(Tid(source.count(MOST_THREADS)? as i32))
 }
 
+/// Whether a thread can have this number.
+pub(super) fn is_tid(tid: Tid) -> bool {
+    u64::try_from(tid.0).is_ok_and(|number| number <= MOST_THREADS)
+}
+
 pub(super) fn write_actor(actor: &Actor, sink: &mut Sink<'_, '_>) -> io::Result<()> {
     sink.numbers(&actor.registers.words())?;
     sink.block(actor.vectors.area())

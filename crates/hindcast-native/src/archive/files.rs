@@ -49,7 +49,7 @@ impl FileList {
         let mut list = Self(Vec::new());
         let (start, end) = part.events(recorder);
         for (_, event) in recorder.log.range(start, end) {
-            if let Event::Call(call) = event
+            if let Event::Call(call) = &*event
                 && let Replay::Map(Some(file)) = &call.replay
             {
                 list.add(file)?;

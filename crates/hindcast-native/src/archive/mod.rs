@@ -10,6 +10,7 @@ mod files;
 mod image;
 mod machine;
 mod memory;
+mod old_events;
 mod rebuild;
 mod stream;
 #[cfg(test)]
@@ -33,15 +34,15 @@ use self::{
 pub(crate) use self::{image::Part, machine::machine_name};
 use crate::{
     process::Ended,
-    record::Recorder,
+    record::{Log, Recorder},
     replay::{Position, Timeline},
     sys::TraceError,
 };
 
 /// The name of the engine log; its number is raised when an older reader would misunderstand it.
-const NAME: &str = "native/2";
-/// Without threads, and otherwise the same.
-const OLD_NAME: &str = "native/1";
+const NAME: &str = "native/3";
+/// With the events written in another way; the first of them without threads.
+const OLD_NAMES: [&str; 2] = ["native/1", "native/2"];
 /// More than a session tells of itself.
 const LONGEST_TALE: u64 = 256 << 20;
 
@@ -62,6 +63,9 @@ pub(crate) enum ArchiveError {
     OtherProcessor { recorded: String, here: String, difference: &'static str },
     #[error("`{path}` is not what it was when the program was recorded: {change}")]
     OtherFile { path: String, change: String },
+    /// Why the log can grow no more.
+    #[error("there is no room for its log: {0}")]
+    NoRoom(String),
     #[error("the process cannot be made again here: {0}")]
     Rebuild(&'static str),
     #[error("the process cannot be made again here: {0}")]
@@ -79,6 +83,7 @@ impl ArchiveError {
             Self::Rebuild(_) | Self::Process(_) | Self::Start(_) => return Some(Remedy::RunDoctor),
             Self::NothingToReplay => "`hindcast replay --events` lists it",
             Self::OtherVersion(_) => "open it with the hindcast that wrote it",
+            Self::NoRoom(_) => "make room there, or let `TMPDIR` name another folder",
             Self::Malformed(_) => "export or copy it again",
             Self::OtherProcessor { .. } => "open it on the machine where it was recorded",
             Self::OtherFile { .. } => "put the old file back, or record the program again",
@@ -137,13 +142,26 @@ pub(crate) fn write(
 ) -> io::Result<()> {
     tale.traps = recorder.traps_instructions();
     tale.random_numbers.clone_from(recorder.random_numbers());
-    let mut sink = Sink::new(NAME, writer);
+    write_parts(recorder, part, &tale, Sink::new(NAME, writer), events::write, tell)
+}
+
+/// Writes the events of a log from one number to another.
+type WriteEvents = fn(&Log, (u64, u64), &FileList, &mut Sink<'_, '_>) -> io::Result<()>;
+
+fn write_parts(
+    recorder: &mut Recorder,
+    part: &Part,
+    tale: &Tale,
+    mut sink: Sink<'_, '_>,
+    write_events: WriteEvents,
+    tell: &mut dyn FnMut(u64, u64) -> io::Result<()>,
+) -> io::Result<()> {
     let chosen = part.choose(recorder);
     let mut files = FileList::gather(recorder, part, &chosen)?;
     Machine::of_recording(recorder, &chosen)?.write(&mut sink)?;
-    sink.block(&serde_json::to_vec(&tale)?)?;
+    sink.block(&serde_json::to_vec(tale)?)?;
     files.write(&mut sink)?;
-    events::write(&recorder.log, part.events(recorder), &files, &mut sink)?;
+    write_events(&recorder.log, part.events(recorder), &files, &mut sink)?;
     image::write(recorder, part, chosen, &mut files, &mut sink, tell)?;
     sink.finish()
 }
@@ -164,8 +182,9 @@ pub(crate) fn open(path: &Path) -> Result<Opened, ArchiveError> {
         return Err(BadTrace::NotATrace.into());
     }
     // First as a whole, so that nothing is begun with what is damaged.
-    let trace = Trace::read(BufReader::with_capacity(1 << 20, &file))?;
-    let is_known = |engine: &str| [NAME, OLD_NAME].contains(&engine);
+    let trace = Trace::read_without_events(BufReader::with_capacity(1 << 20, &file))?;
+    let is_old = |engine: &str| OLD_NAMES.contains(&engine);
+    let is_known = |engine: &str| engine == NAME || is_old(engine);
     let Some(log) = trace.engine_logs.iter().find(|log| is_known(&log.engine)) else {
         let other = trace.engine_logs.iter().find(|log| log.engine.starts_with("native/"));
         return Err(match other {
@@ -173,13 +192,14 @@ pub(crate) fn open(path: &Path) -> Result<Opened, ArchiveError> {
             None => ArchiveError::NothingToReplay,
         });
     };
+    let read_events = if is_old(&log.engine) { old_events::read } else { events::read };
     let mut source = Source::new(file.try_clone()?, &log.pieces);
     let machine = Machine::read(&mut source)?;
     machine.check()?;
     let tale: Tale = serde_json::from_slice(&source.block(LONGEST_TALE)?)
         .map_err(|_| ArchiveError::Malformed("what the session knew cannot be read"))?;
     let files = Files::read(&mut source)?;
-    let log = events::read(&mut source, &files, &machine)?;
+    let log = read_events(&mut source, &files, &machine)?;
     let mut timeline = Timeline::default();
     rebuild::read(&mut source, &files, &machine, tale.traps, &mut timeline)?;
     let first = timeline.iter().next().map(|(_, anchor)| anchor.frozen.tid());

@@ -15,15 +15,19 @@ use hindcast_core::debug::{
 use hindcast_fixtures::Fixture;
 
 use super::{
-    ArchiveError, NAME, Opened, Part, Tale,
+    ArchiveError, LONGEST_TALE, NAME, Opened, Part, Tale,
+    files::Files,
+    machine::Machine,
     stream::{Sink, Source},
 };
 use crate::{
     process::{Halt, Process},
+    record::{Call, Event, Leaves, Log, Replay},
     replay::{
         Position,
         tests::{Recorded, wrong_visits},
     },
+    sys::Tid,
 };
 
 /// More stops than are needed: each costs a checkpoint.
@@ -75,6 +79,37 @@ fn write(mut recorded: Recorded, part: &Part) -> tempfile::NamedTempFile {
     super::write(recorder, part, tale, &mut writer, &mut |_, _| Ok(())).unwrap();
     writer.finish().unwrap();
     file
+}
+
+/// As an older version wrote it.
+fn put_away_as(name: &'static str, mut recorded: Recorded) -> tempfile::NamedTempFile {
+    let mut tale = Tale { traps: true, ..Tale::default() };
+    tale.end(recorded.process.ended().expect("it has ended"));
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let mut writer = TraceWriter::begin(TraceFormat::Binary, &mut file, &head(), &[]).unwrap();
+    let recorder = recorded.process.recorder_mut().unwrap();
+    let sink = Sink::new(name, &mut writer);
+    let events = super::old_events::writing::write;
+    super::write_parts(recorder, &Part::default(), &tale, sink, events, &mut |_, _| Ok(())).unwrap();
+    writer.finish().unwrap();
+    file
+}
+
+#[test]
+fn recordings_of_older_versions_are_visited_as_they_were() {
+    for (name, arguments) in [("native/1", ["alarms", "100"]), ("native/2", ["alarms", "200"])] {
+        let mut recorded = Recorded::fixture("-O1", &arguments);
+        let (halt, seen) = recorded.run_with_stops(Duration::from_millis(2), 10);
+        assert!(matches!(halt, Halt::Ended(_)) && !seen.is_empty(), "{name}: {halt:?}");
+        let mut again = open(put_away_as(name, recorded).path());
+        assert_eq!(wrong_visits(&mut again, &seen), 0, "{name}");
+        again.replay_whole().unwrap();
+    }
+    let threads = Fixture::c("threads").flags(["-pthread"]).build().path;
+    let mut recorded = Recorded::start(&threads, &[]);
+    assert!(matches!(recorded.run(), Halt::Ended(_)));
+    assert!(recorded.process.recorder().unwrap().log.turns() > 0);
+    open(put_away_as("native/2", recorded).path()).replay_whole().unwrap();
 }
 
 fn open(path: &Path) -> Recorded {
@@ -258,8 +293,97 @@ fn a_recording_from_another_processor_or_version_is_refused_as_such() {
         assert!(matches!(error, ArchiveError::OtherProcessor { .. }), "{error}");
         assert!(error.to_string().contains("another kind of processor"), "{error}");
     }
-    assert!(matches!(super::open(with_log("native/3", &log).path()), Err(ArchiveError::OtherVersion(_))));
+    assert!(matches!(super::open(with_log("native/4", &log).path()), Err(ArchiveError::OtherVersion(_))));
     assert!(matches!(super::open(with_log("other/1", &log).path()), Err(ArchiveError::NothingToReplay)));
+}
+
+/// Reads a log up to the end of its events.
+fn read_events(log: &[u8]) -> Result<(Log, Source), ArchiveError> {
+    let file = with_log(NAME, log);
+    let trace = Trace::read(file.reopen().unwrap()).unwrap();
+    let mut source = Source::new(file.reopen().unwrap(), &trace.engine_logs[0].pieces);
+    let machine = Machine::read(&mut source)?;
+    source.block(LONGEST_TALE)?;
+    let files = Files::read(&mut source)?;
+    Ok((super::events::read(&mut source, &files, &machine)?, source))
+}
+
+/// What is in front of the events, and behind them.
+fn around_events(log: &[u8]) -> (usize, usize) {
+    let rest = |mut source: Source| {
+        let mut byte = [0];
+        std::iter::from_fn(|| source.take(&mut byte).ok()).count()
+    };
+    let file = with_log(NAME, log);
+    let trace = Trace::read(file.reopen().unwrap()).unwrap();
+    let mut source = Source::new(file.reopen().unwrap(), &trace.engine_logs[0].pieces);
+    Machine::read(&mut source).unwrap();
+    source.block(LONGEST_TALE).unwrap();
+    Files::read(&mut source).unwrap();
+    (log.len() - rest(source), log.len() - rest(read_events(log).unwrap().1))
+}
+
+#[test]
+fn events_that_make_no_sense_are_refused_or_take_no_more_than_others() {
+    let mut recorded = Recorded::fixture("-O0", &["alarms", "20"]);
+    assert!(matches!(recorded.run(), Halt::Ended(_)));
+    let log = unpacked(put_away(recorded).path());
+    let (start, end) = around_events(&log);
+    let whole = read_events(&log).unwrap().0.bytes();
+    assert!(end - start > 500, "{start} {end}");
+    let (mut seed, mut read) = (5_u64, 0);
+    for round in 0..600 {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let at = start + (seed >> 33) as usize % (end - start);
+        let mut other = log[..end].to_vec();
+        match round % 5 {
+            0 => other.truncate(at),
+            1 => other[at..].iter_mut().take(9).for_each(|byte| *byte = 0xff),
+            _ => other[at] ^= (seed >> 25) as u8 | 1,
+        }
+        match read_events(&other) {
+            Ok((log, _)) => {
+                assert!(round % 5 != 0, "it ends at byte {at}");
+                assert!(log.bytes() < 20 * whole, "{} bytes, and {whole} before", log.bytes());
+                read += 1;
+            }
+            Err(error) => assert!(matches!(error, ArchiveError::Malformed(_)), "{error}"),
+        }
+    }
+    eprintln!("{read} of 600 are read as something else");
+}
+
+/// Whoever wrote the file, nothing is done for real but what a replay may do.
+#[test]
+fn calls_that_would_reach_out_of_a_replay_are_refused() {
+    let real = |number| Call { number, arguments: [1; 6], pc: 0, result: 0, replay: Replay::Real };
+    let mapped = |number| Call { replay: Replay::Map(None), ..real(number) };
+    let events = [
+        (Event::Call(real(libc::SYS_munmap)), true),
+        (Event::Call(real(libc::SYS_kill)), false),
+        (Event::Call(real(libc::SYS_execve)), false),
+        (Event::Call(mapped(libc::SYS_mmap)), true),
+        (Event::Call(mapped(libc::SYS_open)), false),
+        (Event::Turn { to: Tid(-1), leaves: Leaves::BehindEvent }, false),
+        (Event::Signal { number: 65, code: 0, address: None }, false),
+        (Event::Unreadable, false),
+    ];
+    let file = small();
+    let log = unpacked(file.path());
+    let (start, _) = around_events(&log);
+    for (event, is_right) in events {
+        let what = format!("{event:?}");
+        let mut only = Log::default();
+        only.push(event);
+        let bytes = only.packed(0, 1).next().unwrap().unwrap().bytes;
+        let mut other = log[..start].to_vec();
+        for number in [0, 1, bytes.len() as u64] {
+            other.extend(number.to_le_bytes());
+        }
+        other.extend(&bytes);
+        other.extend([0; 16]);
+        assert_eq!(read_events(&other).is_ok(), is_right, "{what}");
+    }
 }
 
 /// The checksum is right, and what it is over is not: nothing is begun that does not end, and no memory is taken that is

@@ -243,7 +243,7 @@ fn code_losses(log: &Log) -> Vec<u64> {
     let mut code: Vec<Range<u64>> = Vec::new();
     let mut losses = Vec::new();
     for (index, event) in log.range(0, log.len()) {
-        match event {
+        match &*event {
             Event::Barrier { number: libc::SYS_execve | libc::SYS_execveat, .. } => {
                 code.clear();
                 losses.push(index);
@@ -499,7 +499,7 @@ impl Hunt<'_, '_> {
         let wanted = address..address + size;
         let overlaps = |range: Range<u64>| range.start < wanted.end && wanted.start < range.end;
         let mut events = log.range(start, end).rev();
-        let found = events.find(|(index, event)| match event {
+        let found = events.find(|(index, event)| match &**event {
             Event::Call(Call { replay: Replay::Emulate(_) | Replay::Thread(_), .. })
             | Event::Interrupted { .. }
             | Event::Left { .. } => event.wrote_to(&wanted),
@@ -526,7 +526,7 @@ impl Hunt<'_, '_> {
                     return Ok(Some(Found { is_other_code: true, ..Found::at(before, None) }));
                 }
                 let stops = last.and_then(|last| context.log.get(last)).is_some_and(
-                    |event| matches!(event, Event::Signal { number, .. } if signals.contains(*number)),
+                    |event| matches!(&*event, Event::Signal { number, .. } if signals.contains(*number)),
                 );
                 let position = Position { anchor: previous.clone(), steps: 0 };
                 return Ok(stops.then(|| Found::at(position, None)));

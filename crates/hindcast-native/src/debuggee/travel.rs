@@ -103,7 +103,8 @@ impl Debuggee {
             let Some(last) = context.timeline.last().cloned() else { return Ok(None) };
             let known = context.timeline.get(&last).map_or(0, |anchor| anchor.event);
             let index = context.log.len().checked_sub(1).filter(|index| *index >= known);
-            match index.and_then(|index| Some((index, context.log.get(index)?))) {
+            let ending = index.and_then(|index| Some((index, context.log.get(index)?)));
+            match ending.as_ref().map(|(index, event)| (*index, &**event)) {
                 Some((index, Event::Barrier { .. })) => context.before_event(last, index).map(Some),
                 Some((index, event)) if !event.is_interruption() => {
                     context.after_event(last, index).map(Some)
@@ -300,8 +301,8 @@ impl Debuggee {
         let recorder = self.live.recorder()?;
         let is_exact =
             position.steps == 0 && recorder.timeline.precedes_interruption(&position.anchor, &recorder.log);
-        match recorder.log.get(recorder.timeline.get(&position.anchor)?.event)? {
-            &Event::Signal { number: signal, code, address } if is_exact => {
+        match *recorder.log.get(recorder.timeline.get(&position.anchor)?.event)? {
+            Event::Signal { number: signal, code, address } if is_exact => {
                 Some(SignalDetails { signal, code, address, sender: None, value: None })
             }
             _ => None,
@@ -317,7 +318,7 @@ impl Debuggee {
     fn begins_program(&self) -> bool {
         let last = self.past.as_ref().and_then(|past| past.anchor.aligned_event()?.checked_sub(1));
         last.and_then(|last| self.live.recorder()?.log.get(last)).is_some_and(|event| {
-            matches!(event, Event::Barrier { number: libc::SYS_execve | libc::SYS_execveat, .. })
+            matches!(*event, Event::Barrier { number: libc::SYS_execve | libc::SYS_execveat, .. })
         })
     }
 
@@ -447,5 +448,5 @@ fn enters_handler(context: &Context<'_>, label: &Label) -> bool {
         && context
             .timeline
             .get(label)
-            .is_some_and(|here| context.log.get(here.event).is_some_and(Event::is_interruption))
+            .is_some_and(|here| context.log.get(here.event).is_some_and(|event| event.is_interruption()))
 }

@@ -276,7 +276,7 @@ impl Process {
 
     pub(super) fn is_checkpoint_due(&self) -> bool {
         let recorder = self.recorder.as_ref().filter(|recorder| recorder.is_active());
-        recorder.is_some_and(|recorder| recorder.metronome().is_due())
+        recorder.is_some_and(|recorder| recorder.is_due())
     }
 
     /// Copies a process that was stopped for that. Tells of a signal that came meanwhile.
@@ -287,7 +287,7 @@ impl Process {
         let asked = std::mem::take(&mut self.asked_for_checkpoint);
         let runs = self.tasks.get(&stopped.tid()).is_some_and(|task| task.how == Resume::Call);
         match &mut self.recorder {
-            Some(recorder) if asked && runs && recorder.is_active() && recorder.metronome().is_due() => {
+            Some(recorder) if asked && runs && recorder.is_active() && recorder.is_due() => {
                 let stopped = recorder.checkpoint(stopped, &self.overlay, true)?;
                 let halt = self.held_halt();
                 self.leave_frontier();

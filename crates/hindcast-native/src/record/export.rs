@@ -18,7 +18,7 @@ pub(crate) fn export(
         let thread = ThreadId(acting.0.unsigned_abs());
         acting = event.taker().unwrap_or(acting);
         let moment = Position { anchor: Label::after_events(index + 1), steps: 0 };
-        let (kind, what) = description(event);
+        let (kind, what) = description(&event);
         let event = TraceEvent { moment: Moment(moment.to_string()), thread, kind: kind.into(), what };
         write(event, end.saturating_sub(start))?;
     }
@@ -41,6 +41,7 @@ fn description(event: &Event) -> (&'static str, String) {
         }
         Event::Interrupted { number, .. } => ("interrupted", format!("{number}, which is made again")),
         Event::Signal { number, .. } => ("signal", number.to_string()),
+        Event::Unreadable => ("unreadable", "the disk does not give it back".into()),
         Event::Edit => ("edit", "memory or registers were changed by the user".into()),
         Event::Turn { to, .. } => ("turn", format!("thread {} runs", to.0)),
         Event::Left { to, .. } => ("thread_end", format!("the thread has ended, thread {} runs", to.0)),

@@ -1,8 +1,21 @@
 //! The log: everything that a program was told from outside, in order.
 
-use std::{collections::VecDeque, rc::Rc};
+mod chunks;
+mod numbers;
+mod packing;
+mod spill;
+#[cfg(test)]
+mod tests;
+mod unpacking;
 
-use super::mapped_files::{MappedFile, MappedFiles};
+use std::rc::Rc;
+
+pub(crate) use self::{
+    chunks::{BUDGET, Log, MOST_EVENTS},
+    packing::{Kept, Packed, pack},
+    unpacking::unpack,
+};
+use super::mapped_files::MappedFile;
 use crate::{
     replay::Actor,
     sys::{GeneralRegisters, Tid},
@@ -27,6 +40,8 @@ pub(crate) enum Event {
     Turn { to: Tid, leaves: Leaves },
     /// A thread has ended, by the call behind which `pc` is; another one runs from here on.
     Left { pc: u64, writes: Box<[Write]>, to: Tid },
+    /// There was an event, which the disk no longer gives back.
+    Unreadable,
 }
 
 /// Where the thread that ran stands when another one takes over.
@@ -99,19 +114,6 @@ pub(crate) struct Write {
     pub(crate) bytes: Box<[u8]>,
 }
 
-/// Events in order. The first ones may have been forgotten, to keep to a budget.
-#[derive(Debug, Default)]
-pub(crate) struct Log {
-    events: VecDeque<Event>,
-    /// How many were forgotten.
-    forgotten: u64,
-    bytes: u64,
-    /// How often another thread took over, also in what was forgotten.
-    turns: u64,
-    /// What the program had mapped of files.
-    pub(crate) files: MappedFiles,
-}
-
 impl Event {
     /// Who runs behind it, where that is another thread than before.
     pub(crate) fn taker(&self) -> Option<Tid> {
@@ -126,93 +128,6 @@ impl Event {
     pub(crate) fn is_interruption(&self) -> bool {
         matches!(self, Self::Signal { .. } | Self::Edit | Self::Turn { leaves: Leaves::Anywhere, .. })
     }
-}
-
-impl Log {
-    pub(crate) fn push(&mut self, event: Event) {
-        self.turns += u64::from(event.taker().is_some());
-        self.bytes += size(&event);
-        self.events.push_back(event);
-    }
-
-    /// One whose first event has this number.
-    pub(crate) fn starting_at(first: u64) -> Self {
-        Self { forgotten: first, ..Self::default() }
-    }
-
-    /// How many there have been; the number of the next one.
-    pub(crate) fn len(&self) -> u64 {
-        self.forgotten + self.events.len() as u64
-    }
-
-    pub(crate) fn get(&self, index: u64) -> Option<&Event> {
-        self.events.get(usize::try_from(index.checked_sub(self.forgotten)?).ok()?)
-    }
-
-    /// Those from `start` to before `end`, with their numbers.
-    pub(crate) fn range(&self, start: u64, end: u64) -> impl DoubleEndedIterator<Item = (u64, &Event)> {
-        let from = start.saturating_sub(self.forgotten).min(self.events.len() as u64) as usize;
-        let to = end.saturating_sub(self.forgotten).min(self.events.len() as u64) as usize;
-        let first = self.forgotten + from as u64;
-        self.events
-            .range(from..to.max(from))
-            .enumerate()
-            .map(move |(offset, event)| (first + offset as u64, event))
-    }
-
-    /// How often another thread took over.
-    pub(crate) fn turns(&self) -> u64 {
-        self.turns
-    }
-
-    /// What it takes in memory.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Withdraws what came from `index` on.
-    pub(crate) fn withdraw_from(&mut self, index: u64) {
-        while self.len() > index
-            && let Some(event) = self.events.pop_back()
-        {
-            self.bytes -= size(&event);
-        }
-    }
-
-    /// Forgets what was before `index`.
-    pub(crate) fn forget_before(&mut self, index: u64) {
-        while self.forgotten < index
-            && let Some(event) = self.events.pop_front()
-        {
-            self.bytes -= size(&event);
-            self.forgotten += 1;
-        }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn tamper(&mut self, index: u64, change: impl FnOnce(&mut Event)) {
-        let index = (index - self.forgotten) as usize;
-        change(&mut self.events[index]);
-    }
-
-    #[cfg(test)]
-    pub(crate) fn drop_event(&mut self, index: u64) {
-        let index = (index - self.forgotten) as usize;
-        self.events.remove(index);
-    }
-}
-
-fn size(event: &Event) -> u64 {
-    let beside = match event {
-        Event::Call(Call { replay: Replay::Emulate(writes), .. })
-        | Event::Interrupted { writes, .. }
-        | Event::Left { writes, .. } => {
-            writes.iter().map(|write| (size_of::<Write>() + write.bytes.len()) as u64).sum()
-        }
-        Event::Call(Call { replay: Replay::Thread(made), .. }) => made.actor.vectors.area().len() as u64,
-        _ => 0,
-    };
-    size_of::<Event>() as u64 + beside
 }
 
 /// The registers with which a program goes on after a call was emulated.

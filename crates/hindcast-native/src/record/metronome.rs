@@ -15,6 +15,8 @@ use crate::sys::{Rope, Tid, TraceError, cpu_time};
 const COSTS: u32 = 10;
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(2);
+/// What it takes to replay an event.
+const EVENT: Duration = Duration::from_micros(10);
 /// How often it beats while threads wait for their turn.
 const TURN: Duration = Duration::from_millis(20);
 const SHORT_TURN: Duration = Duration::from_millis(1);
@@ -22,8 +24,12 @@ const SHORT_TURN: Duration = Duration::from_millis(1);
 /// Stops a process that computes for long without making a system call, so that it can be copied.
 /// One that waits is left alone.
 pub(crate) struct Metronome {
+    process: Tid,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    /// How long the process had computed when it was copied last, and how many events there had been.
+    computed: Duration,
+    events: u64,
 }
 
 struct Shared {
@@ -69,7 +75,7 @@ impl Metronome {
             .name("metronome".into())
             .spawn(move || beat(&beating, process))
             .map_err(|source| TraceError::System { what: "cannot start a thread", source })?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { process, shared, thread: Some(thread), computed: Duration::ZERO, events: 0 })
     }
 
     /// Rings with this when a checkpoint is due.
@@ -98,16 +104,27 @@ impl Metronome {
         self.shared.turn.store(SHORT_TURN.as_micros() as u64, Ordering::Relaxed);
     }
 
-    /// A checkpoint was made, at this cost.
-    pub(crate) fn restart(&self, cost: Duration) {
+    /// A checkpoint was made, at this cost, behind so many events.
+    pub(crate) fn restart(&mut self, cost: Duration, events: u64) {
+        (self.computed, self.events) = (self.computed_now(), events);
         let beat = (COSTS * cost).clamp(SHORTEST, LONGEST);
         self.shared.beat.store(beat.as_micros() as u64, Ordering::Relaxed);
         self.shared.last.store(self.shared.now(), Ordering::Relaxed);
     }
 
-    /// Whether it is time for another checkpoint.
-    pub(crate) fn is_due(&self) -> bool {
-        self.shared.elapsed() >= self.shared.beat()
+    /// Whether it is time for another checkpoint, behind so many events: a replay from the last one would take half as long
+    /// at least. A process that mostly waits is hardly ever copied.
+    pub(crate) fn is_due(&self, events: u64) -> bool {
+        let beat = self.shared.beat();
+        let replayed = || {
+            let events = u32::try_from(events.saturating_sub(self.events)).unwrap_or(u32::MAX);
+            self.computed_now().saturating_sub(self.computed) + EVENT.saturating_mul(events)
+        };
+        self.shared.elapsed() >= beat && replayed() >= beat / 2
+    }
+
+    fn computed_now(&self) -> Duration {
+        cpu_time(self.process).unwrap_or(self.computed)
     }
 }
 
@@ -176,5 +193,33 @@ fn beat(shared: &Shared, process: Tid) {
             rope.beat();
         }
         (used, looked) = (now, Instant::now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_process_that_waits_is_copied_for_its_events_alone() {
+        let mut waiting = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let mut metronome = Metronome::start(Tid(waiting.id() as i32)).unwrap();
+        metronome.restart(Duration::ZERO, 7);
+        while metronome.shared.elapsed() < 2 * SHORTEST {
+            assert!(!metronome.is_due(u64::MAX) || metronome.shared.elapsed() >= SHORTEST);
+            std::thread::yield_now();
+        }
+        assert!(!metronome.is_due(7), "time alone");
+        assert!(!metronome.is_due(17), "few events");
+        assert!(metronome.is_due(7 + 1000), "many events");
+        metronome.restart(Duration::ZERO, 7 + 1000);
+        while metronome.shared.elapsed() < SHORTEST {
+            std::thread::yield_now();
+        }
+        assert!(!metronome.is_due(7 + 1010), "few since");
+        drop(waiting.stdin.take());
+        waiting.wait().unwrap();
     }
 }

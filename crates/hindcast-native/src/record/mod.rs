@@ -31,7 +31,10 @@ pub(crate) use self::{
     chaos::Decision,
     export::export,
     instructions::{CPUID_LENGTH, apply},
-    log::{Answer, Call, Event, Leaves, Log, Made, Replay, Told, Write, after_call},
+    log::{
+        Answer, BUDGET, Call, Event, Kept, Leaves, Log, MOST_EVENTS, Made, Packed, Replay, Told, Write,
+        after_call, unpack,
+    },
     mapped_files::MappedFile,
     recorder::{Recorder, visible},
     scratch::is_scratch,

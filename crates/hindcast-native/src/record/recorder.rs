@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     calls::Effect,
-    log::{Call, Event, Log},
+    log::{BUDGET, Call, Event, Log},
     metronome::Metronome,
     page::Page,
     pending_call::{PendingCall, interrupted_call},
@@ -52,7 +52,7 @@ pub(crate) struct Recorder {
     pub(super) held: Vec<SignalInfo>,
     /// Until the process has computed for so long it gets no signal: it would otherwise do nothing but handle them.
     spared_until: Option<Duration>,
-    /// What the log may take in memory.
+    /// What the log may take.
     budget: u64,
     /// What a process that we did not start had before.
     taken: Option<Taken>,
@@ -62,8 +62,6 @@ pub(crate) struct Recorder {
     pub(super) page: Option<Page>,
 }
 
-/// What may be taken for the log, unless told otherwise.
-const BUDGET: u64 = 512 << 20;
 /// What it costs that a page which a checkpoint shares has to be copied when it is written.
 const FAULT: Duration = Duration::from_micros(10);
 /// What copies of shared memory may take, all together.
@@ -199,6 +197,11 @@ impl Recorder {
 
     pub(crate) fn gate(&self) -> u64 {
         self.gate
+    }
+
+    /// Whether it is time for another checkpoint.
+    pub(crate) fn is_due(&self) -> bool {
+        self.metronome.is_due(self.log.len())
     }
 
     pub(crate) fn metronome(&self) -> &Metronome {
@@ -354,7 +357,7 @@ impl Recorder {
                 self.timeline.leave_frontier();
                 self.keep_to_budget();
                 self.follow(&thread, overlay)?;
-                if self.metronome.is_due() { self.checkpoint(thread, overlay, false) } else { Ok(thread) }
+                if self.is_due() { self.checkpoint(thread, overlay, false) } else { Ok(thread) }
             }
             Ok(None) => {
                 self.log.push(barrier);
@@ -438,7 +441,7 @@ impl Recorder {
         let faults = sys::minor_faults(self.process).unwrap_or(self.faults);
         let copied_pages = u32::try_from(faults.saturating_sub(self.faults)).unwrap_or(u32::MAX);
         self.faults = faults;
-        self.metronome.restart(begun.elapsed() + FAULT.saturating_mul(copied_pages));
+        self.metronome.restart(begun.elapsed() + FAULT.saturating_mul(copied_pages), self.log.len());
         self.timeline.thin(&self.log);
         self.keep_to_budget();
         self.follow_checkpoint()?;
@@ -537,7 +540,19 @@ impl Recorder {
         Ok(true)
     }
 
+    #[cfg(test)]
+    pub(crate) fn set_budget(&mut self, budget: u64) {
+        self.budget = budget;
+    }
+
     pub(super) fn keep_to_budget(&mut self) {
+        if let Some(failure) = self.log.failure()
+            && self.is_active()
+        {
+            self.end(format!(
+                "the log has outgrown memory, and {failure}; make room there, or let `TMPDIR` name another folder"
+            ));
+        }
         let copied: u64 = self.sharing.areas().iter().map(|area| area.end - area.start).sum();
         let is_over = |recorder: &Self| {
             recorder.log.bytes() > recorder.budget

@@ -46,7 +46,7 @@ impl Recorder {
         let last = event.checked_sub(1).and_then(|last| self.log.get(last));
         let Some(label) = self.timeline.last().cloned().filter(|_| is_asked_for()) else { return Ok(()) };
         let is_aligned = label.aligned_event() == Some(event);
-        if is_aligned && (self.follower.is_none() || !reached(last)) {
+        if is_aligned && (self.follower.is_none() || !reached(last.as_deref())) {
             let anchor = self.timeline.get_mut(&label).ok_or(TraceError::Gone)?;
             self.follower = Some(Follower::new(anchor.frozen.fork()?, event, self.follower.as_ref())?);
         }

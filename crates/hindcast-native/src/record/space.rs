@@ -12,7 +12,8 @@ const MADV_GUARD_INSTALL: i32 = 102;
 /// Memory that event number `index` mapped, unmapped, moved or emptied; empty ranges where it did none of that.
 pub(crate) fn redefined(log: &Log, index: u64) -> [Range<u64>; 2] {
     const NONE: Range<u64> = 0..0;
-    let Some(Event::Call(call)) = log.get(index) else { return [NONE; 2] };
+    let event = log.get(index);
+    let Some(Event::Call(call)) = event.as_deref() else { return [NONE; 2] };
     if matches!(call.replay, Replay::Emulate(_)) {
         return [NONE; 2];
     }
@@ -56,7 +57,7 @@ fn empties(advice: i32) -> bool {
 
 /// Where the heap ended before an event.
 fn break_before(log: &Log, index: u64) -> Option<u64> {
-    log.range(0, index).rev().find_map(|(_, event)| match event {
+    log.range(0, index).rev().find_map(|(_, event)| match &*event {
         Event::Call(call) if call.number == libc::SYS_brk => Some(call.result as u64),
         _ => None,
     })

@@ -299,7 +299,7 @@ impl Recorder {
     /// Whether the last event is a call that came after so many; and then, whether it asked to give way.
     pub(crate) fn yields_since(&self, events: u64) -> Option<bool> {
         let last = self.log.len().checked_sub(1).filter(|&last| last >= events)?;
-        match self.log.get(last)? {
+        match &*self.log.get(last)? {
             Event::Call(call) if self.is_active() => Some(call.number == libc::SYS_sched_yield),
             _ => None,
         }

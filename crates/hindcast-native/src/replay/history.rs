@@ -107,7 +107,8 @@ impl Context<'_> {
     fn end_after(&self, label: &Label) -> Bound {
         let end = self.log.len();
         let event = self.timeline.get(label).map_or(end, |anchor| anchor.event);
-        match end.checked_sub(1).filter(|last| *last >= event).and_then(|last| self.log.get(last)) {
+        match end.checked_sub(1).filter(|last| *last >= event).and_then(|last| self.log.get(last)).as_deref()
+        {
             Some(Event::Barrier { .. }) => Bound::Boundary,
             _ => Bound::Events(end),
         }

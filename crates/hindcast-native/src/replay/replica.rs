@@ -79,6 +79,10 @@ pub(crate) enum ReplayError {
 }
 
 impl ReplayError {
+    fn unreadable(event: u64) -> Self {
+        Self::Diverged(format!("event {event} cannot be read back from the disk"))
+    }
+
     pub(super) fn changed(file: &MappedFile) -> Self {
         Self::Changed(file.path().unwrap_or_else(|_| "a file".into()))
     }
@@ -245,7 +249,7 @@ impl Replica {
 
     fn go(&mut self, log: &Log, how: Advance, until: u64) -> Result<Pause, ReplayError> {
         loop {
-            if let Some(&Event::Turn { to, leaves: Leaves::BehindEvent }) = log.get(self.event) {
+            if let Some(&Event::Turn { to, leaves: Leaves::BehindEvent }) = log.get(self.event).as_deref() {
                 self.turn(to)?;
                 if how == Advance::Step {
                     self.settle()?;
@@ -334,7 +338,8 @@ impl Replica {
                 self.event
             ))
         };
-        let call = match log.get(self.event) {
+        let event = log.get(self.event);
+        let call = match event.as_deref() {
             None => return Ok(Some(Pause::Boundary)),
             Some(event) if event.is_interruption() => return Ok(Some(Pause::Boundary)),
             Some(Event::Barrier { number: expected, pc: at, .. }) if (*expected, *at) == (number, pc) => {
@@ -364,6 +369,7 @@ impl Replica {
                 return Ok(Some(Pause::Event));
             }
             Some(Event::Call(call)) => call,
+            Some(Event::Unreadable) => return Err(ReplayError::unreadable(self.event)),
             Some(_) => return Err(what("something else")),
         };
         if call.number != number || call.pc != pc {
@@ -546,13 +552,14 @@ impl Replica {
 
     fn faulted(&mut self, thread: &Stopped, signal: i32, log: &Log) -> Result<Option<Pause>, ReplayError> {
         let registers = thread.registers()?;
-        match log.get(self.event) {
+        match log.get(self.event).as_deref() {
             Some(Event::Answer(answer)) if answer.pc == registers.pc() && signal == libc::SIGSEGV => {
                 thread.set_registers(&record::apply(answer, registers))?;
                 self.event += 1;
                 Ok(Some(Pause::Event))
             }
             None => Ok(Some(Pause::Boundary)),
+            Some(Event::Unreadable) => Err(ReplayError::unreadable(self.event)),
             Some(Event::Signal { number, .. }) if *number == signal => Ok(Some(Pause::Boundary)),
             Some(Event::Turn { leaves: Leaves::Anywhere, .. }) => Ok(Some(Pause::Boundary)),
             Some(_) => Err(ReplayError::Diverged(format!(

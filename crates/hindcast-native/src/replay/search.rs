@@ -156,7 +156,7 @@ impl Context<'_> {
     /// Where the program stood right before an event: at the instruction that made it.
     pub(crate) fn before_event(&mut self, previous: Label, event: u64) -> Result<Position, ReplayError> {
         const SYSCALL_LENGTH: u64 = 2;
-        let address = match self.log.get(event) {
+        let address = match self.log.get(event).as_deref() {
             Some(Event::Call(call)) => call.pc - SYSCALL_LENGTH,
             Some(
                 Event::Barrier { pc, .. }
@@ -344,7 +344,8 @@ impl Context<'_> {
     pub(super) fn state_of(&mut self, label: &Label) -> Result<State, ReplayError> {
         let anchor = self.timeline.get_mut(label).ok_or(ReplayError::NoSuchMoment)?;
         let state = State::of(&anchor.frozen)?;
-        if matches!(self.log.get(anchor.event), Some(Event::Signal { number: libc::SIGTRAP, .. })) {
+        if matches!(self.log.get(anchor.event).as_deref(), Some(Event::Signal { number: libc::SIGTRAP, .. }))
+        {
             // Right behind the program's own breakpoint instruction, where a replay stops anyway.
             return Ok(state);
         }

@@ -1,6 +1,7 @@
 //! Recording and replay on real programs: what is replayed is held against what was seen live.
 
 mod debian;
+mod long_log;
 mod other_user;
 mod page;
 mod shared_memory;
@@ -412,7 +413,7 @@ fn a_log_that_was_tampered_with_is_found_out() {
     let read = log
         .range(0, log.len())
         .find(|(_, event)| {
-            matches!(event, Event::Call(call) if call.number == libc::SYS_clock_gettime
+            matches!(&**event, Event::Call(call) if call.number == libc::SYS_clock_gettime
                 && matches!(&call.replay, Replay::Emulate(writes) if !writes.is_empty()))
         })
         .map(|(index, _)| index)

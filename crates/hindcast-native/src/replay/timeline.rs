@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
 use super::Frozen;
-use crate::record::{Event, Log};
+use crate::record::Log;
 
 /// A copy of the process, by which moments are named.
 pub(crate) struct Anchor {
@@ -210,14 +210,7 @@ impl Timeline {
     /// Whether this anchor is where history goes on after something that came at a moment of its own, between two
     /// instructions: a signal, a change by the user, or the turn of another thread. The anchor before stands at that moment.
     pub(crate) fn follows_interruption(&self, label: &Label, log: &Log) -> bool {
-        self.get(label).is_some_and(|anchor| {
-            anchor.aligned
-                && anchor
-                    .event
-                    .checked_sub(1)
-                    .and_then(|last| log.get(last))
-                    .is_some_and(Event::is_interruption)
-        })
+        self.break_before(label, log) == Some(true)
     }
 
     /// Whether this anchor stands at such a moment: nothing but the anchor tells when that was.
@@ -227,14 +220,12 @@ impl Timeline {
 
     /// Whether the history before this anchor cannot be replayed up to it.
     pub(crate) fn follows_barrier(&self, label: &Label, log: &Log) -> bool {
-        self.get(label).is_some_and(|anchor| {
-            anchor.aligned
-                && anchor
-                    .event
-                    .checked_sub(1)
-                    .and_then(|last| log.get(last))
-                    .is_some_and(|event| matches!(event, Event::Barrier { .. }) || event.is_interruption())
-        })
+        self.break_before(label, log).is_some()
+    }
+
+    /// Whether the event that this anchor is right behind cannot be replayed; and then, whether it is an interruption.
+    fn break_before(&self, label: &Label, log: &Log) -> Option<bool> {
+        log.break_at(self.get(label).filter(|anchor| anchor.aligned)?.event.checked_sub(1)?)
     }
 
     /// Drops an anchor where there are too many: the one that is missed least.

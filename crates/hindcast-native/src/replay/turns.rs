@@ -57,7 +57,7 @@ impl Context<'_> {
     /// The last moment before so many events at which a thread ran. It has not moved since.
     fn last_of_thread(&mut self, tid: Tid, event: u64) -> Result<Option<Position>, ReplayError> {
         let Some(turn) = self.turn_from(tid, event) else { return Ok(None) };
-        if let Some(Event::Turn { leaves: Leaves::Anywhere, .. }) = self.log.get(turn) {
+        if let Some(Event::Turn { leaves: Leaves::Anywhere, .. }) = self.log.get(turn).as_deref() {
             let anchor = self.timeline.before(&Label::after_events(turn + 1)).cloned();
             return Ok(anchor.map(|anchor| Position { anchor, steps: 0 }));
         }

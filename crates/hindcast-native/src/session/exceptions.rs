@@ -152,15 +152,16 @@ impl Session {
         const EVENTS: u64 = 20_000;
         let log = &self.process.recorder()?.log;
         let lately = log.range(log.len().saturating_sub(EVENTS), log.len());
-        let written = lately.filter_map(|(_, event)| match event {
-            Event::Call(call) if call.number == libc::SYS_write && call.arguments[0] == 2 => {
-                match &call.replay {
-                    Replay::Emulate(writes) => Some(writes),
-                    Replay::Real | Replay::Map(_) | Replay::Thread(_) => None,
-                }
+        let mut written = Vec::new();
+        for (_, event) in lately {
+            if let Event::Call(call) = &*event
+                && call.number == libc::SYS_write
+                && call.arguments[0] == 2
+                && let Replay::Emulate(writes) = &call.replay
+            {
+                written.extend(writes.iter().flat_map(|write| &write.bytes));
             }
-            _ => None,
-        });
-        Some(written.flatten().flat_map(|write| write.bytes.iter().copied()).collect())
+        }
+        Some(written)
     }
 }

@@ -84,7 +84,7 @@ impl TimeTravel for Session {
             for (index, event) in recorder.log.range(0, recorder.log.len()) {
                 let thread = acting;
                 acting = event.taker().unwrap_or(acting);
-                if let Some((kind, what)) = happening(event, thread) {
+                if let Some((kind, what)) = happening(&event, thread) {
                     let moment = Position { anchor: Label::after_events(index + 1), steps: 0 };
                     all.push(Happening { moment: Moment(moment.to_string()), kind, what, location: None });
                 }
@@ -120,8 +120,8 @@ fn last_moment(timeline: &Timeline, log: &Log) -> Option<Position> {
         return Some(frontier.clone());
     }
     let last = timeline.last()?.clone();
-    let replayed = match log.len().checked_sub(1).and_then(|index| log.get(index)) {
-        Some(event) if matches!(event, Event::Barrier { .. }) || event.is_interruption() => log.len() - 1,
+    let replayed = match log.len().checked_sub(1) {
+        Some(index) if log.break_at(index).is_some() => index,
         Some(_) => log.len(),
         None => 0,
     };

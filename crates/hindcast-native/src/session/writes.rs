@@ -169,8 +169,10 @@ impl Session {
     /// Where memory was before the event that ends at a moment moved it, if that is what it did.
     fn moved_from(&self, after: &Position, cell: Cell) -> Option<Cell> {
         let event = after.anchor.aligned_event()?.checked_sub(1)?;
-        let Event::Call(call) = self.process.recorder()?.log.get(event)? else { return None };
-        Some(Cell { address: call.moved_from(cell.address, cell.size)?, ..cell })
+        match &*self.process.recorder()?.log.get(event)? {
+            Event::Call(call) => Some(Cell { address: call.moved_from(cell.address, cell.size)?, ..cell }),
+            _ => None,
+        }
     }
 
     fn bytes_of(&self, cell: Cell) -> Option<Vec<u8>> {

@@ -20,6 +20,7 @@ mod knowledge;
 mod letting_go;
 mod license;
 mod limits;
+mod long_history;
 mod overtime;
 #[cfg(target_os = "linux")]
 mod races;

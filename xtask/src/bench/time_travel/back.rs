@@ -1,6 +1,6 @@
 //! Going back, through the tools of `hindcast mcp`.
 
-use std::process::Command;
+use std::{fs, process::Command};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -20,8 +20,9 @@ pub(super) struct Back {
     /// A write before all of them, and the last of them.
     pub(super) last_write_sparse: Series,
     pub(super) last_write_hot: Series,
-    /// What the log takes for a call, in bytes.
-    pub(super) bytes_an_event: f64,
+    /// What a call takes beside its data, in bytes: in memory, and in a trace.
+    pub(super) event_in_memory: f64,
+    pub(super) event_in_trace: f64,
     /// Instructions of the longest recording, whose first moment was gone to.
     pub(super) history: u64,
     pub(super) to_the_start: Series,
@@ -37,13 +38,15 @@ pub(super) fn measure(bench: &Bench) -> Result<Back> {
     let (first_step, next_steps) = steps(bench)?;
     let (reverse_continue, last_write_sparse, last_write_hot) = searches(bench)?;
     let (history, to_the_start) = history(bench)?;
+    let (event_in_memory, event_in_trace) = event_sizes(bench)?;
     Ok(Back {
         first_step,
         next_steps,
         reverse_continue,
         last_write_sparse,
         last_write_hot,
-        bytes_an_event: bytes_an_event(bench)?,
+        event_in_memory,
+        event_in_trace,
         history,
         to_the_start,
     })
@@ -115,16 +118,28 @@ fn searches(bench: &Bench) -> Result<(Series, Series, Series)> {
     Ok((back, sparse, hot))
 }
 
-fn bytes_an_event(bench: &Bench) -> Result<f64> {
-    let mut debugger = Debugger::launch(bench, ["calls", "100000"])?;
+/// What calls take that each read bytes which cannot be compressed, less what a program takes that makes none.
+fn event_sizes(bench: &Bench) -> Result<(f64, f64)> {
+    const CALLS: u64 = 100_000;
+    const DATA: f64 = 64.0;
+    let (memory, trace) = log_sizes(bench, CALLS)?;
+    let (empty_memory, empty_trace) = log_sizes(bench, 0)?;
+    let each = |all: f64, empty: f64| (all - empty) / CALLS as f64 - DATA;
+    Ok((each(memory, empty_memory), each(trace, empty_trace)))
+}
+
+/// What the log takes in memory, and the whole recording in a file.
+fn log_sizes(bench: &Bench, calls: u64) -> Result<(f64, f64)> {
+    let mut debugger = Debugger::launch(bench, ["random", &calls.to_string()])?;
     debugger.run_to("end")?;
     let timeline = debugger.ask("debugger/timeline", &json!({}))?;
-    let figure = |name: &str| {
-        timeline["recording"][name]
-            .as_f64()
-            .with_context(|| format!("the timeline has no `{name}`: {timeline}"))
-    };
-    Ok(figure("bytes")? / figure("events")?)
+    let bytes = timeline["recording"]["bytes"].as_f64();
+    let bytes = bytes.with_context(|| format!("the timeline has no `bytes`: {timeline}"))?;
+    let trace = bench.work.with_file_name(format!("random-{calls}.trace"));
+    debugger.ask("debugger/export_trace", &json!({ "format": "binary", "path": trace }))?;
+    let size = trace.metadata()?.len();
+    fs::remove_file(&trace)?;
+    Ok((bytes, size as f64))
 }
 
 fn history(bench: &Bench) -> Result<(u64, Series)> {

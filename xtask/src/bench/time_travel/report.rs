@@ -112,8 +112,8 @@ impl Results {
         };
         goals.extend([
             at_most("a logged system call costs", 10.0, call, "µs"),
-            // 64 of them are what was read.
-            at_most("an event takes beside its data", 100.0, back.bytes_an_event - 64.0, "bytes"),
+            at_most("an event takes in memory, beside its data,", 16.0, back.event_in_memory, "bytes"),
+            at_most("an event takes in a trace, beside its data,", 16.0, back.event_in_trace, "bytes"),
             goal(
                 back.history >= 10_000_000_000,
                 &format!("history of 10¹⁰ instructions: {:.0e}", back.history as f64),

@@ -41,11 +41,11 @@ static void table(long rounds) {
     free((void *)cells);
 }
 
-static void calls(long count) {
+static void calls(const char *device, long count) {
     char bytes[64];
-    int zero = open("/dev/zero", O_RDONLY);
+    int file = open(device, O_RDONLY);
     for (long call = 0; call < count; call++)
-        if (read(zero, bytes, sizeof bytes) != sizeof bytes)
+        if (read(file, bytes, sizeof bytes) != sizeof bytes)
             abort();
 }
 
@@ -82,7 +82,9 @@ int main(int count, char **arguments) {
     else if (!strcmp(mode, "table"))
         table(amount);
     else if (!strcmp(mode, "calls"))
-        calls(amount);
+        calls("/dev/zero", amount);
+    else if (!strcmp(mode, "random"))
+        calls("/dev/urandom", amount);
     else if (!strcmp(mode, "allocate"))
         allocate(amount);
     else if (!strcmp(mode, "memory"))

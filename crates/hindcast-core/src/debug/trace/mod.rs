@@ -7,7 +7,8 @@
 //! chunk: kind (4 letters) · length (u64) · that many bytes
 //!   HEAD  the TraceHead, JSON                       once, first
 //!   HAPP  the Happenings, JSON, one a line          once, second
-//!   EVNT  TraceEvents, JSON, one a line             any number, in the order of time
+//!   EVNZ  length (u32) · LZ4 block of so many bytes any number: TraceEvents, JSON, one a line, in the order of time
+//!   EVNT  the same, not compressed                  written by older versions
 //!   ELOG  length of a name (u8) · name · bytes      an engine's own log, which only it can read
 //!   END.  SHA-256 of everything before this chunk   once, last
 //! ```
@@ -33,7 +34,8 @@ const VERSION: u32 = 1;
 
 const HEAD: [u8; 4] = *b"HEAD";
 const HAPPENINGS: [u8; 4] = *b"HAPP";
-const EVENTS: [u8; 4] = *b"EVNT";
+const EVENTS: [u8; 4] = *b"EVNZ";
+const PLAIN_EVENTS: [u8; 4] = *b"EVNT";
 const ENGINE_LOG: [u8; 4] = *b"ELOG";
 const END: [u8; 4] = *b"END.";
 

@@ -10,11 +10,13 @@ use sha2::{Digest, Sha256};
 
 use super::{
     super::{Happening, Remedy},
-    END, ENGINE_LOG, EVENTS, HAPPENINGS, HEAD, MAGIC, TraceEvent, TraceHead, VERSION,
+    END, ENGINE_LOG, EVENTS, HAPPENINGS, HEAD, MAGIC, PLAIN_EVENTS, TraceEvent, TraceHead, VERSION,
 };
 
 /// No head is longer than this; a chunk of events is far shorter.
 const LONGEST_CHUNK: u64 = 256 << 20;
+/// Events of a chunk take no more before they are compressed.
+const MOST_EVENTS: usize = 16 << 20;
 
 /// A binary trace, as far as any engine can read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +85,15 @@ impl TraceError {
 impl Trace {
     /// Reads all of it. Nothing is returned unless the checksum is right.
     pub fn read(source: impl Read) -> Result<Self, TraceError> {
+        Self::read_parts(source, true)
+    }
+
+    /// The same without the events, of which there can be millions.
+    pub fn read_without_events(source: impl Read) -> Result<Self, TraceError> {
+        Self::read_parts(source, false)
+    }
+
+    fn read_parts(source: impl Read, with_events: bool) -> Result<Self, TraceError> {
         let mut source = Summed::new(source);
         source.beginning()?;
         let (mut head, mut happenings) = (None, Vec::new());
@@ -94,7 +105,10 @@ impl Trace {
             match kind {
                 HEAD => head = Some(json(kind, &source.chunk(kind, length)?)?),
                 HAPPENINGS => happenings = lines(kind, &source.chunk(kind, length)?)?,
-                EVENTS => events.extend(lines(kind, &source.chunk(kind, length)?)?),
+                EVENTS if with_events => {
+                    events.extend(lines(kind, &unpacked(kind, &source.chunk(kind, length)?)?)?);
+                }
+                PLAIN_EVENTS if with_events => events.extend(lines(kind, &source.chunk(kind, length)?)?),
                 ENGINE_LOG => {
                     let (engine, piece) = source.engine_log(length)?;
                     let bytes = piece.end - piece.start;
@@ -147,6 +161,15 @@ fn json<T: DeserializeOwned>(kind: [u8; 4], bytes: &[u8]) -> Result<T, TraceErro
 fn lines<T: DeserializeOwned>(kind: [u8; 4], bytes: &[u8]) -> Result<Vec<T>, TraceError> {
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     lines.map(|line| json(kind, line)).collect()
+}
+
+fn unpacked(kind: [u8; 4], bytes: &[u8]) -> Result<Vec<u8>, TraceError> {
+    let (length, packed) = bytes.split_first_chunk().ok_or_else(|| bad(kind, "it is too short"))?;
+    let length = u32::from_le_bytes(*length) as usize;
+    if length > MOST_EVENTS {
+        return Err(bad(kind, format!("it says that it has {length} bytes")));
+    }
+    lz4_flex::block::decompress(packed, length).map_err(|error| bad(kind, error))
 }
 
 /// What is read, with the sum of it so far.

@@ -123,6 +123,40 @@ fn chunks_of_a_later_day_are_skipped() {
     assert_eq!(Trace::read(&*bytes).unwrap().events, [event(1)]);
 }
 
+/// A trace with this chunk, and a checksum that is right.
+fn with_chunk(kind: [u8; 4], chunk: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut writer = TraceWriter::begin(TraceFormat::Binary, &mut bytes, &head(), &[]).unwrap();
+    writer.chunk(kind, chunk).unwrap();
+    writer.finish().unwrap();
+    bytes
+}
+
+#[test]
+fn events_that_an_older_version_wrote_are_read() {
+    let line = serde_json::to_vec(&event(3)).unwrap();
+    assert_eq!(Trace::read(&*with_chunk(*b"EVNT", &line)).unwrap().events, [event(3)]);
+}
+
+#[test]
+fn events_are_small_and_can_be_left_out() {
+    let bytes = written(TraceFormat::Binary, 5000);
+    assert!(bytes.len() < 5000 * 16, "{} bytes", bytes.len());
+    let without = Trace::read_without_events(&*bytes).unwrap();
+    assert!(without.events.is_empty());
+    assert_eq!(Trace { events: Vec::new(), ..Trace::read(&*bytes).unwrap() }, without);
+    assert!(Trace::read_without_events(&bytes[..bytes.len() - 1]).is_err());
+}
+
+#[test]
+fn events_that_cannot_be_unpacked_are_refused() {
+    let huge = [&u32::MAX.to_le_bytes()[..], &[0; 8]].concat();
+    for chunk in [&b""[..], b"abc", &huge, b"\x40\0\0\0\xff\xff\xff", b"\x02\0\0\0\x20ab"] {
+        let read = Trace::read(&*with_chunk(*b"EVNZ", chunk));
+        assert!(matches!(read, Err(TraceError::BadChunk { .. })), "{chunk:?}");
+    }
+}
+
 #[test]
 fn a_trace_in_json_is_one_value_and_has_a_line_for_each_event() {
     for events in [0, 3] {

@@ -125,7 +125,13 @@ impl<'a> TraceWriter<'a> {
 
     fn put_gathered(&mut self) -> io::Result<()> {
         let gathered = std::mem::take(&mut self.gathered);
-        if gathered.is_empty() { Ok(()) } else { self.chunk(EVENTS, &gathered) }
+        if gathered.is_empty() {
+            return Ok(());
+        }
+        let length = u32::try_from(gathered.len()).map_err(io::Error::other)?;
+        let mut packed = length.to_le_bytes().to_vec();
+        packed.extend(lz4_flex::block::compress(&gathered));
+        self.chunk(EVENTS, &packed)
     }
 
     pub(super) fn chunk(&mut self, kind: [u8; 4], bytes: &[u8]) -> io::Result<()> {

@@ -36,7 +36,7 @@ fn calls(recorded: &Recorded) -> Vec<(i64, usize)> {
         }
         _ => None,
     };
-    log.range(0, log.len()).filter_map(|(_, event)| call(event)).collect()
+    log.range(0, log.len()).filter_map(|(_, event)| call(&event)).collect()
 }
 
 #[test]

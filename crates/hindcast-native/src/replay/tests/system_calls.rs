@@ -267,7 +267,7 @@ fn every_call_that_does_more_than_give_a_result_has_a_row() {
         let Ok(row) = record(&name, false) else { continue };
         let log = &row.recorded.process.recorder().unwrap().log;
         for (_, event) in log.range(0, log.len()) {
-            let (number, result) = match event {
+            let (number, result) = match &*event {
                 Event::Call(call) => (call.number, call.result),
                 Event::Barrier { number, result, .. } => (*number, *result),
                 _ => continue,

@@ -97,7 +97,7 @@ fn schedule(recorded: &Recorded) -> Vec<String> {
         Event::Left { to, .. } => Some(format!("left {}", index(*to))),
         _ => None,
     };
-    log.range(0, log.len()).filter_map(|(_, event)| shown(event)).collect()
+    log.range(0, log.len()).filter_map(|(_, event)| shown(&event)).collect()
 }
 
 #[test]
