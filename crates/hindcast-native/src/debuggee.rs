@@ -1,7 +1,9 @@
 //! What a session looks at and moves: the live process, or a replica of its past. Both show
 //! themselves under the number of the live one.
 
+mod forwards;
 mod hunt;
+mod sift;
 mod travel;
 
 use std::{
@@ -20,7 +22,7 @@ use crate::{
     look::Stage,
     process::{CleanMemory, Ended, Halt, Overlay, Process},
     record::Recorder,
-    replay::{Actor, Cast, Functions, Past, Window},
+    replay::{Actor, Cast, Functions, Label, Past, Window},
     sys::{
         DebugRegisters, GeneralRegisters, ProcessInterrupt, Rope, Tid, TraceError, VectorRegisters, WatchKind,
     },
@@ -33,6 +35,8 @@ pub(crate) struct Debuggee {
     live: Process,
     past: Option<Past>,
     window: Option<Window>,
+    /// The anchor behind which sieves are of no use.
+    unsifted: Option<Label>,
     /// Where a search for a write was interrupted.
     interrupted: Option<hunt::Interrupted>,
     interrupt: Arc<Bell>,
@@ -98,7 +102,7 @@ impl Debuggee {
             replica: Mutex::new(None),
             asked: AtomicBool::new(false),
         });
-        Self { live, past: None, window: None, interrupted: None, interrupt, finished: None }
+        Self { live, past: None, window: None, unsifted: None, interrupted: None, interrupt, finished: None }
     }
 
     /// A recording that was made before; its last state is the present.
@@ -283,6 +287,14 @@ impl Debuggee {
         match &mut self.past {
             Some(Past { replica, .. }) => replica.overlay.insert(&replica.memory, address),
             None => self.live.insert_breakpoint(address),
+        }
+    }
+
+    /// Whether there is a breakpoint instruction at an address.
+    pub(crate) fn has_breakpoint(&self, address: u64) -> bool {
+        match &self.past {
+            Some(Past { replica, .. }) => replica.overlay.contains(address),
+            None => self.live.overlay().contains(address),
         }
     }
 

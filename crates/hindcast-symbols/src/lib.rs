@@ -23,8 +23,8 @@ pub use error::{LocateError, SymbolError, UnwindError};
 pub use memory::{Memory, Unreadable};
 pub use module::{Module, SymbolKind};
 pub use symbols::{
-    CodePlace, FrameContext, Function, FunctionPattern, FunctionTarget, GlobalName, InlineFrame, LineMatches,
-    LineRow, LineTarget, Piece, PieceKind, Placement, Symbols, VariableHandle, VariableInfo, Viewpoint,
-    demangle_type,
+    CodePlace, FixedPlace, FrameContext, Function, FunctionPattern, FunctionTarget, GlobalName, InlineFrame,
+    LineMatches, LineRow, LineTarget, Piece, PieceKind, Placement, Symbols, VariableHandle, VariableInfo,
+    Viewpoint, demangle_type,
 };
 pub use unwind::{Registers, Unwound};

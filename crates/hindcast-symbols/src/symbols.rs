@@ -3,6 +3,7 @@
 mod code;
 mod completion;
 mod evaluate;
+mod fixed;
 mod functions;
 mod globals;
 mod lengths;
@@ -16,6 +17,7 @@ mod variables;
 use std::{ops::Range, path::Path};
 
 pub use code::{CodePlace, Function, InlineFrame};
+pub use fixed::FixedPlace;
 pub use functions::{FunctionPattern, FunctionTarget};
 pub use globals::{GlobalName, Viewpoint};
 pub use line_search::{LineMatches, LineTarget};

@@ -173,6 +173,26 @@ impl Symbols {
     }
 }
 
+impl Symbols {
+    /// The register that the canonical frame address is counted from at an address, and the distance; `None` where the
+    /// tables do not say it so, or nothing called the function.
+    pub(crate) fn frame_address_rule(&self, address: u64) -> Option<(u16, i64)> {
+        let module = self.loaded_at(address)?;
+        let sections = module.unwind_bytes.get_or_init(|| UnwindSections::read(module));
+        let (bases, eh_frame) = (sections.bases(), sections.eh_frame());
+        let address = module.to_file(address);
+        let entry = find_eh_frame(module, sections, &eh_frame, &bases, address)?;
+        let mut context = UnwindContext::new();
+        let row = entry.unwind_info_for_address(&eh_frame, &bases, &mut context, address).ok()?;
+        let returns = row.register(entry.cie().return_address_register());
+        let has_caller = matches!(returns, Some(RegisterRule::Offset(_)));
+        match row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } if has_caller => Some((register.0, *offset)),
+            _ => None,
+        }
+    }
+}
+
 struct Frame<'s> {
     symbols: &'s Symbols,
     registers: &'s Registers,

@@ -10,8 +10,10 @@ use hindcast_core::debug::BreakpointId;
 use super::Debuggee;
 use crate::{
     record::{Call, Event, Log, Replay, redefined},
-    replay::{Arrival, Bound, Context, Functions, Label, Past, Pause, Position, ReplayError, Replica, check},
-    sys::WatchKind,
+    replay::{
+        Arrival, Bound, Context, Functions, Gate, Label, Past, Pause, Position, ReplayError, Replica, check,
+    },
+    sys::{WatchKind, share_pages},
 };
 
 /// What is looked for in the past.
@@ -48,7 +50,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    fn at(position: Position, pause: Option<Pause>) -> Self {
+    pub(super) fn at(position: Position, pause: Option<Pause>) -> Self {
         Self { position, pause, claims: Claims::default(), is_other_code: false }
     }
 }
@@ -63,7 +65,7 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.breakpoints.is_empty() && !self.needs_look
     }
 }
@@ -78,6 +80,21 @@ pub(crate) trait Judge {
 
     /// Whether to stop there. Asked once for each place where somebody wants to, the last one first.
     fn stops(&mut self, claims: &Claims) -> bool;
+
+    /// The places where hits can be counted by code: all of the breakpoints that they belong to.
+    fn gates(&self) -> Vec<Gate>;
+
+    /// The last of so many hits of a breakpoint, right before what was passed, that it stops at; from 1 on.
+    fn last_stop(&self, breakpoint: BreakpointId, hits: u64) -> Option<u64>;
+
+    /// Passes so many hits of a breakpoint that is counted by code.
+    fn pass(&mut self, breakpoint: BreakpointId, hits: u64);
+
+    /// On the way forwards, the first of so many hits to come that a breakpoint stops at; from 1 on.
+    fn first_stop(&self, breakpoint: BreakpointId, hits: u64) -> Option<u64>;
+
+    /// On the way forwards, passes so many hits.
+    fn go_past(&mut self, breakpoint: BreakpointId, hits: u64);
 }
 
 /// Some of the signals.
@@ -173,7 +190,12 @@ impl Debuggee {
                 (Quarry::Stops(_), None) => code_losses(context.log),
                 _ => Vec::new(),
             };
-            let mut hunt = Hunt { quarry, arm: &arm, origin: position, floor, judge };
+            let gates = match &judge {
+                // Code of ours would be seen by what watches memory.
+                Some(judge) if debug_registers.is_empty() => judge.gates(),
+                _ => Vec::new(),
+            };
+            let mut hunt = Hunt { quarry, arm: &arm, origin: position, floor, judge, gates };
             if hunt.judge.is_some() {
                 let replica = context.replica_of(position, window)?;
                 hunt.pass_origin(replica)?;
@@ -273,21 +295,23 @@ fn code_losses(log: &Log) -> Vec<u64> {
 }
 
 /// A search through the past, stretch by stretch.
-struct Hunt<'a, 'judge> {
-    quarry: Quarry,
+pub(super) struct Hunt<'a, 'judge> {
+    pub(super) quarry: Quarry,
     arm: &'a dyn Fn(&mut Replica) -> Result<(), ReplayError>,
     /// What happened right there is known already.
-    origin: &'a Position,
+    pub(super) origin: &'a Position,
     /// What happened up to there does not matter.
-    floor: Option<&'a Position>,
+    pub(super) floor: Option<&'a Position>,
     /// For stops.
-    judge: Option<&'a mut (dyn Judge + 'judge)>,
+    pub(super) judge: Option<&'a mut (dyn Judge + 'judge)>,
+    /// What can be counted by code.
+    pub(super) gates: Vec<Gate>,
 }
 
 /// What there is in a stretch.
-struct Counted {
+pub(super) struct Counted {
     /// Who wants to stop, in the order of time.
-    hits: Vec<Claims>,
+    pub(super) hits: Vec<Claims>,
     /// How many events had happened at the last of them.
     last_event: u64,
     /// How many had happened at its end.
@@ -305,7 +329,7 @@ impl Hunt<'_, '_> {
     }
 
     /// Who wants to stop where a replica stands, before it goes on.
-    fn claims_here(&mut self, replica: &mut Replica) -> Result<Claims, ReplayError> {
+    pub(super) fn claims_here(&mut self, replica: &mut Replica) -> Result<Claims, ReplayError> {
         (self.arm)(replica)?;
         let pc = replica.pc()?;
         match replica.overlay.contains(pc) {
@@ -323,6 +347,15 @@ impl Hunt<'_, '_> {
     ) -> Result<Option<Found>, ReplayError> {
         if *bound == Bound::Steps(0) {
             return Ok(None);
+        }
+        if self.is_untouched(context, label, bound) {
+            return Ok(None);
+        }
+        if let Some(found) = self.sifted(context, label, bound)? {
+            return match (found, self.floor.filter(|floor| floor.anchor == *label)) {
+                (None, None) => self.at_start(context, label),
+                (found, _) => Ok(found),
+            };
         }
         let mut counted = self.count(context, label, bound, MANY)?;
         if counted.hits.len() > MANY {
@@ -383,7 +416,7 @@ impl Hunt<'_, '_> {
     }
 
     /// How many there are in a stretch, if not more than `most`.
-    fn count(
+    pub(super) fn count(
         &mut self,
         context: &mut Context<'_>,
         label: &Label,
@@ -405,7 +438,7 @@ impl Hunt<'_, '_> {
         Ok(Counted { hits, last_event, end: replica.event() })
     }
 
-    fn begin(&mut self, replica: &mut Replica) -> Result<(), ReplayError> {
+    pub(super) fn begin(&mut self, replica: &mut Replica) -> Result<(), ReplayError> {
         (self.arm)(replica)?;
         if let Some(judge) = &mut self.judge {
             judge.begin(replica);
@@ -477,7 +510,7 @@ impl Hunt<'_, '_> {
     }
 
     /// Who wants to stop for what a replica met, if that is what is looked for.
-    fn meet(&mut self, replica: &Replica, pause: &Pause) -> Result<Option<Claims>, ReplayError> {
+    pub(super) fn meet(&mut self, replica: &Replica, pause: &Pause) -> Result<Option<Claims>, ReplayError> {
         Ok(match (self.quarry, pause) {
             (Quarry::Stops(_), Pause::Breakpoint(_) | Pause::Watch(_)) => match &mut self.judge {
                 Some(judge) => Some(judge.meet(replica, pause)?).filter(|claims| !claims.is_empty()),
@@ -491,6 +524,21 @@ impl Hunt<'_, '_> {
             }
             _ => None,
         })
+    }
+
+    /// Whether nothing can have written between an anchor and the next one: both still have the same page, and the system
+    /// did nothing to it.
+    fn is_untouched(&self, context: &Context<'_>, label: &Label, bound: &Bound) -> bool {
+        let Quarry::Write { address, size } = self.quarry else { return false };
+        let next = match bound {
+            Bound::Anchor(next) => Some(next),
+            Bound::Steps(_) => None,
+            Bound::Boundary | Bound::Events(_) => context.timeline.after(label),
+        };
+        let next = next.and_then(|next| context.timeline.get(next));
+        let (Some(here), Some(next)) = (context.timeline.get(label), next) else { return false };
+        self.written_by_system(context.log, here.event, next.event).is_none()
+            && share_pages(here.frozen.tid(), next.frozen.tid(), address..address + size)
     }
 
     /// The last event in which the system wrote there, or put other memory there.
@@ -532,8 +580,11 @@ impl Hunt<'_, '_> {
                 return Ok(stops.then(|| Found::at(position, None)));
             }
         };
-        let mut replica = context.replica_at(previous)?;
         let bound = context.bound_after(previous);
+        if self.is_untouched(context, previous, &bound) {
+            return Ok(None);
+        }
+        let mut replica = context.replica_at(previous)?;
         context.run(&mut replica, &bound, &mut |_, _| Ok(false))?;
         let after = context.replica_at(label)?;
         let (mut old, mut new) = (vec![0; size as usize], vec![0; size as usize]);

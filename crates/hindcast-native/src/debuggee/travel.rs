@@ -167,7 +167,12 @@ impl Debuggee {
     }
 
     /// Looks at a replica from now on, with the breakpoints of what was looked at before.
-    fn show(&mut self, mut replica: Replica, anchor: Label, steps: Option<u32>) -> Result<(), TraceError> {
+    pub(super) fn show(
+        &mut self,
+        mut replica: Replica,
+        anchor: Label,
+        steps: Option<u32>,
+    ) -> Result<(), TraceError> {
         let (overlay, debug_registers) = match &self.past {
             Some(past) => (&past.replica.overlay, past.replica.debug_registers()),
             None => (self.live.overlay(), self.live.debug_registers()),
@@ -194,72 +199,81 @@ impl Debuggee {
         whose: Option<Tid>,
     ) -> Result<Halt, TraceError> {
         loop {
-            let ran = self.travel(functions, |context, past, _| {
-                let past = past.as_mut().ok_or(TraceError::Gone)?;
-                let frontier = context.timeline.frontier().cloned();
-                if frontier.as_ref().is_some_and(|frontier| frontier.anchor == past.anchor) {
-                    context.name(past)?;
-                }
-                let bound = match (&frontier, past.steps) {
-                    (Some(frontier), Some(steps)) if frontier.anchor == past.anchor => {
-                        Bound::Steps(frontier.steps.saturating_sub(steps))
-                    }
-                    _ => context.bound_after(&past.anchor),
-                };
-                let turn = whose.and_then(|tid| context.turn_of(tid, past.replica.event()));
-                let bound = match turn.filter(|&turn| context.is_within(turn, &past.anchor)) {
-                    Some(turn) => Bound::Events(turn),
-                    None => bound,
-                };
-                past.steps = None;
-                let mut met = None;
-                let arrival = context.run(&mut past.replica, &bound, &mut |_, pause| {
-                    met = Some(pause.clone());
-                    Ok(true)
-                })?;
-                if arrival != Arrival::AtBound {
-                    // What it stopped for can be what brought it to the next anchor.
-                    context.passed(past)?;
-                    if frontier.is_some_and(|frontier| frontier.anchor == past.anchor) {
-                        context.name(past)?;
-                    }
-                }
-                let is_turn = arrival == Arrival::AtBound && turn == Some(past.replica.event());
-                if is_turn {
-                    context.passed(past)?;
-                }
-                Ok((arrival, bound, met, is_turn))
-            });
-            let acting = self.acting();
-            match ran {
-                Ok((Arrival::Stopped(_), ..)) if self.is_present() => {
-                    self.go_live();
-                    return Ok(Halt::Present(acting));
-                }
-                Ok((Arrival::Stopped(Pause::Breakpoint(address)), ..)) => {
-                    return Ok(Halt::Breakpoint(acting, address));
-                }
-                Ok((Arrival::Stopped(Pause::Watch(slots)), ..)) => return Ok(Halt::Watch(acting, slots)),
-                Ok((Arrival::Stopped(_), ..)) => {}
-                Ok((Arrival::AtBound, _, _, true)) => return Ok(Halt::Stepped(acting)),
-                Ok((Arrival::AtBound, bound, met, false)) => {
-                    if let Some(halt) = self.arrived(bound, met)? {
-                        return Ok(halt);
-                    }
-                    if whose == Some(self.acting()) {
-                        return Ok(Halt::Stepped(self.acting()));
-                    }
-                }
-                Err(ReplayError::Interrupted) => return Ok(Halt::Interrupted(acting)),
-                Err(ReplayError::Diverged(reason)) => return Err(TraceError::Diverged(reason)),
-                Err(ReplayError::Trace(error)) => return Err(error),
-                Err(error) => return Err(TraceError::Diverged(error.to_string())),
+            if let Some(halt) = self.replay_stretch(functions, whose)? {
+                return Ok(halt);
             }
         }
     }
 
+    /// The same up to the next anchor at most; `None` where nothing is to be told there.
+    pub(super) fn replay_stretch(
+        &mut self,
+        functions: Functions<'_>,
+        whose: Option<Tid>,
+    ) -> Result<Option<Halt>, TraceError> {
+        let ran = self.travel(functions, |context, past, _| {
+            let past = past.as_mut().ok_or(TraceError::Gone)?;
+            let frontier = context.timeline.frontier().cloned();
+            if frontier.as_ref().is_some_and(|frontier| frontier.anchor == past.anchor) {
+                context.name(past)?;
+            }
+            let bound = match (&frontier, past.steps) {
+                (Some(frontier), Some(steps)) if frontier.anchor == past.anchor => {
+                    Bound::Steps(frontier.steps.saturating_sub(steps))
+                }
+                _ => context.bound_after(&past.anchor),
+            };
+            let turn = whose.and_then(|tid| context.turn_of(tid, past.replica.event()));
+            let bound = match turn.filter(|&turn| context.is_within(turn, &past.anchor)) {
+                Some(turn) => Bound::Events(turn),
+                None => bound,
+            };
+            past.steps = None;
+            let mut met = None;
+            let arrival = context.run(&mut past.replica, &bound, &mut |_, pause| {
+                met = Some(pause.clone());
+                Ok(true)
+            })?;
+            if arrival != Arrival::AtBound {
+                // What it stopped for can be what brought it to the next anchor.
+                context.passed(past)?;
+                if frontier.is_some_and(|frontier| frontier.anchor == past.anchor) {
+                    context.name(past)?;
+                }
+            }
+            let is_turn = arrival == Arrival::AtBound && turn == Some(past.replica.event());
+            if is_turn {
+                context.passed(past)?;
+            }
+            Ok((arrival, bound, met, is_turn))
+        });
+        let acting = self.acting();
+        match ran {
+            Ok((Arrival::Stopped(_), ..)) if self.is_present() => {
+                self.go_live();
+                Ok(Some(Halt::Present(acting)))
+            }
+            Ok((Arrival::Stopped(Pause::Breakpoint(address)), ..)) => {
+                Ok(Some(Halt::Breakpoint(acting, address)))
+            }
+            Ok((Arrival::Stopped(Pause::Watch(slots)), ..)) => Ok(Some(Halt::Watch(acting, slots))),
+            Ok((Arrival::Stopped(_), ..)) => Ok(None),
+            Ok((Arrival::AtBound, _, _, true)) => Ok(Some(Halt::Stepped(acting))),
+            Ok((Arrival::AtBound, bound, met, false)) => {
+                if let Some(halt) = self.arrived(bound, met)? {
+                    return Ok(Some(halt));
+                }
+                Ok((whose == Some(self.acting())).then(|| Halt::Stepped(self.acting())))
+            }
+            Err(ReplayError::Interrupted) => Ok(Some(Halt::Interrupted(acting))),
+            Err(ReplayError::Diverged(reason)) => Err(TraceError::Diverged(reason)),
+            Err(ReplayError::Trace(error)) => Err(error),
+            Err(error) => Err(TraceError::Diverged(error.to_string())),
+        }
+    }
+
     /// A replica got to the end of a stretch; `met` is what would have stopped it right there.
-    fn arrived(&mut self, bound: Bound, met: Option<Pause>) -> Result<Option<Halt>, TraceError> {
+    pub(super) fn arrived(&mut self, bound: Bound, met: Option<Pause>) -> Result<Option<Halt>, TraceError> {
         match bound {
             Bound::Steps(_) => {
                 self.go_live();

@@ -139,7 +139,7 @@ impl Context<'_> {
     }
 
     /// Until so many events have happened, or something cannot be replayed.
-    fn run_to_event(
+    pub(super) fn run_to_event(
         &self,
         replica: &mut Replica,
         event: u64,

@@ -10,13 +10,11 @@ use super::{
     history::Visit,
     repeat::Repeat,
     replica::{Advance, Pause},
+    room::{fits, free_entry, site_at},
     state::{Likeness, State},
     trampoline::{self, Pattern, ROOM, Site, Trampoline},
 };
-use crate::{
-    record::Log,
-    sys::{self, TraceError},
-};
+use crate::{record::Log, sys::TraceError};
 
 /// The code of the function around an address, where that is known.
 pub(crate) type Functions<'a> = &'a dyn Fn(u64) -> Option<Range<u64>>;
@@ -39,7 +37,6 @@ pub(super) enum Landmark {
 const MOST_WORDS: usize = 32;
 /// A landmark that has to stop at each pass is given up after so many.
 const MOST_STOPS: u64 = 200_000;
-const LARGEST_FUNCTION: u64 = 1 << 20;
 
 impl Landmark {
     /// Counts passes at `address`, and stops at pass number `passes` or where the pattern is met.
@@ -71,20 +68,14 @@ impl Landmark {
         passes: u64,
         pattern: Option<&Pattern>,
     ) -> Result<Option<Self>, ReplayError> {
-        let Some(function) = functions(address).filter(|range| range.end - range.start < LARGEST_FUNCTION)
-        else {
-            return Ok(None);
-        };
-        let mut code = vec![0; (function.end - function.start) as usize];
-        let count = replica.memory.read_some(function.start, &mut code);
-        replica.overlay.clean(function.start, &mut code[..count]);
-        let Some(site) = trampoline::site(address, &code[..count], function.start) else { return Ok(None) };
+        let Some(mut site) = site_at(replica, functions, address) else { return Ok(None) };
+        site.keep(replica.detours.iter().map(|(inner, _)| *inner));
         let covered = address + 1..address + site.length as u64;
         // It may not go on in the middle of the jump either.
         if replica.overlay.any_in(address..covered.end) || covered.contains(&replica.pc()?) {
             return Ok(None);
         }
-        let Some(entry) = free_entry(replica, &site)? else { return Ok(None) };
+        let Some(entry) = free_entry(replica, &site, &[])? else { return Ok(None) };
         let Some(built) = trampoline::build(&site, entry, pattern) else { return Ok(None) };
         let protection = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) as u64;
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
@@ -217,22 +208,6 @@ impl Landmark {
     }
 }
 
-/// Where a trampoline for a site can begin.
-fn free_entry(replica: &Replica, site: &Site) -> Result<Option<u64>, ReplayError> {
-    const LOWEST: u64 = 0x10000;
-    const HIGHEST: u64 = 0x7fff_ffff_f000;
-    // Some distance to the neighbours: a heap or a stack may grow.
-    const DISTANCE: u64 = 64 << 10;
-    let mappings = sys::mappings(replica.frozen.tid()).map_err(|_| TraceError::Gone)?;
-    Ok(site.entry(|wanted| {
-        let around = wanted.start.saturating_sub(DISTANCE)..wanted.end.saturating_add(DISTANCE);
-        let next = mappings.partition_point(|mapping| mapping.end <= around.start);
-        around.start >= LOWEST
-            && around.end <= HIGHEST
-            && mappings.get(next).is_none_or(|mapping| mapping.start >= around.end)
-    }))
-}
-
 /// Lets a replica run, in a stretch without input, until it is in this state. What else stops it on
 /// the way goes to `visit`, which says whether to end there.
 pub(super) fn run_to_state(
@@ -262,6 +237,19 @@ pub(super) fn run_to_state(
         *passes = counted;
     }
     Ok(pause)
+}
+
+/// Lets a replica run, in a stretch without input, until it is in this state or, where that is recognised by a later one,
+/// in that one.
+pub(super) fn run_to_mark(
+    replica: &mut Replica,
+    log: &Log,
+    functions: Functions<'_>,
+    state: &State,
+    visit: Visit<'_>,
+) -> Result<Pause, ReplayError> {
+    let state = state.lead().map_or(state, |lead| &lead.state);
+    Search::of(state).run(replica, log, functions, &mut 0, visit)
 }
 
 /// Goes to the last pass of the lead's address before the state, and from there by stops at the state's own.
@@ -348,14 +336,6 @@ pub(super) fn run_to_pass(
             pause => return Err(ReplayError::Diverged(format!("a landmark was not met again ({pause:?})"))),
         }
     }
-}
-
-/// How many bytes a jump would take the place of at an address, if it fits there.
-pub(super) fn fits(memory: &sys::ProcessMemory, functions: Functions<'_>, address: u64) -> Option<u64> {
-    let function = functions(address).filter(|range| range.end - range.start < LARGEST_FUNCTION)?;
-    let mut code = vec![0; (function.end - function.start) as usize];
-    let count = memory.read_some(function.start, &mut code);
-    trampoline::site(address, &code[..count], function.start).map(|site| site.length as u64)
 }
 
 /// Steps out of the way of a jump, which would take the place of what a replica stands in; says

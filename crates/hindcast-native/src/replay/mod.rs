@@ -7,14 +7,17 @@ mod history;
 mod landmark;
 mod repeat;
 mod replica;
+mod room;
 mod search;
 mod share;
+mod sieve;
 mod state;
 #[cfg(test)]
 pub(crate) mod tests;
 mod timeline;
 mod trampoline;
 mod turns;
+mod window;
 
 #[cfg(test)]
 pub(crate) use self::state::digest;
@@ -25,7 +28,8 @@ pub(crate) use self::{
     history::{Arrival, Bound, Context, Past, check},
     landmark::Functions,
     replica::{Advance, Pause, ReplayError, Replica},
-    search::Window,
+    sieve::{Caught, End, Gate, Sieves},
     timeline::{Anchor, Label, Position, Timeline},
     turns::Standing,
+    window::Window,
 };

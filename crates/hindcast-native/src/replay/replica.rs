@@ -1,6 +1,6 @@
 //! A copy of a past state that is let run again: what came from outside comes from the log.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use hindcast_core::debug::{Reason, Remedy};
 use hindcast_symbols::Memory as _;
@@ -25,6 +25,8 @@ pub(crate) struct Replica {
     pub(super) traps: Vec<u64>,
     /// Instructions that gave way to the jump of a landmark, and where their copies are.
     pub(super) detours: Vec<(u64, u64)>,
+    /// Code of ours that reads the program's memory, and where it goes on where there is none.
+    pub(super) escapes: Vec<(Range<u64>, u64)>,
     /// How many events have happened to it.
     event: u64,
     /// Whether it stands in a call that was emulated, whose end is yet to come.
@@ -126,6 +128,7 @@ impl Replica {
             debug_registers: DebugRegisters::default(),
             traps: Vec::new(),
             detours: Vec::new(),
+            escapes: Vec::new(),
             event,
             in_call: false,
             timed: false,
@@ -520,6 +523,7 @@ impl Replica {
                 Ok(Some(if hits.is_empty() { Pause::Stepped } else { Pause::Watch(hits) }))
             }
             libc::SIGILL if self.detour(thread)? => Ok(None),
+            libc::SIGSEGV | libc::SIGBUS if self.escape(thread)? => Ok(None),
             signal => self.faulted(thread, signal, log),
         }
     }
@@ -531,6 +535,20 @@ impl Replica {
             return Ok(false);
         };
         registers.set("rip", copy);
+        thread.set_registers(&registers)?;
+        Ok(true)
+    }
+
+    /// Where our own code could not read the program's memory, it goes on with what it does then.
+    fn escape(&self, thread: &Stopped) -> Result<bool, TraceError> {
+        if self.escapes.is_empty() {
+            return Ok(false);
+        }
+        let mut registers = thread.registers()?;
+        let Some((_, next)) = self.escapes.iter().find(|(code, _)| code.contains(&registers.pc())) else {
+            return Ok(false);
+        };
+        registers.set("rip", *next);
         thread.set_registers(&registers)?;
         Ok(true)
     }

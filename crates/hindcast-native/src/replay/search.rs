@@ -2,44 +2,28 @@
 
 use std::{
     collections::HashMap,
+    ops::Range,
     time::{Duration, Instant},
 };
 
 use super::{
-    Advance, Frozen, Pause, Position, ReplayError, Replica,
-    history::{Bound, Context, Visit, check_files},
-    landmark::{Landmark, fits, run_for, run_shortly_before, run_to_pass, run_to_state},
+    Advance, Pause, Position, ReplayError, Replica,
+    history::{Bound, Context, Visit},
+    landmark::{Landmark, run_for, run_shortly_before, run_to_pass, run_to_state},
     repeat::Repeat,
+    room::fits,
+    sieve::is_clear,
     state::{Likeness, State},
     timeline::Label,
-    turns::Standing,
+    window::{COPY_EVERY, Copy, Window, standing},
 };
 use crate::{
     record::{Event, Leaves},
-    sys::{GeneralRegisters, TraceError},
+    sys::GeneralRegisters,
 };
 
-/// The steps from an anchor to a moment that was looked for, with copies on the way: going back
-/// among them costs next to nothing.
-pub(crate) struct Window {
-    base: Label,
-    /// Where it stood after each step, from this one on.
-    first: u32,
-    trail: Vec<Standing>,
-    copies: Vec<Copy>,
-}
-
-/// A copy so many steps behind the anchor.
-struct Copy {
-    steps: u32,
-    event: u64,
-    frozen: Frozen,
-}
-
 /// So many steps are made one by one; what is further away is found by landmarks first.
-const WALK: u32 = 1500;
-/// A copy is kept after so many.
-const COPY_EVERY: u32 = 128;
+pub(super) const WALK: u32 = 1500;
 /// Tries to come nearer, each of which at least halves the distance in most programs, and walks in all.
 const ROUNDS: usize = 400;
 /// Tries to stop in the middle of a stretch, each of which waits half as long.
@@ -51,11 +35,6 @@ const ROUNDS_BEFORE: u64 = 200;
 /// Two jumps nearer to each other than this would overlap.
 const APART: u64 = 16;
 
-fn standing(replica: &Replica) -> Result<Standing, TraceError> {
-    let thread = replica.frozen.cast().acting();
-    Ok(Standing { thread, registers: replica.registers()?, event: replica.event() })
-}
-
 /// What a walk found.
 enum Walked {
     /// The state, after so many steps.
@@ -65,69 +44,6 @@ enum Walked {
 }
 
 impl Context<'_> {
-    /// A replica at a moment.
-    pub(crate) fn replica_of(
-        &mut self,
-        position: &Position,
-        window: &mut Option<Window>,
-    ) -> Result<Replica, ReplayError> {
-        let known = window.as_mut().filter(|window| window.base == position.anchor);
-        let copy =
-            known.and_then(|window| window.copies.iter_mut().rev().find(|copy| copy.steps <= position.steps));
-        let (mut replica, mut steps) = match copy {
-            Some(copy) => {
-                check_files(self.log, &copy.frozen)?;
-                (Replica::new(copy.frozen.fork()?, copy.event)?, copy.steps)
-            }
-            None => (self.replica_at(&position.anchor)?, 0),
-        };
-        let walk = |context: &mut Self, replica: &mut Replica, count: u32| {
-            context.run(replica, &Bound::Steps(count), &mut |_, _| Ok(false)).map(drop)
-        };
-        if position.steps - steps <= COPY_EVERY {
-            walk(self, &mut replica, position.steps - steps)?;
-            return Ok(replica);
-        }
-        // Who came from far may go further back.
-        let first = position.steps.saturating_sub(WALK).max(steps);
-        walk(self, &mut replica, first - steps)?;
-        let mut made = Window { base: position.anchor.clone(), first, trail: Vec::new(), copies: Vec::new() };
-        steps = first;
-        loop {
-            made.trail.push(standing(&replica)?);
-            if steps == position.steps {
-                break;
-            }
-            if (steps - first) % COPY_EVERY == 0 {
-                made.copies.push(Copy { steps, event: replica.event(), frozen: replica.fork()? });
-            }
-            walk(self, &mut replica, 1)?;
-            steps += 1;
-        }
-        *window = Some(made);
-        Ok(replica)
-    }
-
-    /// Who runs at a moment, and where it stands.
-    pub(crate) fn standing_at(
-        &mut self,
-        position: &Position,
-        window: &mut Option<Window>,
-    ) -> Result<Standing, ReplayError> {
-        if let Some(window) = window.as_ref().filter(|window| window.base == position.anchor)
-            && let Some(step) = position.steps.checked_sub(window.first)
-            && let Some(standing) = window.trail.get(step as usize)
-        {
-            return Ok(*standing);
-        }
-        if position.steps == 0 {
-            let anchor = self.timeline.get(&position.anchor).ok_or(ReplayError::NoSuchMoment)?;
-            let (thread, registers) = (anchor.frozen.cast().acting(), anchor.frozen.registers()?);
-            return Ok(Standing { thread, registers, event: anchor.event });
-        }
-        Ok(standing(&self.replica_of(position, window)?)?)
-    }
-
     /// The moment one step before; `None` at the start of the recording.
     pub(crate) fn before(
         &mut self,
@@ -342,22 +258,32 @@ impl Context<'_> {
 
     /// The state of an anchor, so that it can be recognised.
     pub(super) fn state_of(&mut self, label: &Label) -> Result<State, ReplayError> {
+        self.state_beside(label, &[]).map(|(state, _)| state)
+    }
+
+    /// The same with a landmark that leaves this code as it is; says whether there is one.
+    pub(super) fn state_beside(
+        &mut self,
+        label: &Label,
+        taken: &[Range<u64>],
+    ) -> Result<(State, bool), ReplayError> {
         let anchor = self.timeline.get_mut(label).ok_or(ReplayError::NoSuchMoment)?;
         let state = State::of(&anchor.frozen)?;
         if matches!(self.log.get(anchor.event).as_deref(), Some(Event::Signal { number: libc::SIGTRAP, .. }))
         {
             // Right behind the program's own breakpoint instruction, where a replay stops anyway.
-            return Ok(state);
+            return Ok((state, taken.is_empty()));
         }
         let mut scout = Replica::new(anchor.frozen.fork()?, anchor.event)?;
         let (log, functions) = (self.log, self.functions);
         let mut way = Vec::new();
         for _ in 0..=LONGEST_LEAD {
             let address = scout.pc()?;
-            if fits(&scout.memory, functions, address).is_some() {
+            if fits(&scout.memory, functions, address).is_some_and(|length| is_clear(taken, address, length))
+            {
                 return match way.is_empty() {
-                    true => Ok(state),
-                    false => Ok(state.with_lead(&way, scout.fork()?)?),
+                    true => Ok((state, true)),
+                    false => Ok((state.with_lead(&way, scout.fork()?)?, true)),
                 };
             }
             way.push(address);
@@ -368,7 +294,7 @@ impl Context<'_> {
                 _ => break,
             }
         }
-        Ok(state)
+        Ok((state, taken.is_empty()))
     }
 
     /// An anchor right behind the last event before a moment.

@@ -23,6 +23,8 @@ pub(super) struct Site {
     /// The bytes that the jump takes the place of.
     pub(super) length: usize,
     instructions: Vec<Instruction>,
+    /// How far behind the first byte there are bytes that must not be executed, for another jump that was here before.
+    kept: Vec<usize>,
 }
 
 /// What the code compares with the present state, at each pass.
@@ -58,8 +60,8 @@ const INVALID: [u8; 16] =
     [0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27, 0x2f, 0x37, 0x3f, 0x60, 0x61, 0x9a, 0xce, 0xea];
 /// A jump reaches a little further.
 const FARTHEST: u64 = 0x7000_0000;
-const RCX: u8 = 1;
-const RDX: u8 = 2;
+pub(super) const RCX: u8 = 1;
+pub(super) const RDX: u8 = 2;
 
 /// Whether a jump fits at `address`, in code of which `code` from `start` on is one function.
 pub(super) fn site(address: u64, code: &[u8], start: u64) -> Option<Site> {
@@ -90,7 +92,7 @@ pub(super) fn site(address: u64, code: &[u8], start: u64) -> Option<Site> {
             || instruction.op0_kind() == OpKind::NearBranch64
                 && covered.contains(&instruction.near_branch_target())
     });
-    (!entered).then_some(Site { address, length, instructions })
+    (!entered).then_some(Site { address, length, instructions, kept: Vec::new() })
 }
 
 fn can_move(instruction: &Instruction) -> bool {
@@ -122,6 +124,14 @@ impl Site {
         self.instructions.iter().skip(1).map(|instruction| (instruction.ip() - self.address) as usize)
     }
 
+    /// The bytes at these addresses stay as they are to who jumps there: another jump is at the site, and it is the only
+    /// instruction that this one takes the place of.
+    pub(super) fn keep(&mut self, inner: impl Iterator<Item = u64>) {
+        let covered = self.address + 1..self.address + self.length as u64;
+        let kept = inner.filter(|address| covered.contains(address));
+        self.kept.extend(kept.map(|address| (address - self.address) as usize));
+    }
+
     /// The same as addresses.
     pub(super) fn inner_addresses(&self) -> impl Iterator<Item = u64> + '_ {
         self.inner().map(|offset| self.address + offset as u64)
@@ -139,7 +149,7 @@ impl Site {
             }
             bytes
         };
-        let fixed: Vec<_> = self.inner().collect();
+        let fixed: Vec<_> = self.inner().chain(self.kept.iter().copied()).collect();
         // The byte behind the opcode is the lowest of the distance.
         let allowed = |byte: usize| if fixed.contains(&(byte + 1)) { &INVALID[..] } else { &ANY[..] };
         let behind = self.address + JUMP_LENGTH as u64;
@@ -175,7 +185,7 @@ pub(super) fn build(site: &Site, entry: u64, pattern: Option<&Pattern>) -> Optio
     // Two registers, the counter.
     let end = mapped_around(entry).end;
     let (saved_rcx, saved_rdx, counter) = (end - 8, end - 16, end - 24);
-    let mut code = Code { bytes: Vec::new(), start: entry };
+    let mut code = Code::at(entry);
     code.store(RCX, saved_rcx);
     code.store(RDX, saved_rdx);
     code.load(RCX, counter);
@@ -208,20 +218,7 @@ pub(super) fn build(site: &Site, entry: u64, pattern: Option<&Pattern>) -> Optio
     code.load(RCX, saved_rcx);
     code.load(RDX, saved_rdx);
     let resume = code.here();
-    let moved = BlockEncoder::encode(
-        64,
-        InstructionBlock::new(&site.instructions, resume),
-        BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS,
-    )
-    .ok()?;
-    let offsets = moved.new_instruction_offsets.iter().zip(&site.instructions);
-    let mut addresses: Vec<_> =
-        offsets.map(|(&offset, instruction)| (resume + u64::from(offset), instruction.ip())).collect();
-    code.push(&moved.code_buffer);
-    let behind = site.address + site.length as u64;
-    addresses.push((code.here(), behind));
-    let back = code.jump_placeholder();
-    code.patch(back, behind);
+    let moved = code.move_from(site)?;
     let stop_block = code.here();
     for place in stops {
         code.patch(place, stop_block);
@@ -230,37 +227,55 @@ pub(super) fn build(site: &Site, entry: u64, pattern: Option<&Pattern>) -> Optio
     code.load(RDX, saved_rdx);
     let stop = code.here();
     code.push(&[0xcc]);
-    (code.here() <= counter).then_some(Trampoline {
-        bytes: code.bytes,
-        stop,
-        resume,
-        moved: addresses,
-        counter,
-    })
+    (code.here() <= counter).then_some(Trampoline { bytes: code.bytes, stop, resume, moved, counter })
 }
 
 /// Code being written.
-struct Code {
-    bytes: Vec<u8>,
+pub(super) struct Code {
+    pub(super) bytes: Vec<u8>,
     start: u64,
 }
 
 impl Code {
-    fn here(&self) -> u64 {
+    pub(super) fn at(start: u64) -> Self {
+        Self { bytes: Vec::new(), start }
+    }
+
+    /// The instructions that gave way, and a jump to what follows them. Where they are: here, and in the program.
+    pub(super) fn move_from(&mut self, site: &Site) -> Option<Vec<(u64, u64)>> {
+        let start = self.here();
+        let moved = BlockEncoder::encode(
+            64,
+            InstructionBlock::new(&site.instructions, start),
+            BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS,
+        )
+        .ok()?;
+        let offsets = moved.new_instruction_offsets.iter().zip(&site.instructions);
+        let mut addresses: Vec<_> =
+            offsets.map(|(&offset, instruction)| (start + u64::from(offset), instruction.ip())).collect();
+        self.push(&moved.code_buffer);
+        let behind = site.address + site.length as u64;
+        addresses.push((self.here(), behind));
+        let back = self.jump_placeholder();
+        self.patch(back, behind);
+        Some(addresses)
+    }
+
+    pub(super) fn here(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
 
-    fn push(&mut self, bytes: &[u8]) {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
     /// mov [address], register
-    fn store(&mut self, register: u8, address: u64) {
+    pub(super) fn store(&mut self, register: u8, address: u64) {
         self.relative_memory(0x89, register, address);
     }
 
     /// mov register, [address]
-    fn load(&mut self, register: u8, address: u64) {
+    pub(super) fn load(&mut self, register: u8, address: u64) {
         self.relative_memory(0x8b, register, address);
     }
 
@@ -271,7 +286,7 @@ impl Code {
     }
 
     /// mov register, value
-    fn constant(&mut self, register: u8, value: u64) {
+    pub(super) fn constant(&mut self, register: u8, value: u64) {
         self.push(&[0x48, 0xb8 | register]);
         self.push(&value.to_le_bytes());
     }
@@ -293,18 +308,18 @@ impl Code {
     }
 
     /// A jump that is taken where rcx is zero.
-    fn jump_if_zero(&mut self) -> usize {
+    pub(super) fn jump_if_zero(&mut self) -> usize {
         // jrcxz to the jump; a short jump over it
         self.push(&[0xe3, 0x02, 0xeb, JUMP_LENGTH as u8]);
         self.jump_placeholder()
     }
 
-    fn jump_placeholder(&mut self) -> usize {
+    pub(super) fn jump_placeholder(&mut self) -> usize {
         self.push(&[0xe9, 0, 0, 0, 0]);
         self.bytes.len() - 4
     }
 
-    fn patch(&mut self, place: usize, target: u64) {
+    pub(super) fn patch(&mut self, place: usize, target: u64) {
         let after = self.start + place as u64 + 4;
         self.bytes[place..place + 4].copy_from_slice(&relative(after, target));
     }

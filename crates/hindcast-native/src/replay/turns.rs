@@ -3,8 +3,8 @@
 use super::{
     Position, ReplayError,
     history::{Bound, Context},
-    search::Window,
     timeline::Label,
+    window::Window,
 };
 use crate::{
     record::{Event, Leaves},

@@ -8,13 +8,19 @@ use std::collections::{BTreeMap, HashMap};
 use hindcast_core::debug::{BreakpointId, CodeBreakpoint, DebugError, Trigger};
 use hindcast_symbols::{Symbols, types::ModuleId};
 
-use super::{Session, breakpoints::Breakpoints, function_around, system, travel::Halted};
+use super::{
+    Session,
+    breakpoints::{Breakpoints, Entry},
+    function_around, system,
+    travel::Halted,
+};
 use crate::{
     debuggee::{Claims, Found, Judge, Quarry},
     image::Image,
     look::{FrameScope, Scene, ThreadScene},
-    process::CleanMemory,
-    replay::{Pause, Position, ReplayError, Replica},
+    process::{CleanMemory, Halt},
+    replay::{Gate, Pause, Position, ReplayError, Replica},
+    sys::TraceError,
 };
 
 /// How many hits of a breakpoint there were up to a moment, from the moment on at which it was set. Below zero before that.
@@ -53,6 +59,8 @@ struct PastJudge<'a> {
     counts_only: bool,
     /// What was in watched memory when it was last looked at.
     last: HashMap<BreakpointId, Vec<u8>>,
+    /// Hits that were passed on the way forwards.
+    ahead: BTreeMap<BreakpointId, u64>,
 }
 
 impl PastJudge<'_> {
@@ -146,6 +154,63 @@ impl Judge for PastJudge<'_> {
         }
         stops && !self.counts_only
     }
+
+    fn gates(&self) -> Vec<Gate> {
+        gates(self.symbols, self.breakpoints, self.panic_event)
+    }
+
+    fn last_stop(&self, breakpoint: BreakpointId, hits: u64) -> Option<u64> {
+        if self.counts_only {
+            return None;
+        }
+        let Some(&ordinal) = self.hits.get(&breakpoint) else { return Some(hits).filter(|hits| *hits > 0) };
+        let Ok(Trigger::Code(code)) = self.breakpoints.get(breakpoint).map(|entry| &entry.trigger) else {
+            return None;
+        };
+        (1..=hits).rev().find(|hit| stops_at(code, ordinal.saturating_sub_unsigned(hits - hit)))
+    }
+
+    fn pass(&mut self, breakpoint: BreakpointId, hits: u64) {
+        if let Some(ordinal) = self.hits.get_mut(&breakpoint) {
+            *ordinal = ordinal.saturating_sub_unsigned(hits);
+        }
+    }
+
+    fn first_stop(&self, breakpoint: BreakpointId, hits: u64) -> Option<u64> {
+        let entry = self.breakpoints.get(breakpoint).ok()?;
+        let Trigger::Code(code) = &entry.trigger else { return None };
+        let passed = entry.ordinal.saturating_add_unsigned(self.ahead.get(&breakpoint).copied().unwrap_or(0));
+        (1..=hits).find(|hit| stops_at(code, passed.saturating_add_unsigned(*hit)))
+    }
+
+    fn go_past(&mut self, breakpoint: BreakpointId, hits: u64) {
+        *self.ahead.entry(breakpoint).or_default() += hits;
+    }
+}
+
+/// More places than this are not worth code of their own.
+const MOST_GATES: usize = 16;
+
+/// The places of breakpoints whose hits code can count: those that are alone there, and whose conditions are simple.
+fn gates(symbols: &Symbols, breakpoints: &Breakpoints, panic_event: Option<u64>) -> Vec<Gate> {
+    let mut gates = Vec::new();
+    for (id, entry) in breakpoints.iter() {
+        let is_stop =
+            matches!(&entry.trigger, Trigger::Code(code) if code.enabled) && entry.template.is_none();
+        let gate = |address: u64| {
+            let is_alone = breakpoints.at(address) == [id] && panic_event != Some(address);
+            let check = match &entry.condition {
+                Some(condition) => Some(condition.check_at(symbols, address)?),
+                None => None,
+            };
+            is_alone.then_some(Gate { address, breakpoint: id, check })
+        };
+        let addresses = entry.targets.iter().filter_map(|target| target.address);
+        let own: Option<Vec<_>> =
+            if is_stop { addresses.map(|address| gate(address.0)).collect() } else { None };
+        gates.extend(own.into_iter().flatten());
+    }
+    if gates.len() > MOST_GATES { Vec::new() } else { gates }
 }
 
 impl Session {
@@ -180,9 +245,48 @@ impl Session {
             hits,
             counts_only: false,
             last: HashMap::new(),
+            ahead: BTreeMap::new(),
         };
         let done = work(&mut self.process, &mut judge)?;
         Ok((done, judge.hits))
+    }
+
+    /// Forwards in the past with hits counted by code. `None` where breakpoints have to be looked at one by one.
+    pub(super) fn run_sifting(&mut self) -> Result<Option<Halt>, TraceError> {
+        let is_code = |entry: &Entry| matches!(&entry.trigger, Trigger::Code(code) if code.enabled);
+        let gates = gates(&self.symbols, &self.breakpoints, self.panic_event);
+        let is_counted = |id: BreakpointId| gates.iter().any(|gate| gate.breakpoint == id);
+        let chooses = |(id, entry): (BreakpointId, &Entry)| {
+            let counts = matches!(&entry.trigger, Trigger::Code(code) if counts(code));
+            is_counted(id) && (counts || entry.condition.is_some())
+        };
+        let watches = self.breakpoints.iter().any(|(_, entry)| entry.watching.is_some());
+        let all_counted = self
+            .breakpoints
+            .iter()
+            .all(|(id, entry)| !is_code(entry) || entry.targets.is_empty() || is_counted(id));
+        if !self.process.is_in_past() || watches || !all_counted || !self.breakpoints.iter().any(chooses) {
+            return Ok(None);
+        }
+        let mut judge = PastJudge {
+            symbols: &self.symbols,
+            image: &self.image,
+            main: self.main,
+            breakpoints: &self.breakpoints,
+            panic_event: self.panic_event,
+            hits: BTreeMap::new(),
+            counts_only: false,
+            last: HashMap::new(),
+            ahead: BTreeMap::new(),
+        };
+        let symbols = &self.symbols;
+        let halt = self.process.run_sifting(&|address| function_around(symbols, address), &mut judge);
+        for (id, hits) in judge.ahead {
+            if let Ok(entry) = self.breakpoints.get_mut(id) {
+                entry.set_ordinal(entry.ordinal.saturating_add_unsigned(hits));
+            }
+        }
+        halt.map(Some)
     }
 
     /// The breakpoints that count their hits, with how many there were.

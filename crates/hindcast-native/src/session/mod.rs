@@ -250,6 +250,10 @@ impl DebugBackend for Session {
         }
         let current =
             if self.process.has_thread(self.current) { self.current } else { self.process.first_thread() };
+        self.current = current;
+        if let Some(stop) = self.approach_pause()? {
+            return Ok(stop);
+        }
         Ok(self.stop_at(current, StopReason::Pause))
     }
 

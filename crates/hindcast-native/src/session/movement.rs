@@ -138,10 +138,15 @@ impl Session {
 
     /// Moves until the plan is done; `None` when it was interrupted.
     fn follow(&mut self, plan: &mut Plan) -> Result<Option<Stop>, DebugError> {
+        /// So many breakpoints are looked at one by one: mostly one stops soon.
+        const FEW: u32 = 40;
+        let mut halts = 0;
         loop {
+            halts += 1;
             let halt = match plan {
                 Plan::Run | Plan::RunTo { .. } | Plan::Travel(_) | Plan::Fresh(_) => {
-                    self.run_watching().map_err(system)?
+                    let sifted = if halts > FEW { self.run_sifting().map_err(system)? } else { None };
+                    sifted.map_or_else(|| self.run_watching(), Ok).map_err(system)?
                 }
                 Plan::Step(step) => match self.next_of_step(step)? {
                     Some(halt) => halt,
@@ -172,6 +177,42 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Makes the last few steps to a pause one by one, where the program is recorded: the way back from there is known
+    /// then, and need not be looked for. Where a pause comes is chance anyway. Says what stopped it before.
+    pub(super) fn approach_pause(&mut self) -> Result<Option<Stop>, DebugError> {
+        const STEPS: usize = 48;
+        let tid = self.current;
+        let watches = self.breakpoints.iter().any(|(_, entry)| entry.watching.is_some());
+        if self.process.is_fixed() || watches || self.history().is_err() || self.process.acting() != tid {
+            return Ok(None);
+        }
+        for step in 0..STEPS {
+            let registers = self.process.registers(tid).map_err(system)?;
+            // What it waits for in a call may never come.
+            let is_in_call = registers.get("orig_rax").is_none_or(|number| number as i64 >= 0);
+            let next = crate::look::decode(&self.process.memory(), registers.pc());
+            let is_plain = next.is_some_and(|next| {
+                !matches!(next.mnemonic(), iced_x86::Mnemonic::Syscall | iced_x86::Mnemonic::INVALID)
+            });
+            if is_in_call || !is_plain || self.process.has_breakpoint(registers.pc()) {
+                break;
+            }
+            if step == 0 && !matches!(self.process.position(), Ok(Some(_))) {
+                break;
+            }
+            match self.process.step(tid).map_err(system)? {
+                Halt::Stepped(_) => {}
+                halt => {
+                    return Ok(match self.judge(halt)? {
+                        Verdict::Stop(stop) => Some(*stop),
+                        _ => None,
+                    });
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Deals with what every movement has in common: libraries, the user's breakpoints, signals, the end.

@@ -34,7 +34,7 @@ pub(crate) use filter::Filter;
 pub(crate) use interrupt::{ALARM_MARK, INTERRUPT_MARK, ProcessInterrupt};
 pub(crate) use keeper::Keeper;
 pub(crate) use memory::{ProcessMemory, clean_pushed_flags, pushes_flags};
-pub(crate) use pages::{PAGE, touched};
+pub(crate) use pages::{PAGE, share_pages, touched};
 pub(crate) use processor::{cpu_time, processor_features, random_number, time_stamp_counter};
 pub(crate) use procfs::{
     Mapping, MemoryPlan, auxiliary_vector, command_line, current_folder, executable, handles_signals,

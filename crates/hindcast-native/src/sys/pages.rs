@@ -113,6 +113,29 @@ fn listed(pages: &File, range: Range<u64>, with_files: bool) -> io::Result<Vec<R
 }
 
 /// Adds a range behind the others.
+/// Whether two processes have the very same pages of physical memory in a range: then neither has written there since they
+/// were one. False where that cannot be told, as without the right to see where pages are.
+pub(crate) fn share_pages(one: Tid, other: Tid, range: Range<u64>) -> bool {
+    const PRESENT: u64 = 1 << 63;
+    // What others may write to as well.
+    const FILE_OR_SHARED: u64 = 1 << 61;
+    const FRAME: u64 = (1 << 55) - 1;
+    // Who joins pages of the same content leaves no trace of a write.
+    let joins = std::fs::read_to_string("/sys/kernel/mm/ksm/run").is_ok_and(|state| state.trim() != "0");
+    let frames = |process: Tid| -> io::Result<Vec<u64>> {
+        let pages = File::open(format!("/proc/{}/pagemap", process.0))?;
+        let (first, last) = (range.start / PAGE, range.end.saturating_sub(1) / PAGE);
+        let mut entries = vec![0; 8 * (last - first + 1) as usize];
+        pages.read_exact_at(&mut entries, 8 * first)?;
+        Ok(entries.as_chunks::<8>().0.iter().map(|entry| u64::from_le_bytes(*entry)).collect())
+    };
+    let is_known = |entry: &u64| entry & (PRESENT | FILE_OR_SHARED) == PRESENT && entry & FRAME != 0;
+    let (Ok(one), Ok(other)) = (frames(one), frames(other)) else { return false };
+    !joins
+        && one.iter().all(is_known)
+        && one.iter().zip(&other).all(|(one, other)| one & FRAME == other & FRAME && is_known(other))
+}
+
 fn add(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
     match ranges.last_mut() {
         Some(last) if last.end == range.start => last.end = range.end,

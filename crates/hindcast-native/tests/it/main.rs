@@ -4,6 +4,7 @@
 mod attaching;
 mod bells;
 mod breakpoints;
+mod conditions;
 mod crashes;
 mod debuggee;
 mod gdb;

@@ -1,10 +1,11 @@
 //! Threads of a recorded program: one at a time, forwards and backwards.
 
 use hindcast_core::debug::{Destination, Frame, Granularity, Moment, Movement, StopReason, ThreadId};
-use hindcast_fixtures::Fixture;
+use hindcast_fixtures::{Fixture, oracle_size};
 
 use crate::{
     debuggee::Debuggee,
+    time_travel::{check_last_writes, check_steps},
     writes::{last_write, now},
 };
 
@@ -130,5 +131,25 @@ fn a_recording_with_threads_is_the_same_from_a_file() {
         go_to(&mut opened, moment);
         assert_eq!(opened.stop.thread, *thread);
         assert_eq!((&opened.value_of("sum"), &everybody(&mut opened)), (sum, all));
+    }
+}
+
+#[test]
+fn the_last_writes_of_threads_are_those_of_the_programs_own_log() {
+    for threads in ["1", "2", "4", "16"] {
+        let fixture = Fixture::c("thread_stores").flags(["-O1", "-pthread"]);
+        check_last_writes(&fixture, &[threads], 480, oracle_size(8, 500));
+    }
+}
+
+#[test]
+fn steps_of_a_thread_back_undo_its_steps_forward() {
+    for threads in ["1", "2", "4", "16"] {
+        let mut debuggee = Debuggee::record(&crowd(), &[threads, "300", "3"]);
+        let breakpoint = debuggee.break_at("adds");
+        debuggee.go();
+        debuggee.backend().remove_breakpoint(breakpoint.id).unwrap();
+        check_steps(&mut debuggee, oracle_size(150, 20_000));
+        debuggee.expect_exit(0);
     }
 }

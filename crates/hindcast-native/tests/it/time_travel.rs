@@ -84,21 +84,27 @@ fn the_last_of_many_million_writes_is_found_right_before_and_long_before() {
     }
 }
 
-/// The program keeps a log of its stores, which tells for every byte who wrote it last.
 #[test]
 fn the_last_writes_are_those_of_the_programs_own_log() {
+    check_last_writes(&Fixture::c("stores"), &[], 1100, oracle_size(40, 500));
+}
+
+/// The program keeps a log of its stores, which tells for every byte who wrote it last.
+pub(crate) fn check_last_writes(fixture: &Fixture, arguments: &[&str], cells: u64, count: usize) {
     const LOGGED: usize = 8;
-    let mut debuggee = Debuggee::record(&Fixture::c("stores"), &[]);
+    let mut debuggee = Debuggee::record(fixture, arguments);
     debuggee.break_at("done");
     debuggee.go();
     let address = |debuggee: &mut Debuggee, name: &str| -> RuntimeAddr {
         let value = debuggee.value_of(&format!("&{name}"));
-        value.split_whitespace().find_map(|word| word.parse().ok()).unwrap_or_else(|| panic!("{value}"))
+        let found = value.split_whitespace().find_map(|word| word.parse().ok());
+        found.unwrap_or_else(|| panic!("{value}"))
     };
-    let (cells, log) = (address(&mut debuggee, "cells"), address(&mut debuggee, "stores"));
-    let count: usize = debuggee.value_of("count").parse().unwrap();
-    let log = debuggee.backend().raw_memory().unwrap().read(log, LOGGED * count).unwrap().bytes;
-    let word = |bytes: &[u8]| u64::from(u32::from_le_bytes(bytes.try_into().unwrap()));
+    let (start, log) = (address(&mut debuggee, "cells"), address(&mut debuggee, "stores"));
+    let logged: usize = debuggee.value_of("count").parse().expect("a number");
+    let memory = debuggee.backend().raw_memory().expect("it has memory");
+    let log = memory.read(log, LOGGED * logged).expect("it can be read").bytes;
+    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
     let stores: Vec<_> =
         log.chunks(LOGGED).map(|store| word(&store[..4])..word(&store[..4]) + word(&store[4..])).collect();
     let mut seed = 42_u64;
@@ -106,11 +112,12 @@ fn the_last_writes_are_those_of_the_programs_own_log() {
         seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (seed >> 33) % below
     };
-    for _ in 0..oracle_size(40, 500) {
-        let (offset, size) = (random(1100), 1 << random(4));
+    for _ in 0..count {
+        let (offset, size) = (random(cells), 1 << random(4));
         let wanted = stores.iter().rposition(|store| store.start < offset + size && offset < store.end);
-        let watched = Watched::Memory { address: RuntimeAddr(cells.0 + offset), size };
-        let writes = debuggee.backend().time_travel().unwrap().last_write(&watched, 1).unwrap();
+        let watched = Watched::Memory { address: RuntimeAddr(start.0 + offset), size };
+        let past = debuggee.backend().time_travel().expect("it travels");
+        let writes = past.last_write(&watched, 1).expect("it can be searched");
         let Some(wanted) = wanted else {
             assert!(writes.is_empty(), "{size} bytes at {offset}: {writes:?}");
             continue;
@@ -159,7 +166,7 @@ fn steps_back_undo_steps_forward() {
 }
 
 /// Steps forwards, backwards, and forwards again: the same on the same way.
-fn check_steps(debuggee: &mut Debuggee, count: usize) {
+pub(crate) fn check_steps(debuggee: &mut Debuggee, count: usize) {
     let mut seen = vec![registers(debuggee)];
     let mut moments = vec![now(debuggee).0];
     for _ in 0..count {

@@ -111,7 +111,7 @@ impl Evaluator<'_> {
     }
 
     /// A name that no variable has, or one with values: a case of an enum.
-    fn case_of<'n>(&self, node: &'n Node) -> Option<(&'n str, &'n [Node])> {
+    pub(super) fn case_of<'n>(&self, node: &'n Node) -> Option<(&'n str, &'n [Node])> {
         match &node.kind {
             Kind::Name(name) if !self.is_variable(name, node.column) => Some((last_part(name), &[])),
             Kind::Case(name, values) => Some((last_part(name), values)),

@@ -180,7 +180,7 @@ impl<'s> Evaluator<'s> {
         Err(self.wrong_type(placed, "a number", column))
     }
 
-    fn base(&self, encoding: Encoding, bytes: &[u8], language: Language) -> Option<Scalar> {
+    pub(super) fn base(&self, encoding: Encoding, bytes: &[u8], language: Language) -> Option<Scalar> {
         match encoding {
             Encoding::Boolean => Some(Scalar::Truth(unsigned_of(bytes) != 0)),
             Encoding::Signed | Encoding::SignedChar => whole(bytes, true, language),

@@ -5,6 +5,7 @@
 
 mod access;
 mod assign;
+mod check;
 mod classes;
 mod compare;
 mod error;
@@ -21,6 +22,7 @@ mod token;
 
 use std::sync::Arc;
 
+pub use check::{Check, Number, Relation};
 pub use error::ExpressionError;
 pub use frame_scope::{FrameScope, register_part, visible};
 use syntax::{Kind, Node};

@@ -297,6 +297,60 @@ impl Scalar {
     }
 }
 
+/// How two numbers are compared that are not known yet.
+pub(super) struct Common {
+    /// How many of the lowest bits count: 32 or 64.
+    pub(super) bits: u8,
+    pub(super) signed: bool,
+}
+
+impl Scalar {
+    /// Of a type with so many bytes, whatever its value.
+    pub(super) fn of_bits(bytes: u8, signed: bool, rust: bool) -> Self {
+        Self::Whole(0, Whole { bits: 8 * u32::from(bytes), signed, rust })
+    }
+
+    /// What [`Scalar::compare`] does with all numbers of these types, where that is a comparison of 32 or 64 bits. Literals
+    /// are known.
+    pub(super) fn compared_as(self, other: Self) -> Option<Common> {
+        if self.is_float() || other.is_float() {
+            return None;
+        }
+        let is_whole = |scalar: Self| matches!(scalar, Self::Whole(..) | Self::Literal(_));
+        let whole = common(self, other);
+        if is_whole(self) && is_whole(other) && !whole.signed && !whole.rust && whole.bits < 128 {
+            return matches!(whole.bits, 32 | 64)
+                .then_some(Common { bits: if whole.bits == 32 { 32 } else { 64 }, signed: false });
+        }
+        // As numbers: all of both must be in one range of 64 bits.
+        let is_in = |signed: bool| {
+            move |scalar: Self| match scalar {
+                Self::Literal(value) if signed => i64::try_from(value).is_ok(),
+                Self::Literal(value) => u64::try_from(value).is_ok(),
+                Self::Whole(_, Whole { bits: 128, .. }) => false,
+                Self::Whole(_, whole) if signed => whole.signed || whole.bits < 64,
+                Self::Whole(_, whole) => !whole.signed,
+                Self::Truth(_) => true,
+                Self::Pointer(..) => !signed,
+                Self::Float(..) | Self::FloatLiteral(_) => false,
+            }
+        };
+        [true, false]
+            .into_iter()
+            .find(|&signed| is_in(signed)(self) && is_in(signed)(other))
+            .map(|signed| Common { bits: 64, signed })
+    }
+
+    /// The type of `%` and `&` with a literal; the value means nothing.
+    pub(super) fn combined_with(self, literal: i128) -> Self {
+        Self::Whole(0, common(self, Self::Literal(literal)))
+    }
+
+    pub(super) fn is_signed(self) -> bool {
+        matches!(self, Self::Whole(_, whole) if whole.signed)
+    }
+}
+
 /// Arithmetic on two numbers. Wrong results are not given: what overflows is an error, except in
 /// C's unsigned types, which are made to wrap.
 pub(super) fn combine(

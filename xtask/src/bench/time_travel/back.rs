@@ -23,6 +23,10 @@ pub(super) struct Back {
     /// What a call takes beside its data, in bytes: in memory, and in a trace.
     pub(super) event_in_memory: f64,
     pub(super) event_in_trace: f64,
+    /// To the one pass of a million at which a condition holds, back and forth, and to the first but ten by counting.
+    pub(super) back_to_condition: Series,
+    pub(super) on_to_condition: Series,
+    pub(super) back_to_hit: Series,
     /// Instructions of the longest recording, whose first moment was gone to.
     pub(super) history: u64,
     pub(super) to_the_start: Series,
@@ -39,7 +43,11 @@ pub(super) fn measure(bench: &Bench) -> Result<Back> {
     let (reverse_continue, last_write_sparse, last_write_hot) = searches(bench)?;
     let (history, to_the_start) = history(bench)?;
     let (event_in_memory, event_in_trace) = event_sizes(bench)?;
+    let (back_to_condition, on_to_condition, back_to_hit) = passes(bench)?;
     Ok(Back {
+        back_to_condition,
+        on_to_condition,
+        back_to_hit,
         first_step,
         next_steps,
         reverse_continue,
@@ -116,6 +124,43 @@ fn searches(bench: &Bench) -> Result<(Series, Series, Series)> {
         ensure!(there.to_string().contains("begin"), "it did not come to `begin`: {there}");
     }
     Ok((back, sparse, hot))
+}
+
+/// A function that is come to a million times.
+fn passes(bench: &Bench) -> Result<(Series, Series, Series)> {
+    const PASSES: u64 = 1_000_000;
+    let (mut back, mut on, mut hit) = (Series::default(), Series::default(), Series::default());
+    let patience = json!({ "timeout_ms": 50_000 });
+    for _ in 0..REPETITIONS {
+        let mut debugger = Debugger::launch(bench, ["passes", &PASSES.to_string()])?;
+        debugger.run_to("end")?;
+        let is_at = |debugger: &mut Debugger, round: u64| -> Result<()> {
+            let value = debugger.ask("debugger/evaluate", &json!({ "expression": "round" }))?;
+            let is_there = value["value"].as_str() == Some(round.to_string().as_str());
+            ensure!(is_there, "another pass than {round}: {value}");
+            Ok(())
+        };
+        let set = |debugger: &mut Debugger, more: Value| -> Result<Value> {
+            let mut wanted = json!({ "function": "visit" });
+            if let (Some(wanted), Value::Object(more)) = (wanted.as_object_mut(), more) {
+                wanted.extend(more);
+            }
+            Ok(debugger.ask("debugger/set_breakpoint", &wanted)?["id"].clone())
+        };
+        let id = set(&mut debugger, json!({ "condition": "round == 10" }))?;
+        back.time(|| debugger.ask("debugger/reverse_continue", &patience))?;
+        is_at(&mut debugger, 10)?;
+        debugger.ask("debugger/remove_breakpoint", &json!({ "id": id }))?;
+        let id = set(&mut debugger, json!({ "condition": format!("round == {}", PASSES - 10) }))?;
+        on.time(|| debugger.ask("debugger/continue", &patience))?;
+        is_at(&mut debugger, PASSES - 10)?;
+        debugger.ask("debugger/remove_breakpoint", &json!({ "id": id }))?;
+        debugger.return_to_present()?;
+        set(&mut debugger, json!({ "hit_count": PASSES - 10 }))?;
+        hit.time(|| debugger.ask("debugger/reverse_continue", &patience))?;
+        is_at(&mut debugger, 10)?;
+    }
+    Ok((back, on, hit))
 }
 
 /// What calls take that each read bytes which cannot be compressed, less what a program takes that makes none.

@@ -41,6 +41,16 @@ static void table(long rounds) {
     free((void *)cells);
 }
 
+__attribute__((noinline)) long visit(long round, long mix) { return mix * 31 + round; }
+
+/* Comes to one function again and again. */
+static void passes(long count) {
+    long mix = 1;
+    for (long round = 0; round < count; round++)
+        mix = visit(round, mix);
+    keep(&mix);
+}
+
 static void calls(const char *device, long count) {
     char bytes[64];
     int file = open(device, O_RDONLY);
@@ -81,6 +91,8 @@ int main(int count, char **arguments) {
         spin(amount);
     else if (!strcmp(mode, "table"))
         table(amount);
+    else if (!strcmp(mode, "passes"))
+        passes(amount);
     else if (!strcmp(mode, "calls"))
         calls("/dev/zero", amount);
     else if (!strcmp(mode, "random"))

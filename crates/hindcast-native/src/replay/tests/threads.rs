@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hindcast_fixtures::Fixture;
+use hindcast_fixtures::{Fixture, oracle_size};
 
 use super::{Recorded, check_program, check_run, wrong_visits};
 use crate::{
@@ -39,6 +39,20 @@ fn threads_that_compute_at_the_same_time_take_turns_and_are_replayed_to_the_same
     assert!(seen.len() > 3, "{}", seen.len());
     assert_eq!(wrong_visits(&mut recorded, &seen), 0);
     recorded.replay_whole().unwrap();
+}
+
+#[test]
+fn random_moments_of_threads_are_visited_as_they_were() {
+    let moments = oracle_size(30, 1000);
+    for threads in [1, 2, 4, 16] {
+        let work = (oracle_size(2_000_000, 60_000_000) / threads).to_string();
+        let mut recorded = Recorded::start(crowd().as_ref(), &[&threads.to_string(), &work, "5"]);
+        let (halt, seen) = recorded.run_with_stops(Duration::from_millis(1), moments);
+        assert_eq!(halt, Halt::Ended(Ended::Exited(0)), "{threads}");
+        assert_eq!(recorded.process.recorder().unwrap().why_ended(), None, "{threads}");
+        assert!(seen.len() >= moments / 4, "{} of {moments} stops of {threads} threads", seen.len());
+        assert_eq!(wrong_visits(&mut recorded, &seen), 0, "{threads}");
+    }
 }
 
 #[test]

@@ -1,0 +1,122 @@
+//! Moments near each other: the steps on the way to one are kept, so that going back among them costs little.
+
+use super::{
+    Frozen, Position, ReplayError, Replica,
+    history::{Bound, Context, check_files},
+    search::WALK,
+    timeline::Label,
+    turns::Standing,
+};
+use crate::sys::TraceError;
+
+/// The steps from an anchor to a moment that was looked for, with copies on the way: going back
+/// among them costs next to nothing.
+pub(crate) struct Window {
+    pub(super) base: Label,
+    /// Where it stood after each step, from this one on.
+    pub(super) first: u32,
+    pub(super) trail: Vec<Standing>,
+    pub(super) copies: Vec<Copy>,
+}
+
+/// A copy so many steps behind the anchor.
+pub(super) struct Copy {
+    pub(super) steps: u32,
+    pub(super) event: u64,
+    pub(super) frozen: Frozen,
+}
+
+/// A copy is kept after so many.
+pub(super) const COPY_EVERY: u32 = 128;
+/// The same among those that somebody goes back by one by one: the next ones are near them.
+const NEAR: u32 = 16;
+impl Window {
+    /// Adds a copy, in the order of time.
+    fn keep(&mut self, copy: Copy) {
+        let index = self.copies.partition_point(|known| known.steps < copy.steps);
+        self.copies.insert(index, copy);
+    }
+}
+
+pub(super) fn standing(replica: &Replica) -> Result<Standing, TraceError> {
+    let thread = replica.frozen.cast().acting();
+    Ok(Standing { thread, registers: replica.registers()?, event: replica.event() })
+}
+
+impl Context<'_> {
+    /// A replica at a moment.
+    pub(crate) fn replica_of(
+        &mut self,
+        position: &Position,
+        window: &mut Option<Window>,
+    ) -> Result<Replica, ReplayError> {
+        let known = window.as_mut().filter(|window| window.base == position.anchor);
+        let copy =
+            known.and_then(|window| window.copies.iter_mut().rev().find(|copy| copy.steps <= position.steps));
+        let (mut replica, mut steps) = match copy {
+            Some(copy) => {
+                check_files(self.log, &copy.frozen)?;
+                (Replica::new(copy.frozen.fork()?, copy.event)?, copy.steps)
+            }
+            None => (self.replica_at(&position.anchor)?, 0),
+        };
+        let walk = |context: &mut Self, replica: &mut Replica, count: u32| {
+            context.run(replica, &Bound::Steps(count), &mut |_, _| Ok(false)).map(drop)
+        };
+        if position.steps - steps <= NEAR {
+            walk(self, &mut replica, position.steps - steps)?;
+            return Ok(replica);
+        }
+        if let Some(window) = window.as_mut().filter(|window| window.base == position.anchor)
+            && steps > window.first
+            && position.steps - steps <= COPY_EVERY
+        {
+            while position.steps - steps > NEAR {
+                walk(self, &mut replica, NEAR)?;
+                steps += NEAR;
+                window.keep(Copy { steps, event: replica.event(), frozen: replica.fork()? });
+            }
+            walk(self, &mut replica, position.steps - steps)?;
+            return Ok(replica);
+        }
+        // Who came from far may go further back.
+        let first = position.steps.saturating_sub(WALK).max(steps);
+        walk(self, &mut replica, first - steps)?;
+        let mut made = Window { base: position.anchor.clone(), first, trail: Vec::new(), copies: Vec::new() };
+        steps = first;
+        loop {
+            made.trail.push(standing(&replica)?);
+            let left = position.steps - steps;
+            if left == 0 {
+                break;
+            }
+            if (steps - first) % COPY_EVERY == 0 || left <= COPY_EVERY && left.is_multiple_of(NEAR) {
+                made.keep(Copy { steps, event: replica.event(), frozen: replica.fork()? });
+            }
+            walk(self, &mut replica, 1)?;
+            steps += 1;
+        }
+        *window = Some(made);
+        Ok(replica)
+    }
+
+    /// Who runs at a moment, and where it stands.
+    pub(crate) fn standing_at(
+        &mut self,
+        position: &Position,
+        window: &mut Option<Window>,
+    ) -> Result<Standing, ReplayError> {
+        if let Some(window) = window.as_ref().filter(|window| window.base == position.anchor)
+            && let Some(step) = position.steps.checked_sub(window.first)
+            && let Some(standing) = window.trail.get(step as usize)
+        {
+            return Ok(*standing);
+        }
+        if position.steps == 0 {
+            let anchor = self.timeline.get(&position.anchor).ok_or(ReplayError::NoSuchMoment)?;
+            let (thread, registers) = (anchor.frozen.cast().acting(), anchor.frozen.registers()?);
+            return Ok(Standing { thread, registers, event: anchor.event });
+        }
+        Ok(standing(&self.replica_of(position, window)?)?)
+    }
+}

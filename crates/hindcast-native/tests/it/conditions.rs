@@ -1,0 +1,202 @@
+//! Conditions and hit counts in the past: what code beside the program judges is what the debugger judges at each pass.
+
+use hindcast_core::debug::{CodeBreakpoint, Destination, Moment, Movement, Place, StopReason};
+use hindcast_fixtures::{Fixture, oracle_size};
+
+use crate::debuggee::Debuggee;
+
+/// Numbers that look random and are the same each time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % limit
+    }
+
+    fn one_of<'t>(&mut self, texts: &[&'t str]) -> &'t str {
+        texts[self.below(texts.len())]
+    }
+
+    /// A comparison of two numbers of the fixture `conditions`.
+    fn comparison(&mut self) -> String {
+        const VALUES: &[&str] = &[
+            "round",
+            "small",
+            "medium",
+            "large",
+            "huge",
+            "key",
+            "byte",
+            "total",
+            "narrow",
+            "item->key",
+            "item->kind",
+            "items[3].key",
+            "item->next->key",
+            "round % 7",
+            "key % 5",
+            "large & 12",
+            "byte & 3",
+        ];
+        const CONSTANTS: &[&str] = &[
+            "0",
+            "1",
+            "-1",
+            "5",
+            "100",
+            "-40",
+            "127",
+            "200",
+            "65535",
+            "-32768",
+            "0x80000000",
+            "4294967295",
+            "3u",
+        ];
+        const RELATIONS: &[&str] = &["==", "!=", "<", "<=", ">", ">="];
+        match self.below(10) {
+            0 => format!("colour {} {}", self.one_of(&["==", "!="]), self.one_of(&["RED", "GREEN", "BLUE"])),
+            1 => format!(
+                "item {} {}",
+                self.one_of(&["==", "!="]),
+                self.one_of(&["0", "nullptr", "item->next"])
+            ),
+            2 => self
+                .one_of(&["odd", "!odd", "odd == true", "odd == 0", "item", "!item", "small", "!byte"])
+                .into(),
+            3..=5 => {
+                format!("{} {} {}", self.one_of(VALUES), self.one_of(RELATIONS), self.one_of(VALUES))
+            }
+            _ => format!("{} {} {}", self.one_of(VALUES), self.one_of(RELATIONS), self.one_of(CONSTANTS)),
+        }
+    }
+
+    fn condition(&mut self) -> String {
+        match self.below(6) {
+            0 => format!("({}) && ({})", self.comparison(), self.comparison()),
+            1 => format!("({}) || ({})", self.comparison(), self.comparison()),
+            2 => format!("!(({}) && ({})) || ({})", self.comparison(), self.comparison(), self.comparison()),
+            _ => self.comparison(),
+        }
+    }
+}
+
+fn moment(debuggee: &mut Debuggee) -> Moment {
+    let past = debuggee.backend().time_travel().expect("it travels");
+    past.now().expect("it can tell").expect("there is a moment").moment
+}
+
+/// Where a breakpoint stops on the way back from the present, at most so often, and then forwards again.
+fn stops(debuggee: &mut Debuggee, breakpoint: &CodeBreakpoint, most: usize) -> Vec<String> {
+    debuggee.movement(Movement::Goto(Destination::Present));
+    let id = debuggee.add(breakpoint.clone()).id;
+    let mut seen = Vec::new();
+    for movement in [Movement::ReverseContinue, Movement::Continue] {
+        for _ in 0..most {
+            let stop = debuggee.movement(movement.clone()).clone();
+            let known = debuggee.backend().breakpoints().expect("they can be listed");
+            let hits = known.iter().find(|known| known.id == id).map(|known| known.hit_count);
+            let round = debuggee.evaluate("round").unwrap_or_default();
+            seen.push(format!(
+                "{:?} {round} {hits:?} {} {}",
+                stop.reason,
+                stop.detail.is_some(),
+                moment(debuggee)
+            ));
+            if stop.reason != StopReason::Breakpoint {
+                break;
+            }
+        }
+    }
+    debuggee.backend().remove_breakpoint(id).expect("it is there");
+    seen
+}
+
+#[test]
+fn conditions_that_code_judges_hold_at_the_same_moments_as_those_that_are_evaluated() {
+    let rounds = oracle_size(60, 1500).to_string();
+    let count = oracle_size(10, 250);
+    for (optimisation, mark) in
+        [("-O0", "judged"), ("-O0", "followed"), ("-O1", "judged"), ("-O2", "written"), ("-O2", "followed")]
+    {
+        let mut debuggee = Debuggee::record(&Fixture::c("conditions").flags([optimisation]), &[&rounds]);
+        debuggee.run_to("done");
+        let (file, line) = (debuggee.built.source_text(), debuggee.built.line(mark));
+        let mut random = Random(line.into());
+        for _ in 0..count {
+            let condition = random.condition();
+            let mut breakpoint = CodeBreakpoint::at(Place::Line { file: file.clone(), line });
+            if random.below(3) == 0 {
+                breakpoint.hit_count = 1 + random.below(20) as u64;
+                breakpoint.hit_count_multiple = random.below(5) as u64;
+            }
+            breakpoint.condition = Some(condition.clone());
+            let by_code = stops(&mut debuggee, &breakpoint, 4);
+            // Nobody makes code of this one.
+            breakpoint.condition = Some(format!("({condition}) ? 1 : 0"));
+            let by_evaluation = stops(&mut debuggee, &breakpoint, 4);
+            assert_eq!(by_code, by_evaluation, "{optimisation} {mark} {breakpoint:?}");
+        }
+        debuggee.movement(Movement::Goto(Destination::Present));
+        debuggee.expect_exit(0);
+    }
+}
+
+#[test]
+fn a_line_that_is_passed_a_million_times_is_found_by_its_condition_and_by_its_hits() {
+    let mut debuggee = Debuggee::record(&Fixture::c("conditions").flags(["-O1"]), &["1000000"]);
+    debuggee.run_to("done");
+    let (file, line) = (debuggee.built.source_text(), debuggee.built.line("judged"));
+    let mut breakpoint = CodeBreakpoint::at(Place::Line { file, line });
+    for (condition, round) in [("round == 3", "3"), ("round % 1000 == 7 && round < 500000", "499007")] {
+        breakpoint.condition = Some(condition.into());
+        let id = debuggee.add(breakpoint.clone()).id;
+        assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::Breakpoint);
+        assert_eq!(debuggee.value_of("round"), round);
+        debuggee.backend().remove_breakpoint(id).unwrap();
+        debuggee.movement(Movement::Goto(Destination::Present));
+    }
+    breakpoint.condition = None;
+    breakpoint.hit_count = 999_990;
+    let id = debuggee.add(breakpoint.clone()).id;
+    // The last hit before it was set is number 1.
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::Breakpoint);
+    assert_eq!(debuggee.value_of("round"), "10");
+    debuggee.backend().remove_breakpoint(id).unwrap();
+
+    // Forwards again.
+    breakpoint.hit_count = 900_000;
+    let id = debuggee.add(breakpoint.clone()).id;
+    assert_eq!(debuggee.go().reason, StopReason::Breakpoint);
+    assert_eq!(debuggee.value_of("round"), "900010");
+    debuggee.backend().remove_breakpoint(id).unwrap();
+    debuggee.movement(Movement::Goto(Destination::Start));
+    breakpoint.hit_count = 2;
+    breakpoint.condition = Some("large == 2663434465".into());
+    debuggee.add(breakpoint);
+    assert_eq!(debuggee.go().reason, StopReason::Present, "it holds once");
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::HistoryStart);
+    debuggee.movement(Movement::Goto(Destination::Present));
+    debuggee.expect_exit(0);
+}
+
+/// Threads run one after the other in a replay: each pass is judged with the variables of the thread that makes it.
+#[test]
+fn conditions_and_hits_of_threads_are_those_of_the_thread_that_passes() {
+    let mut debuggee = Debuggee::record(&Fixture::c("crowd").flags(["-O0", "-pthread"]), &["4", "40", "1"]);
+    debuggee.run_to("done");
+    let (file, line) = (debuggee.built.source_text(), debuggee.built.line("computes"));
+    for condition in ["i == 7", "seed == 2000 && i < 3", "seed >= 1000 && i % 15 == 14", "work != 40"] {
+        for (hit_count, hit_count_multiple) in [(0, 0), (3, 0), (0, 2)] {
+            let mut breakpoint = CodeBreakpoint::at(Place::Line { file: file.clone(), line });
+            (breakpoint.hit_count, breakpoint.hit_count_multiple) = (hit_count, hit_count_multiple);
+            breakpoint.condition = Some(condition.into());
+            let by_code = stops(&mut debuggee, &breakpoint, 5);
+            breakpoint.condition = Some(format!("({condition}) ? 1 : 0"));
+            assert_eq!(by_code, stops(&mut debuggee, &breakpoint, 5), "{condition} {hit_count}");
+        }
+    }
+    debuggee.movement(Movement::Goto(Destination::Present));
+    debuggee.expect_exit(0);
+}
