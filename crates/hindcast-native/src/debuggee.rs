@@ -20,7 +20,7 @@ use libc::c_int;
 
 use crate::{
     look::Stage,
-    process::{CleanMemory, Ended, Halt, Overlay, Process},
+    process::{CleanMemory, Crash, Ended, Halt, Overlay, Process, Waited, Wanted},
     record::Recorder,
     replay::{Actor, Cast, Functions, Label, Past, Window},
     sys::{
@@ -371,6 +371,41 @@ impl Debuggee {
     /// told of.
     pub(crate) fn creep(&mut self, tid: Tid) -> Result<Halt, TraceError> {
         if self.past.is_some() { self.replay_step(tid) } else { self.going_on()?.creep(tid) }
+    }
+
+    /// Lets everything go on until the wanted program is executed.
+    pub(crate) fn await_program(&mut self) -> Result<Waited, TraceError> {
+        self.live.await_program()
+    }
+
+    /// Begins to record a program that has just been started.
+    pub(crate) fn record(&mut self) -> Result<(), TraceError> {
+        self.live.record()
+    }
+
+    /// Begins to record a program in the middle of its run. An earlier history is gone.
+    pub(crate) fn record_running(&mut self, acting: Tid) -> Result<(), TraceError> {
+        self.window = None;
+        self.interrupted = None;
+        self.live.record_running(acting)
+    }
+
+    /// Processes that the program made and that a signal ended since this was last asked.
+    pub(crate) fn take_crashes(&mut self) -> Vec<Crash> {
+        self.live.take_crashes()
+    }
+
+    /// Waits for the first process that the program forks.
+    pub(crate) fn want_fork(&mut self) {
+        self.live.want(Wanted::Forked);
+    }
+
+    pub(crate) fn stop_recording(&mut self) -> Result<(), TraceError> {
+        self.live.stop_recording()
+    }
+
+    pub(crate) fn begin_chaos(&mut self, seed: u64) {
+        self.live.begin_chaos(seed);
     }
 
     pub(crate) fn detach(&mut self) {

@@ -1,8 +1,9 @@
 //! The command line: one definition for parsing, help and completions.
 
+mod record;
 mod worker;
 
-use std::{ffi::OsString, net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use hindcast_core::{
@@ -10,6 +11,7 @@ use hindcast_core::{
     identity::{Scope, Tier},
 };
 use ipnet::IpNet;
+pub(crate) use record::Record;
 pub(crate) use worker::WorkerKind;
 
 use crate::{
@@ -180,29 +182,6 @@ pub(crate) struct Mcp {
 pub(crate) enum McpCommand {
     /// Add hindcast to the configuration of an MCP client
     Install(InstallArgs),
-}
-
-#[derive(Args)]
-pub(crate) struct Record {
-    /// Write the recording to this new file, for `hindcast replay`
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-    /// Let this seed decide which thread runs when and for how long, to expose races (1 where none is given)
-    #[arg(long, value_name = "SEED", num_args = 0..=1, default_missing_value = "1", require_equals = true)]
-    pub(crate) chaos: Option<u64>,
-    /// Run the program with one seed after another, without input, until it fails (another exit code than 0, a signal, a
-    /// hang), and keep that recording
-    #[arg(long)]
-    pub(crate) until_failure: bool,
-    /// How often to try
-    #[arg(long, value_name = "N", default_value_t = 200, requires = "until_failure")]
-    pub(crate) tries: u64,
-    /// A program that has not ended by then hangs
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "until_failure")]
-    pub(crate) hang_after: u64,
-    /// The program with its arguments; the exit code is its own, or 128 and the signal's number
-    #[arg(required = true, last = true, value_names = ["PROGRAM", "ARGS"])]
-    pub(crate) command: Vec<OsString>,
 }
 
 #[derive(Args)]

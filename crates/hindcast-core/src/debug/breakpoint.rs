@@ -91,6 +91,19 @@ pub enum Place {
     },
 }
 
+impl Place {
+    /// A function, or a line written as `counter.c:12`.
+    pub fn named(text: &str) -> Self {
+        match text.rsplit_once(':') {
+            Some((file, line)) if !file.ends_with(':') && file.contains('.') => match line.parse() {
+                Ok(line) => Self::Line { file: file.into(), line },
+                Err(_) => Self::Function(text.into()),
+            },
+            _ => Self::Function(text.into()),
+        }
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

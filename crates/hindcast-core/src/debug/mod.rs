@@ -42,8 +42,8 @@ pub use stop::{
     RaisedException, RaisedSignal, Stop, StopReason,
 };
 pub use target::{
-    AttachRequest, CoreRequest, Engine, HowBegun, Language, LaunchRequest, Stdin, StopAtEntry, Streams,
-    Target, TraceFileRequest,
+    AttachRequest, CoreRequest, Engine, Followed, HowBegun, Language, LaunchRequest, Stdin, StopAtEntry,
+    Streams, Target, TraceFileRequest,
 };
 pub use trace::{EngineLog, Trace, TraceError, TraceEvent, TraceHead, TraceWriter, happening_in_a_line};
 pub use travel::{

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::OutputLog;
+use super::{OutputLog, Place};
 
 /// What a program is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -68,6 +68,16 @@ pub struct LaunchRequest {
     /// While it is recorded, this seed decides which thread runs when and for how long, to expose races.
     #[serde(default)]
     pub chaos: Option<u64>,
+    /// The session is about the first process of the tree that executes this program: its file name, in which `*` stands
+    /// for any letters, or its path.
+    #[serde(default)]
+    pub follow: Option<String>,
+    /// The session moves to the first process that the program forks.
+    #[serde(default)]
+    pub follow_forks: bool,
+    /// It is not recorded before it gets to this place.
+    #[serde(default)]
+    pub record_from: Option<Place>,
     /// What it is written in, which chooses the engine.
     pub language: Language,
     /// Whether steps pass over code that is not the program's own, where the engine can tell.
@@ -188,6 +198,20 @@ pub struct Target {
     pub since: Timestamp,
     /// What it was made with, such as `C++ (GNU C++17 12.2.0)`, as its debug information says.
     pub runtime: Option<String>,
+    /// How it came to be followed, where another program was launched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub followed: Option<Followed>,
+}
+
+/// Where a program came from that was followed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Followed {
+    /// The command that was launched.
+    pub launched: String,
+    /// The process that started it.
+    pub parent_pid: u32,
+    /// That process's command line.
+    pub parent: String,
 }
 
 #[cfg(test)]

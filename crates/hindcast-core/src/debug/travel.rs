@@ -5,7 +5,7 @@ use std::{fmt, io, str::FromStr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DebugError, Location, Stack, ThreadId, Watched};
+use super::{DebugError, Location, Reason, Stack, ThreadId, Watched};
 use crate::progress::Progress;
 
 /// A point in a recording. Its text sorts in the order of time within one recording, and says
@@ -263,6 +263,15 @@ pub struct TraceRequest {
 pub trait TimeTravel {
     /// What is recorded.
     fn recording(&mut self) -> Result<Recording, DebugError>;
+
+    /// Begins to record a program that stands still, from here on; or stops that. What was recorded up to there stays
+    /// until another recording begins.
+    fn record(&mut self, record: bool) -> Result<(), DebugError> {
+        let _ = record;
+        Err(DebugError::Unsupported(
+            Reason::new("this kind of session is not recorded").advise("record a native program"),
+        ))
+    }
 
     /// Where in time the session stands; `None` without a history.
     fn now(&mut self) -> Result<Option<When>, DebugError>;

@@ -339,6 +339,7 @@ fn described(pid: u32, how: HowBegun, runtime: &MappedRuntime) -> Target {
         how,
         since: Timestamp::now(),
         runtime: Some(runtime_name(runtime)),
+        followed: None,
         engine: Engine::Dotnet,
     }
 }

@@ -48,6 +48,7 @@ fn head() -> TraceHead {
             how: HowBegun::Launch,
             since: jiff::Timestamp::UNIX_EPOCH,
             runtime: None,
+            followed: None,
         },
         recording: Recording {
             active: false,

@@ -80,6 +80,7 @@ impl CoreSession {
             how: HowBegun::Core,
             since: Timestamp::now(),
             runtime: symbols.producer(),
+            followed: None,
         };
         Ok(Self { target, symbols, image, memory, main, notes })
     }

@@ -4,6 +4,7 @@
 //! Everything stands still, except inside [`Process::run`] and [`Process::step`].
 
 mod companions;
+mod following;
 mod overlay;
 mod page;
 mod recording;
@@ -25,9 +26,12 @@ use libc::c_int;
 
 use self::{
     companions::Companions,
+    following::Following,
     task::{Pending, Task},
 };
 pub(crate) use self::{
+    companions::Crash,
+    following::{Waited, Wanted},
     overlay::{CleanMemory, Overlay},
     recording::end_of_exec,
 };
@@ -48,6 +52,10 @@ pub(crate) struct Process {
     overlay: Overlay,
     debug_registers: DebugRegisters,
     companions: Companions,
+    /// The program that is waited for.
+    following: Option<Following>,
+    /// All that it starts, where that is kept together.
+    tree: Option<sys::Tree>,
     /// Threads that were told of by the one that made them, but not yet seen.
     awaited: HashSet<Tid>,
     /// Whether the first thread had ended before we came, so that it is not ours.
@@ -270,6 +278,8 @@ impl Process {
             overlay: Overlay::default(),
             debug_registers: DebugRegisters::default(),
             companions: Companions::default(),
+            following: None,
+            tree: None,
             awaited: HashSet::new(),
             is_headless: false,
             life: Life::of(pid)?,
@@ -474,6 +484,18 @@ impl Process {
 
     /// Lets the process go on without us.
     pub(crate) fn detach(&mut self) {
+        // Who cannot be waited for is dead or dying.
+        let _ = self.let_go();
+        if let Some(tree) = self.tree.take() {
+            tree.release();
+        }
+        self.overlay.keep(None);
+        self.bell = None;
+        self.ended = Some(Ended::Exited(0));
+    }
+
+    /// Lets all threads go on untraced, and all that the process made.
+    fn let_go(&mut self) -> Result<(), TraceError> {
         if self.ended.is_none() {
             if let Some(recorder) = &mut self.recorder {
                 recorder.end("the program was let go");
@@ -518,10 +540,7 @@ impl Process {
         for tid in dying {
             sys::detach_running(tid);
         }
-        self.companions.detach();
-        self.overlay.keep(None);
-        self.bell = None;
-        self.ended = Some(Ended::Exited(0));
+        self.release_companions()
     }
 
     /// Kills the process and all that it made, and waits until they are gone.
@@ -548,6 +567,7 @@ impl Process {
         self.ended.get_or_insert(Ended::Killed(libc::SIGKILL));
         self.tasks.clear();
         self.end_stand_in();
+        self.tree = None;
     }
 }
 

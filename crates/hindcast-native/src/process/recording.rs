@@ -34,44 +34,76 @@ impl Process {
         }
     }
 
-    /// Begins to record a process that was running already.
-    pub(crate) fn record_running(&mut self) -> Result<(), TraceError> {
+    /// Begins to record a process that was running already, with all its threads; `acting` is the one that runs first.
+    pub(crate) fn record_running(&mut self, acting: Tid) -> Result<(), TraceError> {
+        if self.is_headless || !self.tasks.contains_key(&self.pid) {
+            return Err(TraceError::NotRecordable("its first thread has ended"));
+        }
         if let Some(obstacle) = Recorder::obstacle(self.pid) {
             return Err(TraceError::NotRecordable(obstacle));
         }
-        let task = self.tasks.get_mut(&self.pid).ok_or(TraceError::Gone)?;
-        let (recorder, leader) = Recorder::join(task.take()?, &self.overlay)?;
-        task.put(leader);
+        if self.tasks.values().any(|task| task.handle().is_err()) {
+            return Err(TraceError::Gone);
+        }
+        self.recorder = None;
+        let threads = self.take_threads(acting);
+        self.is_staged = threads.len() > 1;
+        let (recorder, threads) = Recorder::join(self.pid, threads, &self.overlay, !self.owned)?;
+        threads.into_iter().for_each(|thread| self.put(thread));
+        self.overlay.hide_random_numbers(recorder.random_numbers());
         recorder.metronome().ring_with(self.interrupt());
         self.recorder = Some(Box::new(recorder));
         Ok(())
     }
 
+    /// Nothing is recorded from here on. What was stays; the process goes on as if it were not recorded.
+    pub(crate) fn stop_recording(&mut self) -> Result<(), TraceError> {
+        let Some(recorder) = &mut self.recorder else { return Ok(()) };
+        recorder.end("it was stopped on request");
+        self.leave_stage()?;
+        self.stop_all()?;
+        let Some(mut recorder) = self.recorder.take() else { return Ok(()) };
+        let released = self.release_from(&mut recorder);
+        self.recorder = Some(recorder);
+        released
+    }
+
     /// The process is as it was before it was recorded, and needs nobody to answer for it.
     pub(super) fn end_recording(&mut self) -> Result<(), TraceError> {
         let Some(mut recorder) = self.recorder.take() else { return Ok(()) };
+        self.release_from(&mut recorder)
+    }
+
+    fn release_from(&mut self, recorder: &mut Recorder) -> Result<(), TraceError> {
         recorder.put_page_away();
-        let traps = recorder.traps_instructions();
         let gate = recorder.gate();
         random_numbers::give_back(&self.memory, recorder.random_numbers().iter().copied());
-        for (&tid, task) in &mut self.tasks {
-            let mut held = Vec::new();
-            if traps {
-                let thread = record::set_traps(task.take()?, gate, false, &mut held)?;
-                task.put(thread);
-            } else if tid == self.pid {
-                let thread = recorder.let_go(task.take()?)?;
-                task.put(thread);
-            }
-            if tid == self.pid {
-                held.extend(recorder.take_held());
-            }
-            // What came meanwhile is still to come.
-            for info in held {
-                sys::send_again(self.pid, tid, &info);
-            }
+        let mut threads = self.take_threads(self.witness());
+        if recorder.traps_instructions() {
+            let untrapped = |thread: Stopped| {
+                let (tid, mut held) = (thread.tid(), Vec::new());
+                let thread = record::set_traps(thread, gate, false, &mut held)?;
+                // What came meanwhile is still to come.
+                held.iter().for_each(|info| sys::send_again(self.pid, tid, info));
+                Ok(thread)
+            };
+            threads = threads.into_iter().map(untrapped).collect::<Result<_, TraceError>>()?;
+        }
+        let witness = self.witness();
+        for thread in recorder.let_go(threads)? {
+            self.put(thread);
+        }
+        for info in recorder.take_held() {
+            sys::send_again(self.pid, witness, &info);
         }
         Ok(())
+    }
+
+    /// All threads that stand still, to have them do something for us; this one first.
+    fn take_threads(&mut self, first: Tid) -> Vec<Stopped> {
+        let others = self.tasks.keys().copied().filter(|&tid| tid != first);
+        let all: Vec<_> = std::iter::once(first).chain(others).collect();
+        all.into_iter().filter_map(|tid| self.tasks.get_mut(&tid)?.take().ok()).collect()
     }
 
     pub(crate) fn recorder(&self) -> Option<&Recorder> {

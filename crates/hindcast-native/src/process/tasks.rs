@@ -208,7 +208,7 @@ impl Process {
                 None => None,
             };
             self.everybody_goes_on()?;
-            let Some(halt) = halt else { continue };
+            let Some(halt) = halt.or_else(|| self.found_halt()) else { continue };
             if !matches!(halt, Halt::Ended(_)) {
                 self.stop_all()?;
             }
@@ -273,17 +273,14 @@ impl Process {
             Event::Killed(tid, signal) => Ok(self.gone(tid, Ended::Killed(signal))),
             Event::Signal(stopped, signal) if self.knows(&stopped) => self.signalled(stopped, signal),
             Event::Signal(stopped, signal) => {
-                self.companions.resume(stopped, signal);
+                self.companions.signalled(stopped, signal);
                 Ok(None)
             }
             Event::Stop(stopped, signal) => self.new_or_stopped(stopped, signal),
             Event::Call(stopped) if self.is_off_stage(stopped.tid()) => self.park(stopped).map(|()| None),
             Event::Call(stopped) if self.is_recorded(stopped.tid()) => self.called(stopped),
             Event::Exec(stopped) if stopped.tid() == self.pid => self.executed(stopped).map(Some),
-            Event::Exec(stopped) => {
-                self.companions.resume(stopped, 0);
-                Ok(None)
-            }
+            Event::Exec(stopped) => Ok(self.executed_beside(stopped)),
             other => {
                 if let Some(stopped) = self.note_made(other) {
                     self.go_on(stopped)?;
@@ -304,6 +301,9 @@ impl Process {
                 if self.knows(&stopped) && !self.tasks.contains_key(&made) && !self.companions.knows(made) {
                     self.awaited.insert(made);
                 }
+                if !self.knows(&stopped) {
+                    self.companions.made_thread(made);
+                }
                 if let Some(recorder) = self.recorder.as_mut().filter(|_| stopped.tid() == self.pid) {
                     recorder.made_thread();
                 }
@@ -311,10 +311,12 @@ impl Process {
             }
             Event::Fork(stopped, child) => {
                 self.companions.expect(child);
+                self.made_process(stopped.tid(), child, true);
                 Some(stopped)
             }
             Event::Vfork(stopped, child) => {
                 self.companions.expect(child);
+                self.made_process(stopped.tid(), child, false);
                 if self.knows(&stopped) {
                     // The child runs in this memory; our breakpoints would kill it.
                     self.overlay.lift_all(&self.memory);
@@ -406,6 +408,7 @@ impl Process {
         if self.is_thread(stopped.tid()) {
             return self.adopt(stopped);
         }
+        let Some(stopped) = self.keep_newborn(stopped) else { return Ok(()) };
         match self.release_companion(stopped) {
             Ok(stopped) => self.companions.begin(stopped, signal, &self.overlay, self.owned),
             // It was killed, and tells so itself.

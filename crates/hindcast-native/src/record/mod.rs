@@ -8,6 +8,7 @@ mod chaos;
 mod controls;
 mod export;
 mod instructions;
+mod joining;
 mod log;
 mod mapped_files;
 mod metronome;

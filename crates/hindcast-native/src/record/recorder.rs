@@ -11,9 +11,9 @@ use super::{
     log::{BUDGET, Call, Event, Log},
     metronome::Metronome,
     page::Page,
-    pending_call::{PendingCall, interrupted_call},
+    pending_call::PendingCall,
     random_numbers::made_executable,
-    running::{self, Taken},
+    running::Taken,
     sharing::Sharing,
     threads::Threads,
     written::read_word,
@@ -54,8 +54,10 @@ pub(crate) struct Recorder {
     spared_until: Option<Duration>,
     /// What the log may take.
     budget: u64,
-    /// What a process that we did not start had before.
-    taken: Option<Taken>,
+    /// What a process that was running before had then.
+    pub(super) taken: Option<Taken>,
+    /// Whether the process has to survive us, because we did not start it.
+    pub(super) is_gentle: bool,
     /// Where instructions for random numbers gave way to one that traps.
     pub(super) random_numbers: BTreeSet<u64>,
     /// Where the process makes frequent calls.
@@ -81,40 +83,6 @@ impl Recorder {
         Ok((recorder, leader))
     }
 
-    /// The same with a process that was running already; [`Self::let_go`] undoes it.
-    pub(crate) fn join(leader: Stopped, overlay: &Overlay) -> Result<(Self, Stopped), TraceError> {
-        let mut recorder = Self::new(leader.tid())?;
-        let (leader, taken) = running::take(leader, recorder.gate, &mut recorder.held)?;
-        recorder.taken = Some(taken);
-        recorder.interrupted.extend(interrupted_call(&leader)?.map(|call| (leader.tid(), call)));
-        recorder.confined = !sys::is_our_equal(recorder.process);
-        recorder.sharing.on_join();
-        recorder.note_mapped_files();
-        let leader = recorder.checkpoint(leader, overlay, false)?;
-        let leader = recorder.rest(leader)?;
-        Ok((recorder, leader))
-    }
-
-    /// Why a running process cannot be recorded, if that is so: others may write to memory that it shares.
-    pub(crate) fn obstacle(process: Tid) -> Option<&'static str> {
-        sys::has_writable_shares(process)
-            .unwrap_or(true)
-            .then_some("it shares memory with others, and what they write there is not recorded")
-    }
-
-    /// A process that we did not start would survive us where it stands.
-    pub(crate) fn rest(&mut self, thread: Stopped) -> Result<Stopped, TraceError> {
-        if self.taken.is_some() { sys::rest(thread, &mut self.held) } else { Ok(thread) }
-    }
-
-    /// The process goes on without us, as it was.
-    pub(crate) fn let_go(&mut self, thread: Stopped) -> Result<Stopped, TraceError> {
-        match self.taken.take() {
-            Some(taken) => running::give_back(thread, self.gate, &taken, &mut self.held),
-            None => Ok(thread),
-        }
-    }
-
     /// A recording that was made before, of which this process is a copy. It does not go on. `reason` is why it ended before
     /// the program stopped.
     pub(crate) fn opened(
@@ -125,13 +93,13 @@ impl Recorder {
     ) -> Result<Self, TraceError> {
         let went_on = reason.is_some();
         let ended = reason.unwrap_or_else(|| "it is a recording from a file, which ends here".into());
-        let (ended, taken) = (Some(ended), (!traps).then(Taken::default));
-        Ok(Self { log, timeline, ended, went_on, taken, ..Self::with_gate(process, 0)? })
+        let (ended, is_gentle) = (Some(ended), !traps);
+        Ok(Self { log, timeline, ended, went_on, is_gentle, ..Self::with_gate(process, 0)? })
     }
 
     /// Whether instructions trap whose answer is never the same twice.
     pub(crate) fn traps_instructions(&self) -> bool {
-        self.taken.is_none()
+        !self.is_gentle
     }
 
     /// The process has just become a program.
@@ -143,7 +111,7 @@ impl Recorder {
     }
 
     /// Remembers how the files are that the system mapped for the program.
-    fn note_mapped_files(&mut self) {
+    pub(super) fn note_mapped_files(&mut self) {
         for mapping in sys::mappings(self.process).unwrap_or_default() {
             let data = std::fs::metadata(&mapping.name);
             if mapping.inode != 0 && data.is_ok_and(|data| data.ino() == mapping.inode) {
@@ -153,7 +121,7 @@ impl Recorder {
         }
     }
 
-    fn new(process: Tid) -> Result<Self, TraceError> {
+    pub(super) fn new(process: Tid) -> Result<Self, TraceError> {
         Self::with_gate(process, super::gate(process)?)
     }
 
@@ -177,6 +145,7 @@ impl Recorder {
             spared_until: None,
             budget: BUDGET,
             taken: None,
+            is_gentle: false,
             random_numbers: BTreeSet::new(),
             page: None,
         })
@@ -422,7 +391,7 @@ impl Recorder {
         }
         let begun = Instant::now();
         let interrupted = self.interrupted_number(thread.tid());
-        let kin = if self.taken.is_some() { Kin::Orphan } else { Kin::Ours };
+        let kin = if self.is_gentle { Kin::Orphan } else { Kin::Ours };
         let gates = Gates { live: self.live_gate(), copy: self.gate };
         let copied =
             copy_live(thread, gates, overlay, self.sharing.areas(), interrupted, (kin, self.cast()))?;
@@ -509,10 +478,10 @@ impl Recorder {
         self.confined |= !sys::is_our_equal(self.process);
         self.page = None;
         self.gate = super::gate(self.process)?;
-        let thread = match &mut self.taken {
-            None => super::tame(thread, self.gate)?,
-            Some(taken) => {
-                *taken = Taken::default();
+        self.taken = None;
+        let thread = match self.is_gentle {
+            false => super::tame(thread, self.gate)?,
+            true => {
                 super::hide_kernel_functions(&thread)?;
                 thread
             }

@@ -1,19 +1,21 @@
 //! A process that was running already: what would not be the same in a second run is taken away from it, and given back
 //! when it is let go.
 //!
-//! Its time stamp counter is left alone: should we be killed, it would die of reading it. A program that does so cannot be
-//! replayed exactly, which is found out.
+//! The time stamp counter of one that we did not start is left alone: should we be killed, it would die of reading it. A
+//! program that does so cannot be replayed exactly, which is found out.
 
 use hindcast_symbols::Memory as _;
 use object::{Object as _, ObjectSymbol as _};
 
 use super::remote_call;
-use crate::sys::{self, Event, ProcessMemory, RestartableSequence, Resume, SignalInfo, Stopped, TraceError};
+use crate::sys::{
+    self, Event, ProcessMemory, RestartableSequence, Resume, SignalInfo, Stopped, Tid, TraceError,
+};
 
 /// What a process had before.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
-    sequence: Option<RestartableSequence>,
+    sequences: Vec<(Tid, RestartableSequence)>,
     /// Beginnings of functions.
     code: Vec<(u64, [u8; STUB])>,
 }
@@ -31,24 +33,19 @@ const STUB: usize = 8;
 /// None of these functions is longer.
 const MOST_STEPS: usize = 100_000;
 
-/// Takes away what is not the same twice; signals that come meanwhile are held.
+/// Takes away what is not the same twice, from all threads of a process.
 pub(super) fn take(
-    thread: Stopped,
+    threads: Vec<Stopped>,
+    process: Tid,
     gate: u64,
-    held: &mut Vec<SignalInfo>,
-) -> Result<(Stopped, Taken), TraceError> {
-    let process = thread.tid();
+) -> Result<(Vec<Stopped>, Taken), TraceError> {
     let memory = ProcessMemory::open(process).map_err(|_| TraceError::Gone)?;
     let mappings = sys::mappings(process).map_err(|_| TraceError::Gone)?;
     let mut taken = Taken::default();
-    let mut thread = thread;
+    let mut threads = threads;
     if let Some(kernel) = mappings.iter().find(|mapping| mapping.name == "[vdso]") {
-        for _ in 0..MOST_STEPS {
-            if !(kernel.start..kernel.end).contains(&thread.registers()?.pc()) {
-                break;
-            }
-            thread = step(thread, held)?;
-        }
+        let kernel = kernel.start..kernel.end;
+        threads = step_out(threads, process, MOST_STEPS, |pc| kernel.contains(&pc))?;
         let mut code = vec![0; (kernel.end - kernel.start) as usize];
         memory.read(kernel.start, &mut code).map_err(|_| TraceError::Gone)?;
         for (address, number) in functions(&code, kernel.start) {
@@ -58,37 +55,72 @@ pub(super) fn take(
             taken.code.push((address, before));
         }
     }
-    // The system writes to it whenever the process is moved to another processor.
-    if let Some(sequence) = thread.restartable_sequence() {
+    // The system writes to it whenever a thread is moved to another processor.
+    let without = |thread: Stopped| {
+        let Some(sequence) = thread.restartable_sequence() else { return Ok(thread) };
+        let tid = thread.tid();
         let remote = remote_call(thread, gate, libc::SYS_rseq, sequence.call(true))?;
-        thread = remote.thread;
-        held.extend(remote.held);
-        taken.sequence = (remote.result == 0).then_some(sequence);
-    }
-    Ok((thread, taken))
+        send_again(process, tid, &remote.held);
+        if remote.result == 0 {
+            taken.sequences.push((tid, sequence));
+        }
+        Ok(remote.thread)
+    };
+    let threads = threads.into_iter().map(without).collect::<Result<_, TraceError>>()?;
+    Ok((threads, taken))
 }
 
 /// Gives everything back.
 pub(super) fn give_back(
-    thread: Stopped,
+    threads: Vec<Stopped>,
+    process: Tid,
     gate: u64,
     taken: &Taken,
-    held: &mut Vec<SignalInfo>,
-) -> Result<Stopped, TraceError> {
-    let memory = ProcessMemory::open(thread.tid()).map_err(|_| TraceError::Gone)?;
-    let mut thread = thread;
+) -> Result<Vec<Stopped>, TraceError> {
     let is_in_stub =
         |pc| taken.code.iter().any(|(address, _)| (address + 1..address + STUB as u64).contains(&pc));
-    while is_in_stub(thread.registers()?.pc()) {
-        thread = step(thread, held)?;
-    }
+    let threads = step_out(threads, process, MOST_STEPS, is_in_stub)?;
+    let witness = threads.first().ok_or(TraceError::Gone)?.tid();
+    let memory = ProcessMemory::open(witness).map_err(|_| TraceError::Gone)?;
     for (address, before) in &taken.code {
         let _ = memory.write(*address, before);
     }
-    let Some(sequence) = &taken.sequence else { return Ok(thread) };
-    let remote = remote_call(thread, gate, libc::SYS_rseq, sequence.call(false))?;
-    held.extend(remote.held);
-    Ok(remote.thread)
+    let with = |thread: Stopped| {
+        let tid = thread.tid();
+        let Some((_, sequence)) = taken.sequences.iter().find(|(whose, _)| *whose == tid) else {
+            return Ok(thread);
+        };
+        let remote = remote_call(thread, gate, libc::SYS_rseq, sequence.call(false))?;
+        send_again(process, tid, &remote.held);
+        Ok(remote.thread)
+    };
+    threads.into_iter().map(with).collect()
+}
+
+/// Steps each thread until it is out of some code.
+fn step_out(
+    threads: Vec<Stopped>,
+    process: Tid,
+    most: usize,
+    is_in: impl Fn(u64) -> bool,
+) -> Result<Vec<Stopped>, TraceError> {
+    let out = |mut thread: Stopped| {
+        let (tid, mut held) = (thread.tid(), Vec::new());
+        for _ in 0..most {
+            if !is_in(thread.registers()?.pc()) {
+                break;
+            }
+            thread = step(thread, &mut held)?;
+        }
+        send_again(process, tid, &held);
+        Ok(thread)
+    };
+    threads.into_iter().map(out).collect()
+}
+
+/// What came meanwhile is still to come.
+fn send_again(process: Tid, thread: Tid, held: &[SignalInfo]) {
+    held.iter().for_each(|info| sys::send_again(process, thread, info));
 }
 
 /// Where the kernel's functions are, and the calls that do the same.

@@ -26,13 +26,13 @@ use crate::{
 
 /// Who runs, and where the others stand.
 pub(super) struct Threads {
-    acting: Tid,
+    pub(super) acting: Tid,
     /// Where each stands that does not run, and the one that runs where it is in a call.
-    standing: BTreeMap<Tid, Rc<Actor>>,
+    pub(super) standing: BTreeMap<Tid, Rc<Actor>>,
     /// All that there are beside the one that runs.
-    others: usize,
+    pub(super) others: usize,
     /// The word that the system clears when a thread ends.
-    cleared: HashMap<Tid, u64>,
+    pub(super) cleared: HashMap<Tid, u64>,
     slots: Slots,
     has_scratch: Option<bool>,
     /// Since when the one that runs does so, and for how long it may.
@@ -327,17 +327,13 @@ impl Recorder {
 
     /// What the making of a process or thread comes to.
     pub(super) fn cloning(&mut self, call: &PendingCall, memory: &ProcessMemory) -> Effect {
-        const LATE: &str = "the program started a thread, and one that was running before is recorded only \
-                            as long as it has one";
+        const NARROW: &str = "the program started a thread by a 32-bit call";
         const SHARED: &str = "the program shares its memory with another process";
         let &PendingCall { number, arguments, pc, .. } = call;
         let flags = Cloning::of(call, memory).flags;
         let has = |flag: i32| flags & flag as u64 != 0;
         if has(libc::CLONE_THREAD) {
-            return match self.traps_instructions() && !call.is_32_bit {
-                true => Effect::Thread,
-                false => Effect::EndsRecording(LATE),
-            };
+            return if call.is_32_bit { Effect::EndsRecording(NARROW) } else { Effect::Thread };
         }
         if has(libc::CLONE_VM) && !has(libc::CLONE_VFORK) {
             self.log.push(Event::Barrier { number, arguments, pc, result: 0 });

@@ -17,6 +17,8 @@ use jiff::Timestamp;
 use super::{
     Session,
     breakpoints::main_function,
+    following::Search,
+    late::Start,
     movement::{Begun, Plan},
     system,
 };
@@ -47,12 +49,19 @@ impl Session {
             folder: request.cwd.as_ref().map(|folder| c_text(folder.as_os_str())).transpose()?,
             streams,
         };
-        let leader =
-            sys::spawn(&plan).map_err(|error| not_started(error, &program, request.cwd.as_deref()))?;
+        let spawned = match request.follow.is_some() || request.follow_forks {
+            true => sys::spawn_tree(&plan).map(|(leader, tree)| (leader, Some(tree))),
+            false => sys::spawn(&plan).map(|leader| (leader, None)),
+        };
+        let (leader, tree) = spawned.map_err(|error| not_started(error, &program, request.cwd.as_deref()))?;
         // Ours is the last hold on the streams' other ends: they close when the program is gone.
         drop(plan);
         let mut process = Process::launched(leader).map_err(system)?;
-        let refused = if request.record { process.record().err() } else { None };
+        process.grow(tree);
+        let search = Search::begin(request, &mut process);
+        let start = Start::of(request);
+        let is_recorded = request.record && search.is_none() && start.is_none();
+        let refused = if is_recorded { process.record().err() } else { None };
         if let Some(seed) = request.chaos {
             process.begin_chaos(seed);
         }
@@ -62,8 +71,18 @@ impl Session {
         })?;
         let process = Debuggee::new(process);
         let mut session =
-            Self::new(process, HowBegun::Launch, request.output.clone(), pump, request.stop_at_entry)?;
+            Self::bare(process, HowBegun::Launch, request.output.clone(), pump, request.stop_at_entry);
+        (session.search, session.start) = (search, start);
+        if session.search.is_none() {
+            session.look_around()?;
+        }
         session.unrecorded = match (request.record, refused) {
+            (true, None) if session.start.is_some() => {
+                Some("it is recorded from `record_from` on, and has not got there".into())
+            }
+            (true, None) if session.search.is_some() => {
+                Some("it is recorded when the program begins that is followed".into())
+            }
             (true, None) => None,
             (true, Some(error)) => Some(format!("this program cannot be recorded here: {error}")),
             (false, _) => Some("it was launched with `record: false`".into()),
@@ -88,12 +107,12 @@ impl Session {
             ));
         }
         let mut process = Process::attach(Tid(pid)).map_err(|error| not_attached(error, request.pid))?;
-        let unrecorded = match process.threads().count() {
-            _ if !request.record => Some("it was attached to without `record: true`".into()),
-            1 => process.record_running().err().map(|error| format!("it cannot be recorded here: {error}")),
-            threads => Some(format!(
-                "it has {threads} threads, and a process that was running before is recorded only with one"
-            )),
+        let unrecorded = match request.record {
+            false => Some("it was attached to without `record: true`".into()),
+            true => {
+                let recorded = process.record_running(process.witness());
+                recorded.err().map(|error| format!("it cannot be recorded here: {error}"))
+            }
         };
         let process = Debuggee::new(process);
         let mut session =
@@ -110,6 +129,19 @@ impl Session {
         pump: Option<Pump>,
         entry: StopAtEntry,
     ) -> Result<Self, DebugError> {
+        let mut session = Self::bare(process, how, log, pump, entry);
+        session.look_around()?;
+        Ok(session)
+    }
+
+    /// A session that knows nothing of the program yet.
+    fn bare(
+        process: Debuggee,
+        how: HowBegun,
+        log: Arc<hindcast_core::debug::OutputLog>,
+        pump: Option<Pump>,
+        entry: StopAtEntry,
+    ) -> Self {
         let pid = process.pid();
         // What belongs to the whole process is not found under the number of a first thread that has ended.
         let witness = process.system_pid();
@@ -124,9 +156,13 @@ impl Session {
             how,
             since: Timestamp::now(),
             runtime: None,
+            followed: None,
         };
-        let mut session = Self {
+        Self {
             target,
+            search: None,
+            start: None,
+            is_forked: false,
             claim: None,
             current: process.acting(),
             hidden: 0,
@@ -151,12 +187,16 @@ impl Session {
             history_end: None,
             tally: None,
             tellers: None,
-        };
-        session.update_image()?;
-        session.watch_libraries();
-        session.watch_panics();
-        session.target.runtime = session.symbols.producer();
-        Ok(session)
+        }
+    }
+
+    /// Looks at what the program is made of.
+    fn look_around(&mut self) -> Result<(), DebugError> {
+        self.update_image()?;
+        self.watch_libraries();
+        self.watch_panics();
+        self.target.runtime = self.symbols.producer();
+        Ok(())
     }
 
     pub(super) fn begin(&mut self) -> Result<Begun, DebugError> {
@@ -171,6 +211,15 @@ impl Session {
             HowBegun::Trace => return Ok(self.end_of_recording()),
             // It was under way: attaching paused it.
             HowBegun::Attach | HowBegun::Core => return Ok(stands(self, StopReason::Pause)),
+        }
+        if self.search.is_some() {
+            return Ok(Begun::Goes(Plan::AwaitProgram));
+        }
+        if let Some(start) = self.start.take() {
+            return self.go_to_start(start);
+        }
+        if self.is_forked && self.entry != StopAtEntry::No {
+            return Ok(stands(self, StopReason::Entry));
         }
         match self.entry {
             StopAtEntry::Loader => Ok(stands(self, StopReason::Entry)),
@@ -193,6 +242,10 @@ impl Session {
 
     /// Looks at what is mapped now; breakpoints bind anew when that changed.
     pub(super) fn update_image(&mut self) -> Result<(), DebugError> {
+        if self.search.is_some() {
+            // Breakpoints are meant for the program that is waited for.
+            return Ok(());
+        }
         self.mappings = sys::mappings(self.process.system_pid()).unwrap_or_default();
         let memory = self.process.memory();
         let changed = self.image.update(&self.mappings, &memory, &mut self.symbols);
@@ -244,11 +297,7 @@ impl Session {
             sys::executable(self.process.system_pid()).unwrap_or_default().to_string_lossy().into_owned();
         self.target.name = file_name(&executable);
         self.target.executable = executable;
-        self.update_image()?;
-        self.watch_libraries();
-        self.watch_panics();
-        self.target.runtime = self.symbols.producer();
-        Ok(())
+        self.look_around()
     }
 }
 

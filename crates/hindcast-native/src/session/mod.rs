@@ -5,9 +5,11 @@ mod archive;
 mod awaited;
 mod breakpoints;
 mod exceptions;
+mod following;
 mod hits;
 mod judge;
 mod landing;
+mod late;
 mod launch;
 mod movement;
 mod recording;
@@ -48,6 +50,12 @@ pub(crate) struct Session {
     /// That no other engine attaches meanwhile.
     claim: Option<Claim>,
     process: Debuggee,
+    /// Whether it begins behind a `fork`.
+    is_forked: bool,
+    /// Where the recording is to begin, where that is later.
+    start: Option<late::Start>,
+    /// The program that is waited for, where another one was launched.
+    search: Option<following::Search>,
     symbols: Symbols,
     image: Image,
     mappings: Vec<Mapping>,

@@ -2,7 +2,7 @@
 
 use hindcast_core::debug::{DebugError, Movement, Outcome, Place, Stop, StopReason, ThreadId};
 
-use super::{Session, hits::Hit, signals, step::StepPlan, system};
+use super::{Session, hits::Hit, late::Start, signals, step::StepPlan, system};
 use crate::{
     process::{Ended, Halt},
     sys::{self, Tid},
@@ -15,6 +15,11 @@ pub(super) enum Plan {
     Run,
     /// Until some thread gets to one of these addresses, where breakpoint instructions are.
     RunTo { addresses: Vec<u64>, reason: StopReason },
+    /// Until the wanted program is executed.
+    AwaitProgram,
+    /// Until some thread gets to one of these addresses. The recording begins there, or, where it is not there, at a place
+    /// that can be found then.
+    RecordFrom { addresses: Vec<u64>, start: Start, is_there: bool },
     /// By steps.
     Step(StepPlan),
     /// In time. It begins anew when it was interrupted, with what it has found out.
@@ -43,14 +48,21 @@ impl Session {
         let travels =
             matches!(movement, Movement::StepBack { .. } | Movement::ReverseContinue | Movement::Goto(_))
                 || matches!((&movement, &self.plan), (Movement::Resume, Some(Plan::Travel(_))));
-        if self.process.ended().is_some() && !matches!(movement, Movement::Begin) && !travels {
+        let is_awaited = self.search.is_some();
+        if self.process.ended().is_some() && !matches!(movement, Movement::Begin) && !travels && !is_awaited {
             return Err(DebugError::Ended);
+        }
+        if matches!(movement, Movement::RunTo(_) | Movement::Step { .. })
+            && let Some(error) = self.not_before_found()
+        {
+            return Err(error);
         }
         let plan = match movement {
             Movement::Begin => match self.begin()? {
                 Begun::Stands(stop) => return Ok(Outcome::Stopped(self.stopped_with(stop))),
                 Begun::Goes(plan) => plan,
             },
+            Movement::Continue if is_awaited => Plan::AwaitProgram,
             Movement::Continue => Plan::Fresh(Box::new(Plan::Run)),
             Movement::RunTo(place) => {
                 let addresses = self.run_to_addresses(&place)?;
@@ -144,7 +156,21 @@ impl Session {
         loop {
             halts += 1;
             let halt = match plan {
-                Plan::Run | Plan::RunTo { .. } | Plan::Travel(_) | Plan::Fresh(_) => {
+                Plan::AwaitProgram => {
+                    if !self.await_program()? {
+                        return Ok(None);
+                    }
+                    match self.begin()? {
+                        Begun::Stands(stop) => return Ok(Some(stop)),
+                        Begun::Goes(next) => *plan = next,
+                    }
+                    continue;
+                }
+                Plan::Run
+                | Plan::RunTo { .. }
+                | Plan::RecordFrom { .. }
+                | Plan::Travel(_)
+                | Plan::Fresh(_) => {
                     let sifted = if halts > FEW { self.run_sifting().map_err(system)? } else { None };
                     sifted.map_or_else(|| self.run_watching(), Ok).map_err(system)?
                 }
@@ -164,6 +190,15 @@ impl Session {
                     Plan::RunTo { addresses, reason } if addresses.contains(&address) => {
                         let reason = *reason;
                         return Ok(Some(self.stop_at(tid, reason)));
+                    }
+                    Plan::RecordFrom { addresses, start, is_there } if addresses.contains(&address) => {
+                        let (start, is_there) = (start.clone(), *is_there);
+                        self.clean_up(plan);
+                        *plan = Plan::Run;
+                        match self.at_start(tid, &start, is_there)? {
+                            Begun::Stands(stop) => return Ok(Some(stop)),
+                            Begun::Goes(next) => *plan = next,
+                        }
                     }
                     Plan::Step(step) => self.reached_in_step(step, tid, address)?,
                     _ => self.process.pass_breakpoint(tid),
@@ -329,7 +364,7 @@ impl Session {
         stop
     }
 
-    fn run_to_addresses(&mut self, place: &Place) -> Result<Vec<u64>, DebugError> {
+    pub(super) fn run_to_addresses(&mut self, place: &Place) -> Result<Vec<u64>, DebugError> {
         let resolved = self.resolve(place);
         let addresses: Vec<u64> =
             resolved.targets.iter().filter_map(|target| target.address).map(|at| at.0).collect();
@@ -363,9 +398,9 @@ impl Session {
 
     fn clean_up(&mut self, plan: &Plan) {
         match plan {
-            Plan::Run | Plan::Travel(_) => {}
+            Plan::Run | Plan::AwaitProgram | Plan::Travel(_) => {}
             Plan::Fresh(plan) => self.clean_up(plan),
-            Plan::RunTo { addresses, .. } => {
+            Plan::RunTo { addresses, .. } | Plan::RecordFrom { addresses, .. } => {
                 for &address in addresses {
                     self.process.remove_breakpoint(address);
                 }
@@ -392,6 +427,7 @@ impl Session {
     fn settle(&mut self) {
         // One that is gone tells so by itself.
         let _ = self.process.rest();
+        self.tell_crashes();
         if let Some(pump) = &self.pump {
             pump.drain();
         }

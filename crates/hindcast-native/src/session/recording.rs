@@ -40,6 +40,10 @@ impl TimeTravel for Session {
         })
     }
 
+    fn record(&mut self, record: bool) -> Result<(), DebugError> {
+        self.recorded(record)
+    }
+
     fn now(&mut self) -> Result<Option<When>, DebugError> {
         if self.unrecorded.is_some() {
             return Ok(None);
@@ -115,7 +119,7 @@ impl TimeTravel for Session {
 }
 
 /// The last moment that has a name. Right behind an event that can be replayed there always is one.
-fn last_moment(timeline: &Timeline, log: &Log) -> Option<Position> {
+pub(super) fn last_moment(timeline: &Timeline, log: &Log) -> Option<Position> {
     if let Some(frontier) = timeline.frontier() {
         return Some(frontier.clone());
     }

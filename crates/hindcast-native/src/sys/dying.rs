@@ -34,6 +34,20 @@ pub(crate) fn end(process: Tid) {
     reap(process, 0);
 }
 
+/// Waits for the ends of all that were dismissed.
+pub(super) fn bury_dismissed() {
+    let _ = DYING.try_with(|dying| {
+        dying.borrow_mut().0.drain(..).for_each(|process| {
+            reap(process, 0);
+        })
+    });
+}
+
+/// Waits for the end of a process that ends by itself.
+pub(super) fn bury(process: Tid) {
+    reap(process, 0);
+}
+
 /// Somebody else took note of the end of a process.
 pub(super) fn is_dead(process: Tid) {
     let _ = DYING.try_with(|dying| dying.borrow_mut().0.retain(|&other| other != process));

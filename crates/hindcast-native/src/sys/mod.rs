@@ -21,6 +21,7 @@ mod remote;
 mod signal;
 mod spawn;
 mod tracee;
+mod tree;
 mod vector_registers;
 
 pub(crate) use bell::{Bell, Rope, Rung};
@@ -37,16 +38,18 @@ pub(crate) use memory::{ProcessMemory, clean_pushed_flags, pushes_flags};
 pub(crate) use pages::{PAGE, share_pages, touched};
 pub(crate) use processor::{cpu_time, processor_features, random_number, time_stamp_counter};
 pub(crate) use procfs::{
-    Mapping, MemoryPlan, auxiliary_vector, command_line, current_folder, executable, handles_signals,
-    has_writable_shares, is_ancestor, is_asleep, is_caught, is_handled, is_our_equal, is_zombie,
-    kept_from_forks, mappings, minor_faults, name, protection, shared_segment, threads,
+    Mapping, MemoryPlan, auxiliary_vector, command_line, current_folder, executable, executed_as,
+    handles_signals, has_writable_shares, is_ancestor, is_asleep, is_caught, is_handled, is_our_equal,
+    is_zombie, kept_from_forks, mappings, minor_faults, name, parent, process_of, protection, shared_segment,
+    threads,
 };
 pub(crate) use registers::GeneralRegisters;
 pub(crate) use remote::{remote_call, rest, restarts};
 pub(crate) use signal::{SignalDetails, SignalInfo};
-pub(crate) use spawn::{SpawnError, SpawnPlan, SpawnStreams, spawn};
+pub(crate) use spawn::{SpawnError, SpawnPlan, SpawnStreams, spawn, spawn_tree};
 pub(crate) use tracee::{
     Call, Event, RestartableSequence, Resume, Running, Stopped, Tid, TraceError, attach_thread, death_of,
-    detach_running, kill, robust_list, send_again, wait_for, wait_for_any, wait_for_any_now,
+    detach_running, interrupt, kill, robust_list, send_again, wait_for, wait_for_any, wait_for_any_now,
 };
+pub(crate) use tree::Tree;
 pub(crate) use vector_registers::{VectorLayout, VectorRegisters};

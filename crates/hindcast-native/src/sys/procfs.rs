@@ -130,12 +130,23 @@ pub(crate) fn threads(process: Tid) -> io::Result<Vec<Tid>> {
 
 /// Whether a process is this one, or one that it was started by.
 pub(crate) fn is_ancestor(process: Tid) -> bool {
-    let parent = |of: Tid| {
-        let status = fs::read_to_string(format!("/proc/{}/status", of.0)).ok()?;
-        status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok().map(Tid))
-    };
     let own = i32::try_from(std::process::id()).ok().map(Tid);
     std::iter::successors(own, |&of| parent(of)).take(1000).any(|ancestor| ancestor == process)
+}
+
+/// The process that started it, or that it was given to.
+pub(crate) fn parent(of: Tid) -> Option<Tid> {
+    relative(of, "PPid:")
+}
+
+/// The process that a thread belongs to.
+pub(crate) fn process_of(thread: Tid) -> Option<Tid> {
+    relative(thread, "Tgid:")
+}
+
+fn relative(of: Tid, which: &str) -> Option<Tid> {
+    let status = fs::read_to_string(format!("/proc/{}/status", of.0)).ok()?;
+    status.lines().find_map(|line| line.strip_prefix(which)?.trim().parse().ok().map(Tid))
 }
 
 /// Whether a process sees the same files as this one, and may open as much.
@@ -168,6 +179,18 @@ pub(crate) fn auxiliary_vector(process: Tid) -> io::Result<Vec<(u64, u64)>> {
 
 pub(crate) fn executable(process: Tid) -> io::Result<PathBuf> {
     fs::read_link(format!("/proc/{}/exe", process.0))
+}
+
+/// The file that a process asked for when it became a program, as it was written.
+pub(crate) fn executed_as(process: Tid) -> Option<Vec<u8>> {
+    const LONGEST: usize = libc::PATH_MAX as usize;
+    let auxiliary = auxiliary_vector(process).ok()?;
+    let address =
+        auxiliary.into_iter().find_map(|(kind, value)| (kind == libc::AT_EXECFN).then_some(value))?;
+    let mut name = vec![0; LONGEST];
+    let read = super::ProcessMemory::open(process).ok()?.read_some(address, &mut name);
+    name.truncate(name[..read].iter().position(|&byte| byte == 0)?);
+    Some(name)
 }
 
 pub(crate) fn current_folder(process: Tid) -> io::Result<PathBuf> {

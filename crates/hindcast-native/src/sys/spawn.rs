@@ -2,12 +2,16 @@
 
 use std::{
     ffi::CString,
-    io::{self, Read, Write},
-    os::fd::{AsRawFd, OwnedFd, RawFd},
+    io::{self, PipeReader, PipeWriter, Read, Write},
+    os::fd::{AsRawFd, OwnedFd},
     ptr,
 };
 
-use super::{Event, Resume, Stopped, Tid, TraceError, attach_thread, end, wait_for};
+use super::{
+    Event, Resume, Stopped, Tid, TraceError, Tree, attach_thread, end,
+    tree::{adopt_orphans, keep},
+    wait_for,
+};
 
 /// All that a program is started with.
 #[derive(Debug)]
@@ -57,34 +61,89 @@ enum Step {
 
 /// Starts the program and returns it standing at its first instruction. It dies when we do.
 pub(crate) fn spawn(plan: &SpawnPlan) -> Result<Stopped, SpawnError> {
+    begin(plan, |child| {
+        let parent = std::process::id() as libc::pid_t;
+        // SAFETY: the child only makes calls that are allowed after a fork, until it execs or exits.
+        match unsafe { libc::fork() } {
+            -1 => Err(SpawnError::System(io::Error::last_os_error())),
+            // SAFETY: this is the child.
+            0 => unsafe { child.run(parent) },
+            process => Ok(Tid(process)),
+        }
+    })
+}
+
+/// The same of a program whose whole tree of processes dies when we do, also those that nobody traces.
+pub(crate) fn spawn_tree(plan: &SpawnPlan) -> Result<(Stopped, Tree), SpawnError> {
+    let (life_read, life_write) = io::pipe().map_err(SpawnError::System)?;
+    let (mut number_read, number_write) = io::pipe().map_err(SpawnError::System)?;
+    let mut life = Some(life_write);
+    let mut tree = None;
+    let leader = begin(plan, |child| {
+        // SAFETY: as for `spawn`, and so does the child of the child.
+        let keeper = match unsafe { libc::fork() } {
+            -1 => return Err(SpawnError::System(io::Error::last_os_error())),
+            0 => unsafe {
+                adopt_orphans();
+                let own = libc::getpid();
+                let process = libc::fork();
+                if process == 0 {
+                    child.run(own);
+                }
+                let number = process.to_ne_bytes();
+                libc::write(number_write.as_raw_fd(), number.as_ptr().cast(), number.len());
+                keep(&life_read)
+            },
+            keeper => Tid(keeper),
+        };
+        tree = life.take().map(|life| Tree::under(keeper, life));
+        drop(number_write);
+        let mut number = [0; 4];
+        number_read.read_exact(&mut number).map_err(SpawnError::System)?;
+        match i32::from_ne_bytes(number) {
+            -1 => Err(SpawnError::System(io::ErrorKind::OutOfMemory.into())),
+            process => Ok(Tid(process)),
+        }
+    })?;
+    // It is there where the child is.
+    Ok((leader, tree.ok_or(SpawnError::Died)?))
+}
+
+/// The process that becomes the program. Made before the fork: a child of a threaded process must not allocate.
+struct Child<'a> {
+    plan: &'a SpawnPlan,
+    arguments: Vec<*const libc::c_char>,
+    environment: Vec<*const libc::c_char>,
+    go: &'a PipeReader,
+    failure: &'a PipeWriter,
+}
+
+impl Child<'_> {
+    /// # Safety
+    /// Only in a forked child, whose parent is `parent`.
+    unsafe fn run(&self, parent: libc::pid_t) -> ! {
+        // SAFETY: all pointers are to memory that the fork copied.
+        let step = unsafe { become_program(self, parent) };
+        let errno = io::Error::last_os_error().raw_os_error().unwrap_or(0);
+        let mut message = [step as u8, 0, 0, 0, 0];
+        message[1..].copy_from_slice(&errno.to_ne_bytes());
+        // SAFETY: `message` lives for the call; _exit does not return.
+        unsafe {
+            libc::write(self.failure.as_raw_fd(), message.as_ptr().cast(), message.len());
+            libc::_exit(127)
+        }
+    }
+}
+
+fn begin(
+    plan: &SpawnPlan,
+    fork: impl FnOnce(&Child<'_>) -> Result<Tid, SpawnError>,
+) -> Result<Stopped, SpawnError> {
     let (go_read, go_write) = io::pipe().map_err(SpawnError::System)?;
     let (mut failure_read, failure_write) = io::pipe().map_err(SpawnError::System)?;
-    // Made before the fork: a child of a threaded process must not allocate.
-    let arguments = pointers(&plan.arguments);
-    let environment = pointers(&plan.environment);
-    let parent = std::process::id() as libc::pid_t;
-
-    // SAFETY: the child only makes calls that are allowed after a fork, until it execs or exits.
-    let child = unsafe { libc::fork() };
-    match child {
-        -1 => return Err(SpawnError::System(io::Error::last_os_error())),
-        0 => {
-            let go = go_read.as_raw_fd();
-            // SAFETY: this is the child; all pointers are to memory that the fork copied.
-            let step = unsafe { become_program(plan, &arguments, &environment, go, parent) };
-            let errno = io::Error::last_os_error().raw_os_error().unwrap_or(0);
-            let mut message = [step as u8, 0, 0, 0, 0];
-            message[1..].copy_from_slice(&errno.to_ne_bytes());
-            // SAFETY: `message` lives for the call; _exit does not return.
-            unsafe {
-                libc::write(failure_write.as_raw_fd(), message.as_ptr().cast(), message.len());
-                libc::_exit(127)
-            }
-        }
-        _ => {}
-    }
+    let (arguments, environment) = (pointers(&plan.arguments), pointers(&plan.environment));
+    let process = fork(&Child { plan, arguments, environment, go: &go_read, failure: &failure_write })?;
     drop((go_read, failure_write));
-    let process = Tid(child);
     let started = traced_from_the_start(process, go_write);
     if let Err(error) = &started
         && !matches!(error, SpawnError::Died)
@@ -135,13 +194,8 @@ fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
 ///
 /// # Safety
 /// Only in a forked child. Makes only async-signal-safe calls.
-unsafe fn become_program(
-    plan: &SpawnPlan,
-    arguments: &[*const libc::c_char],
-    environment: &[*const libc::c_char],
-    go: RawFd,
-    parent: libc::pid_t,
-) -> Step {
+unsafe fn become_program(child: &Child<'_>, parent: libc::pid_t) -> Step {
+    let Child { plan, arguments, environment, go, .. } = child;
     // SAFETY: see above; all pointers end with what the calls expect.
     unsafe {
         // Until it is traced, this keeps it from outliving us.
@@ -164,7 +218,7 @@ unsafe fn become_program(
             return Step::Setup;
         }
         let mut byte = 0u8;
-        if libc::read(go, (&raw mut byte).cast(), 1) != 1 {
+        if libc::read(go.as_raw_fd(), (&raw mut byte).cast(), 1) != 1 {
             return Step::Setup;
         }
         libc::prctl(libc::PR_SET_PDEATHSIG, 0);

@@ -429,6 +429,11 @@ impl Stopped {
         })
     }
 
+    /// The number that it had before it became another program.
+    pub(crate) fn former(&self) -> Result<Tid, TraceError> {
+        self.made()
+    }
+
     /// The thread or process that it made.
     fn made(&self) -> Result<Tid, TraceError> {
         let mut message: libc::c_ulong = 0;
@@ -540,10 +545,15 @@ pub(super) fn mend_call(tid: Tid) {
     let _ = Stopped { tid, signal: None }.mend_call();
 }
 
+/// Asks a traced thread to stop, if it is there.
+pub(crate) fn interrupt(tid: Tid) {
+    let _ = Running(tid).interrupt();
+}
+
 /// Ends the tracing of a thread that runs or is dying: it must be stopped for that, or buried.
 pub(crate) fn detach_running(tid: Tid) {
     // One that is dead cannot be interrupted.
-    let _ = Running(tid).interrupt();
+    interrupt(tid);
     detach_next(tid);
 }
 

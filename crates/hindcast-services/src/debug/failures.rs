@@ -42,6 +42,16 @@ pub(super) fn held(pid: u32, id: &str) -> Failure {
     .fact("pid", pid)
 }
 
+/// Whoever has a key follows a path, which the operator may allow.
+pub(super) fn path_of(follow: &str) -> Result<(), Failure> {
+    if follow.contains('/') {
+        return Ok(());
+    }
+    let what = format!("`{follow}` could be any program of that name");
+    Err(Failure::new(FailureKind::PermissionDenied, what)
+        .hint("give `follow` the path of a program that the server's operator allows"))
+}
+
 /// There is no session of that name.
 pub(super) fn no_such_session(id: &str) -> Failure {
     let id: String = id.chars().take(40).collect();
@@ -123,12 +133,13 @@ pub(super) fn no_history(how: HowBegun, wanted: bool, reason: Option<String>) ->
             "nothing is recorded here",
             "`hindcast doctor` tells what this machine allows; breakpoints and `debugger/restart` work without a history",
         ),
-        HowBegun::Launch => {
-            ("this program was launched with `record` false", "`debugger/launch` it again with `record` true")
-        }
+        HowBegun::Launch => (
+            "this program was launched with `record` false",
+            "`debugger/record` with `action` start records it from here on; or `debugger/launch` it again",
+        ),
         HowBegun::Attach => (
             "nothing was recorded since the attach",
-            "`debugger/disconnect` and `debugger/attach` with `record` true: the history begins then; or `debugger/launch` it",
+            "`debugger/record` with `action` start: the history begins then; or `debugger/launch` it",
         ),
     };
     Failure::new(FailureKind::HistoryUnavailable, reason.unwrap_or_else(|| usual.into())).hint(hint)

@@ -16,6 +16,7 @@ mod fault;
 mod files;
 mod look;
 mod options;
+mod origin;
 mod policy;
 mod search;
 mod secrets;
@@ -70,7 +71,8 @@ pub use viewport::{FrameView, LocalView, OutputView, Scene, State, Viewport};
 
 use bell::{Announcer, Bell};
 use files::{find_program, readable, real, recorded_program};
-use worker::{Core, Origin};
+use origin::Origin;
+use worker::Core;
 
 use crate::{Events, Failure, FailureKind};
 
@@ -146,6 +148,10 @@ impl DebugService {
         }
         let env = options.env.keys().map(String::as_str).collect();
         let program = self.program(caller, &options.program, options.cwd.as_deref(), env)?;
+        if let Some(follow) = options.follow.as_deref().filter(|_| caller.key.is_some()) {
+            failures::path_of(follow)?;
+            self.program(caller, Path::new(follow), options.cwd.as_deref(), Vec::new())?;
+        }
         let stdin_file = match &options.stdin {
             Stdin::File(file) => Some(self.readable(caller, file)?),
             Stdin::Written | Stdin::Text(_) => None,
@@ -161,6 +167,9 @@ impl DebugService {
             streams: options.streams,
             record: options.record,
             chaos: options.chaos,
+            follow: options.follow,
+            follow_forks: options.follow_forks,
+            record_from: options.record_from,
             language: options.language,
             just_my_code: options.just_my_code,
             output: output.clone(),
@@ -546,6 +555,7 @@ async fn start(
         problem: None,
         fault: None,
     });
+    let awaited = origin.awaited();
     let (commands, queue) = mpsc::channel();
     let (begun, answer) = oneshot::channel();
     let bell = Bell::default();
@@ -559,7 +569,7 @@ async fn start(
         })
         .map_err(|error| Failure::new(FailureKind::Internal, format!("cannot start a thread: {error}")))?;
     let session = Session {
-        id: new_id()?,
+        id: session::new_id()?,
         commands,
         bell,
         standing: published,
@@ -567,6 +577,7 @@ async fn start(
         seen: AtomicU64::new(0),
         mask,
         sources,
+        awaited,
         key: None,
         asked_for: AtomicI64::new(0),
     };
@@ -580,13 +591,4 @@ async fn start(
         }
         Err(_) => Err(failures::no_answer()),
     }
-}
-
-/// Short, because agents repeat it; unguessable it need not be: a session belongs to its principal.
-fn new_id() -> Result<Arc<str>, Failure> {
-    const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
-    let mut bytes = [0; 6];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Failure::new(FailureKind::Internal, format!("no randomness: {error}")))?;
-    Ok(bytes.iter().map(|byte| char::from(LETTERS[usize::from(byte % 32)])).collect::<String>().into())
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use hindcast_core::debug::{Language, Stdin, StopAtEntry, Streams};
+use hindcast_core::debug::{Language, Place, Stdin, StopAtEntry, Streams};
 
 /// A program to launch.
 #[derive(Debug, Clone)]
@@ -25,6 +25,12 @@ pub struct LaunchOptions {
     pub record: bool,
     /// Decides which thread of a recorded program runs when, to expose races.
     pub chaos: Option<u64>,
+    /// The session is about the first process of the tree that executes this program, by file name or path.
+    pub follow: Option<String>,
+    /// The session moves to the first process that the program forks.
+    pub follow_forks: bool,
+    /// It is not recorded before it gets to this place.
+    pub record_from: Option<Place>,
     /// What it is written in.
     pub language: Language,
     /// Whether steps pass over code that is not the program's own.
@@ -43,6 +49,9 @@ impl Default for LaunchOptions {
             streams: Streams::default(),
             record: false,
             chaos: None,
+            follow: None,
+            follow_forks: false,
+            record_from: None,
             language: Language::Auto,
             just_my_code: true,
         }

@@ -77,6 +77,8 @@ pub struct Session {
     pub(super) mask: Mask,
     /// Which sources it shows.
     pub(super) sources: AllowedSources,
+    /// What is waited for before it is about anything.
+    pub(super) awaited: Option<String>,
     /// The key that began it; none for the local user.
     pub(super) key: Option<KeyId>,
     /// When somebody last asked for it, in milliseconds since 1970.
@@ -201,6 +203,12 @@ impl Session {
                 return;
             }
         }
+    }
+
+    /// Begins to record the program from where it stands, or stops that.
+    pub async fn record(&self, record: bool) -> Result<Viewport, Failure> {
+        self.ask(Need::Standstill, move |core| core.record(record)).await?;
+        Ok(self.viewport())
     }
 
     /// Stops the program where it is.
@@ -346,10 +354,20 @@ impl Session {
         viewport.notes.extend(standing.search.as_ref().and_then(|search| search.note()));
         if standing.state == State::Running {
             viewport.notes.extend(standing.why_unrecorded());
+            viewport.notes.extend(self.what_is_awaited(&standing));
         }
+        // Whoever asked for the movement may not have waited for its end.
+        let failed = standing.problem.as_ref().filter(|(moves, _)| *moves == standing.moves);
+        viewport.notes.extend(failed.map(|(_, failure)| failure.to_string()));
         self.add_output(&mut viewport);
         viewport.next = next_calls(&viewport, has_history);
         viewport
+    }
+
+    /// What is waited for, before the first stop.
+    fn what_is_awaited(&self, standing: &Standing) -> Option<String> {
+        let awaited = self.awaited.as_ref().filter(|_| !standing.is_followed() && standing.moves == 1)?;
+        Some(format!("{awaited}; `debugger/wait` waits for it"))
     }
 
     fn add_output(&self, viewport: &mut Viewport) {
@@ -441,4 +459,13 @@ fn next_calls(viewport: &Viewport, has_history: bool) -> Vec<String> {
         (State::Paused, _) => &[],
     };
     calls.iter().map(ToString::to_string).collect()
+}
+
+/// Short, because agents repeat it; unguessable it need not be: a session belongs to its principal.
+pub(super) fn new_id() -> Result<Arc<str>, Failure> {
+    const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+    let mut bytes = [0; 6];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Failure::new(FailureKind::Internal, format!("no randomness: {error}")))?;
+    Ok(bytes.iter().map(|byte| char::from(LETTERS[usize::from(byte % 32)])).collect::<String>().into())
 }

@@ -54,6 +54,23 @@ impl Standing {
         Some(format!("{reason}; what comes after cannot be visited"))
     }
 
+    /// Whether the session is about a program that another one started.
+    pub(super) fn is_followed(&self) -> bool {
+        self.target.as_ref().is_some_and(|target| target.followed.is_some())
+    }
+
+    /// Where the program came from, where another one was launched.
+    pub fn where_followed(&self) -> Option<String> {
+        let target = self.target.as_deref()?;
+        let from = target.followed.as_ref()?;
+        let number = target.pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
+        Some(format!(
+            "{}{number} was followed: process {} (`{}`) started it, and `{}` was launched; all other processes run on, \
+             untraced",
+            target.name, from.parent_pid, from.parent, from.launched
+        ))
+    }
+
     /// Whether the session has this process.
     ///
     /// One that can be gone back in may have ended long ago, and its number be another's. As long as it has not it is traced,

@@ -13,9 +13,8 @@ use std::{
 
 use hindcast_core::{
     debug::{
-        AttachRequest, Breakpoint, CoreRequest, DebugBackend, DebugEngine, DebugError, Ending, Engine,
-        Granularity, HowBegun, LaunchRequest, Loss, Movement, Outcome, Stop, StopReason, Streams, TimeTravel,
-        TraceFileRequest,
+        Breakpoint, DebugBackend, DebugEngine, DebugError, Ending, Engine, Granularity, HowBegun, Loss,
+        Movement, Outcome, Stop, StopReason, TimeTravel,
     },
     time::Clock,
 };
@@ -24,6 +23,7 @@ use tokio::sync::{oneshot, watch};
 use super::{
     bell::{Announcer, Bell},
     failures::{self, Missing},
+    origin::Origin,
     search::Question,
     secrets::Mask,
     seen_threads::{CapturedThreads, SeenThread},
@@ -35,43 +35,6 @@ use crate::{Failure, FailureKind};
 
 /// How often a program that stands still is looked after: whether it is still there.
 const LOOK_AFTER: Duration = Duration::from_millis(500);
-
-/// What a session began with, and begins with again.
-#[derive(Debug, Clone)]
-pub(super) enum Origin {
-    Launch(LaunchRequest),
-    Attach(AttachRequest),
-    Core(CoreRequest),
-    Trace(TraceFileRequest),
-}
-
-impl Origin {
-    pub(super) fn how(&self) -> HowBegun {
-        match self {
-            Self::Launch(_) => HowBegun::Launch,
-            Self::Attach(_) => HowBegun::Attach,
-            Self::Core(_) => HowBegun::Core,
-            Self::Trace(_) => HowBegun::Trace,
-        }
-    }
-
-    /// What the standard streams are of a program that was launched.
-    pub(super) fn streams(&self) -> Option<Streams> {
-        match self {
-            Self::Launch(request) => Some(request.streams),
-            Self::Attach(_) | Self::Core(_) | Self::Trace(_) => None,
-        }
-    }
-
-    /// Whether somebody wanted a history.
-    pub(super) fn is_to_be_recorded(&self) -> bool {
-        match self {
-            Self::Launch(request) => request.record,
-            Self::Attach(request) => request.record,
-            Self::Core(_) | Self::Trace(_) => false,
-        }
-    }
-}
 
 /// What a command needs. Those that do not need a standstill are served while the program runs, by
 /// stopping it for a moment.
@@ -296,14 +259,27 @@ impl Core {
         let mut backend = begun.map_err(|error| self.mask.failure(error.into()))?;
         self.hear_of_loss(&mut *backend);
         self.bell.set(Some(backend.interrupt()));
-        let mut target = backend.target().clone();
-        for argument in &mut target.args {
-            self.mask.string(argument);
-        }
-        self.standing.send_modify(|standing| standing.target = Some(Arc::new(target)));
         self.backend = Some(backend);
+        self.publish_target();
         self.publish_recording();
         Ok(())
+    }
+
+    /// Tells everybody what the session is about; whether that has changed.
+    fn publish_target(&mut self) -> bool {
+        let Some(backend) = &self.backend else { return false };
+        let mut target = backend.target().clone();
+        let followed = target.followed.iter_mut().flat_map(|from| [&mut from.launched, &mut from.parent]);
+        for text in target.args.iter_mut().chain(followed) {
+            self.mask.string(text);
+        }
+        self.standing.send_if_modified(|standing| {
+            let changed = standing.target.as_deref() != Some(&target);
+            if changed {
+                standing.target = Some(Arc::new(target));
+            }
+            changed
+        })
     }
 
     /// Sees to it that a session whose engine is lost is an ended one, also when nobody asks for it.
@@ -462,6 +438,10 @@ impl Core {
             (self.mask, &self.sources),
         );
         self.publish_breakpoints(breakpoints);
+        let was_followed = self.standing.borrow().is_followed();
+        if self.publish_target() && !was_followed {
+            scene.notes.extend(self.standing.borrow().where_followed());
+        }
         let was_recorded = self.standing.borrow().is_recorded();
         self.publish_recording();
         if was_recorded {
@@ -476,9 +456,28 @@ impl Core {
         self.announcer.session();
     }
 
+    /// Begins to record from here on, or stops that.
+    pub(super) fn record(&mut self, record: bool) -> Result<(), Failure> {
+        let backend = self.backend()?;
+        let engine = backend.target().engine;
+        let past = backend.time_travel().ok_or_else(|| failures::missing(engine, Missing::Past))?;
+        past.record(record)?;
+        self.standing.send_if_modified(|standing| {
+            standing.is_to_be_recorded |= record;
+            false
+        });
+        let stop = self.standing.borrow().scene.as_ref().map(|scene| scene.stop.clone());
+        match stop.map(|stop| Stop { detail: stop.detail.filter(|_| !record), ..stop }) {
+            // It stands where it stood, but at a moment that has a name.
+            Some(stop) => self.arrive(stop, false),
+            None => self.publish_recording(),
+        }
+        Ok(())
+    }
+
     /// A movement that could not be made leaves the program where it was.
     fn fail(&mut self, error: DebugError) {
-        let over = matches!(error, DebugError::Ended | DebugError::Lost(_));
+        let over = matches!(error, DebugError::Ended | DebugError::Lost(_) | DebugError::LaunchFailed(_));
         let ended = over || self.before == State::Exited;
         let failure = self.mask.failure(error.into());
         self.standing.send_modify(|standing| {

@@ -18,7 +18,7 @@ use std::{
 
 use anyhow::{Context, Result, anyhow};
 use hindcast_core::{
-    debug::{Movement, StopAtEntry, StopReason, Streams, ThreadId, TraceFormat, TraceRequest},
+    debug::{Movement, Place, StopAtEntry, StopReason, Streams, ThreadId, TraceFormat, TraceRequest},
     identity::Caller,
 };
 use hindcast_services::{
@@ -72,6 +72,8 @@ async fn record(
         streams: Streams::Inherited,
         record: true,
         chaos: options.chaos,
+        follow: options.follow,
+        record_from: options.from.as_deref().map(Place::named),
         ..LaunchOptions::default()
     };
     let (program, args) = (launch.program.clone(), launch.args.clone());
@@ -306,6 +308,8 @@ mod tests {
         let options = Record {
             output: Some(file.clone()),
             chaos: None,
+            follow: None,
+            from: None,
             until_failure: false,
             tries: 1,
             hang_after: 1,

@@ -40,6 +40,7 @@ macro_rules! seam {
                 }
                 time_travel: TimeTravel, "its past" {
                     Recording: fn recording() -> Recording;
+                    Record: fn record(record: bool) -> ();
                     Now: fn now() -> Option<When>;
                     LastWrite: fn last_write(watched: (&Watched), depth: u32) -> Vec<MemoryWrite>;
                     Timeline: fn timeline(query: (&TimelineQuery)) -> TimelinePage;

@@ -17,7 +17,12 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new() -> Self {
-        Self { local: Local::initialized(), last: 0, heard: VecDeque::new() }
+        Self::of(Local::initialized())
+    }
+
+    /// Of one whose session is open.
+    pub(crate) fn of(local: Local) -> Self {
+        Self { local, last: 0, heard: VecDeque::new() }
     }
 
     pub(crate) fn rpc(&mut self, method: &str, params: &Value) -> Value {
@@ -114,6 +119,7 @@ fn least_arguments(tool: &str, program: &str) -> Value {
         "debugger/set_exception_breakpoint" => json!({ "exception_type": "signal:SIGSEGV" }),
         "debugger/update_breakpoint" => json!({ "id": "1", "enabled": true }),
         "debugger/remove_breakpoint" => json!({ "id": "all" }),
+        "debugger/record" => json!({ "action": "stop" }),
         "debugger/goto" => json!({ "moment": "present" }),
         "debugger/last_write" => json!({ "expression": "total" }),
         "debugger/run_to" => json!({ "function": "factorial" }),

@@ -17,11 +17,15 @@ mod hanging;
 mod keys;
 mod knowledge;
 #[cfg(target_os = "linux")]
+mod late_recording;
+#[cfg(target_os = "linux")]
 mod letting_go;
 mod license;
 mod limits;
 mod long_history;
 mod overtime;
+#[cfg(target_os = "linux")]
+mod process_trees;
 #[cfg(target_os = "linux")]
 mod races;
 #[cfg(target_os = "linux")]

@@ -108,6 +108,7 @@ impl FakeBackend {
             how: beginning.how,
             since: "2026-02-05T10:30:00Z".parse().unwrap_or_default(),
             runtime: Some("C (fake)".into()),
+            followed: None,
         };
         Self {
             program,

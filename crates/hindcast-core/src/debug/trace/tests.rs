@@ -26,6 +26,7 @@ fn head() -> TraceHead {
             how: HowBegun::Launch,
             since: "2026-02-05T10:29:00Z".parse().unwrap(),
             runtime: None,
+            followed: None,
         },
         recording: Recording {
             active: true,

@@ -130,7 +130,7 @@ fn a_process_that_shares_memory_is_not_recorded_from_an_attach_on() {
         let mut ready = [0; 6];
         child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
         let mut process = Process::attach(Tid(child.id() as i32)).unwrap();
-        let refused = process.record_running();
+        let refused = process.record_running(process.witness());
         assert!(matches!(refused, Err(TraceError::NotRecordable(_))), "{kind}: {refused:?}");
         process.detach();
         // It goes on, and sees what is written.

@@ -39,6 +39,7 @@ pub(super) fn declare(registry: &mut Registry, debug: &Arc<DebugService>) {
     registry.add_tool(travel::StepBackward(desk()));
     registry.add_tool(travel::ReverseContinue(desk()));
     registry.add_tool(travel::Goto(desk()));
+    registry.add_tool(travel::Record(desk()));
     registry.add_tool(history::LastWrite(desk()));
     registry.add_tool(history::Timeline(desk()));
     registry.add_tool(history::ExportTrace(desk()));

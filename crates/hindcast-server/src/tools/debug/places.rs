@@ -25,7 +25,8 @@ impl Named<'_> {
         let place = match (self.address, file, self.function) {
             (Some(address), None, None) => Place::Address(parse_address(address)?),
             (None, None, Some(_)) if self.line.is_some() || self.statement.is_some() => return Err(several()),
-            (None, None, Some(function)) => function_or_line(function),
+            // `counter.c:12` is a line, whatever field it is written into.
+            (None, None, Some(function)) => Place::named(function),
             (None, Some(file), function) => match (self.line, self.statement, function) {
                 (Some(0), ..) => return Err(invalid("`line` counts from 1")),
                 (Some(line), None, None) => Place::Line { file: file.into(), line },
@@ -44,17 +45,6 @@ impl Named<'_> {
             _ => return Err(several()),
         };
         Ok(place)
-    }
-}
-
-/// `counter.c:12` is a line, whatever field it is written into.
-fn function_or_line(text: &str) -> Place {
-    match text.rsplit_once(':') {
-        Some((file, line)) if !file.ends_with(':') && file.contains('.') => match line.parse() {
-            Ok(line) => Place::Line { file: file.into(), line },
-            Err(_) => Place::Function(text.into()),
-        },
-        _ => Place::Function(text.into()),
     }
 }
 

@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
 
 use async_trait::async_trait;
-use hindcast_core::debug::{Engine, HowBegun, Language, Moment, Stdin, StopAtEntry, StopReason, Streams};
+use hindcast_core::debug::{
+    Engine, HowBegun, Language, Moment, Place, Stdin, StopAtEntry, StopReason, Streams,
+};
 use hindcast_services::{
     Failure,
     debug::{AttachOptions, LaunchOptions, Mask, Session, Standing, State, Viewport},
@@ -62,6 +64,16 @@ pub(super) struct LaunchInput {
     /// While recorded, threads run in an order that this seed decides, to expose races
     #[serde(default)]
     chaos: Option<u64>,
+    /// Debug the first process that executes this program, somewhere below the launched one (`make test`, `cargo test`, a
+    /// shell): its file name, `*` for any letters, or path
+    #[serde(default)]
+    follow: Option<String>,
+    /// Debug the first process that the program forks, from there on
+    #[serde(default)]
+    follow_forks: bool,
+    /// Run at full speed to this function or `file:line`, and record from there on
+    #[serde(default)]
+    record_from: Option<String>,
     #[serde(default)]
     language: Language,
     /// Steps pass over library code (.NET)
@@ -115,12 +127,14 @@ impl LaunchInput {
             Some(Input::Text(text)) => Stdin::Text(text),
             Some(Input::File { file }) => Stdin::File(file),
         };
-        let Self { args, cwd, env, language, just_my_code, chaos, .. } = self;
+        let Self { args, cwd, env, language, just_my_code, chaos, follow, follow_forks, record_from, .. } =
+            self;
         let record = self.record.unwrap_or(true);
-        if chaos.is_some() && !record {
-            return Err(
-                invalid("`chaos` is for a program that is recorded").hint("leave `record: false` out")
-            );
+        for (name, is_given) in [("chaos", chaos.is_some()), ("record_from", record_from.is_some())] {
+            if is_given && !record {
+                return Err(invalid(format!("`{name}` is for a program that is recorded"))
+                    .hint("leave `record: false` out"));
+            }
         }
         let streams = if self.terminal { Streams::Terminal } else { Streams::Pipes };
         Ok(LaunchOptions {
@@ -133,6 +147,9 @@ impl LaunchInput {
             streams,
             record,
             chaos,
+            follow: follow.filter(|program| !program.is_empty()),
+            follow_forks,
+            record_from: record_from.filter(|place| !place.is_empty()).map(|place| Place::named(&place)),
             language,
             just_my_code,
         })
@@ -208,6 +225,7 @@ fn begun(session: &Session, mut view: Viewport, record: bool) -> Answer<Viewport
     view.engine = standing.target.as_ref().map(|target| target.engine);
     let sentence = standing.target.map(|target| match target.how {
         HowBegun::Launch => match target.pid {
+            Some(pid) if target.followed.is_some() => format!("Followed {} as process {pid}", target.name),
             Some(pid) => format!("Launched {} as process {pid}", target.name),
             None => format!("Launched {}", target.name),
         },

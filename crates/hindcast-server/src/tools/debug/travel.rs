@@ -1,4 +1,4 @@
-//! Going back: `step_backward`, `reverse_continue`, `goto`.
+//! Going back: `step_backward`, `reverse_continue`, `goto`, and `record`, which says from when on that works.
 
 use async_trait::async_trait;
 use hindcast_core::debug::{Destination, Moment, Movement};
@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    Desk, gone_back, invalid, moves, of_time_travel, patience, running::StepInput, thread, usual_wait,
+    Desk, gone_back, invalid, moved, moves, of_time_travel, patience, running::StepInput, thread, usual_wait,
 };
 use crate::registry::{Answer, Call, Declaration, Tool};
 
@@ -115,5 +115,49 @@ impl Tool for Goto {
         let session = self.0.session(call, input.session_id.as_deref())?;
         let patience = patience(call, input.timeout_ms);
         Ok(gone_back(session.travel(Movement::Goto(destination), &patience).await?))
+    }
+}
+
+pub(super) struct Record(pub(super) Desk);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RecordInput {
+    action: Action,
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    /// From here on
+    Start,
+    /// What was recorded stays
+    Stop,
+}
+
+#[async_trait]
+impl Tool for Record {
+    type Input = RecordInput;
+    type Output = Viewport;
+
+    const DECLARATION: Declaration = of_time_travel(moves(
+        "debugger/record",
+        "Start or stop recording",
+        "Record a stopped program from here on, so that one can go back to here; or stop: it then runs at full speed",
+    ));
+
+    async fn call(&self, call: &Call, input: RecordInput) -> Result<Answer<Viewport>, Failure> {
+        let session = self.0.session(call, input.session_id.as_deref())?;
+        let view = session.record(matches!(input.action, Action::Start)).await?;
+        let moment = view.moment.as_ref().map(|moment| format!(" (moment {moment})")).unwrap_or_default();
+        let told = match input.action {
+            Action::Start => format!("Recorded from here on{moment}"),
+            Action::Stop => "The recording has ended here; what was recorded can be visited".into(),
+        };
+        let mut answer = moved(view);
+        answer.text = format!("{told}\n{}", answer.text);
+        Ok(answer)
     }
 }

@@ -1,0 +1,113 @@
+//! Recording that begins or ends in the middle of a run.
+
+use hindcast_core::debug::{DebugError, LaunchRequest, Place, Reason, Remedy, Stop, StopAtEntry, StopReason};
+
+use super::{
+    Session,
+    breakpoints::main_function,
+    movement::{Begun, Plan},
+    system,
+};
+use crate::sys::Tid;
+
+/// Where a recording is to begin.
+#[derive(Debug, Clone)]
+pub(super) struct Start {
+    place: Place,
+    chaos: Option<u64>,
+}
+
+impl Start {
+    /// Where a launch wants it, unless that is at once.
+    pub(super) fn of(request: &LaunchRequest) -> Option<Self> {
+        let place = request.record_from.clone().filter(|_| request.record)?;
+        Some(Self { place, chaos: request.chaos })
+    }
+}
+
+impl Session {
+    /// Begins to record here, or stops that.
+    pub(super) fn recorded(&mut self, record: bool) -> Result<(), DebugError> {
+        if self.process.ended().is_some() {
+            return Err(DebugError::Ended);
+        }
+        if let Some(error) = self.not_before_found() {
+            return Err(error);
+        }
+        if self.process.is_in_past() {
+            let reason = Reason::new("what is recorded is the program, and this is its past");
+            return Err(DebugError::NoHistory(reason.remedy(Remedy::GoToPresent)));
+        }
+        if self.process.is_fixed() {
+            let reason = Reason::new("this is a recording from a file, which does not go on");
+            return Err(DebugError::Unsupported(reason.remedy(Remedy::Launch)));
+        }
+        let is_active = self.process.recorder().is_some_and(|recorder| recorder.is_active());
+        match (record, is_active) {
+            (true, true) => {
+                let reason = Reason::new("it is being recorded already").remedy(Remedy::GoBack);
+                Err(DebugError::Unsupported(reason))
+            }
+            (true, false) => {
+                let current = self.current;
+                self.record_from_here(current, None)
+            }
+            (false, true) => {
+                self.process.stop_recording().map_err(system)?;
+                self.find_end();
+                Ok(())
+            }
+            (false, false) => {
+                let reason = Reason::new("nothing is being recorded");
+                Err(DebugError::Unsupported(reason.advise("begin to record first: `action` start")))
+            }
+        }
+    }
+
+    fn record_from_here(&mut self, tid: Tid, chaos: Option<u64>) -> Result<(), DebugError> {
+        let acting = if self.process.has_thread(tid) { tid } else { self.process.first_thread() };
+        // What was found out about an earlier recording is not true of this one.
+        self.happenings.clear();
+        (self.tally, self.chase, self.history_end) = (None, None, None);
+        self.process.record_running(acting).map_err(|error| {
+            let reason = format!("it cannot be recorded from here on: {error}");
+            self.unrecorded = Some(reason.clone());
+            DebugError::Unsupported(Reason::new(reason).remedy(Remedy::LaunchRecorded))
+        })?;
+        self.unrecorded = None;
+        if let Some(seed) = chaos {
+            self.process.begin_chaos(seed);
+        }
+        Ok(())
+    }
+
+    /// Goes to where the recording is to begin.
+    pub(super) fn go_to_start(&mut self, start: Start) -> Result<Begun, DebugError> {
+        let resolved = self.run_to_addresses(&start.place);
+        match (resolved, main_function(&self.symbols)) {
+            (Ok(addresses), _) => Ok(Begun::Goes(Plan::RecordFrom { addresses, start, is_there: true })),
+            // It may be in a library, which is there by then.
+            (Err(DebugError::BreakpointFailed(_)), Some(main)) => {
+                self.insert_all(&[main])?;
+                Ok(Begun::Goes(Plan::RecordFrom { addresses: vec![main], start, is_there: false }))
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    /// The program has got to where the recording is to begin, or to where that can be found. What then happens.
+    pub(super) fn at_start(&mut self, tid: Tid, start: &Start, is_there: bool) -> Result<Begun, DebugError> {
+        if !is_there {
+            let addresses = self.run_to_addresses(&start.place)?;
+            return Ok(Begun::Goes(Plan::RecordFrom { addresses, start: start.clone(), is_there: true }));
+        }
+        self.record_from_here(tid, start.chaos)?;
+        Ok(match self.entry {
+            StopAtEntry::No => Begun::Goes(Plan::Run),
+            StopAtEntry::Main | StopAtEntry::Loader => Begun::Stands(Stop {
+                detail: Some("recorded from here on".into()),
+                ..self.stop_at(tid, StopReason::Entry)
+            }),
+        })
+    }
+}
