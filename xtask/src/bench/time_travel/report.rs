@@ -18,9 +18,9 @@ const REASONS: &str = "\
 What stands in the way: a page that a checkpoint shares has to be copied when it is written next, 5 to 15 µs each on a virtual
 machine. A program that writes everywhere in its memory pays that after every checkpoint, so it has fewer of them, and a step back
 has further to go. From a pause that way is known, because its last steps are made one by one; from a breakpoint it is searched,
-which takes several times as long as the way. A logged call is two stops of the program, and each of these two switches between processes. The next
-steps back are each a new copy of the process, which costs the kernel 0.2 ms to make and 0.1 ms to take away, and up to 16 steps;
-looking at stack, source and values takes 0.2 ms. A write long ago is looked for in what was recorded since, except where the page
+by several runs over parts of the way. A logged call is two stops of the program, and each of these two switches between processes. The next
+steps back are each a new copy of the process, up to 16 steps of it, and the end of the copy before; looking at stack, source and
+values takes less. A write long ago is looked for in what was recorded since, except where the page
 is known to have stayed the same, which takes the right to see where pages are; elsewhere it takes as long as the recording, and
 longer, because the end of each stretch has to be recognised.";
 
