@@ -53,6 +53,7 @@ impl Process {
         self.overlay.hide_random_numbers(recorder.random_numbers());
         recorder.metronome().ring_with(self.interrupt());
         self.recorder = Some(Box::new(recorder));
+        self.note_page();
         Ok(())
     }
 
@@ -60,6 +61,7 @@ impl Process {
     pub(crate) fn stop_recording(&mut self) -> Result<(), TraceError> {
         let Some(recorder) = &mut self.recorder else { return Ok(()) };
         recorder.end("it was stopped on request");
+        self.note_page();
         self.leave_stage()?;
         self.stop_all()?;
         let Some(mut recorder) = self.recorder.take() else { return Ok(()) };

@@ -62,9 +62,8 @@ fn check(client: &mut Client, ticks: usize, first: &Value) {
     assert_eq!((value(client, "started"), value(client, "ticks")), (json!("1"), json!("0")));
 }
 
-#[test]
-fn an_idle_server_stays_recorded_from_its_start() {
-    let ticks = oracle_size(FEW_TICKS, TICKS);
+/// A client whose server has idled for so many ticks, and the moment before it begins.
+fn idled(ticks: usize) -> (Client, Value) {
     let idle = Fixture::c("idle");
     let lines = idle.build();
     let mut client = Client::new();
@@ -75,7 +74,13 @@ fn an_idle_server_stays_recorded_from_its_start() {
     let first = run(&mut client)["moment"].clone();
     let stopped = run(&mut client);
     assert_eq!(stopped["location"]["line"], lines.line("over"), "{stopped}");
+    (client, first)
+}
 
+#[test]
+fn an_idle_server_stays_recorded_from_its_start() {
+    let ticks = oracle_size(FEW_TICKS, TICKS);
+    let (mut client, first) = idled(ticks);
     let recording = data(&mut client, "debugger/timeline", json!({}))["recording"].clone();
     let number = |name: &str| recording[name].as_u64().unwrap_or_else(|| panic!("{name}: {recording}"));
     assert_eq!(recording["active"], true, "{recording}");
@@ -86,15 +91,18 @@ fn an_idle_server_stays_recorded_from_its_start() {
     eprintln!("{events} events, {} bytes, {beside} beside the data of each", number("bytes"));
     assert!(beside <= 16, "{recording}");
     check(&mut client, ticks, &first);
+}
 
-    data(&mut client, "debugger/goto", json!({ "moment": "present" }));
+#[test]
+fn an_idle_server_is_small_in_a_file_and_can_be_asked_there() {
+    let (mut client, first) = idled(FEW_TICKS);
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("idle.trace");
     data(&mut client, "debugger/export_trace", json!({ "format": "binary", "path": trace }));
     let size = trace.metadata().unwrap().len();
     eprintln!("{size} bytes in a file");
-    assert!(size < told + 16 * events + (1 << 20), "{size} bytes");
+    assert!(size < FEW_TICKS as u64 * (DATA + 2 * 16), "{size} bytes");
     let mut later = Client::new();
     data(&mut later, "debugger/launch", json!({ "trace": trace }));
-    check(&mut later, ticks, &first);
+    check(&mut later, FEW_TICKS, &first);
 }
