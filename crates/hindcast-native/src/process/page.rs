@@ -51,7 +51,8 @@ impl Process {
             return Ok(());
         }
         stopped.mend_call()?;
-        match page.stand(&stopped.registers()?, &self.memory)? {
+        // A program can also jump here by mistake, and then it just stands there.
+        match page.stand(&stopped.registers()?, &self.memory).unwrap_or(Stand::Elsewhere) {
             Stand::Elsewhere => {}
             Stand::Before(registers) | Stand::Noted(registers) => stopped.set_registers(&registers)?,
             Stand::Made(registers, made) => {

@@ -35,7 +35,14 @@ const INSTRUCTIONS_A_ROUND: u64 = 5;
 
 /// Measures everything in one run, so that the ratios compare like with like.
 pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
-    for (program, package) in [("gcc", "gcc"), ("gdb", "gdb"), ("find", "findutils"), ("git", "git")] {
+    for (program, package) in [
+        ("gcc", "gcc"),
+        ("gdb", "gdb"),
+        ("find", "findutils"),
+        ("git", "git"),
+        ("sqlite3", "sqlite3"),
+        ("taskset", "util-linux"),
+    ] {
         install::ensure_program(program, package)?;
     }
     let hindcast = workspace.build_hindcast(Profile::Dist)?;
@@ -77,6 +84,6 @@ fn compile(folder: &Path) -> Result<PathBuf> {
     let source = folder.join("work.c");
     std::fs::write(&source, include_str!("work.c"))?;
     let program = folder.join("work");
-    command::run(Command::new("gcc").args(["-O2", "-g", "-o"]).arg(&program).arg(&source))?;
+    command::run(Command::new("gcc").args(["-O2", "-g", "-pthread", "-o"]).arg(&program).arg(&source))?;
     Ok(program)
 }

@@ -18,8 +18,7 @@ const REASONS: &str = "\
 What stands in the way: a page that a checkpoint shares has to be copied when it is written next, 5 to 15 µs each on a virtual
 machine. A program that writes everywhere in its memory pays that after every checkpoint, so it has fewer of them, and a step back
 has further to go. From a pause that way is known, because its last steps are made one by one; from a breakpoint it is searched,
-by several runs over parts of the way. A logged call is two stops of the program, and each of these two switches between processes. The next
-steps back are each a new copy of the process, up to 16 steps of it, and the end of the copy before; looking at stack, source and
+by several runs over parts of the way. The next steps back are each a new copy of the process, up to 16 steps of it, and the end of the copy before; looking at stack, source and
 values takes less. A write long ago is looked for in what was recorded since, except where the page
 is known to have stayed the same, which takes the right to see where pages are; elsewhere it takes as long as the recording, and
 longer, because the end of each stretch has to be recognised.";
@@ -105,22 +104,29 @@ impl Results {
 
     fn goals(&self) -> Vec<String> {
         let back = &self.back;
-        let mut goals: Vec<String> = self.recordings[..2]
+        let mut goals: Vec<String> = self
+            .recordings
             .iter()
-            .map(|recording| {
-                let ratio = recording.ratio();
-                goal(
-                    ratio <= 1.1,
-                    &format!("recording takes at most 1.1 times as long, {}: {ratio:.2}", recording.name),
-                )
+            .filter_map(|recording| {
+                let (ratio, limit) = (recording.ratio(), recording.limit?);
+                let name = recording.name;
+                Some(goal(
+                    ratio <= limit,
+                    &format!("recording takes at most {limit} times as long, {name}: {ratio:.2}"),
+                ))
             })
             .collect();
+        let start = self
+            .recordings
+            .last()
+            .map_or(f64::NAN, |nothing| nothing.recorded.best() - nothing.native.best());
         let call = self.recordings.iter().find_map(Recording::call_cost).unwrap_or(f64::NAN);
         let at_most = |name: &str, limit: f64, measured: f64, unit: &str| {
             goal(measured <= limit, &format!("{name} at most {limit} {unit}: {measured:.2} {unit}"))
         };
         goals.extend([
-            at_most("a logged system call costs", 10.0, call, "µs"),
+            at_most("a logged system call costs", 2.0, call, "µs"),
+            at_most("to begin and end a recording takes", 20.0, start, "ms"),
             at_most("an event takes in memory, beside its data,", 16.0, back.event_in_memory, "bytes"),
             at_most("an event takes in a trace, beside its data,", 16.0, back.event_in_trace, "bytes"),
             goal(

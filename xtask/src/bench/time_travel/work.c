@@ -1,6 +1,7 @@
 /* What `cargo xtask bench time-travel` records. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,30 @@ static void calls(const char *device, long count) {
             abort();
 }
 
+/* Into a file, in pieces of the usual size. */
+static void lines(long count) {
+    FILE *file = tmpfile();
+    for (long line = 0; line < count; line++)
+        fprintf(file, "line %ld of many\n", line);
+    fclose(file);
+}
+
+static void *compute(void *rounds) {
+    volatile unsigned long state = 88172645463325252ul;
+    for (long round = 0; round < *(long *)rounds; round++)
+        state = state * 6364136223846793005ul + 1;
+    return NULL;
+}
+
+static void threads(long rounds) {
+    enum { THREADS = 4 };
+    pthread_t made[THREADS];
+    for (int thread = 0; thread < THREADS; thread++)
+        pthread_create(&made[thread], NULL, compute, &rounds);
+    for (int thread = 0; thread < THREADS; thread++)
+        pthread_join(made[thread], NULL);
+}
+
 static void allocate(long count) {
     enum { LIVE = 4096 };
     static char *blocks[LIVE];
@@ -97,6 +122,10 @@ int main(int count, char **arguments) {
         calls("/dev/zero", amount);
     else if (!strcmp(mode, "random"))
         calls("/dev/urandom", amount);
+    else if (!strcmp(mode, "lines"))
+        lines(amount);
+    else if (!strcmp(mode, "threads"))
+        threads(amount);
     else if (!strcmp(mode, "allocate"))
         allocate(amount);
     else if (!strcmp(mode, "memory"))
