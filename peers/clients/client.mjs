@@ -50,6 +50,7 @@ const TOOLS = [
   "debugger/quota_status",
   "debugger/read_memory",
   "debugger/read_output",
+  "debugger/record",
   "debugger/remove_breakpoint",
   "debugger/restart",
   "debugger/reverse_continue",

@@ -63,6 +63,7 @@ TOOLS = [
     "debugger/quota_status",
     "debugger/read_memory",
     "debugger/read_output",
+    "debugger/record",
     "debugger/remove_breakpoint",
     "debugger/restart",
     "debugger/reverse_continue",
