@@ -53,12 +53,17 @@ impl Wanted {
 
 /// Whether a name is like a pattern.
 fn is_like(pattern: &[u8], name: &[u8]) -> bool {
-    match (pattern, name) {
-        ([b'*', rest @ ..], _) => (0..=name.len()).any(|skipped| is_like(rest, &name[skipped..])),
-        ([first, pattern @ ..], [letter, name @ ..]) => first == letter && is_like(pattern, name),
-        ([], []) => true,
-        _ => false,
+    let mut parts = pattern.split(|&letter| letter == b'*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let mut parts: Vec<_> = parts.collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    // Each as early as it can be: that leaves the most for what follows.
+    for part in parts {
+        let Some(at) = memchr::memmem::find(rest, part) else { return false };
+        rest = &rest[at + part.len()..];
     }
+    rest.ends_with(last)
 }
 
 /// A program that a process has just become.

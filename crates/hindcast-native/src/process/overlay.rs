@@ -28,12 +28,16 @@ pub(crate) struct Overlay {
     random_numbers: BTreeSet<u64>,
     /// Code that gave way to other code for as long as the process is recorded, by its first byte.
     patches: BTreeMap<u64, Patch>,
+    /// How many there ever were.
+    patch_count: u64,
 }
 
 #[derive(Debug, Clone)]
 struct Patch {
     original: Box<[u8]>,
     changed: Box<[u8]>,
+    /// How many there were before it.
+    order: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -90,8 +94,17 @@ impl Overlay {
         let mut original = vec![0; code.len()];
         memory.read(address, &mut original)?;
         memory.write(address, code)?;
-        self.patches.insert(address, Patch { original: original.into(), changed: code.into() });
+        let order = self.patch_count;
+        self.patch_count += 1;
+        self.patches.insert(address, Patch { original: original.into(), changed: code.into(), order });
         Ok(())
+    }
+
+    /// As they were made: one may lead to an earlier one.
+    fn patches_in_order(&self) -> Vec<(&u64, &Patch)> {
+        let mut patches: Vec<_> = self.patches.iter().collect();
+        patches.sort_by_key(|(_, patch)| patch.order);
+        patches
     }
 
     /// Whether code can give way to other code here.
@@ -117,6 +130,13 @@ impl Overlay {
                 let _ = memory.write(address, &patch.original);
             }
         }
+    }
+
+    /// The program makes its system calls itself again. What led to the page stays between its functions, where nobody comes
+    /// but who is on the way.
+    pub(crate) fn forget_calls(&mut self) {
+        const SYSCALL: [u8; 2] = [0x0f, 0x05];
+        self.patches.retain(|_, patch| *patch.original != SYSCALL);
     }
 
     /// Forgets code that gave way in memory that is gone.
@@ -231,7 +251,7 @@ impl Overlay {
 
     pub(crate) fn lower_all(&mut self, memory: &ProcessMemory) {
         self.lifted = false;
-        for (&address, patch) in &self.patches {
+        for (&address, patch) in self.patches_in_order() {
             let _ = memory.write(address, &patch.changed);
         }
         for &address in self.sites.keys() {
@@ -241,7 +261,7 @@ impl Overlay {
 
     /// Writes the program's own bytes, here or into a copy of the memory.
     pub(crate) fn write_originals(&self, memory: &ProcessMemory) {
-        for (&address, patch) in &self.patches {
+        for (&address, patch) in self.patches_in_order().into_iter().rev() {
             let _ = memory.write(address, &patch.original);
         }
         for (&address, site) in &self.sites {

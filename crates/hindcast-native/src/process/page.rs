@@ -20,7 +20,15 @@ impl Process {
     /// What an event is once what was noted at the page is in the log, and nobody stands there.
     pub(super) fn off_page(&mut self, event: Event) -> Result<Event, TraceError> {
         if self.recorder.as_ref().is_none_or(|recorder| recorder.page().is_none()) {
-            return Ok(event);
+            return match event {
+                // The recording has ended when it was on its way. It makes the call by itself.
+                Event::Signal(stopped, libc::SIGSYS)
+                    if self.knows(&stopped) && page::is_told_of_call(&stopped)? =>
+                {
+                    self.call_again(stopped)
+                }
+                event => Ok(event),
+            };
         }
         match event {
             Event::Signal(stopped, signal) if self.knows(&stopped) => {
@@ -43,14 +51,22 @@ impl Process {
     }
 
     fn stand_off_page(&mut self, stopped: &Stopped) -> Result<(), TraceError> {
+        if stopped.tid() != self.acting() {
+            // It is in a call. The one that runs may be at the page, and notes something just now.
+            return Ok(());
+        }
         let recorder = self.recorder.as_mut().ok_or(TraceError::Gone)?;
         recorder.take_noted(&self.memory);
         let registers = stopped.registers()?;
-        let Some(page) = recorder.page() else { return Ok(()) };
-        if !page::is_here(registers.pc()) {
+        let Some(page) = recorder.page_mut() else { return Ok(()) };
+        if !page.is_at(registers.pc()) {
             return Ok(());
         }
         stopped.mend_call()?;
+        if stopped.registers()?.is_call_interrupted() {
+            // It waits, after all: it does so where that is seen.
+            page.ask_for_call(&self.memory);
+        }
         // A program can also jump here by mistake, and then it just stands there.
         match page.stand(&stopped.registers()?, &self.memory).unwrap_or(Stand::Elsewhere) {
             Stand::Elsewhere => {}
@@ -167,7 +183,8 @@ impl Process {
     /// A thread makes the call again that it was about to make, where calls are not told any more.
     fn call_again(&mut self, stopped: Stopped) -> Result<Event, TraceError> {
         let mut registers = stopped.registers()?;
-        registers.set("rip", registers.pc() - SYSCALL_LENGTH);
+        let pc = page::told_from(registers.pc(), &self.memory)?;
+        registers.set("rip", pc - SYSCALL_LENGTH);
         registers.set("orig_rax", u64::MAX);
         stopped.set_registers(&registers)?;
         self.note_page();
@@ -179,7 +196,7 @@ impl Process {
         let page = self.recorder.as_ref().and_then(|recorder| recorder.page());
         let tells = page.is_some_and(|page| !page.is_put_aside);
         if page.is_none() {
-            self.overlay.take_out_patches(&self.memory, 0..u64::MAX);
+            self.overlay.forget_calls();
         }
         for task in self.tasks.values_mut() {
             task.tells_calls = tells;
@@ -230,25 +247,38 @@ impl Process {
         page.is_some_and(|page| page.is_busy(memory) && page.ask_for_call(memory))
     }
 
-    /// A call may take code away that jumps to the page.
+    /// A call may take code away that jumps to the page, or what leads there.
     pub(super) fn follow_code(&mut self, tid: Tid, call: Call) -> Result<(), TraceError> {
-        let Call::Exit { result } = call else { return Ok(()) };
         let Some(recorder) = self.recorder.as_mut() else { return Ok(()) };
-        let Some((number, arguments)) = recorder.call_of(tid) else { return Ok(()) };
-        let [start, length, _, flags, ..] = arguments;
-        let start = match number {
-            libc::SYS_munmap | libc::SYS_mremap => start,
-            libc::SYS_mmap if flags & libc::MAP_FIXED as u64 != 0 => start,
+        let result = match call {
+            Call::Entry { number, arguments, is_32_bit: false, .. } => {
+                if redefined(number as i64, &arguments).is_some_and(|range| page::overlaps(&range)) {
+                    recorder.put_page_away();
+                    self.note_page();
+                }
+                return Ok(());
+            }
+            Call::Exit { result } => result,
             _ => return Ok(()),
         };
-        if (-4095..0).contains(&result) {
-            return Ok(());
-        }
-        let range = start..start.saturating_add(length.next_multiple_of(4096));
+        let call = recorder.call_of(tid);
+        let range = call.and_then(|(number, arguments)| redefined(number, &arguments));
+        let Some(range) = range.filter(|_| !(-4095..0).contains(&result)) else { return Ok(()) };
         self.overlay.forget_patches(range.clone());
         if let Some(page) = recorder.page_mut() {
             page.forget_sites(&range);
         }
         Ok(())
     }
+}
+
+/// The memory that a call takes away, or puts other memory in the place of.
+fn redefined(number: i64, arguments: &[u64; 6]) -> Option<std::ops::Range<u64>> {
+    let [start, length, _, flags, ..] = *arguments;
+    let is_meant = match number {
+        libc::SYS_munmap | libc::SYS_mremap => true,
+        libc::SYS_mmap => flags & libc::MAP_FIXED as u64 != 0,
+        _ => false,
+    };
+    is_meant.then(|| start..start.saturating_add(length))
 }

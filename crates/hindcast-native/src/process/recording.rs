@@ -45,15 +45,36 @@ impl Process {
         if self.tasks.values().any(|task| task.handle().is_err()) {
             return Err(TraceError::Gone);
         }
-        self.recorder = None;
         let threads = self.take_threads(acting);
+        let all: Vec<_> = threads.iter().map(Stopped::tid).collect();
+        let (recorder, threads) = match Recorder::join(self.pid, threads, &self.overlay, !self.owned) {
+            Ok(joined) => joined,
+            Err(error) => {
+                self.take_back(&all)?;
+                return Err(error);
+            }
+        };
         self.is_staged = threads.len() > 1;
-        let (recorder, threads) = Recorder::join(self.pid, threads, &self.overlay, !self.owned)?;
         threads.into_iter().for_each(|thread| self.put(thread));
         self.overlay.hide_random_numbers(recorder.random_numbers());
         recorder.metronome().ring_with(self.interrupt());
         self.recorder = Some(Box::new(recorder));
         self.note_page();
+        Ok(())
+    }
+
+    /// The threads stand still, but were not made ready to be recorded: they go on as they were.
+    fn take_back(&mut self, threads: &[Tid]) -> Result<(), TraceError> {
+        let gate = record::gate(self.pid)?;
+        for &tid in threads {
+            let mut thread = Stopped::still(tid);
+            if self.owned {
+                let mut held = Vec::new();
+                thread = record::set_traps(thread, gate, false, &mut held)?;
+                held.iter().for_each(|info| sys::send_again(self.pid, tid, info));
+            }
+            self.put(thread);
+        }
         Ok(())
     }
 

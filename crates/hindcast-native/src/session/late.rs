@@ -66,14 +66,14 @@ impl Session {
 
     fn record_from_here(&mut self, tid: Tid, chaos: Option<u64>) -> Result<(), DebugError> {
         let acting = if self.process.has_thread(tid) { tid } else { self.process.first_thread() };
-        // What was found out about an earlier recording is not true of this one.
-        self.happenings.clear();
-        (self.tally, self.chase, self.history_end) = (None, None, None);
         self.process.record_running(acting).map_err(|error| {
             let reason = format!("it cannot be recorded from here on: {error}");
             self.unrecorded = Some(reason.clone());
             DebugError::Unsupported(Reason::new(reason).remedy(Remedy::LaunchRecorded))
         })?;
+        // What was found out about an earlier recording is not true of this one.
+        self.happenings.clear();
+        (self.tally, self.chase, self.history_end) = (None, None, None);
         self.unrecorded = None;
         if let Some(seed) = chaos {
             self.process.begin_chaos(seed);

@@ -7,7 +7,7 @@ use std::{
     os::{fd::AsRawFd, unix::fs::FileExt},
 };
 
-use super::Tid;
+use super::{ProcessMemory, Tid};
 
 pub(crate) const PAGE: u64 = 4096;
 
@@ -112,7 +112,6 @@ fn listed(pages: &File, range: Range<u64>, with_files: bool) -> io::Result<Vec<R
     Ok(found)
 }
 
-/// Adds a range behind the others.
 /// Whether two processes have the very same pages of physical memory in a range: then neither has written there since they
 /// were one. False where that cannot be told, as without the right to see where pages are.
 pub(crate) fn share_pages(one: Tid, other: Tid, range: Range<u64>) -> bool {
@@ -120,7 +119,7 @@ pub(crate) fn share_pages(one: Tid, other: Tid, range: Range<u64>) -> bool {
     // What others may write to as well.
     const FILE_OR_SHARED: u64 = 1 << 61;
     const FRAME: u64 = (1 << 55) - 1;
-    // Who joins pages of the same content leaves no trace of a write.
+    // The system may join pages of the same content (KSM), which leaves no trace of a write.
     let joins = std::fs::read_to_string("/sys/kernel/mm/ksm/run").is_ok_and(|state| state.trim() != "0");
     let frames = |process: Tid| -> io::Result<Vec<u64>> {
         let pages = File::open(format!("/proc/{}/pagemap", process.0))?;
@@ -130,12 +129,22 @@ pub(crate) fn share_pages(one: Tid, other: Tid, range: Range<u64>) -> bool {
         Ok(entries.as_chunks::<8>().0.iter().map(|entry| u64::from_le_bytes(*entry)).collect())
     };
     let is_known = |entry: &u64| entry & (PRESENT | FILE_OR_SHARED) == PRESENT && entry & FRAME != 0;
+    // The system may also put one page that is all zeroes in the place of others.
+    let is_empty = ProcessMemory::open(one).map_or(true, |memory| {
+        let mut bytes = vec![0; PAGE as usize];
+        (range.start & !(PAGE - 1)..range.end).step_by(PAGE as usize).any(|page| {
+            let count = memory.read_some(page, &mut bytes);
+            bytes[..count].iter().all(|&byte| byte == 0)
+        })
+    });
     let (Ok(one), Ok(other)) = (frames(one), frames(other)) else { return false };
     !joins
+        && !is_empty
         && one.iter().all(is_known)
         && one.iter().zip(&other).all(|(one, other)| one & FRAME == other & FRAME && is_known(other))
 }
 
+/// Adds a range behind the others.
 fn add(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
     match ranges.last_mut() {
         Some(last) if last.end == range.start => last.end = range.end,

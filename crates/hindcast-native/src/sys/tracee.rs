@@ -278,6 +278,11 @@ impl Running {
 }
 
 impl Stopped {
+    /// One that is known to stand still, though its handle was lost.
+    pub(crate) fn still(tid: Tid) -> Self {
+        Self { tid, signal: None }
+    }
+
     /// It will stop again before it does anything.
     pub(crate) fn asked_to_stop(self) -> Result<Self, TraceError> {
         Running(self.tid).interrupt()?;

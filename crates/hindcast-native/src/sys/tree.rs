@@ -45,6 +45,9 @@ impl Drop for Tree {
 /// Between two looks at what is left.
 const GLANCE_MICROSECONDS: libc::useconds_t = 1000;
 
+/// What is left then cannot be ended: it waits for a device.
+const MOST_LOOKS: u32 = 10_000;
+
 /// Becomes the process to which orphans of the tree are given.
 ///
 /// # Safety
@@ -80,8 +83,10 @@ pub(super) unsafe fn keep(life: &PipeReader) -> ! {
             read = libc::read(life, (&raw mut byte).cast(), 1);
         }
         // Whoever loses its parent by the end of one round is killed in the next.
-        while read == 0 && kill_children() {
+        let mut looks = 0;
+        while read == 0 && looks < MOST_LOOKS && kill_children() {
             libc::usleep(GLANCE_MICROSECONDS);
+            looks += 1;
         }
         libc::_exit(0)
     }
@@ -112,8 +117,8 @@ unsafe fn kill_children() -> bool {
                 let name = at.add(NAME).cast::<c_char>();
                 let process = libc::atoi(name);
                 if process > 0 && is_living_child(name, own) {
-                    libc::kill(process, libc::SIGKILL);
-                    any = true;
+                    // One that took other rights is not ours to end.
+                    any |= libc::kill(process, libc::SIGKILL) == 0;
                 }
                 at = at.add(usize::from(at.add(LENGTH).cast::<u16>().read_unaligned()));
             }

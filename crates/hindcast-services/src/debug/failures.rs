@@ -135,7 +135,7 @@ pub(super) fn no_history(how: HowBegun, wanted: bool, reason: Option<String>) ->
         ),
         HowBegun::Launch => (
             "this program was launched with `record` false",
-            "`debugger/record` with `action` start records it from here on; or `debugger/launch` it again",
+            "`debugger/record` with `action` start records it from here on; or `debugger/launch` it again with `record` true",
         ),
         HowBegun::Attach => (
             "nothing was recorded since the attach",

@@ -247,7 +247,8 @@ fn without_a_recording_going_back_is_refused_with_the_remedy() {
             (&json!(-32007), &json!("History unavailable")),
             "{tool}"
         );
-        assert!(error["data"]["hint"].as_str().unwrap().contains("`record` true"), "{tool}: {error}");
+        let hint = error["data"]["hint"].as_str().unwrap();
+        assert!(hint.contains("`debugger/record`") && hint.contains("`record` true"), "{tool}: {error}");
     }
     let stack = client.call("debugger/get_stack_trace", json!({}));
     assert!(stack.contains(" main+0x"), "the session goes on: {stack}");

@@ -191,6 +191,11 @@ impl Page {
         self.sites.take_over(thread, pc, self.addresses.entry, program, held)
     }
 
+    /// Whether a thread stands at the page, or on the way there.
+    pub(crate) fn is_at(&self, pc: u64) -> bool {
+        is_here(pc) || self.sites.on_way(pc).is_some()
+    }
+
     /// Whether a call can be made at the page.
     pub(crate) fn takes(number: u64) -> bool {
         static TABLE: std::sync::OnceLock<Vec<u64>> = std::sync::OnceLock::new();
@@ -425,6 +430,19 @@ pub(crate) fn is_here(address: u64) -> bool {
     ROOM.contains(&address) || sites::is_here(address)
 }
 
+/// Whether some of the memory is.
+pub(crate) fn overlaps(range: &std::ops::Range<u64>) -> bool {
+    range.start < ROOM.end && ROOM.start < range.end || sites::overlaps(range)
+}
+
+/// Where the program makes the call that is told at `pc`, also where there is no page any more.
+pub(crate) fn told_from(pc: u64, memory: &ProcessMemory) -> Result<u64, TraceError> {
+    unwind::told_at(&call_page::addresses(), pc, memory).map(|told| match told {
+        Told::Call { pc, .. } => pc,
+        Told::HandedOver => pc,
+    })
+}
+
 /// A thread as it is told of by SIGSYS because it is about to make a call.
 pub(crate) fn is_told_of_call(thread: &Stopped) -> Result<bool, TraceError> {
     const SYS_USER_DISPATCH: i32 = 2;
@@ -452,7 +470,7 @@ pub(crate) fn begin_call(thread: Stopped, pc: u64, number: u64) -> Result<sys::E
                 return Ok(sys::Event::Call(if is_interrupted { thread.asked_to_stop()? } else { thread }));
             }
             // An interruption of ours: it stops in the call.
-            sys::Event::Stop(thread, _) => {
+            sys::Event::Stop(thread, libc::SIGTRAP) => {
                 is_interrupted = true;
                 thread.resume(sys::Resume::Call, 0)?;
             }
@@ -460,6 +478,11 @@ pub(crate) fn begin_call(thread: Stopped, pc: u64, number: u64) -> Result<sys::E
             sys::Event::Signal(thread, signal) => {
                 stand_before(&thread, pc, number)?;
                 return Ok(sys::Event::Signal(thread, signal));
+            }
+            // The whole process is being stopped.
+            sys::Event::Stop(thread, signal) => {
+                stand_before(&thread, pc, number)?;
+                return Ok(sys::Event::Stop(thread, signal));
             }
             event => return Ok(event),
         }

@@ -4,7 +4,7 @@
 //! Nothing but the call itself is in another place then, so that a program that jumps to any of its instructions finds it.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     ops::Range,
 };
 
@@ -50,6 +50,8 @@ pub(super) struct Sites {
     seen: HashMap<u64, u32>,
     /// Where functions begin, by the beginning of the code.
     tables: HashMap<u64, Option<Symbols>>,
+    /// Behind which call a jump on the way is, by its address.
+    ways: HashMap<u64, u64>,
     /// Those that were taken over, and the jumps there.
     taken: BTreeMap<u64, [u8; 2]>,
     rooms: [Room; 3],
@@ -91,6 +93,10 @@ pub(super) fn site_at(pc: u64, memory: &ProcessMemory) -> Option<(Site, Step)> {
 
 pub(super) fn is_here(address: u64) -> bool {
     ROOMS.iter().any(|room| room.contains(&address))
+}
+
+pub(super) fn overlaps(range: &Range<u64>) -> bool {
+    ROOMS.iter().any(|room| range.start < room.end && room.start < range.end)
 }
 
 impl Sites {
@@ -135,14 +141,21 @@ impl Sites {
         let jump = short(pc, between.unwrap_or(hole));
         if is_led && overlay.patch(memory, site, &jump).is_ok() {
             self.taken.insert(site, jump);
+            self.ways.extend(between.into_iter().chain([hole]).map(|jump| (jump, pc)));
         }
         Ok(thread)
+    }
+
+    /// Behind which call a thread is on its way to the page, if it is.
+    pub(super) fn on_way(&self, pc: u64) -> Option<u64> {
+        self.ways.get(&pc).copied()
     }
 
     /// Code is gone, or is other code now.
     pub(super) fn forget(&mut self, range: &Range<u64>) {
         self.seen.retain(|pc, _| !range.contains(pc));
         self.taken.retain(|site, _| !range.contains(site));
+        self.ways.retain(|jump, _| !range.contains(jump));
         self.tables.retain(|start, _| !range.contains(start));
     }
 
@@ -242,13 +255,15 @@ fn find_way(code: &CleanMemory<'_>, pc: u64, tables: Option<&Symbols>) -> Option
     })
 }
 
-/// What fills space around a call, without ever being executed.
+/// What fills space around a call, without ever being executed. Whole functions are looked at: nothing in them jumps there.
 fn holes(memory: &CleanMemory<'_>, pc: u64, tables: Option<&Symbols>) -> Option<Vec<Range<u64>>> {
+    /// Functions mostly begin at a multiple of this.
+    const ALIGNMENT: u64 = 16;
     let function = |address: u64| tables.and_then(|tables| tables.unwound_range(address));
     // Only from the beginning of a function on it is known where instructions begin; from the call on it always is.
     let before = (pc - AROUND..pc).step_by(8).find_map(function);
     let begin = before.map_or(pc - SYSCALL_LENGTH, |function| function.start);
-    let end = pc + AROUND;
+    let end = function(pc + AROUND).map_or(pc + AROUND, |function| function.end);
     if end - begin > LONGEST_LOOK {
         return None;
     }
@@ -256,6 +271,7 @@ fn holes(memory: &CleanMemory<'_>, pc: u64, tables: Option<&Symbols>) -> Option<
     let count = memory.read_some(begin, &mut code);
     let mut is_at_call = false;
     let mut found: Vec<Range<u64>> = Vec::new();
+    let mut targets = BTreeSet::new();
     let mut ends = false;
     for instruction in &mut Decoder::with_ip(64, &code[..count], begin, DecoderOptions::NONE) {
         if instruction.is_invalid() {
@@ -263,7 +279,11 @@ fn holes(memory: &CleanMemory<'_>, pc: u64, tables: Option<&Symbols>) -> Option<
         }
         let here = instruction.ip()..instruction.next_ip();
         is_at_call |= here.end == pc && instruction.mnemonic() == Mnemonic::Syscall;
-        if matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3) {
+        if instruction.near_branch_target() != 0 {
+            targets.insert(instruction.near_branch_target());
+        }
+        let begins = function(here.start).is_some_and(|function| function.start == here.start);
+        if matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3) && !begins {
             match found.last_mut().filter(|last| last.end == here.start) {
                 Some(last) => last.end = here.end,
                 None if ends || tables.is_some() && function(here.start).is_none() => found.push(here),
@@ -275,6 +295,10 @@ fn holes(memory: &CleanMemory<'_>, pc: u64, tables: Option<&Symbols>) -> Option<
             FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return
         );
     }
+    found.retain(|hole| {
+        let is_sure = tables.is_some() || hole.end.is_multiple_of(ALIGNMENT);
+        is_sure && targets.range(hole.clone()).next().is_none()
+    });
     is_at_call.then_some(found)
 }
 

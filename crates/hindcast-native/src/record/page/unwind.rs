@@ -31,6 +31,10 @@ impl Page {
         memory: &ProcessMemory,
     ) -> Result<Stand, TraceError> {
         let pc = registers.pc();
+        if let Some(site) = self.sites.on_way(pc) {
+            // Jumps change nothing.
+            return Ok(Stand::Before(at(*registers, site - SYSCALL_LENGTH)));
+        }
         if let Some((site, step)) = sites::site_at(pc, memory) {
             let mut before = *registers;
             if step.has_changed_rcx {
@@ -124,15 +128,19 @@ impl Page {
 
     /// The call that a thread is about to make where calls are told, by where it is: it may have come from the page.
     pub(crate) fn told_at(&self, pc: u64, memory: &ProcessMemory) -> Result<Told, TraceError> {
-        let &Addresses { slow, hand_over, .. } = &self.addresses;
-        Ok(if pc == slow + SYSCALL_LENGTH {
-            Told::Call { pc: kept(memory)?.pc, is_at_page: true }
-        } else if pc == hand_over + SYSCALL_LENGTH {
-            Told::HandedOver
-        } else {
-            Told::Call { pc, is_at_page: false }
-        })
+        told_at(&self.addresses, pc, memory)
     }
+}
+
+pub(super) fn told_at(addresses: &Addresses, pc: u64, memory: &ProcessMemory) -> Result<Told, TraceError> {
+    let &Addresses { slow, hand_over, .. } = addresses;
+    Ok(if pc == slow + SYSCALL_LENGTH {
+        Told::Call { pc: kept(memory)?.pc, is_at_page: true }
+    } else if pc == hand_over + SYSCALL_LENGTH {
+        Told::HandedOver
+    } else {
+        Told::Call { pc, is_at_page: false }
+    })
 }
 
 /// What it means that a call is told.

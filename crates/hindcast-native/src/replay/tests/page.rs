@@ -44,9 +44,16 @@ fn calls_at_the_page_are_replayed_to_the_same_states() {
     check_program(&[program().to_str().unwrap(), "300"]);
 }
 
+/// Signals come to the first thread, which waits, while another one makes calls at the page.
+#[test]
+fn signals_to_a_thread_that_waits_lose_no_calls_of_another_one() {
+    let program = Fixture::c("ticking").flags(["-O1", "-pthread"]).build().path;
+    check_program(&[program.to_str().unwrap(), "200000"]);
+}
+
 #[test]
 fn programs_with_special_wishes_behave_as_without_a_recorder() {
-    for wish in ["blocked", "handled", "processes"] {
+    for wish in ["blocked", "handled", "processes", "pipe"] {
         check_program(&[program().to_str().unwrap(), "60", wish]);
     }
 }
@@ -163,9 +170,8 @@ fn wherever_a_thread_is_stopped_at_the_page_it_stands_before_its_call_or_behind_
     for _ in 0..60_000 {
         let registers = thread.registers().unwrap();
         match &mut passage {
-            _ if page::is_here(registers.pc()) => {
+            _ if page.is_at(registers.pc()) => {
                 let stand = page.stand(&registers, &memory).unwrap();
-                // A jump of two bytes and one of five lead here; they change nothing.
                 let begun = passage.get_or_insert_with(|| {
                     let Stand::Before(before) = &stand else { panic!("it begins behind a call") };
                     Passage { before: words(before), seen: Vec::new() }

@@ -147,7 +147,7 @@ async fn without_a_recording_the_error_says_why_and_what_to_do() {
     let pid = std::process::id();
     let attached =
         stage.service.attach(&me, AttachOptions::to(pid), Mask::new(true), &patience(5000)).await.unwrap();
-    check(&attached.0, "debugger/attach").await;
+    check(&attached.0, "`debugger/record`").await;
     stage.service.disconnect(&me, Some(attached.0.id()), None).await.unwrap();
     let attached = stage
         .service
