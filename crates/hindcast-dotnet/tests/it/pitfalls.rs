@@ -255,7 +255,7 @@ on_both! {
                 _ => break stop,
             }
             // A thread that came here while code ran on another one is in the middle of something.
-            if let Err(error) = called(&mut debuggee, "Fixtures.Pitfalls.Bump()") {
+            if let Err(error) = called(&mut debuggee, "Bump()") {
                 assert!(error.contains("code cannot be run here") && error.contains("step over a line"), "{error}");
             }
         };
