@@ -237,12 +237,18 @@ impl Com<Process> {
         Ok(bytes)
     }
 
-    /// Holds all threads except one, or lets all of them go, when the process goes on.
-    pub(crate) fn set_all_threads(&self, held: bool, except: Option<&Com<Thread>>) -> Result<(), CorError> {
-        let except = except.map_or(std::ptr::null_mut(), Com::raw);
-        // SAFETY: slot 8 is SetAllThreadsDebugState; the thread may be null.
-        let code = unsafe { call_method!(self.raw(), 8, u32 = held.into(), Raw = except) };
-        check(code, "Process::set_all_threads")
+    /// Holds all threads, or lets all of them go, when the process goes on.
+    pub(crate) fn hold_threads(&self, held: bool) -> Result<(), CorError> {
+        // SAFETY: slot 8 is SetAllThreadsDebugState; the thread to leave out may be null.
+        let code = unsafe { call_method!(self.raw(), 8, u32 = held.into(), Raw = std::ptr::null_mut()) };
+        check(code, "Process::hold_threads")
+    }
+}
+
+impl Com<Thread> {
+    /// Holds it, or lets it go, when the process goes on.
+    pub(crate) fn hold(&self, held: bool) -> Result<(), CorError> {
+        self.set_debug_state(held.into())
     }
 }
 

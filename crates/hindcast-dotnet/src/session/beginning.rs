@@ -19,8 +19,6 @@ const WITHIN: Duration = Duration::from_secs(1);
 const GLANCE: Duration = Duration::from_millis(200);
 /// `STUBFRAME_JIT_COMPILATION`: code is prepared.
 const PREPARES: u32 = 10;
-/// `THREAD_SUSPEND`.
-const SUSPEND: u32 = 1;
 
 impl Session {
     /// Lets threads come to their beginning, so that the runtime answers.
@@ -33,7 +31,7 @@ impl Session {
         self.hold_all_but(&beginning)?;
         let begun = self.run_until_begun(&beginning);
         self.stacks.forget();
-        let released = self.process().set_all_threads(false, None).map_err(failed);
+        let released = self.process().hold_threads(false).map_err(failed);
         begun.and(released)
     }
 
@@ -52,7 +50,7 @@ impl Session {
                     self.state = State::Standing;
                     self.answer_quietly(None, event)?;
                     for begun in beginning.iter().filter(|thread| self.threads.has_begun(thread)) {
-                        begun.set_debug_state(SUSPEND).map_err(failed)?;
+                        begun.hold(true).map_err(failed)?;
                     }
                 }
                 Next::Woken => {}

@@ -296,7 +296,7 @@ impl Session {
     fn begun_by_attaching(&mut self) -> Result<Outcome, DebugError> {
         self.plan = Plan::Continue;
         // A debugger that was killed during an evaluation has left all other threads suspended.
-        let _ = self.process().set_all_threads(false, None);
+        let _ = self.process().hold_threads(false);
         let stop = self.paused()?;
         Ok(Outcome::Stopped(Stop { reason: StopReason::Pause, ..stop }))
     }

@@ -10,9 +10,6 @@ use hindcast_core::debug::{DebugError, Interrupt, Stop};
 use super::{Session, State, failed, stack::ManagedFrame};
 use crate::cor::{Com, Next, Thread};
 
-/// `THREAD_RUN` and `THREAD_SUSPEND`.
-const RUN: u32 = 0;
-const SUSPEND: u32 = 1;
 /// When to look again; each time takes twice as long as the one before.
 const FIRST_LOOK: Duration = Duration::from_millis(2);
 /// How many times to look, half a second in all. A caller that has something else to do before it waits would take any time.
@@ -30,11 +27,11 @@ impl Session {
             return Ok(None);
         }
         self.threads.waited_for = call;
-        thread.set_debug_state(SUSPEND).map_err(failed)?;
+        thread.hold(true).map_err(failed)?;
         let outcome = self.run_without(thread);
         if self.state != State::Ended {
             self.hold()?;
-            thread.set_debug_state(RUN).map_err(failed)?;
+            thread.hold(false).map_err(failed)?;
         }
         outcome
     }

@@ -235,6 +235,19 @@ on_both! {
         assert_eq!(debuggee.go_on().exit_code, Some(0));
     }
 
+    fn a_thread_that_an_evaluation_begins_stands_where_it_is_told_of(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Pitfalls").args(&["alone"]).launch(runtime);
+        debuggee.break_at("alone");
+        debuggee.go_on();
+        debuggee.break_at("tick");
+        assert_eq!(called(&mut debuggee, "BeginTicking()").unwrap().value, "0");
+        for round in 0..10 {
+            assert_eq!(debuggee.go_on().reason, StopReason::Breakpoint);
+            assert_eq!([debuggee.evaluate("round"), debuggee.evaluate("ticks")], [(); 2].map(|()| round.to_string()));
+        }
+        assert_eq!(debuggee.go_on().exit_code, Some(0));
+    }
+
     fn what_other_threads_come_to_during_an_evaluation_is_told_afterwards(runtime: &Runtime) {
         let mut debuggee = Plan::of("Pitfalls").args(&["crowd"]).launch(runtime);
         debuggee.break_at("tick");

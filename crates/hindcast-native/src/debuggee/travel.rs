@@ -157,11 +157,16 @@ impl Debuggee {
             self.go_live();
             return Ok(());
         }
-        let replica = self.travel(functions, |context, _, window| {
-            let replica = context.replica_of(position, window)?;
+        let made = self.travel(functions, |context, past, window| {
             context.told(&position.anchor, position.steps);
-            Ok(replica)
+            if let Some(past) = past.as_mut()
+                && past.wind_back(position)?
+            {
+                return Ok(None);
+            }
+            context.replica_of(position, window).map(Some)
         })?;
+        let Some(replica) = made else { return Ok(()) };
         self.show(replica, position.anchor.clone(), Some(position.steps))?;
         Ok(())
     }

@@ -25,6 +25,19 @@ pub(crate) struct Past {
     pub(crate) steps: Option<u32>,
 }
 
+impl Past {
+    /// Goes back to a moment a few steps ago; false where it cannot.
+    pub(crate) fn wind_back(&mut self, position: &Position) -> Result<bool, TraceError> {
+        let steps = self.steps.filter(|_| self.anchor == position.anchor);
+        let Some(count) = steps.and_then(|steps| steps.checked_sub(position.steps)) else { return Ok(false) };
+        if !self.replica.wind_back(count)? {
+            return Ok(false);
+        }
+        self.steps = Some(position.steps);
+        Ok(true)
+    }
+}
+
 /// What a replay works with.
 pub(crate) struct Context<'a> {
     pub(crate) log: &'a Log,

@@ -5,6 +5,7 @@ mod follower;
 mod frozen;
 mod history;
 mod landmark;
+mod reel;
 mod repeat;
 mod replica;
 mod room;

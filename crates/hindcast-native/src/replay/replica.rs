@@ -5,7 +5,7 @@ use std::{ops::Range, time::Duration};
 use hindcast_core::debug::{Reason, Remedy};
 use hindcast_symbols::Memory as _;
 
-use super::Frozen;
+use super::{Frozen, reel::Reel};
 use crate::{
     process::Overlay,
     record::{self, Call, Event, Leaves, Log, MappedFile, Replay, Write},
@@ -27,6 +27,8 @@ pub(crate) struct Replica {
     pub(super) detours: Vec<(u64, u64)>,
     /// Code of ours that reads the program's memory, and where it goes on where there is none.
     pub(super) escapes: Vec<(Range<u64>, u64)>,
+    /// The last steps, where they are kept.
+    pub(super) reel: Option<Reel>,
     /// How many events have happened to it.
     event: u64,
     /// Whether it stands in a call that was emulated, whose end is yet to come.
@@ -129,6 +131,7 @@ impl Replica {
             traps: Vec::new(),
             detours: Vec::new(),
             escapes: Vec::new(),
+            reel: None,
             event,
             in_call: false,
             timed: false,
@@ -189,9 +192,8 @@ impl Replica {
         self.debug_registers.apply(self.frozen.thread()?)
     }
 
-    /// Goes on until something is to be told, at the latest when `until` events have happened.
-    /// A breakpoint that it stands at is passed.
-    pub(crate) fn advance(&mut self, log: &Log, how: Advance, until: u64) -> Result<Pause, ReplayError> {
+    /// The same as [`Self::advance`]; no steps are kept.
+    pub(super) fn go_on(&mut self, log: &Log, how: Advance, until: u64) -> Result<Pause, ReplayError> {
         let here = self.pc()?;
         if !self.overlay.contains(here) {
             return self.resume(log, how, until);

@@ -4,6 +4,7 @@ mod debian;
 mod long_log;
 mod other_user;
 mod page;
+mod reel;
 mod shared_memory;
 mod system_calls;
 mod threads;

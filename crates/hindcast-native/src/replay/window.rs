@@ -9,8 +9,7 @@ use super::{
 };
 use crate::sys::TraceError;
 
-/// The steps from an anchor to a moment that was looked for, with copies on the way: going back
-/// among them costs next to nothing.
+/// The steps from an anchor to a moment that was looked for, with copies on the way.
 pub(crate) struct Window {
     pub(super) base: Label,
     /// Where it stood after each step, from this one on.
@@ -26,15 +25,14 @@ pub(super) struct Copy {
     pub(super) frozen: Frozen,
 }
 
-/// A copy is kept after so many.
+/// A copy is kept after so many; from one on, steps can be wound back.
 pub(super) const COPY_EVERY: u32 = 128;
-/// The same among those that somebody goes back by one by one: the next ones are near them.
-const NEAR: u32 = 16;
+
 impl Window {
-    /// Adds a copy, in the order of time.
-    fn keep(&mut self, copy: Copy) {
-        let index = self.copies.partition_point(|known| known.steps < copy.steps);
-        self.copies.insert(index, copy);
+    /// Whether it has seen a moment, and what came before it.
+    fn has_seen(&self, position: &Position) -> bool {
+        let step = position.steps.checked_sub(self.first);
+        self.base == position.anchor && step.is_some_and(|step| step < self.trail.len() as u32)
     }
 }
 
@@ -63,19 +61,9 @@ impl Context<'_> {
         let walk = |context: &mut Self, replica: &mut Replica, count: u32| {
             context.run(replica, &Bound::Steps(count), &mut |_, _| Ok(false)).map(drop)
         };
-        if position.steps - steps <= NEAR {
-            walk(self, &mut replica, position.steps - steps)?;
-            return Ok(replica);
-        }
-        if let Some(window) = window.as_mut().filter(|window| window.base == position.anchor)
-            && steps > window.first
-            && position.steps - steps <= COPY_EVERY
-        {
-            while position.steps - steps > NEAR {
-                walk(self, &mut replica, NEAR)?;
-                steps += NEAR;
-                window.keep(Copy { steps, event: replica.event(), frozen: replica.fork()? });
-            }
+        let is_near = position.steps - steps <= COPY_EVERY;
+        if is_near && window.as_ref().is_some_and(|window| window.has_seen(position)) {
+            replica.keep_steps();
             walk(self, &mut replica, position.steps - steps)?;
             return Ok(replica);
         }
@@ -86,12 +74,14 @@ impl Context<'_> {
         steps = first;
         loop {
             made.trail.push(standing(&replica)?);
-            let left = position.steps - steps;
-            if left == 0 {
+            if steps == position.steps {
                 break;
             }
-            if (steps - first) % COPY_EVERY == 0 || left <= COPY_EVERY && left.is_multiple_of(NEAR) {
-                made.keep(Copy { steps, event: replica.event(), frozen: replica.fork()? });
+            if position.steps - steps <= COPY_EVERY {
+                replica.keep_steps();
+            }
+            if (steps - first).is_multiple_of(COPY_EVERY) {
+                made.copies.push(Copy { steps, event: replica.event(), frozen: replica.fork()? });
             }
             walk(self, &mut replica, 1)?;
             steps += 1;

@@ -18,8 +18,6 @@ const GLANCE: Duration = Duration::from_millis(200);
 
 /// What the runtime calls threads of its own that compile code anew. They have locks that other code needs.
 const COMPILERS: &str = ".NET Tiered";
-/// `THREAD_RUN`.
-const RUNS: u32 = 0;
 
 /// How an evaluation ended.
 pub(super) enum Ended {
@@ -45,7 +43,7 @@ impl Session {
         let ended = self.run_until_done(thread, eval, eval2, until);
         self.stacks.forget();
         // The others go on with the program, however this ended.
-        let released = self.process().set_all_threads(false, None).map_err(failed);
+        let released = self.process().hold_threads(false).map_err(failed);
         let ended = ended?;
         released?;
         if let Ended::Stuck = ended {
@@ -58,13 +56,13 @@ impl Session {
 
     /// Holds all threads but these when the process goes on.
     pub(in crate::session) fn hold_all_but(&self, threads: &[Com<Thread>]) -> Result<(), DebugError> {
-        self.process().set_all_threads(true, None).map_err(failed)?;
+        self.process().hold_threads(true).map_err(failed)?;
         for thread in threads {
-            thread.set_debug_state(RUNS).map_err(failed)?;
+            thread.hold(false).map_err(failed)?;
         }
         let compilers = self.all_threads()?.into_iter();
         for compiler in compilers.filter(|thread| self.system_name(thread).starts_with(COMPILERS)) {
-            let _ = compiler.set_debug_state(RUNS);
+            let _ = compiler.hold(false);
         }
         Ok(())
     }
@@ -130,7 +128,8 @@ impl Session {
     }
 
     /// What happens while code runs for an evaluation is taken in, but does not stop it. What other threads had come to before they
-    /// were held is kept for the next movement.
+    /// were held, or have come to since they began, is kept for the next movement. They wait there, so that they are found where they
+    /// are said to be.
     pub(in crate::session) fn answer_quietly(
         &mut self,
         own: Option<&Com<Thread>>,
@@ -142,6 +141,7 @@ impl Session {
             | CorEvent::Exception { thread, .. }
             | CorEvent::Break { thread } => {
                 if own.is_none_or(|own| thread.id() != own.id()) {
+                    thread.hold(true).map_err(failed)?;
                     self.postponed.push_back(event);
                 }
                 Ok(())
