@@ -59,6 +59,23 @@ pub(crate) const KINDS: usize = 512;
 
 core::arch::global_asm!(
     ".pushsection .text.hindcast_call_page,\"ax\",@progbits",
+    // Rust may compile who uses these two names apart from them.
+    ".globl hindcast_page_places, hindcast_page",
+    ".hidden hindcast_page_places, hindcast_page",
+    ".balign 16",
+    "hindcast_page_places:",
+    ".quad hindcast_page_entry - hindcast_page",
+    ".quad hindcast_page_on_own_stack - hindcast_page",
+    ".quad hindcast_page_kept - hindcast_page",
+    ".quad hindcast_page_call - hindcast_page",
+    ".quad hindcast_page_result_kept - hindcast_page",
+    ".quad hindcast_page_noted - hindcast_page",
+    ".quad hindcast_page_left - hindcast_page",
+    ".quad hindcast_page_to_hand_over - hindcast_page",
+    ".quad hindcast_page_code_end - hindcast_page",
+    ".quad hindcast_page_slow - hindcast_page",
+    ".quad hindcast_page_hand_over - hindcast_page",
+    ".quad hindcast_page_end - hindcast_page",
     ".balign 16",
     "hindcast_page:",
     ".set hc_data, hindcast_page + 0x3000",
@@ -426,18 +443,8 @@ core::arch::global_asm!(
 
 unsafe extern "C" {
     static hindcast_page: u8;
-    static hindcast_page_entry: u8;
-    static hindcast_page_on_own_stack: u8;
-    static hindcast_page_kept: u8;
-    static hindcast_page_call: u8;
-    static hindcast_page_result_kept: u8;
-    static hindcast_page_noted: u8;
-    static hindcast_page_left: u8;
-    static hindcast_page_to_hand_over: u8;
-    static hindcast_page_code_end: u8;
-    static hindcast_page_slow: u8;
-    static hindcast_page_hand_over: u8;
-    static hindcast_page_end: u8;
+    /// How far behind the beginning its parts are.
+    static hindcast_page_places: [u64; 12];
 }
 
 /// Addresses of the code, where it is in a program.
@@ -462,27 +469,45 @@ pub(crate) struct Addresses {
     pub(crate) hand_over: u64,
 }
 
+/// How far behind the beginning the parts of the code are, and its end.
+fn places() -> [u64; 12] {
+    // SAFETY: the assembler has written as many, and they never change.
+    unsafe { hindcast_page_places }
+}
+
 pub(crate) fn addresses() -> Addresses {
-    let begin = &raw const hindcast_page as u64;
-    let at = |symbol: *const u8| PAGE + (symbol as u64 - begin);
+    let [
+        entry,
+        on_own_stack,
+        kept,
+        call,
+        result_kept,
+        noted,
+        left,
+        to_hand_over,
+        code_end,
+        slow,
+        hand_over,
+        _,
+    ] = places().map(|place| PAGE + place);
     Addresses {
-        entry: at(&raw const hindcast_page_entry),
-        on_own_stack: at(&raw const hindcast_page_on_own_stack),
-        kept: at(&raw const hindcast_page_kept),
-        call: at(&raw const hindcast_page_call),
-        result_kept: at(&raw const hindcast_page_result_kept),
-        noted: at(&raw const hindcast_page_noted),
-        left: at(&raw const hindcast_page_left),
-        to_hand_over: at(&raw const hindcast_page_to_hand_over),
-        code_end: at(&raw const hindcast_page_code_end),
-        slow: at(&raw const hindcast_page_slow),
-        hand_over: at(&raw const hindcast_page_hand_over),
+        entry,
+        on_own_stack,
+        kept,
+        call,
+        result_kept,
+        noted,
+        left,
+        to_hand_over,
+        code_end,
+        slow,
+        hand_over,
     }
 }
 
 /// The code, as it is copied to [`PAGE`].
 pub(crate) fn code() -> &'static [u8] {
-    let (begin, end) = (&raw const hindcast_page, &raw const hindcast_page_end);
-    // SAFETY: both are in the same section, the one behind the other, and it never changes.
-    unsafe { std::slice::from_raw_parts(begin, end as usize - begin as usize) }
+    let [.., length] = places();
+    // SAFETY: all of it is in one section, which never changes.
+    unsafe { std::slice::from_raw_parts(&raw const hindcast_page, length as usize) }
 }
