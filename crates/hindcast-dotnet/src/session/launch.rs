@@ -49,8 +49,22 @@ struct Beginning {
     calls: Arc<Calls>,
 }
 
+/// Says so where a .NET program was asked to do what it cannot: nothing would come of it otherwise.
+fn refuse_what_is_for_native_programs(request: &LaunchRequest) -> Result<(), DebugError> {
+    let asked = [
+        (request.chaos.is_some(), "chaos"),
+        (request.follow.is_some(), "follow"),
+        (request.follow_forks, "follow_forks"),
+        (request.record_from.is_some(), "record_from"),
+    ];
+    let Some((_, option)) = asked.into_iter().find(|(is_asked, _)| *is_asked) else { return Ok(()) };
+    let reason = Reason::new(format!("`{option}` is for native programs, and this is a .NET program"));
+    Err(DebugError::Unsupported(reason.advise(format!("launch it without `{option}`"))))
+}
+
 impl Session {
     pub(crate) fn launch(request: &LaunchRequest) -> Result<Self, DebugError> {
+        refuse_what_is_for_native_programs(request)?;
         let program = Program::find(&request.program, &request.env).map_err(no_program)?;
         let opened = hindcast_streams::open(&request.stdin, request.streams)
             .map_err(|error| DebugError::LaunchFailed(error.to_string().into()))?;

@@ -1,6 +1,7 @@
-//! Stops while a thread is about to begin.
+//! Programs that are about to begin, and stops while a thread is.
 
-use hindcast_core::debug::StopReason;
+use hindcast_core::debug::{DebugEngine as _, DebugError, LaunchRequest, Place, StopReason};
+use hindcast_dotnet::DotnetEngine;
 use hindcast_fixtures::{dotnet::Runtime, oracle_size};
 
 use crate::{
@@ -9,6 +10,23 @@ use crate::{
 };
 
 on_both! {
+    fn what_only_native_programs_can_do_is_refused(runtime: &Runtime) {
+        let options: [(&str, fn(&mut LaunchRequest)); 4] = [
+            ("chaos", |request| request.chaos = Some(7)),
+            ("follow", |request| request.follow = Some("child".into())),
+            ("follow_forks", |request| request.follow_forks = true),
+            ("record_from", |request| request.record_from = Some(Place::Function("Main".into()))),
+        ];
+        for (option, ask) in options {
+            let mut request = Plan::of("Starting").request(runtime);
+            ask(&mut request);
+            match DotnetEngine.launch(&request).map(drop) {
+                Err(DebugError::Unsupported(reason)) => assert!(reason.to_string().starts_with(&format!("`{option}` "))),
+                other => panic!("{option}: {other:?}"),
+            }
+        }
+    }
+
     fn the_runtime_answers_while_a_thread_is_about_to_begin(runtime: &Runtime) {
         for rounds in (0..oracle_size(12, 400)).map(|launch| launch * 1_500 % 150_000) {
             let mut debuggee = Plan::of("Starting").args(&[&rounds.to_string()]).launch(runtime);

@@ -21,6 +21,8 @@ pub(super) const MOST_BYTES: u64 = 2 << 30;
 /// A recorder keeps to a budget for its log, with no more beyond it than a few chunks.
 const LARGEST_LOG: u64 = record::BUDGET + (256 << 20);
 const LAST_SIGNAL: i32 = 64;
+/// No recording has come to as many events, however many of them were forgotten.
+pub(super) const LAST_EVENT: u64 = 1 << 48;
 
 pub(super) fn write(
     log: &Log,
@@ -55,7 +57,7 @@ fn write_kept(kept: &Kept, files: &FileList, sink: &mut Sink<'_, '_>) -> io::Res
 }
 
 pub(super) fn read(source: &mut Source, files: &Files, machine: &Machine) -> Result<Log, ArchiveError> {
-    let mut log = Log::starting_at(source.number()?);
+    let mut log = Log::starting_at(source.count(LAST_EVENT)?);
     loop {
         let count = match source.count(MOST_EVENTS as u64)? {
             END => return Ok(log),

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::{
     ArchiveError, cast,
-    events::{MOST_BYTES, add},
+    events::{LAST_EVENT, MOST_BYTES, add},
     files::Files,
     machine::Machine,
     stream::Source,
@@ -35,7 +35,7 @@ const END: u64 = u64::MAX;
 const MOST_WRITES: u64 = 1 << 16;
 
 pub(super) fn read(source: &mut Source, files: &Files, machine: &Machine) -> Result<Log, ArchiveError> {
-    let mut log = Log::starting_at(source.number()?);
+    let mut log = Log::starting_at(source.count(LAST_EVENT)?);
     loop {
         let event = match source.number()? {
             END => return Ok(log),

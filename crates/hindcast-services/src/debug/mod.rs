@@ -148,10 +148,15 @@ impl DebugService {
         }
         let env = options.env.keys().map(String::as_str).collect();
         let program = self.program(caller, &options.program, options.cwd.as_deref(), env)?;
-        if let Some(follow) = options.follow.as_deref().filter(|_| caller.key.is_some()) {
-            failures::path_of(follow)?;
-            self.program(caller, Path::new(follow), options.cwd.as_deref(), Vec::new())?;
-        }
+        let follow = match options.follow {
+            Some(follow) if caller.key.is_some() => {
+                failures::path_of(&follow)?;
+                // What was checked is what is waited for, wherever the program that is started goes.
+                let checked = self.program(caller, Path::new(&follow), options.cwd.as_deref(), Vec::new())?;
+                Some(checked.to_str().map_or(follow, str::to_owned))
+            }
+            follow => follow,
+        };
         let stdin_file = match &options.stdin {
             Stdin::File(file) => Some(self.readable(caller, file)?),
             Stdin::Written | Stdin::Text(_) => None,
@@ -167,7 +172,7 @@ impl DebugService {
             streams: options.streams,
             record: options.record,
             chaos: options.chaos,
-            follow: options.follow,
+            follow,
             follow_forks: options.follow_forks,
             record_from: options.record_from,
             language: options.language,

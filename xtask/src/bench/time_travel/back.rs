@@ -11,13 +11,15 @@ use crate::bench::series::Series;
 
 /// What was measured of going back.
 pub(super) struct Back {
-    /// One instruction back from somewhere in a program of ten megabytes.
+    /// One instruction back from somewhere in a program of ten megabytes: from a pause, and from a breakpoint.
     pub(super) first_step: Series,
+    pub(super) first_step_from_breakpoint: Series,
     /// The next ones.
     pub(super) next_steps: Series,
     /// To a breakpoint before a thousand million instructions.
     pub(super) reverse_continue: Series,
-    /// A write before all of them, and the last of them.
+    /// A write before all of them, with nothing written near it since and with much; and the last of them.
+    pub(super) last_write_secluded: Series,
     pub(super) last_write_sparse: Series,
     pub(super) last_write_hot: Series,
     /// What a call takes beside its data, in bytes: in memory, and in a trace.
@@ -35,12 +37,13 @@ pub(super) struct Back {
 /// Rounds of `spin` that make a thousand million instructions.
 const ROUNDS: u64 = 1_000_000_000 / INSTRUCTIONS_A_ROUND;
 const STOPS: u64 = 40;
-const NEXT_STEPS: usize = 10;
+const NEXT_STEPS: usize = 30;
 const REPETITIONS: usize = 5;
 
 pub(super) fn measure(bench: &Bench) -> Result<Back> {
     let (first_step, next_steps) = steps(bench)?;
-    let (reverse_continue, last_write_sparse, last_write_hot) = searches(bench)?;
+    let first_step_from_breakpoint = steps_from_breakpoint(bench)?;
+    let [reverse_continue, last_write_secluded, last_write_sparse, last_write_hot] = searches(bench)?;
     let (history, to_the_start) = history(bench)?;
     let (event_in_memory, event_in_trace) = event_sizes(bench)?;
     let (back_to_condition, on_to_condition, back_to_hit) = passes(bench)?;
@@ -49,8 +52,10 @@ pub(super) fn measure(bench: &Bench) -> Result<Back> {
         on_to_condition,
         back_to_hit,
         first_step,
+        first_step_from_breakpoint,
         next_steps,
         reverse_continue,
+        last_write_secluded,
         last_write_sparse,
         last_write_hot,
         event_in_memory,
@@ -106,24 +111,42 @@ fn steps(bench: &Bench) -> Result<(Series, Series)> {
     Ok((first, next))
 }
 
-fn searches(bench: &Bench) -> Result<(Series, Series, Series)> {
+fn steps_from_breakpoint(bench: &Bench) -> Result<Series> {
+    let mut debugger = Debugger::launch(bench, ["marks", "30000000"])?;
+    debugger.ask("debugger/set_breakpoint", &json!({ "function": "mark" }))?;
+    let mut first = Series::default();
+    for _ in 0..STOPS {
+        let stopped = debugger.ask("debugger/continue", &json!({ "timeout_ms": 50_000 }))?;
+        ensure!(stopped["reason"] == "breakpoint", "it did not come to `mark`: {stopped}");
+        first.time(|| debugger.ask("debugger/step_backward", &json!({ "granularity": "instruction" })))?;
+        debugger.return_to_present()?;
+    }
+    Ok(first)
+}
+
+fn searches(bench: &Bench) -> Result<[Series; 4]> {
     let rounds = ROUNDS.to_string();
-    let (mut back, mut sparse, mut hot) = (Series::default(), Series::default(), Series::default());
+    let [mut back, mut secluded, mut sparse, mut hot] = <[Series; 4]>::default();
     for _ in 0..REPETITIONS {
         let mut debugger = Debugger::launch(bench, ["spin", &rounds])?;
         debugger.run_to("begin")?;
         debugger.run_to("end")?;
-        let last_hot = hot.time(|| debugger.ask("debugger/last_write", &json!({ "expression": "hot" })))?;
-        ensure!(last_hot.to_string().contains(&rounds), "another write: {last_hot}");
-        debugger.return_to_present()?;
-        let only = sparse.time(|| debugger.ask("debugger/last_write", &json!({ "expression": "sparse" })))?;
-        ensure!(only.to_string().contains("main"), "another write: {only}");
-        debugger.return_to_present()?;
+        let variables = [
+            ("hot", &mut hot, rounds.as_str()),
+            ("sparse", &mut sparse, "main"),
+            ("secluded[0]", &mut secluded, "main"),
+        ];
+        for (variable, series, wanted) in variables {
+            let question = json!({ "expression": variable });
+            let found = series.time(|| debugger.ask("debugger/last_write", &question))?;
+            ensure!(found.to_string().contains(wanted), "another write: {found}");
+            debugger.return_to_present()?;
+        }
         let there =
             back.time(|| debugger.ask("debugger/reverse_continue", &json!({ "timeout_ms": 50_000 })))?;
         ensure!(there.to_string().contains("begin"), "it did not come to `begin`: {there}");
     }
-    Ok((back, sparse, hot))
+    Ok([back, secluded, sparse, hot])
 }
 
 /// A function that is come to a million times.

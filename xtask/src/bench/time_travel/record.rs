@@ -40,6 +40,8 @@ struct Program<'a> {
     arguments: Vec<&'a str>,
     calls: Option<u64>,
     limit: Option<f64>,
+    /// What starts it where it is not recorded.
+    alone: &'a [&'a str],
     /// What it leaves, which the next run must not find.
     leaves: Option<&'a Path>,
 }
@@ -54,7 +56,8 @@ pub(super) fn measure(bench: &Bench, rounds: u16) -> Result<Vec<Recording>> {
     let (calls, spin_rounds) = (CALLS.to_string(), SPIN_ROUNDS.to_string());
     let database = bench.work.with_file_name("rows.db");
     let database_name = database.display().to_string();
-    let program = |name, arguments, limit| Program { name, arguments, calls: None, limit, leaves: None };
+    let program =
+        |name, arguments, limit| Program { name, arguments, calls: None, limit, alone: &[], leaves: None };
     let programs = [
         program(
             "computing in registers and one place (`spin`)",
@@ -62,12 +65,14 @@ pub(super) fn measure(bench: &Bench, rounds: u16) -> Result<Vec<Recording>> {
             Some(1.1),
         ),
         program("computing in 10 MB (`table`)", vec![&work, "table", "100000000"], Some(1.15)),
-        // On one processor: that is what they have when they are recorded.
-        program(
-            "four computing threads",
-            vec!["taskset", "-c", "0", &work, "threads", "100000000"],
-            Some(1.15),
-        ),
+        Program {
+            alone: &["taskset", "-c", "0"],
+            ..program(
+                "four computing threads (alone on one processor)",
+                vec![&work, "threads", "300000000"],
+                Some(1.15),
+            )
+        },
         Program {
             calls: Some(CALLS),
             ..program("20,000 small reads", vec![&work, "calls", &calls], Some(5.0))
@@ -88,14 +93,14 @@ pub(super) fn measure(bench: &Bench, rounds: u16) -> Result<Vec<Recording>> {
         program("nothing (`true`)", vec!["true"], None),
     ];
     let mut recordings = Vec::new();
-    for Program { name, arguments, calls, limit, leaves } in programs {
+    for Program { name, arguments, calls, limit, alone, leaves } in programs {
         println!("recording: {name}");
         let (native, recorded) = (Series::default(), Series::default());
         let mut recording = Recording { name, native, recorded, calls, limit };
         let clear = || leaves.map_or(Ok(()), std::fs::remove_file);
         for _ in 0..rounds {
-            let mut native = Command::new(arguments[0]);
-            recording.native.push(time(native.args(&arguments[1..]))?);
+            let command = [alone, &arguments].concat();
+            recording.native.push(time(Command::new(command[0]).args(&command[1..]))?);
             clear()?;
             let mut recorded = Command::new(&bench.hindcast);
             recorded.args(["record", "--data-dir"]).arg(&bench.data).arg("--").args(&arguments);

@@ -1,6 +1,7 @@
 /* What `cargo xtask bench time-travel` records. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,8 @@
 #include <unistd.h>
 
 volatile long sparse, hot;
+/* Nothing is written near it. */
+volatile long secluded[1024] __attribute__((aligned(8192)));
 enum { TABLE = 10 << 20 };
 
 __attribute__((noinline)) void begin(void) { __asm__ volatile("" ::: "memory"); }
@@ -29,11 +32,18 @@ __attribute__((noinline)) void spin(long rounds) {
                      : "cc");
 }
 
-/* Changes ten megabytes here and there. */
-static void table(long rounds) {
+__attribute__((noinline)) void mark(void) { __asm__ volatile("" ::: "memory"); }
+
+/* Changes ten megabytes here and there, and comes to `mark` after so many rounds, again and again. */
+static void table(long rounds, long between) {
     volatile unsigned *cells = calloc(TABLE, 1);
     unsigned long state = 88172645463325252ul;
+    long left = between;
     for (long round = 0; round < rounds; round++) {
+        if (--left == 0) {
+            mark();
+            left = between;
+        }
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
@@ -110,12 +120,14 @@ int main(int count, char **arguments) {
         return 2;
     const char *mode = arguments[1];
     long amount = atol(arguments[2]);
-    sparse = 1;
+    sparse = secluded[0] = 1;
     begin();
     if (!strcmp(mode, "spin"))
         spin(amount);
     else if (!strcmp(mode, "table"))
-        table(amount);
+        table(amount, amount);
+    else if (!strcmp(mode, "marks"))
+        table(LONG_MAX, amount);
     else if (!strcmp(mode, "passes"))
         passes(amount);
     else if (!strcmp(mode, "calls"))

@@ -18,6 +18,8 @@ pub(crate) const MOST_EVENTS: usize = 1024;
 const MOST_DATA: u64 = 64 << 10;
 /// So many chunks are kept unpacked: one for each place from which the log is read at the same time.
 const UNPACKED: usize = 4;
+/// What they may take, with more than one.
+const UNPACKED_BYTES: usize = 16 << 20;
 
 /// Events in order. The first ones may have been forgotten, to keep to a budget.
 #[derive(Debug)]
@@ -46,9 +48,18 @@ pub(crate) struct Log {
     /// How often another thread took over, also in what was forgotten.
     turns: u64,
     /// Chunks that were read last, by their first event.
-    unpacked: RefCell<VecDeque<(u64, Rc<Vec<Event>>)>>,
+    unpacked: RefCell<VecDeque<Unpacked>>,
     /// What the program had mapped of files.
     pub(crate) files: MappedFiles,
+}
+
+/// The events of a chunk.
+#[derive(Debug, Clone)]
+struct Unpacked {
+    first: u64,
+    events: Rc<Vec<Event>>,
+    /// What they were packed to, in bytes.
+    length: usize,
 }
 
 #[derive(Debug)]
@@ -159,7 +170,7 @@ impl Log {
         self.chunks.push_back(chunk);
         let events = std::mem::take(&mut self.tail);
         (self.tail_bytes, self.tail_data) = (0, 0);
-        remember(&mut self.unpacked.borrow_mut(), first, Rc::new(events));
+        remember(&mut self.unpacked.borrow_mut(), Unpacked { first, events: Rc::new(events), length });
         while self.memory > self.in_memory && self.failure.is_none() && self.in_file < self.chunks.len() {
             if let Err(error) = self.spill_oldest() {
                 let folder = spill::folder();
@@ -205,7 +216,7 @@ impl Log {
         if let Some(index) = index.checked_sub(self.tail_start) {
             return Some(Logged::Last(self.tail.get(usize::try_from(index).ok()?)?));
         }
-        let (first, events) = self.chunk_with(index)?;
+        let Unpacked { first, events, .. } = self.chunk_with(index)?;
         let index = usize::try_from(index - first).ok().filter(|index| *index < events.len())?;
         Some(Logged::Unpacked(events, index))
     }
@@ -216,11 +227,10 @@ impl Log {
         range.filter_map(|index| Some((index, self.get(index)?)))
     }
 
-    /// The events of a chunk, and the number of the first.
-    fn chunk_with(&self, index: u64) -> Option<(u64, Rc<Vec<Event>>)> {
+    fn chunk_with(&self, index: u64) -> Option<Unpacked> {
         let mut unpacked = self.unpacked.borrow_mut();
-        let is_it = |(first, events): &(u64, Rc<Vec<Event>>)| {
-            index.checked_sub(*first).is_some_and(|offset| offset < events.len() as u64)
+        let is_it = |chunk: &Unpacked| {
+            index.checked_sub(chunk.first).is_some_and(|offset| offset < chunk.events.len() as u64)
         };
         if let Some(at) = unpacked.iter().position(is_it) {
             unpacked.swap(0, at);
@@ -228,9 +238,10 @@ impl Log {
         }
         let at = self.chunks.partition_point(|chunk| chunk.end() <= index);
         let chunk = self.chunks.get(at)?;
-        let events = Rc::new(self.unpack(chunk));
-        remember(&mut unpacked, chunk.first, events.clone());
-        Some((chunk.first, events))
+        let read =
+            Unpacked { first: chunk.first, events: Rc::new(self.unpack(chunk)), length: chunk.length };
+        remember(&mut unpacked, read.clone());
+        Some(read)
     }
 
     fn unpack(&self, chunk: &Chunk) -> Vec<Event> {
@@ -369,9 +380,12 @@ impl Log {
     }
 }
 
-fn remember(unpacked: &mut VecDeque<(u64, Rc<Vec<Event>>)>, first: u64, events: Rc<Vec<Event>>) {
-    unpacked.truncate(UNPACKED - 1);
-    unpacked.push_front((first, events));
+fn remember(unpacked: &mut VecDeque<Unpacked>, chunk: Unpacked) {
+    unpacked.push_front(chunk);
+    let total = |unpacked: &VecDeque<Unpacked>| unpacked.iter().map(|chunk| chunk.length).sum::<usize>();
+    while unpacked.len() > UNPACKED || unpacked.len() > 1 && total(unpacked) > UNPACKED_BYTES {
+        unpacked.pop_back();
+    }
 }
 
 /// What an event takes beside itself.
