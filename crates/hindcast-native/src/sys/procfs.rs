@@ -1,6 +1,10 @@
 //! What `/proc` tells of a process.
 
-use std::{fs, io, path::PathBuf};
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
 
 use super::Tid;
 
@@ -21,8 +25,17 @@ pub(crate) struct Mapping {
 
 /// In the order of their addresses.
 pub(crate) fn mappings(process: Tid) -> io::Result<Vec<Mapping>> {
-    let text = fs::read_to_string(format!("/proc/{}/maps", process.0))?;
+    let text = text_of(format!("/proc/{}/maps", process.0))?;
     Ok(text.lines().filter_map(mapping).collect())
+}
+
+/// What is in a file of the system. Names in it need not be text, and are shown as well as they can be.
+fn text_of(file: impl AsRef<Path>) -> io::Result<String> {
+    // The system writes as much at once as there is room for.
+    let mut bytes = Vec::with_capacity(16 << 10);
+    File::open(file)?.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 fn mapping(line: &str) -> Option<Mapping> {
@@ -62,7 +75,7 @@ pub(crate) fn has_writable_shares(process: Tid) -> io::Result<bool> {
             && (flags.contains(&"mw")
                 || !mapping.name.starts_with('/')
                 || IN_MEMORY.iter().any(|place| mapping.name.starts_with(place))
-                || fs::File::open(&mapping.name)
+                || File::open(&mapping.name)
                     .is_ok_and(|file| super::has_no(super::Users::Writers, &file) == Some(false)))
     };
     Ok(!flagged(process, shares)?.is_empty())
@@ -70,7 +83,7 @@ pub(crate) fn has_writable_shares(process: Tid) -> io::Result<bool> {
 
 /// Mappings, chosen by what the system keeps of each beside its permissions.
 fn flagged(process: Tid, choose: impl Fn(&Mapping, &[&str]) -> bool) -> io::Result<Vec<Mapping>> {
-    let text = fs::read_to_string(format!("/proc/{}/smaps", process.0))?;
+    let text = text_of(format!("/proc/{}/smaps", process.0))?;
     let mut chosen = Vec::new();
     let mut last = None;
     for line in text.lines() {
@@ -99,7 +112,7 @@ pub(crate) struct SharedSegment {
 
 /// The segment of this number, which stands in the place of an inode where it is mapped.
 pub(crate) fn shared_segment(number: u64) -> Option<SharedSegment> {
-    let text = fs::read_to_string("/proc/sysvipc/shm").ok()?;
+    let text = text_of("/proc/sysvipc/shm").ok()?;
     text.lines().find_map(|line| {
         // key shmid perms size cpid lpid nattch …
         let mut fields = line.split_ascii_whitespace().skip(1);
@@ -145,7 +158,7 @@ pub(crate) fn process_of(thread: Tid) -> Option<Tid> {
 }
 
 fn relative(of: Tid, which: &str) -> Option<Tid> {
-    let status = fs::read_to_string(format!("/proc/{}/status", of.0)).ok()?;
+    let status = text_of(format!("/proc/{}/status", of.0)).ok()?;
     status.lines().find_map(|line| line.strip_prefix(which)?.trim().parse().ok().map(Tid))
 }
 
@@ -156,7 +169,7 @@ pub(crate) fn is_our_equal(process: Tid) -> bool {
         of("self").is_some() && of("self") == of(&process.0.to_string())
     };
     let user = |process: &str| {
-        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        let status = text_of(format!("/proc/{process}/status")).ok()?;
         status.lines().find_map(|line| line.strip_prefix("Uid:").map(str::to_owned))
     };
     same("root") && same("ns/mnt") && user("self").is_some() && user("self") == user(&process.0.to_string())
@@ -216,7 +229,7 @@ impl MemoryPlan {
     pub(crate) fn of(process: Tid) -> io::Result<Self> {
         // Counted behind the name.
         const FIELDS: [usize; 10] = [23, 24, 42, 43, 44, 25, 45, 46, 47, 48];
-        let text = fs::read_to_string(format!("/proc/{}/stat", process.0))?;
+        let text = text_of(format!("/proc/{}/stat", process.0))?;
         let fields: Vec<_> = after_name(&text).split_ascii_whitespace().collect();
         let number = |field: usize| fields.get(field).and_then(|field| field.parse().ok());
         let marks = FIELDS.map(|field| number(field).unwrap_or(0));
@@ -258,7 +271,7 @@ fn after_name(text: &str) -> &str {
 
 /// How often the process had to be given a page that was in memory already, or nowhere yet.
 pub(crate) fn minor_faults(process: Tid) -> io::Result<u64> {
-    let text = fs::read_to_string(format!("/proc/{}/stat", process.0))?;
+    let text = text_of(format!("/proc/{}/stat", process.0))?;
     let count = after_name(&text).split_ascii_whitespace().nth(7).and_then(|field| field.parse().ok());
     count.ok_or_else(|| io::Error::other("no such field"))
 }
@@ -295,26 +308,43 @@ fn is_in(process: Tid, signal: i32, sets: [&str; 2]) -> bool {
 }
 
 fn signal_set(process: Tid, field: &str) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{}/status", process.0)).ok()?;
+    let status = text_of(format!("/proc/{}/status", process.0)).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     u64::from_str_radix(line.trim(), 16).ok()
 }
 
 /// Whether a thread waits in the kernel.
 pub(crate) fn is_asleep(process: Tid, thread: Tid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/task/{}/stat", process.0, thread.0));
+    let stat = text_of(format!("/proc/{}/task/{}/stat", process.0, thread.0));
     stat.is_ok_and(|stat| matches!(after_name(&stat).trim_start().as_bytes().first(), Some(b'S' | b'D')))
 }
 
 /// Whether a thread has ended, but is still listed: the first one is, as long as there are others.
 pub(crate) fn is_zombie(process: Tid, thread: Tid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/task/{}/stat", process.0, thread.0));
+    let stat = text_of(format!("/proc/{}/task/{}/stat", process.0, thread.0));
     stat.is_ok_and(|stat| matches!(after_name(&stat).trim_start().as_bytes().first(), Some(b'Z' | b'X')))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+
     use super::*;
+
+    #[test]
+    fn names_need_not_be_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join(OsStr::from_bytes(b"\xff) S 1"));
+        fs::copy("/usr/bin/sleep", &program).unwrap();
+        let mut sleeping = std::process::Command::new(&program).arg("60").spawn().unwrap();
+        let process = Tid(sleeping.id() as i32);
+        let mappings = mappings(process).unwrap();
+        assert!(mappings.iter().any(|mapping| mapping.name.ends_with("\u{fffd}) S 1")), "{mappings:?}");
+        assert_eq!(name(process, process).as_deref(), Some("\u{fffd}) S 1"));
+        assert!(minor_faults(process).is_ok());
+        sleeping.kill().unwrap();
+        sleeping.wait().unwrap();
+    }
 
     #[test]
     fn our_own_mappings_can_be_read() {

@@ -238,8 +238,7 @@ impl Log {
         }
         let at = self.chunks.partition_point(|chunk| chunk.end() <= index);
         let chunk = self.chunks.get(at)?;
-        let read =
-            Unpacked { first: chunk.first, events: Rc::new(self.unpack(chunk)), length: chunk.length };
+        let read = Unpacked { first: chunk.first, events: Rc::new(self.unpack(chunk)), length: chunk.length };
         remember(&mut unpacked, read.clone());
         Some(read)
     }
