@@ -92,8 +92,9 @@ impl Process {
         if self.is_recording() {
             return self.step_recorded(tid);
         }
-        let here = self.registers(tid)?.pc();
-        if self.overlay.contains(here) {
+        let registers = self.registers(tid)?;
+        let pops_flags = sys::behind_popped_flags(&self.memory, registers).is_some();
+        if self.overlay.contains(registers.pc()) || pops_flags {
             // Out of the memory for a moment: nobody else may run past it meanwhile.
             return self.step_alone(tid);
         }
@@ -128,6 +129,15 @@ impl Process {
             self.overlay.lift(&self.memory, here);
         }
         let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
+        if task.signal == 0
+            && let Some(behind) = sys::behind_popped_flags(&self.memory, task.registers()?)
+        {
+            task.set_registers(&behind)?;
+            if lifted {
+                self.overlay.lower(&self.memory, here);
+            }
+            return Ok(Halt::Stepped(tid));
+        }
         let passed = task.passed;
         let before = task.registers().ok();
         let resumed = resume_living(task, Resume::Step);

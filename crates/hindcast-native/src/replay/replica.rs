@@ -266,6 +266,12 @@ impl Replica {
                 }
                 continue;
             }
+            if how == Advance::Step
+                && let Some(behind) = sys::behind_popped_flags(&self.memory, self.registers()?)
+            {
+                self.frozen.set_registers(&behind)?;
+                return Ok(Pause::Stepped);
+            }
             let kind = match how {
                 Advance::Run => Resume::Emulate,
                 Advance::Step => Resume::EmulateStep,

@@ -393,6 +393,26 @@ fn a_step_back_and_forwards_leads_to_the_same_state_among_signals_and_system_cal
     check_steps_back("-O1", &["alarms", "200"]);
 }
 
+#[test]
+fn a_program_that_takes_its_flags_from_the_stack_does_not_see_that_it_is_stepped() {
+    const STEPS: usize = 150;
+    let mut recorded = Recorded::start(&Fixture::c("trap_flag").build().path, &[]);
+    let Halt::Signal(tid, _) = recorded.process.run().unwrap() else { panic!("it raises a signal") };
+    let mut seen = HashMap::new();
+    for _ in 0..STEPS {
+        assert_eq!(recorded.process.step(tid).unwrap(), Halt::Stepped(tid));
+        let flags = recorded.process.registers(tid).unwrap().get("eflags").unwrap();
+        assert_eq!(flags & 1 << 8, 0, "the trap flag shows");
+        recorded.process.anchor().unwrap();
+        let recorder = recorded.process.recorder_mut().unwrap();
+        let position = recorder.timeline.frontier().cloned().unwrap();
+        recorder.timeline.get_mut(&position.anchor).unwrap().pinned = true;
+        seen.insert(position, recorded.process.digest());
+    }
+    assert_eq!(recorded.run(), Halt::Ended(Ended::Exited(0)));
+    assert_eq!(wrong_visits(&mut recorded, &seen), 0);
+}
+
 /// Many random moments of a program with signals, mappings and system calls, some of them next to each other.
 #[test]
 fn random_moments_are_visited_as_they_were() {

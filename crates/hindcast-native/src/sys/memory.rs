@@ -53,19 +53,3 @@ impl Memory for ProcessMemory {
         }
     }
 }
-
-/// Whether an instruction puts the flags on the stack: single steps show in them.
-pub(crate) fn pushes_flags(memory: &ProcessMemory, pc: u64) -> bool {
-    const PUSHF: u8 = 0x9c;
-    let mut code = [0];
-    memory.read_some(pc, &mut code) == 1 && code[0] == PUSHF
-}
-
-/// Takes the trace of a single step out of flags on the stack.
-pub(crate) fn clean_pushed_flags(memory: &ProcessMemory, stack: u64) {
-    let mut flags = [0; 2];
-    if memory.read_some(stack, &mut flags) == 2 {
-        flags[1] &= !1;
-        let _ = memory.write(stack, &flags);
-    }
-}

@@ -21,6 +21,7 @@ mod remote;
 mod signal;
 mod spawn;
 mod tracee;
+mod trap_flag;
 mod tree;
 mod vector_registers;
 
@@ -34,7 +35,7 @@ pub(crate) use dying::{Life, dismiss, end};
 pub(crate) use filter::Filter;
 pub(crate) use interrupt::{ALARM_MARK, INTERRUPT_MARK, ProcessInterrupt};
 pub(crate) use keeper::Keeper;
-pub(crate) use memory::{ProcessMemory, clean_pushed_flags, pushes_flags};
+pub(crate) use memory::ProcessMemory;
 pub(crate) use pages::{PAGE, share_pages, touched};
 pub(crate) use processor::{cpu_time, processor_features, random_number, time_stamp_counter};
 pub(crate) use procfs::{
@@ -51,5 +52,6 @@ pub(crate) use tracee::{
     Call, Event, RestartableSequence, Resume, Running, Stopped, Tid, TraceError, attach_thread, death_of,
     detach_running, interrupt, kill, robust_list, send_again, wait_for, wait_for_any, wait_for_any_now,
 };
+pub(crate) use trap_flag::{behind_popped_flags, clean_pushed_flags, pushes_flags};
 pub(crate) use tree::Tree;
 pub(crate) use vector_registers::{VectorLayout, VectorRegisters};
