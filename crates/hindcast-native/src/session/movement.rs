@@ -229,7 +229,9 @@ impl Session {
             let is_in_call = registers.get("orig_rax").is_none_or(|number| number as i64 >= 0);
             let next = crate::look::decode(&self.process.memory(), registers.pc());
             let is_plain = next.is_some_and(|next| {
-                !matches!(next.mnemonic(), iced_x86::Mnemonic::Syscall | iced_x86::Mnemonic::INVALID)
+                use iced_x86::Mnemonic as M;
+                let is_call = matches!(next.mnemonic(), M::Syscall | M::Sysenter | M::INVALID);
+                !is_call && next.flow_control() != iced_x86::FlowControl::Interrupt
             });
             if is_in_call || !is_plain || self.process.has_breakpoint(registers.pc()) {
                 break;
