@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// So many steps are kept.
-pub(super) const LENGTH: u32 = 256;
+const LENGTH: usize = 256;
 /// Says in which system call a process is. Before a step it is in none any more.
 const CALL_NUMBER: &str = "orig_rax";
 
@@ -37,7 +37,7 @@ struct Before {
 
 impl Reel {
     fn push(&mut self, before: Before) {
-        if self.steps.len() == LENGTH as usize {
+        if self.steps.len() == LENGTH {
             self.steps.pop_front();
         }
         self.steps.push_back(before);
