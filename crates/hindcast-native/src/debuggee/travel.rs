@@ -158,13 +158,10 @@ impl Debuggee {
             return Ok(());
         }
         let made = self.travel(functions, |context, past, window| {
+            let is_there = past.as_mut().map_or(Ok(false), |past| past.wind_back(position))?;
+            let made = if is_there { None } else { Some(context.replica_of(position, window)?) };
             context.told(&position.anchor, position.steps);
-            if let Some(past) = past.as_mut()
-                && past.wind_back(position)?
-            {
-                return Ok(None);
-            }
-            context.replica_of(position, window).map(Some)
+            Ok(made)
         })?;
         let Some(replica) = made else { return Ok(()) };
         self.show(replica, position.anchor.clone(), Some(position.steps))?;

@@ -17,7 +17,7 @@ mod tasks;
 mod tests;
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
 };
 
@@ -82,6 +82,9 @@ pub(crate) struct Process {
     owned: bool,
     /// Whether one thread makes a step while all others stand still.
     alone: bool,
+    /// Whether there was a page of calls at the last event, and the threads that may still be told of by it.
+    had_page: bool,
+    told_late: BTreeSet<Tid>,
     /// Signals that we sent to a thread in the place of others, which came with this.
     sent_again: Vec<(Tid, SignalInfo)>,
     /// Whether that step is past a breakpoint, on the way to somewhere else.
@@ -294,6 +297,8 @@ impl Process {
             became_another: None,
             owned,
             alone: false,
+            had_page: false,
+            told_late: BTreeSet::new(),
             sent_again: Vec::new(),
             passes: false,
             ended: None,

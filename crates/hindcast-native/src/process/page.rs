@@ -19,11 +19,16 @@ impl Process {
 
     /// What an event is once what was noted at the page is in the log, and nobody stands there.
     pub(super) fn off_page(&mut self, event: Event) -> Result<Event, TraceError> {
-        if self.recorder.as_ref().is_none_or(|recorder| recorder.page().is_none()) {
+        let has_page = self.recorder.as_ref().is_some_and(|recorder| recorder.page().is_some());
+        if std::mem::replace(&mut self.had_page, has_page) && !has_page {
+            self.told_late = self.tasks.keys().copied().collect();
+        }
+        if !has_page {
             return match event {
-                // The recording has ended when it was on its way. It makes the call by itself.
+                // The recording has ended when it was on its way. It makes the call by itself. Once only: a program can have its
+                // calls told in the same way.
                 Event::Signal(stopped, libc::SIGSYS)
-                    if self.knows(&stopped) && page::is_told_of_call(&stopped)? =>
+                    if page::is_told_of_call(&stopped)? && self.told_late.remove(&stopped.tid()) =>
                 {
                     self.call_again(stopped)
                 }

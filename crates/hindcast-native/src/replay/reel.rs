@@ -18,6 +18,8 @@ use crate::{
 
 /// So many steps are kept.
 const LENGTH: usize = 256;
+/// Flags that only the processor sets, not a debugger: nested task, identification.
+const UNCHANGEABLE: u64 = 1 << 14 | 1 << 21;
 /// Says in which system call a process is. Before a step it is in none any more.
 const CALL_NUMBER: &str = "orig_rax";
 
@@ -75,6 +77,11 @@ impl Replica {
         let Some(reel) = &mut self.reel else { return Ok(false) };
         let Some(rest) = reel.steps.len().checked_sub(count as usize) else { return Ok(false) };
         let changed = reel.steps.range(rest..).rev().flat_map(|before| &before.memory);
+        let before = reel.steps.get(rest).and_then(|before| before.registers.get("eflags"));
+        let flags = self.frozen.registers()?.get("eflags");
+        if before.zip(flags).is_some_and(|(before, flags)| (before ^ flags) & UNCHANGEABLE != 0) {
+            return Ok(false);
+        }
         // A breakpoint may have been put there since.
         if changed.clone().any(|(address, bytes)| self.overlay.any_in(*address..address + bytes.len() as u64))
         {
@@ -118,8 +125,10 @@ fn written_by(instruction: &Instruction, registers: &GeneralRegisters) -> Option
     let by_bit_number = matches!(instruction.mnemonic(), Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc)
         && instruction.op0_kind() == OpKind::Memory
         && instruction.op1_kind() == OpKind::Register;
-    // The bit can be far from the operand, and what is entered is copied from one frame to the next.
-    if by_bit_number || matches!(instruction.mnemonic(), Mnemonic::Enter | Mnemonic::INVALID) {
+    // The bit can be far from the operand, what is entered is copied from one frame to the next, and of a cleared line the decoder
+    // does not tell.
+    let is_special = matches!(instruction.mnemonic(), Mnemonic::Enter | Mnemonic::Clzero | Mnemonic::INVALID);
+    if by_bit_number || is_special {
         return None;
     }
     let writes = |used: &&UsedMemory| {
