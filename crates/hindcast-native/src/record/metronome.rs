@@ -112,6 +112,11 @@ impl Metronome {
         self.shared.last.store(self.shared.now(), Ordering::Relaxed);
     }
 
+    /// How long the process has to run for a checkpoint to be worth its cost.
+    pub(crate) fn beat(&self) -> Duration {
+        self.shared.beat()
+    }
+
     /// Whether it is time for another checkpoint, behind so many events: a replay from the last one would take half as long
     /// at least. A process that mostly waits is hardly ever copied.
     pub(crate) fn is_due(&self, events: u64) -> bool {

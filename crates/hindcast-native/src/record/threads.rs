@@ -52,6 +52,8 @@ pub(super) struct Threads {
 
 /// For so long a thread runs while others could, at least.
 const SHORTEST_TURN: Duration = Duration::from_millis(20);
+/// A turn is no longer than this because of what checkpoints cost: who waits for another thread by computing waits so long.
+const LONGEST_TURN: Duration = Duration::from_millis(300);
 /// For so long, where no preemption is needed to end it.
 const SHORT_TURN: Duration = Duration::from_millis(2);
 /// After so many preemptions a turn is twice as long.
@@ -102,11 +104,14 @@ impl Threads {
         if self.has_scratch == Some(true) { self.slots.of(tid) } else { None }
     }
 
-    /// How long the next turn may take.
-    fn next_turn(&mut self) -> Duration {
+    /// How long the next turn may take, where a checkpoint is worth its cost after so long: two of them end a turn.
+    fn next_turn(&mut self, worthwhile: Duration) -> Duration {
         match &mut self.chaos {
             Some(chaos) => chaos.turn(),
-            None => SHORTEST_TURN * 2u32.saturating_pow(self.preemptions / DOUBLED_AFTER),
+            None => {
+                let turn = SHORTEST_TURN * 2u32.saturating_pow(self.preemptions / DOUBLED_AFTER);
+                turn.max((2 * worthwhile).min(LONGEST_TURN))
+            }
         }
     }
 }
@@ -286,7 +291,7 @@ impl Recorder {
 
     fn acts(&mut self, tid: Tid) {
         self.threads.acting = tid;
-        self.threads.turn = self.threads.next_turn();
+        self.threads.turn = self.threads.next_turn(self.metronome().beat());
         self.begin_turn();
     }
 

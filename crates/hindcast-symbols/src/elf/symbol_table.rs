@@ -39,10 +39,10 @@ impl SymbolTable {
         &self.symbols
     }
 
+    /// As source names it.
     pub(crate) fn name(&self, symbol: &ElfSymbol) -> &[u8] {
         let name = self.names.get(symbol.name as usize..).unwrap_or_default();
-        let end = memchr::memchr(0, name).unwrap_or(name.len());
-        &name[..end]
+        plain(&name[..memchr::memchr(0, name).unwrap_or(name.len())])
     }
 
     /// The symbol whose extent `address` is in; or the one before it, where that has no size.
@@ -94,5 +94,24 @@ impl ElfSymbol {
 
     fn rank(&self) -> (bool, u8, bool) {
         (self.kind != SymbolType::Untyped, self.binding, self.size > 0)
+    }
+}
+
+/// A name without the version that everybody gets who asks for none.
+fn plain(name: &[u8]) -> &[u8] {
+    match memchr::memchr(b'@', name) {
+        Some(end) if end > 0 && name[end..].starts_with(b"@@") => &name[..end],
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn the_usual_version_of_a_name_is_left_out() {
+        let names = ["open@@LIB_2.34", "open@LIB_2.2.5", "@@", "plain"].map(str::as_bytes);
+        assert_eq!(names.map(plain), ["open", "open@LIB_2.2.5", "@@", "plain"].map(str::as_bytes));
     }
 }
