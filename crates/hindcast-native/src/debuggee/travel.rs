@@ -1,6 +1,9 @@
 //! Moving in the past: forwards through it, and to a moment.
 
-use std::sync::{PoisonError, atomic::Ordering};
+use std::{
+    sync::{PoisonError, atomic::Ordering},
+    time::{Duration, Instant},
+};
 
 use super::{Debuggee, Listener};
 use crate::{
@@ -12,6 +15,9 @@ use crate::{
     },
     sys::{SignalDetails, Tid, TraceError},
 };
+
+/// Longer than a copy of a process takes.
+const DEAF: Duration = Duration::from_secs(5);
 
 impl Debuggee {
     /// Works on the recording, if there is one.
@@ -343,6 +349,8 @@ impl Debuggee {
         let next = self.travel(&|_| None, |context, past, _| {
             let past = past.as_mut().ok_or(TraceError::Gone)?;
             let Some(next) = context.timeline.after(&past.anchor).cloned() else { return Ok(None) };
+            // It takes no time, and who stands in the middle of a call cannot stay there.
+            context.deaf_until = Some(Instant::now() + DEAF);
             let replica = context.replica_at(&next)?;
             Ok(Some((next, replica)))
         });

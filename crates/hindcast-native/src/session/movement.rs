@@ -182,9 +182,14 @@ impl Session {
                     }
                 },
             };
+            let has_begun = matches!(halt, Halt::Exec(_));
             match self.judge(halt)? {
                 Verdict::Stop(stop) => return Ok(Some(*stop)),
-                Verdict::GoOn => {}
+                Verdict::GoOn => {
+                    if has_begun && let Plan::Step(step) = plan {
+                        self.step_into_program(step);
+                    }
+                }
                 Verdict::Interrupted => return Ok(None),
                 Verdict::Reached(tid, address) => match plan {
                     Plan::RunTo { addresses, reason } if addresses.contains(&address) => {

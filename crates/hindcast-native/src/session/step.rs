@@ -206,6 +206,14 @@ impl Session {
         Ok(())
     }
 
+    /// The call that a thread made has begun another program: that is one instruction.
+    pub(super) fn step_into_program(&mut self, plan: &mut StepPlan) {
+        if plan.granularity == Granularity::Instruction {
+            plan.thread = self.current;
+            self.step_done(plan);
+        }
+    }
+
     /// A thread made a step; a stop where the user's breakpoints say so.
     pub(super) fn stepped(&mut self, plan: &mut StepPlan, tid: Tid) -> Result<Option<Stop>, DebugError> {
         if tid != plan.thread {
