@@ -461,3 +461,28 @@ fn after_its_end_a_program_that_was_recorded_in_part_is_not_said_to_have_written
     let there = data(&mut client, "debugger/goto", json!({ "percent": 100 }));
     assert_eq!(there["in_past"], json!(true), "{there}");
 }
+
+#[test]
+fn a_step_over_execve_is_one_step_there_and_back() {
+    let mut client = Client::new();
+    client.call("debugger/launch", json!({ "program": "/bin/sh", "args": ["-c", "exec /bin/true"] }));
+    client.call("debugger/set_breakpoint", json!({ "function": "execve" }));
+    client.call("debugger/continue", json!({ "timeout_ms": 20_000 }));
+    let mut step = |tool: &str, count: u32| {
+        let arguments = json!({ "granularity": "instruction", "count": count, "timeout_ms": 20_000 });
+        let stop = data(&mut client, tool, arguments);
+        (stop["location"]["address"].clone(), stop["instruction"].clone())
+    };
+    let mut before = step("debugger/step_forward", 1);
+    while before.1 != "syscall" {
+        before = step("debugger/step_forward", 1);
+    }
+    let places: Vec<_> = (0..4).map(|_| step("debugger/step_forward", 1)).collect();
+    assert_eq!(places[0].1, "mov rdi, rsp", "the first of the dynamic linker: {places:?}");
+    assert_eq!(step("debugger/step_backward", 4), before);
+    assert_eq!(step("debugger/step_forward", 1), places[0]);
+    assert_eq!(step("debugger/step_forward", 3), places[3]);
+    assert_eq!(step("debugger/step_backward", 3), places[0]);
+    assert_eq!(step("debugger/step_backward", 1), before);
+    assert_eq!(step("debugger/step_forward", 4), places[3]);
+}
