@@ -94,6 +94,14 @@ pub(super) fn check_name(name: &str) -> Result<(), DebugError> {
 }
 
 impl Session {
+    /// Whether an exception at this stage can stop the program.
+    pub(super) fn hears_of_exception(&mut self, stage: ExceptionStage) -> bool {
+        match stage {
+            ExceptionStage::FirstChance => self.breakpoints.exceptions().next().is_some(),
+            stage => stage == ExceptionStage::Unhandled,
+        }
+    }
+
     pub(super) fn exception_passed(
         &mut self,
         thread: &Com<Thread>,

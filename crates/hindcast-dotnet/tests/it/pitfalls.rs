@@ -248,6 +248,14 @@ on_both! {
         assert_eq!(debuggee.go_on().exit_code, Some(0));
     }
 
+    fn a_thread_that_an_evaluation_waits_for_may_throw(runtime: &Runtime) {
+        let mut debuggee = Plan::of("Pitfalls").args(&["alone"]).launch(runtime);
+        debuggee.break_at("alone");
+        debuggee.go_on();
+        assert_eq!(called(&mut debuggee, "Await()").unwrap().value, "7");
+        assert_eq!(debuggee.go_on().exit_code, Some(0));
+    }
+
     fn what_other_threads_come_to_during_an_evaluation_is_told_afterwards(runtime: &Runtime) {
         let mut debuggee = Plan::of("Pitfalls").args(&["crowd"]).launch(runtime);
         debuggee.break_at("tick");

@@ -140,11 +140,17 @@ impl Session {
             | CorEvent::StepDone { thread, .. }
             | CorEvent::Exception { thread, .. }
             | CorEvent::Break { thread } => {
-                if own.is_none_or(|own| thread.id() != own.id()) {
-                    thread.hold(true).map_err(failed)?;
-                    self.postponed.push_back(event);
+                if own.is_some_and(|own| thread.id() == own.id()) {
+                    return Ok(());
                 }
-                Ok(())
+                // What nobody wants to hear of does not keep a thread that the code may wait for.
+                let is_heard = match &event {
+                    CorEvent::Exception { stage, .. } => self.hears_of_exception(*stage),
+                    _ => true,
+                };
+                let held = if is_heard { thread.hold(true).map_err(failed) } else { Ok(()) };
+                self.postponed.push_back(event);
+                held
             }
             CorEvent::ProcessExited => {
                 // It waits to be told that it may end. Whoever asks next is told how it did.
