@@ -11,15 +11,14 @@ use crate::{
 
 on_both! {
     fn what_only_native_programs_can_do_is_refused(runtime: &Runtime) {
-        let options: [(&str, fn(&mut LaunchRequest)); 4] = [
-            ("chaos", |request| request.chaos = Some(7)),
-            ("follow", |request| request.follow = Some("child".into())),
-            ("follow_forks", |request| request.follow_forks = true),
-            ("record_from", |request| request.record_from = Some(Place::Function("Main".into()))),
+        let plain = || Plan::of("Starting").request(runtime);
+        let options = [
+            ("chaos", LaunchRequest { chaos: Some(7), ..plain() }),
+            ("follow", LaunchRequest { follow: Some("child".into()), ..plain() }),
+            ("follow_forks", LaunchRequest { follow_forks: true, ..plain() }),
+            ("record_from", LaunchRequest { record_from: Some(Place::Function("Main".into())), ..plain() }),
         ];
-        for (option, ask) in options {
-            let mut request = Plan::of("Starting").request(runtime);
-            ask(&mut request);
+        for (option, request) in options {
             match DotnetEngine.launch(&request).map(drop) {
                 Err(DebugError::Unsupported(reason)) => assert!(reason.to_string().starts_with(&format!("`{option}` "))),
                 other => panic!("{option}: {other:?}"),

@@ -23,7 +23,8 @@ const MADV_COLLAPSE: i32 = 25;
 
 const FILTERED: &str =
     "the program restricts the system calls that it may make, so that it can no longer be copied";
-const DISPATCHED: &str = "the program has its own system calls told to it, which a replay would not tell it of";
+const DISPATCHED: &str =
+    "the program has its own system calls told to it, which a replay would not tell it of";
 const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
 const PROTECTED: &str = "the program keeps its memory from being read, so that it can no longer be copied";
 

@@ -254,6 +254,7 @@ impl Context<'_> {
     fn steps_to(&mut self, label: &Label, state: &State, most: u32) -> Result<Option<u32>, ReplayError> {
         let mut replica = self.replica_at(label)?;
         for steps in 0..=most {
+            self.check()?;
             if state.has_registers(&replica.registers()?) && state.compare(&replica)? == Likeness::Same {
                 return Ok(Some(steps));
             }

@@ -16,9 +16,11 @@ use crate::{
     sys::{GeneralRegisters, TraceError, VectorRegisters},
 };
 
+/// The code segment of programs with 64 bits.
+const LONG_MODE: u64 = 0x33;
 /// So many steps are kept.
 const LENGTH: usize = 256;
-/// Flags that only the processor sets, not a debugger: nested task, identification.
+/// Flags that are left to the processor: nested task, and identification, which nobody else can set.
 const UNCHANGEABLE: u64 = 1 << 14 | 1 << 21;
 /// Says in which system call a process is. Before a step it is in none any more.
 const CALL_NUMBER: &str = "orig_rax";
@@ -101,6 +103,10 @@ impl Replica {
     /// What its next step will change; `None` where nobody can tell.
     fn before_step(&self) -> Result<Option<Before>, TraceError> {
         let registers = self.registers()?;
+        // Code of another kind would be decoded wrongly.
+        if registers.get("cs") != Some(LONG_MODE) {
+            return Ok(None);
+        }
         let clean = CleanMemory { memory: &self.memory, overlay: &self.overlay };
         let written = decode(&clean, registers.pc()).and_then(|next| written_by(&next, &registers));
         let kept = |(address, size): (u64, usize)| {

@@ -42,6 +42,12 @@ pub(super) fn held(pid: u32, id: &str) -> Failure {
     .fact("pid", pid)
 }
 
+/// The program to follow has a name that cannot be sent.
+pub(super) fn not_text(follow: &str) -> Failure {
+    Failure::new(FailureKind::InvalidInput, format!("`{follow}` leads to a file whose name is not text"))
+        .hint("give `follow` the path of a program whose name is text")
+}
+
 /// Whoever has a key follows a path, which the operator may allow.
 pub(super) fn path_of(follow: &str) -> Result<(), Failure> {
     if follow.contains('/') {

@@ -153,7 +153,8 @@ impl DebugService {
                 failures::path_of(&follow)?;
                 // What was checked is what is waited for, wherever the program that is started goes.
                 let checked = self.program(caller, Path::new(&follow), options.cwd.as_deref(), Vec::new())?;
-                Some(checked.to_str().map_or(follow, str::to_owned))
+                let checked = real(&checked).into_os_string();
+                Some(checked.into_string().map_err(|_| failures::not_text(&follow))?)
             }
             follow => follow,
         };
