@@ -23,7 +23,9 @@ impl Session {
     pub(super) fn let_callers_wait(&mut self, thread: &Com<Thread>) -> Result<Option<Stop>, DebugError> {
         let frame = self.frames(thread, 1)?.0.first().and_then(Self::frame_identity);
         let call = thread.id().ok().zip(frame);
-        if call.is_some() && call == self.threads.waited_for || !self.is_awaited_soon(thread)? {
+        // Threads that wait to be told of stay where they are.
+        let is_needless = !self.postponed.is_empty() || call.is_some() && call == self.threads.waited_for;
+        if is_needless || !self.is_awaited_soon(thread)? {
             return Ok(None);
         }
         self.threads.waited_for = call;

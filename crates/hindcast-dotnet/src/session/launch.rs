@@ -49,7 +49,7 @@ struct Beginning {
     calls: Arc<Calls>,
 }
 
-/// Says so where a .NET program was asked to do what it cannot: nothing would come of it otherwise.
+/// Refuses options that only native programs support, instead of ignoring them.
 fn refuse_what_is_for_native_programs(request: &LaunchRequest) -> Result<(), DebugError> {
     let asked = [
         (request.chaos.is_some(), "chaos"),

@@ -1,7 +1,7 @@
 //! The last steps of a replica, with what each of them changed, so that they can be wound back.
 //!
-//! Who goes back by one step mostly goes back by more. To make the process of each of these moments anew takes a copy and many
-//! steps; to put back what one instruction wrote takes next to nothing.
+//! A step back is mostly followed by another. To make the process of each of these moments anew takes a copy and many steps; to put
+//! back what one instruction wrote takes next to nothing.
 
 use std::collections::VecDeque;
 
@@ -18,11 +18,11 @@ use crate::{
 
 /// The code segment of programs with 64 bits.
 const LONG_MODE: u64 = 0x33;
-/// So many steps are kept.
+/// How many steps are kept.
 const LENGTH: usize = 256;
 /// Flags that are left to the processor: nested task, and identification, which nobody else can set.
 const UNCHANGEABLE: u64 = 1 << 14 | 1 << 21;
-/// Says in which system call a process is. Before a step it is in none any more.
+/// Says in which system call a process is. Cleared, or the kernel would make the call again.
 const CALL_NUMBER: &str = "orig_rax";
 
 /// The last steps of a replica, the oldest first.

@@ -25,7 +25,7 @@ pub(super) struct Copy {
     pub(super) frozen: Frozen,
 }
 
-/// A copy is kept after so many; from one on, steps can be wound back.
+/// How many steps lie between two copies.
 pub(super) const COPY_EVERY: u32 = 128;
 
 impl Window {
@@ -86,7 +86,10 @@ impl Context<'_> {
             walk(self, &mut replica, 1)?;
             steps += 1;
         }
-        *window = Some(made);
+        // The moment of an anchor has no way to it, and another window may still be of use.
+        if !made.copies.is_empty() {
+            *window = Some(made);
+        }
         Ok(replica)
     }
 

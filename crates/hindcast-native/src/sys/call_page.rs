@@ -59,7 +59,7 @@ pub(crate) const KINDS: usize = 512;
 
 core::arch::global_asm!(
     ".pushsection .text.hindcast_call_page,\"ax\",@progbits",
-    // Rust may compile who uses these two names apart from them.
+    // The code that uses these two names may be compiled to another object file.
     ".globl hindcast_page_places, hindcast_page",
     ".hidden hindcast_page_places, hindcast_page",
     ".balign 16",

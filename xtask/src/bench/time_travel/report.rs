@@ -17,8 +17,10 @@ pub(super) struct Results {
 const REASONS: &str = "\
 What stands in the way:
 
-- *Short programs:* to begin and end a recording takes as long as 100,000 small reads, so that a program of a few milliseconds is
-  never recorded in five times its time. A call itself takes what the goal for calls says.
+- *Short programs:* to begin and end a recording takes some milliseconds, which is much for a program that takes a few: 20,000 small
+  reads, 500,000 lines.
+- *The next steps back:* the engine puts back what an instruction wrote. Most of the time goes into the protocol, and into the stack,
+  the locals and the source of each answer.
 - *Memory:* a page that a checkpoint shares has to be copied when it is written next, 5 to 15 µs each on a virtual machine. A program
   that writes everywhere in its memory pays that after every checkpoint, so it has fewer of them, and a step back has further to go.
 - *The first step back:* from a pause the way is known, because its last steps are made one by one. From a breakpoint it is searched:

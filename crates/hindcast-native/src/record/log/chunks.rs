@@ -18,7 +18,7 @@ pub(crate) const MOST_EVENTS: usize = 1024;
 const MOST_DATA: u64 = 64 << 10;
 /// So many chunks are kept unpacked: one for each place from which the log is read at the same time.
 const UNPACKED: usize = 4;
-/// What they may take, with more than one.
+/// How long their bytes may be together, where there are more than two.
 const UNPACKED_BYTES: usize = 16 << 20;
 
 /// Events in order. The first ones may have been forgotten, to keep to a budget.
@@ -382,7 +382,7 @@ impl Log {
 fn remember(unpacked: &mut VecDeque<Unpacked>, chunk: Unpacked) {
     unpacked.push_front(chunk);
     let total = |unpacked: &VecDeque<Unpacked>| unpacked.iter().map(|chunk| chunk.length).sum::<usize>();
-    while unpacked.len() > UNPACKED || unpacked.len() > 1 && total(unpacked) > UNPACKED_BYTES {
+    while unpacked.len() > UNPACKED || unpacked.len() > 2 && total(unpacked) > UNPACKED_BYTES {
         unpacked.pop_back();
     }
 }
