@@ -145,7 +145,8 @@ fn the_last_writes_of_threads_are_those_of_the_programs_own_log() {
 #[test]
 fn steps_of_a_thread_back_undo_its_steps_forward() {
     for threads in ["1", "2", "4", "16"] {
-        let mut debuggee = Debuggee::record(&crowd(), &[threads, "300", "3"]);
+        let rounds = oracle_size(300, 30_000).to_string();
+        let mut debuggee = Debuggee::record(&crowd(), &[threads, &rounds, "3"]);
         let breakpoint = debuggee.break_at("adds");
         debuggee.go();
         debuggee.backend().remove_breakpoint(breakpoint.id).unwrap();
