@@ -16,8 +16,8 @@ use crate::{
     sys::{SignalDetails, Tid, TraceError},
 };
 
-/// Longer than a copy of a process takes.
-const DEAF: Duration = Duration::from_secs(5);
+/// How long a jump to another copy cannot be interrupted. It takes less.
+const UNDISTURBED: Duration = Duration::from_secs(5);
 
 impl Debuggee {
     /// Works on the recording, if there is one.
@@ -349,8 +349,8 @@ impl Debuggee {
         let next = self.travel(&|_| None, |context, past, _| {
             let past = past.as_mut().ok_or(TraceError::Gone)?;
             let Some(next) = context.timeline.after(&past.anchor).cloned() else { return Ok(None) };
-            // It takes no time, and who stands in the middle of a call cannot stay there.
-            context.deaf_until = Some(Instant::now() + DEAF);
+            // The replica stands in the middle of a call, where it cannot stay.
+            context.deaf_until = Some(Instant::now() + UNDISTURBED);
             let replica = context.replica_at(&next)?;
             Ok(Some((next, replica)))
         });

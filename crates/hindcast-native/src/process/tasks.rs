@@ -95,7 +95,7 @@ impl Process {
         let registers = self.registers(tid)?;
         let pops_flags = sys::behind_popped_flags(&self.memory, registers).is_some();
         if self.overlay.contains(registers.pc()) || pops_flags {
-            // Out of the memory for a moment: nobody else may run past it meanwhile.
+            // A breakpoint is out of the memory for a moment, and nobody else may run past it. Flags are popped by us.
             return self.step_alone(tid);
         }
         for (&other, task) in &mut self.tasks {

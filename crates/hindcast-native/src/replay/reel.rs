@@ -13,11 +13,9 @@ use crate::{
     look::{decode, register_value},
     process::CleanMemory,
     record::Log,
-    sys::{GeneralRegisters, TraceError, VectorRegisters},
+    sys::{GeneralRegisters, LONG_MODE, TraceError, VectorRegisters},
 };
 
-/// The code segment of programs with 64 bits.
-const LONG_MODE: u64 = 0x33;
 /// How many steps are kept.
 const LENGTH: usize = 256;
 /// Flags that are left to the processor: nested task, and identification, which nobody else can set.

@@ -64,18 +64,18 @@ core::arch::global_asm!(
     ".hidden hindcast_page_places, hindcast_page",
     ".balign 16",
     "hindcast_page_places:",
-    ".quad hindcast_page_entry - hindcast_page",
-    ".quad hindcast_page_on_own_stack - hindcast_page",
-    ".quad hindcast_page_kept - hindcast_page",
-    ".quad hindcast_page_call - hindcast_page",
-    ".quad hindcast_page_result_kept - hindcast_page",
-    ".quad hindcast_page_noted - hindcast_page",
-    ".quad hindcast_page_left - hindcast_page",
-    ".quad hindcast_page_to_hand_over - hindcast_page",
-    ".quad hindcast_page_code_end - hindcast_page",
-    ".quad hindcast_page_slow - hindcast_page",
-    ".quad hindcast_page_hand_over - hindcast_page",
-    ".quad hindcast_page_end - hindcast_page",
+    ".quad hindcast_page_entry - hindcast_page + {page}",
+    ".quad hindcast_page_on_own_stack - hindcast_page + {page}",
+    ".quad hindcast_page_kept - hindcast_page + {page}",
+    ".quad hindcast_page_call - hindcast_page + {page}",
+    ".quad hindcast_page_result_kept - hindcast_page + {page}",
+    ".quad hindcast_page_noted - hindcast_page + {page}",
+    ".quad hindcast_page_left - hindcast_page + {page}",
+    ".quad hindcast_page_to_hand_over - hindcast_page + {page}",
+    ".quad hindcast_page_code_end - hindcast_page + {page}",
+    ".quad hindcast_page_slow - hindcast_page + {page}",
+    ".quad hindcast_page_hand_over - hindcast_page + {page}",
+    ".quad hindcast_page_end - hindcast_page + {page}",
     ".balign 16",
     "hindcast_page:",
     ".set hc_data, hindcast_page + 0x3000",
@@ -439,16 +439,17 @@ core::arch::global_asm!(
     "int3",
     "hindcast_page_end:",
     ".popsection",
+    page = const PAGE,
 );
 
 unsafe extern "C" {
     static hindcast_page: u8;
-    /// How far behind the beginning its parts are.
-    static hindcast_page_places: [u64; 12];
+    static hindcast_page_places: Addresses;
 }
 
-/// Addresses of the code, where it is in a program.
+/// Addresses of the code, where it is in a program, in the order in which the assembler writes them.
 #[derive(Debug, Clone, Copy)]
+#[repr(C)]
 pub(crate) struct Addresses {
     /// Where sites jump to, with the address of their description in `rcx`.
     pub(crate) entry: u64,
@@ -467,47 +468,17 @@ pub(crate) struct Addresses {
     pub(crate) slow: u64,
     /// Where a call is told that was made.
     pub(crate) hand_over: u64,
-}
-
-/// How far behind the beginning the parts of the code are, and its end.
-fn places() -> [u64; 12] {
-    // SAFETY: the assembler has written as many, and they never change.
-    unsafe { hindcast_page_places }
+    end: u64,
 }
 
 pub(crate) fn addresses() -> Addresses {
-    let [
-        entry,
-        on_own_stack,
-        kept,
-        call,
-        result_kept,
-        noted,
-        left,
-        to_hand_over,
-        code_end,
-        slow,
-        hand_over,
-        _,
-    ] = places().map(|place| PAGE + place);
-    Addresses {
-        entry,
-        on_own_stack,
-        kept,
-        call,
-        result_kept,
-        noted,
-        left,
-        to_hand_over,
-        code_end,
-        slow,
-        hand_over,
-    }
+    // SAFETY: the assembler has written one number for each field, and they never change.
+    unsafe { hindcast_page_places }
 }
 
 /// The code, as it is copied to [`PAGE`].
 pub(crate) fn code() -> &'static [u8] {
-    let [.., length] = places();
+    let length = (addresses().end - PAGE) as usize;
     // SAFETY: all of it is in one section, which never changes.
-    unsafe { std::slice::from_raw_parts(&raw const hindcast_page, length as usize) }
+    unsafe { std::slice::from_raw_parts(&raw const hindcast_page, length) }
 }

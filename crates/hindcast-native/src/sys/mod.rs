@@ -52,6 +52,6 @@ pub(crate) use tracee::{
     Call, Event, RestartableSequence, Resume, Running, Stopped, Tid, TraceError, attach_thread, death_of,
     detach_running, interrupt, kill, robust_list, send_again, wait_for, wait_for_any, wait_for_any_now,
 };
-pub(crate) use trap_flag::{behind_popped_flags, clean_pushed_flags, pushes_flags};
+pub(crate) use trap_flag::{LONG_MODE, behind_popped_flags, clean_pushed_flags, pushes_flags};
 pub(crate) use tree::Tree;
 pub(crate) use vector_registers::{VectorLayout, VectorRegisters};

@@ -5,8 +5,8 @@ use hindcast_symbols::Memory as _;
 use super::{GeneralRegisters, ProcessMemory};
 
 const TRAP: u64 = 1 << 8;
-/// The code segment of programs with 64 bits; others use the stack otherwise.
-const LONG_MODE: u64 = 0x33;
+/// The code segment of programs with 64 bits. Others have other instructions, and use the stack otherwise.
+pub(crate) const LONG_MODE: u64 = 0x33;
 
 /// An instruction that puts the flags on the stack, or takes them from there.
 struct Moved {

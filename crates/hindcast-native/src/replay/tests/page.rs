@@ -87,6 +87,14 @@ fn a_program_that_is_stopped_at_the_page_again_and_again_is_replayed_to_the_same
 
 /// An older system, or a container, does not offer what the page needs.
 #[test]
+fn a_program_that_has_its_calls_told_to_it_goes_on_and_its_history_says_why_it_ends() {
+    let mut recorded = Recorded::start(&Fixture::c("dispatch").build().path, &[]);
+    assert_eq!(recorded.run(), Halt::Ended(Ended::Exited(0)));
+    let reason = recorded.process.recorder().unwrap().why_ended().unwrap();
+    assert!(reason.contains("system calls told to it"), "{reason}");
+}
+
+#[test]
 fn without_a_page_programs_are_recorded_as_well() {
     const PR_SET_SYSCALL_USER_DISPATCH: u32 = 59;
     let refused = sys::Filter {
