@@ -316,9 +316,9 @@ fn sets_heap(subject: &mut Subject) -> Verdict {
 }
 
 fn tells_calls(subject: &mut Subject) -> Verdict {
-    const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
+    let dispatch = sys::call_page::PR_SET_SYSCALL_USER_DISPATCH as u64;
     let gate = subject.frozen.gate() & !(PAGE - 1);
-    let on = [PR_SET_SYSCALL_USER_DISPATCH, 1, gate, PAGE, 0, 0];
+    let on = [dispatch, 1, gate, PAGE, 0, 0];
     if subject.frozen.call(libc::SYS_prctl, on)? != 0 {
         return Ok((false, None));
     }
@@ -326,7 +326,7 @@ fn tells_calls(subject: &mut Subject) -> Verdict {
     let stop = subject.run(subject.code, &code, Resume::Continue)?;
     // From the place that is left out, it is made as ever.
     let is_made = subject.frozen.call(libc::SYS_getpid, [0; 6])? == i64::from(subject.frozen.tid().0);
-    subject.frozen.call(libc::SYS_prctl, [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0])?;
+    subject.frozen.call(libc::SYS_prctl, [dispatch, 0, 0, 0, 0, 0])?;
     Ok((is_made && stop == Stop { pc: subject.code + 7, signal: libc::SIGSYS }, None))
 }
 

@@ -4,6 +4,7 @@ use super::calls::{
     Effect::{self, Barrier, EndsRecording, Refused, Result, Space, Writes},
     Out::{Fixed, Length},
 };
+use crate::sys::call_page;
 
 /// The libc crate does not name these.
 const F_SETOWN_EX: i32 = 15;
@@ -25,7 +26,6 @@ const FILTERED: &str =
     "the program restricts the system calls that it may make, so that it can no longer be copied";
 const DISPATCHED: &str =
     "the program has its own system calls told to it, which a replay would not tell it of";
-const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
 const PROTECTED: &str = "the program keeps its memory from being read, so that it can no longer be copied";
 
 /// What a call with many faces does, by what is asked of it.
@@ -125,7 +125,7 @@ fn prctl(what: i32, first: u64) -> Effect {
         // It may not take back what makes it repeatable.
         libc::PR_SET_TSC => Refused,
         libc::PR_SET_SECCOMP => EndsRecording(FILTERED),
-        PR_SET_SYSCALL_USER_DISPATCH => EndsRecording(DISPATCHED),
+        call_page::PR_SET_SYSCALL_USER_DISPATCH => EndsRecording(DISPATCHED),
         libc::PR_SET_DUMPABLE if first == 0 => EndsRecording(PROTECTED),
         libc::PR_SET_PDEATHSIG
         | libc::PR_SET_NAME

@@ -7,6 +7,9 @@
 
 use std::ops::Range;
 
+/// The request of `prctl` by which a thread's calls are told to it, from anywhere but one range of its code.
+pub(crate) const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
+
 /// Where it is, in every process that is recorded. Programs have nothing there by themselves.
 pub(crate) const PAGE: u64 = 0x6ffe_0000_0000;
 /// Calls from here are not told: those of the code itself, and those that we have a thread make for us.

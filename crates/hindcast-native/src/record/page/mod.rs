@@ -275,11 +275,10 @@ pub(crate) fn tell_calls(
     gate: u64,
     held: &mut Vec<SignalInfo>,
 ) -> Result<(Stopped, bool), TraceError> {
-    const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
     const PR_SYS_DISPATCH_ON: u64 = 1;
     let range = call_page::ALLOWED;
     let arguments = [
-        PR_SET_SYSCALL_USER_DISPATCH,
+        call_page::PR_SET_SYSCALL_USER_DISPATCH as u64,
         PR_SYS_DISPATCH_ON,
         range.start,
         range.end - range.start,

@@ -96,10 +96,9 @@ fn a_program_that_has_its_calls_told_to_it_goes_on_and_its_history_says_why_it_e
 
 #[test]
 fn without_a_page_programs_are_recorded_as_well() {
-    const PR_SET_SYSCALL_USER_DISPATCH: u32 = 59;
     let refused = sys::Filter {
         call: libc::SYS_prctl,
-        argument: Some(PR_SET_SYSCALL_USER_DISPATCH),
+        argument: Some(sys::call_page::PR_SET_SYSCALL_USER_DISPATCH as u32),
         answer: libc::EINVAL,
     };
     refused.install();
