@@ -94,8 +94,8 @@ fn ensure_tools() -> Result<()> {
 fn ensure_recorded_programs() -> Result<()> {
     let size = hindcast_fixtures::oracle_size(0, PROGRAMS.len());
     for program in &PROGRAMS[..size] {
-        for file in program.files() {
-            install::ensure_program(file, program.package)?;
+        for (file, package) in program.files() {
+            install::ensure_program(file, package)?;
         }
     }
     Ok(())

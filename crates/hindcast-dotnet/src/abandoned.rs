@@ -10,6 +10,7 @@
 //! runtime ── what the debugger that is gone did not confirm ──▶ us
 //! runtime ◀── break (an event) ── us
 //! runtime ── stopped, if it ran ──▶ us
+//! runtime ◀── no thread is held back ── us
 //! runtime ◀── continue ── break ── us
 //! runtime ── stopped ──▶ us
 //! runtime ◀── detach ── us
@@ -41,7 +42,7 @@ use crate::{
 const RESTS_FOR: Duration = Duration::from_millis(100);
 /// How long a program that runs may take to stop.
 const STOPS_WITHIN: Duration = Duration::from_secs(1);
-/// How long it runs once more before it is let go of.
+/// How long it runs once more before it is let go of; longer, up to `STOPS_WITHIN`, while a thread of it has work to do.
 const RUNS_FOR: Duration = Duration::from_millis(100);
 
 const HEADER: usize = 48;
@@ -55,6 +56,7 @@ const CONTINUE: u32 = 0x201;
 const STOPPED: u32 = 0x102;
 const PREPARED: u32 = 0x125;
 const DETACH: u32 = 0x22f;
+const HOLD_THREADS: u32 = 0x232;
 const EVENT_KIND: usize = 8;
 /// Larger than the part of an event that every event has.
 const EVENT_SIZE: usize = 64;
@@ -84,9 +86,10 @@ fn release(pid: u32, pipe: &Pipe, until: Instant) -> io::Result<bool> {
     if let Some(evaluation) = connection.prepared.take() {
         connection.defuse(&evaluation)?;
     }
-    // A thread may be about to run code for an evaluation. Detaching frees what it needs for its first steps.
+    // A thread may be about to run code for an evaluation. Detaching frees what it needs for its first steps, so it takes them before.
+    connection.hold_no_thread()?;
     connection.send_event(CONTINUE)?;
-    if !connection.says_stopped(Instant::now() + RUNS_FOR)? {
+    if !connection.stops_unasked()? {
         connection.send_event(BREAK)?;
         connection.await_stop()?;
     }
@@ -174,6 +177,12 @@ impl Connection {
 
     fn send_event(&mut self, kind: u32) -> io::Result<()> {
         self.send(EVENT, Special::Event(kind), &event(kind, self.pid))
+    }
+
+    /// Undoes what keeps the other threads from running during an evaluation, and its own thread before it begins.
+    fn hold_no_thread(&mut self) -> io::Result<()> {
+        // The thread to leave out and the state to put the others in are both zero: none, and running.
+        self.send_event(HOLD_THREADS)
     }
 
     fn close(mut self) -> io::Result<()> {
@@ -264,6 +273,22 @@ impl Connection {
         Ok(())
     }
 
+    /// Lets the program run until every thread that has something to do has done some of it. True when the runtime stops it meanwhile.
+    fn stops_unasked(&mut self) -> io::Result<bool> {
+        let began = Instant::now();
+        let mut rest = Rest::of(self.pid);
+        while began.elapsed() < STOPS_WITHIN {
+            if self.says_stopped(Instant::now() + GLANCE)? {
+                return Ok(true);
+            }
+            let rests = rest.lasts_for() > Duration::ZERO;
+            if rests && began.elapsed() >= RUNS_FOR {
+                break;
+            }
+        }
+        Ok(false)
+    }
+
     /// Whether the runtime says in time that it has stopped the program.
     fn says_stopped(&mut self, until: Instant) -> io::Result<bool> {
         while self.speaks(until)? {
@@ -350,7 +375,7 @@ fn event(kind: u32, pid: u32) -> [u8; EVENT_SIZE] {
     bytes[EVENT_KIND..EVENT_KIND + 4].copy_from_slice(&kind.to_le_bytes());
     bytes[12..16].copy_from_slice(&pid.to_le_bytes());
     // Whether it wants an answer, behind its process, thread and domain, and a result.
-    bytes[44] = u8::from(kind == DETACH);
+    bytes[44] = u8::from(matches!(kind, DETACH | HOLD_THREADS));
     bytes
 }
 

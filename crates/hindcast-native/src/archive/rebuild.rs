@@ -16,7 +16,7 @@ use super::{
 use crate::{
     record,
     replay::{self, Anchor, Cast, Frozen, Label, Position, Timeline},
-    sys::{self, GeneralRegisters, MemoryPlan, PAGE, ProcessMemory, VectorRegisters},
+    sys::{self, GeneralRegisters, MemoryPlan, PAGE, ProcessMemory, SYSCALL, VectorRegisters},
 };
 
 const LONGEST_LABEL: u64 = 256;
@@ -24,7 +24,6 @@ const LONGEST_AUXILIARY: u64 = 2048;
 const LONGEST_VECTORS: u64 = 64 << 10;
 /// More than a recording keeps.
 const MOST_CHECKPOINTS: usize = 4000;
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// Where in our own page the data of a call is.
 const DATA: u64 = 64;
 

@@ -3,8 +3,8 @@
 use hindcast_core::debug::{Frame, Location, RuntimeAddr};
 use hindcast_symbols::{InlineFrame, Registers};
 
-use super::Scene;
-use crate::sys::GeneralRegisters;
+use super::{Scene, code::read_code};
+use crate::sys::{GeneralRegisters, SYSCALL, SYSCALL_LENGTH};
 
 /// A frame that really is on the stack.
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ pub(crate) struct Walk {
 /// left out: those that begin right here, and that the user has not stepped into.
 pub(crate) fn walk(scene: &Scene<'_>, registers: &GeneralRegisters, hidden: usize, limit: usize) -> Walk {
     let mut walk = Walk::default();
-    let mut current = Registers::all(registers.dwarf());
+    let mut current = known(scene, registers);
     let mut is_return = false;
     while let Some(pc) = current.pc() {
         let mut frame = PhysicalFrame { registers: current, pc, is_return, cfa: None, signal: false };
@@ -97,6 +97,21 @@ pub(crate) fn walk(scene: &Scene<'_>, registers: &GeneralRegisters, hidden: usiz
         walk.more = true;
     }
     walk
+}
+
+/// The registers, without those whose value is lost. The copy of a thread that waits in a system call stands before that call
+/// once more, after the processor has overwritten `rcx` and `r11` for it; a loop around a call looks the same.
+fn known(scene: &Scene<'_>, registers: &GeneralRegisters) -> Registers {
+    const RCX: u16 = 2;
+    const R11: u16 = 11;
+    let mut known = Registers::all(registers.dwarf());
+    let pc = registers.pc();
+    let is_overwritten = known.get(RCX) == pc.checked_add(SYSCALL_LENGTH);
+    if is_overwritten && read_code(scene.memory, pc, SYSCALL.len()) == SYSCALL {
+        known.set(RCX, None);
+        known.set(R11, None);
+    }
+    known
 }
 
 impl Walk {

@@ -10,7 +10,7 @@ use hindcast_symbols::{Memory, Unreadable};
 
 use crate::{
     record::random_numbers,
-    sys::{Keeper, ProcessMemory},
+    sys::{Keeper, ProcessMemory, SYSCALL},
 };
 
 const BREAKPOINT: u8 = 0xcc;
@@ -135,7 +135,6 @@ impl Overlay {
     /// The program makes its system calls itself again. What led to the page stays between its functions, where nobody comes
     /// but who is on the way.
     pub(crate) fn forget_calls(&mut self) {
-        const SYSCALL: [u8; 2] = [0x0f, 0x05];
         self.patches.retain(|_, patch| *patch.original != SYSCALL);
     }
 

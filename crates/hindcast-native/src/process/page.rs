@@ -4,10 +4,8 @@
 use super::{Process, task::Task};
 use crate::{
     record::page::{self, Page, Stand, Told},
-    sys::{Call, Event, Resume, Stopped, Tid, TraceError},
+    sys::{Call, Event, Resume, SYSCALL_LENGTH, Stopped, Tid, TraceError},
 };
-
-const SYSCALL_LENGTH: u64 = 2;
 
 impl Process {
     /// The thread that runs, for a test that moves it by itself.

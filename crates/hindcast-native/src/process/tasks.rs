@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     record::random_numbers,
-    sys::{self, Bell, DebugRegisters, Event, Resume, Rung, Stopped, Tid, TraceError},
+    sys::{self, Bell, DebugRegisters, Event, Resume, Rung, SYSCALL, Stopped, Tid, TraceError},
 };
 
 /// What comes to the thread that traces.
@@ -169,7 +169,6 @@ impl Process {
     }
 
     pub(super) fn is_at_system_call(&self, tid: Tid) -> Result<bool, TraceError> {
-        const SYSCALL: [u8; 2] = [0x0f, 0x05];
         let registers = self.registers(tid)?;
         if registers.is_call_interrupted() {
             return Ok(true);

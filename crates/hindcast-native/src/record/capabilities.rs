@@ -8,7 +8,9 @@ use hindcast_symbols::Memory as _;
 
 use crate::{
     replay::{self, Frozen},
-    sys::{self, DebugRegisters, Event, MemoryPlan, PAGE, ProcessMemory, Resume, TraceError, WatchKind},
+    sys::{
+        self, DebugRegisters, Event, MemoryPlan, PAGE, ProcessMemory, Resume, SYSCALL, TraceError, WatchKind,
+    },
 };
 
 /// Tried once; then remembered.
@@ -213,7 +215,6 @@ struct Stop {
 
 const BREAKPOINT: u8 = 0xcc;
 const NOTHING: u8 = 0x90;
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 fn changes_code(subject: &mut Subject) -> Verdict {
     let stop = subject.run(subject.code, &[NOTHING, BREAKPOINT], Resume::Continue)?;

@@ -46,11 +46,10 @@ pub(crate) use self::{
     calls::{Effect, effect},
     self_check::SELF_CHECK,
 };
-use crate::sys::{self, ProcessMemory, SignalInfo, Stopped, Tid, TraceError, remote_call};
+use crate::sys::{self, ProcessMemory, SYSCALL, SignalInfo, Stopped, Tid, TraceError, remote_call};
 
 /// Where a process has a system call instruction that nobody else uses.
 pub(crate) fn gate(process: Tid) -> Result<u64, TraceError> {
-    const SYSCALL: [u8; 2] = [0x0f, 0x05];
     let missing = || TraceError::System {
         what: "cannot find a place to make system calls from",
         source: std::io::ErrorKind::NotFound.into(),

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     process::Overlay,
     replay::{Actor, Cast, settled},
-    sys::{self, ProcessMemory, Stopped, Tid, TraceError},
+    sys::{self, ProcessMemory, SYSCALL_LENGTH, Stopped, Tid, TraceError},
 };
 
 /// Who runs, and where the others stand.
@@ -425,8 +425,6 @@ impl Recorder {
         }
     }
 }
-
-const SYSCALL_LENGTH: u64 = 2;
 
 /// What a call that makes a thread was asked for.
 struct Cloning {

@@ -7,8 +7,8 @@ use crate::{
     process::{Overlay, end_of_exec},
     record,
     sys::{
-        self, GeneralRegisters, Mapping, ProcessMemory, SignalInfo, SpawnError, SpawnPlan, SpawnStreams,
-        Stopped, Tid, TraceError, remote_call,
+        self, GeneralRegisters, Mapping, ProcessMemory, SYSCALL_LENGTH, SignalInfo, SpawnError, SpawnPlan,
+        SpawnStreams, Stopped, Tid, TraceError, remote_call,
     },
 };
 
@@ -46,8 +46,6 @@ pub(crate) struct Gates {
     pub(crate) live: u64,
     pub(crate) copy: u64,
 }
-
-const SYSCALL_LENGTH: u64 = 2;
 
 /// A process of a program before its first instruction, which nobody reads from or writes to.
 pub(crate) fn begin(program: CString) -> Result<Frozen, SpawnError> {

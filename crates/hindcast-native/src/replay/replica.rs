@@ -10,8 +10,8 @@ use crate::{
     process::Overlay,
     record::{self, Call, Event, Leaves, Log, MappedFile, Replay, Write},
     sys::{
-        self, ALARM_MARK, DebugRegisters, INTERRUPT_MARK, ProcessInterrupt, ProcessMemory, Resume, Stopped,
-        Tid, TraceError, WatchKind,
+        self, ALARM_MARK, DebugRegisters, INTERRUPT_MARK, ProcessInterrupt, ProcessMemory, Resume,
+        SYSCALL_LENGTH, Stopped, Tid, TraceError, WatchKind,
     },
 };
 
@@ -114,7 +114,6 @@ pub(crate) enum Advance {
     Step,
 }
 
-const SYSCALL_LENGTH: u64 = 2;
 /// The mapping calls of a replica find the file here, for the moment of the call.
 const PATH_ROOM: u64 = 512;
 

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     record::{Event, Leaves},
-    sys::GeneralRegisters,
+    sys::{GeneralRegisters, SYSCALL_LENGTH},
 };
 
 /// So many steps are made one by one; what is further away is found by landmarks first.
@@ -71,7 +71,6 @@ impl Context<'_> {
 
     /// Where the program stood right before an event: at the instruction that made it.
     pub(crate) fn before_event(&mut self, previous: Label, event: u64) -> Result<Position, ReplayError> {
-        const SYSCALL_LENGTH: u64 = 2;
         let address = match self.log.get(event).as_deref() {
             Some(Event::Call(call)) => call.pc - SYSCALL_LENGTH,
             Some(

@@ -3,7 +3,7 @@
 use super::{Frozen, Replica};
 use crate::{
     record::{is_scratch, visible},
-    sys::{self, GeneralRegisters, ProcessMemory, Stopped, Tid, TraceError, VectorRegisters},
+    sys::{self, GeneralRegisters, ProcessMemory, SYSCALL, Stopped, Tid, TraceError, VectorRegisters},
 };
 
 /// A state of the program that a replica is to meet again.
@@ -42,7 +42,6 @@ pub(crate) enum Likeness {
 
 /// Pieces in which memory is compared.
 const PIECE: usize = 256 << 10;
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// Bits of the flags that the processor uses for itself: single steps, and resuming after a fault.
 const OWN_FLAGS: u64 = 1 << 8 | 1 << 16;
 

@@ -25,6 +25,10 @@ mod trap_flag;
 mod tree;
 mod vector_registers;
 
+/// The machine code of a system call.
+pub(crate) const SYSCALL: [u8; 2] = [0x0f, 0x05];
+pub(crate) const SYSCALL_LENGTH: u64 = SYSCALL.len() as u64;
+
 pub(crate) use bell::{Bell, Rope, Rung};
 pub(crate) use debug_registers::{DebugRegisters, WatchKind};
 pub(crate) use descriptors::{

@@ -2,7 +2,7 @@
 
 use libc::c_int;
 
-use super::{Event, Resume, SignalInfo, Stopped, Tid, TraceError, tracee};
+use super::{Event, Resume, SYSCALL_LENGTH, SignalInfo, Stopped, Tid, TraceError, tracee};
 
 /// What came of a call.
 pub(crate) struct Remote {
@@ -116,7 +116,6 @@ impl Pending {
     }
 
     fn is_done(&self, thread: &Stopped, signal: c_int) -> Result<bool, TraceError> {
-        const SYSCALL_LENGTH: u64 = 2;
         if signal != libc::SIGTRAP {
             return Ok(false);
         }

@@ -1,5 +1,7 @@
 //! Going back in time, as a user does.
 
+use std::fmt::Debug;
+
 use hindcast_core::debug::{
     CodeBreakpoint, DebugError, Destination, ExceptionBreakpoint, FrameRef, Granularity, Moment, Movement,
     Outcome, Place, Remedy, RuntimeAddr, Stop, StopReason, Trigger, Watched, Writer,
@@ -24,7 +26,9 @@ fn now(debuggee: &mut Debuggee) -> (Moment, bool) {
     (when.moment, when.in_past)
 }
 
-fn registers(debuggee: &mut Debuggee) -> Vec<(String, Option<String>)> {
+type Registers = Vec<(String, Option<String>)>;
+
+fn registers(debuggee: &mut Debuggee) -> Registers {
     let frame = FrameRef { thread: debuggee.thread(), index: 0 };
     let set = hindcast_core::debug::RegisterSet::General;
     let registers = debuggee
@@ -166,6 +170,15 @@ fn steps_back_undo_steps_forward() {
 }
 
 /// Steps forwards, backwards, and forwards again: the same on the same way.
+/// Before a system call that a thread waited in, nobody knows any more what the call overwrote.
+#[track_caller]
+fn agree(seen: &Registers, wanted: &Registers, context: &dyn Debug) {
+    for (seen, wanted) in seen.iter().zip(wanted) {
+        let is_lost = matches!(seen.0.as_str(), "rcx" | "r11") && (seen.1.is_none() || wanted.1.is_none());
+        assert!(seen == wanted || is_lost, "{context:?}: {seen:?} instead of {wanted:?}");
+    }
+}
+
 pub(crate) fn check_steps(debuggee: &mut Debuggee, count: usize) {
     let mut seen = vec![registers(debuggee)];
     let mut moments = vec![now(debuggee).0];
@@ -177,12 +190,12 @@ pub(crate) fn check_steps(debuggee: &mut Debuggee, count: usize) {
     assert!(moments.is_sorted(), "{moments:?}");
     for (wanted, moment) in seen.iter().zip(&moments).rev().skip(1) {
         back(debuggee, Granularity::Instruction);
-        assert_eq!(registers(debuggee), *wanted, "{moment:?} {:?}", now(debuggee));
+        agree(&registers(debuggee), wanted, moment);
     }
     // Forwards again, through the past to the present and beyond.
-    for wanted in &seen[1..] {
+    for (wanted, moment) in seen.iter().zip(&moments).skip(1) {
         debuggee.step(Granularity::Instruction);
-        assert_eq!(registers(debuggee), *wanted);
+        agree(&registers(debuggee), wanted, moment);
     }
     assert!(!now(debuggee).1);
 }

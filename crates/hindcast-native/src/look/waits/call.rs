@@ -1,9 +1,11 @@
 //! Which system call a thread is blocked in.
 
 use super::{Stage, Standing};
-use crate::look::{Scene, Walk};
+use crate::{
+    look::{Scene, Walk},
+    sys::SYSCALL,
+};
 
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// `mov eax, imm32`.
 const LOADS_NUMBER: u8 = 0xb8;
 

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     process::Overlay,
     sys::{
-        self, ProcessMemory, SignalInfo, Stopped, Tid, TraceError,
+        self, ProcessMemory, SYSCALL_LENGTH, SignalInfo, Stopped, Tid, TraceError,
         call_page::{self, Addresses, BUFFER, DATA, PAGE, ROOM, place},
         remote_call,
     },
@@ -490,7 +490,6 @@ pub(crate) fn begin_call(thread: Stopped, pc: u64, number: u64) -> Result<sys::E
 
 /// The thread stands before the call again.
 fn stand_before(thread: &Stopped, pc: u64, number: u64) -> Result<(), TraceError> {
-    const SYSCALL_LENGTH: u64 = 2;
     const GOES_ON_WITH_WHAT_IS_LEFT: i64 = -516;
     let mut registers = thread.registers()?;
     if number == libc::SYS_restart_syscall as u64 {

@@ -14,7 +14,9 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Mnemonic};
 use super::{super::random_numbers::tables, Page};
 use crate::{
     process::{CleanMemory, Overlay},
-    sys::{self, Mapping, ProcessMemory, SignalInfo, Stopped, TraceError, remote_call},
+    sys::{
+        self, Mapping, ProcessMemory, SYSCALL, SYSCALL_LENGTH, SignalInfo, Stopped, TraceError, remote_call,
+    },
 };
 
 /// Places near which programs and libraries are, without anything there: long jumps reach two gigabytes.
@@ -27,8 +29,6 @@ const STUB: u64 = 40;
 const DESCRIPTION: u64 = 24;
 /// How far a long jump goes, with some room left.
 const FARTHEST: u64 = 0x7f00_0000;
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
-const SYSCALL_LENGTH: u64 = 2;
 const SHORT_JUMP: u8 = 0xeb;
 const SHORT_JUMP_LENGTH: u64 = 2;
 const LONG_JUMP: u8 = 0xe9;

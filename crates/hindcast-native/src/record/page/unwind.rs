@@ -4,7 +4,7 @@ use hindcast_symbols::Memory as _;
 
 use super::{Made, Page, sites};
 use crate::sys::{
-    self, GeneralRegisters, ProcessMemory, TraceError,
+    self, GeneralRegisters, ProcessMemory, SYSCALL_LENGTH, TraceError,
     call_page::{Addresses, Kept, ROOM, place},
 };
 
@@ -20,7 +20,6 @@ pub(crate) enum Stand {
     Made(GeneralRegisters, Made),
 }
 
-const SYSCALL_LENGTH: u64 = 2;
 const ARGUMENTS: [&str; 6] = ["rdi", "rsi", "rdx", "r10", "r8", "r9"];
 
 impl Page {

@@ -14,11 +14,11 @@ fn check(name: &str) {
     if oracle_size(0, 1) == 0 {
         return;
     }
-    let Program { package, nature, .. } = *program(name);
+    let Program { nature, .. } = *program(name);
     let folder = tempfile::tempdir().unwrap();
     let command = program(name).command_in(folder.path());
     let command: Vec<_> = command.iter().map(String::as_str).collect();
-    for file in program(name).files() {
+    for (file, package) in program(name).files() {
         assert!(Path::new(file).exists(), "`{file}` is missing: install the Debian package `{package}`");
     }
     check_run(&command, &|| program(name).prepare_in(folder.path()), nature);
@@ -82,7 +82,6 @@ programs! {
     cpio
     zip
     seven_zip
-    xz_with_threads
     openssl_digest
     openssl_cipher
     openssl_key
@@ -99,7 +98,16 @@ programs! {
     file
     rsync
     curl
+    sort_with_threads
+    xz_with_threads
+    git_gc
+    git_pack_with_threads
+    python_with_threads
+    numpy
+    sqlite_with_two_writers
+    go
     nginx
+    redis
 }
 
 #[test]

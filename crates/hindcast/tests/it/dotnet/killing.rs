@@ -449,7 +449,7 @@ fn what_was_attached_to_runs_on_when_its_worker_is_killed_within_an_evaluation()
         let (mut stage, mut running) = Stage::with_running(runtime);
         let mut client = stage.client();
         let mut asked = 0;
-        for number in (1..1000).step_by(oracle_size(9, 1)) {
+        for number in (1..1000).step_by(oracle_size(2, 1)) {
             stage.at_a_tick(&mut |tool, arguments| client.call(tool, arguments));
             let killer = WriteKiller::set(stage.worker().unwrap(), number);
             let (tool, arguments) = stage.doing(Moment::Evaluating);
