@@ -7,7 +7,7 @@ use std::{
     os::unix::fs::{FileTypeExt as _, MetadataExt as _},
 };
 
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor};
 
 use super::is_scratch;
 use crate::{
@@ -335,12 +335,17 @@ impl Sharing {
     /// The same; the program itself opened one.
     fn look_for_openings_but(&mut self, own: Option<WatchDescriptor>) -> Result<(), Unrepeatable> {
         let Some(openings) = &self.openings else { return Ok(()) };
-        let mut opened = Vec::new();
+        let mut is_opened = false;
         while let Ok(events) = openings.read_events() {
-            opened.extend(events.into_iter().map(|event| event.wd).filter(|watch| Some(*watch) != own));
+            let is_by_others = |event: InotifyEvent| {
+                let is_watched = self.written.values().flatten().any(|watch| *watch == event.wd);
+                // Other events tell that a file is gone.
+                let opened = event.mask.contains(AddWatchFlags::IN_OPEN) && Some(event.wd) != own;
+                opened && is_watched || event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW)
+            };
+            is_opened |= events.into_iter().any(is_by_others);
         }
-        let watches = self.written.values().flatten();
-        if watches.into_iter().any(|watch| opened.contains(watch)) {
+        if is_opened {
             return Err(Unrepeatable {
                 reason: "another process opened a file that the program maps and can write to".into(),
                 since_last_look: true,

@@ -5,6 +5,7 @@ mod long_log;
 mod other_user;
 mod page;
 mod reel;
+mod rust_programs;
 mod shared_memory;
 mod system_calls;
 mod threads;

@@ -30,6 +30,8 @@ mod process_trees;
 mod races;
 #[cfg(target_os = "linux")]
 mod record;
+#[cfg(target_os = "linux")]
+mod recorded_server;
 mod scopes;
 mod sdk;
 mod server;

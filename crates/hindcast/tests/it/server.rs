@@ -83,6 +83,16 @@ impl Server {
     ) -> Self {
         let mut command = command();
         command.env("HINDCAST_LOG_LEVEL", "warn").envs(environment.iter().copied());
+        Self::run(command, data, arguments, stderr)
+    }
+
+    /// The same by a command to which the binary's arguments are appended.
+    pub(crate) fn run(
+        mut command: Command,
+        data: &Path,
+        arguments: &[&str],
+        stderr: impl Into<Stdio>,
+    ) -> Self {
         command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
         let tls = arguments.contains(&"--tls");
         if !tls {
@@ -228,7 +238,7 @@ impl Local {
     /// The same over data that is already there, with variables of the environment.
     pub(crate) fn start_in(folder: impl Into<Arc<tempfile::TempDir>>, environment: &[(&str, &str)]) -> Self {
         let mut command = command();
-        command.envs(environment.iter().copied());
+        command.env("HINDCAST_LOG_LEVEL", "warn").envs(environment.iter().copied());
         Self::run(folder.into(), command)
     }
 

@@ -104,6 +104,7 @@ programs! {
     git_pack_with_threads
     python_with_threads
     numpy
+    sqlite_with_journal
     sqlite_with_two_writers
     go
     nginx
