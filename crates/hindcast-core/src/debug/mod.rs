@@ -45,7 +45,10 @@ pub use target::{
     AttachRequest, CoreRequest, Engine, Followed, HowBegun, Language, LaunchRequest, Stdin, StopAtEntry,
     Streams, Target, TraceFileRequest,
 };
-pub use trace::{EngineLog, Trace, TraceError, TraceEvent, TraceHead, TraceWriter, happening_in_a_line};
+pub use trace::{
+    EngineLog, MAGIC as TRACE_MAGIC, Trace, TraceError, TraceEvent, TraceHead, TraceWriter,
+    happening_in_a_line,
+};
 pub use travel::{
     Capability, Destination, Happening, HappeningKind, MemoryWrite, Moment, Recording, TimeTravel,
     TimelinePage, TimelineQuery, TraceFormat, TraceRequest, When, Writer,

@@ -3,9 +3,13 @@
 use std::io;
 
 use hindcast_core::debug::{Moment, ThreadId, TraceEvent};
+use syscalls::Sysno;
 
 use super::{Call, Event, Recorder, Replay, Told};
-use crate::replay::{Label, Position};
+use crate::{
+    replay::{Label, Position},
+    sys,
+};
 
 /// Some of the events, with the moment right behind each.
 pub(crate) fn export(
@@ -34,13 +38,15 @@ fn description(event: &Event) -> (&'static str, String) {
                 Replay::Real | Replay::Map(_) => 0,
             };
             let wrote = if bytes == 0 { String::new() } else { format!(", {bytes} bytes written") };
-            ("system_call", format!("{number}({}) = {result}{wrote}", list(arguments)))
+            ("system_call", format!("{}({}) = {result}{wrote}", name(*number), list(arguments)))
         }
         Event::Barrier { number, arguments, result, .. } => {
-            ("barrier", format!("{number}({}) = {result}, not replayed", list(arguments)))
+            ("barrier", format!("{}({}) = {result}, not replayed", name(*number), list(arguments)))
         }
-        Event::Interrupted { number, .. } => ("interrupted", format!("{number}, which is made again")),
-        Event::Signal { number, .. } => ("signal", number.to_string()),
+        Event::Interrupted { number, .. } => {
+            ("interrupted", format!("{}, which is made again", name(*number)))
+        }
+        Event::Signal { number, .. } => ("signal", sys::signal_name(*number)),
         Event::Unreadable => ("unreadable", "the disk does not give it back".into()),
         Event::Edit => ("edit", "memory or registers were changed by the user".into()),
         Event::Turn { to, .. } => ("turn", format!("thread {} runs", to.0)),
@@ -51,6 +57,12 @@ fn description(event: &Event) -> (&'static str, String) {
             Told::Random { value, .. } => ("random", format!("{value:#x}")),
         },
     }
+}
+
+/// A system call's name, or its number where it is newer than all that we know.
+fn name(number: i64) -> String {
+    let known = usize::try_from(number).ok().and_then(Sysno::new);
+    known.map_or_else(|| number.to_string(), |call| call.name().to_owned())
 }
 
 fn list(arguments: &[u64; 6]) -> String {

@@ -6,7 +6,7 @@ use hindcast_core::debug::{
     DebugError, Followed, Happening, HappeningKind, LaunchRequest, Moment, OutputStream, Reason,
 };
 
-use super::{Session, recording::last_moment, signals, system};
+use super::{Session, recording::last_moment, system};
 use crate::{
     image::Image,
     look::file_name,
@@ -128,7 +128,7 @@ impl Session {
     /// made of it.
     pub(super) fn tell_crashes(&mut self) {
         for Crash { process, program, signal } in self.process.take_crashes() {
-            let (name, signal) = (file_name(&program.to_string_lossy()), signals::name(signal));
+            let (name, signal) = (file_name(&program.to_string_lossy()), sys::signal_name(signal));
             let what = format!("process {} (`{name}`) was killed by {signal}", process.0);
             let told = format!("{what}; `follow` or `follow_forks` of the launch debug it instead\n");
             self.log.push(OutputStream::Log, told.as_bytes());
@@ -157,7 +157,7 @@ impl Session {
 fn missed(search: Option<&Search>, root: Ended, executed: &[String]) -> DebugError {
     let how = match root {
         Ended::Exited(code) => format!("exited with code {code}"),
-        Ended::Killed(number) => format!("was killed by {}", signals::name(number)),
+        Ended::Killed(number) => format!("was killed by {}", sys::signal_name(number)),
     };
     let Some(Search { what, launched, .. }) = search else { return DebugError::Ended };
     DebugError::LaunchFailed(match what {

@@ -2,6 +2,8 @@
 
 use std::{
     ffi::{CString, OsStr},
+    fs::File,
+    io::Read as _,
     os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
@@ -9,7 +11,7 @@ use std::{
 
 use hindcast_core::debug::{
     AttachRequest, Claim, DebugError, Engine, HowBegun, LaunchRequest, Reason, Remedy, StopAtEntry,
-    StopReason, Target,
+    StopReason, TRACE_MAGIC, Target,
 };
 use hindcast_streams::{OpenError, Opened, Pump, Theirs};
 use jiff::Timestamp;
@@ -327,11 +329,19 @@ fn find_program(program: &Path, folder: Option<&Path>) -> Result<PathBuf, DebugE
     match path.metadata() {
         Err(_) => Err(failed("there is no such file", "build it first, or give its absolute path")),
         Ok(data) if data.is_dir() => Err(failed("it is a folder", "give the path of the executable in it")),
+        Ok(data) if data.is_file() && begins_with(&path, TRACE_MAGIC) => {
+            Err(failed("it is a recording", "give it as `trace` instead"))
+        }
         Ok(_) if !is_executable(&path) => {
             Err(failed("it is not executable", "give the path of the compiled program, or `chmod +x` it"))
         }
         Ok(_) => Ok(path),
     }
+}
+
+fn begins_with(path: &Path, magic: &[u8; 8]) -> bool {
+    let mut start = [0; 8];
+    File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *magic
 }
 
 fn is_executable(path: &Path) -> bool {

@@ -355,7 +355,7 @@ impl Session {
         match ended {
             Ended::Exited(code) => stop.exit_code = Some(code),
             Ended::Killed(number) => {
-                let name = signals::name(number);
+                let name = sys::signal_name(number);
                 stop.detail = Some(format!("killed by {name}"));
                 let signal = hindcast_core::debug::RaisedSignal {
                     name,

@@ -14,7 +14,7 @@ use super::{Session, travel::Halted};
 use crate::{
     record::{Call, Event, Log, Replay},
     replay::{Label, Position, Timeline},
-    sys::Tid,
+    sys::{Tid, signal_name},
 };
 
 impl TimeTravel for Session {
@@ -153,7 +153,7 @@ fn happening(event: &Event, thread: Tid) -> Option<(HappeningKind, String)> {
         }
         Event::Left { .. } => Some((HappeningKind::Thread, format!("thread {} ended", thread.0))),
         Event::Turn { to, .. } => Some((HappeningKind::Switch, format!("thread {} runs", to.0))),
-        Event::Signal { number, .. } => Some((HappeningKind::Signal, super::signals::name(*number))),
+        Event::Signal { number, .. } => Some((HappeningKind::Signal, signal_name(*number))),
         Event::Barrier { number, .. } if *number == libc::SYS_execve || *number == libc::SYS_execveat => {
             Some((HappeningKind::Exec, "another program".into()))
         }

@@ -33,22 +33,12 @@ pub(super) fn stops_by_default(process: Tid, signal: c_int) -> bool {
 /// As the user hears of it.
 pub(crate) fn describe(details: SignalDetails) -> RaisedSignal {
     RaisedSignal {
-        name: name(details.signal),
+        name: sys::signal_name(details.signal),
         number: details.signal,
         cause: cause(details),
         fault_address: details.address.filter(|_| details.signal != libc::SIGTRAP).map(RuntimeAddr),
         fault: None,
         handled: false,
-    }
-}
-
-/// Such as `SIGSEGV`.
-pub(super) fn name(signal: c_int) -> String {
-    match nix::sys::signal::Signal::try_from(signal) {
-        Ok(signal) => signal.as_str().to_owned(),
-        Err(_) if signal >= libc::SIGRTMIN() => format!("SIGRTMIN+{}", signal - libc::SIGRTMIN()),
-        // Two are kept by the C library for itself.
-        Err(_) => format!("SIG{signal}"),
     }
 }
 
@@ -93,7 +83,7 @@ mod tests {
     #[test]
     fn names_and_numbers_of_signals_belong_together() {
         for signal in (1..32).chain(libc::SIGRTMIN()..=libc::SIGRTMAX()) {
-            assert_eq!(by_name(&name(signal)), Some(signal), "{}", name(signal));
+            assert_eq!(by_name(&sys::signal_name(signal)), Some(signal), "{}", sys::signal_name(signal));
         }
         assert_eq!(by_name("segv"), Some(libc::SIGSEGV));
         assert_eq!(by_name("11"), Some(libc::SIGSEGV));

@@ -50,7 +50,7 @@ pub(crate) use procfs::{
 };
 pub(crate) use registers::GeneralRegisters;
 pub(crate) use remote::{remote_call, rest, restarts};
-pub(crate) use signal::{SignalDetails, SignalInfo};
+pub(crate) use signal::{SignalDetails, SignalInfo, signal_name};
 pub(crate) use spawn::{SpawnError, SpawnPlan, SpawnStreams, spawn, spawn_tree};
 pub(crate) use tracee::{
     Call, Event, RestartableSequence, Resume, Running, Stopped, Tid, TraceError, attach_thread, death_of,

@@ -58,3 +58,13 @@ impl SignalDetails {
         self.sender.is_some_and(|sender| sender.unsigned_abs() == std::process::id())
     }
 }
+
+/// Such as `SIGSEGV`.
+pub(crate) fn signal_name(signal: c_int) -> String {
+    match nix::sys::signal::Signal::try_from(signal) {
+        Ok(signal) => signal.as_str().to_owned(),
+        Err(_) if signal >= libc::SIGRTMIN() => format!("SIGRTMIN+{}", signal - libc::SIGRTMIN()),
+        // Two are kept by the C library for itself.
+        Err(_) => format!("SIG{signal}"),
+    }
+}

@@ -341,6 +341,7 @@ fn what_cannot_be_launched_is_told_why() {
     let script = executable("script", b"#!/no/such/interpreter\n");
     let elf = std::fs::read("/bin/true").unwrap();
     let truncated = executable("truncated", &elf[..200]);
+    let recording = executable("recording", b"hindcast, and what happened");
     let long = "x".repeat(1 << 20);
     let check = |arguments: Value, details: &str, hint: &str| {
         let error = helpful_error(&server.call(&key, "debugger/launch", arguments.clone()));
@@ -350,6 +351,7 @@ fn what_cannot_be_launched_is_told_why() {
     };
     check(json!({ "program": script }), "cannot start", "interpreter");
     check(json!({ "program": truncated }), "cannot start", "");
+    check(json!({ "program": recording }), "it is a recording", "`trace`");
     check(json!({ "program": "/bin/true", "args": [long] }), "cannot start", "too long");
     for field in ["core", "trace"] {
         check(json!({ field: "/dev/zero" }), "`/dev/zero` is not a plain file", "copy");

@@ -28,7 +28,8 @@ pub use write::TraceWriter;
 
 use super::{Moment, Recording, Target, ThreadId};
 
-const MAGIC: &[u8; 8] = b"hindcast";
+/// With this every recording begins.
+pub const MAGIC: &[u8; 8] = b"hindcast";
 /// Raised when a reader of an older version would misunderstand what is written.
 const VERSION: u32 = 1;
 
