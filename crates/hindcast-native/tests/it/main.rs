@@ -7,6 +7,7 @@ mod breakpoints;
 mod conditions;
 mod crashes;
 mod debuggee;
+mod elements;
 mod gdb;
 mod interruptions;
 mod link_time;

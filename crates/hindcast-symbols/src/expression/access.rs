@@ -88,7 +88,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn field_names(&self, value: &Placed) -> Vec<String> {
+    pub(super) fn field_names(&self, value: &Placed) -> Vec<String> {
         let mut at = value.clone();
         for _ in 0..MOST_OPENED {
             match self.opened(&at) {

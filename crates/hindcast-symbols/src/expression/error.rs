@@ -56,6 +56,14 @@ pub enum ExpressionError {
     OptimisedOut { column: usize },
     #[error("what is at column {column} is not yet initialised here")]
     NotYetInitialised { column: usize },
+    #[error("there are many values at column {column}")]
+    ManyValues { column: usize },
+    #[error("there are no elements at column {column}")]
+    NoElements { column: usize },
+    #[error("the elements at column {column} cannot be gone through: {why}")]
+    BrokenElements { column: usize, why: String },
+    #[error("what is linked at column {column} leads back to {address:#x}, after {count} elements")]
+    LinkedInCircle { column: usize, address: u64, count: u64 },
     #[error("what is at column {column} has no place in memory or a register")]
     NoPlace { column: usize },
 }
@@ -77,6 +85,9 @@ impl ExpressionError {
             Self::UnknownDerived { .. } => {
                 "a virtual base is at another place in every class: begin with a pointer to the derived class"
                     .into()
+            }
+            Self::ManyValues { .. } => {
+                "say what they come to: `count(…)`, `sum(…)`, `min(…)`, `max(…)`, `any(…)` or `all(…)`".into()
             }
             Self::Overflow { .. } => "cast to a wider type".into(),
             _ => return None,

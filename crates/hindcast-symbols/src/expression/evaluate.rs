@@ -1,5 +1,7 @@
 //! What the nodes of an expression come to.
 
+use std::cell::RefCell;
+
 use super::{
     Scope,
     error::ExpressionError,
@@ -31,11 +33,17 @@ pub(super) enum Operand {
 pub(super) struct Evaluator<'s> {
     pub(super) scope: &'s dyn Scope,
     pub(super) layout: Layout<'s>,
+    /// What nodes that give many values stand for at the moment.
+    pub(super) bound: RefCell<Vec<(*const Node, Placed)>>,
 }
 
 impl<'s> Evaluator<'s> {
     pub(super) fn new(scope: &'s dyn Scope) -> Self {
-        Self { scope, layout: Layout { types: scope.types(), memory: scope.memory() } }
+        Self {
+            scope,
+            layout: Layout { types: scope.types(), memory: scope.memory() },
+            bound: RefCell::default(),
+        }
     }
 
     pub(super) fn types(&self) -> &DerivedTypes<'s> {
@@ -58,6 +66,9 @@ impl<'s> Evaluator<'s> {
 
     pub(super) fn operand(&self, node: &Node) -> Result<Operand, Failure> {
         let column = node.column;
+        if let Some(element) = self.bound_to(node) {
+            return Ok(Operand::Placed(element));
+        }
         Ok(match &node.kind {
             Kind::Name(name) => Operand::Placed(self.variable(name, column)?),
             Kind::Integer(value, suffix) => Operand::Scalar(integer(*value, suffix)),
@@ -75,6 +86,10 @@ impl<'s> Evaluator<'s> {
                 Operand::Placed(self.slice(of, from.as_deref(), to.as_deref(), *ends, column)?)
             }
             Kind::Repeat(of, count) => Operand::Placed(self.repeat(of, count, column)?),
+            Kind::Each(_) | Kind::Linked(..) => return Err(Failure::ManyValues { column }),
+            Kind::Together(together, of, condition) => {
+                Operand::Scalar(self.together(*together, of, condition.as_deref(), column)?)
+            }
             Kind::Unary(operator, operand) => self.unary(*operator, operand, column)?,
             Kind::Binary(operator, left, right) if operator.is_comparison() => {
                 Operand::Scalar(Scalar::Truth(self.compare(*operator, left, right, column)?))

@@ -8,6 +8,7 @@ mod assign;
 mod check;
 mod classes;
 mod compare;
+mod elements;
 mod error;
 mod evaluate;
 mod frame_scope;

@@ -3,7 +3,7 @@
 use super::{
     error::ExpressionError,
     scalar::is_known_type,
-    syntax::{Binary, Ends, Kind, Node, TypeName, Unary},
+    syntax::{Binary, Ends, Kind, Links, Node, Together, TypeName, Unary},
     token::{Token, TokenKind, column, tokens},
 };
 
@@ -122,26 +122,7 @@ impl Parser<'_> {
 
     /// A node above others. Also chains such as `1+1+1` are deep trees, though they need no depth to parse.
     fn node(&self, kind: Kind, column: usize) -> Parsed {
-        let below = match &kind {
-            Kind::Field(one, _)
-            | Kind::Method(one, _)
-            | Kind::Unary(_, one)
-            | Kind::Cast(_, one)
-            | Kind::SizeOf(one) => one.depth,
-            Kind::Index(one, other)
-            | Kind::Repeat(one, other)
-            | Kind::Binary(_, one, other)
-            | Kind::And(one, other)
-            | Kind::Or(one, other)
-            | Kind::Assign(_, one, other) => one.depth.max(other.depth),
-            Kind::Slice(one, from, to, _) => {
-                let ends = from.iter().chain(to).map(|end| end.depth);
-                ends.max().unwrap_or(0).max(one.depth)
-            }
-            Kind::Conditional(one, two, three) => one.depth.max(two.depth).max(three.depth),
-            Kind::Case(_, values) => values.iter().map(|value| value.depth).max().unwrap_or(0),
-            _ => 0,
-        };
+        let below = kind.children().into_iter().map(|child| child.depth).max().unwrap_or(0);
         if below >= DEEPEST {
             return Err(ExpressionError::TooDeep { column, most: DEEPEST });
         }
@@ -451,6 +432,11 @@ impl Parser<'_> {
     }
 
     fn index(&mut self, value: Node, column: usize) -> Parsed {
+        if self.is("*") && matches!(self.peek_behind(1), TokenKind::Symbol("]")) {
+            self.advance();
+            self.advance();
+            return self.node(Kind::Each(value.into()), column);
+        }
         let from = if self.is("..") || self.is("..=") { None } else { Some(self.conditional()?) };
         let ends = if self.accept("..=") {
             Ends::At
@@ -512,7 +498,7 @@ impl Parser<'_> {
         self.node(kind, column)
     }
 
-    /// `Some(3)`. Whether it is a case or a call is known when it is compared.
+    /// `sum(…)` and its like, or `Some(3)`. Whether that is a case or a call is known when it is compared.
     fn case(&mut self, name: String, column: usize) -> Parsed {
         self.advance();
         let mut values = Vec::new();
@@ -523,6 +509,18 @@ impl Parser<'_> {
             }
         }
         self.expect(")")?;
-        self.node(Kind::Case(name, values), column)
+        let kind = match (Together::named(&name), Links::named(&name), values.len()) {
+            (Some(together), _, 1 | 2) => {
+                let mut values = values.into_iter().map(Box::new);
+                let Some(of) = values.next() else { return Err(self.expected("elements")) };
+                Kind::Together(together, of, values.next())
+            }
+            (_, Some(links), 2..) => {
+                let first = values.remove(0);
+                Kind::Linked(links, first.into(), values)
+            }
+            _ => Kind::Case(name, values),
+        };
+        self.node(kind, column)
     }
 }

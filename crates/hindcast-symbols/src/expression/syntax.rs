@@ -31,6 +31,12 @@ pub(super) enum Kind {
     Slice(Box<Node>, Option<Box<Node>>, Option<Box<Node>>, Ends),
     /// `p@count`
     Repeat(Box<Node>, Box<Node>),
+    /// `a[*]`: every element.
+    Each(Box<Node>),
+    /// `list(head, next)`, `tree(root, left, right)`: what is linked, from the first on. The links are those of an element.
+    Linked(Links, Box<Node>, Vec<Node>),
+    /// `sum(a[*].n)`, `count(a, n > 3)`: what elements come to together, those that a condition on each holds for.
+    Together(Together, Box<Node>, Option<Box<Node>>),
     Unary(Unary, Box<Node>),
     Binary(Binary, Box<Node>, Box<Node>),
     And(Box<Node>, Box<Node>),
@@ -41,6 +47,84 @@ pub(super) enum Kind {
     SizeOf(Box<Node>),
     /// Of the value, or of the target combined with it.
     Assign(Option<Binary>, Box<Node>, Box<Node>),
+}
+
+impl Kind {
+    /// The nodes right below, in the order in which they are evaluated.
+    pub(super) fn children(&self) -> Vec<&Node> {
+        match self {
+            Self::Name(_)
+            | Self::Integer(..)
+            | Self::Float(..)
+            | Self::Character(_)
+            | Self::Text(_)
+            | Self::Truth(_)
+            | Self::Null
+            | Self::Register(_)
+            | Self::SizeOfType(_) => Vec::new(),
+            Self::Field(one, _)
+            | Self::Method(one, _)
+            | Self::Unary(_, one)
+            | Self::Cast(_, one)
+            | Self::Each(one)
+            | Self::SizeOf(one) => vec![one],
+            Self::Index(one, other)
+            | Self::Repeat(one, other)
+            | Self::Binary(_, one, other)
+            | Self::And(one, other)
+            | Self::Or(one, other)
+            | Self::Assign(_, one, other) => vec![one, other],
+            Self::Slice(one, from, to, _) => {
+                std::iter::once(&**one).chain(from.as_deref()).chain(to.as_deref()).collect()
+            }
+            Self::Conditional(one, two, three) => vec![one, two, three],
+            Self::Case(_, values) => values.iter().collect(),
+            Self::Linked(_, first, links) => std::iter::once(&**first).chain(links).collect(),
+            Self::Together(_, of, condition) => std::iter::once(&**of).chain(condition.as_deref()).collect(),
+        }
+    }
+}
+
+/// How elements are linked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Links {
+    List,
+    Tree,
+}
+
+impl Links {
+    pub(super) fn named(name: &str) -> Option<Self> {
+        match name {
+            "list" => Some(Self::List),
+            "tree" => Some(Self::Tree),
+            _ => None,
+        }
+    }
+}
+
+/// What many elements come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Together {
+    Sum,
+    Count,
+    Least,
+    Greatest,
+    Any,
+    All,
+}
+
+impl Together {
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "sum" => Self::Sum,
+            "count" => Self::Count,
+            "min" => Self::Least,
+            "max" => Self::Greatest,
+            "any" => Self::Any,
+            "all" => Self::All,
+            _ => return None,
+        })
+    }
 }
 
 /// Whether the last element of a range is in it.

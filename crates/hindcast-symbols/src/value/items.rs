@@ -6,6 +6,8 @@ use crate::types::{Encoding, Language, TypeRef};
 
 /// How many nodes are followed to get to the ones that were asked for.
 const LONGEST_WALK: u64 = 200_000;
+/// How many elements are gone through, where all of them are asked for.
+pub(crate) const MOST_ELEMENTS: u64 = 1 << 24;
 
 /// How deep a tree may be: balanced ones of 2^64 elements are not deeper.
 const DEEPEST_TREE: u32 = 128;
@@ -79,31 +81,33 @@ pub(crate) struct BTree {
 }
 
 /// Elements as they are passed on the way.
-struct Walk {
+struct Walk<'t> {
     skip: u64,
     wanted: u64,
     steps: u64,
-    fetched: Fetched,
+    most_steps: u64,
+    /// Takes an element; whether it wants more.
+    take: &'t mut dyn FnMut(Item) -> bool,
+    broken: Option<String>,
 }
 
-impl Walk {
+impl Walk<'_> {
     /// Takes an element; whether to go on.
     fn pass(&mut self, item: impl FnOnce() -> Item) -> bool {
         self.steps += 1;
-        if self.steps > LONGEST_WALK {
+        if self.steps > self.most_steps {
             return self.stop("too many elements to follow");
         }
         if self.skip > 0 {
             self.skip -= 1;
         } else {
-            self.fetched.items.push(item());
-            self.wanted -= 1;
+            self.wanted = if (self.take)(item()) { self.wanted - 1 } else { 0 };
         }
         self.wanted > 0
     }
 
     fn stop(&mut self, why: impl Into<String>) -> bool {
-        self.fetched.broken = Some(why.into());
+        self.broken = Some(why.into());
         false
     }
 }
@@ -111,31 +115,50 @@ impl Walk {
 impl Layout<'_> {
     /// The elements from `offset` on, at most `limit`, and not more than the container says it has.
     pub(crate) fn fetch(&self, list: &List, offset: u64, limit: u64) -> Fetched {
-        let mut fetched = self.walk(&list.items, list.count, offset, limit);
-        for item in &mut fetched.items {
-            match (list.style, &item.key) {
-                (Style::Map, None) => {
-                    let named = |first, second| {
-                        Some((self.field(&item.value, first)?, self.field(&item.value, second)?))
-                    };
-                    if let Some((key, value)) = named("first", "second").or_else(|| named("0", "1")) {
-                        *item = Item { key: Some(key), value };
-                    }
-                }
-                (Style::Set, Some(key)) => *item = Item { key: None, value: key.clone() },
-                _ => {}
-            }
-        }
-        fetched
+        let mut items = Vec::new();
+        let mut take = |item| {
+            items.push(self.as_shown(list.style, item));
+            true
+        };
+        let broken = self.walk(list, (offset, limit), LONGEST_WALK, &mut take);
+        Fetched { items, broken }
     }
 
-    fn walk(&self, items: &Items, count: u64, offset: u64, limit: u64) -> Fetched {
-        let wanted = count.saturating_sub(offset).min(limit);
-        if wanted == 0 {
-            return Fetched::default();
+    /// Goes through all elements until `take` wants no more. Says why there are fewer than the container says it has.
+    pub(crate) fn each(&self, list: &List, take: &mut dyn FnMut(Item) -> bool) -> Option<String> {
+        let mut take = |item| take(self.as_shown(list.style, item));
+        self.walk(list, (0, list.count), MOST_ELEMENTS, &mut take)
+    }
+
+    /// Splits the entry of a map into key and value, and makes the key of a set its element.
+    fn as_shown(&self, style: Style, item: Item) -> Item {
+        match (style, item.key) {
+            (Style::Map, None) => {
+                let named =
+                    |first, second| Some((self.field(&item.value, first)?, self.field(&item.value, second)?));
+                match named("first", "second").or_else(|| named("0", "1")) {
+                    Some((key, value)) => Item { key: Some(key), value },
+                    None => Item { key: None, value: item.value },
+                }
+            }
+            (Style::Set, Some(key)) => Item { key: None, value: key },
+            (_, key) => Item { key, value: item.value },
         }
-        let mut walk = Walk { skip: offset, wanted, steps: 0, fetched: Fetched::default() };
-        match items {
+    }
+
+    fn walk(
+        &self,
+        list: &List,
+        (offset, limit): (u64, u64),
+        most_steps: u64,
+        take: &mut dyn FnMut(Item) -> bool,
+    ) -> Option<String> {
+        let wanted = list.count.saturating_sub(offset).min(limit);
+        if wanted == 0 {
+            return None;
+        }
+        let mut walk = Walk { skip: offset, wanted, steps: 0, most_steps, take, broken: None };
+        match &list.items {
             Items::Chain { first, end, next, value, element } => {
                 self.walk_chain(*first, *end, *next, *value, *element, &mut walk);
             }
@@ -148,23 +171,23 @@ impl Layout<'_> {
             Items::BTree(tree) => {
                 self.walk_b_tree(tree, tree.root, tree.height, &mut walk);
             }
-            _ => {
+            items => {
+                walk.skip = 0;
                 for index in offset..offset + wanted {
-                    match self.item_at(items, index) {
-                        Some(value) => walk.fetched.items.push(Item { key: None, value }),
-                        None => {
-                            walk.stop("the rest cannot be read");
-                            break;
-                        }
+                    let goes_on = match self.item_at(items, index) {
+                        Some(value) => walk.pass(|| Item { key: None, value }),
+                        None => walk.stop("the rest cannot be read"),
+                    };
+                    if !goes_on {
+                        break;
                     }
                 }
-                return walk.fetched;
             }
         }
-        if walk.wanted > 0 && walk.fetched.broken.is_none() {
+        if walk.wanted > 0 && walk.broken.is_none() {
             walk.stop("fewer elements than it says");
         }
-        walk.fetched
+        walk.broken
     }
 
     /// An element of a container that has them in a known place.
@@ -195,7 +218,7 @@ impl Layout<'_> {
         }
     }
 
-    fn walk_chain(&self, first: u64, end: u64, next: u64, value: u64, element: TypeRef, walk: &mut Walk) {
+    fn walk_chain(&self, first: u64, end: u64, next: u64, value: u64, element: TypeRef, walk: &mut Walk<'_>) {
         let mut node = first;
         while node != 0 && node != end {
             let following = match self.memory.read_pointer(node.wrapping_add(next)) {
@@ -213,7 +236,7 @@ impl Layout<'_> {
         }
     }
 
-    fn walk_red_black(&self, leftmost: u64, header: u64, value: u64, element: TypeRef, walk: &mut Walk) {
+    fn walk_red_black(&self, leftmost: u64, header: u64, value: u64, element: TypeRef, walk: &mut Walk<'_>) {
         let mut node = leftmost;
         while node != 0 && node != header {
             let at = node.wrapping_add(value);
@@ -255,7 +278,7 @@ impl Layout<'_> {
         None
     }
 
-    fn walk_swiss(&self, control: u64, buckets: u64, element: TypeRef, stride: u64, walk: &mut Walk) {
+    fn walk_swiss(&self, control: u64, buckets: u64, element: TypeRef, stride: u64, walk: &mut Walk<'_>) {
         const STEP: u64 = 1024;
         let mut index = 0;
         while index < buckets {
@@ -278,14 +301,14 @@ impl Layout<'_> {
             index += count;
             // A table this empty and large is not one that a program made.
             walk.steps += count / 64;
-            if walk.steps > LONGEST_WALK {
+            if walk.steps > walk.most_steps {
                 walk.stop("too many empty slots to follow");
                 return;
             }
         }
     }
 
-    fn walk_b_tree(&self, tree: &BTree, node: u64, height: u64, walk: &mut Walk) -> bool {
+    fn walk_b_tree(&self, tree: &BTree, node: u64, height: u64, walk: &mut Walk<'_>) -> bool {
         if height > 20 {
             return walk.stop("the tree is too deep to be one");
         }
@@ -294,7 +317,7 @@ impl Layout<'_> {
             Ok(length) => return walk.stop(format!("a node of the tree says it has {length} keys")),
             Err(unreadable) => return walk.stop(unreadable.to_string()),
         };
-        let child = |index: u64, walk: &mut Walk| {
+        let child = |index: u64, walk: &mut Walk<'_>| {
             if height == 0 {
                 return true;
             }

@@ -6,7 +6,7 @@
 mod cpp_containers;
 mod cpp_std;
 mod derived;
-mod items;
+pub(crate) mod items;
 pub(crate) mod layout;
 mod lengths;
 mod line;
