@@ -49,6 +49,7 @@ TOOLS = [
     "debugger/disconnect",
     "debugger/evaluate",
     "debugger/export_trace",
+    "debugger/find",
     "debugger/get_comprehensive_audit",
     "debugger/get_modules",
     "debugger/get_registers",

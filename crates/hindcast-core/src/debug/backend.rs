@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AttachRequest, Breakpoint, BreakpointChange, BreakpointId, Capability, CompletionKind, CoreRequest,
-    DebugError, Evaluation, FrameRef, Instruction, LaunchRequest, MemoryBlock, Module, Movement, Outcome,
-    Place, Reason, Region, Register, RegisterSet, RuntimeAddr, SourceFile, Stack, Stop, Target, Thread,
-    ThreadId, TimeTravel, TraceFileRequest, Trigger, Variable, VariablePage, VariableQuery,
+    DebugError, ElementPage, ElementSearch, Evaluation, FrameRef, Instruction, LaunchRequest, MemoryBlock,
+    Module, Movement, Outcome, Place, Reason, Region, Register, RegisterSet, RuntimeAddr, SourceFile, Stack,
+    Stop, Target, Thread, ThreadId, TimeTravel, TraceFileRequest, Trigger, Variable, VariablePage,
+    VariableQuery,
 };
 
 /// Begins sessions. Called on the thread that will own the session; [`Movement::Begin`] then takes
@@ -132,6 +133,11 @@ pub trait DebugBackend {
         None
     }
 
+    /// A search in the program's data, where the engine has one.
+    fn data_search(&mut self) -> Option<&mut dyn DataSearch> {
+        None
+    }
+
     /// Machine code, where the engine sees it.
     fn disassembly(&mut self) -> Option<&mut dyn Disassembly> {
         None
@@ -197,6 +203,12 @@ pub trait RawMemory {
 pub trait Registers {
     /// Registers of a frame.
     fn registers(&mut self, frame: FrameRef, set: RegisterSet) -> Result<Vec<Register>, DebugError>;
+}
+
+/// A search in the program's data.
+pub trait DataSearch {
+    /// Elements of containers, lists and trees for which something holds. Changes nothing.
+    fn find(&mut self, search: &ElementSearch) -> Result<ElementPage, DebugError>;
 }
 
 /// Machine code.

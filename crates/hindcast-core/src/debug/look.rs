@@ -281,6 +281,66 @@ pub struct Evaluation {
     pub allow_calls: Option<Duration>,
 }
 
+/// A search among the elements of containers, lists and trees.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ElementSearch {
+    /// What to go through: a container, `builds[*].job[*]`, `list(head, next)`, `tree(root, left, right)`.
+    pub elements: String,
+    /// What holds for those that are wanted. The names of an element's members come first, `it` is the element.
+    pub condition: Option<String>,
+    /// What to tell of each; the element itself where this is empty.
+    pub show: Vec<String>,
+    /// By what the found ones are ordered, the smallest first; otherwise they stay in the order of the program.
+    pub order: Option<String>,
+    /// Only those that have the same of this as another one that was found.
+    pub duplicates_of: Option<String>,
+    /// In whose scope.
+    pub frame: FrameRef,
+    /// How many of the found ones to leave out first.
+    pub offset: u64,
+    /// How many of them to tell.
+    pub limit: u32,
+    /// How much of each value.
+    pub limits: ValueLimits,
+}
+
+/// Some of the elements that were found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ElementPage {
+    /// Those that were asked for.
+    pub elements: Vec<FoundElement>,
+    /// How many were found in all.
+    pub found: u64,
+    /// How many were looked at.
+    pub searched: u64,
+    /// How many could not be judged, because what the condition or the order reads is not there.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unknown: u64,
+    /// Why not all elements were looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken: Option<String>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// An element that was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FoundElement {
+    /// An expression for it, for later questions; none for what is computed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expression: Option<String>,
+    /// Where it is, when it is in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<RuntimeAddr>,
+    /// The key of a map's entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Variable>,
+    /// What was asked for of it.
+    pub values: Vec<Variable>,
+}
+
 /// How numbers are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

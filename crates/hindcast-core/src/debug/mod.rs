@@ -21,7 +21,8 @@ mod wait;
 
 pub use address::{NotAnAddress, RuntimeAddr, ThreadId};
 pub use backend::{
-    DebugBackend, DebugEngine, Disassembly, Ending, Interrupt, Loss, RawMemory, Registers, TellLoss,
+    DataSearch, DebugBackend, DebugEngine, Disassembly, Ending, Interrupt, Loss, RawMemory, Registers,
+    TellLoss,
 };
 pub use breakpoint::{
     Access, Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, ExceptionBreakpoint,
@@ -31,9 +32,9 @@ pub use breakpoint::{
 pub use claim::Claim;
 pub use error::{DebugError, Reason};
 pub use look::{
-    CompletionKind, Evaluation, Frame, FrameRef, Instruction, Location, MemoryBlock, Module, NumberFormat,
-    Region, Register, RegisterSet, SourceFile, Stack, Thread, ThreadState, ValueLimits, ValueState, Variable,
-    VariablePage, VariableQuery, VariableScope,
+    CompletionKind, ElementPage, ElementSearch, Evaluation, FoundElement, Frame, FrameRef, Instruction,
+    Location, MemoryBlock, Module, NumberFormat, Region, Register, RegisterSet, SourceFile, Stack, Thread,
+    ThreadState, ValueLimits, ValueState, Variable, VariablePage, VariableQuery, VariableScope,
 };
 pub use output::{OutputChunk, OutputLog, OutputStream};
 pub use remedy::Remedy;

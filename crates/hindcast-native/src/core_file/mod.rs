@@ -12,11 +12,11 @@ use std::{
 };
 
 use hindcast_core::debug::{
-    Breakpoint, BreakpointChange, BreakpointId, CompletionKind, CoreRequest, DebugBackend, DebugError,
-    Disassembly, Ending, Engine, Evaluation, FrameRef, HowBegun, Instruction, Interrupt, MemoryBlock, Module,
-    Movement, Outcome, Place, RawMemory, Reason, Region, Register, RegisterSet, Registers, Remedy,
-    RuntimeAddr, SourceFile, Stack, Stop, StopReason, Target, Thread, ThreadId, ThreadState, Trigger,
-    Variable, VariablePage, VariableQuery,
+    Breakpoint, BreakpointChange, BreakpointId, CompletionKind, CoreRequest, DataSearch, DebugBackend,
+    DebugError, Disassembly, ElementPage, ElementSearch, Ending, Engine, Evaluation, FrameRef, HowBegun,
+    Instruction, Interrupt, MemoryBlock, Module, Movement, Outcome, Place, RawMemory, Reason, Region,
+    Register, RegisterSet, Registers, Remedy, RuntimeAddr, SourceFile, Stack, Stop, StopReason, Target,
+    Thread, ThreadId, ThreadState, Trigger, Variable, VariablePage, VariableQuery,
 };
 use hindcast_symbols::{Memory, Symbols, Unreadable, types::ModuleId};
 use jiff::Timestamp;
@@ -331,6 +331,10 @@ impl DebugBackend for CoreSession {
         Some(self)
     }
 
+    fn data_search(&mut self) -> Option<&mut dyn DataSearch> {
+        Some(self)
+    }
+
     fn disassembly(&mut self) -> Option<&mut dyn Disassembly> {
         Some(self)
     }
@@ -349,6 +353,12 @@ impl RawMemory for CoreSession {
 
     fn regions_around(&mut self, address: RuntimeAddr) -> Result<Vec<Region>, DebugError> {
         Ok(look::regions_around(&self.memory.mappings, address.0))
+    }
+}
+
+impl DataSearch for CoreSession {
+    fn find(&mut self, search: &ElementSearch) -> Result<ElementPage, DebugError> {
+        self.with_scope(search.frame, |scope| look::find(scope, search))?
     }
 }
 

@@ -2,6 +2,7 @@
 //! process and for the remains of one.
 
 mod code;
+mod elements;
 mod fault;
 mod frames;
 mod raised;
@@ -17,6 +18,7 @@ use hindcast_symbols::{FunctionPattern, Memory, Symbols, types::ModuleId};
 
 pub(crate) use self::{
     code::{decode, disassemble, register_value},
+    elements::find,
     frames::{PhysicalFrame, Walk, walk},
     raised::{FRAMES_OF_GIVING_UP, Thrown, is_unhandled_panic},
     registers::registers,

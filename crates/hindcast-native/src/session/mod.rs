@@ -22,11 +22,11 @@ mod writes;
 use std::{cell::RefCell, collections::HashMap, path::PathBuf, sync::Arc};
 
 use hindcast_core::debug::{
-    Breakpoint, BreakpointChange, BreakpointId, Claim, CompletionKind, DebugBackend, DebugError, Disassembly,
-    Ending, Evaluation, FrameRef, Happening, Instruction, Interrupt, MemoryBlock, Module, Movement, Outcome,
-    OutputLog, Place, RawMemory, Reason, Region, Register, RegisterSet, Registers, Remedy, RuntimeAddr,
-    SourceFile, Stack, Stop, StopAtEntry, StopReason, Target, Thread, ThreadId, ThreadState, TimeTravel,
-    Trigger, Variable, VariablePage, VariableQuery,
+    Breakpoint, BreakpointChange, BreakpointId, Claim, CompletionKind, DataSearch, DebugBackend, DebugError,
+    Disassembly, ElementPage, ElementSearch, Ending, Evaluation, FrameRef, Happening, Instruction, Interrupt,
+    MemoryBlock, Module, Movement, Outcome, OutputLog, Place, RawMemory, Reason, Region, Register,
+    RegisterSet, Registers, Remedy, RuntimeAddr, SourceFile, Stack, Stop, StopAtEntry, StopReason, Target,
+    Thread, ThreadId, ThreadState, TimeTravel, Trigger, Variable, VariablePage, VariableQuery,
 };
 use hindcast_symbols::{
     Symbols,
@@ -392,6 +392,10 @@ impl DebugBackend for Session {
         Some(self)
     }
 
+    fn data_search(&mut self) -> Option<&mut dyn DataSearch> {
+        Some(self)
+    }
+
     fn disassembly(&mut self) -> Option<&mut dyn Disassembly> {
         Some(self)
     }
@@ -415,6 +419,13 @@ impl RawMemory for Session {
         // The heap and the stacks grow without any event.
         self.mappings = sys::mappings(self.process.system_pid()).map_err(|_| DebugError::Ended)?;
         Ok(look::regions_around(&self.mappings, address.0))
+    }
+}
+
+impl DataSearch for Session {
+    fn find(&mut self, search: &ElementSearch) -> Result<ElementPage, DebugError> {
+        let tid = self.known_thread(search.frame.thread)?;
+        self.with_scope(tid, search.frame.index, |scope| look::find(scope, search))?
     }
 }
 

@@ -115,8 +115,8 @@ fn stops(debuggee: &mut Debuggee, breakpoint: &CodeBreakpoint, most: usize) -> V
 
 #[test]
 fn conditions_that_code_judges_hold_at_the_same_moments_as_those_that_are_evaluated() {
-    let rounds = oracle_size(60, 1500).to_string();
-    let count = oracle_size(10, 250);
+    let rounds = oracle_size(60, 600).to_string();
+    let count = oracle_size(10, 100);
     for (optimisation, mark) in
         [("-O0", "judged"), ("-O0", "followed"), ("-O1", "judged"), ("-O2", "written"), ("-O2", "followed")]
     {

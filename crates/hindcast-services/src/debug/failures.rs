@@ -89,6 +89,7 @@ pub(super) enum Missing {
     Memory,
     Registers,
     MachineCode,
+    DataSearch,
     Instructions,
     WatchedMemory,
     Past,
@@ -104,6 +105,11 @@ pub(super) fn missing(engine: Engine, what: Missing) -> Failure {
             FailureKind::InvalidInput,
             "has no machine code",
             "every stop shows the source; `debugger/get_stack_trace` shows the way there",
+        ),
+        Missing::DataSearch => (
+            FailureKind::InvalidInput,
+            "has no search in its data",
+            "`debugger/evaluate` shows a container, page by page with `offset`",
         ),
         Missing::Instructions => (
             FailureKind::InvalidInput,

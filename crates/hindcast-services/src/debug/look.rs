@@ -5,9 +5,10 @@ use std::{path::PathBuf, sync::Arc};
 use hindcast_core::{
     Timestamp,
     debug::{
-        Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DebugError, Engine, Evaluation, FrameRef,
-        Instruction, MemoryBlock, Module, NumberFormat, Place, Register, RegisterSet, SourceFile, Stack,
-        Thread, ThreadId, Trigger, ValueLimits, Variable, VariablePage, VariableQuery, Watched,
+        Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DebugError, ElementPage, ElementSearch,
+        Engine, Evaluation, FrameRef, Instruction, MemoryBlock, Module, NumberFormat, Place, Register,
+        RegisterSet, SourceFile, Stack, Thread, ThreadId, Trigger, ValueLimits, Variable, VariablePage,
+        VariableQuery, Watched,
     },
 };
 
@@ -17,7 +18,7 @@ use super::{
     session::Session,
     source,
     viewport::State,
-    worker::Need,
+    worker::{Core, Need},
 };
 use crate::{Failure, FailureKind};
 
@@ -92,22 +93,49 @@ impl Session {
             if value.name.is_empty() {
                 value.name.clone_from(&evaluation.expression);
             }
-            mask.evaluated(&evaluation.expression, &mut value);
-            if let Some((whole, part)) = mask.whole_of(&evaluation.expression) {
-                let whole = Evaluation {
-                    expression: whole.to_owned(),
-                    limits: ValueLimits { depth: 1, ..ValueLimits::default() },
+            hide_secrets(core, &evaluation, &mut value)?;
+            Ok(value)
+        })
+        .await
+    }
+
+    /// Elements of containers, lists and trees, without secrets.
+    pub async fn find(&self, search: ElementSearch) -> Result<ElementPage, Failure> {
+        self.ask(Need::Standstill, move |core| {
+            let mask = core.mask;
+            let backend = core.backend()?;
+            let engine = backend.target().engine;
+            let data = backend.data_search().ok_or_else(|| failures::missing(engine, Missing::DataSearch))?;
+            let failed = |error: DebugError| mask.failed_expression(&search.elements, false, error.into());
+            let mut page = data.find(&search).map_err(failed)?;
+            for element in &mut page.elements {
+                let mut evaluation = Evaluation {
+                    expression: element.expression.take().unwrap_or_default(),
+                    frame: search.frame,
+                    limits: ValueLimits { depth: 0, ..ValueLimits::default() },
+                    format: NumberFormat::Auto,
                     may_write: false,
                     allow_calls: None,
-                    ..evaluation.clone()
                 };
-                // Where there is none, it tells nothing about its part.
-                if let Ok(mut shown) = core.backend()?.evaluate(&whole) {
-                    mask.evaluated(&whole.expression, &mut shown);
-                    mask.part(part, &shown, &mut value);
+                let whole = evaluation.expression.clone();
+                // The entry of a map may be a secret by its key.
+                let key = element.key.as_ref().map_or("", |key| key.value.trim_matches('"')).to_owned();
+                element.key.iter_mut().for_each(|key| mask.evaluated(&search.elements, key));
+                for value in &mut element.values {
+                    mask.evaluated(&key, value);
+                    mask.evaluated(&search.elements, value);
+                    mask.evaluated(&value.name.clone(), value);
+                    if !whole.is_empty() {
+                        evaluation.expression = match value.name.as_str() {
+                            "it" => whole.clone(),
+                            member => format!("{whole}.{member}"),
+                        };
+                        hide_secrets(core, &evaluation, value)?;
+                    }
                 }
+                element.expression = (!whole.is_empty()).then_some(whole);
             }
-            Ok(value)
+            Ok(page)
         })
         .await
     }
@@ -394,4 +422,24 @@ pub enum MemoryPlace {
     Address(hindcast_core::debug::RuntimeAddr),
     /// Where this points to, or is.
     Expression(String, FrameRef),
+}
+
+/// Hides a value that is a secret by its expression, or because the whole that it is part of says so.
+fn hide_secrets(core: &mut Core, evaluation: &Evaluation, value: &mut Variable) -> Result<(), Failure> {
+    let mask = core.mask;
+    mask.evaluated(&evaluation.expression, value);
+    let Some((whole, part)) = mask.whole_of(&evaluation.expression) else { return Ok(()) };
+    let whole = Evaluation {
+        expression: whole.to_owned(),
+        limits: ValueLimits { depth: 1, ..ValueLimits::default() },
+        may_write: false,
+        allow_calls: None,
+        ..evaluation.clone()
+    };
+    // Where there is none, it tells nothing about its part.
+    if let Ok(mut shown) = core.backend()?.evaluate(&whole) {
+        mask.evaluated(&whole.expression, &mut shown);
+        mask.part(part, &shown, value);
+    }
+    Ok(())
 }

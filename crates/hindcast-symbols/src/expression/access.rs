@@ -179,7 +179,7 @@ impl Evaluator<'_> {
     }
 
     /// The type of a character of a text, whose start may have the type of the whole.
-    fn unit_type(&self, start: &Placed, unit: u64) -> TypeRef {
+    pub(super) fn unit_type(&self, start: &Placed, unit: u64) -> TypeRef {
         match self.layout.real(start).map(|(_, found)| found.kind.clone()) {
             Some(TypeKind::Array { element, .. }) => element,
             Some(TypeKind::Base(_)) => start.type_ref,

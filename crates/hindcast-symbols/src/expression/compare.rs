@@ -103,6 +103,18 @@ impl Evaluator<'_> {
         None
     }
 
+    /// The text that a value is, to be compared with many others.
+    pub(super) fn short_text(&self, value: &Placed, column: usize) -> Result<Option<Vec<u8>>, Failure> {
+        const LONGEST: u64 = 1 << 16;
+        let Some(text) = self.text(value) else { return Ok(None) };
+        let read = whole_text(&self.layout, &text, LONGEST + 1).map_err(|absence| absent(absence, column))?;
+        if read.len() as u64 > LONGEST {
+            let why = format!("one of them is a text of more than {LONGEST} bytes");
+            return Err(Failure::BrokenElements { column, why });
+        }
+        Ok(Some(read))
+    }
+
     /// The same, but not for a plain pointer: two of these are compared as addresses.
     fn owned_text(&self, value: &Placed) -> Option<Text> {
         let (_, found) = self.layout.real(value)?;

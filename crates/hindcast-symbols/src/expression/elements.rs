@@ -1,29 +1,171 @@
 //! Many values at once: the elements of containers, lists and trees, and what they come to together.
 
-use std::{cell::Cell, collections::HashSet, ops::ControlFlow};
+use std::{
+    cell::Cell,
+    collections::HashSet,
+    ops::ControlFlow,
+    time::{Duration, Instant},
+};
 
 use super::{
-    Global, Register, Scope,
+    Expression, ExpressionError, Global, Register, Scope,
     error::ExpressionError as Failure,
-    evaluate::{Evaluator, Operand},
+    evaluate::{Bound, Evaluator, Operand},
     scalar::Scalar,
     syntax::{Kind, Links, Node, Together},
 };
 use crate::{
     Memory,
-    types::{Language, TypeKind},
-    value::{DerivedTypes, Placed, items::MOST_ELEMENTS, shape::Shape},
+    memory::Pages,
+    types::{Encoding, Language, TypeKind, TypeRef},
+    value::{
+        Absence, DerivedTypes, Placed,
+        items::MOST_ELEMENTS,
+        layout::{Search, plain_field_name},
+        shape::{Shape, Style},
+    },
 };
+
+/// How long one question may take: whoever asks waits no longer.
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// What is done with each element, until one is enough.
 type Visit<'v> = dyn FnMut(&Element) -> Result<ControlFlow<()>, Failure> + 'v;
 
 /// One of many values.
 #[derive(Debug, Clone)]
-pub(super) struct Element {
+struct Element {
     /// Of a map's entry.
     key: Option<Placed>,
     value: Placed,
+    /// Where it is in its container, list or tree; none for what is computed of such elements.
+    position: Option<Position>,
+}
+
+/// Where an element is in its container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Position {
+    /// So many come before it, and an index of this number means it.
+    Index(u64),
+    /// It has no index.
+    Other,
+}
+
+/// One of the many values that an expression gives.
+pub struct Found<'f> {
+    /// The value.
+    pub value: &'f Placed,
+    /// The key of a map's entry.
+    pub key: Option<&'f Placed>,
+    /// The positions of the elements that it belongs to: one for each `[*]`, `list` and `tree`, outer ones first.
+    pub positions: &'f dyn Fn() -> Vec<Position>,
+    /// In which `it`, the `key` of a map's entry, and the names of its members mean those of this value.
+    pub scope: &'f dyn Scope,
+}
+
+impl Expression {
+    /// Goes through the values of an expression with `[*]`, `list` or `tree` in it, or through the elements of a container,
+    /// until `visit` breaks off. Memory is read in whole pages, which are kept meanwhile.
+    pub fn each(
+        &self,
+        scope: &dyn Scope,
+        visit: &mut dyn FnMut(&Found<'_>) -> Result<ControlFlow<()>, ExpressionError>,
+    ) -> Result<(), ExpressionError> {
+        let pages = Pages::over(scope.memory());
+        let scope = PagedScope { around: scope, pages: &pages };
+        let evaluator = Evaluator::new(&scope);
+        evaluator.each_of(&self.root, &mut |element| {
+            let inner = ElementScope { element, around: &evaluator };
+            visit(&Found {
+                value: &element.value,
+                key: element.key.as_ref(),
+                positions: &|| evaluator.positions(element),
+                scope: &inner,
+            })
+        })
+    }
+}
+
+/// Evaluates something in the scope of an element that was found before.
+pub fn on_element<T>(
+    scope: &dyn Scope,
+    (key, value): (Option<&Placed>, &Placed),
+    evaluate: impl FnOnce(&dyn Scope) -> T,
+) -> T {
+    let around = Evaluator::new(scope);
+    let element = Element { key: key.cloned(), value: value.clone(), position: None };
+    evaluate(&ElementScope { element: &element, around: &around })
+}
+
+/// What values are ordered and told apart by.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rank {
+    /// A number, truth value or address.
+    Whole(i128),
+    /// A number with a fraction, as bits whose order is that of the numbers.
+    Fraction(u64),
+    /// A text.
+    Text(Vec<u8>),
+}
+
+impl Rank {
+    fn of_fraction(value: f64) -> Self {
+        let bits = value.to_bits();
+        // Negative numbers are ordered the other way round, and below the others.
+        Self::Fraction(if bits >> 63 == 1 { !bits } else { bits | 1 << 63 })
+    }
+}
+
+impl Expression {
+    /// What a value is ordered and told apart by: its number or its text.
+    pub fn rank(&self, scope: &dyn Scope) -> Result<Rank, ExpressionError> {
+        let evaluator = Evaluator::new(scope);
+        let scalar = match evaluator.operand(&self.root)? {
+            Operand::Text(bytes) => return Ok(Rank::Text(bytes)),
+            Operand::Scalar(scalar) => scalar,
+            Operand::Placed(placed) => match evaluator.short_text(&placed, self.root.column)? {
+                Some(text) => return Ok(Rank::Text(text)),
+                None => evaluator.load(&placed, self.root.column)?,
+            },
+        };
+        Ok(if scalar.is_float() {
+            Rank::of_fraction(scalar.as_float())
+        } else {
+            Rank::Whole(scalar.as_whole())
+        })
+    }
+}
+
+/// A scope whose memory is read in whole pages.
+struct PagedScope<'a> {
+    around: &'a dyn Scope,
+    pages: &'a Pages<'a>,
+}
+
+impl Scope for PagedScope<'_> {
+    fn local(&self, name: &str) -> Option<Placed> {
+        self.around.local(name)
+    }
+
+    fn global(&self, name: &str) -> Option<Global> {
+        self.around.global(name)
+    }
+
+    fn register(&self, name: &str) -> Option<Register> {
+        self.around.register(name)
+    }
+
+    fn types(&self) -> &DerivedTypes<'_> {
+        self.around.types()
+    }
+
+    fn memory(&self) -> &dyn Memory {
+        self.pages
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.around.names()
+    }
 }
 
 /// The scope of conditions on an element: `it`, the `key` of a map's entry, and the element's members hide what is around.
@@ -32,12 +174,28 @@ struct ElementScope<'a> {
     around: &'a Evaluator<'a>,
 }
 
+impl ElementScope<'_> {
+    /// The element's member. One that only other elements of its type have is not there, and nothing else is meant by its name.
+    fn member(&self, name: &str) -> Option<Placed> {
+        let value = &self.element.value;
+        let inner = self.around.optional(value);
+        if let Ok(Some(found)) = self.around.member_of(inner.as_ref().unwrap_or(value), name, 0) {
+            return Some(found);
+        }
+        let may_have = self.around.may_have(value.type_ref, name, &mut Search::new());
+        let address = value.address().unwrap_or_default();
+        // Nobody comes to ask for its type.
+        let type_ref = || self.around.types().base("u8", Encoding::Unsigned, 1, Language::Rust);
+        may_have.then(|| Placed::gone(type_ref(), Absence::Unreadable(address)))
+    }
+}
+
 impl Scope for ElementScope<'_> {
     fn local(&self, name: &str) -> Option<Placed> {
         let own = match name {
             "it" => Some(self.element.value.clone()),
             "key" if self.element.key.is_some() => self.element.key.clone(),
-            _ => self.around.member_of(&self.element.value, name, 0).ok().flatten(),
+            _ => self.member(name),
         };
         own.or_else(|| self.around.scope.local(name))
     }
@@ -65,6 +223,38 @@ impl Scope for ElementScope<'_> {
 }
 
 impl Evaluator<'_> {
+    /// What a Rust `Option` has in it.
+    fn optional(&self, value: &Placed) -> Option<Placed> {
+        let (_, found) = self.layout.real(value)?;
+        let TypeKind::Struct(structure) = &found.kind else { return None };
+        structure.variants.as_ref()?;
+        let (case, payload) = self.layout.active_case(value, structure)?;
+        if case == "Some" { self.layout.field(&payload, "0") } else { None }
+    }
+
+    /// Whether a value of a type can have a member of this name, itself or in what it owns or points to.
+    fn may_have(&self, type_ref: TypeRef, name: &str, search: &mut Search) -> bool {
+        let Some((_, found)) = self.types().real(type_ref) else { return false };
+        let mut inner = Vec::new();
+        match &found.kind {
+            TypeKind::Pointer { target, .. } => inner.extend(*target),
+            TypeKind::Struct(structure) => {
+                let has = |known: &str| plain_field_name(known) == name;
+                if structure.members.iter().any(|member| member.name.as_deref().is_some_and(has)) {
+                    return true;
+                }
+                // The members of an enum are called as its cases.
+                let cases = structure.variants.iter().flat_map(|part| &part.variants);
+                let members = structure.members.iter().chain(cases.flat_map(|case| &case.members));
+                inner.extend(members.map(|member| member.type_ref));
+                inner.extend(structure.bases.iter().map(|base| base.type_ref));
+            }
+            _ => {}
+        }
+        let mut inner = inner.into_iter();
+        inner.any(|inner| search.deeper(|search| Some(self.may_have(inner, name, search))) == Some(true))
+    }
+
     /// What many elements come to, of those that the condition holds for.
     pub(super) fn together(
         &self,
@@ -73,6 +263,11 @@ impl Evaluator<'_> {
         condition: Option<&Node>,
         column: usize,
     ) -> Result<Scalar, Failure> {
+        if !self.scope.memory().is_in_pages() {
+            let pages = Pages::over(self.scope.memory());
+            let scope = PagedScope { around: self.scope, pages: &pages };
+            return Evaluator::new(&scope).together(together, of, condition, column);
+        }
         let mut sum = Sum::default();
         let (mut count, mut holds) = (0_u64, 0_u64);
         let mut extreme: Option<Scalar> = None;
@@ -94,10 +289,17 @@ impl Evaluator<'_> {
                 }
                 Together::Sum => match self.load(&element.value, column)? {
                     Scalar::Pointer(..) => return Err(self.wrong_type(&element.value, "a number", column)),
-                    number => sum.add(number),
+                    number => sum.add(number).ok_or_else(|| {
+                        let type_name = self.types().name_of(element.value.type_ref);
+                        Failure::Overflow { column, operation: "sum".into(), type_name }
+                    })?,
                 },
                 Together::Least | Together::Greatest => {
                     let value = self.load(&element.value, column)?;
+                    if value.compare(value).is_none() {
+                        let why = "one of them is not a number".to_owned();
+                        return Err(Failure::BrokenElements { column, why });
+                    }
                     let is_further = extreme.is_none_or(|known| match value.compare(known) {
                         Some(order) if together == Together::Least => order.is_lt(),
                         Some(order) => order.is_gt(),
@@ -132,53 +334,70 @@ impl Evaluator<'_> {
 
     /// Goes through the values of an expression with `[*]`, `list` or `tree` in it, or through the elements of one value.
     fn each_of(&self, node: &Node, visit: &mut Visit<'_>) -> Result<(), Failure> {
-        let count = Cell::new(0);
-        let mut visit = |element: &Element| {
-            count.set(count.get() + 1);
-            if count.get() > MOST_ELEMENTS {
-                let why = format!("there are more than {MOST_ELEMENTS}");
-                return Err(Failure::BrokenElements { column: node.column, why });
-            }
-            visit(element)
+        let sources = Self::sources_of(node)?;
+        let patience = Patience::new(node.column);
+        let _ = match sources.as_slice() {
+            [] => self.each_element(&self.placed(node)?, node.column, &mut |element| {
+                patience.step()?;
+                visit(element)
+            })?,
+            sources => self.each_value(node, sources, &patience, visit)?,
         };
-        match self.source_in(node) {
-            Some(_) => self.each_value(node, &mut visit).map(drop),
-            None => self.each_element(&self.placed(node)?, node.column, &mut visit).map(drop),
-        }
+        Ok(())
     }
 
-    /// The first node, in the order of evaluation, that gives many values and stands for none of them.
-    fn source_in<'n>(&self, node: &'n Node) -> Option<&'n Node> {
-        if self.bound_to(node).is_some() {
-            return None;
+    /// The nodes that give many values, in the order of evaluation; those that give the same ones stand together. Each must
+    /// be part of the next: otherwise all pairs would be gone through, which nobody means.
+    fn sources_of(node: &Node) -> Result<Vec<Vec<&Node>>, Failure> {
+        let mut sources: Vec<Vec<&Node>> = Vec::new();
+        for source in node.sources() {
+            match sources.iter_mut().find(|same| same[0].is_same(source)) {
+                Some(same) => same.push(source),
+                None => sources.push(vec![source]),
+            }
         }
-        match &node.kind {
-            // It has its elements to itself.
-            Kind::Together(..) => None,
-            Kind::Linked(_, first, _) => self.source_in(first).or(Some(node)),
-            Kind::Each(of) => self.source_in(of).or(Some(node)),
-            kind => kind.children().into_iter().find_map(|child| self.source_in(child)),
+        let is_apart = |pair: &&[Vec<&Node>]| !pair[1].iter().any(|outer| outer.contains(pair[0][0]));
+        match sources.windows(2).find(is_apart) {
+            Some(pair) => Err(Failure::ManyPairs { column: pair[1][0].column }),
+            None => Ok(sources),
         }
     }
 
     pub(super) fn bound_to(&self, node: &Node) -> Option<Placed> {
         let bound = self.bound.borrow();
-        bound.iter().rev().find(|(known, _)| std::ptr::eq(*known, node)).map(|(_, value)| value.clone())
+        bound.iter().rev().find(|bound| std::ptr::eq(bound.node, node)).map(|bound| bound.value.clone())
+    }
+
+    fn positions(&self, element: &Element) -> Vec<Position> {
+        let bound = self.bound.borrow();
+        bound.iter().filter_map(|bound| bound.position).chain(element.position).collect()
     }
 
     /// Evaluates a node once for every element of the nodes in it that give many.
-    fn each_value(&self, node: &Node, visit: &mut Visit<'_>) -> Result<ControlFlow<()>, Failure> {
-        let Some(source) = self.source_in(node) else {
-            return visit(&Element { key: None, value: self.placed(node)? });
+    fn each_value(
+        &self,
+        node: &Node,
+        sources: &[Vec<&Node>],
+        patience: &Patience,
+        visit: &mut Visit<'_>,
+    ) -> Result<ControlFlow<()>, Failure> {
+        let [same, inner @ ..] = sources else {
+            return visit(&Element { key: None, value: self.placed(node)?, position: None });
         };
+        let source = same[0];
         let is_whole = std::ptr::eq(source, node);
         let mut bind = |element: &Element| {
+            patience.step()?;
             if is_whole {
                 return visit(element);
             }
-            self.bound.borrow_mut().push((source, element.value.clone()));
-            let visited = self.each_value(node, visit);
-            self.bound.borrow_mut().pop();
+            let before = self.bound.borrow().len();
+            for (copy, node) in same.iter().enumerate() {
+                let position = element.position.filter(|_| copy == 0);
+                self.bound.borrow_mut().push(Bound { node: *node, value: element.value.clone(), position });
+            }
+            let visited = self.each_value(node, inner, patience, visit);
+            self.bound.borrow_mut().truncate(before);
             visited
         };
         match &source.kind {
@@ -201,13 +420,30 @@ impl Evaluator<'_> {
                 Shape::Inner { target, .. } => at = target,
                 Shape::List(list) => {
                     let mut visited = Ok(ControlFlow::Continue(()));
+                    if let Some(why) = list.note {
+                        return Err(Failure::BrokenElements { column, why });
+                    }
+                    let mut indexes = 0..;
                     let broken = self.layout.each(&list, &mut |item| {
-                        visited = visit(&Element { key: item.key, value: item.value });
+                        let index = indexes.next().filter(|_| list.style != Style::Map);
+                        let position = Some(index.map_or(Position::Other, Position::Index));
+                        visited = visit(&Element { key: item.key, value: item.value, position });
                         matches!(visited, Ok(ControlFlow::Continue(())))
                     });
-                    let why =
-                        broken.or(list.note).filter(|_| matches!(visited, Ok(ControlFlow::Continue(()))));
+                    let why = broken.filter(|_| matches!(visited, Ok(ControlFlow::Continue(()))));
                     return why.map_or(visited, |why| Err(Failure::BrokenElements { column, why }));
+                }
+                Shape::Text(text) => {
+                    let Some(count) = text.length.known() else { break };
+                    let unit = self.unit_type(&text.start, text.unit);
+                    for index in 0..count {
+                        let value = text.start.part(index * text.unit, unit, Some(text.unit));
+                        let position = Some(Position::Index(index));
+                        if visit(&Element { key: None, value, position })?.is_break() {
+                            return Ok(ControlFlow::Break(()));
+                        }
+                    }
+                    return Ok(ControlFlow::Continue(()));
                 }
                 Shape::Corrupt(why) => return Err(Failure::BrokenElements { column, why }),
                 Shape::Plain => {
@@ -246,7 +482,7 @@ impl Evaluator<'_> {
                 }
                 return Err(Failure::LinkedInCircle { column, address, count: seen.len() as u64 });
             }
-            let element = Element { key: None, value };
+            let element = Element { key: None, value, position: Some(Position::Other) };
             if visit(&element)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -313,6 +549,30 @@ impl Evaluator<'_> {
     }
 }
 
+/// How much one question may cost.
+struct Patience {
+    steps: Cell<u64>,
+    begun: Instant,
+    column: usize,
+}
+
+impl Patience {
+    fn new(column: usize) -> Self {
+        Self { steps: Cell::new(0), begun: Instant::now(), column }
+    }
+
+    /// Counts an element, of whatever level.
+    fn step(&self) -> Result<(), Failure> {
+        let steps = self.steps.get() + 1;
+        self.steps.set(steps);
+        let is_late = steps.is_multiple_of(1024) && self.begun.elapsed() > LONGEST;
+        if steps > MOST_ELEMENTS || is_late {
+            return Err(Failure::TooManyElements { column: self.column, count: steps - 1 });
+        }
+        Ok(())
+    }
+}
+
 fn stop_if(is_decided: bool) -> ControlFlow<()> {
     if is_decided { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
@@ -326,13 +586,17 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, value: Scalar) {
+    /// Nothing when the sum has no place in 128 bits.
+    fn add(&mut self, value: Scalar) -> Option<()> {
         if value.is_float() {
             self.is_fraction = true;
             self.fraction += value.as_float();
-        } else {
-            self.whole = self.whole.wrapping_add(value.as_whole());
+            return Some(());
         }
+        let is_beyond =
+            matches!(value, Scalar::Whole(bits, whole) if !whole.signed && bits > i128::MAX as u128);
+        self.whole = self.whole.checked_add(value.as_whole()).filter(|_| !is_beyond)?;
+        Some(())
     }
 
     fn total(&self) -> Scalar {
@@ -340,5 +604,16 @@ impl Sum {
             true => Scalar::FloatLiteral(self.fraction + self.whole as f64),
             false => Scalar::Literal(self.whole),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fractions_rank_as_they_are_ordered() {
+        let numbers = [f64::NEG_INFINITY, -2.5, -0.1, 0.0, 1e-300, 3.0, f64::INFINITY];
+        assert!(numbers.map(Rank::of_fraction).is_sorted());
     }
 }

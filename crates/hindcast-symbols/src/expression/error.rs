@@ -58,6 +58,10 @@ pub enum ExpressionError {
     NotYetInitialised { column: usize },
     #[error("there are many values at column {column}")]
     ManyValues { column: usize },
+    #[error("there are all pairs of many values at column {column}")]
+    ManyPairs { column: usize },
+    #[error("there are too many elements at column {column}: {count} were gone through")]
+    TooManyElements { column: usize, count: u64 },
     #[error("there are no elements at column {column}")]
     NoElements { column: usize },
     #[error("the elements at column {column} cannot be gone through: {why}")]
@@ -69,6 +73,21 @@ pub enum ExpressionError {
 }
 
 impl ExpressionError {
+    /// Whether the program's data is to blame and not the expression, which may have a value elsewhere.
+    pub fn is_by_data(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreadable { .. }
+                | Self::BeyondEnd { .. }
+                | Self::NoSuchKey { .. }
+                | Self::DivisionByZero { .. }
+                | Self::Overflow { .. }
+                | Self::NoElements { .. }
+                | Self::BrokenElements { .. }
+                | Self::LinkedInCircle { .. }
+        )
+    }
+
     /// What to write instead, where that is known.
     pub fn remedy(&self) -> Option<Remedy> {
         let advice: Cow<'static, str> = match self {
@@ -86,6 +105,11 @@ impl ExpressionError {
                 "a virtual base is at another place in every class: begin with a pointer to the derived class"
                     .into()
             }
+            Self::ManyPairs { .. } => {
+                "one source of elements in an expression, such as `a[*]`; the same one may be there twice"
+                    .into()
+            }
+            Self::TooManyElements { .. } => "go through fewer: `a[0..100000][*]`".into(),
             Self::ManyValues { .. } => {
                 "say what they come to: `count(…)`, `sum(…)`, `min(…)`, `max(…)`, `any(…)` or `all(…)`".into()
             }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use super::{
     Scope,
+    elements::Position,
     error::ExpressionError,
     scalar::{Fraction, Scalar, Whole, combine},
     syntax::{Binary, Kind, Node, TypeName, Unary},
@@ -34,7 +35,15 @@ pub(super) struct Evaluator<'s> {
     pub(super) scope: &'s dyn Scope,
     pub(super) layout: Layout<'s>,
     /// What nodes that give many values stand for at the moment.
-    pub(super) bound: RefCell<Vec<(*const Node, Placed)>>,
+    pub(super) bound: RefCell<Vec<Bound>>,
+}
+
+/// The one of its many values that a node stands for.
+pub(super) struct Bound {
+    pub(super) node: *const Node,
+    pub(super) value: Placed,
+    /// None for a node that gives the same values as one before.
+    pub(super) position: Option<Position>,
 }
 
 impl<'s> Evaluator<'s> {

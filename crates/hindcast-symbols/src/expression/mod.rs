@@ -24,6 +24,7 @@ mod token;
 use std::sync::Arc;
 
 pub use check::{Check, Number, Relation};
+pub use elements::{Found, Position, Rank, on_element};
 pub use error::ExpressionError;
 pub use frame_scope::{FrameScope, register_part, visible};
 use syntax::{Kind, Node};

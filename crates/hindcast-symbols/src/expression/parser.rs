@@ -515,7 +515,7 @@ impl Parser<'_> {
                 let Some(of) = values.next() else { return Err(self.expected("elements")) };
                 Kind::Together(together, of, values.next())
             }
-            (_, Some(links), 2..) => {
+            (_, Some(links @ Links::List), 2) | (_, Some(links @ Links::Tree), 2..) => {
                 let first = values.remove(0);
                 Kind::Linked(links, first.into(), values)
             }

@@ -10,6 +10,32 @@ pub(super) struct Node {
     pub(super) depth: u32,
 }
 
+impl Node {
+    /// The nodes within it that give many values, in the order of evaluation. What elements come to together is one value.
+    pub(super) fn sources(&self) -> Vec<&Node> {
+        let below = match &self.kind {
+            Kind::Together(..) => Vec::new(),
+            // Links are those of each element.
+            Kind::Linked(_, first, _) => first.sources(),
+            kind => kind.children().into_iter().flat_map(Node::sources).collect(),
+        };
+        let own = matches!(self.kind, Kind::Each(_) | Kind::Linked(..)).then_some(self);
+        below.into_iter().chain(own).collect()
+    }
+
+    pub(super) fn contains(&self, other: &Node) -> bool {
+        self.kind.children().into_iter().any(|child| std::ptr::eq(child, other) || child.contains(other))
+    }
+
+    /// Whether both are written the same.
+    pub(super) fn is_same(&self, other: &Node) -> bool {
+        let (ours, theirs) = (self.kind.children(), other.kind.children());
+        self.kind.own() == other.kind.own()
+            && ours.len() == theirs.len()
+            && ours.into_iter().zip(theirs).all(|(one, other)| one.is_same(other))
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) enum Kind {
     /// Also a path: `a::b`.
@@ -50,6 +76,38 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// What a node is, without the nodes below.
+    fn own(&self) -> String {
+        match self {
+            Self::Name(_)
+            | Self::Integer(..)
+            | Self::Float(..)
+            | Self::Character(_)
+            | Self::Text(_)
+            | Self::Truth(_)
+            | Self::Null
+            | Self::Register(_)
+            | Self::SizeOfType(_) => format!("{self:?}"),
+            Self::Field(_, name) => format!("field {name}"),
+            Self::Method(_, name) => format!("method {name}"),
+            Self::Case(name, _) => format!("case {name}"),
+            Self::Index(..) => "index".into(),
+            Self::Slice(_, from, to, ends) => format!("slice {} {} {ends:?}", from.is_some(), to.is_some()),
+            Self::Repeat(..) => "repeat".into(),
+            Self::Each(_) => "each".into(),
+            Self::Linked(links, ..) => format!("{links:?}"),
+            Self::Together(together, ..) => format!("{together:?}"),
+            Self::Unary(operator, _) => format!("{operator:?}"),
+            Self::Binary(operator, ..) => format!("{operator:?}"),
+            Self::And(..) => "and".into(),
+            Self::Or(..) => "or".into(),
+            Self::Conditional(..) => "conditional".into(),
+            Self::Cast(to, _) => format!("{to:?}"),
+            Self::SizeOf(_) => "size".into(),
+            Self::Assign(operator, ..) => format!("assign {operator:?}"),
+        }
+    }
+
     /// The nodes right below, in the order in which they are evaluated.
     pub(super) fn children(&self) -> Vec<&Node> {
         match self {

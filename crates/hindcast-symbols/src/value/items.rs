@@ -7,7 +7,7 @@ use crate::types::{Encoding, Language, TypeRef};
 /// How many nodes are followed to get to the ones that were asked for.
 const LONGEST_WALK: u64 = 200_000;
 /// How many elements are gone through, where all of them are asked for.
-pub(crate) const MOST_ELEMENTS: u64 = 1 << 24;
+pub(crate) const MOST_ELEMENTS: u64 = 1 << 22;
 
 /// How deep a tree may be: balanced ones of 2^64 elements are not deeper.
 const DEEPEST_TREE: u32 = 128;

@@ -4,11 +4,12 @@ use std::{io, sync::Arc};
 
 use hindcast_core::{
     debug::{
-        Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DebugBackend, DebugError, Disassembly,
-        Ending, Evaluation, FrameRef, Instruction, Interrupt, MemoryBlock, MemoryWrite, Module, Movement,
-        Outcome, Place, RawMemory, Recording, Region, Register, RegisterSet, Registers, RuntimeAddr,
-        SourceFile, Stack, Stop, Target, TellLoss, Thread, ThreadId, TimeTravel, TimelinePage, TimelineQuery,
-        TraceRequest, Trigger, Variable, VariablePage, VariableQuery, Watched, When,
+        Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DataSearch, DebugBackend, DebugError,
+        Disassembly, ElementPage, ElementSearch, Ending, Evaluation, FrameRef, Instruction, Interrupt,
+        MemoryBlock, MemoryWrite, Module, Movement, Outcome, Place, RawMemory, Recording, Region, Register,
+        RegisterSet, Registers, RuntimeAddr, SourceFile, Stack, Stop, Target, TellLoss, Thread, ThreadId,
+        TimeTravel, TimelinePage, TimelineQuery, TraceRequest, Trigger, Variable, VariablePage,
+        VariableQuery, Watched, When,
     },
     progress::Progress,
 };

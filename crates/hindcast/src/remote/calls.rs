@@ -38,6 +38,9 @@ macro_rules! seam {
                 disassembly: Disassembly, "machine code" {
                     Disassemble: fn disassemble(place: (&Place), before: usize, count: usize) -> Vec<Instruction>;
                 }
+                data_search: DataSearch, "a search in its data" {
+                    Find: fn find(search: (&ElementSearch)) -> ElementPage;
+                }
                 time_travel: TimeTravel, "its past" {
                     Recording: fn recording() -> Recording;
                     Record: fn record(record: bool) -> ();

@@ -261,7 +261,8 @@ fn answering(bytes: &'static [u8], stays: bool) -> RemoteBackend {
     let engine = FakeEngine::new(FakeProgram::default());
     let target =
         engine.open_core(&CoreRequest { core: "core".into(), program: None }).unwrap().target().clone();
-    let facets = Facets { raw_memory: true, registers: true, time_travel: true, disassembly: true };
+    let facets =
+        Facets { raw_memory: true, registers: true, data_search: true, time_travel: true, disassembly: true };
     let link = link(&output, move |mut calls, _bells| {
         let Some(Frame::Call { number, json: call }) = Frame::read(&mut calls).unwrap() else { panic!() };
         assert!(matches!(json(&call).unwrap(), Call::Begin(_)));

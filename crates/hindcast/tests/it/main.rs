@@ -13,6 +13,8 @@ mod documents;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod dotnet;
 mod errors;
+#[cfg(target_os = "linux")]
+mod finding;
 mod hanging;
 mod keys;
 mod knowledge;

@@ -1,6 +1,7 @@
 //! Tools of the debugger, one file a group.
 
 mod breakpoints;
+mod find;
 mod history;
 mod looking;
 mod machine;
@@ -51,6 +52,7 @@ pub(super) fn declare(registry: &mut Registry, debug: &Arc<DebugService>) {
     registry.add_tool(looking::GetStackTrace(desk()));
     registry.add_tool(looking::GetVariables(desk()));
     registry.add_tool(looking::Evaluate(desk()));
+    registry.add_tool(find::Find(desk()));
     registry.add_tool(machine::ReadMemory(desk()));
     registry.add_tool(machine::Disassemble(desk()));
     registry.add_tool(machine::GetRegisters(desk()));
