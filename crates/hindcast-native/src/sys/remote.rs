@@ -49,12 +49,15 @@ pub(crate) fn remote_call(
         registers.set(name, value);
     }
     thread.set_registers(&registers)?;
+    if mask & TRAP != 0 {
+        // The end of a step is a trap. Where a program blocks traps, the system takes its handler away for one.
+        thread.set_signal_mask(mask & !TRAP)?;
+    }
     let mut call = Pending { tid: thread.tid(), gate, held: Vec::new(), made: None };
     let thread = call.finish(thread)?;
     let result = thread.registers()?.get("rax").unwrap_or_default() as i64;
     thread.set_registers(&before)?;
     if mask & TRAP != 0 {
-        // The end of a step unblocks it.
         thread.set_signal_mask(mask)?;
     }
     Ok(Remote { thread, result, made: call.made, held: call.held })
@@ -92,9 +95,18 @@ impl Pending {
         loop {
             match tracee::wait_for(self.tid)? {
                 Event::Signal(thread, signal) if self.is_done(&thread, signal)? => return Ok(thread),
+                Event::Signal(thread, libc::SIGSEGV | libc::SIGBUS) if self.is_without_gate(&thread)? => {
+                    // The program has unmapped the instruction. The call fails, as one does that is told of no memory.
+                    let mut registers = thread.registers()?;
+                    registers.set("rax", (-i64::from(libc::EFAULT)).cast_unsigned());
+                    thread.set_registers(&registers)?;
+                    return Ok(thread);
+                }
                 Event::Signal(thread, signal) => {
-                    if signal != libc::SIGTRAP {
-                        self.held.push(thread.signal()?);
+                    let info = thread.signal()?;
+                    let is_by_processor = signal == libc::SIGTRAP && info.details().code > 0;
+                    if !is_by_processor {
+                        self.held.push(info);
                     }
                     thread.resume(Resume::Step, 0)?;
                 }
@@ -113,6 +125,12 @@ impl Pending {
                 }
             }
         }
+    }
+
+    /// Whether the processor could not read the instruction that makes the call.
+    fn is_without_gate(&self, thread: &Stopped) -> Result<bool, TraceError> {
+        let details = thread.signal()?.details();
+        Ok(details.code > 0 && details.address == Some(self.gate) && thread.registers()?.pc() == self.gate)
     }
 
     fn is_done(&self, thread: &Stopped, signal: c_int) -> Result<bool, TraceError> {

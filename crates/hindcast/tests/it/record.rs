@@ -306,3 +306,19 @@ fn the_stated_range_is_all_that_can_be_visited() {
         assert!(there.contains(moment), "{there}");
     }
 }
+
+#[test]
+fn traps_and_places_of_the_recorder_change_nothing_for_the_program() {
+    let program = Fixture::c("traps").build().path;
+    let recorded = |mode: &str| {
+        let ended = run(&format!("\"$hindcast\" record -- '{}' {mode}", program.display()));
+        (ended.status.code(), text(&ended.stderr))
+    };
+    let (code, said) = recorded("raise");
+    assert_eq!(code, Some(10), "{said}");
+    assert!(!said.contains("then no more"), "{said}");
+    // It takes away what the recorder works with.
+    let (code, said) = recorded("unmap");
+    assert_eq!(code, Some(128 + Signal::SIGSEGV as i32), "{said}");
+    assert!(said.contains("can no longer be copied"), "{said}");
+}
