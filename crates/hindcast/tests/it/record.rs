@@ -322,3 +322,10 @@ fn traps_and_places_of_the_recorder_change_nothing_for_the_program() {
     assert_eq!(code, Some(128 + Signal::SIGSEGV as i32), "{said}");
     assert!(said.contains("can no longer be copied"), "{said}");
 }
+
+#[test]
+fn a_program_that_stops_itself_without_a_terminal_is_let_go_on_by_its_child() {
+    let program = Fixture::c("stopped").build().path;
+    let ended = run(&format!("setsid --wait timeout 60 \"$hindcast\" record -- '{}'", program.display()));
+    assert_eq!(ended.status.code(), Some(5), "{}", text(&ended.stderr));
+}

@@ -3,6 +3,8 @@
 //! What a terminal sends (Ctrl-C, Ctrl-\, Ctrl-Z, a hang-up) the program gets as well, because it is in our process group, and
 //! it decides what becomes of both of us. What somebody sends to us alone is passed on to it.
 
+use std::fs::File;
+
 use anyhow::{Context, Result};
 use nix::{
     sys::{
@@ -96,6 +98,10 @@ impl Missed {
 pub(super) fn stop_with(signal: Option<&str>) {
     let Some(signal) = signal.and_then(|name| name.parse::<Signal>().ok()) else { return };
     if !matches!(signal, Signal::SIGTSTP | Signal::SIGTTIN | Signal::SIGTTOU | Signal::SIGSTOP) {
+        return;
+    }
+    // Without a terminal there is no shell that would let us go on, and whoever lets the program go on does not mean us.
+    if File::open("/dev/tty").is_err() {
         return;
     }
     let set: SigSet = [signal].into_iter().collect();
