@@ -137,7 +137,7 @@ impl Core {
         let engine = backend.target().engine;
         let past = backend.time_travel().ok_or_else(|| match engine {
             Engine::Native => failures::no_history(how, wanted, None),
-            Engine::Dotnet => failures::missing(engine, Missing::Past),
+            Engine::Dotnet | Engine::Adapter => failures::missing(engine, Missing::Past),
         })?;
         let recording = past.recording()?;
         if recording.start.is_none() {

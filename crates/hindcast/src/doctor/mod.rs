@@ -137,7 +137,7 @@ pub(crate) fn render_json(checks: &[Check]) -> Value {
 impl DoctorInput {
     /// Checks of this process's environment, for a configuration.
     pub(crate) fn from_process(config: &Config) -> Self {
-        let engine = crate::wiring::debug_engine(&config.debug);
+        let engine = crate::wiring::debug_engine(&config.debug).ok().flatten();
         Self {
             data_dir: config.data_dir.clone(),
             listen: config.server.listen,
