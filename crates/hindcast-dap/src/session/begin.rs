@@ -187,6 +187,7 @@ impl Session {
     fn usual_words(&self, just_my_code: bool) -> Words {
         let mut words = Words::default();
         let spelled = &self.spelled;
+        words.set("debugpy_adapter", DEBUGPY_ADAPTER);
         words.set("cwd", self.cwd.display().to_string());
         words.set("just_my_code", just_my_code);
         words.set_if("interpreter", spelled.interpreter.clone());
@@ -246,7 +247,7 @@ impl Session {
             self.port = port;
             match self.try_adapter(&program, &filled[1..], &mut opened) {
                 Ok(()) => return Ok(()),
-                Err(why) => tried.push(format!("`{}`: {why}", filled.join(" "))),
+                Err(why) => tried.push(format!("`{}`: {why}", program.display())),
             }
             // Its streams went with it.
             if opened.is_none() && self.profile.program_is_started_by == StartedBy::Adapter {
@@ -430,6 +431,9 @@ fn quiet_log(output: &Arc<OutputLog>, _murmur: &Arc<Murmur>) -> Arc<OutputLog> {
         }
     }))
 }
+
+/// What runs debugpy's adapter.
+const DEBUGPY_ADAPTER: &str = include_str!("../profile/builtin/debugpy_adapter.py");
 
 /// How the lines begin.
 const NOISE: [&str; 5] = [
