@@ -203,15 +203,16 @@ fn await_end(mut life: File) {
     let released = matches!(life.read(&mut byte), Ok(1));
     if !released {
         for _ in 0..MOST_LOOKS {
-            let left = descendants(std::process::id());
-            if left.is_empty() {
-                break;
-            }
-            for pid in left {
+            for pid in descendants(std::process::id()) {
                 let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
             }
-            while matches!(waitpid(None, Some(WaitPidFlag::WNOHANG)), Ok(status) if status != WaitStatus::StillAlive)
-            {
+            // Nobody else would take note of their ends.
+            let mut last = waitpid(None, Some(WaitPidFlag::WNOHANG));
+            while matches!(last, Ok(status) if status != WaitStatus::StillAlive) {
+                last = waitpid(None, Some(WaitPidFlag::WNOHANG));
+            }
+            if last == Err(Errno::ECHILD) {
+                break;
             }
             std::thread::sleep(GLANCE);
         }

@@ -93,6 +93,7 @@ pub(crate) struct Capabilities {
     pub(crate) supports_loaded_sources_request: bool,
     pub(crate) supports_breakpoint_locations_request: bool,
     pub(crate) supports_cancel_request: bool,
+    pub(crate) supports_exception_filter_options: bool,
     pub(crate) exception_breakpoint_filters: Vec<ExceptionFilter>,
 }
 

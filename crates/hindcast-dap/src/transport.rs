@@ -3,6 +3,7 @@
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::{Shutdown, TcpStream},
+    os::linux::net::TcpStreamExt,
     sync::mpsc::SyncSender,
 };
 
@@ -45,6 +46,7 @@ impl Writer {
         let seq = self.next;
         self.next += 1;
         message["seq"] = seq.into();
+        tracing::trace!(%message, "to the adapter");
         let body = serde_json::to_vec(&message)?;
         // In one piece: each write wakes the other side.
         let mut bytes = format!("Content-Length: {}\r\n\r\n", body.len()).into_bytes();
@@ -86,9 +88,23 @@ pub(crate) fn connect_socket(
     incoming: SyncSender<Incoming>,
 ) -> io::Result<Writer> {
     socket.set_nodelay(true)?;
-    let mut writer = connect(id, socket.try_clone()?, socket.try_clone()?, incoming)?;
+    let from = Prompt(socket.try_clone()?);
+    let mut writer = connect(id, from, socket.try_clone()?, incoming)?;
     writer.socket = Some(socket);
     Ok(writer)
+}
+
+/// A socket that acknowledges at once what it reads: an adapter that sends a message in two pieces would wait 40 ms for the
+/// system to do so.
+struct Prompt(TcpStream);
+
+impl Read for Prompt {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.0.read(buffer)?;
+        // It is only slower without.
+        let _ = self.0.set_quickack(true);
+        Ok(count)
+    }
 }
 
 fn read_all(
@@ -97,6 +113,7 @@ fn read_all(
     incoming: &SyncSender<Incoming>,
 ) -> Result<(), BadMessage> {
     while let Some(body) = read_body(&mut from)? {
+        tracing::trace!(connection = id.0, message = %String::from_utf8_lossy(&body), "from the adapter");
         let message = serde_json::from_slice(&body).map_err(|error| BadMessage::Json {
             start: String::from_utf8_lossy(&body[..body.len().min(80)]).into_owned(),
             error,

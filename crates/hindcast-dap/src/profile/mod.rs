@@ -1,5 +1,6 @@
 //! What each debug adapter wants to hear: small declarations, ours and the user's.
 
+mod first_statement;
 mod places;
 mod spelling;
 mod template;
@@ -14,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) use first_statement::first_statement;
 pub(crate) use places::{Surroundings, located};
 pub(crate) use spelling::{Spelled, spell};
 pub(crate) use template::{Words, fill, fill_words};
@@ -57,8 +59,17 @@ pub struct Profile {
     pub install: String,
     /// Variables that are not shown
     pub hidden: Vec<String>,
+    /// Local variables that are not shown, because every program has them
+    pub hidden_locals: Vec<String>,
+    /// Lines that are not the program's, though they are printed to its standard error
+    pub noise: Vec<String>,
     /// Groups of variables that are shown as if they were none
     pub flattened: Vec<String>,
+    /// An expression without effect. Where an adapter waits for the system to acknowledge what the program sends, evaluating it
+    /// makes the system do so
+    pub poke: String,
+    /// A condition for exceptions of a type and those derived from it, where filters take one; `{type}` is its name
+    pub of_type: String,
     /// Whether it serves one connection, and ends with it
     pub single_client: bool,
     /// Files to find: the first of each that exists. `{path}` stands for each folder of `PATH`, `{cwd}` for the working

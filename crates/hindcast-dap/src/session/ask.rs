@@ -15,6 +15,9 @@ use crate::{protocol::Message, transport::{ConnectionId, Incoming}};
 
 /// How long an adapter may take to answer an ordinary question.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How long to wait before the system is made to acknowledge what was sent.
+pub(super) const POKE_AFTER: Duration = Duration::from_millis(3);
+pub(super) const MOST_POKES: u32 = 6;
 /// So much of what an adapter prints is kept.
 const MURMUR: usize = 4 << 10;
 
@@ -81,6 +84,7 @@ impl Session {
     ) -> Result<T, Refusal> {
         let seq = self.client.send(to, command, arguments).map_err(|_| self.gone(to))?;
         let until = Instant::now() + within;
+        let mut pokes = self.pokes_for(to, command);
         loop {
             if let Some(response) = self.client.take_answer(to, seq) {
                 if !response.success {
@@ -94,6 +98,13 @@ impl Session {
             if self.client.connections[to.0].closed.is_some() {
                 return Err(self.gone(to));
             }
+            if pokes > 0 {
+                pokes -= 1;
+                if !self.pump(Some(until.min(Instant::now() + POKE_AFTER))) {
+                    self.poke(to);
+                }
+                continue;
+            }
             if !self.pump(Some(until)) {
                 self.client.forget(to, seq);
                 if self.client.connections[to.0].capabilities.supports_cancel_request {
@@ -102,6 +113,21 @@ impl Session {
                 return Err(Refusal::Late { command: command.to_owned(), waited: within });
             }
         }
+    }
+
+    /// How often to poke while waiting for an answer.
+    pub(super) fn pokes_for(&self, to: ConnectionId, command: &str) -> u32 {
+        const BEGINNING: [&str; 4] = ["initialize", "launch", "attach", "configurationDone"];
+        // The first connection of such an adapter leads to no program.
+        let is_quick = to == ROOT || BEGINNING.contains(&command) || self.profile.poke.is_empty();
+        if is_quick { 0 } else { MOST_POKES }
+    }
+
+    /// Makes the system acknowledge what the program has sent.
+    pub(super) fn poke(&mut self, to: ConnectionId) {
+        let arguments = json!({ "expression": self.profile.poke, "context": "hover" });
+        // Whoever is gone needs no poke.
+        let _ = self.client.send_and_forget(to, "evaluate", arguments);
     }
 
     /// Asks for what has no answer worth looking at.

@@ -30,7 +30,10 @@ use crate::{
     client::Client,
     find,
     keeper::{Kept, Start, stdio},
-    profile::{Profile, Spelled, StartedBy, Surroundings, Transport, Words, fill, fill_words, located, spell},
+    profile::{
+        Profile, Spelled, Spelling, StartedBy, Surroundings, Transport, Words, fill, fill_words, first_statement,
+        located, spell,
+    },
     transport::{connect, connect_socket},
 };
 
@@ -173,6 +176,7 @@ impl Session {
             plan: Plan::Begin,
             resume_with: None,
             stop_at_entry: StopAtEntry::No,
+            entry_line: None,
             state: State::Configuring,
             exit_code: None,
             notes: Vec::new(),
@@ -180,6 +184,9 @@ impl Session {
             was_attached: false,
             scratch: None,
             known_children: BTreeSet::new(),
+            raised_is_on: false,
+            adapter_chooses: false,
+            knows_pid: false,
             remarks: String::new(),
         }
     }
@@ -192,6 +199,7 @@ impl Session {
         words.set("just_my_code", just_my_code);
         words.set_if("interpreter", spelled.interpreter.clone());
         words.set("interpreter_args", json!(spelled.interpreter_args));
+        words.set("interpreter_args_text", spelled.interpreter_args.join(" "));
         let skipped = if just_my_code { json!(["<node_internals>/**", "**/node_modules/**"]) } else { json!([]) };
         words.set("skipped", skipped);
         words
@@ -207,13 +215,25 @@ impl Session {
         words.set("args_text", spelled.args.join(" "));
         words.set_if("mode", spelled.mode);
         words.set("env", json!(request.env));
-        words.set("stop_at_entry", request.stop_at_entry != StopAtEntry::No);
+        let stops = request.stop_at_entry != StopAtEntry::No;
+        self.entry_line = self.first_line().filter(|_| stops);
+        words.set("stop_at_entry", stops && self.entry_line.is_none());
         let uses_scratch = self.profile.launch.to_string().contains("{scratch}");
         if uses_scratch {
             self.scratch = scratch_folder();
             words.set_if("scratch", self.scratch.as_ref().map(|folder| folder.display().to_string()));
         }
         words
+    }
+
+    /// The line to stop at first, where an adapter would choose another.
+    fn first_line(&self) -> Option<(String, u32)> {
+        if self.profile.spelling != Spelling::Node {
+            return None;
+        }
+        let path = self.cwd.join(self.spelled.program.as_deref()?);
+        let text = std::fs::read_to_string(&path).ok()?;
+        Some((path.display().to_string(), first_statement(&text)?))
     }
 
     /// Starts the first adapter that answers.
@@ -310,7 +330,7 @@ impl Session {
         let kept = Kept::start(what, || ()).map_err(|error| error.to_string())?;
         self.murmur.clone().listen(murmur).map_err(text)?;
         if let Some(ends) = ours {
-            let log = quiet_log(&self.output, &self.murmur);
+            let log = quiet_log(&self.output, &self.profile.noise);
             self.pump = Some(Pump::start(ends, log).map_err(text)?);
         }
         self.adapter = Some(kept);
@@ -357,12 +377,7 @@ impl Session {
 
     /// Asks for the program. The answer may come only after the breakpoints have been told.
     fn request_program(&mut self, verb: &str, pattern: &Value, words: &Words) -> Result<(), DebugError> {
-        let mut words = words.clone();
-        if self.spelled.interpreter_args.is_empty() {
-            // Some adapters take an empty list for a list with something in it.
-            words.set("interpreter_args", json!([]));
-        }
-        let mut arguments = fill(pattern, &words).unwrap_or_else(|| json!({}));
+        let mut arguments = fill(pattern, words).unwrap_or_else(|| json!({}));
         // Two ways to say what runs would be one too many.
         if self.spelled.program.is_none()
             && let Some(arguments) = arguments.as_object_mut()
@@ -414,32 +429,25 @@ fn scratch_folder() -> Option<PathBuf> {
     })
 }
 
-/// A log that passes everything on but the lines in which adapters introduce themselves.
-fn quiet_log(output: &Arc<OutputLog>, _murmur: &Arc<Murmur>) -> Arc<OutputLog> {
-    let output = output.clone();
+/// A log that passes everything on but lines that are not the program's.
+pub(super) fn quiet_log(output: &Arc<OutputLog>, noise: &[String]) -> Arc<OutputLog> {
+    if noise.is_empty() {
+        return output.clone();
+    }
+    let (output, noise) = (output.clone(), noise.to_vec());
+    let is_noise = move |line: &[u8]| noise.iter().any(|noise| line.starts_with(noise.as_bytes()));
     Arc::new(OutputLog::passed_on(move |stream, bytes| {
-        let text = String::from_utf8_lossy(bytes);
-        if !NOISE.iter().any(|noise| text.contains(noise)) {
-            output.push(stream, bytes);
-            return;
-        }
+        let mut kept = Vec::new();
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let text = String::from_utf8_lossy(line);
-            if !NOISE.iter().any(|noise| text.starts_with(noise)) {
-                output.push(stream, line);
+            if !is_noise(line) {
+                kept.extend_from_slice(line);
             }
+        }
+        if !kept.is_empty() {
+            output.push(stream, &kept);
         }
     }))
 }
 
 /// What runs debugpy's adapter.
 const DEBUGPY_ADAPTER: &str = include_str!("../profile/builtin/debugpy_adapter.py");
-
-/// How the lines begin.
-const NOISE: [&str; 5] = [
-    "DAP server listening at: ",
-    "DEBUGGER: Debugger can attach via ",
-    "DEBUGGER: wait for debugger connection",
-    "DEBUGGER: Connected.",
-    "DEBUGGER: Disconnected.",
-];

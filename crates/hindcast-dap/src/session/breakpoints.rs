@@ -8,7 +8,7 @@ use hindcast_core::debug::{
 };
 use serde_json::{Value, json};
 
-use super::{Session, State, ask::Refusal};
+use super::{Session, State, ask::Refusal, movement::Plan};
 use crate::{protocol::BoundBreakpoint, transport::ConnectionId};
 
 /// All breakpoints of a session.
@@ -357,6 +357,11 @@ impl Session {
     pub(super) fn send_all_breakpoints(&mut self, connection: ConnectionId) -> Result<(), Refusal> {
         let sites: Vec<Site> = self.breakpoints.entries.iter().flat_map(|entry| entry.sites.clone()).collect();
         self.send_sites(connection, &sites)?;
+        if let Some((path, _)) = self.entry_line.clone().filter(|_| matches!(self.plan, Plan::Begin))
+            && !sites.iter().any(|site| matches!(&site.at, At::Line { path: file, .. } if *file == path))
+        {
+            self.send_file(connection, &path)?;
+        }
         if self.entry_function().is_some() && !sites.iter().any(|site| matches!(site.at, At::Function(_))) {
             self.send_functions(connection)?;
         }
@@ -374,6 +379,11 @@ impl Session {
                     lines.entry(*line).or_default().push(entry.id);
                 }
             }
+        }
+        if let Some((_, line)) = self.entry_line.as_ref().filter(|(path, _)| path == file)
+            && matches!(self.plan, Plan::Begin)
+        {
+            lines.entry(*line).or_default();
         }
         let capabilities = self.client.connections[connection.0].capabilities.clone();
         let told: Vec<Value> = lines
@@ -462,7 +472,10 @@ impl Session {
     /// Takes the function out that was only to be stopped in at first.
     pub(super) fn forget_entry(&mut self) {
         for connection in self.told_connections() {
-            let _ = self.send_functions(connection);
+            match self.entry_line.take() {
+                Some((path, _)) => drop(self.send_file(connection, &path)),
+                None => drop(self.send_functions(connection)),
+            }
         }
     }
 }

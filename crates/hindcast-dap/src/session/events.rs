@@ -6,7 +6,7 @@ use hindcast_core::debug::{OutputLog, OutputStream};
 use hindcast_streams::Pump;
 use serde_json::{Value, json};
 
-use super::{ROOT, Session, State, children::Child};
+use super::{ROOT, Session, State, begin::quiet_log, children::Child};
 use crate::{
     keeper::{Kept, Start, stdio},
     profile::StartedBy,
@@ -108,7 +108,8 @@ impl Session {
 
     fn on_process(&mut self, from: ConnectionId, body: &Value) {
         let Some(pid) = body["systemProcessId"].as_u64().and_then(|pid| u32::try_from(pid).ok()) else { return };
-        if self.target.pid.is_none() || from == ROOT {
+        let is_first = std::mem::replace(&mut self.knows_pid, true);
+        if !is_first || from == ROOT {
             self.target.pid = Some(pid);
         } else if self.target.pid != Some(pid) && self.known_children.insert(pid) && from != ROOT {
             let name = body["name"].as_str().unwrap_or("it");
@@ -162,7 +163,8 @@ impl Session {
         let kept = started.map_err(|error| format!("cannot start `{program}`: {error}"))?;
         let pid = kept.pid();
         self.program = Some(kept);
-        self.pump = Pump::start(opened.ours, self.output.clone()).ok();
+        self.target.pid.get_or_insert(pid);
+        self.pump = Pump::start(opened.ours, quiet_log(&self.output, &self.profile.noise)).ok();
         Ok(json!({ "processId": pid, "shellProcessId": pid }))
     }
 }

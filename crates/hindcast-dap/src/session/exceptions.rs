@@ -57,11 +57,43 @@ impl Session {
             wanted.extend(self.profile.escaping.clone());
         }
         let offered = &self.client.connections[connection.0].capabilities.exception_breakpoint_filters;
-        wanted.retain(|name| offered.iter().any(|filter| filter.filter == *name));
         if offered.is_empty() {
             return Ok(());
         }
-        self.tell(connection, "setExceptionBreakpoints", json!({ "filters": wanted }))
+        wanted.retain(|name| offered.iter().any(|filter| filter.filter == *name));
+        self.raised_is_on = wants_raised;
+        let takes_conditions = self.client.connections[connection.0].capabilities.supports_exception_filter_options;
+        self.adapter_chooses = takes_conditions && !self.profile.of_type.is_empty();
+        if !self.adapter_chooses || !wants_raised {
+            return self.tell(connection, "setExceptionBreakpoints", json!({ "filters": wanted }));
+        }
+        let condition = self.condition_of_types();
+        let raised = self.profile.raised.clone();
+        let options: Vec<_> = wanted
+            .iter()
+            .map(|name| match &condition {
+                Some(condition) if raised.contains(name) => json!({ "filterId": name, "condition": condition }),
+                _ => json!({ "filterId": name }),
+            })
+            .collect();
+        self.tell(connection, "setExceptionBreakpoints", json!({ "filters": [], "filterOptions": options }))
+    }
+
+    /// What is true for the exceptions to stop at when they are raised; none where all are.
+    fn condition_of_types(&self) -> Option<String> {
+        let mut conditions = Vec::new();
+        for entry in self.breakpoints.entries() {
+            let Trigger::Exception(exception) = &entry.trigger else { continue };
+            let name = exception.exception_type.rsplit('.').next().unwrap_or_default();
+            let is_name = !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_');
+            match () {
+                () if !exception.first_chance => {}
+                () if !is_name => return None,
+                () if exception.include_subtypes => conditions.push(self.profile.of_type.replace("{type}", name)),
+                () => conditions.push(format!("error.name === '{name}'")),
+            }
+        }
+        Some(conditions.join(" || "))
     }
 
     pub(super) fn judge_exception(
@@ -80,9 +112,12 @@ impl Session {
         let info: Option<ExceptionInfo> = can_tell
             .then(|| self.ask(from, "exceptionInfo", json!({ "threadId": dap })).ok())
             .flatten();
-        let raised = raised(info.as_ref(), stopped);
+        let mut raised = raised(info.as_ref(), stopped);
         let escapes = info.as_ref().and_then(|info| info.break_mode.as_deref()) == Some("userUnhandled");
+        // Not all adapters tell why they stop.
+        raised.unhandled |= !self.raised_is_on && !escapes;
         let matched = self.matching(&raised, stop.thread);
+        raised.unhandled |= matched.is_empty() && self.adapter_chooses;
         if matched.is_empty() && !raised.unhandled && !(escapes && self.spelled.is_test) {
             self.carry_on(from)?;
             return Ok(None);
@@ -155,7 +190,12 @@ fn raised(info: Option<&ExceptionInfo>, stopped: &Stopped) -> RaisedException {
         .or_else(|| details.type_name.clone())
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| info.exception_id.clone());
-    let message = details.message.clone().or_else(|| info.description.clone()).filter(|text| !text.is_empty());
+    // Some have the message in the name.
+    let (exception_type, said) = match exception_type.split_once(": ") {
+        Some((name, said)) if !name.contains(' ') => (name.to_owned(), Some(said.to_owned())),
+        _ => (exception_type, None),
+    };
+    let message = details.message.clone().or_else(|| info.description.clone()).or(said).filter(|text| !text.is_empty());
     let mut inner = Vec::new();
     inner_of(&details.inner_exception, 1, &mut inner);
     if inner.is_empty() {

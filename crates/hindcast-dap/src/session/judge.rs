@@ -58,7 +58,8 @@ impl Session {
         stopped: &Stopped,
     ) -> Result<Option<Stop>, DebugError> {
         let mut hit = self.hit_breakpoints(from, stop.thread, stopped);
-        let is_entry = hit.is_empty() && self.entry_function().is_some();
+        let is_first_line = self.entry_line.is_some() && matches!(self.plan, Plan::Begin);
+        let is_entry = hit.is_empty() && (is_first_line || self.entry_function().is_some());
         if is_entry {
             stop.reason = StopReason::Entry;
             self.plan = Plan::Continue;

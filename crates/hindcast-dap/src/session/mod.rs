@@ -82,6 +82,8 @@ pub(crate) struct Session {
     /// A movement that was interrupted before it began.
     resume_with: Option<Movement>,
     stop_at_entry: StopAtEntry,
+    /// The line to stop at first, where the adapter would choose another.
+    entry_line: Option<(String, u32)>,
     state: State,
     exit_code: Option<i32>,
     /// What the user should know at the next stop.
@@ -91,6 +93,12 @@ pub(crate) struct Session {
     /// Folders that go with the session.
     scratch: Option<PathBuf>,
     known_children: BTreeSet<u32>,
+    /// Whether adapters stop at exceptions that are raised, too.
+    raised_is_on: bool,
+    /// Whether adapters choose the types of exceptions by themselves.
+    adapter_chooses: bool,
+    /// Whether an adapter said which process it is.
+    knows_pid: bool,
     /// What the adapter said last, beside the protocol.
     remarks: String,
 }

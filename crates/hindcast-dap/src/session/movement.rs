@@ -8,7 +8,10 @@ use hindcast_core::debug::{
 };
 use serde_json::{Value, json};
 
-use super::{ROOT, Session, State, ask::Refusal};
+use super::{
+    ROOT, Session, State,
+    ask::{MOST_POKES, POKE_AFTER, Refusal},
+};
 use crate::{keeper::Ended, transport::ConnectionId};
 
 /// How long a program that is asked to stop may take.
@@ -186,6 +189,7 @@ impl Session {
 
     /// Waits until something is worth telling.
     fn advance(&mut self) -> Result<Outcome, DebugError> {
+        let mut pokes = if self.profile.poke.is_empty() { 0 } else { MOST_POKES };
         loop {
             self.check_launch()?;
             if let Some((connection, stopped)) = self.stops.pop_front() {
@@ -202,7 +206,22 @@ impl Session {
             if self.bell.take() {
                 return Ok(Outcome::Interrupted);
             }
-            self.pump(None);
+            self.await_something(&mut pokes);
+        }
+    }
+
+    /// Waits for what comes in next, making the system hurry at first.
+    fn await_something(&mut self, pokes: &mut u32) {
+        let stepping = match &self.plan {
+            Plan::Step(step) if *pokes > 0 => step.connection,
+            _ => {
+                self.pump(None);
+                return;
+            }
+        };
+        *pokes -= 1;
+        if !self.pump(Some(Instant::now() + POKE_AFTER)) {
+            self.poke(stepping);
         }
     }
 

@@ -38,7 +38,7 @@ impl Session {
                 if self.profile.flattened.contains(&variable.name) || variable.name == "function variables" {
                     let group = self.parts(connection, variable.variables_reference, None)?;
                     all.extend(group.iter().cloned());
-                } else if !self.is_hidden(variable) {
+                } else if !self.is_hidden(variable) && !self.is_everywhere(variable) {
                     all.push(variable.clone());
                 }
             }
@@ -55,6 +55,12 @@ impl Session {
         let limits = ValueLimits { depth: query.limits.depth.saturating_sub(1), ..query.limits };
         let variables = wanted.iter().map(|variable| self.shown(connection, variable, limits)).collect();
         Ok(VariablePage { variables, total })
+    }
+
+    /// Whether every function has it, so that it says nothing.
+    fn is_everywhere(&self, variable: &DapVariable) -> bool {
+        let is_global_this = variable.name == "this" && matches!(variable.value.as_str(), "global" | "undefined");
+        is_global_this || self.profile.hidden_locals.contains(&variable.name)
     }
 
     fn is_hidden(&self, variable: &DapVariable) -> bool {
