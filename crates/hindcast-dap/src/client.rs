@@ -148,10 +148,12 @@ impl Client {
     pub(crate) fn next(&mut self, until: Option<Instant>) -> Option<Incoming> {
         match until {
             None => self.incoming.recv().ok(),
-            Some(until) => match self.incoming.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(incoming) => Some(incoming),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-            },
+            Some(until) => {
+                match self.incoming.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                    Ok(incoming) => Some(incoming),
+                    Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+                }
+            }
         }
     }
 

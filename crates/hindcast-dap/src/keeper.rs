@@ -61,15 +61,14 @@ pub(crate) struct Kept {
     keeper: Child,
     life: Option<PipeWriter>,
     pid: u32,
+    /// When it began, as the system counts: its number may be another's later.
+    began: Option<u64>,
     ended: Arc<Mutex<Option<Ended>>>,
 }
 
 impl Kept {
     /// Starts a process. `tell` is called when it has ended, from another thread.
-    pub(crate) fn start(
-        what: Start<'_>,
-        tell: impl FnOnce() + Send + 'static,
-    ) -> Result<Self, NotStarted> {
+    pub(crate) fn start(what: Start<'_>, tell: impl FnOnce() + Send + 'static) -> Result<Self, NotStarted> {
         let (life, our_life) = io::pipe()?;
         let (our_news, news) = io::pipe()?;
         inherit(&life)?;
@@ -91,11 +90,14 @@ impl Kept {
         })?;
         drop((life, news, command));
         let mut news = BufReader::new(our_news);
-        let mut kept = Self { keeper, life: Some(our_life), pid: 0, ended: Arc::default() };
+        let mut kept = Self { keeper, life: Some(our_life), pid: 0, began: None, ended: Arc::default() };
         let mut line = String::new();
         news.read_line(&mut line)?;
         match line.trim_end().split_once(' ') {
-            Some(("pid", pid)) => kept.pid = pid.parse().unwrap_or_default(),
+            Some(("pid", pid)) => {
+                kept.pid = pid.parse().unwrap_or_default();
+                kept.began = beginning_of(kept.pid);
+            }
             Some(("error", why)) => return Err(NotStarted::Program { why: why.to_owned() }),
             _ => return Err(NotStarted::Program { why: "its keeper has ended".into() }),
         }
@@ -134,8 +136,17 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        self.life = None;
-        let _ = self.keeper.wait();
+        let is_released = self.life.take().is_none();
+        let ended = self.keeper.wait();
+        // Somebody may have killed the keeper, and then nobody has ended the others.
+        let was_killed = !ended.is_ok_and(|status| status.success());
+        if was_killed && !is_released && self.began.is_some() && beginning_of(self.pid) == self.began {
+            let mut left = descendants(self.pid);
+            left.extend(i32::try_from(self.pid));
+            for pid in left {
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+        }
     }
 }
 
@@ -220,11 +231,21 @@ fn await_end(mut life: File) {
     std::process::exit(0);
 }
 
+/// When a process began.
+fn beginning_of(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(')')?;
+    // The 22nd field; the rest begins with the third.
+    rest.split_whitespace().nth(19)?.parse().ok()
+}
+
 /// All below a process that have not ended.
 fn descendants(above: u32) -> Vec<i32> {
     let mut parents: Vec<(i32, i32)> = Vec::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
         let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
         // The name may hold anything, but ends with the last parenthesis.
         let Some((_, rest)) = stat.rsplit_once(')') else { continue };
@@ -251,4 +272,10 @@ fn descendants(above: u32) -> Vec<i32> {
 /// Our end of a pipe as something to start a process with.
 pub(crate) fn stdio(end: OwnedFd) -> Stdio {
     Stdio::from(end)
+}
+
+/// The process below another one that runs this program.
+pub(crate) fn running_below(above: u32, program: &Path) -> Option<u32> {
+    let is_it = |pid: &i32| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program);
+    descendants(above).into_iter().find(is_it).and_then(|pid| u32::try_from(pid).ok())
 }

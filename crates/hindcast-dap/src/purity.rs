@@ -5,8 +5,8 @@
 
 /// Words that do something in one of the languages.
 const DOING: [&str; 22] = [
-    "await", "async", "class", "def", "del", "delete", "do", "exec", "exit", "for", "function", "import", "lambda",
-    "new", "print", "raise", "require", "return", "throw", "while", "with", "yield",
+    "await", "async", "class", "def", "del", "delete", "do", "exec", "exit", "for", "function", "import",
+    "lambda", "new", "print", "raise", "require", "return", "throw", "while", "with", "yield",
 ];
 
 /// What is in it that does more than look.
@@ -48,7 +48,10 @@ pub(crate) fn check(expression: &str) -> Result<(), String> {
             '<' if letters.get(at + 1) == Some(&'-') => return Err("`<-`".into()),
             _ if letter.is_alphanumeric() || matches!(letter, '_' | '$' | '@') => {
                 let start = at;
-                while letters.get(at).is_some_and(|letter| letter.is_alphanumeric() || matches!(letter, '_' | '$' | '@')) {
+                while letters
+                    .get(at)
+                    .is_some_and(|letter| letter.is_alphanumeric() || matches!(letter, '_' | '$' | '@'))
+                {
                     at += 1;
                 }
                 let word: String = letters[start..at].iter().collect();
@@ -62,7 +65,8 @@ pub(crate) fn check(expression: &str) -> Result<(), String> {
                     }
                     continue;
                 }
-                is_value = !matches!(word.as_str(), "and" | "or" | "not" | "in" | "is" | "if" | "else" | "typeof");
+                is_value =
+                    !matches!(word.as_str(), "and" | "or" | "not" | "in" | "is" | "if" | "else" | "typeof");
                 // Ruby calls without parentheses: `method!` and `method?` by their names.
                 if letters.get(at) == Some(&'!') && letters.get(at + 1) != Some(&'=') {
                     return Err("a call".into());
@@ -99,16 +103,51 @@ mod tests {
     #[test]
     fn looking_is_told_apart_from_doing() {
         for text in [
-            "x", "self.orders[0].price * 2", "a == b and not c", "(a + b) * (c - d)", "d['key(x)']", "x?.y ?? z",
-            "xs[1:3]", "a if b else c", "not (a)", "a <= b", "a !== b", "$x", "@order.id", "r'\\d'", "a[-1]", "*p", "&p->x",
-            "x in (1, 2)", "typeof x",
+            "x",
+            "self.orders[0].price * 2",
+            "a == b and not c",
+            "(a + b) * (c - d)",
+            "d['key(x)']",
+            "x?.y ?? z",
+            "xs[1:3]",
+            "a if b else c",
+            "not (a)",
+            "a <= b",
+            "a !== b",
+            "$x",
+            "@order.id",
+            "r'\\d'",
+            "a[-1]",
+            "*p",
+            "&p->x",
+            "x in (1, 2)",
+            "typeof x",
         ] {
             assert_eq!(check(text), Ok(()), "{text}");
         }
         for text in [
-            "f()", "a.b (c)", "x = 1", "x += 1", "x++", "(y := 2)", "f\"{g()}\"", "`${f()}`", "new Date", "await x",
-            "lambda: 1", "import os", "a; b", "xs[0]()", "f'x'", "del x", "[f(x) for x in y]", "\"#{`ls`}\"", "x ->{ y }",
-            "(a)(b)", "ch <- 1", "save!",
+            "f()",
+            "a.b (c)",
+            "x = 1",
+            "x += 1",
+            "x++",
+            "(y := 2)",
+            "f\"{g()}\"",
+            "`${f()}`",
+            "new Date",
+            "await x",
+            "lambda: 1",
+            "import os",
+            "a; b",
+            "xs[0]()",
+            "f'x'",
+            "del x",
+            "[f(x) for x in y]",
+            "\"#{`ls`}\"",
+            "x ->{ y }",
+            "(a)(b)",
+            "ch <- 1",
+            "save!",
         ] {
             assert!(check(text).is_err(), "{text}");
         }

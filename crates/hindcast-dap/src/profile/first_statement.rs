@@ -4,8 +4,23 @@
 
 /// Beginnings of lines that only declare something.
 const DECLARING: [&str; 17] = [
-    "import ", "import{", "import\"", "import'", "export {", "export *", "export type ", "export interface ", "interface ",
-    "type ", "declare ", "namespace ", "function", "async function", "class ", "abstract class ", "@",
+    "import ",
+    "import{",
+    "import\"",
+    "import'",
+    "export {",
+    "export *",
+    "export type ",
+    "export interface ",
+    "interface ",
+    "type ",
+    "declare ",
+    "namespace ",
+    "function",
+    "async function",
+    "class ",
+    "abstract class ",
+    "@",
 ];
 
 /// From 1; none where every line declares.
@@ -23,10 +38,11 @@ pub(crate) fn first_statement(text: &str) -> Option<u32> {
 }
 
 fn is_statement(line: &str) -> bool {
-    let line = line.strip_prefix("export default ").or_else(|| line.strip_prefix("export ")).map_or(line, |rest| {
-        // What is exported by name is declared elsewhere.
-        if rest.starts_with(['{', '*']) { "" } else { rest.trim_start() }
-    });
+    let line =
+        line.strip_prefix("export default ").or_else(|| line.strip_prefix("export ")).map_or(line, |rest| {
+            // What is exported by name is declared elsewhere.
+            if rest.starts_with(['{', '*']) { "" } else { rest.trim_start() }
+        });
     let is_comment = line.starts_with("//") || line.starts_with("/*") || line.starts_with("#!");
     let is_directive = ["'use ", "\"use "].iter().any(|start| line.starts_with(start));
     let is_rest = line.starts_with(['}', ')', ']', ';']);

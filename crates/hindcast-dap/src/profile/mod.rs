@@ -57,6 +57,8 @@ pub struct Profile {
     pub escaping: Vec<String>,
     /// What to install
     pub install: String,
+    /// Arguments with which a program of `commands` succeeds where the adapter works, for `hindcast doctor`
+    pub check: Vec<String>,
     /// Variables that are not shown
     pub hidden: Vec<String>,
     /// Local variables that are not shown, because every program has them
@@ -70,8 +72,22 @@ pub struct Profile {
     pub poke: String,
     /// A condition for exceptions of a type and those derived from it, where filters take one; `{type}` is its name
     pub of_type: String,
-    /// Whether it serves one connection, and ends with it
-    pub single_client: bool,
+    /// Whether hits are counted here, because the adapter cannot be told to stop from some hit on
+    pub hits_are_counted_here: bool,
+    /// Whether functions are found in the sources, because the adapter does not find them by name
+    pub functions_by_line: bool,
+    /// Exceptions by which programs end as they want to
+    pub harmless: Vec<String>,
+    /// The local variable that holds what was raised, where the adapter does not tell why it stops
+    pub raised_variable: String,
+    /// How values begin that say that there is none
+    pub failed_values: Vec<String>,
+    /// What it prints when it can be connected to, where connecting earlier confuses it
+    pub ready: String,
+    /// How often to start it again when it does not answer; at least once
+    pub attempts: u32,
+    /// Variables that are set for it and the program
+    pub env: BTreeMap<String, String>,
     /// Files to find: the first of each that exists. `{path}` stands for each folder of `PATH`, `{cwd}` for the working
     /// folder and those above it
     pub locate: BTreeMap<String, Vec<String>>,
@@ -123,7 +139,7 @@ pub enum Spelling {
 }
 
 /// Profiles by name.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Profiles {
     by_name: BTreeMap<String, Profile>,
 }
@@ -147,10 +163,10 @@ pub struct Availability {
     pub title: String,
     /// The adapter's name.
     pub adapter: String,
-    /// The program that would be started, if it is there.
-    pub found: Option<PathBuf>,
-    /// The command that would be started.
-    pub command: Vec<String>,
+    /// The programs that would be started, one after the other, where its files are there.
+    pub candidates: Vec<PathBuf>,
+    /// Arguments with which such a program succeeds where the adapter works.
+    pub check: Vec<String>,
     /// What to install.
     pub install: String,
 }
@@ -184,7 +200,8 @@ impl Profiles {
         }
         let read = |(name, table): (String, Value)| {
             let wrong = |why: String| ProfileError { name: name.clone(), why };
-            let mut profile: Profile = serde_json::from_value(table).map_err(|error| wrong(error.to_string()))?;
+            let mut profile: Profile =
+                serde_json::from_value(table).map_err(|error| wrong(error.to_string()))?;
             if profile.commands.iter().any(Vec::is_empty) || profile.commands.is_empty() {
                 return Err(wrong("`commands` must have at least one command, which is not empty".into()));
             }
@@ -202,8 +219,9 @@ impl Profiles {
     /// The profile that a language or the profile's own name stands for.
     pub fn named(&self, name: &str) -> Option<&Profile> {
         let name = name.to_lowercase();
-        let by_language =
-            || self.by_name.values().find(|profile| profile.languages.iter().any(|language| *language == name));
+        let by_language = || {
+            self.by_name.values().find(|profile| profile.languages.iter().any(|language| *language == name))
+        };
         self.by_name.get(&name).or_else(by_language)
     }
 
@@ -225,26 +243,21 @@ impl Profiles {
         self.by_name.values().find(|profile| profile.is_interpreter(program))
     }
 
-    /// All names that `language` may have.
+    /// Their names, which `language` may have.
     pub fn languages(&self) -> Vec<&str> {
-        let of = |(name, profile): (&'static str, &'static str)| (name, profile);
-        let _ = of;
         self.by_name.keys().map(String::as_str).collect()
     }
 
     /// Which of them can be used here, with these variables.
     pub fn availability(&self, env: &BTreeMap<String, String>) -> Vec<Availability> {
         let surroundings = Surroundings { env, cwd: None };
-        let of = |(name, profile): (&String, &Profile)| {
-            let (found, command) = profile.found(&surroundings).unzip();
-            Availability {
-                name: name.clone(),
-                title: profile.title.clone(),
-                adapter: profile.adapter.clone(),
-                found,
-                command: command.unwrap_or_default(),
-                install: profile.install.clone(),
-            }
+        let of = |(name, profile): (&String, &Profile)| Availability {
+            name: name.clone(),
+            title: profile.title.clone(),
+            adapter: profile.adapter.clone(),
+            candidates: profile.candidates(&surroundings),
+            check: profile.check.clone(),
+            install: profile.install.clone(),
         };
         self.by_name.iter().map(of).collect()
     }
@@ -259,23 +272,20 @@ impl Profile {
         self.interpreters.iter().any(|interpreter| interpreter == name || interpreter == plain)
     }
 
-    /// The first command whose program is there, and whose files are.
-    fn found(&self, surroundings: &Surroundings<'_>) -> Option<(PathBuf, Vec<String>)> {
+    /// The programs of its commands that are there; none where one of its files is missing.
+    fn candidates(&self, surroundings: &Surroundings<'_>) -> Vec<PathBuf> {
         let mut words = Words::default();
-        for (name, patterns) in &self.locate {
-            let file = located(patterns, surroundings)?;
-            words.set(name, file.display().to_string());
+        if self.locate.values().any(|patterns| located(patterns, surroundings).is_none()) {
+            return Vec::new();
         }
-        let interpreter =
-            self.interpreters.iter().find_map(|name| crate::find::in_path(name, surroundings.env));
-        if let Some(interpreter) = interpreter {
-            words.set("interpreter", interpreter.display().to_string());
-        }
-        self.commands.iter().find_map(|command| {
-            let command = fill_words(command, &words);
-            let program = crate::find::in_path(command.first()?, surroundings.env)?;
-            Some((program, command))
-        })
+        let env = surroundings.env;
+        let interpreter = self.interpreters.iter().find_map(|name| crate::find::in_path(name, env));
+        words.set_if("interpreter", interpreter.map(|interpreter| interpreter.display().to_string()));
+        let program = |command: &Vec<String>| fill_words(&command[..1], &words).into_iter().next();
+        let programs = self.commands.iter().filter_map(program);
+        let mut found: Vec<PathBuf> = programs.filter_map(|name| crate::find::in_path(&name, env)).collect();
+        found.dedup();
+        found
     }
 }
 

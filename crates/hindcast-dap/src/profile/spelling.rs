@@ -88,9 +88,7 @@ fn interpreter(
         let active = env.get("VIRTUAL_ENV").map(|root| Path::new(root).join("bin/python"));
         let active = active.filter(|python| python.is_file());
         let around = || script.parent().and_then(find::virtual_environment);
-        if let Some(python) =
-            active.or_else(|| find::virtual_environment(cwd)).or_else(around)
-        {
+        if let Some(python) = active.or_else(|| find::virtual_environment(cwd)).or_else(around) {
             return Some(shown(python));
         }
     }
@@ -116,7 +114,16 @@ struct Options {
 const PYTHON: Options =
     Options { valued: &["-W", "-X", "--check-hash-based-pycs"], module: &["-m"], code: &["-c"] };
 const NODE: Options = Options {
-    valued: &["-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions", "--env-file"],
+    valued: &[
+        "-r",
+        "--require",
+        "--import",
+        "--loader",
+        "--experimental-loader",
+        "-C",
+        "--conditions",
+        "--env-file",
+    ],
     module: &[],
     code: &["-e", "--eval", "-p", "--print"],
 };
@@ -180,7 +187,13 @@ fn go(program: &Path, is_go: bool, args: &[String], cwd: &Path) -> Spelled {
     if !is_go {
         let is_test = named.ends_with("_test.go");
         let is_source = named.ends_with(".go") || program.is_dir();
-        let mode = if is_test { "test" } else if is_source { "debug" } else { "exec" };
+        let mode = if is_test {
+            "test"
+        } else if is_source {
+            "debug"
+        } else {
+            "exec"
+        };
         // Tests are those of a package, which is a folder.
         let package = program.parent().filter(|_| is_test).map(|folder| folder.display().to_string());
         let (program, args) = (Some(package.unwrap_or(named)), args.to_vec());
@@ -205,11 +218,13 @@ fn go(program: &Path, is_go: bool, args: &[String], cwd: &Path) -> Spelled {
             spelled.args.extend(words.by_ref().cloned());
             break;
         }
-        let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
+        let (name, value) =
+            option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
         let of_tests = TEST_OPTIONS.iter().find(|(known, _)| is_test && *known == name);
         match of_tests {
             Some((_, has_value)) => {
-                let value = value.map(str::to_owned).or_else(|| has_value.then(|| words.next().cloned()).flatten());
+                let value =
+                    value.map(str::to_owned).or_else(|| has_value.then(|| words.next().cloned()).flatten());
                 if name == "run" {
                     spelled.test = value.as_deref().and_then(one_test);
                 }

@@ -11,7 +11,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{ROOT, Session, State};
-use crate::{protocol::Message, transport::{ConnectionId, Incoming}};
+use crate::{
+    protocol::Message,
+    transport::{ConnectionId, Incoming},
+};
 
 /// How long an adapter may take to answer an ordinary question.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -56,7 +59,8 @@ impl From<Refusal> for DebugError {
         match refusal {
             Refusal::Gone(_) => Self::Lost(reason.what),
             Refusal::Late { .. } => Self::System(
-                reason.advise("wait and ask again, or end the session; the program may be busy in native code"),
+                reason
+                    .advise("wait and ask again, or end the session; the program may be busy in native code"),
             ),
             Refusal::Refused(_) | Refusal::Strange { .. } => Self::System(reason),
         }
@@ -92,8 +96,10 @@ impl Session {
                 }
                 // Many answers have no content.
                 let body = if response.body.is_null() { json!({}) } else { response.body };
-                return serde_json::from_value(body)
-                    .map_err(|error| Refusal::Strange { command: command.to_owned(), why: error.to_string() });
+                return serde_json::from_value(body).map_err(|error| Refusal::Strange {
+                    command: command.to_owned(),
+                    why: error.to_string(),
+                });
             }
             if self.client.connections[to.0].closed.is_some() {
                 return Err(self.gone(to));
@@ -165,6 +171,11 @@ impl Session {
         while self.pump(Some(now)) {}
     }
 
+    /// Whether the adapter is a part of the program, and so ends with it.
+    pub(super) fn is_program_the_adapter(&self) -> bool {
+        self.profile.launch_request == "attach" && !self.was_attached
+    }
+
     fn on_close(&mut self, from: ConnectionId, why: Option<String>) {
         self.client.close(from, why);
         self.standing.remove(&from);
@@ -175,7 +186,8 @@ impl Session {
                 other => other.why(),
             };
             // Where its program has ended, that is what is to be told.
-            let program_ended = self.program.as_ref().is_some_and(|program| program.ended().is_some());
+            let program_ended = self.program.as_ref().is_some_and(|program| program.ended().is_some())
+                || self.is_program_the_adapter();
             self.state = if program_ended { State::Ended { told: false } } else { State::Lost(lost) };
         }
     }
@@ -187,7 +199,10 @@ pub(crate) struct Murmur(Mutex<Vec<u8>>);
 
 impl Murmur {
     /// Keeps the end of what is printed, on a thread of its own.
-    pub(super) fn listen(self: std::sync::Arc<Self>, mut from: impl Read + Send + 'static) -> std::io::Result<()> {
+    pub(super) fn listen(
+        self: std::sync::Arc<Self>,
+        mut from: impl Read + Send + 'static,
+    ) -> std::io::Result<()> {
         std::thread::Builder::new().name("murmur".into()).spawn(move || {
             let mut bytes = [0; 1024];
             while let Ok(count @ 1..) = from.read(&mut bytes) {

@@ -19,7 +19,10 @@ impl Session {
         let whole = format!("{name} = {value}");
         if capabilities.supports_set_expression {
             let arguments = json!({ "expression": name, "value": value, "frameId": frame });
-            return self.ask::<Value>(connection, "setExpression", arguments).map(drop).map_err(|why| failed(&whole, why));
+            return self
+                .ask::<Value>(connection, "setExpression", arguments)
+                .map(drop)
+                .map_err(|why| failed(&whole, why));
         }
         if capabilities.supports_set_variable {
             match self.set_variable(connection, frame, name, value) {
@@ -31,7 +34,8 @@ impl Session {
         let arguments = json!({ "expression": whole, "frameId": frame, "context": "repl" });
         self.ask::<Value>(connection, "evaluate", arguments).map(drop).map_err(|refusal| match refusal {
             Refusal::Refused(why) => DebugError::Expression(
-                Reason::new(format!("`{whole}` cannot be carried out: {why}")).advise("assign to a variable of the frame"),
+                Reason::new(format!("`{whole}` cannot be carried out: {why}"))
+                    .advise("assign to a variable of the frame"),
             ),
             other => other.into(),
         })
@@ -48,8 +52,10 @@ impl Session {
         let body: Value = self.ask(connection, "scopes", json!({ "frameId": frame })).ok()?;
         for scope in body["scopes"].as_array()? {
             let reference = &scope["variablesReference"];
-            let body: Value = self.ask(connection, "variables", json!({ "variablesReference": reference })).ok()?;
-            let has = body["variables"].as_array().is_some_and(|all| all.iter().any(|one| one["name"] == name));
+            let body: Value =
+                self.ask(connection, "variables", json!({ "variablesReference": reference })).ok()?;
+            let has =
+                body["variables"].as_array().is_some_and(|all| all.iter().any(|one| one["name"] == name));
             if has {
                 let arguments = json!({ "variablesReference": reference, "name": name, "value": value });
                 return Some(self.ask::<Value>(connection, "setVariable", arguments).map(drop));
@@ -83,8 +89,10 @@ pub(super) fn assignment(expression: &str) -> Option<(&str, &str)> {
                     return None;
                 }
                 // `x += 1` is `x = x + 1`, which nobody here can spell for all languages.
-                let is_combined =
-                    matches!(before, Some(b'+' | b'-' | b'*' | b'/' | b'%' | b'&' | b'|' | b'^' | b'@' | b'?'));
+                let is_combined = matches!(
+                    before,
+                    Some(b'+' | b'-' | b'*' | b'/' | b'%' | b'&' | b'|' | b'^' | b'@' | b'?')
+                );
                 let name = expression[..at].trim();
                 let value = expression[at + 1..].trim();
                 return (!is_combined && !name.is_empty() && !value.is_empty()).then_some((name, value));

@@ -6,7 +6,10 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::Stdio,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -31,10 +34,10 @@ use crate::{
     find,
     keeper::{Kept, Start, stdio},
     profile::{
-        Profile, Spelled, Spelling, StartedBy, Surroundings, Transport, Words, fill, fill_words, first_statement,
-        located, spell,
+        Profile, Spelled, Spelling, StartedBy, Surroundings, Transport, Words, fill, fill_words,
+        first_statement, located, spell,
     },
-    transport::{connect, connect_socket},
+    transport::{Incoming, connect, connect_socket},
 };
 
 /// How long an adapter may take until it answers.
@@ -53,7 +56,8 @@ fn refuse_what_is_for_native_programs(request: &LaunchRequest) -> Result<(), Deb
         (request.record_from.is_some(), "record_from"),
     ];
     let Some((_, option)) = asked.into_iter().find(|(is_asked, _)| *is_asked) else { return Ok(()) };
-    let reason = Reason::new(format!("`{option}` is for native programs, and a debug adapter debugs this one"));
+    let reason =
+        Reason::new(format!("`{option}` is for native programs, and a debug adapter debugs this one"));
     Err(DebugError::Unsupported(reason.advise(format!("launch it without `{option}`"))))
 }
 
@@ -64,7 +68,8 @@ impl Session {
         let opened = hindcast_streams::open(&request.stdin, request.streams)
             .map_err(|error| DebugError::LaunchFailed(error.to_string().into()))?;
         let opened = opened.ok_or_else(|| {
-            let what = "a program under a debug adapter cannot have our own standard streams, and is not recorded";
+            let what =
+                "a program under a debug adapter cannot have our own standard streams, and is not recorded";
             DebugError::Unsupported(Reason::new(what).advise("launch it without recording"))
         })?;
         let cwd = match &request.cwd {
@@ -92,13 +97,19 @@ impl Session {
             runtime: Some(format!("{} ({})", profile.title, profile.adapter)),
             followed: None,
         };
-        let mut session = Self::new(profile, spelled, target, request.env.clone(), cwd, &request.output);
+        let mut env = profile.env.clone();
+        env.extend(request.env.clone());
+        let mut session = Self::new(profile, spelled, target, env, cwd, &request.output);
         session.stop_at_entry = request.stop_at_entry;
         session.sources.begin_at(&request.program, session.spelled.program.as_deref());
         let words = session.words_of_launch(request);
         session.start_adapter(&words, Some(opened))?;
         let launch = session.profile.launch.clone();
-        let verb = if session.profile.launch_request.is_empty() { "launch" } else { &session.profile.launch_request };
+        let verb = if session.profile.launch_request.is_empty() {
+            "launch"
+        } else {
+            &session.profile.launch_request
+        };
         session.request_program(&verb.to_owned(), &launch, &words)?;
         Ok(session)
     }
@@ -110,8 +121,12 @@ impl Session {
         let cwd = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_else(|_| "/".into());
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
-        let args: Vec<String> =
-            words.iter().skip(1).filter(|word| !word.is_empty()).map(|word| word.clone().into_owned()).collect();
+        let args: Vec<String> = words
+            .iter()
+            .skip(1)
+            .filter(|word| !word.is_empty())
+            .map(|word| word.clone().into_owned())
+            .collect();
         let env: BTreeMap<String, String> = std::env::vars().collect();
         let spelled = spell(profile, &program, &args, &cwd, &env);
         let target = Target {
@@ -158,6 +173,8 @@ impl Session {
             port: None,
             program: None,
             streams: None,
+            theirs: None,
+            is_ready: Arc::default(),
             pump: None,
             output: output.clone(),
             sources: Sources::new(&cwd),
@@ -200,7 +217,8 @@ impl Session {
         words.set_if("interpreter", spelled.interpreter.clone());
         words.set("interpreter_args", json!(spelled.interpreter_args));
         words.set("interpreter_args_text", spelled.interpreter_args.join(" "));
-        let skipped = if just_my_code { json!(["<node_internals>/**", "**/node_modules/**"]) } else { json!([]) };
+        let skipped =
+            if just_my_code { json!(["<node_internals>/**", "**/node_modules/**"]) } else { json!([]) };
         words.set("skipped", skipped);
         words
     }
@@ -248,6 +266,17 @@ impl Session {
             }
         }
         let mut opened = opened;
+        if self.profile.program_is_started_by == StartedBy::Adapter
+            && let Some(its) = opened.take()
+        {
+            // Read from the beginning: it may say when it can be connected to.
+            let log = quiet_log(&self.output, &self.profile, &self.is_ready);
+            let pump = Pump::start(its.ours, log).map_err(|error| {
+                DebugError::System(format!("cannot read what the program prints: {error}").into())
+            })?;
+            self.pump = Some(pump);
+            self.theirs = Some(its.theirs);
+        }
         let mut commands: Vec<Vec<String>> = Vec::new();
         for command in self.profile.commands.clone() {
             let port = (self.profile.transport == Transport::Tcp).then(free_port).transpose();
@@ -256,7 +285,9 @@ impl Session {
             })?;
             words.set_if("port", port);
             let filled = fill_words(&command, &words);
-            let Some(program) = filled.first().and_then(|name| find::in_path(name, &self.env)) else { continue };
+            let Some(program) = filled.first().and_then(|name| find::in_path(name, &self.env)) else {
+                continue;
+            };
             // The same program under two names need not be tried twice.
             let canonical = std::iter::once(program.canonicalize().unwrap_or_default().display().to_string());
             let identity: Vec<_> = canonical.chain(command[1..].iter().cloned()).collect();
@@ -265,13 +296,15 @@ impl Session {
             }
             commands.push(identity);
             self.port = port;
-            match self.try_adapter(&program, &filled[1..], &mut opened) {
-                Ok(()) => return Ok(()),
-                Err(why) => tried.push(format!("`{}`: {why}", program.display())),
-            }
-            // Its streams went with it.
-            if opened.is_none() && self.profile.program_is_started_by == StartedBy::Adapter {
-                break;
+            let mut left = self.profile.attempts.max(1);
+            while left > 0 {
+                left -= 1;
+                match self.try_adapter(&program, &filled[1..], &mut opened) {
+                    Ok(()) => return Ok(()),
+                    Err(why) if left == 0 => tried.push(format!("`{}`: {why}", program.display())),
+                    Err(why) => tracing::debug!(%why, "the adapter is started again"),
+                }
+                self.adapter = None;
             }
         }
         if tried.is_empty() {
@@ -281,7 +314,10 @@ impl Session {
     }
 
     fn not_there(&self, why: &str) -> DebugError {
-        let what = format!("the debug adapter for {} ({}) cannot be started: {why}", self.profile.title, self.profile.adapter);
+        let what = format!(
+            "the debug adapter for {} ({}) cannot be started: {why}",
+            self.profile.title, self.profile.adapter
+        );
         let advice = if self.profile.install.is_empty() {
             "mend the profile in `debug.adapters` of the configuration".to_owned()
         } else {
@@ -299,24 +335,21 @@ impl Session {
     ) -> Result<(), String> {
         self.client = Client::new();
         self.bell = self.client.bell();
+        self.state = State::Configuring;
         self.murmur = Arc::new(Murmur::default());
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
         let text = |error: std::io::Error| error.to_string();
         let (from, its_stdout) = std::io::pipe().map_err(text)?;
         let (its_stdin, to) = std::io::pipe().map_err(text)?;
         let (murmur, its_stderr) = std::io::pipe().map_err(text)?;
-        let has_streams = self.profile.program_is_started_by == StartedBy::Adapter;
-        let (stdin, stdout, stderr, ours) = match opened.take() {
-            Some(its) if has_streams => (
-                stdio(its.theirs.stdin),
-                stdio(its.theirs.stdout),
-                stdio(its.theirs.stderr),
-                Some(its.ours),
+        let (stdin, stdout, stderr) = match &self.theirs {
+            // Kept for another try.
+            Some(theirs) => (
+                stdio(theirs.stdin.try_clone().map_err(text)?),
+                stdio(theirs.stdout.try_clone().map_err(text)?),
+                stdio(theirs.stderr.try_clone().map_err(text)?),
             ),
-            other => {
-                *opened = other;
-                (Stdio::from(its_stdin), Stdio::from(its_stdout), Stdio::from(its_stderr), None)
-            }
+            None => (Stdio::from(its_stdin), Stdio::from(its_stdout), Stdio::from(its_stderr)),
         };
         let what = Start {
             program: program.as_os_str(),
@@ -327,12 +360,10 @@ impl Session {
             stdout,
             stderr,
         };
-        let kept = Kept::start(what, || ()).map_err(|error| error.to_string())?;
+        let sender = self.client.sender();
+        let tell = move || drop(sender.send(Incoming::ProgramEnded));
+        let kept = Kept::start(what, tell).map_err(|error| error.to_string())?;
         self.murmur.clone().listen(murmur).map_err(text)?;
-        if let Some(ends) = ours {
-            let log = quiet_log(&self.output, &self.profile.noise);
-            self.pump = Some(Pump::start(ends, log).map_err(text)?);
-        }
         self.adapter = Some(kept);
         match self.port {
             None => {
@@ -350,9 +381,8 @@ impl Session {
             Refusal::Gone(why) => why,
             other => other.why(),
         })?;
-        if self.streams.is_none() {
-            self.streams = opened.take();
-        }
+        self.theirs = None;
+        self.streams = opened.take();
         Ok(())
     }
 
@@ -360,12 +390,20 @@ impl Session {
     fn reach(&mut self, port: u16) -> Result<TcpStream, String> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let until = Instant::now() + ADAPTER_WITHIN;
+        let has_ended =
+            |session: &Self| session.adapter.as_ref().is_some_and(|adapter| adapter.ended().is_some());
+        while !self.profile.ready.is_empty() && !self.is_ready.load(Ordering::Acquire) {
+            if has_ended(self) || Instant::now() > until {
+                break;
+            }
+            std::thread::sleep(GLANCE);
+        }
         loop {
             let error = match TcpStream::connect_timeout(&address, ADAPTER_WITHIN) {
                 Ok(socket) => return Ok(socket),
                 Err(error) => error,
             };
-            if self.adapter.as_ref().is_some_and(|adapter| adapter.ended().is_some()) {
+            if has_ended(self) {
                 return Err(format!("it has ended; it printed: {}", self.murmur.last_words()));
             }
             if Instant::now() > until {
@@ -385,7 +423,9 @@ impl Session {
             arguments.remove("program");
         }
         let launch = self.client.send(ROOT, verb, arguments).map_err(|_| {
-            DebugError::LaunchFailed(Reason::new("the debug adapter has ended before it was asked for anything"))
+            DebugError::LaunchFailed(Reason::new(
+                "the debug adapter has ended before it was asked for anything",
+            ))
         })?;
         match self.await_initialized(ROOT, launch, PROGRAM_WITHIN) {
             Ok(()) => {
@@ -429,16 +469,24 @@ fn scratch_folder() -> Option<PathBuf> {
     })
 }
 
-/// A log that passes everything on but lines that are not the program's.
-pub(super) fn quiet_log(output: &Arc<OutputLog>, noise: &[String]) -> Arc<OutputLog> {
+/// A log that passes everything on but lines that are not the program's, and notes when the adapter is ready.
+pub(super) fn quiet_log(
+    output: &Arc<OutputLog>,
+    profile: &Profile,
+    is_ready: &Arc<AtomicBool>,
+) -> Arc<OutputLog> {
+    let (noise, ready) = (profile.noise.clone(), profile.ready.clone());
     if noise.is_empty() {
         return output.clone();
     }
-    let (output, noise) = (output.clone(), noise.to_vec());
+    let (output, is_ready) = (output.clone(), is_ready.clone());
     let is_noise = move |line: &[u8]| noise.iter().any(|noise| line.starts_with(noise.as_bytes()));
     Arc::new(OutputLog::passed_on(move |stream, bytes| {
         let mut kept = Vec::new();
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            if !ready.is_empty() && line.starts_with(ready.as_bytes()) {
+                is_ready.store(true, Ordering::Release);
+            }
             if !is_noise(line) {
                 kept.extend_from_slice(line);
             }

@@ -16,6 +16,8 @@ use crate::{protocol::BoundBreakpoint, transport::ConnectionId};
 pub(super) struct Breakpoints {
     entries: Vec<Entry>,
     last_id: u32,
+    /// Lines that adapters were told to forget. Some do not.
+    forgotten: Vec<(String, u32)>,
     /// What connections have been told, by file: a file without breakpoints left must be told so once.
     told_files: BTreeMap<ConnectionId, Vec<String>>,
 }
@@ -101,7 +103,8 @@ impl Entry {
         if matches!(self.trigger, Trigger::Exception(_)) {
             return Binding::Bound { locations: Vec::new(), note: self.note.clone() };
         }
-        let answers = || self.sites.iter().flat_map(|site| site.bound.values().map(move |bound| (site, bound)));
+        let answers =
+            || self.sites.iter().flat_map(|site| site.bound.values().map(move |bound| (site, bound)));
         let mut locations: Vec<_> = answers()
             .filter(|(_, bound)| bound.verified)
             .filter_map(|(site, bound)| site.location(bound))
@@ -117,7 +120,8 @@ impl Entry {
         let said = answers().find_map(|(_, bound)| bound.message.clone()).filter(|said| !said.is_empty());
         let reason = match said {
             _ if is_unseen_function => {
-                "no file below the working folder defines it; it stops if a function of that name is called".into()
+                "no file below the working folder defines it; it stops if a function of that name is called"
+                    .into()
             }
             Some(said) => said,
             None if is_running => "the adapter has not found it in the program yet".into(),
@@ -200,7 +204,8 @@ impl Breakpoints {
     pub(super) fn by_line(&self, from: ConnectionId, path: &str, line: u32) -> Vec<BreakpointId> {
         let is_hit = |entry: &&Entry| {
             entry.sites.iter().any(|site| {
-                let (At::Line { path: file, line: asked }, Some(bound)) = (&site.at, site.bound.get(&from)) else {
+                let (At::Line { path: file, line: asked }, Some(bound)) = (&site.at, site.bound.get(&from))
+                else {
                     return false;
                 };
                 let source = bound.source.as_ref().and_then(|source| source.path.as_deref());
@@ -208,6 +213,25 @@ impl Breakpoints {
             })
         };
         self.entries().filter(is_hit).map(|entry| entry.id).collect()
+    }
+
+    /// Whether an adapter was told to forget a breakpoint at this line.
+    pub(super) fn is_forgotten(&self, path: &str, line: u32) -> bool {
+        self.forgotten.iter().any(|(file, at)| file == path && *at == line)
+    }
+
+    /// An adapter will be told to forget these, or to remember them again.
+    fn note_forgotten(&mut self, sites: &[Site], is_forgotten: bool) {
+        for site in sites {
+            let At::Line { path, line } = &site.at else { continue };
+            let lines = site.bound.values().filter_map(|bound| bound.line).chain([*line]);
+            for line in lines.collect::<Vec<_>>() {
+                self.forgotten.retain(|known| *known != (path.clone(), line));
+                if is_forgotten {
+                    self.forgotten.push((path.clone(), line));
+                }
+            }
+        }
     }
 
     /// The breakpoints of a function.
@@ -237,6 +261,7 @@ impl Session {
         };
         self.breakpoints.last_id += 1;
         let id = BreakpointId(self.breakpoints.last_id);
+        self.breakpoints.note_forgotten(&sites, false);
         let entry = Entry { id, trigger, sites, note, hits: 0, sent: 0 };
         self.breakpoints.entries.push(entry);
         if let Err(error) = self.tell_of(id) {
@@ -249,7 +274,11 @@ impl Session {
         Ok(self.shown_of(id))
     }
 
-    pub(super) fn changed(&mut self, id: BreakpointId, change: BreakpointChange) -> Result<Breakpoint, DebugError> {
+    pub(super) fn changed(
+        &mut self,
+        id: BreakpointId,
+        change: BreakpointChange,
+    ) -> Result<Breakpoint, DebugError> {
         let entry = self.breakpoints.entry(id).ok_or(DebugError::NoSuchBreakpoint(id))?;
         let before = entry.trigger.clone();
         entry.trigger = before.changed(change)?;
@@ -269,6 +298,7 @@ impl Session {
         let at = self.breakpoints.entries.iter().position(|entry| entry.id == id);
         let at = at.ok_or(DebugError::NoSuchBreakpoint(id))?;
         let removed = self.breakpoints.entries.remove(at);
+        self.breakpoints.note_forgotten(&removed.sites, true);
         if self.alive().is_ok() {
             self.tell_all_about(&removed)?;
         }
@@ -355,7 +385,8 @@ impl Session {
 
     /// Tells a connection of everything.
     pub(super) fn send_all_breakpoints(&mut self, connection: ConnectionId) -> Result<(), Refusal> {
-        let sites: Vec<Site> = self.breakpoints.entries.iter().flat_map(|entry| entry.sites.clone()).collect();
+        let sites: Vec<Site> =
+            self.breakpoints.entries.iter().flat_map(|entry| entry.sites.clone()).collect();
         self.send_sites(connection, &sites)?;
         if let Some((path, _)) = self.entry_line.clone().filter(|_| matches!(self.plan, Plan::Begin))
             && !sites.iter().any(|site| matches!(&site.at, At::Line { path: file, .. } if *file == path))
@@ -386,6 +417,7 @@ impl Session {
             lines.entry(*line).or_default();
         }
         let capabilities = self.client.connections[connection.0].capabilities.clone();
+        let counts = self.adapter_counts(connection);
         let told: Vec<Value> = lines
             .iter()
             .map(|(line, ids)| {
@@ -399,7 +431,7 @@ impl Session {
                     {
                         told["condition"] = condition.as_str().into();
                     }
-                    if let Some(hits) = native_hits(code).filter(|_| capabilities.supports_hit_conditional_breakpoints) {
+                    if let Some(hits) = native_hits(code).filter(|_| counts) {
                         told["hitCondition"] = hits.into();
                     }
                 }
@@ -414,7 +446,8 @@ impl Session {
             "sourceModified": false,
         });
         let body: Value = self.ask(connection, "setBreakpoints", arguments)?;
-        let bound: Vec<BoundBreakpoint> = serde_json::from_value(body["breakpoints"].clone()).unwrap_or_default();
+        let bound: Vec<BoundBreakpoint> =
+            serde_json::from_value(body["breakpoints"].clone()).unwrap_or_default();
         let told = self.breakpoints.told_files.entry(connection).or_default();
         if !told.iter().any(|known| known == file) {
             told.push(file.to_owned());
@@ -435,6 +468,7 @@ impl Session {
             return Ok(());
         }
         let capabilities = self.client.connections[connection.0].capabilities.clone();
+        let counts = self.adapter_counts(connection);
         let mut told: Vec<Value> = Vec::new();
         let mut names: Vec<(BreakpointId, String)> = Vec::new();
         for entry in self.breakpoints.entries() {
@@ -447,7 +481,7 @@ impl Session {
                     {
                         one["condition"] = condition.as_str().into();
                     }
-                    if let Some(hits) = native_hits(code).filter(|_| capabilities.supports_hit_conditional_breakpoints) {
+                    if let Some(hits) = native_hits(code).filter(|_| counts) {
                         one["hitCondition"] = hits.into();
                     }
                 }
@@ -459,7 +493,8 @@ impl Session {
             told.push(json!({ "name": entry }));
         }
         let body: Value = self.ask(connection, "setFunctionBreakpoints", json!({ "breakpoints": told }))?;
-        let bound: Vec<BoundBreakpoint> = serde_json::from_value(body["breakpoints"].clone()).unwrap_or_default();
+        let bound: Vec<BoundBreakpoint> =
+            serde_json::from_value(body["breakpoints"].clone()).unwrap_or_default();
         for ((id, name), bound) in names.into_iter().zip(bound) {
             let Some(entry) = self.breakpoints.entry(id) else { continue };
             for site in entry.sites.iter_mut().filter(|site| site.at == At::Function(name.clone())) {
@@ -467,6 +502,12 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Whether an adapter counts hits by itself.
+    pub(super) fn adapter_counts(&self, connection: ConnectionId) -> bool {
+        let capabilities = &self.client.connections[connection.0].capabilities;
+        capabilities.supports_hit_conditional_breakpoints && !self.profile.hits_are_counted_here
     }
 
     /// Takes the function out that was only to be stopped in at first.

@@ -28,16 +28,21 @@ pub(super) struct Child {
 impl Child {
     /// By the request `startDebugging`.
     pub(super) fn asked_for(arguments: &Value) -> Self {
-        let request = arguments["request"].as_str().unwrap_or("launch").to_owned();
-        Self { request, configuration: arguments["configuration"].clone(), address: None }
+        let request = arguments["request"].as_str().unwrap_or("launch");
+        Self::new(request, arguments["configuration"].clone())
     }
 
-    /// By debugpy's own event, which has the arguments of `attach`.
+    /// By the event of older versions of debugpy, which has the arguments of `attach`.
     pub(super) fn announced(configuration: Value) -> Self {
+        Self::new("attach", configuration)
+    }
+
+    fn new(request: &str, configuration: Value) -> Self {
+        // debugpy listens for them elsewhere.
         let connect = &configuration["connect"];
         let host = connect["host"].as_str().unwrap_or("127.0.0.1").to_owned();
         let port = connect["port"].as_u64().and_then(|port| u16::try_from(port).ok());
-        Self { request: "attach".into(), address: port.map(|port| (host, port)), configuration }
+        Self { request: request.to_owned(), address: port.map(|port| (host, port)), configuration }
     }
 }
 
@@ -68,7 +73,8 @@ impl Session {
         let Some((host, port)) = address else {
             return Err(Refusal::Refused("the adapter does not say where it is".into()));
         };
-        let failed = |error: std::io::Error| Refusal::Refused(format!("cannot connect to port {port}: {error}"));
+        let failed =
+            |error: std::io::Error| Refusal::Refused(format!("cannot connect to port {port}: {error}"));
         let address = std::net::ToSocketAddrs::to_socket_addrs(&(host.as_str(), port))
             .map_err(failed)?
             .find(|address| address.ip().is_loopback())

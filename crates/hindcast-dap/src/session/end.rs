@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{ROOT, Session, State};
 
 /// How long an adapter may take to end what it has begun; what is left then is killed.
-const END_WITHIN: Duration = Duration::from_millis(700);
+pub(super) const END_WITHIN: Duration = Duration::from_millis(700);
 /// How long it may take to let go, which must not be cut short.
 const DETACH_WITHIN: Duration = Duration::from_secs(5);
 
@@ -44,12 +44,13 @@ impl Session {
         Ok(())
     }
 
-    fn say_goodbye(&mut self, terminate: bool, within: Duration) {
+    pub(super) fn say_goodbye(&mut self, terminate: bool, within: Duration) {
         let connections: Vec<_> =
             self.client.connections.iter().filter(|it| it.closed.is_none()).map(|it| it.id).collect();
         for connection in connections.into_iter().rev() {
             let capabilities = &self.client.connections[connection.0].capabilities;
-            let can_choose = capabilities.supports_terminate_debuggee || capabilities.support_terminate_debuggee;
+            let can_choose =
+                capabilities.supports_terminate_debuggee || capabilities.support_terminate_debuggee;
             let mut arguments = json!({ "restart": false });
             if can_choose || connection != ROOT {
                 arguments["terminateDebuggee"] = terminate.into();

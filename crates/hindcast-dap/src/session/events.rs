@@ -66,6 +66,11 @@ impl Session {
             Some("telemetry") => return,
             // Messages of the adapter, which tell why it cannot go on.
             _ => {
+                // The only way in which delve tells it.
+                let code = text.split_once(" has exited with status ").map(|(_, code)| code.trim().parse());
+                if let Some(Ok(code)) = code {
+                    self.exit_code = Some(code);
+                }
                 self.remark(text);
                 return;
             }
@@ -107,13 +112,16 @@ impl Session {
     }
 
     fn on_process(&mut self, from: ConnectionId, body: &Value) {
-        let Some(pid) = body["systemProcessId"].as_u64().and_then(|pid| u32::try_from(pid).ok()) else { return };
+        let Some(pid) = body["systemProcessId"].as_u64().and_then(|pid| u32::try_from(pid).ok()) else {
+            return;
+        };
         let is_first = std::mem::replace(&mut self.knows_pid, true);
         if !is_first || from == ROOT {
             self.target.pid = Some(pid);
         } else if self.target.pid != Some(pid) && self.known_children.insert(pid) && from != ROOT {
             let name = body["name"].as_str().unwrap_or("it");
-            self.notes.push(format!("process {pid} (`{name}`) was started by the program and is followed, too"));
+            self.notes
+                .push(format!("process {pid} (`{name}`) was started by the program and is followed, too"));
         }
     }
 
@@ -164,7 +172,7 @@ impl Session {
         let pid = kept.pid();
         self.program = Some(kept);
         self.target.pid.get_or_insert(pid);
-        self.pump = Pump::start(opened.ours, quiet_log(&self.output, &self.profile.noise)).ok();
+        self.pump = Pump::start(opened.ours, quiet_log(&self.output, &self.profile, &self.is_ready)).ok();
         Ok(json!({ "processId": pid, "shellProcessId": pid }))
     }
 }

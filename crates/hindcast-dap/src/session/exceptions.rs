@@ -1,12 +1,12 @@
 //! Exceptions: which to stop at, and what is known of one.
 
 use hindcast_core::debug::{
-    DebugError, ExceptionBreakpoint, InnerException, Location, RaisedException, RaisedSignal, Reason, Stop,
-    StopReason, ThreadId, Trigger,
+    DebugError, ExceptionBreakpoint, FrameRef, InnerException, Location, RaisedException, RaisedSignal,
+    Reason, Stop, StopReason, ThreadId, Trigger, ValueLimits, VariableQuery, VariableScope,
 };
 use serde_json::json;
 
-use super::{Session, ask::Refusal};
+use super::{Session, ask::Refusal, movement::Plan};
 use crate::{
     profile::Spelling,
     protocol::{ExceptionDetails, ExceptionInfo, Stopped},
@@ -21,11 +21,18 @@ const CHAINED: [&str; 2] = [
 
 impl Session {
     /// What the user should know of an exception breakpoint, or why there cannot be one.
-    pub(super) fn check_exception(&self, exception: &ExceptionBreakpoint) -> Result<Option<String>, DebugError> {
+    pub(super) fn check_exception(
+        &self,
+        exception: &ExceptionBreakpoint,
+    ) -> Result<Option<String>, DebugError> {
         let wanted = &exception.exception_type;
-        if wanted.starts_with("signal:") || wanted.starts_with("cpp:") && self.profile.spelling != Spelling::Executable {
+        if wanted.starts_with("signal:")
+            || wanted.starts_with("cpp:") && self.profile.spelling != Spelling::Executable
+        {
             let reason = Reason::new(format!("`{wanted}` is for native programs"));
-            return Err(DebugError::BreakpointFailed(reason.advise("give the type as the language names it, or `*` for all")));
+            return Err(DebugError::BreakpointFailed(
+                reason.advise("give the type as the language names it, or `*` for all"),
+            ));
         }
         let has = |names: &[String]| names.iter().any(|name| self.has_filter(name));
         if exception.first_chance && !has(&self.profile.raised) {
@@ -45,9 +52,7 @@ impl Session {
 
     /// Tells a connection at which exceptions to stop.
     pub(super) fn send_exceptions(&mut self, connection: ConnectionId) -> Result<(), Refusal> {
-        let raises = |entry: &super::breakpoints::Entry| {
-            matches!(&entry.trigger, Trigger::Exception(exception) if exception.first_chance)
-        };
+        let raises = |entry: &super::breakpoints::Entry| matches!(&entry.trigger, Trigger::Exception(exception) if exception.first_chance);
         let wants_raised = self.breakpoints.entries().any(raises);
         let mut wanted: Vec<String> = self.profile.uncaught.clone();
         if wants_raised {
@@ -62,7 +67,8 @@ impl Session {
         }
         wanted.retain(|name| offered.iter().any(|filter| filter.filter == *name));
         self.raised_is_on = wants_raised;
-        let takes_conditions = self.client.connections[connection.0].capabilities.supports_exception_filter_options;
+        let takes_conditions =
+            self.client.connections[connection.0].capabilities.supports_exception_filter_options;
         self.adapter_chooses = takes_conditions && !self.profile.of_type.is_empty();
         if !self.adapter_chooses || !wants_raised {
             return self.tell(connection, "setExceptionBreakpoints", json!({ "filters": wanted }));
@@ -72,7 +78,9 @@ impl Session {
         let options: Vec<_> = wanted
             .iter()
             .map(|name| match &condition {
-                Some(condition) if raised.contains(name) => json!({ "filterId": name, "condition": condition }),
+                Some(condition) if raised.contains(name) => {
+                    json!({ "filterId": name, "condition": condition })
+                }
                 _ => json!({ "filterId": name }),
             })
             .collect();
@@ -85,11 +93,14 @@ impl Session {
         for entry in self.breakpoints.entries() {
             let Trigger::Exception(exception) = &entry.trigger else { continue };
             let name = exception.exception_type.rsplit('.').next().unwrap_or_default();
-            let is_name = !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_');
+            let is_name =
+                !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_');
             match () {
                 () if !exception.first_chance => {}
                 () if !is_name => return None,
-                () if exception.include_subtypes => conditions.push(self.profile.of_type.replace("{type}", name)),
+                () if exception.include_subtypes => {
+                    conditions.push(self.profile.of_type.replace("{type}", name))
+                }
                 () => conditions.push(format!("error.name === '{name}'")),
             }
         }
@@ -109,16 +120,17 @@ impl Session {
         }
         let (_, dap) = self.threads.of(stop.thread).unwrap_or((from, 0));
         let can_tell = self.client.connections[from.0].capabilities.supports_exception_info_request;
-        let info: Option<ExceptionInfo> = can_tell
-            .then(|| self.ask(from, "exceptionInfo", json!({ "threadId": dap })).ok())
-            .flatten();
+        let info: Option<ExceptionInfo> =
+            can_tell.then(|| self.ask(from, "exceptionInfo", json!({ "threadId": dap })).ok()).flatten();
         let mut raised = raised(info.as_ref(), stopped);
         let escapes = info.as_ref().and_then(|info| info.break_mode.as_deref()) == Some("userUnhandled");
         // Not all adapters tell why they stop.
         raised.unhandled |= !self.raised_is_on && !escapes;
         let matched = self.matching(&raised, stop.thread);
         raised.unhandled |= matched.is_empty() && self.adapter_chooses;
-        if matched.is_empty() && !raised.unhandled && !(escapes && self.spelled.is_test) {
+        let is_harmless = self.profile.harmless.contains(&raised.exception_type);
+        let is_failure = (raised.unhandled || escapes && self.spelled.is_test) && !is_harmless;
+        if matched.is_empty() && !is_failure {
             self.carry_on(from)?;
             return Ok(None);
         }
@@ -132,8 +144,33 @@ impl Session {
         Ok(Some(stop))
     }
 
+    /// What was raised where the program stands though nobody stepped there.
+    pub(super) fn raised_at(&mut self, thread: ThreadId) -> Option<RaisedException> {
+        if self.profile.raised_variable.is_empty() || matches!(self.plan, Plan::Step(_)) {
+            return None;
+        }
+        let query = VariableQuery {
+            frame: FrameRef { thread, index: 0 },
+            scope: VariableScope::Local,
+            filter: Some(self.profile.raised_variable.clone()),
+            offset: 0,
+            limit: 1,
+            limits: ValueLimits { depth: 0, children: 0, offset: 0, text: 1000 },
+            allow_calls: None,
+        };
+        let raised = self.variables_of(&query).ok()?.variables.into_iter().next()?;
+        // `#<ArgumentError: bad input>`
+        let message = raised.value.split_once(": ").map(|(_, text)| text.trim_end_matches('>').to_owned());
+        let exception_type = raised.type_name;
+        Some(RaisedException { exception_type, message, unhandled: true, ..RaisedException::default() })
+    }
+
     /// The exception breakpoints that an exception is for.
-    fn matching(&mut self, raised: &RaisedException, thread: ThreadId) -> Vec<hindcast_core::debug::BreakpointId> {
+    fn matching(
+        &mut self,
+        raised: &RaisedException,
+        thread: ThreadId,
+    ) -> Vec<hindcast_core::debug::BreakpointId> {
         let candidates: Vec<_> = self
             .breakpoints
             .entries()
@@ -155,7 +192,8 @@ impl Session {
     /// Whether the exception is of a type that is derived from the wanted one, as far as its language can be asked.
     fn is_subtype(&mut self, wanted: &ExceptionBreakpoint, thread: ThreadId) -> bool {
         let name = wanted.exception_type.rsplit('.').next().unwrap_or_default();
-        let is_name = !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_');
+        let is_name =
+            !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_');
         if !wanted.include_subtypes || !is_name || self.profile.spelling != Spelling::Python {
             return false;
         }
@@ -166,7 +204,8 @@ impl Session {
 
 fn is_named(wanted: &ExceptionBreakpoint, raised: &str) -> bool {
     let wanted_name = wanted.exception_type.trim();
-    let last = |name: &str| name.rsplit(['.', ':', '/']).next().unwrap_or(name).trim_start_matches('*').to_owned();
+    let last =
+        |name: &str| name.rsplit(['.', ':', '/']).next().unwrap_or(name).trim_start_matches('*').to_owned();
     wanted_name == "*"
         || wanted_name == raised
         || last(wanted_name) == last(raised)
@@ -190,12 +229,15 @@ fn raised(info: Option<&ExceptionInfo>, stopped: &Stopped) -> RaisedException {
         .or_else(|| details.type_name.clone())
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| info.exception_id.clone());
+    // debugpy adds a remark behind many spaces.
+    let exception_type = exception_type.split("  ").next().unwrap_or_default().to_owned();
     // Some have the message in the name.
     let (exception_type, said) = match exception_type.split_once(": ") {
         Some((name, said)) if !name.contains(' ') => (name.to_owned(), Some(said.to_owned())),
         _ => (exception_type, None),
     };
-    let message = details.message.clone().or_else(|| info.description.clone()).or(said).filter(|text| !text.is_empty());
+    let message =
+        details.message.clone().or_else(|| info.description.clone()).or(said).filter(|text| !text.is_empty());
     let mut inner = Vec::new();
     inner_of(&details.inner_exception, 1, &mut inner);
     if inner.is_empty() {
@@ -250,7 +292,8 @@ fn chain(trace: &str) -> Vec<InnerException> {
 fn location_of(line: &str) -> Option<Location> {
     let rest = line.trim_start().strip_prefix("File \"")?;
     let (file, rest) = rest.split_once("\", line ")?;
-    let (number, function) = rest.split_once(", in ").map_or((rest, None), |(number, name)| (number, Some(name)));
+    let (number, function) =
+        rest.split_once(", in ").map_or((rest, None), |(number, name)| (number, Some(name)));
     Some(Location {
         file: Some(file.to_owned()),
         line: number.trim().parse().ok(),
@@ -293,9 +336,19 @@ mod tests {
         let inner = chain(trace);
         let said: Vec<_> = inner
             .iter()
-            .map(|one| (one.depth, one.exception_type.as_str(), one.message.as_deref(), one.thrown_at.as_ref().unwrap().line))
+            .map(|one| {
+                (
+                    one.depth,
+                    one.exception_type.as_str(),
+                    one.message.as_deref(),
+                    one.thrown_at.as_ref().unwrap().line,
+                )
+            })
             .collect();
-        assert_eq!(said, [(1, "ValueError", Some("bad"), Some(20)), (2, "KeyError", Some("'missing'"), Some(18))]);
+        assert_eq!(
+            said,
+            [(1, "ValueError", Some("bad"), Some(20)), (2, "KeyError", Some("'missing'"), Some(18))]
+        );
         assert!(chain("ValueError: alone\n").is_empty());
     }
 
@@ -318,7 +371,8 @@ mod tests {
 
     #[test]
     fn signals_are_told_apart_from_exceptions() {
-        let stopped = Stopped { description: Some("signal SIGSEGV: invalid address".into()), ..Stopped::default() };
+        let stopped =
+            Stopped { description: Some("signal SIGSEGV: invalid address".into()), ..Stopped::default() };
         let signal = signal_of(&stopped).unwrap();
         assert_eq!((signal.name.as_str(), signal.number), ("SIGSEGV", 11));
         assert_eq!(signal.cause.as_deref(), Some("invalid address"));

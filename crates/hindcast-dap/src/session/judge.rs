@@ -1,6 +1,6 @@
 //! What a stop of an adapter means: one that the user hears of, or a reason to go on.
 
-use hindcast_core::debug::{BreakpointId, DebugError, OutputStream, Stop, StopReason, ThreadId};
+use hindcast_core::debug::{BreakpointId, DebugError, OutputStream, Stop, StopAtEntry, StopReason, ThreadId};
 use serde_json::json;
 
 use super::{
@@ -30,14 +30,24 @@ impl Session {
             exception: None,
             exit_code: None,
         };
+        let begins = matches!(self.plan, Plan::Begin) && self.stop_at_entry != StopAtEntry::No;
         match stop.reason {
             StopReason::Exception => return self.judge_exception(from, stop, &stopped),
             StopReason::Breakpoint => return self.judge_breakpoint(from, stop, &stopped),
-            StopReason::Step if matches!(self.plan, Plan::Begin) => stop.reason = StopReason::Entry,
-            StopReason::Step => return self.judge_step(from, stop),
-            StopReason::Pause if matches!(self.plan, Plan::Begin) && !self.was_attached => {
-                stop.reason = StopReason::Entry;
+            StopReason::Step if begins => stop.reason = StopReason::Entry,
+            StopReason::Step => {
+                if let Some(raised) = self.raised_at(thread) {
+                    if self.profile.harmless.contains(&raised.exception_type) {
+                        self.carry_on(from)?;
+                        return Ok(None);
+                    }
+                    stop.reason = StopReason::Exception;
+                    stop.exception = Some(raised);
+                    return Ok(Some(stop));
+                }
+                return self.judge_step(from, stop);
             }
+            StopReason::Pause if begins && !self.was_attached => stop.reason = StopReason::Entry,
             StopReason::Entry if !matches!(self.plan, Plan::Begin) => {
                 // A process that the program started stops at its beginning, which nobody asked for.
                 self.go_on()?;
@@ -71,6 +81,10 @@ impl Session {
             if let Plan::Step(_) = self.plan {
                 return self.judge_step(from, stop);
             }
+            if self.is_left_over(stop.thread) {
+                self.carry_on(from)?;
+                return Ok(None);
+            }
             stop.detail = Some("the program itself asked to be stopped".into());
             return Ok(Some(stop));
         }
@@ -86,6 +100,13 @@ impl Session {
         Ok(Some(stop))
     }
 
+    /// Whether the adapter stopped at a breakpoint that it was told to forget.
+    fn is_left_over(&mut self, thread: ThreadId) -> bool {
+        let Some(frame) = self.top_frame(thread) else { return false };
+        let path = frame.source.as_ref().and_then(|source| source.path.as_deref());
+        path.is_some_and(|path| self.breakpoints.is_forgotten(path, frame.line))
+    }
+
     fn remove_temporary(&mut self, hit: &[BreakpointId]) {
         // That of a movement is taken out with it.
         let kept = if let Plan::RunTo(id) = self.plan { Some(id) } else { None };
@@ -97,7 +118,12 @@ impl Session {
         }
     }
 
-    fn hit_breakpoints(&mut self, from: ConnectionId, thread: ThreadId, stopped: &Stopped) -> Vec<BreakpointId> {
+    fn hit_breakpoints(
+        &mut self,
+        from: ConnectionId,
+        thread: ThreadId,
+        stopped: &Stopped,
+    ) -> Vec<BreakpointId> {
         let mut hit = self.breakpoints.by_adapter_ids(from, &stopped.hit_breakpoint_ids);
         if !hit.is_empty() {
             return hit;
@@ -121,18 +147,21 @@ impl Session {
         detail: &mut Option<String>,
     ) -> bool {
         let capabilities = self.client.connections[from.0].capabilities.clone();
-        let Some(code) = self.breakpoints.entry(id).and_then(|entry| entry.code().cloned()) else { return true };
+        let Some(code) = self.breakpoints.entry(id).and_then(|entry| entry.code().cloned()) else {
+            return true;
+        };
         // Those that share a line with others are told to the adapter without their conditions.
         let shares = self.shares_its_line(id);
-        if let Some(condition) = code.condition.as_ref().filter(|_| shares || !capabilities.supports_conditional_breakpoints) {
+        if let Some(condition) =
+            code.condition.as_ref().filter(|_| shares || !capabilities.supports_conditional_breakpoints)
+        {
             match self.value_at(thread, condition) {
                 Ok(value) if is_false(&value) => return false,
                 Ok(_) => {}
                 Err(why) => *detail = Some(format!("the condition `{condition}` has no value: {why}")),
             }
         }
-        let counted_by_adapter =
-            native_hits(&code).is_some() && capabilities.supports_hit_conditional_breakpoints && !shares;
+        let counted_by_adapter = native_hits(&code).is_some() && self.adapter_counts(from) && !shares;
         let Some(entry) = self.breakpoints.entry(id) else { return true };
         if counted_by_adapter {
             entry.hits = match (entry.hits, code.hit_count, code.hit_count_multiple) {
@@ -163,7 +192,8 @@ impl Session {
     fn shares_its_line(&mut self, id: BreakpointId) -> bool {
         let Some(entry) = self.breakpoints.entry(id) else { return false };
         let sites: Vec<_> = entry.sites.iter().map(|site| site.at.clone()).collect();
-        let shares = |other: &super::breakpoints::Entry| other.sites.iter().any(|site| sites.contains(&site.at));
+        let shares =
+            |other: &super::breakpoints::Entry| other.sites.iter().any(|site| sites.contains(&site.at));
         self.breakpoints.entries().any(|other| other.id != id && shares(other))
     }
 
@@ -202,7 +232,8 @@ impl Session {
         match self.plan.clone() {
             Plan::Step(mut step) if step.connection == from => {
                 let now = self.depth_and_line(from, step.thread);
-                let is_deeper = matches!((now, step.before), (Some((now, _)), Some((before, _))) if now > before);
+                let is_deeper =
+                    matches!((now, step.before), (Some((now, _)), Some((before, _))) if now > before);
                 step.returning = is_deeper;
                 let command = if is_deeper { "stepOut" } else { step.command };
                 self.plan = Plan::Step(step.clone());
@@ -233,6 +264,13 @@ impl Session {
                 return self.again(step);
             }
         }
+        // Some stop at the end of the function first.
+        if let Some(before) = step.leaves
+            && self.depth_and_line(from, step.thread).is_some_and(|(now, _)| now >= before)
+        {
+            self.make_step(&step, "next")?;
+            return Ok(None);
+        }
         if step.left > 1 {
             step.left -= 1;
             return self.again(step);
@@ -241,6 +279,9 @@ impl Session {
     }
 
     fn again(&mut self, mut step: Step) -> Result<Option<Stop>, DebugError> {
+        if step.leaves.is_some() {
+            step.leaves = self.depth_and_line(step.connection, step.thread).map(|(depth, _)| depth);
+        }
         if step.before.is_some() {
             step.before = self.depth_and_line(step.connection, step.thread);
         }
@@ -266,5 +307,8 @@ fn reason_of(reason: &str) -> StopReason {
 
 /// Whether a condition does not hold, in whichever language.
 fn is_false(value: &str) -> bool {
-    matches!(value.trim(), "false" | "False" | "0" | "None" | "nil" | "null" | "undefined" | "" | "''" | "\"\"")
+    matches!(
+        value.trim(),
+        "false" | "False" | "0" | "None" | "nil" | "null" | "undefined" | "" | "''" | "\"\""
+    )
 }

@@ -1,10 +1,6 @@
 //! Threads, stacks and modules.
 
-use std::{
-    collections::HashMap,
-    path::Path,
-    sync::Arc,
-};
+use std::{collections::HashMap, path::Path, sync::Arc};
 
 use hindcast_core::debug::{
     CompletionKind, DebugError, Frame, FrameRef, Location, Module, Stack, Thread, ThreadId, ThreadState,
@@ -204,7 +200,10 @@ impl Session {
     pub(super) fn location(&self, frame: &StackFrame) -> Location {
         let source = frame.source.as_ref();
         let file = source.map(source_name).filter(|name| !name.is_empty());
-        let hints = [frame.presentation_hint.as_deref(), source.and_then(|source| source.presentation_hint.as_deref())];
+        let hints = [
+            frame.presentation_hint.as_deref(),
+            source.and_then(|source| source.presentation_hint.as_deref()),
+        ];
         let is_dimmed = hints.iter().any(|hint| matches!(hint, Some("subtle" | "deemphasize")));
         let is_library = is_dimmed || file.as_deref().is_some_and(is_library);
         Location {
@@ -220,8 +219,11 @@ impl Session {
 
     pub(super) fn module_list(&mut self) -> Vec<Module> {
         if self.client.connections.first().is_some_and(|root| root.capabilities.supports_modules_request) {
-            let answer: Result<Value, _> = self.ask(ROOT, "modules", json!({ "startModule": 0, "moduleCount": 0 }));
-            if let Some(modules) = answer.ok().and_then(|body| serde_json::from_value(body["modules"].clone()).ok()) {
+            let answer: Result<Value, _> =
+                self.ask(ROOT, "modules", json!({ "startModule": 0, "moduleCount": 0 }));
+            if let Some(modules) =
+                answer.ok().and_then(|body| serde_json::from_value(body["modules"].clone()).ok())
+            {
                 self.modules = modules;
             }
         }
@@ -246,7 +248,9 @@ impl Session {
             CompletionKind::File => Ok(self.sources.beginning_with(prefix, limit)),
             CompletionKind::Function => Ok(Vec::new()),
             CompletionKind::Variable => {
-                let Some(thread) = self.last_stop.as_ref().map(|stop| stop.thread) else { return Ok(Vec::new()) };
+                let Some(thread) = self.last_stop.as_ref().map(|stop| stop.thread) else {
+                    return Ok(Vec::new());
+                };
                 let query = VariableQuery {
                     frame: FrameRef { thread, index: 0 },
                     scope: VariableScope::Local,
@@ -271,14 +275,20 @@ fn source_name(source: &Source) -> String {
 
 /// Without decorations that adapters add.
 fn function_name(name: &str) -> String {
-    name.trim_start_matches("global.").trim().to_owned()
+    name.trim_start_matches("global.").trim_end_matches(" (Current frame)").trim().to_owned()
 }
 
 /// Whether a file is not the program's own.
 fn is_library(file: &str) -> bool {
     const PARTS: [&str; 8] = [
-        "/site-packages/", "/dist-packages/", "/node_modules/", "<node_internals>", "/usr/lib/", "/usr/share/go",
-        "/pkg/mod/", "/debugpy/",
+        "/site-packages/",
+        "/dist-packages/",
+        "/node_modules/",
+        "<node_internals>",
+        "/usr/lib/",
+        "/usr/share/go",
+        "/pkg/mod/",
+        "/debugpy/",
     ];
     let is_python_library = || {
         let parts: Vec<_> = file.split('/').collect();

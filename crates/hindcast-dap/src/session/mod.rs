@@ -23,7 +23,7 @@ mod values;
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
 };
 
 use hindcast_core::debug::{
@@ -31,7 +31,7 @@ use hindcast_core::debug::{
     Interrupt, Module, Movement, Outcome, OutputLog, SourceFile, Stack, Stop, StopAtEntry, Target, Thread,
     ThreadId, Trigger, Variable, VariablePage, VariableQuery,
 };
-use hindcast_streams::{InputRefused, Opened, Pump};
+use hindcast_streams::{InputRefused, Opened, Pump, Theirs};
 
 use self::{breakpoints::Breakpoints, look::Seen, movement::Plan, sources::Sources, threads::Threads};
 use crate::{
@@ -60,6 +60,10 @@ pub(crate) struct Session {
     program: Option<Kept>,
     /// Streams that wait for the adapter to ask for a terminal.
     streams: Option<Opened>,
+    /// The program's ends of its streams, until an adapter that has them answers.
+    theirs: Option<Theirs>,
+    /// Whether the adapter has said that it can be connected to.
+    is_ready: Arc<AtomicBool>,
     pump: Option<Pump>,
     output: Arc<OutputLog>,
     env: std::collections::BTreeMap<String, String>,

@@ -3,16 +3,20 @@
 use std::time::{Duration, Instant};
 
 use hindcast_core::debug::{
-    CodeBreakpoint, DebugError, Granularity, Movement, Outcome, Reason, Remedy, Stop, StopReason,
-    ThreadId, Trigger,
+    CodeBreakpoint, DebugError, Granularity, Movement, Outcome, Reason, Remedy, Stop, StopReason, ThreadId,
+    Trigger,
 };
 use serde_json::{Value, json};
 
 use super::{
     ROOT, Session, State,
     ask::{MOST_POKES, POKE_AFTER, Refusal},
+    end::END_WITHIN,
 };
-use crate::{keeper::Ended, transport::ConnectionId};
+use crate::{
+    keeper::{Ended, Kept, running_below},
+    transport::ConnectionId,
+};
 
 /// How long a program that is asked to stop may take.
 const PAUSE_WITHIN: Duration = Duration::from_secs(5);
@@ -44,6 +48,8 @@ pub(super) struct Step {
     pub(super) before: Option<(usize, u32)>,
     /// Whether it is on the way back to where it was.
     pub(super) returning: bool,
+    /// How deep the stack was in the function to be left.
+    pub(super) leaves: Option<usize>,
 }
 
 impl Session {
@@ -157,16 +163,25 @@ impl Session {
             Granularity::Out => "stepOut",
             Granularity::Instruction => {
                 let reason = Reason::new("a debug adapter's session has no machine instructions to step by");
-                return Err(DebugError::Unsupported(reason.advise("give `granularity` `line`, `over` or `out`")));
+                return Err(DebugError::Unsupported(
+                    reason.advise("give `granularity` `line`, `over` or `out`"),
+                ));
             }
         };
         let (connection, dap) = self.threads.of(thread).ok_or(DebugError::NoSuchThread(thread))?;
         if !self.standing.contains_key(&connection) {
             let reason = Reason::new(format!("thread {thread} runs, so it cannot step"));
-            return Err(DebugError::Unsupported(reason.advise("step a thread that stands, or pause it first")));
+            return Err(DebugError::Unsupported(
+                reason.advise("step a thread that stands, or pause it first"),
+            ));
         }
-        let before = self.breakpoints.has_tracepoints().then(|| self.depth_and_line(connection, dap)).flatten();
-        let step = Step { connection, thread: dap, command, left: count.max(1), before, returning: false };
+        let before =
+            self.breakpoints.has_tracepoints().then(|| self.depth_and_line(connection, dap)).flatten();
+        let leaves =
+            (granularity == Granularity::Out).then(|| self.depth_and_line(connection, dap)).flatten();
+        let leaves = leaves.map(|(depth, _)| depth);
+        let step =
+            Step { connection, thread: dap, command, left: count.max(1), before, returning: false, leaves };
         self.plan = Plan::Step(step.clone());
         self.make_step(&step, command)
     }
@@ -246,8 +261,25 @@ impl Session {
                 None => notes,
             });
         }
+        self.learn_pid();
         self.last_stop = Some(stop.clone());
         stop
+    }
+
+    /// Finds out which process it is, where the adapter does not tell.
+    fn learn_pid(&mut self) {
+        if self.target.pid.is_some() {
+            return;
+        }
+        let Some(adapter) = &self.adapter else { return };
+        self.target.pid = if self.is_program_the_adapter() {
+            Some(adapter.pid())
+        } else {
+            let built = self.scratch.as_ref().map(|folder| folder.join("debuggee"));
+            let program =
+                built.filter(|built| built.exists()).or_else(|| self.spelled.program.clone().map(Into::into));
+            program.and_then(|program| running_below(adapter.pid(), &program))
+        };
     }
 
     /// The stop that tells that the program has ended.
@@ -255,8 +287,13 @@ impl Session {
         self.state = State::Ended { told: true };
         self.standing.clear();
         let until = Instant::now() + EXIT_WITHIN;
-        while self.program.as_ref().is_some_and(|program| program.ended().is_none()) && self.pump(Some(until)) {}
-        let ended = self.program.as_ref().and_then(crate::keeper::Kept::ended);
+        let awaits = |session: &Self| session.process().is_some_and(|process| process.ended().is_none());
+        while awaits(self) && self.pump(Some(until)) {}
+        if self.exit_code.is_none() && self.process().is_none() && !self.was_attached {
+            // Some tell it only then.
+            self.say_goodbye(true, END_WITHIN);
+        }
+        let ended = self.process().and_then(Kept::ended);
         if let Some(pump) = &self.pump {
             pump.drain();
         }
@@ -280,6 +317,12 @@ impl Session {
         };
         self.last_stop = Some(stop.clone());
         stop
+    }
+
+    /// The process whose end is the program's.
+    fn process(&self) -> Option<&Kept> {
+        let adapter = self.adapter.as_ref().filter(|_| self.is_program_the_adapter());
+        self.program.as_ref().or(adapter)
     }
 
     /// Makes the program stand, unless it does.
@@ -313,16 +356,17 @@ impl Session {
                     "the program does not stop within {} s: it may be in native code, or wait for something",
                     PAUSE_WITHIN.as_secs()
                 ));
-                return Err(DebugError::System(
-                    reason.advise("set a breakpoint where it will come to, or try again; the request to stop stays"),
-                ));
+                return Err(DebugError::System(reason.advise(
+                    "set a breakpoint where it will come to, or try again; the request to stop stays",
+                )));
             }
         }
     }
 
     /// Asks some thread of each process that runs to stop.
     fn ask_for_pause(&mut self) -> Result<(), DebugError> {
-        let running: Vec<_> = self.client.connections.iter().filter(|it| !it.is_over).map(|it| it.id).collect();
+        let running: Vec<_> =
+            self.client.connections.iter().filter(|it| !it.is_over).map(|it| it.id).collect();
         for connection in running {
             if self.standing.contains_key(&connection) {
                 continue;

@@ -19,7 +19,9 @@ impl Session {
         match place {
             Place::Address(_) => {
                 let reason = Reason::new("a debug adapter's session has no addresses");
-                Err(DebugError::Unsupported(reason.advise("give a `file` and a `line`, a `statement` or a `function`")))
+                Err(DebugError::Unsupported(
+                    reason.advise("give a `file` and a `line`, a `statement` or a `function`"),
+                ))
             }
             Place::Line { file, line } => {
                 let path = self.resolve(file)?;
@@ -38,17 +40,28 @@ impl Session {
     fn sites_of_function(&mut self, name: &str) -> Result<(Vec<Site>, Option<String>), DebugError> {
         if name.starts_with('/') && name.ends_with('/') {
             let reason = Reason::new("a debug adapter's session has no regular expressions for functions");
-            return Err(DebugError::Unsupported(reason.advise("name each function, or give a `file` and a `line`")));
+            return Err(DebugError::Unsupported(
+                reason.advise("name each function, or give a `file` and a `line`"),
+            ));
         }
-        let takes_names = self.client.connections.first().is_some_and(|root| root.capabilities.supports_function_breakpoints);
-        let defined = self.definitions(name);
+        let root = self.client.connections.first();
+        let takes_names = root.is_some_and(|root| root.capabilities.supports_function_breakpoints)
+            && !self.profile.functions_by_line;
+        let mut defined = self.definitions(name);
+        if self.profile.functions_by_line {
+            // The line of the definition is passed when the function is defined.
+            defined.iter_mut().for_each(|(path, line)| *line = line_of_body(Path::new(path), *line));
+        }
         if takes_names {
             let known = defined.first().cloned();
             return Ok((vec![Site::function(name.to_owned(), known)], None));
         }
         if defined.is_empty() {
-            let reason = Reason::new(format!("no source file below the working folder defines a function `{name}`"));
-            return Err(DebugError::BreakpointFailed(reason.advise("give a `file` and a `line` or `statement`")));
+            let reason =
+                Reason::new(format!("no source file below the working folder defines a function `{name}`"));
+            return Err(DebugError::BreakpointFailed(
+                reason.advise("give a `file` and a `line` or `statement`"),
+            ));
         }
         Ok((defined.into_iter().map(|(path, line)| Site::line(path, line)).collect(), None))
     }
@@ -102,6 +115,14 @@ fn check_line(path: &Path, line: u32) -> Result<Option<String>, DebugError> {
     ))
 }
 
+/// The first line with code behind a line.
+fn line_of_body(path: &Path, line: u32) -> u32 {
+    let text = text_of(path).unwrap_or_default();
+    let is_code = |text: &str| !text.trim().is_empty() && !text.trim().starts_with('#');
+    let mut below = (1..).zip(text.lines()).skip_while(|(number, _)| *number <= line);
+    below.find(|(_, text)| is_code(text)).map_or(line, |(number, _)| number)
+}
+
 fn last_line_with_code(text: &str) -> usize {
     let is_code = |line: &str| {
         let line = line.trim();
@@ -116,19 +137,24 @@ fn lines_with(path: &Path, text: &str) -> Result<Vec<u32>, DebugError> {
     let squeeze = |text: &str| text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>();
     let wanted = squeeze(text);
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let failed = |what: String, advice: &'static str| DebugError::BreakpointFailed(Reason::new(what).advise(advice));
+    let failed =
+        |what: String, advice: &'static str| DebugError::BreakpointFailed(Reason::new(what).advise(advice));
     if wanted.is_empty() {
         return Err(failed("`statement` is empty".into(), "give a part of a line"));
     }
-    let source = text_of(path)
-        .ok_or_else(|| failed(format!("`{name}` cannot be read"), "give a `line` instead of a `statement`"))?;
+    let source = text_of(path).ok_or_else(|| {
+        failed(format!("`{name}` cannot be read"), "give a `line` instead of a `statement`")
+    })?;
     let lines: Vec<u32> = (1..)
         .zip(source.lines())
         .filter(|(_, line)| squeeze(line).contains(&wanted))
         .map(|(number, _)| number)
         .collect();
     match lines.len() {
-        0 => Err(failed(format!("no line of `{name}` contains `{text}`"), "give a part of a line as it is written there")),
+        0 => Err(failed(
+            format!("no line of `{name}` contains `{text}`"),
+            "give a part of a line as it is written there",
+        )),
         1..=MOST_LINES => Ok(lines),
         many => Err(failed(format!("{many} lines of `{name}` contain `{text}`"), "give more of the line")),
     }

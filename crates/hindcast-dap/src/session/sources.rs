@@ -17,8 +17,18 @@ const MOST_KNOWN: usize = 20_000;
 
 /// Folders that hold no code of the program itself.
 const PASSED_OVER: [&str; 12] = [
-    "node_modules", "__pycache__", "target", "site-packages", "venv", ".venv", "env", "dist-packages", "vendor", "build",
-    "dist", "bower_components",
+    "node_modules",
+    "__pycache__",
+    "target",
+    "site-packages",
+    "venv",
+    ".venv",
+    "env",
+    "dist-packages",
+    "vendor",
+    "build",
+    "dist",
+    "bower_components",
 ];
 
 /// Files that the program is known to consist of, and where to look for others.
@@ -77,7 +87,8 @@ impl Sources {
             let extension = path.extension().and_then(|extension| extension.to_str());
             extension.is_some_and(|extension| extensions.iter().any(|known| known == extension))
         };
-        let mut files: Vec<String> = self.known.iter().filter(|path| fits(Path::new(path))).cloned().collect();
+        let mut files: Vec<String> =
+            self.known.iter().filter(|path| fits(Path::new(path))).cloned().collect();
         let mut seen: BTreeSet<String> = files.iter().cloned().collect();
         self.walk(|path| {
             if fits(path) {

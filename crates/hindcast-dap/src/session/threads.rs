@@ -13,7 +13,8 @@ pub(super) struct Threads(BTreeMap<u32, (ConnectionId, i64)>);
 impl Threads {
     /// The number of a thread: the adapter's where nobody else has it.
     pub(super) fn number(&mut self, connection: ConnectionId, dap: i64) -> ThreadId {
-        let known = self.0.iter().find(|(_, thread)| **thread == (connection, dap)).map(|(number, _)| *number);
+        let known =
+            self.0.iter().find(|(_, thread)| **thread == (connection, dap)).map(|(number, _)| *number);
         if let Some(number) = known {
             return ThreadId(number);
         }

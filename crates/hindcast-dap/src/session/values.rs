@@ -59,7 +59,8 @@ impl Session {
 
     /// Whether every function has it, so that it says nothing.
     fn is_everywhere(&self, variable: &DapVariable) -> bool {
-        let is_global_this = variable.name == "this" && matches!(variable.value.as_str(), "global" | "undefined");
+        let is_global_this =
+            variable.name == "this" && matches!(variable.value.as_str(), "global" | "undefined");
         is_global_this || self.profile.hidden_locals.contains(&variable.name)
     }
 
@@ -153,7 +154,8 @@ impl Session {
         let (connection, frame) = self.frame(evaluation.frame)?;
         if let Some((name, value)) = assignment(expression) {
             if !evaluation.may_write {
-                let reason = Reason::new(format!("`{expression}` is an assignment, which is not allowed here"));
+                let reason =
+                    Reason::new(format!("`{expression}` is an assignment, which is not allowed here"));
                 return Err(DebugError::Expression(reason.advise("evaluate the value alone; `==` compares")));
             }
             if evaluation.allow_calls.is_none() {
@@ -198,7 +200,13 @@ impl Session {
     ) -> Result<DapVariable, DebugError> {
         let arguments = json!({ "expression": expression, "frameId": frame, "context": "watch" });
         let within = calls.unwrap_or(ANSWER_WITHIN);
-        self.ask_within(connection, "evaluate", arguments, within).map_err(|refusal| failed(expression, refusal))
+        let value: DapVariable = self
+            .ask_within(connection, "evaluate", arguments, within)
+            .map_err(|refusal| failed(expression, refusal))?;
+        if self.profile.failed_values.iter().any(|start| value.value.starts_with(start)) {
+            return Err(failed(expression, Refusal::Refused(value.value)));
+        }
+        Ok(value)
     }
 }
 
@@ -323,7 +331,11 @@ mod tests {
     #[test]
     fn what_says_nothing_is_told_by_its_parts() {
         let order = DapVariable { type_name: "shop.Order".into(), ..DapVariable::default() };
-        let part = |name: &str, value: &str| DapVariable { name: name.into(), value: value.into(), ..DapVariable::default() };
+        let part = |name: &str, value: &str| DapVariable {
+            name: name.into(),
+            value: value.into(),
+            ..DapVariable::default()
+        };
         assert_eq!(composed(&order, &[part("id", "3"), part("n", "'x'")], true), "Order(id=3, n='x', …)");
         assert!(is_opaque("<shop.Order object at 0x7f12>"));
         assert!(is_opaque("Order @ 0x7fffe0"));

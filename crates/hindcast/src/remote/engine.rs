@@ -85,7 +85,9 @@ impl DebugEngine for WorkerEngine {
                 Err(DebugError::ProcessNotFound(request.pid))
             }
             // It may wait for a debugger that was killed together with its server.
-            Err(DebugError::System(reason)) if engine_of_attach(request, &self.profiles) == Engine::Dotnet => {
+            Err(DebugError::System(reason))
+                if engine_of_attach(request, &self.profiles) == Engine::Dotnet =>
+            {
                 match hindcast_dotnet::release_abandoned(request.pid) {
                     Ok(true) => attach(),
                     _ => Err(DebugError::System(reason)),
@@ -276,8 +278,7 @@ fn resume_threads(pid: u32) -> Result<(), DebugError> {
         just_my_code: true,
         output: nothing_printed(),
     };
-    let circumstances =
-        Circumstances { mends: true, ..Circumstances::of_attached(&request, Engine::Dotnet) };
+    let circumstances = Circumstances { mends: true, ..Circumstances::of_attached(&request, Engine::Dotnet) };
     let beginning = Beginning::Attach(request);
     let mut session = RemoteBackend::begin(start(&nothing_printed(), circumstances)?, beginning)?;
     session.run(Movement::Begin)?;

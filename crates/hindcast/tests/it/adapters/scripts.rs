@@ -1,0 +1,75 @@
+//! What is special about the other languages.
+
+use hindcast_fixtures::{Fixture, adapters::Script};
+use serde_json::json;
+
+use super::{client, data, go, launch, text};
+
+#[test]
+fn typescript_is_debugged_in_its_own_lines() {
+    let Some(mut client) = client() else { return };
+    let script = Script::new("javascript/typed.ts");
+    let launched = launch(&mut client, &script, "");
+    assert_eq!(launched["location"]["line"], script.line("entry"), "{launched}");
+    text(&mut client, "set_breakpoint", json!({ "file": "typed.ts", "statement": "result += item.price" }));
+    let stop = data(&mut client, "continue", json!({}));
+    assert_eq!(stop["location"]["line"], script.line("loop_body"), "{stop}");
+    let value = text(&mut client, "evaluate", json!({ "expression": "item.name" }));
+    assert!(value.contains("'a'"), "{value}");
+}
+
+#[test]
+fn a_go_test_stops_in_the_test_that_was_named() {
+    let Some(mut client) = client() else { return };
+    let test = Script::new("go/shop/main_test.go");
+    let folder = test.path.parent().unwrap();
+    let args = ["test", "-run", "^TestTotal$", "."];
+    let arguments = json!({ "program": "go", "args": args, "cwd": folder, "timeout_ms": 60_000 });
+    let launched = data(&mut client, "launch", arguments);
+    assert_eq!(launched["location"]["line"], test.line("test"), "{launched}");
+    let there =
+        data(&mut client, "run_to", json!({ "file": "main_test.go", "line": test.line("assertion") }));
+    assert_eq!(super::local(&there, "found"), "3", "{there}");
+    let ended = data(&mut client, "continue", json!({}));
+    assert_eq!(ended["exit_code"], 1, "{ended}");
+}
+
+#[test]
+fn go_that_does_not_compile_says_why() {
+    let Some(mut client) = client() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("broken.go");
+    std::fs::write(&source, "package main\n\nfunc main() { missing() }\n").unwrap();
+    let arguments = json!({ "program": source, "cwd": folder.path(), "timeout_ms": 60_000 });
+    let (code, why) = super::refused(&mut client, "launch", arguments);
+    assert_eq!(code, -32602);
+    assert!(why.contains("undefined: missing") || why.contains("undeclared name: missing"), "{why}");
+}
+
+#[test]
+fn goroutines_are_listed_as_threads() {
+    let Some(mut client) = client() else { return };
+    launch(&mut client, &go().script, "hello\n");
+    let threads = text(&mut client, "get_threads", json!({}));
+    assert!(threads.contains("[Go 1] main.main"), "{threads}");
+}
+
+#[test]
+fn a_c_program_is_debugged_through_lldb_where_one_asks_for_it() {
+    let Some(mut client) = client() else { return };
+    let built = Fixture::c("calls").build();
+    let line = built.line("loop_body");
+    let launched = data(&mut client, "launch", json!({ "program": built.path, "language": "lldb" }));
+    assert_eq!(
+        (&launched["engine"], &launched["reason"]),
+        (&json!("adapter"), &json!("entry")),
+        "{launched}"
+    );
+    text(&mut client, "set_breakpoint", json!({ "file": "calls.c", "line": line, "hit_count": 2 }));
+    let stop = data(&mut client, "continue", json!({}));
+    assert_eq!(stop["location"]["line"], line, "{stop}");
+    assert_eq!(super::local(&stop, "i"), "1", "{stop}");
+    text(&mut client, "remove_breakpoint", json!({ "id": "all" }));
+    let ended = data(&mut client, "continue", json!({}));
+    assert_eq!(ended["exit_code"], 0, "{ended}");
+}
