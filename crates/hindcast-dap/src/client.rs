@@ -6,7 +6,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
-        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+        mpsc::{Receiver, SyncSender, sync_channel},
     },
     time::Instant,
 };
@@ -148,12 +148,7 @@ impl Client {
     pub(crate) fn next(&mut self, until: Option<Instant>) -> Option<Incoming> {
         match until {
             None => self.incoming.recv().ok(),
-            Some(until) => {
-                match self.incoming.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                    Ok(incoming) => Some(incoming),
-                    Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-                }
-            }
+            Some(until) => self.incoming.recv_timeout(until.saturating_duration_since(Instant::now())).ok(),
         }
     }
 

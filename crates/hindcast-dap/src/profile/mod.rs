@@ -219,9 +219,7 @@ impl Profiles {
     /// The profile that a language or the profile's own name stands for.
     pub fn named(&self, name: &str) -> Option<&Profile> {
         let name = name.to_lowercase();
-        let by_language = || {
-            self.by_name.values().find(|profile| profile.languages.iter().any(|language| *language == name))
-        };
+        let by_language = || self.by_name.values().find(|profile| profile.languages.contains(&name));
         self.by_name.get(&name).or_else(by_language)
     }
 

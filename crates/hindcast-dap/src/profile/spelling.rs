@@ -263,7 +263,7 @@ mod tests {
         let args: Vec<_> = words.collect();
         let profiles = Profiles::with(&BTreeMap::new()).unwrap();
         let profile = profiles.of_program(&program).unwrap();
-        spell(profile, &program, &args, Path::new("/work"), &BTreeMap::new())
+        spell(profile, &program, &args, Path::new("/project"), &BTreeMap::new())
     }
 
     fn words(line: &str) -> Vec<String> {
@@ -300,14 +300,14 @@ mod tests {
     #[test]
     fn go_builds_what_it_runs_and_tests() {
         let run = spelled("/usr/bin/go run -race ./cmd/server -port 80");
-        assert_eq!((run.mode, run.program.as_deref()), (Some("debug"), Some("/work/./cmd/server")));
+        assert_eq!((run.mode, run.program.as_deref()), (Some("debug"), Some("/project/./cmd/server")));
         assert_eq!((run.interpreter_args, run.args), (words("-race"), words("-port 80")));
         let test = spelled("/usr/bin/go test -v -run ^TestSum$ ./pkg -tags x -count=1");
-        assert_eq!((test.mode, test.program.as_deref()), (Some("test"), Some("/work/./pkg")));
+        assert_eq!((test.mode, test.program.as_deref()), (Some("test"), Some("/project/./pkg")));
         assert_eq!(test.args, words("-test.v -test.run=^TestSum$ -test.count=1"));
         assert_eq!((test.test.as_deref(), test.interpreter_args), (Some("TestSum"), words("-tags x")));
-        assert_eq!(spelled("/work/main.go a").mode, Some("debug"));
-        let file = spelled("/work/pkg/x_test.go");
-        assert_eq!((file.mode, file.program.as_deref()), (Some("test"), Some("/work/pkg")));
+        assert_eq!(spelled("/project/main.go a").mode, Some("debug"));
+        let file = spelled("/project/pkg/x_test.go");
+        assert_eq!((file.mode, file.program.as_deref()), (Some("test"), Some("/project/pkg")));
     }
 }

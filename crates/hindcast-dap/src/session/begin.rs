@@ -105,12 +105,11 @@ impl Session {
         let words = session.words_of_launch(request);
         session.start_adapter(&words, Some(opened))?;
         let launch = session.profile.launch.clone();
-        let verb = if session.profile.launch_request.is_empty() {
-            "launch"
-        } else {
-            &session.profile.launch_request
+        let verb = match session.profile.launch_request.clone() {
+            none if none.is_empty() => "launch".to_owned(),
+            verb => verb,
         };
-        session.request_program(&verb.to_owned(), &launch, &words)?;
+        session.request_program(&verb, &launch, &words)?;
         Ok(session)
     }
 

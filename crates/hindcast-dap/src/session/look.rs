@@ -312,7 +312,7 @@ mod tests {
         ] {
             assert!(is_library(file), "{file}");
         }
-        for file in ["/home/me/app.py", "/home/me/lib/python/x.py", "/work/main.go"] {
+        for file in ["/home/me/app.py", "/home/me/lib/python/x.py", "/project/main.go"] {
             assert!(!is_library(file), "{file}");
         }
     }
