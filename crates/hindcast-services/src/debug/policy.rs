@@ -100,11 +100,11 @@ fn is_managed(program: &Path) -> bool {
     read.is_ok() && start == b"MZ" || Path::new(&beside).is_file()
 }
 
-/// Whether the system itself runs it, and no interpreter does.
-fn is_executable_code(program: &Path) -> bool {
+/// Whether an interpreter runs it, and not the system itself.
+fn is_interpreted(program: &Path) -> bool {
     let mut start = Vec::new();
     let read = std::fs::File::open(program).and_then(|file| file.take(4).read_to_end(&mut start));
-    read.is_ok() && start == b"\x7fELF"
+    read.is_ok() && start != b"\x7fELF"
 }
 
 /// How many interpreters the system looks for behind each other.
@@ -307,7 +307,7 @@ impl TargetPolicy {
             );
         }
         // Debug adapters run whatever their variables name, so a caller may choose none of those that they are found by.
-        let finds_runtime = is_managed(launch.program) || !is_executable_code(launch.program);
+        let finds_runtime = is_managed(launch.program) || is_interpreted(launch.program);
         let loads = |name: &str| loads_code(name) || finds_runtime && is_among(&FINDING_RUNTIME, name);
         if let Some(name) = launch.env.iter().find(|name| loads(name)) {
             return refuse(
