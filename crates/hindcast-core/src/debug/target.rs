@@ -61,8 +61,8 @@ impl JsonSchema for Language {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
+            "description": "auto, c, cpp, rust, dotnet, python, javascript, go, ruby, lldb, or a configured profile",
             "default": "auto",
-            "examples": ["c", "cpp", "rust", "dotnet", "python", "javascript", "go", "ruby", "lldb"],
         })
     }
 
