@@ -53,6 +53,12 @@ impl DebugEngine for AdapterEngine {
             let what = format!("no debug adapter is for process {}", request.pid);
             DebugError::Unsupported(Reason::new(what).advise("say what it is written in with `language`"))
         })?;
+        if !profile.can_attach() {
+            let what = format!("hindcast does not attach to processes through {}", profile.adapter);
+            return Err(DebugError::Unsupported(Reason::new(what).advise(
+                "launch the program instead; `language: c` attaches to the interpreter as a native program",
+            )));
+        }
         Ok(Box::new(Session::attach(profile, request)?))
     }
 

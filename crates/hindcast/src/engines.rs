@@ -110,7 +110,8 @@ fn engine_of_process(pid: u32, record: bool, profiles: &Profiles) -> Engine {
         return Engine::Dotnet;
     }
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
-    let is_interpreted = !record && profiles.of_program(&program).is_some();
+    let is_interpreted =
+        !record && profiles.of_program(&program).is_some_and(hindcast_dap::Profile::can_attach);
     if is_interpreted { Engine::Adapter } else { Engine::Native }
 }
 

@@ -262,6 +262,11 @@ impl Profiles {
 }
 
 impl Profile {
+    /// Whether it attaches to processes.
+    pub fn can_attach(&self) -> bool {
+        self.attach.as_object().is_some_and(|arguments| !arguments.is_empty())
+    }
+
     /// Whether a file is a program that runs such programs, whatever version its name ends with.
     pub(crate) fn is_interpreter(&self, program: &Path) -> bool {
         let Some(name) = program.file_name().and_then(OsStr::to_str) else { return false };

@@ -10,7 +10,7 @@ use super::{ROOT, Session, State};
 /// How long an adapter may take to end what it has begun; what is left then is killed.
 pub(super) const END_WITHIN: Duration = Duration::from_millis(700);
 /// How long it may take to let go, which must not be cut short.
-const DETACH_WITHIN: Duration = Duration::from_secs(5);
+const DETACH_WITHIN: Duration = Duration::from_secs(2);
 
 impl Session {
     pub(super) fn finish(&mut self, how: Ending) -> Result<(), DebugError> {

@@ -48,6 +48,7 @@ impl Session {
                 return self.judge_step(from, stop);
             }
             StopReason::Pause if begins && !self.was_attached => stop.reason = StopReason::Entry,
+            StopReason::Entry if self.was_attached => stop.reason = StopReason::Pause,
             StopReason::Entry if !matches!(self.plan, Plan::Begin) => {
                 // A process that the program started stops at its beginning, which nobody asked for.
                 self.go_on()?;

@@ -20,6 +20,7 @@ use crate::{
 
 /// How long a program that is asked to stop may take.
 const PAUSE_WITHIN: Duration = Duration::from_secs(5);
+const A_MOMENT: Duration = Duration::from_millis(50);
 /// How long a program whose debugger says that it ended may take to do so.
 const EXIT_WITHIN: Duration = Duration::from_secs(2);
 
@@ -103,8 +104,10 @@ impl Session {
         configured.map_err(|refusal| self.not_begun(&refusal.why()))?;
         if self.was_attached {
             self.await_launch()?;
-            if self.standing.is_empty() {
-                self.ask_for_pause()?;
+            let until = Instant::now() + PAUSE_WITHIN;
+            // The connection to the process itself may come later.
+            while self.standing.is_empty() && self.ask_for_pause()? == 0 && Instant::now() < until {
+                self.pump(Some(Instant::now() + A_MOMENT));
             }
         }
         Ok(())
@@ -363,8 +366,9 @@ impl Session {
         }
     }
 
-    /// Asks some thread of each process that runs to stop.
-    fn ask_for_pause(&mut self) -> Result<(), DebugError> {
+    /// Asks some thread of each process that runs to stop; how many were asked.
+    fn ask_for_pause(&mut self) -> Result<usize, DebugError> {
+        let mut asked_of = 0;
         let running: Vec<_> =
             self.client.connections.iter().filter(|it| !it.is_over).map(|it| it.id).collect();
         for connection in running {
@@ -376,9 +380,11 @@ impl Session {
             if let Err(refusal) = asked {
                 self.alive()?;
                 tracing::debug!(why = refusal.why(), "it does not pause");
+            } else {
+                asked_of += 1;
             }
         }
-        Ok(())
+        Ok(asked_of)
     }
 
     /// Whether the program has ended while it stood, which is told once.

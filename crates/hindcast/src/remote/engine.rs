@@ -141,6 +141,8 @@ struct Circumstances {
     gently: bool,
     /// The user's profiles of debug adapters.
     users_profiles: Option<String>,
+    /// Whether it has our variables: a debug adapter that attaches is found by them.
+    has_variables: bool,
 }
 
 impl Circumstances {
@@ -165,7 +167,8 @@ impl Circumstances {
     fn of_attached(request: &AttachRequest, engine: Engine) -> Self {
         let is_dotnet = engine == Engine::Dotnet;
         let temporary = is_dotnet.then(|| hindcast_dotnet::temporary_folder(request.pid).into());
-        Self { attached: Some(request.pid), temporary, gently: true, ..Self::default() }
+        let has_variables = engine == Engine::Adapter;
+        Self { attached: Some(request.pid), temporary, gently: true, has_variables, ..Self::default() }
     }
 }
 
@@ -182,7 +185,7 @@ fn start(output: &Arc<OutputLog>, circumstances: Circumstances) -> Result<Link, 
 
 /// Called on the session's thread, because the system ends a worker with the thread that started it.
 fn spawn(output: &Arc<OutputLog>, circumstances: Circumstances) -> io::Result<Link> {
-    let Circumstances { attached, temporary, mends, gently, users_profiles } = circumstances;
+    let Circumstances { attached, temporary, mends, gently, users_profiles, has_variables } = circumstances;
     let (calls, its_calls) = UnixStream::pair()?;
     let (bells, its_bells) = UnixStream::pair()?;
     // Not by its path: what is installed there by now may be another version.
@@ -196,7 +199,7 @@ fn spawn(output: &Arc<OutputLog>, circumstances: Circumstances) -> io::Result<Li
     }
     // What is needed to load it; and variables that are no text, which cannot be told later.
     let kept = std::env::vars_os().filter(|(name, value)| {
-        name == "LD_LIBRARY_PATH" || name.to_str().is_none() || value.to_str().is_none()
+        has_variables || name == "LD_LIBRARY_PATH" || name.to_str().is_none() || value.to_str().is_none()
     });
     let child = command
         .env_clear()

@@ -1,5 +1,10 @@
 //! What is special about the other languages.
 
+use std::{
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+};
+
 use hindcast_fixtures::{Fixture, adapters::Script};
 use serde_json::json;
 
@@ -52,6 +57,46 @@ fn goroutines_are_listed_as_threads() {
     launch(&mut client, &go().script, "hello\n");
     let threads = text(&mut client, "get_threads", json!({}));
     assert!(threads.contains("[Go 1] main.main"), "{threads}");
+}
+
+#[test]
+fn a_go_process_is_attached_to_and_let_go_of() {
+    let Some(mut client) = client() else { return };
+    let source = Script::new("go/spin/main.go");
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("spin");
+    let built = Command::new("go")
+        .args(["build", "-gcflags", "all=-N -l", "-o"])
+        .arg(&program)
+        .arg(&source.path)
+        .status();
+    assert!(built.unwrap().success());
+    let mut process = Command::new(&program).stdout(Stdio::piped()).spawn().unwrap();
+    let mut ready = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    assert_eq!(ready, "ready\n");
+    let attached = data(&mut client, "attach", json!({ "pid": process.id(), "language": "go" }));
+    assert_eq!(
+        (&attached["engine"], &attached["reason"]),
+        (&json!("adapter"), &json!("pause")),
+        "{attached}"
+    );
+    let line = source.line("spinning");
+    text(&mut client, "set_breakpoint", json!({ "file": source.path, "line": line }));
+    let stop = data(&mut client, "continue", json!({}));
+    assert_eq!(stop["location"]["line"], line, "{stop}");
+    text(&mut client, "disconnect", json!({}));
+    assert!(process.try_wait().unwrap().is_none(), "it runs on");
+    process.kill().unwrap();
+    process.wait().unwrap();
+}
+
+#[test]
+fn processes_of_other_languages_are_not_attached_to_through_their_adapters() {
+    let Some(mut client) = client() else { return };
+    let arguments = json!({ "pid": std::process::id(), "language": "python" });
+    let (_, why) = super::refused(&mut client, "attach", arguments);
+    assert!(why.contains("does not attach") && why.contains("launch the program instead"), "{why}");
 }
 
 #[test]
