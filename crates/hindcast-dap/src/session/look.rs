@@ -53,6 +53,8 @@ impl Seen {
 /// Frames beyond these are asked for only when somebody wants them.
 const FIRST_FRAMES: usize = 20;
 const LONGEST_TEXT: usize = 8 << 20;
+/// So many threads are looked at when all are listed: each is asked for by itself.
+const MOST_PLACES: usize = 64;
 
 impl Session {
     /// The threads of a connection.
@@ -84,7 +86,7 @@ impl Session {
             let stands = self.standing.contains_key(&connection);
             for thread in self.dap_threads(connection) {
                 let id = self.threads.number(connection, thread.id);
-                let location = if stands { self.place_of(id) } else { None };
+                let location = if stands && all.len() < MOST_PLACES { self.place_of(id) } else { None };
                 let state = if stands { ThreadState::Suspended } else { ThreadState::Running };
                 all.push(Thread { id, name: thread.name, state, location, waits_for: None, wait: None });
             }

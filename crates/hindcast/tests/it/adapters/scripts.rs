@@ -24,6 +24,40 @@ fn typescript_is_debugged_in_its_own_lines() {
 }
 
 #[test]
+fn workers_and_processes_of_node_are_followed() {
+    let Some(mut client) = client() else { return };
+    let script = Script::new("javascript/workers.js");
+    for (args, number, printed) in [(&["fork"][..], "21", "child 42"), (&[], "4", "worker 8")] {
+        data(&mut client, "launch", json!({ "program": script.path, "args": args, "timeout_ms": 60_000 }));
+        text(&mut client, "set_breakpoint", json!({ "file": "workers.js", "line": script.line("in_child") }));
+        let stop = data(&mut client, "continue", json!({ "timeout_ms": 60_000 }));
+        assert_eq!(stop["location"]["line"], script.line("in_child"), "{stop}");
+        assert_eq!(super::local(&stop, "number"), number);
+        let threads = data(&mut client, "get_threads", json!({}));
+        assert_eq!(threads["threads"].as_array().unwrap().len(), 2, "{threads}");
+        let ended = data(&mut client, "continue", json!({ "timeout_ms": 60_000 }));
+        assert_eq!(ended["exit_code"], 0, "{ended}");
+        assert!(text(&mut client, "read_output", json!({})).contains(printed));
+        text(&mut client, "disconnect", json!({}));
+    }
+}
+
+#[test]
+fn tests_that_npm_starts_are_debugged() {
+    let Some(mut client) = client() else { return };
+    let test = Script::new("javascript/project/check.test.js");
+    let folder = test.path.parent().unwrap();
+    let arguments = json!({ "program": "npm", "args": ["test"], "cwd": folder, "timeout_ms": 60_000 });
+    let launched = data(&mut client, "launch", arguments);
+    assert_eq!(launched["reason"], "entry", "{launched}");
+    text(&mut client, "set_breakpoint", json!({ "file": "check.test.js", "line": test.line("in_test") }));
+    let stop = data(&mut client, "continue", json!({ "timeout_ms": 60_000 }));
+    assert_eq!(stop["location"]["line"], test.line("in_test"), "{stop}");
+    let ended = data(&mut client, "continue", json!({ "timeout_ms": 60_000 }));
+    assert_eq!(ended["exit_code"], 0, "{ended}");
+}
+
+#[test]
 fn a_go_test_stops_in_the_test_that_was_named() {
     let Some(mut client) = client() else { return };
     let test = Script::new("go/shop/main_test.go");
