@@ -248,7 +248,12 @@ impl Session {
         if self.profile.spelling != Spelling::Node {
             return None;
         }
-        let path = self.cwd.join(self.spelled.program.as_deref()?);
+        let path = match (&self.spelled.program, &self.spelled.interpreter) {
+            (Some(program), _) => self.cwd.join(program),
+            // `npm` and the like are scripts themselves.
+            (None, Some(runner)) => Path::new(runner).canonicalize().ok()?,
+            (None, None) => return None,
+        };
         let text = std::fs::read_to_string(&path).ok()?;
         Some((path.display().to_string(), first_statement(&text)?))
     }

@@ -2,12 +2,10 @@
 
 use std::{net::TcpStream, time::Duration};
 
-use hindcast_core::debug::StopAtEntry;
 use serde_json::{Value, json};
 
-use super::{Session, State, ask::Refusal, movement::Plan};
+use super::{Session, State, ask::Refusal};
 use crate::{
-    profile::Spelling,
     protocol::Capabilities,
     transport::{ConnectionId, connect_socket},
 };
@@ -89,19 +87,8 @@ impl Session {
             .send(id, &child.request, child.configuration.clone())
             .map_err(|error| Refusal::Refused(error.to_string()))?;
         self.await_initialized(id, launch, READY_WITHIN)?;
-        self.stop_first_process(id);
         self.configure(id)?;
         Ok(())
-    }
-
-    /// Where nobody knows which file will run, as with `npm test`, the first process stops as soon as it runs.
-    fn stop_first_process(&mut self, id: ConnectionId) {
-        let stops = self.stop_at_entry != StopAtEntry::No && matches!(self.plan, Plan::Begin);
-        let is_unknown = self.entry_line.is_none() && self.spelled.program.is_none();
-        if stops && is_unknown && self.profile.spelling == Spelling::Node && self.standing.is_empty() {
-            // Whoever is gone is noticed soon.
-            let _ = self.client.send_and_forget(id, "pause", json!({ "threadId": 0 }));
-        }
     }
 
     /// Introduces ourselves.
