@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+mod adapters;
 mod bench;
 mod cargo_metadata;
 mod command;

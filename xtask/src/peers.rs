@@ -1,4 +1,4 @@
-//! Official SDKs, the conformance suite, a Node that can run it and .NET, under `target/peers`.
+//! Official SDKs, the conformance suite, a Node that can run it, debug adapters and .NET, under `target/peers`.
 //!
 //! `peers/requirements.txt` and `peers/package.json` pin what is installed. Each half is left alone while a stamp inside it
 //! still equals its manifest, so this costs nothing after the first time.
@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::workspace::Workspace;
-use crate::{command, dotnet, install};
+use crate::{adapters, command, dotnet, install};
 
 /// Installs whatever is missing or out of date.
 pub(crate) fn prepare(workspace: &Workspace) -> Result<()> {
@@ -17,6 +17,7 @@ pub(crate) fn prepare(workspace: &Workspace) -> Result<()> {
     prepare_sdk(workspace)?;
     prepare_model(workspace)?;
     prepare_packages(&workspace.root.join("peers/package.json"), &node_folder(workspace))?;
+    adapters::prepare(workspace)?;
     dotnet::prepare(workspace)
 }
 
@@ -49,7 +50,7 @@ fn node_in(folder: &Path) -> PathBuf {
     folder.join("node_modules/node/bin/node")
 }
 
-/// Installs the debugger that `cargo xtask bench debugger` measures: too large for everyone who runs the tests.
+/// Installs the debugger that `cargo xtask bench debugger` measures, which holds the debug adapter for JavaScript.
 pub(crate) fn prepare_debuggers(workspace: &Workspace) -> Result<()> {
     prepare_packages(&workspace.root.join("peers/debuggers/package.json"), &debuggers_folder(workspace))
 }
@@ -103,7 +104,7 @@ fn prepare_model(workspace: &Workspace) -> Result<()> {
     stamp.write()
 }
 
-fn prepare_python(manifest: &Path, folder: &Path) -> Result<()> {
+pub(crate) fn prepare_python(manifest: &Path, folder: &Path) -> Result<()> {
     let stamp = Stamp::new(manifest, folder)?;
     let python = python_in(folder);
     if stamp.is_current() && command::succeeds(Command::new(&python).arg("--version")) {

@@ -109,7 +109,7 @@ impl PlaceView {
 /// The contract has a .NET method without its type: `Main`. Tools give the whole name.
 fn function_name(full: &str, engine: Engine) -> &str {
     match engine {
-        Engine::Native => full,
+        Engine::Native | Engine::Adapter => full,
         Engine::Dotnet => method_name(full),
     }
 }

@@ -4,13 +4,17 @@ use std::{fs::File, io::Read, path::Path};
 
 use hindcast_core::debug::{
     AttachRequest, Capability, CoreRequest, DebugBackend, DebugEngine, DebugError, Engine, Language,
-    LaunchRequest, TraceFileRequest,
+    LaunchRequest, Streams, TraceFileRequest,
 };
+use hindcast_dap::Profiles;
 
 /// All engines of this build.
 pub(crate) struct Engines {
     pub(crate) native: Box<dyn DebugEngine>,
     pub(crate) dotnet: Box<dyn DebugEngine>,
+    pub(crate) adapter: Box<dyn DebugEngine>,
+    /// The debug adapters that there may be.
+    pub(crate) profiles: Profiles,
 }
 
 impl Engines {
@@ -18,6 +22,7 @@ impl Engines {
         match engine {
             Engine::Native => &*self.native,
             Engine::Dotnet => &*self.dotnet,
+            Engine::Adapter => &*self.adapter,
         }
     }
 }
@@ -28,11 +33,11 @@ impl DebugEngine for Engines {
     }
 
     fn launch(&self, request: &LaunchRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
-        self.of(engine_of_launch(request)).launch(request)
+        self.of(engine_of_launch(request, &self.profiles)).launch(request)
     }
 
     fn attach(&self, request: &AttachRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
-        self.of(engine_of_attach(request)).attach(request).map_err(|error| {
+        self.of(engine_of_attach(request, &self.profiles)).attach(request).map_err(|error| {
             // A process that has just ended is reported as missing, whatever error came first.
             if hindcast_dotnet::ends_soon(request.pid) {
                 DebugError::ProcessNotFound(request.pid)
@@ -52,20 +57,33 @@ impl DebugEngine for Engines {
 }
 
 /// Which engine starts it.
-pub(crate) fn engine_of_launch(request: &LaunchRequest) -> Engine {
-    by_language(request.language).unwrap_or_else(|| engine_of_program(&request.program))
+pub(crate) fn engine_of_launch(request: &LaunchRequest, profiles: &Profiles) -> Engine {
+    by_language(&request.language).unwrap_or_else(|| {
+        // What only the native engine can do says what is meant, such as the interpreter itself.
+        let is_native = request.follow.is_some()
+            || request.follow_forks
+            || request.chaos.is_some()
+            || request.record_from.is_some()
+            || request.streams == Streams::Inherited;
+        match profiles.of_program(&request.program) {
+            Some(_) if !is_native => Engine::Adapter,
+            _ if request.program.is_dir() => Engine::Adapter,
+            _ => engine_of_program(&request.program),
+        }
+    })
 }
 
 /// Which engine attaches to it.
-pub(crate) fn engine_of_attach(request: &AttachRequest) -> Engine {
-    by_language(request.language).unwrap_or_else(|| engine_of_process(request.pid))
+pub(crate) fn engine_of_attach(request: &AttachRequest, profiles: &Profiles) -> Engine {
+    by_language(&request.language).unwrap_or_else(|| engine_of_process(request.pid, request.record, profiles))
 }
 
-fn by_language(language: Language) -> Option<Engine> {
+fn by_language(language: &Language) -> Option<Engine> {
     match language {
         Language::Auto => None,
         Language::C | Language::Cpp | Language::Rust => Some(Engine::Native),
         Language::Dotnet => Some(Engine::Dotnet),
+        Language::Other(_) => Some(Engine::Adapter),
     }
 }
 
@@ -85,10 +103,16 @@ fn engine_of_program(program: &Path) -> Engine {
     if is_dotnet { Engine::Dotnet } else { Engine::Native }
 }
 
-/// By what the process has mapped.
-fn engine_of_process(pid: u32) -> Engine {
+/// By what the process has mapped, and which program it runs. An interpreter that is to be recorded is a native program.
+fn engine_of_process(pid: u32, record: bool, profiles: &Profiles) -> Engine {
     // What cannot be read is the native engine's to complain about.
-    if hindcast_dotnet::has_runtime(pid).unwrap_or(false) { Engine::Dotnet } else { Engine::Native }
+    if hindcast_dotnet::has_runtime(pid).unwrap_or(false) {
+        return Engine::Dotnet;
+    }
+    let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    let is_interpreted =
+        !record && profiles.of_program(&program).is_some_and(hindcast_dap::Profile::can_attach);
+    if is_interpreted { Engine::Adapter } else { Engine::Native }
 }
 
 #[cfg(test)]
@@ -96,11 +120,15 @@ mod tests {
     use std::{collections::BTreeMap, fs, sync::Arc};
 
     use hindcast_core::debug::{
-        OutputLog, Stdin, StopAtEntry, Streams,
+        OutputLog, Stdin, StopAtEntry,
         fake::{FakeEngine, FakeProgram},
     };
 
     use super::*;
+
+    fn profiles() -> Profiles {
+        Profiles::with(&BTreeMap::new()).unwrap()
+    }
 
     fn launch(program: &Path, language: Language) -> LaunchRequest {
         LaunchRequest {
@@ -153,8 +181,9 @@ mod tests {
 
     #[test]
     fn a_process_without_the_runtime_is_native() {
-        assert_eq!(engine_of_process(std::process::id()), Engine::Native);
-        assert_eq!(engine_of_process(u32::MAX), Engine::Native);
+        let profiles = profiles();
+        assert_eq!(engine_of_process(std::process::id(), false, &profiles), Engine::Native);
+        assert_eq!(engine_of_process(u32::MAX, false, &profiles), Engine::Native);
     }
 
     #[test]
@@ -163,16 +192,36 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let assembly = folder.path().join("app.dll");
         fs::write(&assembly, b"MZ").unwrap();
-        let engines = Engines { native: fake("/src/native.c"), dotnet: fake("/src/managed.cs") };
-        let source = |language| {
-            let mut session = engines.launch(&launch(&assembly, language)).unwrap();
-            session.source_file("/src/managed.cs").unwrap().is_some()
+        let engines = Engines {
+            native: fake("/src/native.c"),
+            dotnet: fake("/src/managed.cs"),
+            adapter: fake("/src/script.py"),
+            profiles: profiles(),
+        };
+        let has = |program: &Path, language, source: &str| {
+            let mut session = engines.launch(&launch(program, language)).unwrap();
+            session.source_file(source).unwrap().is_some()
         };
         for language in [Language::C, Language::Cpp, Language::Rust] {
-            assert!(!source(language));
+            assert!(has(&assembly, language, "/src/native.c"));
         }
         for language in [Language::Auto, Language::Dotnet] {
-            assert!(source(language));
+            assert!(has(&assembly, language, "/src/managed.cs"));
         }
+        let script = folder.path().join("app.py");
+        assert!(has(&script, Language::Auto, "/src/script.py"));
+        assert!(has(&assembly, Language::Other("python".into()), "/src/script.py"));
+        assert!(has(&script, Language::C, "/src/native.c"), "the interpreter itself");
+    }
+
+    #[test]
+    fn what_only_the_native_engine_can_do_chooses_it() {
+        let python = Path::new("/usr/bin/python3");
+        let plain = launch(python, Language::Auto);
+        assert_eq!(engine_of_launch(&plain, &profiles()), Engine::Adapter);
+        let followed = LaunchRequest { follow: Some("x".into()), ..plain.clone() };
+        assert_eq!(engine_of_launch(&followed, &profiles()), Engine::Native);
+        let recorded = LaunchRequest { streams: Streams::Inherited, ..plain };
+        assert_eq!(engine_of_launch(&recorded, &profiles()), Engine::Native);
     }
 }

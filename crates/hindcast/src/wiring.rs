@@ -151,42 +151,67 @@ pub(crate) fn debug_service(
 }
 
 /// What debugs programs for the local user; elsewhere than on Linux x86-64 nothing does. The .NET runtime's debugging library
-/// must match the program's, so those sessions have processes of their own.
-pub(crate) fn debug_engine(debug: &config::Debug) -> Option<Arc<dyn DebugEngine>> {
+/// must match the program's, and debug adapters must end with their session, so those sessions have processes of their own.
+pub(crate) fn debug_engine(debug: &config::Debug) -> Result<Option<Arc<dyn DebugEngine>>> {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    return Some(Arc::new(crate::engines::Engines {
+    return Ok(Some(Arc::new(crate::engines::Engines {
         native: Box::new(hindcast_native::NativeEngine),
-        dotnet: Box::new(worker_engine(debug)),
-    }));
+        dotnet: Box::new(worker_engine(debug)?),
+        adapter: Box::new(worker_engine(debug)?),
+        profiles: profiles(debug)?,
+    })));
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
     return {
         let _ = debug;
-        None
+        Ok(None)
     };
 }
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-fn worker_engine(debug: &config::Debug) -> crate::remote::WorkerEngine {
-    crate::remote::WorkerEngine { dotnet: debug.dotnet.clone() }
+/// Our profiles of debug adapters and the user's.
+#[cfg(target_os = "linux")]
+pub(crate) fn profiles(debug: &config::Debug) -> Result<hindcast_dap::Profiles> {
+    Ok(hindcast_dap::Profiles::with(&debug.adapters)?)
 }
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn worker_engine(debug: &config::Debug) -> Result<crate::remote::WorkerEngine> {
+    let users_profiles =
+        (!debug.adapters.is_empty()).then(|| serde_json::to_string(&debug.adapters)).transpose()?;
+    Ok(crate::remote::WorkerEngine {
+        dotnet: debug.dotnet.clone(),
+        profiles: profiles(debug)?,
+        users_profiles,
+    })
+}
+
+/// The variable in which a worker is told of the user's profiles of debug adapters.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(crate) const USERS_PROFILES: &str = "HINDCAST_WORKER_ADAPTERS";
 
 /// What debugs programs in a worker process, which has one session.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub(crate) fn debug_engine_of_worker() -> crate::engines::Engines {
-    crate::engines::Engines {
+pub(crate) fn debug_engine_of_worker() -> Result<crate::engines::Engines> {
+    let users = match std::env::var(USERS_PROFILES) {
+        Ok(text) => serde_json::from_str(&text)?,
+        Err(_) => std::collections::BTreeMap::new(),
+    };
+    let profiles = hindcast_dap::Profiles::with(&users)?;
+    Ok(crate::engines::Engines {
         native: Box::new(hindcast_native::NativeEngine),
         dotnet: Box::new(hindcast_dotnet::DotnetEngine),
-    }
+        adapter: Box::new(hindcast_dap::AdapterEngine::new(profiles.clone())),
+        profiles,
+    })
 }
 
 /// The same for many users, whose programs may be hostile: each session in a process of its own.
-pub(crate) fn debug_engine_in_workers(debug: &config::Debug) -> Option<Arc<dyn DebugEngine>> {
+pub(crate) fn debug_engine_in_workers(debug: &config::Debug) -> Result<Option<Arc<dyn DebugEngine>>> {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    return Some(Arc::new(worker_engine(debug)));
+    return Ok(Some(Arc::new(worker_engine(debug)?)));
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
     return {
         let _ = debug;
-        None
+        Ok(None)
     };
 }
 

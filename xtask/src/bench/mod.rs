@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: measurements against peers, all in one run, written into docs/benchmarks.md.
 
+mod adapters;
 mod contender;
 mod conversation;
 mod debugger;
@@ -29,6 +30,8 @@ pub(crate) enum Subject {
     Server(server::Options),
     /// Start, first stop, steps, variables, sizes of answers and memory of debuggers, against mcp-debugger, gdb and lldb
     Debugger(debugger::Options),
+    /// First stop, steps and variables through debug adapters, against mcp-debugger with the same adapters
+    Adapters(adapters::Options),
     /// First stop, steps, variables, attaching and memory with .NET programs, against the runtime's own start
     Dotnet(dotnet::Options),
     /// Cost of recording, and how long it takes to go back, against native runs and gdb's `record`
@@ -44,6 +47,7 @@ pub(crate) fn run(workspace: &Workspace, subject: &Subject) -> Result<()> {
     match subject {
         Subject::Server(options) => server::run(workspace, options),
         Subject::Debugger(options) => debugger::run(workspace, options),
+        Subject::Adapters(options) => adapters::run(workspace, options),
         Subject::Dotnet(options) => dotnet::run(workspace, options),
         Subject::TimeTravel(options) => time_travel::run(workspace, options),
         Subject::Xml(options) => xml::run(workspace, options),

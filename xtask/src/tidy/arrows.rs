@@ -26,7 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("hindcast-symbols", &["hindcast-core", "hindcast-mapping"]),
     ("hindcast-mapping", &[]),
     ("hindcast-streams", &["hindcast-core"]),
-    ("hindcast-dap", &["hindcast-core"]),
+    ("hindcast-dap", &["hindcast-core", "hindcast-streams"]),
     ("hindcast-dotnet", &["hindcast-core", "hindcast-mapping", "hindcast-streams"]),
     ("hindcast-stores", &["hindcast-core"]),
     ("hindcast-xml", &[]),

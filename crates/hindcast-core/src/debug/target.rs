@@ -1,28 +1,74 @@
 //! What is debugged, and how that begins.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::{OutputLog, Place};
 
-/// What a program is written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+/// What a program is written in. Written as one word.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
 pub enum Language {
-    /// What the program turns out to be
+    /// What the program turns out to be.
     #[default]
     Auto,
-    /// C
+    /// C.
     C,
-    /// C++
+    /// C++.
     Cpp,
-    /// Rust
+    /// Rust.
     Rust,
-    /// C#, F# or Visual Basic on .NET
+    /// C#, F# or Visual Basic on .NET.
     Dotnet,
+    /// Something that is debugged through a debug adapter: a language, or the name of a profile.
+    Other(String),
+}
+
+impl From<String> for Language {
+    fn from(name: String) -> Self {
+        match name.as_str() {
+            "auto" | "" => Self::Auto,
+            "c" => Self::C,
+            "cpp" => Self::Cpp,
+            "rust" => Self::Rust,
+            "dotnet" => Self::Dotnet,
+            _ => Self::Other(name),
+        }
+    }
+}
+
+impl From<Language> for String {
+    fn from(language: Language) -> Self {
+        match language {
+            Language::Auto => "auto".into(),
+            Language::C => "c".into(),
+            Language::Cpp => "cpp".into(),
+            Language::Rust => "rust".into(),
+            Language::Dotnet => "dotnet".into(),
+            Language::Other(name) => name,
+        }
+    }
+}
+
+impl JsonSchema for Language {
+    fn schema_name() -> Cow<'static, str> {
+        "Language".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": "auto, c, cpp, rust, dotnet, python, javascript, go, ruby, lldb, or a configured profile",
+            "default": "auto",
+        })
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
 }
 
 /// What debugs a program.
@@ -34,6 +80,8 @@ pub enum Engine {
     Native,
     /// The .NET runtime
     Dotnet,
+    /// A debug adapter of the program's language
+    Adapter,
 }
 
 impl Engine {
@@ -42,6 +90,7 @@ impl Engine {
         match self {
             Self::Native => "native",
             Self::Dotnet => ".NET",
+            Self::Adapter => "debug adapter",
         }
     }
 }

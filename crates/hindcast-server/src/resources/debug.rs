@@ -60,7 +60,7 @@ impl ResourceRoom for DebugRoom {
         };
         // The contract is about .NET.
         let threads = match self.debug.current(caller).map(|session| session.engine()) {
-            Some(Engine::Native) => "Threads in the debugged process",
+            Some(Engine::Native | Engine::Adapter) => "Threads in the debugged process",
             Some(Engine::Dotnet) | None => "Managed threads in the debugged process",
         };
         let mut entries = vec![
@@ -91,6 +91,7 @@ impl ResourceRoom for DebugRoom {
             Some(Engine::Native) => {
                 "Source code of files that the debug information of the debugged process names"
             }
+            Some(Engine::Adapter) => "Source code of files that the debugged process consists of",
             Some(Engine::Dotnet) | None => "Source code from PDB-referenced files in the debugged process",
         };
         let template = TemplateEntry {

@@ -164,7 +164,7 @@ async fn names_are_completed_from_the_current_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_answer_to_a_launch_says_which_engine_it_is_and_languages_are_named() {
+async fn the_answer_to_a_launch_says_which_engine_it_is() {
     let stage = Stage::counter();
     let program = stage.folder.join("program");
     let launched = stage.call("launch", json!({ "program": program, "language": "rust" })).await;
@@ -172,8 +172,6 @@ async fn the_answer_to_a_launch_says_which_engine_it_is_and_languages_are_named(
     assert!(launched.text.contains("\nEngine: native"), "{}", launched.text);
     let moved = stage.call("step_forward", json!({})).await;
     assert_eq!(moved.content["engine"], Value::Null, "it is said once");
-    let error = stage.refused("launch", json!({ "program": program, "language": "cobol" })).await;
-    assert!(error.to_string().contains("cobol"), "{error}");
     stage.finish().await;
 }
 

@@ -393,6 +393,7 @@ fn not_served(engine: Engine, path: &str, reason: source::NotServed) -> Failure 
     let (symbols, named_in) = match engine {
         Engine::Dotnet => ("PDB symbols", "PDB"),
         Engine::Native => ("debug information", "debug information"),
+        Engine::Adapter => ("source", "the program"),
     };
     let (message, hint) = match reason {
         source::NotServed::Elsewhere => (

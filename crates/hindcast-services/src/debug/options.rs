@@ -59,7 +59,7 @@ impl Default for LaunchOptions {
 }
 
 /// A process to attach to.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct AttachOptions {
     /// Its number.
     pub pid: u32,

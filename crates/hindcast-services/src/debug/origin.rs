@@ -4,6 +4,7 @@ use hindcast_core::debug::{AttachRequest, CoreRequest, HowBegun, LaunchRequest, 
 
 /// What a session began with, and begins with again.
 #[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant, reason = "there is one in a session")]
 pub(super) enum Origin {
     Launch(LaunchRequest),
     Attach(AttachRequest),

@@ -87,8 +87,9 @@ fn is_among(names: &[&str], variable: &str) -> bool {
     names.iter().any(|name| name.eq_ignore_ascii_case(variable))
 }
 
-/// Variables by which a .NET program finds its runtime, which is code, too.
-const FINDING_RUNTIME: [&str; 2] = ["PATH", "HOME"];
+/// Variables by which a .NET program finds its runtime, and a script its interpreter and its debug adapter, which are code,
+/// too.
+const FINDING_RUNTIME: [&str; 5] = ["PATH", "HOME", "VIRTUAL_ENV", "JS_DEBUG", "GOFLAGS"];
 
 /// Whether it needs a runtime that is not a part of it: an assembly, or a host that stands beside one.
 fn is_managed(program: &Path) -> bool {
@@ -97,6 +98,13 @@ fn is_managed(program: &Path) -> bool {
     let mut beside = program.as_os_str().to_owned();
     beside.push(".dll");
     read.is_ok() && start == b"MZ" || Path::new(&beside).is_file()
+}
+
+/// Whether an interpreter runs it, and not the system itself.
+fn is_interpreted(program: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = std::fs::File::open(program).and_then(|file| file.take(4).read_to_end(&mut start));
+    read.is_ok() && start != b"\x7fELF"
 }
 
 /// How many interpreters the system looks for behind each other.
@@ -298,8 +306,9 @@ impl TargetPolicy {
                 "have the operator add it to `debug.allowed_programs` or `debug.allowed_folders`",
             );
         }
-        let is_managed = is_managed(launch.program);
-        let loads = |name: &str| loads_code(name) || is_managed && is_among(&FINDING_RUNTIME, name);
+        // Debug adapters run whatever their variables name, so a caller may choose none of those that they are found by.
+        let finds_runtime = is_managed(launch.program) || is_interpreted(launch.program);
+        let loads = |name: &str| loads_code(name) || finds_runtime && is_among(&FINDING_RUNTIME, name);
         if let Some(name) = launch.env.iter().find(|name| loads(name)) {
             return refuse(
                 format!("`{name}` may not be set: it would load other code into the program"),

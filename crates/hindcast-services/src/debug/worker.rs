@@ -35,6 +35,8 @@ use crate::{Failure, FailureKind};
 
 /// How often a program that stands still is looked after: whether it is still there.
 const LOOK_AFTER: Duration = Duration::from_millis(500);
+/// So many threads of a program under a debug adapter are looked at.
+const MOST_THREADS_OF_ADAPTERS: usize = 64;
 
 /// What a command needs. Those that do not need a standstill are served while the program runs, by
 /// stopping it for a moment.
@@ -137,7 +139,7 @@ impl Core {
         let engine = backend.target().engine;
         let past = backend.time_travel().ok_or_else(|| match engine {
             Engine::Native => failures::no_history(how, wanted, None),
-            Engine::Dotnet => failures::missing(engine, Missing::Past),
+            Engine::Dotnet | Engine::Adapter => failures::missing(engine, Missing::Past),
         })?;
         let recording = past.recording()?;
         if recording.start.is_none() {
@@ -329,7 +331,10 @@ impl Core {
         // What will be shown of the threads while the program runs, and after its end; a short step does
         // not last, and seldom changes which there are.
         let is_known = self.standing.borrow().threads.is_some();
-        let threads = if brief && is_known { None } else { self.capture_threads().ok() };
+        // Through an adapter, looking costs as much as the step itself.
+        let is_adapters = self.backend.as_ref().is_some_and(|it| it.target().engine == Engine::Adapter);
+        let is_short = brief || is_adapters && matches!(movement, Movement::Step { .. });
+        let threads = if is_short && is_known { None } else { self.capture_threads().ok() };
         self.standing.send_modify(|standing| {
             standing.state = State::Running;
             standing.moves = moves;
@@ -349,7 +354,16 @@ impl Core {
         let backend = self.backend()?;
         let mut threads = backend.threads()?;
         threads.iter_mut().for_each(|thread| mask.thread(thread));
-        let threads = threads.into_iter().map(|thread| SeenThread::look(backend, thread)).collect();
+        let most = match backend.target().engine {
+            // Each is asked for by itself, and there may be thousands of goroutines.
+            Engine::Adapter => MOST_THREADS_OF_ADAPTERS,
+            Engine::Native | Engine::Dotnet => usize::MAX,
+        };
+        let threads = threads.into_iter().enumerate().map(|(at, thread)| match at {
+            at if at < most => SeenThread::look(backend, thread),
+            _ => SeenThread { thread, called_from: None },
+        });
+        let threads = threads.collect();
         let captured = Arc::new(CapturedThreads { threads, at });
         self.standing.send_if_modified(|standing| {
             standing.threads = Some(captured.clone());

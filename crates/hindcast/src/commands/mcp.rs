@@ -30,7 +30,7 @@ pub(super) fn run(config: &Config, mcp: Mcp) -> Result<ExitCode> {
     let (knowledge, indexes) = wiring::knowledge(config, &folder, Some(gateway.clone()), &events)?;
     // The folder that the client started us in is the one it works on.
     let folders = std::env::current_dir().into_iter().collect();
-    let engine = wiring::debug_engine(&config.debug);
+    let engine = wiring::debug_engine(&config.debug)?;
     let app = wiring::app(config, gateway, knowledge.clone(), engine, events, folders)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let served = runtime.block_on(async {

@@ -43,7 +43,7 @@ const PANICKED: i32 = 101;
 pub(super) fn run(config: &Config, options: Record) -> Result<ExitCode> {
     // First of all, because threads have from the one that starts them which signals they leave to others.
     let mut signals = Signals::take()?;
-    let service = wiring::debug_service(config, wiring::debug_engine(&config.debug), Events::default())?;
+    let service = wiring::debug_service(config, wiring::debug_engine(&config.debug)?, Events::default())?;
     let runtime = recorded_runtime()?;
     let code = runtime.block_on(async {
         let code = record(&service, options, &mut signals, &mut std::io::stderr()).await;

@@ -34,7 +34,7 @@ fn pages() -> Result<Vec<(&'static str, String)>> {
             &config,
             gateway,
             knowledge,
-            wiring::debug_engine(&config.debug),
+            wiring::debug_engine(&config.debug)?,
             events,
             Vec::new(),
         )?;

@@ -32,7 +32,7 @@ pub(super) fn run(config: &Config, options: &Replay) -> Result<ExitCode> {
         print_text(&as_text(&trace, options.events))?;
     }
     if !options.output.json && !options.events && !trace.engine_logs.is_empty() {
-        let service = wiring::debug_service(config, wiring::debug_engine(&config.debug), Events::default())?;
+        let service = wiring::debug_service(config, wiring::debug_engine(&config.debug)?, Events::default())?;
         let end = recorded_runtime()?.block_on(async {
             let end = open(&service, &options.file).await;
             service.end_all().await;

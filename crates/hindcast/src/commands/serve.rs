@@ -40,7 +40,7 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
         let listener = Listener::bind(config.server.listen, certificate.as_ref()).await?;
         let port = listener.address()?.port();
         let (knowledge, indexes) = wiring::knowledge(config, &folder, Some(gateway.clone()), &events)?;
-        let engine = wiring::debug_engine_in_workers(&config.debug);
+        let engine = wiring::debug_engine_in_workers(&config.debug)?;
         let app = wiring::app(config, gateway.clone(), knowledge.clone(), engine, events, Vec::new())?;
         let keeping_up = tokio::spawn(knowledge.clone().keep_up());
         tokio::spawn(shed_the_start());

@@ -44,6 +44,7 @@ pub(super) enum Kind {
     Integer { minimum: i64, maximum: i64 },
     List,
     Choice(Vec<String>),
+    Table,
 }
 
 /// Every key, those of the top level first, then by name.
@@ -110,6 +111,7 @@ impl Kind {
             },
             Some("boolean") => Self::Boolean,
             Some("array") => Self::List,
+            Some("object") => Self::Table,
             _ => Self::Text,
         }
     }
@@ -123,6 +125,7 @@ impl Key {
             Kind::Integer { minimum, maximum } => {
                 format!("a whole number from {minimum} to {maximum}")
             }
+            Kind::Table => "tables, in the file only".to_owned(),
             Kind::List if self.holds_paths => "a list of paths".to_owned(),
             Kind::List => "a list of texts".to_owned(),
             Kind::Choice(names) => {
@@ -154,6 +157,7 @@ impl Key {
                 Ok(toml::Value::Array(items.map(toml::Value::from).collect()))
             }
             Kind::Text | Kind::Choice(_) => Ok(toml::Value::from(text)),
+            Kind::Table => Err("a variable cannot hold tables"),
         }
     }
 
@@ -176,6 +180,8 @@ impl Key {
                 Some(format!("expected texts in the list, found {}", wrong.type_str()))
             }
             (Kind::List, _) => expected("a list"),
+            (Kind::Table, toml::Value::Table(_)) => None,
+            (Kind::Table, _) => expected("a table"),
             (Kind::Choice(names), toml::Value::String(name)) => {
                 (!names.contains(name)).then(|| "there is no such choice".to_owned())
             }

@@ -18,7 +18,7 @@ pub(crate) use reference::reference_markdown;
 pub(crate) use show::{show_json, show_text};
 pub(crate) use sources::{FlagValue, Origin, Sources};
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -157,6 +157,9 @@ pub(crate) struct Debug {
     /// for in `PATH` and in the folders where installers put it.
     #[schemars(extend("format" = "path"))]
     pub(crate) dotnet: Option<PathBuf>,
+    /// Profiles of debug adapters, by name: a table `debug.adapters.NAME` changes what it names of a profile of ours, or adds
+    /// one. See `docs/adapters.md`.
+    pub(crate) adapters: BTreeMap<String, serde_json::Value>,
 }
 
 impl Default for Debug {
@@ -167,6 +170,7 @@ impl Default for Debug {
             allowed_users: Vec::new(),
             idle_minutes: 60,
             dotnet: None,
+            adapters: BTreeMap::new(),
         }
     }
 }

@@ -10,6 +10,8 @@ pub(super) fn problems(loaded: &Loaded) -> Vec<Problem> {
     check_transport(loaded, &mut found);
     check_texts(loaded, &mut found);
     check_policy(loaded, &mut found);
+    #[cfg(target_os = "linux")]
+    check_adapters(loaded, &mut found);
     found
 }
 
@@ -94,6 +96,15 @@ fn check_policy(loaded: &Loaded, found: &mut Vec<Problem>) {
             let remedy = "give the whole path, such as `/srv/programs`";
             found.push(problem(loaded, key, &path.display().to_string(), reason, remedy));
         }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn check_adapters(loaded: &Loaded, found: &mut Vec<Problem>) {
+    if let Err(error) = hindcast_dap::Profiles::with(&loaded.config.debug.adapters) {
+        let key = "debug.adapters";
+        let remedy = "give keys of a profile, as `docs/adapters.md` lists them";
+        found.push(problem(loaded, key, &error.name, &error.why, remedy));
     }
 }
 

@@ -4,10 +4,11 @@
 //! child, bind the port, write a file) and says so where it only reads a setting. Whatever a check
 //! creates it removes again.
 
+#[cfg(target_os = "linux")]
+mod adapters;
 mod brief_command;
 mod clock;
 mod data_folder;
-mod debuggers;
 mod dotnet;
 #[cfg(target_os = "linux")]
 mod linux;
@@ -47,6 +48,9 @@ pub(crate) struct DoctorInput {
     pub(crate) home: Option<OsString>,
     /// `debug.dotnet` of the configuration.
     pub(crate) configured_dotnet: Option<PathBuf>,
+    /// The debug adapters that there may be.
+    #[cfg(target_os = "linux")]
+    pub(crate) profiles: hindcast_dap::Profiles,
 }
 
 /// The outcome of one check.
@@ -82,7 +86,8 @@ pub(crate) fn run(input: &DoctorInput) -> Vec<Check> {
     checks.push(port::check(input.listen));
     checks.push(data_folder::check(&input.data_dir));
     checks.push(clock::check(input.now));
-    checks.extend(debuggers::checks(input.search_path.as_deref()));
+    #[cfg(target_os = "linux")]
+    checks.extend(adapters::checks(&input.profiles, &input.variables()));
     checks.push(dotnet::check(input));
     checks
 }
@@ -135,9 +140,22 @@ pub(crate) fn render_json(checks: &[Check]) -> Value {
 }
 
 impl DoctorInput {
+    /// The variables with which adapters are looked for.
+    #[cfg(target_os = "linux")]
+    fn variables(&self) -> std::collections::BTreeMap<String, String> {
+        let mut variables: std::collections::BTreeMap<String, String> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let text =
+            |value: &Option<OsString>| value.as_ref().and_then(|value| value.to_str().map(str::to_owned));
+        variables.extend(text(&self.search_path).map(|path| ("PATH".to_owned(), path)));
+        variables.extend(text(&self.home).map(|home| ("HOME".to_owned(), home)));
+        variables
+    }
+
     /// Checks of this process's environment, for a configuration.
     pub(crate) fn from_process(config: &Config) -> Self {
-        let engine = crate::wiring::debug_engine(&config.debug);
+        let engine = crate::wiring::debug_engine(&config.debug).ok().flatten();
         Self {
             data_dir: config.data_dir.clone(),
             listen: config.server.listen,
@@ -147,6 +165,9 @@ impl DoctorInput {
             dotnet_root: std::env::var_os("DOTNET_ROOT"),
             home: std::env::var_os("HOME"),
             configured_dotnet: config.debug.dotnet.clone(),
+            // A configuration with bad profiles is not loaded.
+            #[cfg(target_os = "linux")]
+            profiles: crate::wiring::profiles(&config.debug).unwrap_or_default(),
         }
     }
 }
@@ -280,6 +301,9 @@ fail  port        127.0.0.1:7443 is taken
             "kernel",
             "open files",
             "clock",
+            "debugpy",
+            "js-debug",
+            "delve",
             "dotnet",
         ] {
             assert!(checks.iter().any(|check| check.name == name), "{name}");

@@ -20,4 +20,14 @@ pub(crate) enum WorkerKind {
         #[arg(long)]
         umask: Option<u32>,
     },
+    /// Start a program, and end all that it started when the other end of a pipe closes
+    Keep {
+        /// The descriptor of that pipe
+        life: i32,
+        /// The descriptor of the pipe to tell how it goes
+        news: i32,
+        /// The program and its arguments
+        #[arg(last = true, required = true)]
+        command: Vec<std::ffi::OsString>,
+    },
 }

@@ -17,11 +17,13 @@ use hindcast_core::debug::{
     AttachRequest, Capability, CoreRequest, DebugBackend, DebugEngine, DebugError, Ending, Engine, Language,
     LaunchRequest, Loss, Movement, OutputLog, Reason, Remedy, Streams, TraceFileRequest,
 };
+use hindcast_dap::Profiles;
 use nix::sys::signal::Signal;
 
 use crate::{
     data_folder::usual_umask,
     engines::{engine_of_attach, engine_of_launch},
+    wiring,
 };
 
 use super::{
@@ -31,10 +33,14 @@ use super::{
 };
 
 /// Begins every session in a worker process, which is this program again.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct WorkerEngine {
     /// Where .NET is, unless a variable says so.
     pub(crate) dotnet: Option<PathBuf>,
+    /// The debug adapters that there may be.
+    pub(crate) profiles: Profiles,
+    /// The user's part of them, for the worker: JSON.
+    pub(crate) users_profiles: Option<String>,
 }
 
 impl DebugEngine for WorkerEngine {
@@ -48,8 +54,13 @@ impl DebugEngine for WorkerEngine {
     }
 
     fn launch(&self, request: &LaunchRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
-        if request.streams == Streams::Inherited && engine_of_launch(request) == Engine::Dotnet {
-            let reason = Reason::new("a .NET program cannot be recorded").remedy(Remedy::Launch);
+        let engine = engine_of_launch(request, &self.profiles);
+        if request.streams == Streams::Inherited && engine != Engine::Native {
+            let what = match engine {
+                Engine::Dotnet => "a .NET program cannot be recorded",
+                _ => "a program under a debug adapter cannot be recorded",
+            };
+            let reason = Reason::new(what).remedy(Remedy::Launch);
             return Err(DebugError::Unsupported(reason.advise("or record a native program")));
         }
         if request.streams == Streams::Inherited {
@@ -60,21 +71,23 @@ impl DebugEngine for WorkerEngine {
         let mut env: BTreeMap<_, _> =
             std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect();
         env.extend(request.env.clone());
-        if engine_of_launch(request) == Engine::Dotnet {
+        if engine == Engine::Dotnet {
             self.name_dotnet(&mut env);
         }
         let beginning = Beginning::Launch(LaunchRequest { env, ..request.clone() });
-        begin(beginning, &request.output)
+        self.begin(beginning, &request.output)
     }
 
     fn attach(&self, request: &AttachRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
-        let attach = || begin(Beginning::Attach(request.clone()), &request.output);
+        let attach = || self.begin(Beginning::Attach(request.clone()), &request.output);
         match attach() {
             Err(DebugError::Lost(_)) if hindcast_dotnet::ends_soon(request.pid) => {
                 Err(DebugError::ProcessNotFound(request.pid))
             }
             // It may wait for a debugger that was killed together with its server.
-            Err(DebugError::System(reason)) if engine_of_attach(request) == Engine::Dotnet => {
+            Err(DebugError::System(reason))
+                if engine_of_attach(request, &self.profiles) == Engine::Dotnet =>
+            {
                 match hindcast_dotnet::release_abandoned(request.pid) {
                     Ok(true) => attach(),
                     _ => Err(DebugError::System(reason)),
@@ -85,15 +98,25 @@ impl DebugEngine for WorkerEngine {
     }
 
     fn open_core(&self, request: &CoreRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
-        begin(Beginning::Core(request.clone()), &nothing_printed())
+        self.begin(Beginning::Core(request.clone()), &nothing_printed())
     }
 
     fn open_trace(&self, request: &TraceFileRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
-        begin(Beginning::Trace(request.clone()), &nothing_printed())
+        self.begin(Beginning::Trace(request.clone()), &nothing_printed())
     }
 }
 
 impl WorkerEngine {
+    fn begin(
+        &self,
+        beginning: Beginning,
+        output: &Arc<OutputLog>,
+    ) -> Result<Box<dyn DebugBackend>, DebugError> {
+        let circumstances = Circumstances::of(&beginning, self);
+        let link = start(output, circumstances)?;
+        Ok(Box::new(RemoteBackend::begin(link, beginning)?))
+    }
+
     fn name_dotnet(&self, env: &mut BTreeMap<String, String>) {
         let is_set = env.get(DOTNET_ROOT).is_some_and(|root| !root.is_empty());
         let root = self.dotnet.as_ref().and_then(|root| root.to_str()).filter(|_| !is_set);
@@ -114,30 +137,42 @@ struct Circumstances {
     attached: Option<u32>,
     /// The program's folder for temporary files: a .NET runtime and its debugger meet there.
     temporary: Option<OsString>,
+    /// Whether it puts its session away when the server dies, instead of dying with it.
+    gently: bool,
+    /// The user's profiles of debug adapters.
+    users_profiles: Option<String>,
+    /// Whether it has our variables: a debug adapter that attaches is found by them.
+    has_variables: bool,
 }
 
 impl Circumstances {
-    fn of(beginning: &Beginning) -> Self {
-        match beginning {
-            Beginning::Launch(request) if engine_of_launch(request) == Engine::Dotnet => {
-                Self { temporary: request.env.get(TMPDIR).map(OsString::from), ..Self::default() }
-            }
-            Beginning::Attach(request) => {
-                let is_dotnet = engine_of_attach(request) == Engine::Dotnet;
-                let temporary = is_dotnet.then(|| hindcast_dotnet::temporary_folder(request.pid).into());
-                Self { attached: Some(request.pid), temporary, mends: false }
-            }
+    fn of(beginning: &Beginning, engine: &WorkerEngine) -> Self {
+        let profiles = &engine.profiles;
+        let users_profiles = engine.users_profiles.clone();
+        let its = match beginning {
+            Beginning::Launch(request) => match engine_of_launch(request, profiles) {
+                Engine::Dotnet => {
+                    Self { temporary: request.env.get(TMPDIR).map(OsString::from), ..Self::default() }
+                }
+                // Adapters and their programs are not traced, so nothing but the worker ends them.
+                Engine::Adapter => Self { gently: true, ..Self::default() },
+                Engine::Native => Self::default(),
+            },
+            Beginning::Attach(request) => Self::of_attached(request, engine_of_attach(request, profiles)),
             _ => Self::default(),
-        }
+        };
+        Self { users_profiles, ..its }
+    }
+
+    fn of_attached(request: &AttachRequest, engine: Engine) -> Self {
+        let is_dotnet = engine == Engine::Dotnet;
+        let temporary = is_dotnet.then(|| hindcast_dotnet::temporary_folder(request.pid).into());
+        let has_variables = engine == Engine::Adapter;
+        Self { attached: Some(request.pid), temporary, gently: true, has_variables, ..Self::default() }
     }
 }
 
 const TMPDIR: &str = "TMPDIR";
-
-fn begin(beginning: Beginning, output: &Arc<OutputLog>) -> Result<Box<dyn DebugBackend>, DebugError> {
-    let link = start(output, Circumstances::of(&beginning))?;
-    Ok(Box::new(RemoteBackend::begin(link, beginning)?))
-}
 
 fn nothing_printed() -> Arc<OutputLog> {
     Arc::new(OutputLog::new(0))
@@ -150,13 +185,13 @@ fn start(output: &Arc<OutputLog>, circumstances: Circumstances) -> Result<Link, 
 
 /// Called on the session's thread, because the system ends a worker with the thread that started it.
 fn spawn(output: &Arc<OutputLog>, circumstances: Circumstances) -> io::Result<Link> {
-    let Circumstances { attached, temporary, mends } = circumstances;
+    let Circumstances { attached, temporary, mends, gently, users_profiles, has_variables } = circumstances;
     let (calls, its_calls) = UnixStream::pair()?;
     let (bells, its_bells) = UnixStream::pair()?;
     // Not by its path: what is installed there by now may be another version.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("hindcast").args(["worker", "debug"]);
-    if attached.is_some() {
+    if gently {
         command.arg("--gently");
     }
     if let Some(mask) = usual_umask() {
@@ -164,12 +199,13 @@ fn spawn(output: &Arc<OutputLog>, circumstances: Circumstances) -> io::Result<Li
     }
     // What is needed to load it; and variables that are no text, which cannot be told later.
     let kept = std::env::vars_os().filter(|(name, value)| {
-        name == "LD_LIBRARY_PATH" || name.to_str().is_none() || value.to_str().is_none()
+        has_variables || name == "LD_LIBRARY_PATH" || name.to_str().is_none() || value.to_str().is_none()
     });
     let child = command
         .env_clear()
         .envs(kept)
         .envs(temporary.map(|folder| (TMPDIR, folder)))
+        .envs(users_profiles.map(|profiles| (wiring::USERS_PROFILES, profiles)))
         // What is typed at our terminal is not meant for it.
         .process_group(0)
         .stdin(OwnedFd::from(its_calls))
@@ -238,14 +274,15 @@ impl Worker {
 
 /// Threads that a debugger has suspended stay suspended when it is killed. One that attaches resumes them.
 fn resume_threads(pid: u32) -> Result<(), DebugError> {
-    let beginning = Beginning::Attach(AttachRequest {
+    let request = AttachRequest {
         pid,
         record: false,
         language: Language::Dotnet,
         just_my_code: true,
         output: nothing_printed(),
-    });
-    let circumstances = Circumstances { mends: true, ..Circumstances::of(&beginning) };
+    };
+    let circumstances = Circumstances { mends: true, ..Circumstances::of_attached(&request, Engine::Dotnet) };
+    let beginning = Beginning::Attach(request);
     let mut session = RemoteBackend::begin(start(&nothing_printed(), circumstances)?, beginning)?;
     session.run(Movement::Begin)?;
     session.end(Ending::Detach)
@@ -274,10 +311,15 @@ fn how(status: ExitStatus) -> String {
 mod tests {
     use super::*;
 
+    fn none() -> WorkerEngine {
+        let profiles = Profiles::with(&BTreeMap::new()).unwrap();
+        WorkerEngine { dotnet: None, profiles, users_profiles: None }
+    }
+
     #[test]
     fn the_configured_dotnet_is_named_where_no_variable_does() {
         let named = |root: Option<&str>| {
-            let engine = WorkerEngine { dotnet: Some("/opt/net".into()) };
+            let engine = WorkerEngine { dotnet: Some("/opt/net".into()), ..none() };
             let mut env: BTreeMap<_, _> =
                 root.map(|root| (DOTNET_ROOT.to_owned(), root.to_owned())).into_iter().collect();
             engine.name_dotnet(&mut env);
@@ -287,7 +329,7 @@ mod tests {
         assert_eq!(named(Some("")), "/opt/net");
         assert_eq!(named(Some("/home/me/net")), "/home/me/net");
         let mut none = BTreeMap::new();
-        WorkerEngine::default().name_dotnet(&mut none);
+        self::none().name_dotnet(&mut none);
         assert!(none.is_empty());
     }
 }

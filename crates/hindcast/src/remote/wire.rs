@@ -75,6 +75,7 @@ seam!(define_calls);
 
 /// How a session begins. Where the output goes is not said: it comes back in frames.
 #[derive(Debug, Serialize, Deserialize)]
+#[allow(clippy::large_enum_variant, reason = "there is one in a session")]
 pub(super) enum Beginning {
     Launch(LaunchRequest),
     Attach(AttachRequest),

@@ -1,6 +1,8 @@
 //! Tests that drive the built binary as its users do.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs, reason = "these are tests")]
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod adapters;
 mod audit_trail;
 mod bad_input;
 mod command_line;

@@ -142,7 +142,7 @@ impl StepInput {
         let usual = match engine {
             Engine::Native => Granularity::Instruction,
             // Its machine code comes and goes, and is not shown.
-            Engine::Dotnet => Granularity::Over,
+            Engine::Dotnet | Engine::Adapter => Granularity::Over,
         };
         self.granularity.unwrap_or(usual)
     }

@@ -27,7 +27,7 @@ pub(super) struct Launch(pub(super) Desk);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LaunchInput {
-    /// Executable: path, or name in PATH; .NET: also .dll or build folder
+    /// Path, or name in PATH: executable, .dll, .py, .js, .ts, .go, .rb; or what runs tests (pytest, npm, go) with `args`
     #[serde(default)]
     program: Option<PathBuf>,
     #[serde(default)]
@@ -57,7 +57,7 @@ pub(super) struct LaunchInput {
     /// Hide passwords, keys and tokens
     #[serde(default = "yes")]
     mask_secrets: bool,
-    /// So that one can go back; not for .NET
+    /// So that one can go back; native programs only
     #[serde(default)]
     #[schemars(with = "bool", default = "yes")]
     record: Option<bool>,
@@ -76,7 +76,7 @@ pub(super) struct LaunchInput {
     record_from: Option<String>,
     #[serde(default)]
     language: Language,
-    /// Steps pass over library code (.NET)
+    /// Steps pass over library code (not native)
     #[serde(default = "yes")]
     just_my_code: bool,
     /// How long to wait for a stop
@@ -164,7 +164,7 @@ impl Tool for Launch {
     const DECLARATION: Declaration = moves(
         "debugger/launch",
         "Launch a program",
-        "Start a program (native or .NET) under the debugger, or open a core file or a recording. It stops in `main`: set breakpoints, then continue",
+        "Start a program (native, .NET, Python, JavaScript, TypeScript, Go, Ruby) under the debugger, or open a core file or a recording. It stops in `main`: set breakpoints, then continue",
     );
 
     fn target(input: &LaunchInput) -> Option<String> {
@@ -203,8 +203,10 @@ impl Tool for Launch {
 fn begun(session: &Session, mut view: Viewport, record: bool) -> Answer<Viewport> {
     let standing = session.standing();
     let is_native = session.engine() == Engine::Native;
+    let engine = session.engine();
     if record && !is_native {
-        view.notes.push("`record` has no effect: .NET programs are not recorded".into());
+        let what = if engine == Engine::Dotnet { ".NET programs" } else { "programs under a debug adapter" };
+        view.notes.push(format!("`record` has no effect: {what} are not recorded"));
     }
     // Whoever relies on going back should know at once; that nobody asked for it is no news.
     let not_recorded = standing.recording.as_ref().filter(|_| standing.is_to_be_recorded);
@@ -223,6 +225,7 @@ fn begun(session: &Session, mut view: Viewport, record: bool) -> Answer<Viewport
         view.notes.push(told.into());
     }
     view.engine = standing.target.as_ref().map(|target| target.engine);
+    let runtime = standing.target.as_ref().and_then(|target| target.runtime.clone());
     let sentence = standing.target.map(|target| match target.how {
         HowBegun::Launch => match target.pid {
             Some(pid) if target.followed.is_some() => format!("Followed {} as process {pid}", target.name),
@@ -243,7 +246,8 @@ fn begun(session: &Session, mut view: Viewport, record: bool) -> Answer<Viewport
     });
     let mut answer = moved(view);
     if let Some(engine) = answer.content.engine {
-        let _ = write!(answer.text, "\nEngine: {}", engine.name());
+        let name = runtime.filter(|_| engine == Engine::Adapter).unwrap_or_else(|| engine.name().into());
+        let _ = write!(answer.text, "\nEngine: {name}");
     }
     if let Some(sentence) = sentence {
         answer.text = format!("{sentence}\n{}", answer.text);

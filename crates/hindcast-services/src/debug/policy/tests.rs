@@ -96,6 +96,20 @@ fn only_allowed_programs_may_be_started_and_with_nothing_slipped_in() {
 }
 
 #[test]
+fn a_script_finds_no_interpreter_and_no_debug_adapter_of_its_callers_choice() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("app.py");
+    std::fs::write(&script, "print(1)\n").unwrap();
+    let policy = TargetPolicy { folders: vec![folder.path().to_owned()], ..TargetPolicy::default() };
+    for name in ["PATH", "VIRTUAL_ENV", "JS_DEBUG", "PYTHONPATH", "NODE_OPTIONS"] {
+        let launch = Launch { program: &script, named: &script, env: vec![name] };
+        assert!(policy.check_launch(&launch).unwrap_err().details.contains(name), "{name}");
+    }
+    let launch = Launch { program: &script, named: &script, env: vec!["LANG"] };
+    assert!(policy.check_launch(&launch).is_ok());
+}
+
+#[test]
 fn a_script_is_judged_with_its_interpreter() {
     let folder = tempfile::tempdir().unwrap();
     let real = folder.path().canonicalize().unwrap();

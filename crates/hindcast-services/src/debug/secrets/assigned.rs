@@ -98,8 +98,10 @@ impl<'t> Place<'t> {
         let rest = without_quote(self.rest());
         let spaced = rest.trim_start_matches(' ');
         let sign = spaced.chars().next().filter(|sign| "=:".contains(*sign))?;
-        let value = spaced[1..].trim_start_matches(' ');
-        Some(Given { sign, value, is_tight: rest.len() == value.len() + 1 })
+        // Ruby has a mapping in an arrow.
+        let (sign, length) = if spaced.starts_with("=>") { (':', 2) } else { (sign, 1) };
+        let value = spaced[length..].trim_start_matches(' ');
+        Some(Given { sign, value, is_tight: rest.len() == value.len() + length })
     }
 
     fn behind_sign(self, given: &Given<'t>, name: &str, named: Named) -> Option<Range<usize>> {

@@ -215,7 +215,7 @@ fn hide_texts(variable: &mut Variable) {
         || (variable.type_name == "string"
             && !variable.value.starts_with("null")
             && !variable.value.starts_with('<'));
-    if is_text || (listed && names::is_bytes(&variable.type_name)) {
+    if is_text || is_single_quoted(&variable.value) || (listed && names::is_bytes(&variable.type_name)) {
         return hide(variable);
     }
     let shown = without(&variable.value, value.texts());
@@ -223,6 +223,13 @@ fn hide_texts(variable: &mut Variable) {
         variable.value = shown;
     }
     variable.children.iter_mut().for_each(hide_texts);
+}
+
+/// Whether there is a text in it as Python and Ruby write them; one letter is a character of C.
+fn is_single_quoted(value: &str) -> bool {
+    let mut parts = value.split('\'');
+    parts.next();
+    parts.step_by(2).any(|text| text.chars().count() > 1 && !text.starts_with('\\'))
 }
 
 fn hide(variable: &mut Variable) {

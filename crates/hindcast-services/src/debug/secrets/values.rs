@@ -125,7 +125,7 @@ impl<'t> ValueText<'t> {
     /// The value that ` = ` or `: ` gives to what ends there.
     fn assigned_at(&self, end: usize) -> Option<Range<usize>> {
         let rest = &self.text[end..];
-        let value = [" = ", ": ", "="].iter().find_map(|sign| rest.strip_prefix(sign))?;
+        let value = [" = ", ": ", " => ", "=>", "="].iter().find_map(|sign| rest.strip_prefix(sign))?;
         let start = self.text.len() - value.len();
         Some(start..self.end_of_value(start))
     }

@@ -45,7 +45,7 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
     let (sample, program) = compile(folder.path())?;
     let service = wiring::debug_service(
         config,
-        wiring::debug_engine(&config.debug),
+        wiring::debug_engine(&config.debug)?,
         hindcast_services::Events::default(),
     )?;
     let scenery = Scenery {

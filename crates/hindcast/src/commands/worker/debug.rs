@@ -28,7 +28,7 @@ pub(super) fn run(gently: bool, mask: Option<u32>) -> Result<ExitCode> {
     }
     let calls = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let bells = UnixStream::from(io::stdout().as_fd().try_clone_to_owned()?);
-    let engine = wiring::debug_engine_of_worker();
+    let engine = wiring::debug_engine_of_worker()?;
     remote::serve(&engine, calls, bells, || {
         let _ = raise(Signal::SIGKILL);
     })?;

@@ -17,7 +17,12 @@ pub(super) fn run(kind: &WorkerKind) -> Result<ExitCode> {
         WorkerKind::Extract { format } => extract::run(format),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         WorkerKind::Debug { gently, umask } => debug::run(*gently, *umask),
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        WorkerKind::Keep { life, news, command } => {
+            let Some((program, arguments)) = command.split_first() else { return Ok(ExitCode::FAILURE) };
+            Ok(hindcast_dap::keep(*life, *news, program, arguments)?)
+        }
         #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-        WorkerKind::Debug { .. } => anyhow::bail!("this build has no debug engine"),
+        WorkerKind::Debug { .. } | WorkerKind::Keep { .. } => anyhow::bail!("this build has no debug engine"),
     }
 }

@@ -41,6 +41,8 @@ fn what_is_given_to_the_name_of_a_secret_is_hidden() {
         r#""Authorization": "Token S3cret","#,
         "signingKey=S3cret",
         "thread 4 (password=S3cret) holds",
+        r#"{"password"=>"S3cret", "a"=>1}"#,
+        r#"{ "password" => "S3cret" }"#,
     ] {
         let text = text.replace("Cookie: S3cret", "Cookie: a=S3cret");
         let shown = text.replace("Cookie: a=S3cret", "Cookie: ***").replace("S3cret", "***");

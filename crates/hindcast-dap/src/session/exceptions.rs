@@ -1,0 +1,381 @@
+//! Exceptions: which to stop at, and what is known of one.
+
+use hindcast_core::debug::{
+    DebugError, ExceptionBreakpoint, FrameRef, InnerException, Location, RaisedException, RaisedSignal,
+    Reason, Stop, StopReason, ThreadId, Trigger, ValueLimits, VariableQuery, VariableScope,
+};
+use serde_json::json;
+
+use super::{Session, ask::Refusal, movement::Plan};
+use crate::{
+    profile::Spelling,
+    protocol::{ExceptionDetails, ExceptionInfo, Stopped},
+    transport::ConnectionId,
+};
+
+/// How Python separates an exception from the one that led to it.
+const CHAINED: [&str; 2] = [
+    "The above exception was the direct cause of the following exception:",
+    "During handling of the above exception, another exception occurred:",
+];
+
+impl Session {
+    /// What the user should know of an exception breakpoint, or why there cannot be one.
+    pub(super) fn check_exception(
+        &self,
+        exception: &ExceptionBreakpoint,
+    ) -> Result<Option<String>, DebugError> {
+        let wanted = &exception.exception_type;
+        if wanted.starts_with("signal:")
+            || wanted.starts_with("cpp:") && self.profile.spelling != Spelling::Executable
+        {
+            let reason = Reason::new(format!("`{wanted}` is for native programs"));
+            return Err(DebugError::BreakpointFailed(
+                reason.advise("give the type as the language names it, or `*` for all"),
+            ));
+        }
+        let has = |names: &[String]| names.iter().any(|name| self.has_filter(name));
+        if exception.first_chance && !has(&self.profile.raised) {
+            return Ok(Some(format!(
+                "{} stops only at what nobody catches, not when it is raised",
+                self.profile.adapter
+            )));
+        }
+        Ok(None)
+    }
+
+    fn has_filter(&self, name: &str) -> bool {
+        let mut filters =
+            self.client.connections.iter().flat_map(|it| &it.capabilities.exception_breakpoint_filters);
+        filters.any(|filter| filter.filter == name)
+    }
+
+    /// Tells a connection at which exceptions to stop.
+    pub(super) fn send_exceptions(&mut self, connection: ConnectionId) -> Result<(), Refusal> {
+        let raises = |entry: &super::breakpoints::Entry| matches!(&entry.trigger, Trigger::Exception(exception) if exception.first_chance);
+        let wants_raised = self.breakpoints.entries().any(raises);
+        let mut wanted: Vec<String> = self.profile.uncaught.clone();
+        if wants_raised {
+            wanted.extend(self.profile.raised.clone());
+        }
+        if self.spelled.is_test {
+            wanted.extend(self.profile.escaping.clone());
+        }
+        let offered = &self.client.connections[connection.0].capabilities.exception_breakpoint_filters;
+        if offered.is_empty() {
+            return Ok(());
+        }
+        wanted.retain(|name| offered.iter().any(|filter| filter.filter == *name));
+        self.raised_is_on = wants_raised;
+        let takes_conditions =
+            self.client.connections[connection.0].capabilities.supports_exception_filter_options;
+        self.adapter_chooses = takes_conditions && !self.profile.of_type.is_empty();
+        if !self.adapter_chooses || !wants_raised {
+            return self.tell(connection, "setExceptionBreakpoints", json!({ "filters": wanted }));
+        }
+        let condition = self.condition_of_types();
+        let raised = self.profile.raised.clone();
+        let options: Vec<_> = wanted
+            .iter()
+            .map(|name| match &condition {
+                Some(condition) if raised.contains(name) => {
+                    json!({ "filterId": name, "condition": condition })
+                }
+                _ => json!({ "filterId": name }),
+            })
+            .collect();
+        self.tell(connection, "setExceptionBreakpoints", json!({ "filters": [], "filterOptions": options }))
+    }
+
+    /// What is true for the exceptions to stop at when they are raised; none where all are.
+    fn condition_of_types(&self) -> Option<String> {
+        let mut conditions = Vec::new();
+        for entry in self.breakpoints.entries() {
+            let Trigger::Exception(exception) = &entry.trigger else { continue };
+            let name = exception.exception_type.rsplit('.').next().unwrap_or_default();
+            let is_name =
+                !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_');
+            match () {
+                () if !exception.first_chance => {}
+                () if !is_name => return None,
+                () if exception.include_subtypes => {
+                    conditions.push(self.profile.of_type.replace("{type}", name))
+                }
+                () => conditions.push(format!("error.name === '{name}'")),
+            }
+        }
+        Some(conditions.join(" || "))
+    }
+
+    pub(super) fn judge_exception(
+        &mut self,
+        from: ConnectionId,
+        mut stop: Stop,
+        stopped: &Stopped,
+    ) -> Result<Option<Stop>, DebugError> {
+        if let Some(signal) = signal_of(stopped) {
+            stop.reason = StopReason::Signal;
+            stop.signal = Some(signal);
+            return Ok(Some(stop));
+        }
+        let (_, dap) = self.threads.of(stop.thread).unwrap_or((from, 0));
+        let can_tell = self.client.connections[from.0].capabilities.supports_exception_info_request;
+        let info: Option<ExceptionInfo> =
+            can_tell.then(|| self.ask(from, "exceptionInfo", json!({ "threadId": dap })).ok()).flatten();
+        let mut raised = raised(info.as_ref(), stopped);
+        let escapes = info.as_ref().and_then(|info| info.break_mode.as_deref()) == Some("userUnhandled");
+        // Not all adapters tell why they stop.
+        raised.unhandled |= !self.raised_is_on && !escapes;
+        let matched = self.matching(&raised, stop.thread);
+        raised.unhandled |= matched.is_empty() && self.adapter_chooses;
+        let is_harmless = self.profile.harmless.contains(&raised.exception_type);
+        let is_failure = (raised.unhandled || escapes && self.spelled.is_test) && !is_harmless;
+        if matched.is_empty() && !is_failure {
+            self.carry_on(from)?;
+            return Ok(None);
+        }
+        for id in &matched {
+            if let Some(entry) = self.breakpoints.entry(*id) {
+                entry.hits += 1;
+            }
+        }
+        stop.breakpoints = matched;
+        stop.exception = Some(raised);
+        Ok(Some(stop))
+    }
+
+    /// What was raised where the program stands though nobody stepped there.
+    pub(super) fn raised_at(&mut self, thread: ThreadId) -> Option<RaisedException> {
+        if self.profile.raised_variable.is_empty() || matches!(self.plan, Plan::Step(_)) {
+            return None;
+        }
+        let query = VariableQuery {
+            frame: FrameRef { thread, index: 0 },
+            scope: VariableScope::Local,
+            filter: Some(self.profile.raised_variable.clone()),
+            offset: 0,
+            limit: 1,
+            limits: ValueLimits { depth: 0, children: 0, offset: 0, text: 1000 },
+            allow_calls: None,
+        };
+        let raised = self.variables_of(&query).ok()?.variables.into_iter().next()?;
+        // `#<ArgumentError: bad input>`
+        let message = raised.value.split_once(": ").map(|(_, text)| text.trim_end_matches('>').to_owned());
+        let exception_type = raised.type_name;
+        Some(RaisedException { exception_type, message, unhandled: true, ..RaisedException::default() })
+    }
+
+    /// The exception breakpoints that an exception is for.
+    fn matching(
+        &mut self,
+        raised: &RaisedException,
+        thread: ThreadId,
+    ) -> Vec<hindcast_core::debug::BreakpointId> {
+        let candidates: Vec<_> = self
+            .breakpoints
+            .entries()
+            .filter_map(|entry| match &entry.trigger {
+                Trigger::Exception(exception) => Some((entry.id, exception.clone())),
+                _ => None,
+            })
+            .collect();
+        let mut matched = Vec::new();
+        for (id, wanted) in candidates {
+            let is_time = if raised.unhandled { wanted.second_chance } else { wanted.first_chance };
+            if is_time && (is_named(&wanted, &raised.exception_type) || self.is_subtype(&wanted, thread)) {
+                matched.push(id);
+            }
+        }
+        matched
+    }
+
+    /// Whether the exception is of a type that is derived from the wanted one, as far as its language can be asked.
+    fn is_subtype(&mut self, wanted: &ExceptionBreakpoint, thread: ThreadId) -> bool {
+        let name = wanted.exception_type.rsplit('.').next().unwrap_or_default();
+        let is_name =
+            !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_');
+        if !wanted.include_subtypes || !is_name || self.profile.spelling != Spelling::Python {
+            return false;
+        }
+        let question = format!("'{name}' in [c.__name__ for c in __exception__[0].__mro__]");
+        self.value_at(thread, &question).is_ok_and(|answer| answer == "True")
+    }
+}
+
+fn is_named(wanted: &ExceptionBreakpoint, raised: &str) -> bool {
+    let wanted_name = wanted.exception_type.trim();
+    let last =
+        |name: &str| name.rsplit(['.', ':', '/']).next().unwrap_or(name).trim_start_matches('*').to_owned();
+    wanted_name == "*"
+        || wanted_name == raised
+        || last(wanted_name) == last(raised)
+        || wanted.include_subtypes && matches!(wanted_name, "Error" | "BaseException" | "StandardError")
+}
+
+fn raised(info: Option<&ExceptionInfo>, stopped: &Stopped) -> RaisedException {
+    let Some(info) = info else {
+        let exception_type = stopped.text.clone().filter(|text| !text.trim().is_empty());
+        return RaisedException {
+            exception_type: first_line(&exception_type.unwrap_or_else(|| "exception".into())),
+            message: stopped.description.clone(),
+            unhandled: true,
+            ..RaisedException::default()
+        };
+    };
+    let details = info.details.clone().unwrap_or_default();
+    let exception_type = details
+        .full_type_name
+        .clone()
+        .or_else(|| details.type_name.clone())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| info.exception_id.clone());
+    // debugpy adds a remark behind many spaces.
+    let exception_type = exception_type.split("  ").next().unwrap_or_default().to_owned();
+    // Some have the message in the name.
+    let (exception_type, said) = match exception_type.split_once(": ") {
+        Some((name, said)) if !name.contains(' ') => (name.to_owned(), Some(said.to_owned())),
+        _ => (exception_type, None),
+    };
+    let message =
+        details.message.clone().or_else(|| info.description.clone()).or(said).filter(|text| !text.is_empty());
+    let mut inner = Vec::new();
+    inner_of(&details.inner_exception, 1, &mut inner);
+    if inner.is_empty() {
+        inner = details.stack_trace.as_deref().map(chain).unwrap_or_default();
+    }
+    RaisedException {
+        exception_type,
+        message,
+        unhandled: matches!(info.break_mode.as_deref(), Some("unhandled") | None),
+        inner,
+        ..RaisedException::default()
+    }
+}
+
+fn inner_of(details: &[ExceptionDetails], depth: u32, inner: &mut Vec<InnerException>) {
+    const DEEPEST: u32 = 20;
+    for one in details.iter().filter(|_| depth <= DEEPEST) {
+        let exception_type = one.full_type_name.clone().or_else(|| one.type_name.clone()).unwrap_or_default();
+        inner.push(InnerException { depth, exception_type, message: one.message.clone(), thrown_at: None });
+        inner_of(&one.inner_exception, depth + 1, inner);
+    }
+}
+
+/// The exceptions that led to the last one of a traceback of Python, the nearest first.
+fn chain(trace: &str) -> Vec<InnerException> {
+    let mut parts = vec![String::new()];
+    for line in trace.lines() {
+        if CHAINED.contains(&line.trim()) {
+            parts.push(String::new());
+        } else if let Some(part) = parts.last_mut() {
+            part.push_str(line);
+            part.push('\n');
+        }
+    }
+    parts.pop();
+    let read = |(at, part): (usize, &String)| {
+        // What the exception says stands behind its last line of code, and may have several lines.
+        let place = part.lines().rev().find(|line| line.trim_start().starts_with("File \""));
+        let says = part.lines().rfind(|line| !line.starts_with(' ') && !line.trim().is_empty())?;
+        let (name, message) = says.split_once(": ").map_or((says, None), |(name, text)| (name, Some(text)));
+        Some(InnerException {
+            depth: u32::try_from(at + 1).unwrap_or(u32::MAX),
+            exception_type: name.to_owned(),
+            message: message.map(str::to_owned),
+            thrown_at: place.and_then(location_of),
+        })
+    };
+    parts.iter().rev().enumerate().filter_map(read).collect()
+}
+
+/// `File "/a/b.py", line 3, in f`.
+fn location_of(line: &str) -> Option<Location> {
+    let rest = line.trim_start().strip_prefix("File \"")?;
+    let (file, rest) = rest.split_once("\", line ")?;
+    let (number, function) =
+        rest.split_once(", in ").map_or((rest, None), |(number, name)| (number, Some(name)));
+    Some(Location {
+        file: Some(file.to_owned()),
+        line: number.trim().parse().ok(),
+        function: function.map(|name| name.trim().to_owned()),
+        ..Location::default()
+    })
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// LLDB tells signals as exceptions: `signal SIGSEGV: invalid address`.
+fn signal_of(stopped: &Stopped) -> Option<RaisedSignal> {
+    let texts = [stopped.description.as_deref(), stopped.text.as_deref()];
+    let rest = texts.into_iter().flatten().find_map(|text| text.strip_prefix("signal "))?;
+    let (name, cause) = rest.split_once(": ").map_or((rest, None), |(name, cause)| (name, Some(cause)));
+    let number = name.parse::<nix::sys::signal::Signal>().map_or(0, |signal| signal as i32);
+    Some(RaisedSignal {
+        name: name.trim().to_owned(),
+        number,
+        cause: cause.map(str::to_owned),
+        fault_address: None,
+        fault: None,
+        handled: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_causes_of_an_exception_are_read_from_its_traceback() {
+        let trace = "  File \"/a/t.py\", line 18, in fail\n    d[\"missing\"]\n    ~^^^\nKeyError: 'missing'\n\n\
+            The above exception was the direct cause of the following exception:\n\n\
+            \x20 File \"/a/t.py\", line 20, in fail\n    raise ValueError(\"bad\") from e\nValueError: bad\n\n\
+            During handling of the above exception, another exception occurred:\n\n\
+            \x20 File \"/a/t.py\", line 25, in <module>\n    fail(data)\nOSError\n";
+        let inner = chain(trace);
+        let said: Vec<_> = inner
+            .iter()
+            .map(|one| {
+                (
+                    one.depth,
+                    one.exception_type.as_str(),
+                    one.message.as_deref(),
+                    one.thrown_at.as_ref().unwrap().line,
+                )
+            })
+            .collect();
+        assert_eq!(
+            said,
+            [(1, "ValueError", Some("bad"), Some(20)), (2, "KeyError", Some("'missing'"), Some(18))]
+        );
+        assert!(chain("ValueError: alone\n").is_empty());
+    }
+
+    #[test]
+    fn exceptions_are_known_by_their_last_name() {
+        let wanted = |name: &str| ExceptionBreakpoint {
+            exception_type: name.into(),
+            first_chance: true,
+            second_chance: true,
+            include_subtypes: false,
+            enabled: true,
+        };
+        assert!(is_named(&wanted("*"), "anything"));
+        assert!(is_named(&wanted("errors.PathError"), "fs.PathError"));
+        assert!(is_named(&wanted("ValueError"), "ValueError"));
+        assert!(!is_named(&wanted("ValueError"), "UnicodeError"));
+        assert!(!is_named(&wanted("Error"), "TypeError"));
+        assert!(is_named(&ExceptionBreakpoint { include_subtypes: true, ..wanted("Error") }, "TypeError"));
+    }
+
+    #[test]
+    fn signals_are_told_apart_from_exceptions() {
+        let stopped =
+            Stopped { description: Some("signal SIGSEGV: invalid address".into()), ..Stopped::default() };
+        let signal = signal_of(&stopped).unwrap();
+        assert_eq!((signal.name.as_str(), signal.number), ("SIGSEGV", 11));
+        assert_eq!(signal.cause.as_deref(), Some("invalid address"));
+        assert!(signal_of(&Stopped::default()).is_none());
+    }
+}

@@ -1,0 +1,344 @@
+//! Variables, and what is shown of a value.
+
+use std::sync::Arc;
+
+use hindcast_core::debug::{
+    DebugError, Evaluation, NumberFormat, Reason, Remedy, ValueLimits, Variable, VariablePage, VariableQuery,
+    VariableScope,
+};
+use regex_lite::Regex;
+use serde_json::{Value, json};
+
+use super::{
+    Session,
+    ask::{ANSWER_WITHIN, Refusal},
+    assignment::assignment,
+};
+use crate::{
+    protocol::{DapVariable, Scope},
+    purity,
+    transport::ConnectionId,
+};
+
+/// So many parts of a value are asked for at once.
+const MOST_PARTS: u64 = 1000;
+
+impl Session {
+    pub(super) fn variables_of(&mut self, query: &VariableQuery) -> Result<VariablePage, DebugError> {
+        if query.scope == VariableScope::Registers {
+            let reason = Reason::new("a debug adapter's session has no registers");
+            return Err(DebugError::Unsupported(reason.advise("ask for `local`, `arguments` or `global`")));
+        }
+        let (connection, frame) = self.frame(query.frame)?;
+        let scopes = self.scopes(connection, frame.id)?;
+        let mut all: Vec<DapVariable> = Vec::new();
+        for scope in scopes.iter().filter(|scope| belongs(scope, query.scope)) {
+            let found = self.parts(connection, scope.variables_reference, None)?;
+            for variable in found.iter() {
+                if self.profile.flattened.contains(&variable.name) || variable.name == "function variables" {
+                    let group = self.parts(connection, variable.variables_reference, None)?;
+                    all.extend(group.iter().cloned());
+                } else if !self.is_hidden(variable) && !self.is_everywhere(variable) {
+                    all.push(variable.clone());
+                }
+            }
+        }
+        if let Some(filter) = query.filter.as_deref().filter(|filter| !filter.is_empty()) {
+            let filter = filter.to_lowercase();
+            all.retain(|variable| variable.name.to_lowercase().contains(&filter));
+        }
+        let total = u32::try_from(all.len()).unwrap_or(u32::MAX);
+        let offset = usize::try_from(query.offset).unwrap_or(usize::MAX);
+        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        let wanted: Vec<_> = all.into_iter().skip(offset).take(limit).collect();
+        // A value says what is in it on one line; asking for its parts costs as much as everything else.
+        let limits = ValueLimits { depth: query.limits.depth.saturating_sub(1), ..query.limits };
+        let variables = wanted.iter().map(|variable| self.shown(connection, variable, limits)).collect();
+        Ok(VariablePage { variables, total })
+    }
+
+    /// Whether every function has it, so that it says nothing.
+    fn is_everywhere(&self, variable: &DapVariable) -> bool {
+        let is_global_this =
+            variable.name == "this" && matches!(variable.value.as_str(), "global" | "undefined");
+        is_global_this || self.profile.hidden_locals.contains(&variable.name)
+    }
+
+    fn is_hidden(&self, variable: &DapVariable) -> bool {
+        self.profile.hidden.contains(&variable.name)
+    }
+
+    fn scopes(&mut self, connection: ConnectionId, frame: i64) -> Result<Vec<Scope>, DebugError> {
+        if let Some(known) = self.seen.scopes.get(&(connection, frame)) {
+            return Ok(known.clone());
+        }
+        let body: Value = self.ask(connection, "scopes", json!({ "frameId": frame }))?;
+        let scopes: Vec<Scope> = serde_json::from_value(body["scopes"].clone()).unwrap_or_default();
+        self.seen.scopes.insert((connection, frame), scopes.clone());
+        Ok(scopes)
+    }
+
+    /// The parts of a value; of a long one only a page, where the adapter can do that.
+    fn parts(
+        &mut self,
+        connection: ConnectionId,
+        reference: i64,
+        page: Option<(u64, u64)>,
+    ) -> Result<Arc<Vec<DapVariable>>, DebugError> {
+        if reference <= 0 {
+            return Ok(Arc::default());
+        }
+        if let Some(known) = self.seen.variables.get(&(connection, reference)).filter(|_| page.is_none()) {
+            return Ok(known.clone());
+        }
+        let mut arguments = json!({ "variablesReference": reference });
+        if let Some((start, count)) = page {
+            arguments["filter"] = "indexed".into();
+            arguments["start"] = start.into();
+            arguments["count"] = count.into();
+        }
+        let body: Value = self.ask(connection, "variables", arguments)?;
+        let parts: Vec<DapVariable> = serde_json::from_value(body["variables"].clone()).unwrap_or_default();
+        let parts = Arc::new(parts);
+        if page.is_none() {
+            self.seen.variables.insert((connection, reference), parts.clone());
+        }
+        Ok(parts)
+    }
+
+    /// A value within limits.
+    fn shown(&mut self, connection: ConnectionId, variable: &DapVariable, limits: ValueLimits) -> Variable {
+        let is_lazy = variable.presentation_hint.as_ref().is_some_and(|hint| hint.lazy);
+        let is_opaque = is_opaque(&variable.value);
+        let mut shown = Variable {
+            name: variable.name.clone(),
+            type_name: variable.type_name.clone(),
+            value: variable.value.clone(),
+            ..Variable::default()
+        };
+        let indexed = variable.indexed_variables.unwrap_or(0);
+        let counted = variable.named_variables.map(|named| named + indexed).or(variable.indexed_variables);
+        shown.child_count = counted.filter(|count| *count > 0);
+        if variable.variables_reference > 0 && !is_lazy && (limits.depth > 0 || is_opaque) {
+            let page = (indexed > MOST_PARTS || limits.offset > 0 && indexed > 0)
+                .then(|| (limits.offset, u64::from(limits.children).clamp(1, MOST_PARTS)));
+            let parts = self.parts(connection, variable.variables_reference, page).unwrap_or_default();
+            let mut parts: Vec<_> = parts.iter().filter(|part| !self.is_hidden(part)).cloned().collect();
+            let total = counted.unwrap_or(parts.len() as u64).max(parts.len() as u64);
+            shown.child_count = Some(total).filter(|total| *total > 0);
+            if page.is_none() {
+                let skipped = usize::try_from(limits.offset).unwrap_or(usize::MAX);
+                parts.drain(..skipped.min(parts.len()));
+            }
+            let most = usize::try_from(limits.children).unwrap_or(usize::MAX);
+            shown.truncated |= parts.len() > most || total > parts.len() as u64;
+            parts.truncate(most);
+            if is_opaque && !parts.is_empty() {
+                shown.value = composed(variable, &parts, shown.truncated);
+            }
+            if limits.depth > 0 {
+                let inner = ValueLimits { depth: limits.depth - 1, offset: 0, ..limits };
+                shown.children = parts.iter().map(|part| self.shown(connection, part, inner)).collect();
+            }
+        }
+        cut(&mut shown, limits.text);
+        shown
+    }
+
+    pub(super) fn evaluated(&mut self, evaluation: &Evaluation) -> Result<Variable, DebugError> {
+        let expression = evaluation.expression.trim();
+        if expression.is_empty() {
+            let reason = Reason::new("the expression is empty").remedy(Remedy::ListVariables);
+            return Err(DebugError::Expression(reason));
+        }
+        let (connection, frame) = self.frame(evaluation.frame)?;
+        if let Some((name, value)) = assignment(expression) {
+            if !evaluation.may_write {
+                let reason =
+                    Reason::new(format!("`{expression}` is an assignment, which is not allowed here"));
+                return Err(DebugError::Expression(reason.advise("evaluate the value alone; `==` compares")));
+            }
+            if evaluation.allow_calls.is_none() {
+                check_purity(value)?;
+                check_purity(name)?;
+            }
+            self.assign(connection, frame.id, name, value)?;
+            self.seen.forget_values();
+            let now = self.value_of(connection, frame.id, name, None)?;
+            return Ok(self.answer(connection, expression, &now, evaluation));
+        }
+        if evaluation.allow_calls.is_none() {
+            check_purity(expression)?;
+        }
+        let result = self.value_of(connection, frame.id, expression, evaluation.allow_calls)?;
+        if evaluation.allow_calls.is_some() {
+            // What ran may have changed anything.
+            self.seen.forget_values();
+        }
+        Ok(self.answer(connection, expression, &result, evaluation))
+    }
+
+    fn answer(
+        &mut self,
+        connection: ConnectionId,
+        expression: &str,
+        result: &DapVariable,
+        evaluation: &Evaluation,
+    ) -> Variable {
+        let named = DapVariable { name: expression.to_owned(), ..result.clone() };
+        let mut shown = self.shown(connection, &named, evaluation.limits);
+        formatted(&mut shown, evaluation.format);
+        shown
+    }
+
+    fn value_of(
+        &mut self,
+        connection: ConnectionId,
+        frame: i64,
+        expression: &str,
+        calls: Option<std::time::Duration>,
+    ) -> Result<DapVariable, DebugError> {
+        let arguments = json!({ "expression": expression, "frameId": frame, "context": "watch" });
+        let within = calls.unwrap_or(ANSWER_WITHIN);
+        let value: DapVariable = self
+            .ask_within(connection, "evaluate", arguments, within)
+            .map_err(|refusal| failed(expression, refusal))?;
+        if self.profile.failed_values.iter().any(|start| value.value.starts_with(start)) {
+            return Err(failed(expression, Refusal::Refused(value.value)));
+        }
+        Ok(value)
+    }
+}
+
+fn check_purity(expression: &str) -> Result<(), DebugError> {
+    purity::check(expression).map_err(|what| {
+        DebugError::Expression(
+            Reason::new(format!("{what} runs code of the program, which is not allowed here"))
+                .advise("allow it with `allow_calls: true`, or evaluate the parts"),
+        )
+    })
+}
+
+pub(super) fn failed(expression: &str, refusal: Refusal) -> DebugError {
+    match refusal {
+        Refusal::Refused(why) => {
+            // Some send a whole traceback, of which the last line tells it.
+            let last = why.lines().rfind(|line| !line.trim().is_empty()).unwrap_or(&why).trim().to_owned();
+            let first = why.lines().next().unwrap_or_default();
+            let told = if first.starts_with("Traceback") { last } else { first.trim().to_owned() };
+            let reason = Reason::new(format!("`{expression}` has no value: {told}"));
+            let is_unknown = ["not defined", "not found", "undeclared", "could not find symbol", "undefined"]
+                .iter()
+                .any(|word| told.contains(word));
+            DebugError::Expression(if is_unknown { reason.remedy(Remedy::ListVariables) } else { reason })
+        }
+        other => other.into(),
+    }
+}
+
+/// Whether the variables of a scope are among those that are asked for.
+fn belongs(scope: &Scope, asked: VariableScope) -> bool {
+    let name = scope.name.to_lowercase();
+    let hint = scope.presentation_hint.as_deref().unwrap_or_default();
+    let is_register = hint == "registers" || name.starts_with("register") || name.starts_with("cpu");
+    let is_global = name.contains("global") || name.contains("static") || hint == "globals";
+    let is_argument = hint == "arguments" || name.starts_with("argument");
+    let is_closure = name.starts_with("closure") || name.starts_with("script");
+    match asked {
+        VariableScope::Registers => is_register,
+        VariableScope::Global => is_global || is_closure,
+        VariableScope::Arguments => is_argument,
+        VariableScope::Local => !(is_register || is_global || is_closure || scope.expensive),
+    }
+}
+
+/// Whether a text says no more than what kind of thing it is and where.
+fn is_opaque(value: &str) -> bool {
+    let is_python = value.starts_with('<') && value.ends_with('>') && value.contains(" object at 0x");
+    is_python || Regex::new(r" @ 0x[0-9a-f]+$").is_ok_and(|place| place.is_match(value))
+}
+
+/// `Order(id=3, name='x')`.
+fn composed(variable: &DapVariable, parts: &[DapVariable], cut: bool) -> String {
+    let name = variable.type_name.rsplit('.').next().unwrap_or(&variable.type_name);
+    let mut fields: Vec<_> = parts.iter().map(|part| format!("{}={}", part.name, part.value)).collect();
+    if cut {
+        fields.push("…".into());
+    }
+    format!("{name}({})", fields.join(", "))
+}
+
+/// Cuts the text to so many bytes.
+fn cut(variable: &mut Variable, most: u32) {
+    let most = usize::try_from(most).unwrap_or(usize::MAX).max(8);
+    if variable.value.contains('\n') {
+        variable.value = variable.value.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    }
+    if variable.value.len() <= most {
+        return;
+    }
+    let end = (0..=most).rev().find(|end| variable.value.is_char_boundary(*end)).unwrap_or(0);
+    variable.value.truncate(end);
+    variable.value.push('…');
+    variable.truncated = true;
+}
+
+/// Writes a whole number in another base.
+fn formatted(variable: &mut Variable, format: NumberFormat) {
+    let Ok(number) = variable.value.parse::<i128>() else { return };
+    let (sign, size) = (if number < 0 { "-" } else { "" }, number.unsigned_abs());
+    variable.value = match format {
+        NumberFormat::Auto | NumberFormat::Decimal => return,
+        NumberFormat::Hex => format!("{sign}0x{size:x}"),
+        NumberFormat::Octal => format!("{sign}0o{size:o}"),
+        NumberFormat::Binary => format!("{sign}0b{size:b}"),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes_of_all_adapters_are_told_apart() {
+        let scope = |name: &str, hint: Option<&str>, expensive: bool| Scope {
+            name: name.into(),
+            presentation_hint: hint.map(str::to_owned),
+            variables_reference: 1,
+            expensive,
+        };
+        let local = |name: &str| belongs(&scope(name, None, false), VariableScope::Local);
+        for name in ["Locals", "Local: total", "Block", "Module", "Local variables", "Arguments"] {
+            assert!(local(name), "{name}");
+        }
+        for name in ["Globals", "Global", "Registers", "Closure (f)", "Global variables", "Static"] {
+            assert!(!local(name), "{name}");
+        }
+        assert!(!belongs(&scope("Global", None, true), VariableScope::Local));
+        assert!(belongs(&scope("x", Some("arguments"), false), VariableScope::Arguments));
+    }
+
+    #[test]
+    fn values_are_cut_between_letters_and_stay_on_a_line() {
+        let mut variable = Variable { value: "ä\nbcdefghij".into(), ..Variable::default() };
+        cut(&mut variable, 8);
+        assert_eq!((variable.value.as_str(), variable.truncated), ("ä bcdef…", true));
+        let mut number = Variable { value: "-255".into(), ..Variable::default() };
+        formatted(&mut number, NumberFormat::Hex);
+        assert_eq!(number.value, "-0xff");
+    }
+
+    #[test]
+    fn what_says_nothing_is_told_by_its_parts() {
+        let order = DapVariable { type_name: "shop.Order".into(), ..DapVariable::default() };
+        let part = |name: &str, value: &str| DapVariable {
+            name: name.into(),
+            value: value.into(),
+            ..DapVariable::default()
+        };
+        assert_eq!(composed(&order, &[part("id", "3"), part("n", "'x'")], true), "Order(id=3, n='x', …)");
+        assert!(is_opaque("<shop.Order object at 0x7f12>"));
+        assert!(is_opaque("Order @ 0x7fffe0"));
+        assert!(!is_opaque("<Order 3>") && !is_opaque("'a @ 0x1 b'"));
+    }
+}

@@ -1,0 +1,100 @@
+//! Nothing is left running, whoever is killed.
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::json;
+
+use super::{Tongue, client, data, go, javascript, launch, left_over, python, ruby, text};
+use crate::server::eventually;
+
+/// How often a program is launched in a row.
+const LAUNCHES: usize = 6;
+
+#[test]
+fn many_launches_of_python_leave_nothing() {
+    launch_often(&python());
+}
+
+#[test]
+fn many_launches_of_javascript_leave_nothing() {
+    launch_often(&javascript());
+}
+
+#[test]
+fn many_launches_of_go_leave_nothing() {
+    launch_often(&go());
+}
+
+#[test]
+fn many_launches_of_ruby_leave_nothing() {
+    launch_often(&ruby());
+}
+
+fn launch_often(tongue: &Tongue) {
+    let Some(mut client) = client() else { return };
+    let full = std::env::var_os("HINDCAST_ORACLES").is_some_and(|oracles| oracles == "full");
+    for number in 0..if full { 50 } else { LAUNCHES } {
+        launch(&mut client, &tongue.script, "hello\n");
+        if number % 2 == 0 {
+            let ended = data(&mut client, "continue", json!({ "timeout_ms": 60_000 }));
+            assert_eq!(ended["exit_code"], 7, "{ended}");
+        }
+        text(&mut client, "disconnect", json!({}));
+        // The server itself is one of them.
+        eventually("nothing is left", || left_over(&client).len() <= 1);
+    }
+}
+
+fn end(process: &str) {
+    let pid = process.split(' ').next().unwrap().parse().unwrap();
+    // It may have ended together with another.
+    let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+}
+
+#[test]
+fn whatever_process_is_killed_the_others_end_too() {
+    let tongues = [python(), javascript(), go(), ruby()];
+    for tongue in &tongues {
+        let Some(mut client) = client() else { return };
+        launch(&mut client, &tongue.script, "hello\n");
+        let mut count = left_over(&client).len();
+        assert!(count > 2, "{:?}", left_over(&client));
+        text(&mut client, "disconnect", json!({}));
+        // Each but the server, which is the first.
+        while count > 1 {
+            count -= 1;
+            launch(&mut client, &tongue.script, "hello\n");
+            let mut processes = left_over(&client);
+            processes.sort_by_key(|process| process.split(' ').next().unwrap().parse::<u32>().unwrap());
+            if let Some(process) = processes.get(count) {
+                end(process);
+            }
+            eventually(&format!("all is noticed after {:?}", processes.get(count)), || {
+                let status = data(&mut client, "status", json!({}));
+                status["sessions"][0]["state"] != "paused"
+                    || left_over(&client).len() >= processes.len().saturating_sub(1)
+            });
+            let ended = json!({ "name": "debugger/disconnect", "arguments": {} });
+            client.request("tools/call", ended);
+            eventually(&format!("nothing is left of {processes:?} after {count}"), || {
+                left_over(&client).len() <= 1
+            });
+        }
+    }
+}
+
+#[test]
+fn a_server_that_is_killed_takes_all_along() {
+    for tongue in [python(), javascript(), go(), ruby()] {
+        let (Some(mut client), Some(probe)) = (client(), client()) else { return };
+        launch(&mut client, &tongue.script, "hello\n");
+        let processes = left_over(&client);
+        let pids: Vec<u64> =
+            processes.iter().map(|process| process.split(' ').next().unwrap().parse().unwrap()).collect();
+        client.kill();
+        eventually("all are gone", || !pids.iter().any(|pid| crate::debugger::is_alive(*pid)));
+        drop(probe);
+    }
+}

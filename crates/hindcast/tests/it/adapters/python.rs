@@ -1,0 +1,121 @@
+//! What is special about Python.
+
+use hindcast_fixtures::adapters::Script;
+use serde_json::json;
+
+use super::{client, data, launch, python, refused, text};
+use crate::{debugger::is_alive, server::eventually};
+
+#[test]
+fn the_causes_of_an_exception_are_told_with_where_they_were_raised() {
+    let Some(mut client) = client() else { return };
+    launch(&mut client, &python().script, "fail\n");
+    let stop = data(&mut client, "continue", json!({}));
+    assert_eq!(stop["exception"]["inner"][0]["exception_type"], "KeyError", "{stop}");
+    let autopsy = text(&mut client, "autopsy", json!({}));
+    assert!(autopsy.contains("unhandled ValueError: bad input, caused by KeyError: 'missing'"), "{autopsy}");
+}
+
+#[test]
+fn exceptions_are_stopped_at_when_they_are_raised_by_type_and_base() {
+    let Some(mut client) = client() else { return };
+    for (wanted, first) in [("LookupError", "KeyError"), ("ValueError", "ValueError"), ("*", "KeyError")] {
+        launch(&mut client, &python().script, "fail\n");
+        text(&mut client, "set_exception_breakpoint", json!({ "exception_type": wanted }));
+        let stop = data(&mut client, "continue", json!({}));
+        assert_eq!(stop["exception"]["exception_type"], first, "{wanted}: {stop}");
+        text(&mut client, "disconnect", json!({}));
+    }
+}
+
+#[test]
+fn a_test_of_pytest_is_debugged_and_its_failed_assertion_stops() {
+    let Some(mut client) = client() else { return };
+    let test = Script::new("python/test_shop.py");
+    let folder = test.path.parent().unwrap();
+    let module = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "test_shop.py::test_total"];
+    for (program, args) in [("python3", &module[..]), ("pytest", &module[2..])] {
+        let arguments = json!({ "program": program, "args": args, "cwd": folder, "timeout_ms": 60_000 });
+        let launched = data(&mut client, "launch", arguments);
+        assert_eq!(launched["reason"], "entry", "{launched}");
+        let stop = data(&mut client, "continue", json!({ "timeout_ms": 60_000 }));
+        assert_eq!(stop["exception"]["exception_type"], "AssertionError", "{stop}");
+        let autopsy = text(&mut client, "autopsy", json!({}));
+        assert!(autopsy.contains(&format!("test_shop.py:{}", test.line("assertion"))), "{autopsy}");
+        assert!(autopsy.contains("found: int = 3"), "{autopsy}");
+        text(&mut client, "disconnect", json!({}));
+    }
+}
+
+#[test]
+fn a_breakpoint_that_cannot_bind_says_so_and_where_one_could() {
+    let Some(mut client) = client() else { return };
+    let script = python().script;
+    launch(&mut client, &script, "hello\n");
+    let (code, why) = refused(&mut client, "set_breakpoint", json!({ "file": "shop.py", "line": 999 }));
+    assert_eq!(code, -32006);
+    let last = script.line("entry");
+    assert!(
+        why.contains("so there is no line 999 · the nearest line that can have a breakpoint is"),
+        "{why}"
+    );
+    assert!(why.ends_with(&last.to_string()), "{why}");
+    let comment = script.line("loop_body") + 1;
+    let moved = data(&mut client, "set_breakpoint", json!({ "file": "shop.py", "line": comment }));
+    assert!(moved["note"].as_str().unwrap().contains("has no code of its own: it is at line"), "{moved}");
+    let (_, why) =
+        refused(&mut client, "set_breakpoint", json!({ "file": "shop.py", "statement": "no such text" }));
+    assert!(why.contains("no line of `shop.py` contains `no such text`"), "{why}");
+    let (_, why) = refused(&mut client, "set_breakpoint", json!({ "file": "nowhere.py", "line": 1 }));
+    assert!(why.contains("there is no source file `nowhere.py`"), "{why}");
+    let pending = text(&mut client, "set_breakpoint", json!({ "function": "no_such_function" }));
+    assert!(pending.contains("is pending: no file below the working folder defines it"), "{pending}");
+}
+
+#[test]
+fn a_program_that_runs_is_paused_and_gets_breakpoints_and_input() {
+    let Some(mut client) = client() else { return };
+    let busy = Script::new("python/busy.py");
+    let arguments = json!({ "program": busy.path, "stop_at_entry": false, "timeout_ms": 2000 });
+    let running = data(&mut client, "launch", arguments);
+    assert_eq!(running["state"], "running", "{running}");
+    let paused = data(&mut client, "pause", json!({}));
+    assert_eq!((&paused["state"], &paused["reason"]), (&json!("paused"), &json!("pause")), "{paused}");
+    let going = data(&mut client, "continue", json!({ "wait": false }));
+    assert_eq!(going["state"], "running", "{going}");
+    let set = json!({ "file": "busy.py", "line": busy.line("spinning"), "condition": "count % 50 == 0" });
+    text(&mut client, "set_breakpoint", set);
+    let stop = data(&mut client, "wait", json!({}));
+    assert_eq!(stop["location"]["line"], busy.line("spinning"), "{stop}");
+    let pid = data(&mut client, "status", json!({}))["sessions"][0]["pid"].as_u64().unwrap();
+    text(&mut client, "disconnect", json!({}));
+    eventually("the program is gone", || !is_alive(pid));
+
+    let script = python().script;
+    data(&mut client, "launch", json!({ "program": script.path }));
+    data(&mut client, "run_to", json!({ "file": "shop.py", "line": script.line("reads") }));
+    text(&mut client, "write_input", json!({ "text": "typed\n" }));
+    let ended = data(&mut client, "continue", json!({}));
+    assert_eq!(ended["exit_code"], 7, "{ended}");
+    assert!(text(&mut client, "read_output", json!({})).contains("read typed"));
+}
+
+#[test]
+fn processes_that_the_program_starts_are_followed() {
+    let Some(mut client) = client() else { return };
+    let busy = Script::new("python/busy.py");
+    let arguments = json!({ "program": busy.path, "args": ["child"], "timeout_ms": 60_000 });
+    data(&mut client, "launch", arguments);
+    text(&mut client, "set_breakpoint", json!({ "file": "busy.py", "line": busy.line("in_child") }));
+    let stop = data(&mut client, "continue", json!({ "timeout_ms": 60_000 }));
+    assert_eq!(stop["location"]["line"], busy.line("in_child"), "{stop}");
+    assert!(
+        stop["detail"].as_str().unwrap().contains("was started by the program and is followed, too"),
+        "{stop}"
+    );
+    let value = text(&mut client, "evaluate", json!({ "expression": "number" }));
+    assert!(value.ends_with("= 21"), "{value}");
+    let ended = data(&mut client, "continue", json!({ "timeout_ms": 60_000 }));
+    assert_eq!(ended["exit_code"], 0, "{ended}");
+    assert!(text(&mut client, "read_output", json!({})).contains("child [42]"));
+}

@@ -1,0 +1,154 @@
+//! What is special about the other languages.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+};
+
+use hindcast_fixtures::{Fixture, adapters::Script};
+use serde_json::json;
+
+use super::{client, data, go, launch, text};
+
+#[test]
+fn typescript_is_debugged_in_its_own_lines() {
+    let Some(mut client) = client() else { return };
+    let script = Script::new("javascript/typed.ts");
+    let launched = launch(&mut client, &script, "");
+    assert_eq!(launched["location"]["line"], script.line("entry"), "{launched}");
+    text(&mut client, "set_breakpoint", json!({ "file": "typed.ts", "statement": "result += item.price" }));
+    let stop = data(&mut client, "continue", json!({}));
+    assert_eq!(stop["location"]["line"], script.line("loop_body"), "{stop}");
+    let value = text(&mut client, "evaluate", json!({ "expression": "item.name" }));
+    assert!(value.contains("'a'"), "{value}");
+}
+
+#[test]
+fn workers_and_processes_of_node_are_followed() {
+    let Some(mut client) = client() else { return };
+    let script = Script::new("javascript/workers.js");
+    for (args, number, printed) in [(&["fork"][..], "21", "child 42"), (&[], "4", "worker 8")] {
+        data(&mut client, "launch", json!({ "program": script.path, "args": args, "timeout_ms": 60_000 }));
+        text(&mut client, "set_breakpoint", json!({ "file": "workers.js", "line": script.line("in_child") }));
+        let stop = data(&mut client, "continue", json!({ "timeout_ms": 60_000 }));
+        assert_eq!(stop["location"]["line"], script.line("in_child"), "{stop}");
+        assert_eq!(super::local(&stop, "number"), number);
+        let threads = data(&mut client, "get_threads", json!({}));
+        assert_eq!(threads["threads"].as_array().unwrap().len(), 2, "{threads}");
+        let ended = data(&mut client, "continue", json!({ "timeout_ms": 60_000 }));
+        assert_eq!(ended["exit_code"], 0, "{ended}");
+        assert!(text(&mut client, "read_output", json!({})).contains(printed));
+        text(&mut client, "disconnect", json!({}));
+    }
+}
+
+#[test]
+fn tests_that_npm_starts_are_debugged() {
+    let Some(mut client) = client() else { return };
+    let test = Script::new("javascript/project/check.test.js");
+    let folder = test.path.parent().unwrap();
+    let arguments = json!({ "program": "npm", "args": ["test"], "cwd": folder, "timeout_ms": 60_000 });
+    let launched = data(&mut client, "launch", arguments);
+    assert_eq!(launched["reason"], "entry", "{launched}");
+    text(&mut client, "set_breakpoint", json!({ "file": "check.test.js", "line": test.line("in_test") }));
+    let stop = data(&mut client, "continue", json!({ "timeout_ms": 60_000 }));
+    assert_eq!(stop["location"]["line"], test.line("in_test"), "{stop}");
+    let ended = data(&mut client, "continue", json!({ "timeout_ms": 60_000 }));
+    assert_eq!(ended["exit_code"], 0, "{ended}");
+}
+
+#[test]
+fn a_go_test_stops_in_the_test_that_was_named() {
+    let Some(mut client) = client() else { return };
+    let test = Script::new("go/shop/main_test.go");
+    let folder = test.path.parent().unwrap();
+    let args = ["test", "-run", "^TestTotal$", "."];
+    let arguments = json!({ "program": "go", "args": args, "cwd": folder, "timeout_ms": 60_000 });
+    let launched = data(&mut client, "launch", arguments);
+    assert_eq!(launched["location"]["line"], test.line("test"), "{launched}");
+    let there =
+        data(&mut client, "run_to", json!({ "file": "main_test.go", "line": test.line("assertion") }));
+    assert_eq!(super::local(&there, "found"), "3", "{there}");
+    let ended = data(&mut client, "continue", json!({}));
+    assert_eq!(ended["exit_code"], 1, "{ended}");
+}
+
+#[test]
+fn go_that_does_not_compile_says_why() {
+    let Some(mut client) = client() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("broken.go");
+    std::fs::write(&source, "package main\n\nfunc main() { missing() }\n").unwrap();
+    let arguments = json!({ "program": source, "cwd": folder.path(), "timeout_ms": 60_000 });
+    let (code, why) = super::refused(&mut client, "launch", arguments);
+    assert_eq!(code, -32602);
+    assert!(why.contains("undefined: missing") || why.contains("undeclared name: missing"), "{why}");
+}
+
+#[test]
+fn goroutines_are_listed_as_threads() {
+    let Some(mut client) = client() else { return };
+    launch(&mut client, &go().script, "hello\n");
+    let threads = text(&mut client, "get_threads", json!({}));
+    assert!(threads.contains("[Go 1] main.main"), "{threads}");
+}
+
+#[test]
+fn a_go_process_is_attached_to_and_let_go_of() {
+    let Some(mut client) = client() else { return };
+    let source = Script::new("go/spin/main.go");
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("spin");
+    let built = Command::new("go")
+        .args(["build", "-gcflags", "all=-N -l", "-o"])
+        .arg(&program)
+        .arg(&source.path)
+        .status();
+    assert!(built.unwrap().success());
+    let mut process = Command::new(&program).stdout(Stdio::piped()).spawn().unwrap();
+    let mut ready = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    assert_eq!(ready, "ready\n");
+    let attached = data(&mut client, "attach", json!({ "pid": process.id(), "language": "go" }));
+    assert_eq!(
+        (&attached["engine"], &attached["reason"]),
+        (&json!("adapter"), &json!("pause")),
+        "{attached}"
+    );
+    let line = source.line("spinning");
+    text(&mut client, "set_breakpoint", json!({ "file": source.path, "line": line }));
+    let stop = data(&mut client, "continue", json!({}));
+    assert_eq!(stop["location"]["line"], line, "{stop}");
+    text(&mut client, "disconnect", json!({}));
+    assert!(process.try_wait().unwrap().is_none(), "it runs on");
+    process.kill().unwrap();
+    process.wait().unwrap();
+}
+
+#[test]
+fn processes_of_other_languages_are_not_attached_to_through_their_adapters() {
+    let Some(mut client) = client() else { return };
+    let arguments = json!({ "pid": std::process::id(), "language": "python" });
+    let (_, why) = super::refused(&mut client, "attach", arguments);
+    assert!(why.contains("does not attach") && why.contains("launch the program instead"), "{why}");
+}
+
+#[test]
+fn a_c_program_is_debugged_through_lldb_where_one_asks_for_it() {
+    let Some(mut client) = client() else { return };
+    let built = Fixture::c("calls").build();
+    let line = built.line("loop_body");
+    let launched = data(&mut client, "launch", json!({ "program": built.path, "language": "lldb" }));
+    assert_eq!(
+        (&launched["engine"], &launched["reason"]),
+        (&json!("adapter"), &json!("entry")),
+        "{launched}"
+    );
+    text(&mut client, "set_breakpoint", json!({ "file": "calls.c", "line": line, "hit_count": 2 }));
+    let stop = data(&mut client, "continue", json!({}));
+    assert_eq!(stop["location"]["line"], line, "{stop}");
+    assert_eq!(super::local(&stop, "i"), "1", "{stop}");
+    text(&mut client, "remove_breakpoint", json!({ "id": "all" }));
+    let ended = data(&mut client, "continue", json!({}));
+    assert_eq!(ended["exit_code"], 0, "{ended}");
+}
