@@ -9,6 +9,7 @@
 
 mod chunk;
 mod docx;
+mod encoding;
 mod format;
 mod html;
 mod pdf;
@@ -30,9 +31,7 @@ pub enum ExtractError {
     #[error("it has no text · hint: a scanned document needs to go through text recognition first")]
     NoText,
     /// Its bytes are not text.
-    #[error(
-        "it is not text in UTF-8: byte {0} cannot be read · hint: convert it, for example with `iconv -t utf-8`"
-    )]
+    #[error("it is not text: byte {0} cannot be read in any known encoding")]
     NotText(usize),
     /// It breaks the rules of its format.
     #[error("it is not a readable {format} file: {reason}")]
@@ -42,6 +41,9 @@ pub enum ExtractError {
         /// What is wrong.
         reason: String,
     },
+    /// The page only leads to another one.
+    #[error("it only leads to another page")]
+    Redirect,
     /// Unpacked it would be too large.
     #[error("unpacked it is larger than {0} bytes, which a document of its size should not be")]
     TooLarge(u64),
@@ -58,6 +60,42 @@ pub struct Extracted {
     pub description: Option<String>,
     /// Where in the text each page stands, where there are pages.
     pub pages: Vec<Range<usize>>,
+    /// From which byte of the text on which line of the original is shown, ascending; empty where the text is the original.
+    pub lines: Vec<(usize, u64)>,
+    /// The blocks of the text, where the reader knows them better than its format tells; empty where it does not.
+    pub blocks: Vec<Block>,
+}
+
+/// A part of a text that is not cut unless it must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// Where it stands.
+    pub range: Range<usize>,
+    /// What it is.
+    pub role: Role,
+}
+
+/// What a block is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Role {
+    /// Begins a section.
+    Heading {
+        /// 1 is outermost.
+        level: u8,
+        /// Without markup.
+        name: String,
+    },
+    /// Begins a section and says something by itself, such as a function's signature.
+    Term {
+        /// 1 is outermost.
+        level: u8,
+        /// What it is about.
+        name: String,
+    },
+    /// Something that is said.
+    Body,
+    /// A table of contents: served, but not searched.
+    Links,
 }
 
 /// The text of a document.
@@ -68,7 +106,7 @@ pub fn extract(format: Format, bytes: &[u8]) -> Result<Extracted, ExtractError> 
     let mut extracted = match format {
         Format::Pdf => pdf::extract(bytes)?,
         Format::Docx => docx::extract(bytes)?,
-        Format::Html => html::extract(&plain::decoded(bytes)?)?,
+        Format::Html => html::extract(&encoding::decoded(bytes)?)?,
         _ => plain::extract(bytes)?,
     };
     let text = match &extracted.text {
