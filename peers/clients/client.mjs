@@ -69,6 +69,7 @@ const TOOLS = [
   "knowledge/ask",
   "knowledge/remove",
   "knowledge/search",
+  "knowledge/status",
   "preload_documents",
   "validate_schema",
   "xpath_query",

@@ -82,6 +82,7 @@ TOOLS = [
     "knowledge/ask",
     "knowledge/remove",
     "knowledge/search",
+    "knowledge/status",
     "preload_documents",
     "validate_schema",
     "xpath_query",

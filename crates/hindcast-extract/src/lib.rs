@@ -7,19 +7,32 @@
 //! Nothing here does IO, and nothing is trusted: what is read may be broken or made to hurt. Sizes are limited; whoever
 //! calls this on files of strangers does so in a process of its own, which is what limits time and memory.
 
+mod archive;
 mod chunk;
 mod docx;
 mod encoding;
+mod epub;
 mod format;
 mod html;
+mod mail;
+mod man;
+mod markup;
+mod notebook;
+mod office;
+mod outline;
 mod pdf;
 mod plain;
 mod summary;
+mod table;
 
 use std::ops::Range;
 
 pub use chunk::{Chunk, chunk};
 pub use format::{Format, Language};
+
+/// Grows whenever a reader or the cutting into chunks makes something else of the same file: documents that an older version read
+/// are read again when they are added.
+pub const READER: u32 = 1;
 
 /// Why a document has no text for us.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,6 +54,11 @@ pub enum ExtractError {
         /// What is wrong.
         reason: String,
     },
+    /// Its pages are pictures.
+    #[error(
+        "its {0} pages are images without text · hint: let `ocrmypdf in.pdf out.pdf` recognise the text first"
+    )]
+    Scanned(usize),
     /// The page only leads to another one.
     #[error("it only leads to another page")]
     Redirect,
@@ -58,6 +76,8 @@ pub struct Extracted {
     pub title: Option<String>,
     /// What it is about, in a sentence.
     pub description: Option<String>,
+    /// What it says it is about, in words.
+    pub tags: Vec<String>,
     /// Where in the text each page stands, where there are pages.
     pub pages: Vec<Range<usize>>,
     /// From which byte of the text on which line of the original is shown, ascending; empty where the text is the original.
@@ -103,25 +123,71 @@ pub fn extract(format: Format, bytes: &[u8]) -> Result<Extracted, ExtractError> 
     if bytes.is_empty() {
         return Err(ExtractError::Empty);
     }
-    let mut extracted = match format {
-        Format::Pdf => pdf::extract(bytes)?,
-        Format::Docx => docx::extract(bytes)?,
-        Format::Html => html::extract(&encoding::decoded(bytes)?)?,
-        _ => plain::extract(bytes)?,
-    };
+    let unpacked = unpacked(bytes)?;
+    let is_packed = unpacked.is_some();
+    let bytes = unpacked.as_deref().unwrap_or(bytes);
+    let mut extracted = read(format, bytes)?;
+    if is_packed && extracted.text.is_none() {
+        extracted.text = Some(encoding::decoded(bytes)?.into_owned());
+    }
     let text = match &extracted.text {
         Some(text) => text,
         None => std::str::from_utf8(bytes).map_err(|error| ExtractError::NotText(error.valid_up_to()))?,
     };
+    if extracted.blocks.is_empty() {
+        extracted.blocks = match format {
+            Format::Csv | Format::Tsv => table::blocks(format, text),
+            _ => markup::blocks(format, text),
+        };
+    }
     if text.trim().is_empty() {
-        return Err(if matches!(format, Format::Pdf | Format::Docx | Format::Html) {
-            ExtractError::NoText
-        } else {
-            ExtractError::Empty
-        });
+        return Err(if format.is_converted() { ExtractError::NoText } else { ExtractError::Empty });
     }
     let summary = summary::of(format, text);
     extracted.title = extracted.title.or(summary.title);
     extracted.description = extracted.description.or(summary.description);
+    extracted.tags = summary.tags;
     Ok(extracted)
+}
+
+fn read(format: Format, bytes: &[u8]) -> Result<Extracted, ExtractError> {
+    let text = || encoding::decoded(bytes);
+    match format {
+        Format::Pdf => pdf::extract(bytes),
+        Format::Docx => docx::extract(bytes),
+        Format::Pptx => office::pptx(bytes),
+        Format::Xlsx => office::xlsx(bytes),
+        Format::OpenDocument => office::open_document(bytes),
+        Format::Epub => epub::extract(bytes),
+        Format::Html => html::extract(&text()?),
+        Format::Notebook => notebook::extract(&text()?),
+        Format::Mbox => mail::extract(bytes, true),
+        Format::Mail => mail::extract(bytes, false),
+        Format::Man => {
+            let text = text()?;
+            // A name such as `notes.1` is not only that of a manual page.
+            if man::is_troff(&text) { Ok(man::extract(&text)) } else { plain::extract(bytes) }
+        }
+        _ => plain::extract(bytes),
+    }
+}
+
+/// What a compressed file unpacks to.
+const LARGEST_UNPACKED: u64 = 64 * 1024 * 1024;
+
+/// The bytes of a file that gzip packed; none where it did not.
+fn unpacked(bytes: &[u8]) -> Result<Option<Vec<u8>>, ExtractError> {
+    use std::io::Read;
+    if !bytes.starts_with(&[0x1f, 0x8b]) {
+        return Ok(None);
+    }
+    let mut unpacked = Vec::new();
+    flate2::read::MultiGzDecoder::new(bytes)
+        .take(LARGEST_UNPACKED + 1)
+        .read_to_end(&mut unpacked)
+        .map_err(|error| ExtractError::Broken { format: "gzip", reason: error.to_string() })?;
+    if unpacked.len() as u64 > LARGEST_UNPACKED {
+        return Err(ExtractError::TooLarge(LARGEST_UNPACKED));
+    }
+    Ok(Some(unpacked))
 }

@@ -354,6 +354,10 @@ pub(crate) enum Knowledge {
     Show(ShowKnowledge),
     /// Remove a document or a whole collection; files on disk stay
     Remove(RemoveKnowledge),
+    /// Stop watching a folder of a collection, or all of them; the documents stay
+    Unwatch(UnwatchKnowledge),
+    /// List the watched folders
+    Watches(ListKnowledge),
     /// Give a collection another name and id
     Rename(RenameKnowledge),
     /// Compare the indexes with the store and build what is missing
@@ -406,6 +410,27 @@ pub(crate) struct AddKnowledge {
     /// Let the running server keep the collection up to date with them
     #[arg(long)]
     pub(crate) watch: bool,
+    /// Only files that fit this pattern, as in a .gitignore; may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) include: Vec<String>,
+    /// No files that fit this pattern; may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) exclude: Vec<String>,
+    /// A tag for the documents, besides those in their front matter; may be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    pub(crate) tags: Vec<String>,
+    #[command(flatten)]
+    pub(crate) whose: Whose,
+    #[command(flatten)]
+    pub(crate) output: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct UnwatchKnowledge {
+    /// The collection
+    pub(crate) name: String,
+    /// The folder, as it is listed by `hindcast knowledge watches` (default: all)
+    pub(crate) path: Option<String>,
     #[command(flatten)]
     pub(crate) whose: Whose,
     #[command(flatten)]
@@ -489,9 +514,15 @@ pub(crate) struct SearchKnowledge {
     /// Only documents whose path contains this
     #[arg(long, value_name = "TEXT")]
     pub(crate) path: Option<String>,
-    /// Only documents of this MIME type
+    /// Only documents whose files are of this MIME type, such as application/pdf
     #[arg(long, value_name = "TYPE")]
     pub(crate) mime_type: Option<String>,
+    /// Only documents with this tag
+    #[arg(long)]
+    pub(crate) tag: Option<String>,
+    /// Also show so many passages before and after each
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) context: usize,
     #[command(flatten)]
     pub(crate) whose: Whose,
     #[command(flatten)]

@@ -48,10 +48,12 @@ pub fn chunk(format: Format, text: &str, extracted: &Extracted) -> Vec<Chunk> {
             _ if !extracted.blocks.is_empty() => {
                 sections::pieces(text, sections::of_blocks(&extracted.blocks, page.clone(), &mut path))
             }
-            Format::Markdown | Format::Html | Format::Docx => markdown::pieces(text, page.clone(), &mut path),
+            Format::Markdown | Format::Docx | Format::Notebook => {
+                markdown::pieces(text, page.clone(), &mut path)
+            }
             Format::Code(language) => code::pieces(text, language),
             Format::Json | Format::Yaml | Format::Toml | Format::Xml => plain(text, page, CODE_BYTES),
-            Format::Text | Format::Pdf => plain(text, page, PROSE_BYTES),
+            _ => plain(text, page, PROSE_BYTES),
         };
         let page = (!extracted.pages.is_empty()).then_some(number);
         chunks.extend(pieces.into_iter().filter_map(|piece| placed(text, piece, page, &lines)));

@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
 mod debian;
+mod manual;
+mod office;
+mod pdf;
 mod python;
 
 use std::{
@@ -51,7 +54,7 @@ struct Read {
 
 fn read(path: &Path) -> Read {
     let bytes = std::fs::read(path).unwrap();
-    let format = Format::of_extension(path.extension().unwrap().to_str().unwrap()).unwrap();
+    let format = Format::of_name(path.file_name().unwrap().to_str().unwrap()).unwrap();
     let extracted = extract(format, &bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let text = match &extracted.text {
         Some(text) => text.clone(),

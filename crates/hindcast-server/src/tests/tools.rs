@@ -14,12 +14,13 @@ async fn the_list_of_tools_is_short() {
     let mut client = stage.client().await;
     let listed = client.request("tools/list", json!({})).await;
     let tools = listed["result"]["tools"].as_array().unwrap();
-    assert_eq!(tools.len(), 44);
+    assert_eq!(tools.len(), 45);
     let size = listed["result"].to_string().len();
     assert!(size < 34_000, "tools/list has {size} bytes");
     for tool in tools {
         assert!(tool["inputSchema"]["properties"].is_object(), "{tool}");
-        assert_eq!(tool["outputSchema"]["type"], "object", "{tool}");
+        let is_search = tool["name"] == "knowledge/search";
+        assert!(is_search || tool["outputSchema"]["type"] == "object", "{tool}");
         assert!(!tool.to_string().contains("$ref"), "{tool}");
     }
     stage.finish().await;

@@ -32,6 +32,7 @@ struct Text {
     text: Option<String>,
     title: Option<String>,
     description: Option<String>,
+    tags: Vec<String>,
     pages: Vec<(usize, usize)>,
     lines: Vec<(usize, u64)>,
     /// Start, end and role.
@@ -52,7 +53,7 @@ enum BlockRole {
 
 impl From<Extracted> for Text {
     fn from(extracted: Extracted) -> Self {
-        let Extracted { text, title, description, pages, lines, blocks } = extracted;
+        let Extracted { text, title, description, tags, pages, lines, blocks } = extracted;
         let pages = pages.into_iter().map(|page| (page.start, page.end)).collect();
         let block = |block: Block| {
             let role = match block.role {
@@ -64,13 +65,13 @@ impl From<Extracted> for Text {
             (block.range.start, block.range.end, role)
         };
         let blocks = blocks.into_iter().map(block).collect();
-        Self { text, title, description, pages, lines, blocks }
+        Self { text, title, description, tags, pages, lines, blocks }
     }
 }
 
 impl From<Text> for Extracted {
     fn from(told: Text) -> Self {
-        let Text { text, title, description, pages, lines, blocks } = told;
+        let Text { text, title, description, tags, pages, lines, blocks } = told;
         let pages = pages.into_iter().map(|(start, end)| start..end).collect();
         let block = |(start, end, role): (usize, usize, BlockRole)| {
             let role = match role {
@@ -82,14 +83,14 @@ impl From<Text> for Extracted {
             Block { range: start..end, role }
         };
         let blocks = blocks.into_iter().map(block).collect();
-        Self { text, title, description, pages, lines, blocks }
+        Self { text, title, description, tags, pages, lines, blocks }
     }
 }
 
 impl Extractor {
     /// The text of a document, or why there is none. Blocks.
     pub(super) fn extract(&self, format: Format, bytes: &[u8]) -> Result<Extracted, String> {
-        let needs_parser = matches!(format, Format::Pdf | Format::Docx | Format::Html);
+        let needs_parser = format.is_converted();
         match self {
             Self::Program(program) if needs_parser && !bytes.is_empty() => ask(program, format, bytes),
             _ => hindcast_extract::extract(format, bytes).map_err(|error| error.to_string()),

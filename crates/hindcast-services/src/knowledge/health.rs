@@ -192,7 +192,7 @@ impl KnowledgeService {
                 if let Some(first) = anywhere.first_mut() {
                     *first = 1.0;
                 }
-                vectors.nearest(&anywhere, None, 1).map(|_| {
+                vectors.nearest(&anywhere, None, None, 1).map(|_| {
                     vectors.collections().into_iter().filter(|held| keys.contains(held)).count() as u64
                 })
             });

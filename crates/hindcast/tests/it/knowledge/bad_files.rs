@@ -46,7 +46,8 @@ fn every_bad_file_is_told_with_its_reason_and_the_good_ones_go_in() {
     check("lines 🦀.md", "added");
     check("fine.docx", "added");
     check("empty.md", "failed it is empty");
-    check("program.exe", "failed files of this type are not understood · hint: those that end in md,");
+    let skipped = &report["skipped"][0];
+    assert_eq!((&skipped["kind"], &skipped["files"]), (&".exe".into(), &1.into()), "{report}");
     check("latin.txt", "added");
     check("binary.txt", "failed it is not text: byte 1 cannot be read");
     check("broken.pdf", "failed it is not a readable PDF file");
