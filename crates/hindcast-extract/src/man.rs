@@ -39,7 +39,13 @@ impl Page {
             return;
         }
         let request = line.strip_prefix(['.', '\'']).map(str::trim_start);
-        let Some(request) = request else { return self.text(&unescaped(line)) };
+        let Some(request) = request else {
+            // What stands before the title is for troff.
+            if self.title.is_some() || !self.outline.text.is_empty() {
+                self.text(&unescaped(line));
+            }
+            return;
+        };
         let (name, rest) = request.split_once([' ', '\t']).unwrap_or((request, ""));
         let words = || arguments(rest).join(" ");
         match name {

@@ -43,8 +43,7 @@ pub(crate) fn pptx(bytes: &[u8]) -> Result<Extracted, ExtractError> {
                 false => outline.body(&paragraphs.join("\n")),
             }
         }
-        let notes = slide.replace("slides/slide", "notesSlides/notesSlide");
-        if let Some(xml) = archive.text(&notes)? {
+        if let Some(xml) = notes(&mut archive, FORMAT, &slide)? {
             let shapes = shapes(FORMAT, &xml)?;
             let said: Vec<_> = shapes.into_iter().flat_map(|(_, paragraphs)| paragraphs).collect();
             // A notes page without notes has the slide's number only.
@@ -54,6 +53,21 @@ pub(crate) fn pptx(bytes: &[u8]) -> Result<Extracted, ExtractError> {
         }
     }
     Ok(outline.finish(title))
+}
+
+/// The notes of a slide, which its relationships name.
+fn notes(
+    archive: &mut Archive<'_>,
+    format: &'static str,
+    slide: &str,
+) -> Result<Option<String>, ExtractError> {
+    let (folder, name) = slide.rsplit_once('/').unwrap_or(("", slide));
+    let Some(links) = archive.text(&format!("{folder}/_rels/{name}.rels"))? else { return Ok(None) };
+    let links = relationships(format, &links, folder)?;
+    match links.iter().find(|(_, target)| target.contains("notesSlides/")) {
+        Some((_, target)) => archive.text(target),
+        None => Ok(None),
+    }
 }
 
 /// The paragraphs of each shape of a slide, and whether they are its title.

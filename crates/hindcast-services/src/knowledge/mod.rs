@@ -9,6 +9,7 @@
 //! ```
 
 mod add;
+mod answer_text;
 mod ask;
 mod collections;
 mod documents;
@@ -66,6 +67,7 @@ pub use reading::ReadPolicy;
 pub use search::{Hit, MOST_CONTEXT, SearchAnswer, SearchMode, SearchRequest};
 
 use crate::{Events, Failure, FailureKind, gateway::Gateway};
+use health::OllamaProbe;
 use indexing::Indexing;
 use ingests::Ingests;
 use installing::Installing;
@@ -124,6 +126,7 @@ pub struct KnowledgeService {
     indexing: Indexing,
     installing: Installing,
     ingests: Ingests,
+    ollama_probe: OllamaProbe,
     /// Somebody wants to know how the parts do.
     health_wanted: Notify,
     /// Something was written here: whoever follows need not wait for its next look.
@@ -163,6 +166,7 @@ impl KnowledgeService {
             indexing,
             installing: Installing::default(),
             ingests: Ingests::default(),
+            ollama_probe: OllamaProbe::default(),
             health_wanted: Notify::new(),
             wrote: Notify::new(),
             watches_changed: Notify::new(),

@@ -225,6 +225,12 @@ async fn a_conversation_is_kept_and_gone_on_with() {
     let again = ask(Some(first.conversation.clone()));
     let second = stage.service.ask(&Caller::local(), again.clone(), &Unwatched).await.unwrap();
     assert_eq!(second.text, "said 4 messages, see [1]", "the first turn is told again");
+    assert_eq!(
+        second.searched.as_deref(),
+        Some("said 4 messages, see [1]"),
+        "the model rewrote the question"
+    );
+    assert_eq!(second.unsupported, ["said 4 messages, see [1]"], "no passage has a 4");
     let stranger = Caller { principal: PrincipalId("ben".into()), ..Caller::local() };
     assert!(stage.service.ask(&stranger, again, &Unwatched).await.is_err());
     let models = stage.service.models(&Caller::local()).await.unwrap();
@@ -234,9 +240,32 @@ async fn a_conversation_is_kept_and_gone_on_with() {
 }
 
 #[tokio::test]
+async fn a_question_without_evidence_is_not_given_to_the_model() {
+    let stage = Stage::new();
+    stage.add("birds", "heron", "The heron stands in the water.").await;
+    let ask = AskRequest {
+        question: "quarterly revenue of zebra factories?".into(),
+        collection: None,
+        model: None,
+        conversation: None,
+    };
+    let answer = stage.service.ask(&Caller::local(), ask, &Unwatched).await.unwrap();
+    assert_eq!(
+        (&*answer.text, answer.citations.len(), answer.tokens),
+        ("This is not in these documents.", 0, 0)
+    );
+}
+
+#[tokio::test]
 async fn an_answer_that_breaks_off_is_counted_as_none() {
     let stage = Stage::with(Parrot { fails: true });
-    let ask = AskRequest { question: "why?".into(), collection: None, model: None, conversation: None };
+    stage.add("birds", "heron", "Nobody knows why the heron stands.").await;
+    let ask = AskRequest {
+        question: "why does the heron stand?".into(),
+        collection: None,
+        model: None,
+        conversation: None,
+    };
     let failure = stage.service.ask(&Caller::local(), ask, &Unwatched).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::ModelUnavailable);
     let health = stage.service.health(Some(&Caller::local())).await.unwrap();
@@ -347,4 +376,35 @@ async fn a_folder_that_is_unwatched_keeps_its_documents() {
     assert_eq!(paths, [watches[0].1.path.clone()]);
     assert!(stage.service.watches(&local).await.unwrap().is_empty());
     assert_eq!(stage.find("heron water").await, ["heron"]);
+}
+
+/// A server that takes the question and says nothing.
+struct Silent;
+
+#[async_trait::async_trait]
+impl ChatModel for Silent {
+    fn address(&self) -> &str {
+        "nowhere"
+    }
+
+    async fn models(&self) -> Result<Vec<InstalledModel>, ChatError> {
+        std::future::pending().await
+    }
+
+    async fn chat(&self, _: &str, _: &[Message], _: OnText<'_>) -> Result<Reply, ChatError> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn a_model_server_that_hangs_does_not_hold_up_who_asks_how_the_parts_do() {
+    let probe = health::OllamaProbe::default();
+    let started = std::time::Instant::now();
+    let (one, two) = tokio::join!(probe.ask(Arc::new(Silent)), probe.ask(Arc::new(Silent)));
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+    for (health, _) in [one, two] {
+        assert_eq!((health.status, health.response), (ComponentStatus::Degraded, None));
+    }
+    let (health, bytes) = health::OllamaProbe::default().ask(Arc::new(Parrot { fails: false })).await;
+    assert_eq!((health.status, health.count, bytes > 0), (ComponentStatus::Operational, 2, true));
 }

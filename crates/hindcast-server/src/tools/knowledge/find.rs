@@ -212,6 +212,12 @@ pub(super) struct AskView {
     conversation_id: String,
     /// The passages it was given, in the order of their numbers
     citations: Vec<CitationView>,
+    /// Sentences that the passages they cite do not support
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unsupported: Vec<String>,
+    /// What was searched, where the question only makes sense in the conversation
+    #[serde(skip_serializing_if = "Option::is_none")]
+    searched: Option<String>,
     /// Tokens in and out, as Ollama counts them
     tokens: u64,
     /// What else to know
@@ -271,12 +277,17 @@ impl Tool for Ask {
             // Writing to a string cannot fail.
             let _ = write!(text, "\n[{}] {}", citation.number, citation.hit.citation());
         }
+        for sentence in &answer.unsupported {
+            let _ = write!(text, "\nNot supported by what it cites: {sentence}");
+        }
         let _ = write!(text, "\n({}, conversation {})", answer.model, answer.conversation);
         let content = AskView {
             answer: answer.text,
             model: answer.model,
             conversation_id: answer.conversation,
             citations,
+            unsupported: answer.unsupported,
+            searched: answer.searched,
             tokens: answer.tokens,
             notices: answer.notices,
         };

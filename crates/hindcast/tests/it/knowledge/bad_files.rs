@@ -61,7 +61,7 @@ fn every_bad_file_is_told_with_its_reason_and_the_good_ones_go_in() {
         check("dangling.md", "failed it is a link to nothing");
     }
     let listed = knowledge(data.path(), &["show", "mixed"]);
-    assert_eq!(listed["document_list"].as_array().unwrap().len(), 2, "{listed}");
+    assert_eq!(listed["document_list"].as_array().unwrap().len(), 3, "{listed}");
 }
 
 /// A small archive that unpacks to seventy megabytes.
