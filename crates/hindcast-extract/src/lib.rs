@@ -166,7 +166,11 @@ fn read(format: Format, bytes: &[u8]) -> Result<Extracted, ExtractError> {
         Format::Man => {
             let text = text()?;
             // A name such as `notes.1` is not only that of a manual page.
-            if man::is_troff(&text) { Ok(man::extract(&text)) } else { plain::extract(bytes) }
+            match man::is_troff(&text) {
+                true if man::leads_elsewhere(&text) => Err(ExtractError::Redirect),
+                true => Ok(man::extract(&text)),
+                false => plain::extract(bytes),
+            }
         }
         _ => plain::extract(bytes),
     }

@@ -8,6 +8,12 @@ pub(crate) fn is_troff(text: &str) -> bool {
     text.lines().take(200).any(|line| macros.iter().any(|known| line.starts_with(known)))
 }
 
+/// Whether a page only names another one to be shown in its place.
+pub(crate) fn leads_elsewhere(text: &str) -> bool {
+    let mut lines = text.lines().filter(|line| !line.starts_with(".\\\"") && !line.trim().is_empty());
+    lines.next().is_some_and(|line| line.starts_with(".so ")) && lines.next().is_none()
+}
+
 pub(crate) fn extract(text: &str) -> Extracted {
     let mut page = Page::default();
     for line in text.lines() {
@@ -30,6 +36,17 @@ struct Page {
     name: String,
     /// A macro is being defined, which is not text.
     in_definition: bool,
+    table: Table,
+}
+
+/// Where in a table of `tbl` a line stands.
+#[derive(Default, PartialEq)]
+enum Table {
+    #[default]
+    Outside,
+    /// In what says how it is laid out, which ends with a full stop.
+    Layout,
+    Rows,
 }
 
 impl Page {
@@ -37,6 +54,23 @@ impl Page {
         if self.in_definition {
             self.in_definition = line.trim() != "..";
             return;
+        }
+        match self.table {
+            Table::Layout => {
+                if line.trim_end().ends_with('.') {
+                    self.table = Table::Rows;
+                }
+                return;
+            }
+            // Lines of signs are rules.
+            Table::Rows if ["_", "=", "T{", "T}"].contains(&line.trim()) => return,
+            Table::Rows if !line.starts_with('.') => {
+                let cells: Vec<_> = unescaped(line).split('\t').map(|cell| cell.trim().to_owned()).collect();
+                let row = cells.join(" | ");
+                self.paragraph.push_str(row.trim_start_matches("T}").trim_end_matches("T{"));
+                return self.break_line();
+            }
+            _ => {}
         }
         let request = line.strip_prefix(['.', '\'']).map(str::trim_start);
         let Some(request) = request else {
@@ -72,6 +106,14 @@ impl Page {
                     self.paragraph = term;
                     self.break_line();
                 }
+            }
+            "TS" => {
+                self.end_paragraph();
+                self.table = Table::Layout;
+            }
+            "TE" => {
+                self.end_paragraph();
+                self.table = Table::Outside;
             }
             "br" => self.break_line(),
             "nf" | "EX" | "Bd" => {

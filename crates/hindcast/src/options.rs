@@ -13,8 +13,8 @@ use hindcast_core::{
 };
 use ipnet::IpNet;
 pub(crate) use knowledge::{
-    AddKnowledge, EvaluateKnowledge, Knowledge, OneCollection, RemoveKnowledge, RenameKnowledge,
-    SearchKnowledge, SearchMode, ShowKnowledge, UnwatchKnowledge, Whose,
+    AddKnowledge, EvaluateKnowledge, ExportKnowledge, ImportKnowledge, Knowledge, OneCollection,
+    RemoveKnowledge, RenameKnowledge, SearchKnowledge, SearchMode, ShowKnowledge, UnwatchKnowledge, Whose,
 };
 pub(crate) use record::Record;
 pub(crate) use worker::WorkerKind;

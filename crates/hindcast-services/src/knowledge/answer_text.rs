@@ -63,21 +63,30 @@ pub(super) fn sentences(text: &str) -> Vec<(String, HashSet<usize>)> {
             || ("。！？".contains(char))
             || (".!?".contains(char) && bytes.get(next).is_none_or(u8::is_ascii_whitespace));
         if is_end || next == text.len() {
-            let sentence = text[start..next].trim();
+            let (behind, sentence) = without_leading_citations(text[start..next].trim());
             start = next;
-            if sentence.is_empty() {
-                continue;
-            }
-            let cites = cited(sentence);
             // `It stands in water. [1]` cites behind the full stop.
-            let is_citation_only = !cites.is_empty() && words(sentence).is_empty();
-            match sentences.last_mut().filter(|_| is_citation_only) {
-                Some(last) => last.1.extend(cites),
-                None => sentences.push((sentence.to_owned(), cites)),
+            if let Some(last) = sentences.last_mut() {
+                last.1.extend(cited(behind));
+            }
+            if !sentence.is_empty() {
+                sentences.push((sentence.to_owned(), cited(sentence)));
             }
         }
     }
     sentences
+}
+
+/// The citations that a text begins with, and the rest.
+fn without_leading_citations(text: &str) -> (&str, &str) {
+    let mut rest = text;
+    while let Some(inside) = rest.strip_prefix(['[', '【'])
+        && let Some((number, after)) = inside.split_once([']', '】'])
+        && number.starts_with(|char: char| char.is_ascii_digit())
+    {
+        rest = after.trim_start_matches([' ', '.', ',']);
+    }
+    text.split_at(text.len() - rest.len())
 }
 
 /// Whether the words and numbers of a sentence are those of the passages it cites.

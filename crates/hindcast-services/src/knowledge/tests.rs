@@ -62,6 +62,9 @@ impl ChatModel for Parrot {
         if self.fails {
             return Err(ChatError::BrokeOff("half way".into()));
         }
+        if messages[0].text.starts_with("Rewrite") {
+            return Ok(Reply { text: "<think>hm</think>Where does the heron stand?".into(), tokens: 1 });
+        }
         on_text("said ");
         let text = format!("said {} messages, see [1]", messages.len());
         Ok(Reply { text, tokens: 7 })
@@ -227,7 +230,7 @@ async fn a_conversation_is_kept_and_gone_on_with() {
     assert_eq!(second.text, "said 4 messages, see [1]", "the first turn is told again");
     assert_eq!(
         second.searched.as_deref(),
-        Some("said 4 messages, see [1]"),
+        Some("Where does the heron stand?"),
         "the model rewrote the question"
     );
     assert_eq!(second.unsupported, ["said 4 messages, see [1]"], "no passage has a 4");

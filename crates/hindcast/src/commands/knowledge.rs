@@ -15,7 +15,7 @@ use hindcast_services::{
 };
 use serde_json::{Value, json};
 
-use super::{eval, print_json, print_text, progress_line::ProgressLine, small_runtime};
+use super::{eval, print_json, print_text, progress_line::ProgressLine, small_runtime, transfer};
 use crate::{
     config::Config,
     data_folder::DataFolder,
@@ -29,7 +29,7 @@ use crate::{
 pub(super) fn run(config: &Config, command: Knowledge) -> Result<ExitCode> {
     crate::data_folder::keep_from_others();
     let folder = match command {
-        Knowledge::Add(_) => DataFolder::open(&config.data_dir)?,
+        Knowledge::Add(_) | Knowledge::Import(_) => DataFolder::open(&config.data_dir)?,
         _ => DataFolder::existing(&config.data_dir)?,
     };
     let (knowledge, indexes) = wiring::knowledge(config, &folder, None, &Events::default())?;
@@ -41,6 +41,14 @@ pub(super) fn run(config: &Config, command: Knowledge) -> Result<ExitCode> {
             Knowledge::Remove(remove) => self::remove(&knowledge, remove).await?,
             Knowledge::Unwatch(unwatch) => self::unwatch(&knowledge, unwatch).await?,
             Knowledge::Watches(list) => watches(&knowledge, &list.whose, list.output).await?,
+            Knowledge::Export(export) => {
+                let caller = caller(&export.whose);
+                transfer::export(&knowledge, &wiring::knowledge_store(&folder), &caller, export).await?
+            }
+            Knowledge::Import(import) => {
+                let caller = caller(&import.whose);
+                transfer::import(&knowledge, &wiring::knowledge_store(&folder), &caller, import).await?
+            }
             Knowledge::Rename(rename) => self::rename(&knowledge, rename).await?,
             Knowledge::Reindex(output) => reindex(&knowledge, output).await?,
             Knowledge::Stats(one) => stats(&knowledge, one).await?,

@@ -24,6 +24,10 @@ pub(crate) enum Knowledge {
     Rename(RenameKnowledge),
     /// Compare the indexes with the store and build what is missing
     Reindex(Json),
+    /// Write a collection, with its documents, vectors and settings, to one file
+    Export(ExportKnowledge),
+    /// Make a collection from a file that was exported
+    Import(ImportKnowledge),
     /// Show the figures of a collection
     Stats(OneCollection),
     /// Find passages by words and by meaning
@@ -93,6 +97,31 @@ pub(crate) struct UnwatchKnowledge {
     pub(crate) name: String,
     /// The folder, as it is listed by `hindcast knowledge watches` (default: all)
     pub(crate) path: Option<String>,
+    #[command(flatten)]
+    pub(crate) whose: Whose,
+    #[command(flatten)]
+    pub(crate) output: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct ExportKnowledge {
+    /// The collection
+    pub(crate) name: String,
+    /// The file, which must not be there yet
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) whose: Whose,
+    #[command(flatten)]
+    pub(crate) output: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct ImportKnowledge {
+    /// The file
+    pub(crate) file: PathBuf,
+    /// What the new collection is called (default: as it was)
+    #[arg(long)]
+    pub(crate) name: Option<String>,
     #[command(flatten)]
     pub(crate) whose: Whose,
     #[command(flatten)]

@@ -10,6 +10,7 @@ mod ollama;
 mod ownership;
 mod seeded;
 mod subscriptions;
+mod transfer;
 mod two_processes;
 mod watching;
 
