@@ -16,6 +16,7 @@ pub(crate) fn prepare(workspace: &Workspace) -> Result<()> {
     install::ensure_program("curl", "curl")?;
     prepare_sdk(workspace)?;
     prepare_model(workspace)?;
+    prepare_documents(workspace)?;
     prepare_packages(&workspace.root.join("peers/package.json"), &node_folder(workspace))?;
     adapters::prepare(workspace)?;
     dotnet::prepare(workspace)
@@ -101,6 +102,34 @@ fn prepare_model(workspace: &Workspace) -> Result<()> {
     command::run(
         Command::new(&python).args(["-c", unpack]).arg(&folder).arg(folder.join("all-MiniLM-L6-v2")),
     )?;
+    stamp.write()
+}
+
+/// Unpacks documentation of Debian, which is what people put into a knowledge base; nothing is installed.
+fn prepare_documents(workspace: &Workspace) -> Result<()> {
+    let folder = workspace.peers().join("documents");
+    let stamp = Stamp::new(&workspace.root.join("peers/documents.txt"), &folder)?;
+    if stamp.is_current() {
+        println!("the documents are there");
+        return Ok(());
+    }
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let listed = std::fs::read_to_string(&stamp.manifest)?;
+    let packages: Vec<_> = listed.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    let download =
+        || command::run(Command::new("apt-get").arg("download").args(&packages).current_dir(&folder));
+    if download().is_err() {
+        // A bare machine knows of no package yet.
+        command::run(Command::new("apt-get").arg("update"))?;
+        download().context("cannot get the documents")?;
+    }
+    for entry in std::fs::read_dir(&folder)? {
+        let package = entry?.path();
+        if package.extension().is_some_and(|end| end == "deb") {
+            command::run(Command::new("dpkg-deb").arg("-x").arg(&package).arg(&folder))?;
+            std::fs::remove_file(&package)?;
+        }
+    }
     stamp.write()
 }
 

@@ -5,6 +5,9 @@ pub trait Progress: Send + Sync {
     /// `done` of `total` items are finished.
     fn report(&self, done: u64, total: Option<u64>, message: &str);
 
+    /// Tells how the current item goes on.
+    fn note(&self, _message: &str) {}
+
     /// Whether the caller has given up; the work should stop at the next safe point.
     fn cancelled(&self) -> bool;
 }

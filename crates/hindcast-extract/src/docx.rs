@@ -1,107 +1,28 @@
 //! The text of a Word document, as Markdown.
 
-use std::{
-    io::{Cursor, Read},
-    ops::Range,
+use std::ops::Range;
+
+use quick_xml::events::BytesStart;
+
+use crate::{
+    ExtractError, Extracted,
+    archive::{self, Archive, Piece, attribute},
 };
 
-use quick_xml::{
-    Reader,
-    events::{BytesStart, Event},
-};
-use zip::ZipArchive;
-
-use crate::{ExtractError, Extracted};
-
-/// What the text of one document may unpack to. A thousand pages are about 20 MB.
-const LARGEST_PART: u64 = 64 * 1024 * 1024;
+const FORMAT: &str = "DOCX";
 
 pub(crate) fn extract(bytes: &[u8]) -> Result<Extracted, ExtractError> {
-    let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| broken(error.to_string()))?;
-    let body = part(&mut archive, "word/document.xml")?
-        .ok_or_else(|| broken("it has no word/document.xml".into()))?;
+    let mut archive = Archive::open(FORMAT, bytes)?;
+    let body = archive.needed("word/document.xml")?;
     let mut writer = Writer::default();
-    walk(&body, |event| writer.take(event))?;
+    archive::walk(FORMAT, &body, |event| writer.take(event))?;
     writer.end_paragraph();
-    let title = match part(&mut archive, "docProps/core.xml")? {
-        Some(core) => core_title(&core)?,
+    let title = match archive.text("docProps/core.xml")? {
+        Some(core) => archive::text_of(FORMAT, &core, "dc:title")?,
         None => None,
     };
     let pages = writer.pages();
     Ok(Extracted { text: Some(writer.text), title: title.or(writer.title), pages, ..Extracted::default() })
-}
-
-fn broken(reason: String) -> ExtractError {
-    ExtractError::Broken { format: "DOCX", reason }
-}
-
-/// One file of the archive; none when it is not there.
-fn part(archive: &mut ZipArchive<Cursor<&[u8]>>, name: &str) -> Result<Option<String>, ExtractError> {
-    let file = match archive.by_name(name) {
-        Ok(file) => file,
-        Err(zip::result::ZipError::FileNotFound) => return Ok(None),
-        Err(error) => return Err(broken(error.to_string())),
-    };
-    let mut text = Vec::new();
-    // What the archive says about sizes may be a lie; what comes out is counted.
-    file.take(LARGEST_PART + 1).read_to_end(&mut text).map_err(|error| broken(error.to_string()))?;
-    if text.len() as u64 > LARGEST_PART {
-        return Err(ExtractError::TooLarge(LARGEST_PART));
-    }
-    String::from_utf8(text).map(Some).map_err(|error| broken(error.to_string()))
-}
-
-/// What of the XML matters.
-enum Piece<'a> {
-    Start(&'a BytesStart<'a>),
-    End(&'a str),
-    Text(&'a str),
-}
-
-fn walk(xml: &str, mut take: impl FnMut(&Piece<'_>)) -> Result<(), ExtractError> {
-    let mut reader = Reader::from_str(xml);
-    reader.config_mut().expand_empty_elements = true;
-    loop {
-        match reader.read_event().map_err(|error| broken(error.to_string()))? {
-            Event::Start(start) => take(&Piece::Start(&start)),
-            Event::End(end) => take(&Piece::End(end.name().as_ref())),
-            Event::Text(text) => take(&Piece::Text(&text)),
-            Event::GeneralRef(reference) => {
-                let name: &str = &reference;
-                let character = reference.resolve_char_ref().map_err(|error| broken(error.to_string()))?;
-                let text = match (character, name) {
-                    (Some(character), _) => character.to_string(),
-                    (None, "amp") => "&".into(),
-                    (None, "lt") => "<".into(),
-                    (None, "gt") => ">".into(),
-                    (None, "quot") => "\"".into(),
-                    (None, "apos") => "'".into(),
-                    // Entities of its own are how XML bombs are built; Word never writes any.
-                    (None, name) => return Err(broken(format!("it has an entity `{name}` of its own"))),
-                };
-                take(&Piece::Text(&text));
-            }
-            Event::Eof => return Ok(()),
-            _ => {}
-        }
-    }
-}
-
-fn attribute(start: &BytesStart<'_>, name: &str) -> Option<String> {
-    let attribute = start.try_get_attribute(name).ok().flatten()?;
-    Some(attribute.value.into_owned())
-}
-
-fn core_title(xml: &str) -> Result<Option<String>, ExtractError> {
-    let (mut inside, mut title) = (false, String::new());
-    walk(xml, |piece| match piece {
-        Piece::Start(start) => inside = start.name().as_ref() == "dc:title",
-        Piece::End(_) => inside = false,
-        Piece::Text(text) if inside => title.push_str(text),
-        Piece::Text(_) => {}
-    })?;
-    let title = title.trim();
-    Ok((!title.is_empty()).then(|| title.to_owned()))
 }
 
 /// Puts the document together, paragraph by paragraph.
@@ -220,7 +141,7 @@ impl Writer {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::io::Write as _;
+    use std::io::{Cursor, Write as _};
 
     use zip::write::SimpleFileOptions;
 
@@ -270,7 +191,7 @@ pub(crate) mod tests {
         }
         let bomb = archive.finish().unwrap().into_inner();
         assert!(bomb.len() < 1 << 20);
-        assert_eq!(extract(&bomb), Err(ExtractError::TooLarge(LARGEST_PART)));
+        assert_eq!(extract(&bomb), Err(ExtractError::TooLarge(archive::LARGEST)));
     }
 
     #[test]

@@ -14,6 +14,36 @@ pub enum Language {
     TypeScript,
     Tsx,
     CSharp,
+    Shell,
+    PowerShell,
+    Sql,
+    Ruby,
+    Php,
+    Kotlin,
+    Swift,
+    Scala,
+    Lua,
+    Perl,
+    R,
+    Julia,
+    Haskell,
+    Dart,
+    Elixir,
+    Erlang,
+    Zig,
+    Clojure,
+    FSharp,
+    VisualBasic,
+    ObjectiveC,
+    Assembly,
+    Css,
+    Make,
+    Dockerfile,
+    CMake,
+    Proto,
+    Nix,
+    Terraform,
+    Vue,
 }
 
 /// What a document is written in.
@@ -29,13 +59,49 @@ pub enum Format {
     Json,
     Yaml,
     Toml,
+    Rst,
+    AsciiDoc,
+    Org,
+    Latex,
+    Csv,
+    Tsv,
+    Notebook,
+    Epub,
+    Pptx,
+    Xlsx,
+    OpenDocument,
+    Man,
+    Mail,
+    Mbox,
     Code(Language),
 }
 
 /// Formats by the end of a file's name and by MIME type; the first MIME type of a format is the one it is served as.
 const FORMATS: &[(Format, &[&str], &[&str])] = &[
     (Format::Markdown, &["md", "markdown", "mdown", "mkd"], &["text/markdown", "text/x-markdown"]),
-    (Format::Text, &["txt", "text", "log", "rst", "adoc", "asciidoc", "org"], &["text/plain"]),
+    (Format::Text, &["txt", "text", "log"], &["text/plain"]),
+    (Format::Rst, &["rst"], &["text/x-rst"]),
+    (Format::AsciiDoc, &["adoc", "asciidoc"], &["text/asciidoc"]),
+    (Format::Org, &["org"], &["text/x-org"]),
+    (Format::Latex, &["tex", "latex", "ltx"], &["application/x-tex", "text/x-tex"]),
+    (Format::Csv, &["csv"], &["text/csv"]),
+    (Format::Tsv, &["tsv", "tab"], &["text/tab-separated-values"]),
+    (Format::Notebook, &["ipynb"], &["application/x-ipynb+json"]),
+    (Format::Epub, &["epub"], &["application/epub+zip"]),
+    (Format::Pptx, &["pptx"], &["application/vnd.openxmlformats-officedocument.presentationml.presentation"]),
+    (Format::Xlsx, &["xlsx"], &["application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"]),
+    (
+        Format::OpenDocument,
+        &["odt", "odp", "ods"],
+        &[
+            "application/vnd.oasis.opendocument.text",
+            "application/vnd.oasis.opendocument.presentation",
+            "application/vnd.oasis.opendocument.spreadsheet",
+        ],
+    ),
+    (Format::Man, &["man", "mdoc", "1", "2", "3", "4", "5", "6", "7", "8", "9"], &["text/troff"]),
+    (Format::Mail, &["eml"], &["message/rfc822"]),
+    (Format::Mbox, &["mbox"], &["application/mbox"]),
     (Format::Html, &["html", "htm", "xhtml"], &["text/html", "application/xhtml+xml"]),
     (Format::Pdf, &["pdf"], &["application/pdf"]),
     (Format::Docx, &["docx"], &["application/vnd.openxmlformats-officedocument.wordprocessingml.document"]),
@@ -65,9 +131,104 @@ const FORMATS: &[(Format, &[&str], &[&str])] = &[
     ),
     (Format::Code(Language::Tsx), &["tsx"], &["text/x-tsx"]),
     (Format::Code(Language::CSharp), &["cs"], &["text/x-csharp"]),
+    (
+        Format::Code(Language::Shell),
+        &["sh", "bash", "zsh", "ksh", "fish"],
+        &["text/x-shellscript", "application/x-sh"],
+    ),
+    (Format::Code(Language::PowerShell), &["ps1", "psm1"], &["text/x-powershell"]),
+    (Format::Code(Language::Sql), &["sql"], &["text/x-sql", "application/sql"]),
+    (Format::Code(Language::Ruby), &["rb", "rake"], &["text/x-ruby"]),
+    (Format::Code(Language::Php), &["php"], &["text/x-php"]),
+    (Format::Code(Language::Kotlin), &["kt", "kts"], &["text/x-kotlin"]),
+    (Format::Code(Language::Swift), &["swift"], &["text/x-swift"]),
+    (Format::Code(Language::Scala), &["scala", "sc"], &["text/x-scala"]),
+    (Format::Code(Language::Lua), &["lua"], &["text/x-lua"]),
+    (Format::Code(Language::Perl), &["pl", "pm"], &["text/x-perl"]),
+    (Format::Code(Language::R), &["r"], &["text/x-r"]),
+    (Format::Code(Language::Julia), &["jl"], &["text/x-julia"]),
+    (Format::Code(Language::Haskell), &["hs"], &["text/x-haskell"]),
+    (Format::Code(Language::Dart), &["dart"], &["text/x-dart"]),
+    (Format::Code(Language::Elixir), &["ex", "exs"], &["text/x-elixir"]),
+    (Format::Code(Language::Erlang), &["erl", "hrl"], &["text/x-erlang"]),
+    (Format::Code(Language::Zig), &["zig"], &["text/x-zig"]),
+    (Format::Code(Language::Clojure), &["clj", "cljs"], &["text/x-clojure"]),
+    (Format::Code(Language::FSharp), &["fs", "fsx", "fsi"], &["text/x-fsharp"]),
+    (Format::Code(Language::VisualBasic), &["vb"], &["text/x-vb"]),
+    (Format::Code(Language::ObjectiveC), &["mm"], &["text/x-objective-c"]),
+    (Format::Code(Language::Assembly), &["s", "asm"], &["text/x-asm"]),
+    (Format::Code(Language::Css), &["css", "scss", "less"], &["text/css"]),
+    (Format::Code(Language::Make), &["mk", "mak"], &["text/x-makefile"]),
+    (Format::Code(Language::Dockerfile), &["dockerfile"], &["text/x-dockerfile"]),
+    (Format::Code(Language::CMake), &["cmake"], &["text/x-cmake"]),
+    (Format::Code(Language::Proto), &["proto"], &["text/x-proto"]),
+    (Format::Code(Language::Nix), &["nix"], &["text/x-nix"]),
+    (Format::Code(Language::Terraform), &["tf", "hcl"], &["text/x-hcl"]),
+    (Format::Code(Language::Vue), &["vue", "svelte"], &["text/x-vue"]),
+];
+
+/// Files that are known by their whole name, in lower case.
+const NAMES: &[(Format, &[&str])] = &[
+    (
+        Format::Text,
+        &[
+            "readme",
+            "license",
+            "licence",
+            "copying",
+            "copyright",
+            "changelog",
+            "changes",
+            "news",
+            "authors",
+            "contributors",
+            "notice",
+            "todo",
+            "install",
+            "faq",
+            "history",
+            "maintainers",
+            "credits",
+        ],
+    ),
+    (Format::Code(Language::Make), &["makefile", "gnumakefile", "justfile"]),
+    (Format::Code(Language::Dockerfile), &["dockerfile", "containerfile"]),
+    (Format::Code(Language::Ruby), &["rakefile", "gemfile", "vagrantfile"]),
+    (Format::Code(Language::CMake), &["cmakelists.txt"]),
+    (Format::Code(Language::Python), &["sconstruct", "wscript"]),
 ];
 
 impl Format {
+    /// By a file's whole name; one that gzip packed is what it unpacks to.
+    pub fn of_name(name: &str) -> Option<Self> {
+        let name = name.to_ascii_lowercase();
+        let name = name.strip_suffix(".gz").unwrap_or(&name);
+        let known = NAMES.iter().find(|(_, names)| names.contains(&name)).map(|(format, _)| *format);
+        let of_end = || Self::of_extension(name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty())?.1);
+        // `Dockerfile.test`, `README.linux`
+        let of_stem =
+            || NAMES.iter().find(|(_, names)| names.contains(&name.split('.').next().unwrap_or_default()));
+        known.or_else(of_end).or_else(|| of_stem().map(|(format, _)| *format))
+    }
+
+    /// Whether its text is made from the file, and is Markdown then.
+    pub fn is_converted(self) -> bool {
+        matches!(
+            self,
+            Self::Html
+                | Self::Pdf
+                | Self::Docx
+                | Self::Pptx
+                | Self::Xlsx
+                | Self::OpenDocument
+                | Self::Epub
+                | Self::Notebook
+                | Self::Man
+                | Self::Mail
+                | Self::Mbox
+        )
+    }
+
     /// By the end of a file's name, such as `md`; in any case.
     pub fn of_extension(extension: &str) -> Option<Self> {
         let extension = extension.to_ascii_lowercase();
@@ -80,14 +241,17 @@ impl Format {
         find(|(_, _, mime_types)| mime_types.contains(&&*essence))
     }
 
+    /// The MIME type of its files.
+    pub fn mime_type(self) -> &'static str {
+        let row = FORMATS.iter().find(|(format, ..)| *format == self);
+        row.and_then(|(_, _, mime_types)| mime_types.first()).copied().unwrap_or("text/plain")
+    }
+
     /// The MIME type its text is served as: what is converted becomes Markdown.
     pub fn served_mime_type(self) -> &'static str {
         match self {
-            Self::Html | Self::Pdf | Self::Docx => "text/markdown",
-            _ => {
-                let row = FORMATS.iter().find(|(format, ..)| *format == self);
-                row.and_then(|(_, _, mime_types)| mime_types.first()).copied().unwrap_or("text/plain")
-            }
+            _ if self.is_converted() => "text/markdown",
+            _ => self.mime_type(),
         }
     }
 
@@ -125,6 +289,23 @@ fn find(fits: impl Fn(&Row) -> bool) -> Option<Format> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_without_an_ending_are_known_by_their_names() {
+        for (name, format) in [
+            ("README", Some(Format::Text)),
+            ("Makefile", Some(Format::Code(Language::Make))),
+            ("Dockerfile.test", Some(Format::Code(Language::Dockerfile))),
+            ("CMakeLists.txt", Some(Format::Code(Language::CMake))),
+            ("ls.1.gz", Some(Format::Man)),
+            ("Notes.MD", Some(Format::Markdown)),
+            (".bashrc", None),
+            ("program.exe", None),
+            ("picture.tar.gz", None),
+        ] {
+            assert_eq!(Format::of_name(name), format, "{name}");
+        }
+    }
 
     #[test]
     fn a_format_is_known_by_name_and_by_mime_type() {

@@ -7,18 +7,32 @@
 //! Nothing here does IO, and nothing is trusted: what is read may be broken or made to hurt. Sizes are limited; whoever
 //! calls this on files of strangers does so in a process of its own, which is what limits time and memory.
 
+mod archive;
 mod chunk;
 mod docx;
+mod encoding;
+mod epub;
 mod format;
 mod html;
+mod mail;
+mod man;
+mod markup;
+mod notebook;
+mod office;
+mod outline;
 mod pdf;
 mod plain;
 mod summary;
+mod table;
 
 use std::ops::Range;
 
 pub use chunk::{Chunk, chunk};
 pub use format::{Format, Language};
+
+/// Grows whenever a reader or the cutting into chunks makes something else of the same file: documents that an older version read
+/// are read again when they are added.
+pub const READER: u32 = 1;
 
 /// Why a document has no text for us.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,9 +44,7 @@ pub enum ExtractError {
     #[error("it has no text · hint: a scanned document needs to go through text recognition first")]
     NoText,
     /// Its bytes are not text.
-    #[error(
-        "it is not text in UTF-8: byte {0} cannot be read · hint: convert it, for example with `iconv -t utf-8`"
-    )]
+    #[error("it is not text: byte {0} cannot be read in any known encoding")]
     NotText(usize),
     /// It breaks the rules of its format.
     #[error("it is not a readable {format} file: {reason}")]
@@ -42,6 +54,14 @@ pub enum ExtractError {
         /// What is wrong.
         reason: String,
     },
+    /// Its pages are pictures.
+    #[error(
+        "its {0} pages are images without text · hint: let `ocrmypdf in.pdf out.pdf` recognise the text first"
+    )]
+    Scanned(usize),
+    /// The page only leads to another one.
+    #[error("it only leads to another page")]
+    Redirect,
     /// Unpacked it would be too large.
     #[error("unpacked it is larger than {0} bytes, which a document of its size should not be")]
     TooLarge(u64),
@@ -56,8 +76,46 @@ pub struct Extracted {
     pub title: Option<String>,
     /// What it is about, in a sentence.
     pub description: Option<String>,
+    /// What it says it is about, in words.
+    pub tags: Vec<String>,
     /// Where in the text each page stands, where there are pages.
     pub pages: Vec<Range<usize>>,
+    /// From which byte of the text on which line of the original is shown, ascending; empty where the text is the original.
+    pub lines: Vec<(usize, u64)>,
+    /// The blocks of the text, where the reader knows them better than its format tells; empty where it does not.
+    pub blocks: Vec<Block>,
+}
+
+/// A part of a text that is not cut unless it must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// Where it stands.
+    pub range: Range<usize>,
+    /// What it is.
+    pub role: Role,
+}
+
+/// What a block is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Role {
+    /// Begins a section.
+    Heading {
+        /// 1 is outermost.
+        level: u8,
+        /// Without markup.
+        name: String,
+    },
+    /// Begins a section and says something by itself, such as a function's signature.
+    Term {
+        /// 1 is outermost.
+        level: u8,
+        /// What it is about.
+        name: String,
+    },
+    /// Something that is said.
+    Body,
+    /// A table of contents: served, but not searched.
+    Links,
 }
 
 /// The text of a document.
@@ -65,25 +123,75 @@ pub fn extract(format: Format, bytes: &[u8]) -> Result<Extracted, ExtractError> 
     if bytes.is_empty() {
         return Err(ExtractError::Empty);
     }
-    let mut extracted = match format {
-        Format::Pdf => pdf::extract(bytes)?,
-        Format::Docx => docx::extract(bytes)?,
-        Format::Html => html::extract(&plain::decoded(bytes)?)?,
-        _ => plain::extract(bytes)?,
-    };
+    let unpacked = unpacked(bytes)?;
+    let is_packed = unpacked.is_some();
+    let bytes = unpacked.as_deref().unwrap_or(bytes);
+    let mut extracted = read(format, bytes)?;
+    if is_packed && extracted.text.is_none() {
+        extracted.text = Some(encoding::decoded(bytes)?.into_owned());
+    }
     let text = match &extracted.text {
         Some(text) => text,
         None => std::str::from_utf8(bytes).map_err(|error| ExtractError::NotText(error.valid_up_to()))?,
     };
+    if extracted.blocks.is_empty() {
+        extracted.blocks = match format {
+            Format::Csv | Format::Tsv => table::blocks(format, text),
+            _ => markup::blocks(format, text),
+        };
+    }
     if text.trim().is_empty() {
-        return Err(if matches!(format, Format::Pdf | Format::Docx | Format::Html) {
-            ExtractError::NoText
-        } else {
-            ExtractError::Empty
-        });
+        return Err(if format.is_converted() { ExtractError::NoText } else { ExtractError::Empty });
     }
     let summary = summary::of(format, text);
     extracted.title = extracted.title.or(summary.title);
     extracted.description = extracted.description.or(summary.description);
+    extracted.tags = summary.tags;
     Ok(extracted)
+}
+
+fn read(format: Format, bytes: &[u8]) -> Result<Extracted, ExtractError> {
+    let text = || encoding::decoded(bytes);
+    match format {
+        Format::Pdf => pdf::extract(bytes),
+        Format::Docx => docx::extract(bytes),
+        Format::Pptx => office::pptx(bytes),
+        Format::Xlsx => office::xlsx(bytes),
+        Format::OpenDocument => office::open_document(bytes),
+        Format::Epub => epub::extract(bytes),
+        Format::Html => html::extract(&text()?),
+        Format::Notebook => notebook::extract(&text()?),
+        Format::Mbox => mail::extract(bytes, true),
+        Format::Mail => mail::extract(bytes, false),
+        Format::Man => {
+            let text = text()?;
+            // A name such as `notes.1` is not only that of a manual page.
+            match man::is_troff(&text) {
+                true if man::leads_elsewhere(&text) => Err(ExtractError::Redirect),
+                true => Ok(man::extract(&text)),
+                false => plain::extract(bytes),
+            }
+        }
+        _ => plain::extract(bytes),
+    }
+}
+
+/// What a compressed file unpacks to.
+const LARGEST_UNPACKED: u64 = 64 * 1024 * 1024;
+
+/// The bytes of a file that gzip packed; none where it did not.
+fn unpacked(bytes: &[u8]) -> Result<Option<Vec<u8>>, ExtractError> {
+    use std::io::Read;
+    if !bytes.starts_with(&[0x1f, 0x8b]) {
+        return Ok(None);
+    }
+    let mut unpacked = Vec::new();
+    flate2::read::MultiGzDecoder::new(bytes)
+        .take(LARGEST_UNPACKED + 1)
+        .read_to_end(&mut unpacked)
+        .map_err(|error| ExtractError::Broken { format: "gzip", reason: error.to_string() })?;
+    if unpacked.len() as u64 > LARGEST_UNPACKED {
+        return Err(ExtractError::TooLarge(LARGEST_UNPACKED));
+    }
+    Ok(Some(unpacked))
 }

@@ -9,12 +9,15 @@ const LONGEST: usize = 160;
 pub(crate) struct Summary {
     pub(crate) title: Option<String>,
     pub(crate) description: Option<String>,
+    pub(crate) tags: Vec<String>,
 }
 
 pub(crate) fn of(format: Format, text: &str) -> Summary {
     match format {
-        Format::Markdown | Format::Html | Format::Docx | Format::Pdf => of_markdown(text),
-        Format::Text => Summary { title: None, description: first_sentence(text) },
+        _ if format == Format::Markdown || format.is_converted() => of_markdown(text),
+        Format::Text | Format::Rst | Format::AsciiDoc | Format::Org => {
+            Summary { description: first_sentence(text), ..Summary::default() }
+        }
         _ => Summary::default(),
     }
 }
@@ -34,7 +37,22 @@ fn of_markdown(text: &str) -> Summary {
     Summary {
         title: field("title").or(heading),
         description: field("description").or_else(|| prose.and_then(first_sentence)),
+        tags: tags(front_matter),
     }
+}
+
+/// The `tags` of front matter, in a line (`[a, b]`, `a, b`) or in lines of their own (`- a`).
+fn tags(front_matter: &str) -> Vec<String> {
+    let mut lines = front_matter.lines();
+    let Some(first) = lines.find_map(|line| line.strip_prefix("tags:")) else { return Vec::new() };
+    let first = first.trim();
+    let listed: Vec<&str> = if first.is_empty() {
+        lines.map_while(|line| line.trim().strip_prefix("- ")).collect()
+    } else {
+        first.trim_matches(['[', ']']).split(',').collect()
+    };
+    let clean = |tag: &&str| tag.trim().trim_matches(['"', '\'']).trim_start_matches('#').trim().to_owned();
+    listed.iter().map(clean).filter(|tag| !tag.is_empty()).collect()
 }
 
 /// The metadata that some Markdown files begin with, and the rest.
@@ -71,6 +89,12 @@ mod tests {
     fn a_document_names_itself() {
         let named = of(Format::Markdown, "---\ntitle: \"Named\"\ndescription: About it\n---\n# Other\n");
         assert_eq!((named.title.as_deref(), named.description.as_deref()), (Some("Named"), Some("About it")));
+        for tags in
+            ["tags: [birds, 'big ones']", "tags: birds, big ones", "tags:\n  - birds\n  - big ones\nother: x"]
+        {
+            let tagged = of(Format::Markdown, &format!("---\n{tags}\n---\nText"));
+            assert_eq!(tagged.tags, ["birds", "big ones"], "{tags}");
+        }
         let plain =
             of(Format::Markdown, "# Chapter 1: The Keeper\n\nThe Keeper stood at the edge. He waited.\n");
         assert_eq!(plain.title.as_deref(), Some("Chapter 1: The Keeper"));

@@ -101,7 +101,7 @@ fn search(folder: &Path) -> Result<Value> {
     let lexical = LexicalIndex::open(&folder.join("lexical"))?;
     let vectors = VectorIndex::open(&folder.join("vectors"), MODEL, DIMENSION)?;
     let chunks = vectors.len() as i64;
-    vectors.nearest(&question_vector(chunks), None, CANDIDATES)?;
+    vectors.nearest(&question_vector(chunks), None, None, CANDIDATES)?;
     let open = begin.elapsed();
 
     let mut times = Vec::new();
@@ -110,8 +110,8 @@ fn search(folder: &Path) -> Result<Value> {
         // Both at once, as the product does.
         let begin = Instant::now();
         let (words, meaning) = std::thread::scope(|scope| {
-            let words = scope.spawn(|| (lexical.search(&words, None, CANDIDATES), begin.elapsed()));
-            let meaning = (vectors.nearest(&vector, None, CANDIDATES), begin.elapsed());
+            let words = scope.spawn(|| (lexical.search(&words, None, None, CANDIDATES), begin.elapsed()));
+            let meaning = (vectors.nearest(&vector, None, None, CANDIDATES), begin.elapsed());
             (words.join(), meaning)
         });
         let ((by_words, words), (by_meaning, meaning)) = (words.map_err(|_| anyhow!("it failed"))?, meaning);
@@ -156,7 +156,7 @@ fn recall(vectors: &VectorIndex, chunks: i64) -> Result<f64> {
     }
     let mut found = 0;
     for (question, exact) in questions.iter().zip(&exact) {
-        let hits = vectors.nearest(question, None, CANDIDATES)?;
+        let hits = vectors.nearest(question, None, None, CANDIDATES)?;
         found += hits
             .iter()
             .take(NEAREST)

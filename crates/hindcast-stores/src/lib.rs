@@ -3,6 +3,7 @@
 mod embed;
 mod lexical;
 mod ollama;
+mod openai;
 mod sqlite;
 mod tls;
 mod vectors;
@@ -10,5 +11,6 @@ mod vectors;
 pub use embed::{MINI_LM, MiniLm, ModelSource, PullError, pull_model};
 pub use lexical::LexicalIndex;
 pub use ollama::Ollama;
-pub use sqlite::{SqliteKnowledge, SqliteStore};
+pub use openai::OpenAi;
+pub use sqlite::{MovedCollection, SqliteKnowledge, SqliteStore};
 pub use vectors::VectorIndex;

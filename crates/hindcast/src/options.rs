@@ -1,16 +1,21 @@
 //! The command line: one definition for parsing, help and completions.
 
+mod knowledge;
 mod record;
 mod worker;
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use hindcast_core::{
     Timestamp,
     identity::{Scope, Tier},
 };
 use ipnet::IpNet;
+pub(crate) use knowledge::{
+    AddKnowledge, EvaluateKnowledge, ExportKnowledge, ImportKnowledge, Knowledge, OneCollection,
+    RemoveKnowledge, RenameKnowledge, SearchKnowledge, SearchMode, ShowKnowledge, UnwatchKnowledge, Whose,
+};
 pub(crate) use record::Record;
 pub(crate) use worker::WorkerKind;
 
@@ -342,171 +347,6 @@ pub(crate) struct IssueLicense {
     /// When it ends, such as 2027-01-31T00:00:00Z (default: never)
     #[arg(long, value_name = "TIME")]
     pub(crate) expires: Option<Timestamp>,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum Knowledge {
-    /// Take files and folders into a collection; what did not change is skipped
-    Add(AddKnowledge),
-    /// List the collections
-    List(ListKnowledge),
-    /// List the documents of a collection, or print one
-    Show(ShowKnowledge),
-    /// Remove a document or a whole collection; files on disk stay
-    Remove(RemoveKnowledge),
-    /// Give a collection another name and id
-    Rename(RenameKnowledge),
-    /// Compare the indexes with the store and build what is missing
-    Reindex(Json),
-    /// Show the figures of a collection
-    Stats(OneCollection),
-    /// Find passages by words and by meaning
-    Search(SearchKnowledge),
-    /// Measure how good the search is on a set with known answers
-    Eval(EvaluateKnowledge),
-}
-
-#[derive(Args)]
-pub(crate) struct EvaluateKnowledge {
-    /// The documents, one JSON object a line: {"id", "title", "text"}
-    #[arg(long, value_name = "FILE")]
-    pub(crate) corpus: PathBuf,
-    /// The questions, one JSON object a line: {"id", "text"}
-    #[arg(long, value_name = "FILE")]
-    pub(crate) queries: PathBuf,
-    /// Which documents answer them: query, document and grade, separated by tabs
-    #[arg(long, value_name = "FILE")]
-    pub(crate) qrels: PathBuf,
-    /// How to search
-    #[arg(long, value_enum, default_value_t = SearchMode::Hybrid)]
-    pub(crate) mode: SearchMode,
-    #[command(flatten)]
-    pub(crate) output: Json,
-}
-
-/// Whose collections are meant.
-#[derive(Args)]
-pub(crate) struct Whose {
-    /// Act for this owner of keys: its private collections, and new ones private to it (default: shared ones and your own,
-    /// new ones shared)
-    #[arg(long, value_name = "OWNER")]
-    pub(crate) owner: Option<String>,
-}
-
-#[derive(Args)]
-pub(crate) struct AddKnowledge {
-    /// The collection; made if there is none
-    pub(crate) name: String,
-    /// Files and folders; hidden ones below them are left out
-    #[arg(required = true)]
-    pub(crate) paths: Vec<PathBuf>,
-    /// The id of a new collection (default: its name with `_` for spaces)
-    #[arg(long)]
-    pub(crate) id: Option<String>,
-    /// Let the running server keep the collection up to date with them
-    #[arg(long)]
-    pub(crate) watch: bool,
-    #[command(flatten)]
-    pub(crate) whose: Whose,
-    #[command(flatten)]
-    pub(crate) output: Json,
-}
-
-#[derive(Args)]
-pub(crate) struct ListKnowledge {
-    #[command(flatten)]
-    pub(crate) whose: Whose,
-    #[command(flatten)]
-    pub(crate) output: Json,
-}
-
-#[derive(Args)]
-pub(crate) struct ShowKnowledge {
-    /// The collection
-    pub(crate) name: String,
-    /// A document of it
-    pub(crate) document: Option<String>,
-    #[command(flatten)]
-    pub(crate) whose: Whose,
-    #[command(flatten)]
-    pub(crate) output: Json,
-}
-
-#[derive(Args)]
-pub(crate) struct RemoveKnowledge {
-    /// The collection
-    pub(crate) name: String,
-    /// Only this document of it (id or path)
-    pub(crate) document: Option<String>,
-    #[command(flatten)]
-    pub(crate) whose: Whose,
-    #[command(flatten)]
-    pub(crate) output: Json,
-}
-
-#[derive(Args)]
-pub(crate) struct RenameKnowledge {
-    /// The collection
-    pub(crate) name: String,
-    /// Its new name
-    pub(crate) new_name: String,
-    /// Its new id (default: the new name with `_` for spaces)
-    #[arg(long)]
-    pub(crate) id: Option<String>,
-    #[command(flatten)]
-    pub(crate) whose: Whose,
-    #[command(flatten)]
-    pub(crate) output: Json,
-}
-
-#[derive(Args)]
-pub(crate) struct OneCollection {
-    /// The collection
-    pub(crate) name: String,
-    #[command(flatten)]
-    pub(crate) whose: Whose,
-    #[command(flatten)]
-    pub(crate) output: Json,
-}
-
-#[derive(Args)]
-pub(crate) struct SearchKnowledge {
-    /// Words or a question
-    #[arg(required = true)]
-    pub(crate) query: Vec<String>,
-    /// Only in this collection
-    #[arg(long, value_name = "NAME")]
-    pub(crate) collection: Option<String>,
-    /// How many passages at most
-    #[arg(long, default_value_t = 5, value_name = "N")]
-    pub(crate) limit: usize,
-    /// Only passages at least this relevant, from 0 to 1
-    #[arg(long, default_value_t = 0.3, value_name = "SCORE")]
-    pub(crate) min_relevance: f32,
-    /// How to search
-    #[arg(long, value_enum, default_value_t = SearchMode::Hybrid)]
-    pub(crate) mode: SearchMode,
-    /// Only documents whose path contains this
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) path: Option<String>,
-    /// Only documents of this MIME type
-    #[arg(long, value_name = "TYPE")]
-    pub(crate) mime_type: Option<String>,
-    #[command(flatten)]
-    pub(crate) whose: Whose,
-    #[command(flatten)]
-    pub(crate) output: Json,
-}
-
-/// How to search.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SearchMode {
-    /// By words
-    Lexical,
-    /// By meaning
-    Dense,
-    /// By both
-    Hybrid,
 }
 
 #[derive(Subcommand)]

@@ -1,6 +1,10 @@
 //! The only place that names concrete engines and stores.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use hindcast_core::{
@@ -20,7 +24,9 @@ use hindcast_services::{
     gateway::{AuditTrail, Gateway, GatewayPolicy, TierLimits},
     knowledge::{Extractor, KnowledgeParts, KnowledgePolicy, KnowledgeService, ReadPolicy},
 };
-use hindcast_stores::{LexicalIndex, MiniLm, ModelSource, Ollama, SqliteKnowledge, SqliteStore, VectorIndex};
+use hindcast_stores::{
+    LexicalIndex, MiniLm, ModelSource, Ollama, OpenAi, SqliteKnowledge, SqliteStore, VectorIndex,
+};
 
 use crate::{
     config::{self, Config},
@@ -76,6 +82,13 @@ pub(crate) fn knowledge(
     let ollama_url = config.knowledge.ollama_url.as_deref();
     let chat = match ollama_url.unwrap_or("http://127.0.0.1:11434") {
         "off" => None,
+        url if OpenAi::is_meant_by(url) => {
+            let key = match &config.knowledge.chat_key_file {
+                Some(file) => Some(secret(file)?),
+                None => None,
+            };
+            Some(Arc::new(OpenAi::at(url, key)?) as Arc<dyn ChatModel>)
+        }
         url => Some(Arc::new(Ollama::at(url)?) as Arc<dyn ChatModel>),
     };
     let service = KnowledgeService::new(KnowledgeParts {
@@ -100,6 +113,18 @@ pub(crate) fn knowledge(
         },
     });
     Ok((service, indexes))
+}
+
+/// The truth of the knowledge base alone, to move collections between files.
+pub(crate) fn knowledge_store(folder: &DataFolder) -> SqliteKnowledge {
+    SqliteKnowledge::in_file(&folder.knowledge())
+}
+
+/// The first line of a file, which holds a secret.
+fn secret(file: &Path) -> Result<String> {
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("cannot read `knowledge.chat_key_file`, `{}`", file.display()))?;
+    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
 /// The server behind its transports. Where no folders for documents are configured, `folders` are taken.

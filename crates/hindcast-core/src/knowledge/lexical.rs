@@ -1,6 +1,6 @@
 //! The seam to whatever finds words.
 
-use super::{ChunkId, CollectionKey, Generation, IndexError, ScoredChunk};
+use super::{ChunkId, ChunkSet, CollectionKey, Generation, IndexError, ScoredChunk};
 
 /// What is indexed of a chunk.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +20,7 @@ pub struct LexicalEntry<'a> {
 /// Finds. Many may search at once, also while somebody writes.
 pub trait LexicalRead: Send + Sync {
     /// The chunks that have the query's words, best first. Any text is a query; there is no syntax to get wrong. `within`
-    /// narrows to these collections; none means all.
+    /// narrows to these collections and `only` to these chunks, before the best are chosen; none means all.
     ///
     /// A score is BM25 as a share of what a chunk could have at most for this query, so 0..1 and comparable between
     /// queries: words that nothing has make every score low.
@@ -28,8 +28,12 @@ pub trait LexicalRead: Send + Sync {
         &self,
         query: &str,
         within: Option<&[CollectionKey]>,
+        only: Option<&ChunkSet>,
         limit: usize,
     ) -> Result<Vec<ScoredChunk>, IndexError>;
+
+    /// Whether a query has a word that tells one text from another, and not only words such as `the` and `of`.
+    fn is_telling(&self, query: &str) -> bool;
 
     /// How many chunks there are.
     fn len(&self) -> usize;

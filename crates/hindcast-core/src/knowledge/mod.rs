@@ -21,8 +21,8 @@ pub use embedding::{EmbedError, Embedder};
 pub use fake::WordEmbedder;
 pub use lexical::{LexicalEntry, LexicalRead, LexicalWrite};
 pub use record::{
-    Collection, Document, DocumentKey, DocumentVersion, FoundChunk, NewChunk, NewDocument, NewVector,
-    NewWatch, Ownership, Place, SourceFile, TextHash, Watch, WatchGrant,
+    Collection, Document, DocumentFilter, DocumentKey, DocumentVersion, FoundChunk, NewChunk, NewDocument,
+    NewVector, NewWatch, Ownership, Patterns, Place, SourceFile, Tags, TextHash, Watch, WatchGrant,
 };
 pub use store::{
     Catalogue, ChangeRecord, ChunkChanges, ChunkSource, IndexedChunk, KnowledgeStore, Storage, UsageLog,
@@ -33,6 +33,41 @@ pub use vectors::{VectorEntry, VectorRead, VectorWrite};
 /// A chunk, by its row in the truth. Never given to another chunk, also when this one is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChunkId(pub i64);
+
+/// Chunks that a search is narrowed to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ChunkSet(Vec<ChunkId>);
+
+impl ChunkSet {
+    /// Whether this chunk may be found.
+    pub fn contains(&self, chunk: ChunkId) -> bool {
+        self.0.binary_search(&chunk).is_ok()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether nothing may be found.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of them, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = ChunkId> {
+        self.0.iter().copied()
+    }
+}
+
+impl FromIterator<ChunkId> for ChunkSet {
+    fn from_iter<I: IntoIterator<Item = ChunkId>>(chunks: I) -> Self {
+        let mut chunks: Vec<_> = chunks.into_iter().collect();
+        chunks.sort_unstable();
+        chunks.dedup();
+        Self(chunks)
+    }
+}
 
 /// A collection, by its row in the truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

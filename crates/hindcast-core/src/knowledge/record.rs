@@ -72,6 +72,10 @@ pub struct Document {
     pub description: String,
     /// What it is served as.
     pub mime_type: String,
+    /// What the original is written in.
+    pub source_type: String,
+    /// Which version of the readers made its text.
+    pub reader: u32,
     /// The size of the original in bytes.
     pub size: u64,
     /// How many chunks it has.
@@ -145,6 +149,37 @@ pub struct NewVector {
     pub numbers: Vec<f32>,
 }
 
+/// The tags of a document.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tags {
+    /// From the document itself; the next version of it decides anew.
+    pub own: Vec<String>,
+    /// From whoever added it; they stay.
+    pub given: Vec<String>,
+}
+
+/// Which documents a search is narrowed to. What is absent does not narrow.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DocumentFilter {
+    /// Those whose path contains this; of texts without a file, whose id does.
+    pub path: Option<String>,
+    /// Those whose original is written in this MIME type.
+    pub source_type: Option<String>,
+    /// Those with this tag.
+    pub tag: Option<String>,
+    /// Those that changed from here on.
+    pub since: Option<Timestamp>,
+    /// Those that last changed before.
+    pub until: Option<Timestamp>,
+}
+
+impl DocumentFilter {
+    /// Whether it lets every document through.
+    pub fn is_everything(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// A document that is to be kept, whole.
 #[derive(Debug, Clone)]
 pub struct NewDocument {
@@ -160,6 +195,12 @@ pub struct NewDocument {
     pub description: String,
     /// What it is served as.
     pub mime_type: String,
+    /// What the original is written in.
+    pub source_type: String,
+    /// Which version of the readers made its text.
+    pub reader: u32,
+    /// What it says it is about, and what whoever added it says.
+    pub tags: Tags,
     /// The bytes as they came.
     pub original: Vec<u8>,
     /// The text that is served; none when that is the original itself.
@@ -211,8 +252,19 @@ pub struct NewWatch {
     pub collection: CollectionKey,
     /// The file or folder.
     pub path: String,
+    /// Which of its files.
+    pub patterns: Patterns,
     /// Whose rights count.
     pub grant: WatchGrant,
+}
+
+/// Which files of a folder are taken, as in a `.gitignore`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Patterns {
+    /// Only these; all where empty.
+    pub include: Vec<String>,
+    /// None of these.
+    pub exclude: Vec<String>,
 }
 
 /// A folder or file that is kept up to date.
@@ -224,6 +276,8 @@ pub struct Watch {
     pub collection: CollectionKey,
     /// The file or folder.
     pub path: String,
+    /// Which of its files.
+    pub patterns: Patterns,
     /// Whose rights count.
     pub grant: WatchGrant,
 }

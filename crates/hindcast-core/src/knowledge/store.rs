@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::{
-    AnswerFigures, AnswerRecord, ChunkId, Collection, CollectionKey, Document, DocumentKey, DocumentVersion,
-    FoundChunk, Generation, ModelFigures, NewDocument, NewVector, NewWatch, Ownership, QueryFigures,
-    QueryRecord, TextHash, Turn, Used, Watch,
+    AnswerFigures, AnswerRecord, ChunkId, ChunkSet, Collection, CollectionKey, Document, DocumentFilter,
+    DocumentKey, DocumentVersion, FoundChunk, Generation, ModelFigures, NewDocument, NewVector, NewWatch,
+    Ownership, QueryFigures, QueryRecord, TextHash, Turn, Used, Watch,
 };
 use crate::{identity::PrincipalId, store::StoreError};
 
@@ -86,6 +86,9 @@ pub trait Catalogue: Send + Sync {
     /// not what the document says it replaces: then look again.
     async fn keep_document(&self, document: NewDocument) -> Result<Document, StoreError>;
 
+    /// Gives a document tags besides those it has. Does nothing when it is gone.
+    async fn add_tags(&self, document: DocumentKey, tags: Vec<String>) -> Result<(), StoreError>;
+
     /// Notes that a document's file was touched but says the same. Does nothing when the document has changed meanwhile.
     async fn refresh_source(&self, document: DocumentVersion, modified: i64) -> Result<(), StoreError>;
 
@@ -104,6 +107,13 @@ pub trait Catalogue: Send + Sync {
 
     /// Watches a file or folder from now on. The local user's grant stays when a key gives the same folder.
     async fn watch(&self, watch: NewWatch) -> Result<(), StoreError>;
+
+    /// Watches a file or folder of a collection no more, or nothing of it without a path. Returns the paths.
+    async fn unwatch(
+        &self,
+        collection: CollectionKey,
+        path: Option<String>,
+    ) -> Result<Vec<String>, StoreError>;
 
     /// What the truth takes on disk, in bytes.
     async fn size(&self) -> Result<u64, StoreError>;
@@ -189,8 +199,37 @@ pub trait ChunkSource: Send + Sync {
     /// These chunks with all that a hit tells; those that are gone are left out.
     async fn found_chunks(&self, chunks: &[ChunkId]) -> Result<Vec<FoundChunk>, StoreError>;
 
+    /// The texts of up to `count` chunks before and after one in its document, in order; nothing when it is gone.
+    async fn neighbours(
+        &self,
+        chunk: ChunkId,
+        count: usize,
+    ) -> Result<(Vec<String>, Vec<String>), StoreError>;
+
+    /// The chunks of the documents of these collections that the filter lets through.
+    async fn filtered_chunks(
+        &self,
+        collections: &[CollectionKey],
+        filter: &DocumentFilter,
+    ) -> Result<ChunkSet, StoreError>;
+
     /// The chunks of a document that have a vector of this model already, by what they hash to.
     async fn embedded_hashes(&self, document: DocumentKey, model: &str) -> Result<Vec<TextHash>, StoreError>;
+
+    /// The vectors that chunks with these hashes have already, in any document: what says the same needs one vector.
+    async fn vectors_of(
+        &self,
+        model: &str,
+        hashes: Vec<TextHash>,
+    ) -> Result<Vec<(TextHash, Vec<f32>)>, StoreError>;
+
+    /// Up to `limit` chunks of a document that have no vector of this model, in order.
+    async fn document_without_vector(
+        &self,
+        document: DocumentKey,
+        model: &str,
+        limit: usize,
+    ) -> Result<Vec<IndexedChunk>, StoreError>;
 
     /// Up to `limit` chunks that have no vector of this model.
     async fn without_vector(&self, model: &str, limit: usize) -> Result<Vec<IndexedChunk>, StoreError>;

@@ -1,6 +1,6 @@
 //! The seam to whatever finds near vectors.
 
-use super::{ChunkId, CollectionKey, Generation, IndexError, ScoredChunk};
+use super::{ChunkId, ChunkSet, CollectionKey, Generation, IndexError, ScoredChunk};
 
 /// What is kept of a chunk.
 #[derive(Debug, Clone, Copy)]
@@ -15,12 +15,13 @@ pub struct VectorEntry<'a> {
 
 /// Finds. Many may search at once, also while somebody writes.
 pub trait VectorRead: Send + Sync {
-    /// The chunks whose vectors are nearest, best first, scored by cosine. `within` narrows to these collections; none
-    /// means all.
+    /// The chunks whose vectors are nearest, best first, scored by cosine. `within` narrows to these collections and
+    /// `only` to these chunks, before the best are chosen; none means all.
     fn nearest(
         &self,
         query: &[f32],
         within: Option<&[CollectionKey]>,
+        only: Option<&ChunkSet>,
         limit: usize,
     ) -> Result<Vec<ScoredChunk>, IndexError>;
 

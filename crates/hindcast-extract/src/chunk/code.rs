@@ -17,7 +17,7 @@ const DEEPEST: usize = 40;
 pub(super) fn pieces(text: &str, language: Language) -> Vec<Piece> {
     let tree = (text.len() <= LARGEST_TREE).then(|| parse(text, language)).flatten();
     let Some(tree) = tree else {
-        let lines = split::paragraphs(text, 0..text.len());
+        let lines = split::blocks_at_margin(text);
         let ranges = split::pack(text, lines, CODE_BYTES);
         return ranges.into_iter().map(|range| Piece { range, headings: Vec::new() }).collect();
     };
@@ -38,6 +38,8 @@ fn parse(text: &str, language: Language) -> Option<tree_sitter::Tree> {
         Language::TypeScript => tree_sitter_typescript::LANGUAGE_TYPESCRIPT,
         Language::Tsx => tree_sitter_typescript::LANGUAGE_TSX,
         Language::CSharp => tree_sitter_c_sharp::LANGUAGE,
+        // What stands between empty lines at the margin is whole in these.
+        _ => return None,
     };
     let mut parser = Parser::new();
     parser.set_language(&grammar.into()).ok()?;

@@ -4,51 +4,20 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use super::{PROSE_BYTES, Piece, split::pack};
+use super::{
+    Piece,
+    sections::{self, HeadingPath, Section},
+};
 
-/// The headings that are open, by their level.
-#[derive(Default)]
-pub(super) struct HeadingPath(Vec<(HeadingLevel, String)>);
-
-impl HeadingPath {
-    fn enter(&mut self, level: HeadingLevel, heading: String) {
-        self.0.retain(|(open, _)| *open < level);
-        self.0.push((level, heading));
-    }
-
-    fn names(&self) -> Vec<String> {
-        self.0.iter().map(|(_, heading)| heading.clone()).collect()
-    }
-}
-
-/// A heading and the blocks below it.
-struct Section {
-    headings: Vec<String>,
-    blocks: Vec<Range<usize>>,
-    has_body: bool,
-}
-
-/// A section is never put together with another: each says its own headings.
 pub(super) fn pieces(text: &str, part: Range<usize>, path: &mut HeadingPath) -> Vec<Piece> {
-    let sections = sections(text, part, path);
-    let any_body = sections.iter().any(|section| section.has_body);
-    let mut pieces = Vec::new();
-    for section in sections {
-        // A heading alone says nothing that the headings of the next piece do not say.
-        if any_body && !section.has_body {
-            continue;
-        }
-        let ranges = pack(text, section.blocks, PROSE_BYTES);
-        pieces.extend(ranges.into_iter().map(|range| Piece { range, headings: section.headings.clone() }));
-    }
-    pieces
+    sections::pieces(text, sections(text, part, path))
 }
 
 fn sections(text: &str, part: Range<usize>, path: &mut HeadingPath) -> Vec<Section> {
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
     let parser = Parser::new_ext(&text[part.clone()], options).into_offset_iter();
-    let mut sections = vec![Section { headings: path.names(), blocks: Vec::new(), has_body: false }];
+    let mut sections = vec![Section::new(path.names())];
     let mut depth = 0_usize;
     let mut heading: Option<(HeadingLevel, String)> = None;
     for (event, range) in parser {
@@ -68,7 +37,7 @@ fn sections(text: &str, part: Range<usize>, path: &mut HeadingPath) -> Vec<Secti
             Event::End(TagEnd::Heading(_)) if depth == 1 => {
                 depth = 0;
                 if let Some((level, words)) = heading.take() {
-                    path.enter(level, words.trim().to_owned());
+                    path.enter(level as u8, words.trim().to_owned());
                 }
                 if let Some(section) = sections.last_mut() {
                     section.headings = path.names();

@@ -2,6 +2,7 @@
 
 mod code;
 mod markdown;
+mod sections;
 mod split;
 
 use std::ops::Range;
@@ -20,7 +21,7 @@ const CODE_BYTES: usize = 800;
 pub struct Chunk {
     /// Where it stands; it neither begins nor ends with white space.
     pub range: Range<usize>,
-    /// First and last line, from 1.
+    /// First and last line in the original, from 1.
     pub lines: (u64, u64),
     /// The page, from 1, where there are pages.
     pub page: Option<u64>,
@@ -34,25 +35,45 @@ struct Piece {
     headings: Vec<String>,
 }
 
-/// The chunks of a text, in order. Together they have everything that is not white space.
+/// The chunks of a text, in order. Together they have everything that is not white space or a list of links.
 pub fn chunk(format: Format, text: &str, extracted: &Extracted) -> Vec<Chunk> {
     let whole = 0..text.len();
     let pages = if extracted.pages.is_empty() { std::slice::from_ref(&whole) } else { &extracted.pages };
-    let ends = LineEnds::of(text);
+    let lines = Lines { original: &extracted.lines, served: LineEnds::of(text) };
     let mut chunks = Vec::new();
     // Headings of a page hold on the next.
-    let mut path = markdown::HeadingPath::default();
+    let mut path = sections::HeadingPath::default();
     for (number, page) in (1..).zip(pages) {
         let pieces = match format {
-            Format::Markdown | Format::Html | Format::Docx => markdown::pieces(text, page.clone(), &mut path),
+            _ if !extracted.blocks.is_empty() => {
+                sections::pieces(text, sections::of_blocks(&extracted.blocks, page.clone(), &mut path))
+            }
+            Format::Markdown | Format::Docx | Format::Notebook => {
+                markdown::pieces(text, page.clone(), &mut path)
+            }
             Format::Code(language) => code::pieces(text, language),
             Format::Json | Format::Yaml | Format::Toml | Format::Xml => plain(text, page, CODE_BYTES),
-            Format::Text | Format::Pdf => plain(text, page, PROSE_BYTES),
+            _ => plain(text, page, PROSE_BYTES),
         };
         let page = (!extracted.pages.is_empty()).then_some(number);
-        chunks.extend(pieces.into_iter().filter_map(|piece| placed(text, piece, page, &ends)));
+        chunks.extend(pieces.into_iter().filter_map(|piece| placed(text, piece, page, &lines)));
     }
     chunks
+}
+
+/// On which line of the original a byte of the text stands.
+struct Lines<'a> {
+    original: &'a [(usize, u64)],
+    served: LineEnds,
+}
+
+impl Lines<'_> {
+    fn line_of(&self, byte: usize) -> u64 {
+        match self.original.partition_point(|(start, _)| *start <= byte).checked_sub(1) {
+            Some(before) => self.original[before].1,
+            None => self.original.first().map_or_else(|| self.served.line_of(byte), |(_, line)| *line),
+        }
+    }
 }
 
 fn plain(text: &str, page: &Range<usize>, limit: usize) -> Vec<Piece> {
@@ -61,9 +82,9 @@ fn plain(text: &str, page: &Range<usize>, limit: usize) -> Vec<Piece> {
 }
 
 /// None when there is nothing but white space.
-fn placed(text: &str, piece: Piece, page: Option<u64>, ends: &LineEnds) -> Option<Chunk> {
+fn placed(text: &str, piece: Piece, page: Option<u64>, lines: &Lines<'_>) -> Option<Chunk> {
     let range = trimmed(text, piece.range)?;
-    let lines = (ends.line_of(range.start), ends.line_of(range.end - 1));
+    let lines = (lines.line_of(range.start), lines.line_of(range.end - 1));
     Some(Chunk { range, lines, page, headings: piece.headings })
 }
 

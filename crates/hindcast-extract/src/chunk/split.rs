@@ -34,6 +34,20 @@ pub(super) fn paragraphs(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
     cut_after(text, range, "\n\n")
 }
 
+/// Parts that begin at the margin behind an empty line: functions of a language that is not parsed, with the empty lines in them.
+pub(super) fn blocks_at_margin(text: &str) -> Vec<Range<usize>> {
+    let mut blocks: Vec<Range<usize>> = Vec::new();
+    for paragraph in paragraphs(text, 0..text.len()) {
+        let first = text[paragraph.clone()].trim_start_matches(['\n', '\r']).chars().next();
+        let goes_on = first.is_some_and(|char| char.is_whitespace() || "})]".contains(char));
+        match blocks.last_mut() {
+            Some(last) if goes_on => last.end = paragraph.end,
+            _ => blocks.push(paragraph),
+        }
+    }
+    blocks
+}
+
 /// What a text is cut after, best first: paragraphs, lines, sentences, clauses, words.
 const SEAMS: [&str; 7] = ["\n\n", "\n", ". ", "! ", "? ", ", ", " "];
 

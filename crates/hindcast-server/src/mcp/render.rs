@@ -46,14 +46,17 @@ pub(super) fn tool(tool: &RegisteredTool, names: ToolNames) -> Tool {
         Effects::Destructive { idempotent: true } => annotations.destructive(true).idempotent(true),
         Effects::Destructive { idempotent: false } => annotations.destructive(true),
     };
-    Tool::new(
+    let shown = Tool::new(
         names.spell(declaration.name),
         names.spell_in(declaration.description).into_owned(),
         tool.input_schema.clone(),
     )
     .with_title(declaration.title)
-    .with_raw_output_schema(tool.listed_output_schema.clone())
-    .with_annotations(annotations)
+    .with_annotations(annotations);
+    match &tool.listed_output_schema {
+        Some(schema) => shown.with_raw_output_schema(schema.clone()),
+        None => shown,
+    }
 }
 
 /// A tool's answer. Bytes travel as an embedded resource: the protocol has no other form for them.
@@ -67,7 +70,7 @@ pub(super) fn tool_result(reply: Reply) -> CallToolResult {
     });
     let content = std::iter::once(ContentBlock::text(reply.text)).chain(attached).collect();
     let mut result = CallToolResult::success(content);
-    result.structured_content = Some(reply.content);
+    result.structured_content = Some(reply.content).filter(|content| !content.is_null());
     result
 }
 

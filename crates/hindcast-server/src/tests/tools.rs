@@ -19,7 +19,8 @@ async fn the_list_of_tools_is_short() {
     assert!(size < 36_000, "tools/list has {size} bytes");
     for tool in tools {
         assert!(tool["inputSchema"]["properties"].is_object(), "{tool}");
-        assert_eq!(tool["outputSchema"]["type"], "object", "{tool}");
+        let is_search = tool["name"] == "knowledge/search";
+        assert!(is_search || tool["outputSchema"]["type"] == "object", "{tool}");
         assert!(!tool.to_string().contains("$ref"), "{tool}");
     }
     stage.finish().await;

@@ -7,11 +7,11 @@ use std::{
 
 use hindcast_core::{
     identity::Caller,
-    knowledge::{Collection, NewWatch, Ownership, TextHash, WatchGrant},
+    knowledge::{Collection, Document, NewWatch, Ownership, Patterns, TextHash, WatchGrant},
     progress::Progress,
     store::StoreError,
 };
-use hindcast_extract::Format;
+use hindcast_extract::{Format, READER};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -22,7 +22,8 @@ use super::{
     invalid,
     names::id_of_name,
     reading::{Permit, Reader},
-    walk::{WalkLimits, Walked, Walking, shown, walk},
+    selection,
+    walk::{Selection, WalkLimits, Walked, Walking, shown, walk},
 };
 use crate::Failure;
 
@@ -33,6 +34,8 @@ pub enum Material {
     Paths {
         /// Which.
         paths: Vec<PathBuf>,
+        /// Which files of the folders.
+        patterns: Patterns,
         /// Whether they are kept up to date from now on.
         watch: bool,
     },
@@ -58,6 +61,8 @@ pub struct AddRequest {
     pub ownership: Ownership,
     /// What.
     pub material: Material,
+    /// What it is about: tags that the documents get besides their own.
+    pub tags: Vec<String>,
 }
 
 /// What became of a file.
@@ -103,13 +108,26 @@ pub struct FileReport {
     pub outcome: FileOutcome,
 }
 
+/// Files that were passed over for one reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkippedKind {
+    /// The end of their names, such as `.svg`.
+    pub kind: String,
+    /// Why they are not taken in.
+    pub reason: String,
+    /// How many.
+    pub files: u64,
+}
+
 /// What became of everything.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AddReport {
     /// The collection, as it is now.
     pub collection: Collection,
-    /// Every file.
+    /// Every file that was looked into.
     pub files: Vec<FileReport>,
+    /// Files of folders that were passed over, by their kind.
+    pub skipped: Vec<SkippedKind>,
     /// What else a person should know.
     pub notices: Vec<String>,
 }
@@ -135,16 +153,19 @@ impl KnowledgeService {
     ) -> Result<AddReport, Failure> {
         let policy = self.policy.reading.clone();
         let reader = Reader::of(caller);
+        let tags = checked_tags(request.tags)?;
         match request.material {
             Material::Text { name, text, mime_type } => {
                 let given = self.prepare_text(&name, text, mime_type.as_deref()).await?;
                 let permit = Arc::new(blocking(move || policy.permit(reader)).await?);
                 let mut intake =
                     self.intake(caller, &request.collection, request.id, request.ownership, permit).await?;
+                intake.tags = tags;
                 let outcome = self.add_text(&mut intake, given, progress).await?;
                 self.finished(caller, intake, vec![FileReport { path: name, outcome }]).await
             }
-            Material::Paths { paths, watch } => {
+            Material::Paths { paths, patterns, watch } => {
+                selection::check(&patterns)?;
                 if paths.is_empty() {
                     return Err(invalid("there is nothing to add").hint("give `paths`, or `name` and `text`"));
                 }
@@ -153,9 +174,10 @@ impl KnowledgeService {
                 }
                 let stopping = self.stopping.clone();
                 let limits = WalkLimits::for_files_of(self.policy.max_file_bytes);
+                let chosen = patterns.clone();
                 let (permit, walked) = blocking(move || {
                     let permit = policy.permit(reader);
-                    let walked = walk(&permit, &paths, limits, &mut Waited(stopping));
+                    let walked = walk(&permit, &paths, Selection::of(&chosen), limits, &mut Waited(stopping));
                     (Arc::new(permit), walked)
                 })
                 .await?;
@@ -163,11 +185,12 @@ impl KnowledgeService {
                 let Walked { found, accepted, notices } = walked;
                 let mut intake =
                     self.intake(caller, &request.collection, request.id, request.ownership, permit).await?;
+                intake.tags = tags;
                 intake.notices.extend(notices);
                 let mut reports = self.add_found(&mut intake, found, progress).await?;
                 reports.extend(self.remove_vanished(&intake, &accepted, &seen).await?);
                 if watch {
-                    self.watch(caller, &mut intake, &accepted).await?;
+                    self.watch(caller, &mut intake, &accepted, &patterns).await?;
                 }
                 self.finished(caller, intake, reports).await
             }
@@ -175,15 +198,25 @@ impl KnowledgeService {
     }
 
     /// Has folders watched, with the caller's rights and for as long as the caller has them.
-    async fn watch(&self, caller: &Caller, intake: &mut Intake, roots: &[PathBuf]) -> Result<(), Failure> {
+    async fn watch(
+        &self,
+        caller: &Caller,
+        intake: &mut Intake,
+        roots: &[PathBuf],
+        patterns: &Patterns,
+    ) -> Result<(), Failure> {
         let grant = caller.key.as_ref().map_or(WatchGrant::Local, |key| WatchGrant::Key(key.id.clone()));
         for root in roots {
             if root.to_str().is_none() {
                 intake.notice(format!("`{}` is not watched: its name is not UTF-8", shown(root)));
                 continue;
             }
-            let watch =
-                NewWatch { collection: intake.collection.key, path: shown(root), grant: grant.clone() };
+            let watch = NewWatch {
+                collection: intake.collection.key,
+                path: shown(root),
+                patterns: patterns.clone(),
+                grant: grant.clone(),
+            };
             self.store.watch(watch).await?;
         }
         Ok(())
@@ -269,7 +302,10 @@ impl KnowledgeService {
         }
         let seen = self.collections(caller).await?;
         let collection = seen.into_iter().find(|seen| seen.key == intake.collection.key);
-        Ok(AddReport { collection: collection.unwrap_or(intake.collection), files, notices: intake.notices })
+        let skipped = intake.skipped.into_iter();
+        let skipped = skipped.map(|((kind, reason), files)| SkippedKind { kind, reason, files }).collect();
+        let collection = collection.unwrap_or(intake.collection);
+        Ok(AddReport { collection, files, skipped, notices: intake.notices })
     }
 
     /// Everything that can be wrong with a text is found out before a collection is made for it.
@@ -300,7 +336,9 @@ impl KnowledgeService {
         let GivenText { id, name, format, prepared } = given;
         for _ in 0..TRIES {
             let known = self.store.find_document(intake.collection.key, &id).await?;
-            if let Some(known) = known.as_ref().filter(|known| known.hash == prepared.hash) {
+            let is_same = |known: &&Document| known.hash == prepared.hash && known.reader == READER;
+            if let Some(known) = known.as_ref().filter(is_same) {
+                self.tag(known, intake).await?;
                 return Ok(FileOutcome::Unchanged { document: known.id.clone() });
             }
             let entry = Entry { ids: vec![id.clone()], name: name.clone(), known, format, source: None };
@@ -310,6 +348,16 @@ impl KnowledgeService {
         }
         Err(StoreError::Changed(format!("the document `{id}`")).into())
     }
+}
+
+/// Tags without the white space around them; refused where they are empty, long or many.
+fn checked_tags(tags: Vec<String>) -> Result<Vec<String>, Failure> {
+    let tags: Vec<String> = tags.iter().map(|tag| tag.trim().trim_start_matches('#').to_owned()).collect();
+    if tags.len() > 50 || tags.iter().any(|tag| tag.is_empty() || tag.len() > 200) {
+        return Err(invalid("`tags` has an empty tag, one of more than 200 bytes, or more than 50")
+            .hint("give a few short words"));
+    }
+    Ok(tags)
 }
 
 /// A text that can be taken in.
@@ -328,12 +376,16 @@ fn text_format(name: &str, mime_type: Option<&str>) -> Result<Format, Failure> {
                 .hint(format!("use one of {}", Format::known_mime_types()))
         })?,
         None => {
-            let extension = Path::new(name).extension().and_then(|end| end.to_str());
-            extension.and_then(Format::of_extension).unwrap_or(Format::Markdown)
+            let is_plain = |format: &Format| !matches!(format, Format::Man);
+            Format::of_name(name).filter(is_plain).unwrap_or(Format::Markdown)
         }
     };
-    if matches!(format, Format::Pdf | Format::Docx) {
-        return Err(invalid("PDF and DOCX are not text").hint("give the file in `paths`"));
+    let is_binary = format.is_converted()
+        && !matches!(format, Format::Html | Format::Notebook | Format::Man | Format::Mail);
+    if is_binary {
+        return Err(
+            invalid(format!("{} is not text", format.name().to_uppercase())).hint("give the file in `paths`")
+        );
     }
     Ok(format)
 }

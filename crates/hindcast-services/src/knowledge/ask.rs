@@ -8,7 +8,11 @@ use hindcast_core::{
     progress::Progress,
 };
 
-use super::{Hit, KnowledgeService, SearchRequest, invalid};
+use super::{
+    Hit, KnowledgeService, SearchRequest,
+    answer_text::{self, without_thoughts},
+    blocking, invalid,
+};
 use crate::{Failure, FailureKind};
 
 /// How many passages a model gets to read; more would not fit the context of small ones.
@@ -16,6 +20,20 @@ const PASSAGES: usize = 6;
 
 /// How many turns of the conversation it is reminded of.
 const TURNS: usize = 6;
+
+/// What is less relevant is no evidence: a model would make something of it.
+const LEAST_EVIDENCE: f32 = 0.2;
+
+/// A question that was rewritten to more than this is something else.
+const LONGEST_REWRITTEN: usize = 500;
+
+/// As near as this a sentence and a passage mean the same, whatever their words are.
+const SAME_MEANING: f32 = 0.6;
+
+const REWRITE: &str = "Rewrite the last question so that it can be understood without the conversation: put in what its words \
+    refer to. Answer with the question only, in its own language.";
+
+const NO_EVIDENCE: &str = "This is not in these documents.";
 
 const INSTRUCTIONS: &str = "You answer questions from the numbered passages below the question. Use only what they say, and \
     cite each fact by the number of its passage, like [1]. If they do not answer the question, say so.";
@@ -51,6 +69,10 @@ pub struct AskAnswer {
     pub text: String,
     /// The passages it was given.
     pub citations: Vec<Citation>,
+    /// What was searched, where that is not the question itself.
+    pub searched: Option<String>,
+    /// Sentences that the passages they cite do not support.
+    pub unsupported: Vec<String>,
     /// Which model answered.
     pub model: String,
     /// Goes on with this conversation.
@@ -74,17 +96,26 @@ impl KnowledgeService {
             return Err(no_model("answering is switched off: `knowledge.ollama_url` is `off`".into()));
         };
         let model = self.choose_model(caller, &**chat, request.model.clone()).await?;
+        let searched = match turns.is_empty() {
+            true => None,
+            false => Some(standalone(&**chat, &model, &turns, &request.question, progress).await),
+        };
         let search = SearchRequest {
-            query: request.question.clone(),
+            query: searched.clone().unwrap_or_else(|| request.question.clone()),
             collection: request.collection.clone(),
             limit: PASSAGES,
+            min_relevance: LEAST_EVIDENCE,
             ..SearchRequest::default()
         };
         let found = self.search(caller, search).await?;
         let conversation = request.conversation.clone().map_or_else(new_conversation, Ok)?;
-        let messages = messages(&turns, &request.question, &found.hits);
         let started = Instant::now();
-        let reply = converse(&**chat, &model, &messages, progress).await;
+        let reply = if found.hits.is_empty() {
+            Ok(Reply { text: NO_EVIDENCE.into(), tokens: 0 })
+        } else {
+            let messages = messages(&turns, &request.question, &found.hits);
+            converse(&**chat, &model, &messages, progress).await
+        };
         self.store
             .record_answer(AnswerRecord {
                 conversation: conversation.clone(),
@@ -100,8 +131,53 @@ impl KnowledgeService {
         self.wrote.notify_one();
         let reply = reply.map_err(|error| explained(&error))?;
         let citations = citations(&reply.text, found.hits);
+        let unsupported = self.unsupported(&reply.text, &citations).await?;
         let Reply { text, tokens } = reply;
-        Ok(AskAnswer { text, citations, model, conversation, tokens, notices: found.notices })
+        let notices = found.notices;
+        Ok(AskAnswer { text, citations, searched, unsupported, model, conversation, tokens, notices })
+    }
+
+    /// The sentences of an answer that are not what the passages they cite say, neither by their words nor by their meaning.
+    async fn unsupported(&self, answer: &str, citations: &[Citation]) -> Result<Vec<String>, Failure> {
+        let mut doubtful = Vec::new();
+        for (sentence, cites) in answer_text::sentences(answer) {
+            let passages: Vec<String> = citations
+                .iter()
+                .filter(|citation| cites.contains(&citation.number))
+                .map(|citation| format!("{}\n{}", citation.hit.found.headings, citation.hit.found.text))
+                .collect();
+            let names_none = !cites.is_empty() && passages.is_empty();
+            if names_none
+                || (!cites.is_empty() && !answer_text::is_supported(&sentence, &passages.join("\n")))
+            {
+                doubtful.push((sentence, passages));
+            }
+        }
+        if doubtful.is_empty() {
+            return Ok(Vec::new());
+        }
+        let embedder = self.embedder.clone();
+        blocking(move || {
+            let means_the_same = |sentence: &str, passages: &[String]| {
+                // A number that is not there is not made right by what surrounds it.
+                let has_numbers = sentence
+                    .split(['[', ']'])
+                    .step_by(2)
+                    .any(|part| part.contains(|char: char| char.is_ascii_digit()));
+                let texts: Vec<&str> =
+                    std::iter::once(sentence).chain(passages.iter().map(String::as_str)).collect();
+                let near = |one: &[f32], other: &[f32]| {
+                    one.iter().zip(other).map(|(one, other)| one * other).sum::<f32>()
+                };
+                !has_numbers
+                    && embedder.embed(&texts).is_ok_and(|vectors| {
+                        vectors.iter().skip(1).any(|vector| near(&vectors[0], vector) >= SAME_MEANING)
+                    })
+            };
+            doubtful.retain(|(sentence, passages)| !means_the_same(sentence, passages));
+            doubtful.into_iter().map(|(sentence, _)| sentence).collect()
+        })
+        .await
     }
 
     async fn turns(&self, caller: &Caller, conversation: Option<&str>) -> Result<Vec<Turn>, Failure> {
@@ -149,10 +225,37 @@ async fn converse(
     let mut so_far = String::new();
     let mut on_text = |piece: &str| {
         so_far.push_str(piece);
-        progress.report(so_far.len() as u64, None, &so_far);
+        let said = without_thoughts(&so_far);
+        progress.report(so_far.len() as u64, None, if said.is_empty() { "thinking" } else { &said });
         !progress.cancelled()
     };
-    chat.chat(model, messages, &mut on_text).await
+    let reply = chat.chat(model, messages, &mut on_text).await?;
+    Ok(Reply { text: without_thoughts(&reply.text), ..reply })
+}
+
+/// The question as it would be asked at the beginning of a conversation. Where the model does not help, what was asked before
+/// tells what it is about.
+async fn standalone(
+    chat: &dyn ChatModel,
+    model: &str,
+    turns: &[Turn],
+    question: &str,
+    progress: &dyn Progress,
+) -> String {
+    let mut messages = vec![Message { speaker: Speaker::System, text: REWRITE.into() }];
+    for turn in turns.iter().skip(turns.len().saturating_sub(TURNS)) {
+        messages.push(Message { speaker: Speaker::User, text: turn.question.clone() });
+        messages.push(Message { speaker: Speaker::Assistant, text: turn.answer.clone() });
+    }
+    messages.push(Message { speaker: Speaker::User, text: format!("Last question: {question}") });
+    let rewritten = chat.chat(model, &messages, &mut |_| !progress.cancelled()).await;
+    let rewritten = rewritten.map(|reply| without_thoughts(&reply.text)).unwrap_or_default();
+    let rewritten = rewritten.trim().trim_matches('"');
+    if rewritten.is_empty() || rewritten.len() > LONGEST_REWRITTEN {
+        let before = turns.last().map_or("", |turn| &turn.question);
+        return format!("{before} {question}");
+    }
+    rewritten.to_owned()
 }
 
 fn messages(turns: &[Turn], question: &str, hits: &[Hit]) -> Vec<Message> {
@@ -180,11 +283,8 @@ fn messages(turns: &[Turn], question: &str, hits: &[Hit]) -> Vec<Message> {
 }
 
 fn citations(answer: &str, hits: Vec<Hit>) -> Vec<Citation> {
-    let cite = |(number, hit): (usize, Hit)| Citation {
-        number,
-        hit,
-        is_cited: answer.contains(&format!("[{number}]")),
-    };
+    let cited = answer_text::cited(answer);
+    let cite = |(number, hit): (usize, Hit)| Citation { number, hit, is_cited: cited.contains(&number) };
     (1..).zip(hits).map(cite).collect()
 }
 

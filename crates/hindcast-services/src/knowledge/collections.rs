@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use hindcast_core::{
     identity::{Caller, Scope},
-    knowledge::{Collection, NewVector, Ownership},
+    knowledge::{Collection, NewVector, Ownership, Watch},
     progress::Progress,
 };
 
@@ -199,6 +199,37 @@ impl KnowledgeService {
         self.indexing.catch_up().await?;
         self.indexing.commit().await?;
         Ok(collection)
+    }
+
+    /// Keeps a folder of a collection up to date no more, or none of its folders without a path. Its documents stay.
+    pub async fn unwatch(
+        &self,
+        caller: &Caller,
+        collection: &str,
+        path: Option<&str>,
+    ) -> Result<(Collection, Vec<String>), Failure> {
+        let collection = self.changeable(caller, collection).await?;
+        let path = path.map(|path| if path.len() > 1 { path.trim_end_matches('/') } else { path }.to_owned());
+        let paths = self.store.unwatch(collection.key, path).await?;
+        if paths.is_empty() {
+            return Err(invalid(format!("no such folder is watched for the collection `{}`", collection.id))
+                .hint("`knowledge/status` and `hindcast knowledge watches` list the watched folders"));
+        }
+        self.wrote.notify_one();
+        self.watches_changed.notify_one();
+        Ok((collection, paths))
+    }
+
+    /// The watched folders of the collections that the caller sees, each with the collection's id.
+    pub async fn watches(&self, caller: &Caller) -> Result<Vec<(String, Watch)>, Failure> {
+        let seen = self.collections(caller).await?;
+        if seen.is_empty() {
+            return Ok(Vec::new());
+        }
+        let watches = self.store.watches().await?.into_iter();
+        let id =
+            |watch: &Watch| seen.iter().find(|one| one.key == watch.collection).map(|one| one.id.clone());
+        Ok(watches.filter_map(|watch| Some((id(&watch)?, watch))).collect())
     }
 
     /// Removes one document of a collection.

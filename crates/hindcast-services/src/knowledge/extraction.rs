@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use hindcast_extract::{ExtractError, Extracted, Format};
+use hindcast_extract::{Block, ExtractError, Extracted, Format, Role};
 use serde::{Deserialize, Serialize};
 
 /// Who reads formats that need a parser of their own.
@@ -23,19 +23,74 @@ pub enum Extractor {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
-    Extracted {
-        text: Option<String>,
-        title: Option<String>,
-        description: Option<String>,
-        pages: Vec<(usize, usize)>,
-    },
+    Extracted(Box<Text>),
     Refused(String),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Text {
+    text: Option<String>,
+    title: Option<String>,
+    description: Option<String>,
+    tags: Vec<String>,
+    pages: Vec<(usize, usize)>,
+    lines: Vec<(usize, u64)>,
+    /// Start, end and role.
+    blocks: Vec<(usize, usize, BlockRole)>,
+}
+
+#[derive(Serialize, Deserialize)]
+enum BlockRole {
+    #[serde(rename = "h")]
+    Heading(u8, String),
+    #[serde(rename = "t")]
+    Term(u8, String),
+    #[serde(rename = "b")]
+    Body,
+    #[serde(rename = "l")]
+    Links,
+}
+
+impl From<Extracted> for Text {
+    fn from(extracted: Extracted) -> Self {
+        let Extracted { text, title, description, tags, pages, lines, blocks } = extracted;
+        let pages = pages.into_iter().map(|page| (page.start, page.end)).collect();
+        let block = |block: Block| {
+            let role = match block.role {
+                Role::Heading { level, name } => BlockRole::Heading(level, name),
+                Role::Term { level, name } => BlockRole::Term(level, name),
+                Role::Body => BlockRole::Body,
+                Role::Links => BlockRole::Links,
+            };
+            (block.range.start, block.range.end, role)
+        };
+        let blocks = blocks.into_iter().map(block).collect();
+        Self { text, title, description, tags, pages, lines, blocks }
+    }
+}
+
+impl From<Text> for Extracted {
+    fn from(told: Text) -> Self {
+        let Text { text, title, description, tags, pages, lines, blocks } = told;
+        let pages = pages.into_iter().map(|(start, end)| start..end).collect();
+        let block = |(start, end, role): (usize, usize, BlockRole)| {
+            let role = match role {
+                BlockRole::Heading(level, name) => Role::Heading { level, name },
+                BlockRole::Term(level, name) => Role::Term { level, name },
+                BlockRole::Body => Role::Body,
+                BlockRole::Links => Role::Links,
+            };
+            Block { range: start..end, role }
+        };
+        let blocks = blocks.into_iter().map(block).collect();
+        Self { text, title, description, tags, pages, lines, blocks }
+    }
 }
 
 impl Extractor {
     /// The text of a document, or why there is none. Blocks.
     pub(super) fn extract(&self, format: Format, bytes: &[u8]) -> Result<Extracted, String> {
-        let needs_parser = matches!(format, Format::Pdf | Format::Docx | Format::Html);
+        let needs_parser = format.is_converted();
         match self {
             Self::Program(program) if needs_parser && !bytes.is_empty() => ask(program, format, bytes),
             _ => hindcast_extract::extract(format, bytes).map_err(|error| error.to_string()),
@@ -63,10 +118,7 @@ fn ask(program: &PathBuf, format: Format, bytes: &[u8]) -> Result<Extracted, Str
     }
     let status = child.wait().map_err(|error| error.to_string())?;
     match serde_json::from_slice(&answer) {
-        Ok(Answer::Extracted { text, title, description, pages }) => {
-            let pages = pages.into_iter().map(|(start, end)| start..end).collect();
-            Ok(Extracted { text, title, description, pages })
-        }
+        Ok(Answer::Extracted(text)) => Ok((*text).into()),
         Ok(Answer::Refused(reason)) => Err(reason),
         Err(_) => Err(format!(
             "it is not a readable {} file: reading it took too long, too much memory, or ended badly ({status})",
@@ -79,10 +131,7 @@ fn ask(program: &PathBuf, format: Format, bytes: &[u8]) -> Result<Extracted, Str
 pub fn answer_extraction(format: Format, bytes: &[u8]) -> Vec<u8> {
     let refused = |error: ExtractError| Answer::Refused(error.to_string());
     let answer = match hindcast_extract::extract(format, bytes) {
-        Ok(Extracted { text, title, description, pages }) => {
-            let pages = pages.into_iter().map(|page| (page.start, page.end)).collect();
-            Answer::Extracted { text, title, description, pages }
-        }
+        Ok(extracted) => Answer::Extracted(Box::new(extracted.into())),
         Err(error) => refused(error),
     };
     serde_json::to_vec(&answer).unwrap_or_default()

@@ -1,7 +1,7 @@
 //! Taking files into one collection: what is read, made of it, and kept.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashMap, HashSet},
     path::{Path, PathBuf},
     sync::Arc,
     time::UNIX_EPOCH,
@@ -9,12 +9,12 @@ use std::{
 
 use hindcast_core::{
     knowledge::{
-        Collection, Document, EmbedError, NewChunk, NewDocument, NewVector, Place, SourceFile, TextHash,
+        Collection, Document, EmbedError, NewChunk, NewDocument, NewVector, Place, SourceFile, Tags, TextHash,
     },
     progress::Progress,
     store::StoreError,
 };
-use hindcast_extract::{Extracted, Format, chunk};
+use hindcast_extract::{ExtractError, Extracted, Format, READER, chunk};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -29,6 +29,9 @@ use crate::Failure;
 /// Few enough that progress is seen, and what the model likes best.
 const EMBED_BATCH: usize = 8;
 
+/// A document with more chunks to embed is kept first: its vectors come in parts, and none is made twice after a crash.
+const LARGE: usize = 256;
+
 /// How often a file is looked at again that another process writes down meanwhile.
 pub(super) const TRIES: usize = 5;
 
@@ -38,10 +41,23 @@ pub(super) struct Intake {
     /// Whether it was made for what is taken in now.
     pub(super) is_new: bool,
     pub(super) permit: Arc<Permit>,
+    /// What whoever adds them says they are about.
+    pub(super) tags: Vec<String>,
+    /// Passages of the current file that are embedded.
+    pub(super) parts: u64,
+    /// How many files of a kind were passed over, and why.
+    pub(super) skipped: BTreeMap<(String, String), u64>,
     pub(super) notices: Vec<String>,
 }
 
 impl Intake {
+    /// Counts a file that is not taken in for what it is.
+    fn skip(&mut self, file: &FoundFile, reason: &str) {
+        let end = file.path.extension().map(|end| format!(".{}", end.to_string_lossy().to_lowercase()));
+        let kind = end.filter(|end| end.len() <= 20).unwrap_or_else(|| "without a known ending".into());
+        *self.skipped.entry((kind, reason.to_owned())).or_default() += 1;
+    }
+
     /// Says something once.
     pub(super) fn notice(&mut self, notice: String) {
         if !self.notices.contains(&notice) {
@@ -61,7 +77,15 @@ pub(super) struct Prepared {
 
 impl KnowledgeService {
     pub(super) fn intake_into(&self, collection: Collection, permit: Arc<Permit>) -> Intake {
-        Intake { collection, is_new: false, permit, notices: Vec::new() }
+        Intake {
+            collection,
+            is_new: false,
+            permit,
+            tags: Vec::new(),
+            parts: 0,
+            skipped: BTreeMap::new(),
+            notices: Vec::new(),
+        }
     }
 
     /// Takes files in, one after the other.
@@ -82,8 +106,19 @@ impl KnowledgeService {
                 break;
             }
             progress.report(done, Some(total), &found.shown);
+            intake.parts = 0;
             let outcome = match found.file {
-                Ok(file) => self.add_file(intake, &file, progress).await?,
+                Ok(file) if !file.is_given && file.format().is_none() => {
+                    intake.skip(&file, "files of this type are not understood");
+                    continue;
+                }
+                Ok(file) => match self.add_file(intake, &file, progress).await? {
+                    FileOutcome::Failed { reason } if !file.is_given && is_of_its_kind(&reason) => {
+                        intake.skip(&file, &reason);
+                        continue;
+                    }
+                    outcome => outcome,
+                },
                 Err(reason) => FileOutcome::Failed { reason },
             };
             reports.push(FileReport { path: found.shown, outcome });
@@ -129,7 +164,15 @@ impl KnowledgeService {
             Err(reason) => return Ok(Err(Hindrance::Reason(reason))),
         };
         let mut known = self.store.document_at(intake.collection.key, &source.path).await?;
-        if let Some(known) = known.as_ref().filter(|known| known.source.as_ref() == Some(&source)) {
+        let is_read_so = |known: &&Document| known.reader == READER;
+        if let Some(known) =
+            known.as_ref().filter(is_read_so).filter(|known| known.source.as_ref() == Some(&source))
+        {
+            self.tag(known, intake).await?;
+            if known.chunks > LARGE as u64 {
+                // A process that died may have left it half embedded.
+                self.embed_kept(intake, known, progress).await?;
+            }
             return Ok(Ok(FileOutcome::Unchanged { document: known.id.clone() }));
         }
         let bytes = match blocking(move || opened.read(limit)).await? {
@@ -137,7 +180,8 @@ impl KnowledgeService {
             Err(reason) => return Ok(Err(Hindrance::Reason(reason))),
         };
         let hash: TextHash = Sha256::digest(&bytes).into();
-        if let Some(known) = known.as_ref().filter(|known| known.hash == hash) {
+        if let Some(known) = known.as_ref().filter(is_read_so).filter(|known| known.hash == hash) {
+            self.tag(known, intake).await?;
             self.store.refresh_source(known.version(), source.modified).await?;
             return Ok(Ok(FileOutcome::Unchanged { document: known.id.clone() }));
         }
@@ -152,6 +196,13 @@ impl KnowledgeService {
         let name = prepared.extracted.title.clone().unwrap_or_else(|| title_of_file(file, format));
         let entry = Entry { ids: possible_ids(file, format), name, known, format, source: Some(source) };
         self.keep(intake, entry, prepared, progress).await
+    }
+
+    pub(super) async fn tag(&self, known: &Document, intake: &Intake) -> Result<(), Failure> {
+        if !intake.tags.is_empty() {
+            self.store.add_tags(known.key, intake.tags.clone()).await?;
+        }
+        Ok(())
     }
 
     /// The document of a file that said the same and is gone: the file has moved.
@@ -178,7 +229,7 @@ impl KnowledgeService {
         mut prepared: Prepared,
         progress: &dyn Progress,
     ) -> Result<Result<FileOutcome, Hindrance>, Failure> {
-        self.embed(intake, entry.known.as_ref(), &mut prepared, progress).await?;
+        let is_large = self.embed(intake, entry.known.as_ref(), &mut prepared, progress).await?;
         let was_known = entry.known.is_some();
         let kept = self.store.keep_document(NewDocument {
             collection: intake.collection.key,
@@ -187,6 +238,9 @@ impl KnowledgeService {
             name: entry.name,
             description: prepared.extracted.description.unwrap_or_default(),
             mime_type: entry.format.served_mime_type().into(),
+            source_type: entry.format.mime_type().into(),
+            reader: READER,
+            tags: Tags { own: prepared.extracted.tags, given: intake.tags.clone() },
             original: prepared.original,
             text: prepared.extracted.text,
             hash: prepared.hash,
@@ -194,12 +248,16 @@ impl KnowledgeService {
             chunks: prepared.chunks,
             now: self.clock.now(),
         });
-        let Document { id: document, chunks, .. } = match kept.await {
+        let kept = match kept.await {
             Ok(document) => document,
             Err(StoreError::Changed(_)) => return Ok(Err(Hindrance::Changed)),
             Err(error) => return Err(error.into()),
         };
         self.wrote.notify_one();
+        if is_large {
+            self.embed_kept(intake, &kept, progress).await?;
+        }
+        let Document { id: document, chunks, .. } = kept;
         Ok(Ok(if was_known {
             FileOutcome::Updated { document, chunks }
         } else {
@@ -207,28 +265,33 @@ impl KnowledgeService {
         }))
     }
 
-    /// Gives every chunk its vector that has none yet. Without a model they stay without, and that is said.
+    /// Gives every chunk its vector that has none yet, unless they are so many that the document is to be kept first; tells
+    /// whether they are. Without a model they stay without, and that is said.
     async fn embed(
         &self,
         intake: &mut Intake,
         known: Option<&Document>,
         prepared: &mut Prepared,
         progress: &dyn Progress,
-    ) -> Result<(), Failure> {
+    ) -> Result<bool, Failure> {
         let model = self.embedder.model().to_owned();
         let embedded: HashSet<TextHash> = match known {
             Some(known) => self.store.embedded_hashes(known.key, &model).await?.into_iter().collect(),
             None => HashSet::new(),
         };
-        let missing: Vec<usize> = (0..prepared.chunks.len())
+        let mut missing: Vec<usize> = (0..prepared.chunks.len())
             .filter(|&index| !embedded.contains(&prepared.chunks[index].hash))
             .collect();
+        self.reuse_vectors(prepared, &mut missing).await?;
         if missing.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         if let Err(error) = self.installing.ensure(&self.embedder, progress).await? {
             intake.notice(lexical_only(&error));
-            return Ok(());
+            return Ok(false);
+        }
+        if missing.len() > LARGE {
+            return Ok(true);
         }
         for batch in missing.chunks(EMBED_BATCH) {
             if progress.cancelled() || self.stopping.is_set() {
@@ -253,7 +316,69 @@ impl KnowledgeService {
                 }
             }
         }
+        Ok(false)
+    }
+
+    /// Gives chunks the vectors of others that say the same under the same headings, in whichever document.
+    async fn reuse_vectors(&self, prepared: &mut Prepared, missing: &mut Vec<usize>) -> Result<(), Failure> {
+        let hashes: Vec<_> = missing.iter().map(|&index| prepared.chunks[index].hash).collect();
+        let model = self.embedder.model();
+        let known: HashMap<_, _> = self.store.vectors_of(model, hashes).await?.into_iter().collect();
+        missing.retain(|&index| match known.get(&prepared.chunks[index].hash) {
+            Some(numbers) => {
+                let vector = NewVector { model: model.to_owned(), numbers: numbers.clone() };
+                prepared.chunks[index].vector = Some(vector);
+                false
+            }
+            None => true,
+        });
         Ok(())
+    }
+
+    /// Makes the vectors that a kept document lacks, and keeps them part by part.
+    async fn embed_kept(
+        &self,
+        intake: &mut Intake,
+        document: &Document,
+        progress: &dyn Progress,
+    ) -> Result<(), Failure> {
+        let model = self.embedder.model().to_owned();
+        loop {
+            let missing = self.store.document_without_vector(document.key, &model, 4 * EMBED_BATCH).await?;
+            let is_stopped = progress.cancelled() || self.stopping.is_set();
+            if missing.is_empty() || is_stopped {
+                return Ok(());
+            }
+            if let Err(error) = self.installing.ensure(&self.embedder, progress).await? {
+                intake.notice(lexical_only(&error));
+                return Ok(());
+            }
+            let embedder = self.embedder.clone();
+            let made = blocking(move || {
+                let texts: Vec<_> =
+                    missing.iter().map(|chunk| embedded_text(&chunk.headings, &chunk.text)).collect();
+                let vectors = embedder.embed(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+                vectors
+                    .map(|vectors| missing.iter().map(|chunk| chunk.chunk).zip(vectors).collect::<Vec<_>>())
+            });
+            match made.await? {
+                Ok(made) => {
+                    intake.parts += made.len() as u64;
+                    progress.note(&format!(
+                        "{}: {} of {} passages embedded",
+                        document.name, intake.parts, document.chunks
+                    ));
+                    let vector = |numbers| NewVector { model: model.clone(), numbers };
+                    let made = made.into_iter().map(|(chunk, numbers)| (chunk, vector(numbers)));
+                    self.store.keep_vectors(made.collect()).await?;
+                    self.wrote.notify_one();
+                }
+                Err(error) => {
+                    intake.notice(lexical_only(&error));
+                    return Ok(());
+                }
+            }
+        }
     }
 
     /// Removes documents whose files are gone from the folders that were read. What was `seen` there is not gone, even if its
@@ -287,6 +412,11 @@ impl KnowledgeService {
         };
         Ok(gone.into_iter().filter(|(_, document)| removed.contains(&document.key)).map(report).collect())
     }
+}
+
+/// Whether a file is not taken in for what many others are, too: that is told once.
+fn is_of_its_kind(reason: &str) -> bool {
+    reason == ExtractError::Redirect.to_string()
 }
 
 /// Why a file was not taken in.

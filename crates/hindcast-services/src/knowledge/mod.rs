@@ -9,6 +9,7 @@
 //! ```
 
 mod add;
+mod answer_text;
 mod ask;
 mod collections;
 mod documents;
@@ -17,7 +18,9 @@ mod figures;
 mod follow;
 pub mod fusion;
 mod health;
+mod hits;
 mod indexing;
+mod ingests;
 mod installing;
 mod intake;
 mod lease;
@@ -26,6 +29,7 @@ mod names;
 pub mod quality;
 mod reading;
 mod search;
+mod selection;
 mod topics;
 mod walk;
 mod watch;
@@ -45,7 +49,7 @@ use hindcast_core::{
 };
 use tokio::sync::Notify;
 
-pub use add::{AddReport, AddRequest, FileOutcome, FileReport, Material};
+pub use add::{AddReport, AddRequest, FileOutcome, FileReport, Material, SkippedKind};
 pub use ask::{AskAnswer, AskRequest, Citation};
 pub use collections::CollectionView;
 pub use documents::ReadDocument;
@@ -54,15 +58,18 @@ pub use figures::{Activity, CollectionStats};
 pub use health::{ComponentHealth, ComponentStatus, Health, OverallStatus};
 pub use hindcast_extract::Format;
 pub use indexing::OpenLexical;
+pub use ingests::IngestStatus;
 pub use models::{ModelReport, ModelRow};
 pub use names::{
     COLLECTIONS_URI, HEALTH_URI, MODELS_URI, ResourceName, document_uri, documents_uri, stats_uri,
 };
 pub use reading::ReadPolicy;
-pub use search::{Hit, SearchAnswer, SearchMode, SearchRequest};
+pub use search::{Hit, MOST_CONTEXT, SearchAnswer, SearchMode, SearchRequest};
 
 use crate::{Events, Failure, FailureKind, gateway::Gateway};
+use health::OllamaProbe;
 use indexing::Indexing;
+use ingests::Ingests;
 use installing::Installing;
 
 /// How long a program that was told to stop waits for its indexes.
@@ -118,6 +125,8 @@ pub struct KnowledgeService {
     policy: KnowledgePolicy,
     indexing: Indexing,
     installing: Installing,
+    ingests: Ingests,
+    ollama_probe: OllamaProbe,
     /// Somebody wants to know how the parts do.
     health_wanted: Notify,
     /// Something was written here: whoever follows need not wait for its next look.
@@ -156,6 +165,8 @@ impl KnowledgeService {
             policy: parts.policy,
             indexing,
             installing: Installing::default(),
+            ingests: Ingests::default(),
+            ollama_probe: OllamaProbe::default(),
             health_wanted: Notify::new(),
             wrote: Notify::new(),
             watches_changed: Notify::new(),
@@ -173,10 +184,15 @@ impl KnowledgeService {
     /// to catch up: they do so at the next start.
     pub async fn finish(&self) -> Result<(), Failure> {
         if !self.stopping.is_set() {
+            self.ingests.end().await;
             self.indexing.catch_up().await?;
             return self.indexing.commit().await;
         }
-        match tokio::time::timeout(LONGEST_FINISH, self.indexing.commit()).await {
+        let end = async {
+            self.ingests.end().await;
+            self.indexing.commit().await
+        };
+        match tokio::time::timeout(LONGEST_FINISH, end).await {
             Ok(committed) => committed,
             Err(_) => {
                 tracing::info!("the vectors were not written out; they are read again at the next start");

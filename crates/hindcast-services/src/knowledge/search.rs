@@ -1,17 +1,18 @@
 //! Finding: by words, by meaning, or both.
 
-use std::{collections::HashMap, time::Instant};
+use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use hindcast_core::{
-    Timestamp,
     identity::Caller,
-    knowledge::{ChunkId, Collection, CollectionKey, FoundChunk, QueryRecord, ScoredChunk, SourceFile},
+    knowledge::{
+        ChunkId, ChunkSet, Collection, CollectionKey, DocumentFilter, FoundChunk, QueryRecord, ScoredChunk,
+    },
 };
-use sha2::{Digest, Sha256};
 
 use super::{
     KnowledgeService, blocking,
     fusion::{Evidence, fuse},
+    hits::{Folding, with_staleness},
     intake::lexical_only,
     invalid,
 };
@@ -20,14 +21,11 @@ use crate::Failure;
 /// Enough that what one half puts at its end can still come to the front by the other.
 const CANDIDATES: usize = 100;
 
-/// With filters most candidates may fall away.
-const FILTERED_CANDIDATES: usize = 1000;
-
 /// Longer questions are cut by the model anyway.
 const LONGEST_QUERY: usize = 10_000;
 
-/// A file larger than this is not read only to see whether it changed.
-const LARGEST_COMPARED: u64 = 4 * 1024 * 1024;
+/// How many passages around a hit are shown at most, on each side.
+pub const MOST_CONTEXT: usize = 5;
 
 /// By what is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,14 +52,12 @@ pub struct SearchRequest {
     pub min_relevance: f32,
     /// By what.
     pub mode: SearchMode,
-    /// Only documents whose path contains this.
-    pub path: Option<String>,
-    /// Only documents that are served as this.
-    pub mime_type: Option<String>,
-    /// Only documents that changed from here on.
-    pub since: Option<Timestamp>,
-    /// Only documents that last changed before.
-    pub until: Option<Timestamp>,
+    /// Only in these documents.
+    pub filter: DocumentFilter,
+    /// How many passages around each hit are told, on each side.
+    pub context: usize,
+    /// Whether passages that say nearly the same are told one by one.
+    pub keeps_duplicates: bool,
 }
 
 /// A chunk that was found.
@@ -73,6 +69,10 @@ pub struct Hit {
     pub score: f32,
     /// Whether the file has changed since it was taken in.
     pub is_stale: bool,
+    /// Passages that say nearly the same and are not told by themselves.
+    pub duplicates: Vec<FoundChunk>,
+    /// What stands before and after it.
+    pub context: (Vec<String>, Vec<String>),
 }
 
 /// What was found.
@@ -80,6 +80,8 @@ pub struct Hit {
 pub struct SearchAnswer {
     /// Best first.
     pub hits: Vec<Hit>,
+    /// How relevant the best is that was not relevant enough, where there are no hits.
+    pub best_below: Option<f32>,
     /// What else a person should know.
     pub notices: Vec<String>,
 }
@@ -95,19 +97,24 @@ impl KnowledgeService {
         };
         let mut notices = Vec::new();
         let ranked = self.rank(&request, &collections, &mut notices).await?;
-        let mut hits = Vec::new();
+        let best = ranked.first().map(|(_, score)| *score);
+        let mut folding = Folding::new(request.limit, request.keeps_duplicates);
         for (found, score) in ranked {
-            if score < request.min_relevance || hits.len() == request.limit {
+            if score < request.min_relevance {
                 break;
             }
-            if fits(&request, &found) {
-                let found = under_seen_id(found, &collections);
-                hits.push(Hit { found, score, is_stale: false });
+            folding.take(under_seen_id(found, &collections), score);
+        }
+        let mut hits = blocking(move || with_staleness(folding.hits())).await?;
+        if request.context > 0 {
+            for hit in &mut hits {
+                hit.context =
+                    self.store.neighbours(hit.found.chunk, request.context.min(MOST_CONTEXT)).await?;
             }
         }
-        let hits = blocking(move || with_staleness(hits)).await?;
         self.write_down(&request, &collections, &hits, started).await?;
-        Ok(SearchAnswer { hits, notices })
+        let best_below = best.filter(|_| hits.is_empty());
+        Ok(SearchAnswer { hits, best_below, notices })
     }
 
     /// All candidates, best first.
@@ -122,16 +129,23 @@ impl KnowledgeService {
             return Ok(Vec::new());
         }
         self.indexing.catch_up().await?;
-        let is_filtered = request.path.is_some()
-            || request.mime_type.is_some()
-            || request.since.is_some()
-            || request.until.is_some();
-        let wanted = if is_filtered { FILTERED_CANDIDATES } else { CANDIDATES.max(request.limit * 2) };
-        let (lexical, dense) = self.candidates(request, within, wanted, notices).await?;
+        let only = if request.filter.is_everything() {
+            None
+        } else {
+            let only = self.store.filtered_chunks(&within, &request.filter).await?;
+            if only.is_empty() {
+                notices.push("no document fits the filters, so nothing was searched".into());
+                return Ok(Vec::new());
+            }
+            Some(Arc::new(only))
+        };
+        let wanted = CANDIDATES.max(request.limit * 2);
+        let (lexical, dense) = self.candidates(request, within, only, wanted, notices).await?;
         let ids: Vec<ChunkId> = lexical.iter().chain(&dense).map(|hit| hit.chunk).collect();
         let found = self.store.found_chunks(&ids).await?;
         let mut found: HashMap<_, _> = found.into_iter().map(|found| (found.chunk, found)).collect();
-        let evidence = Evidence::from_candidates(found.values().map(|found| found.is_code));
+        let mut evidence = Evidence::from_candidates(found.values().map(|found| found.is_code));
+        evidence.says_nothing = !self.indexing.lexical()?.is_telling(&request.query);
         let fused = fuse(&lexical, &dense, evidence);
         // A chunk that went since the index saw it is not there to be shown.
         Ok(fused.into_iter().filter_map(|hit| Some((found.remove(&hit.chunk)?, hit.score))).collect())
@@ -141,23 +155,26 @@ impl KnowledgeService {
         &self,
         request: &SearchRequest,
         within: Vec<CollectionKey>,
+        only: Option<Arc<ChunkSet>>,
         wanted: usize,
         notices: &mut Vec<String>,
     ) -> Result<(Vec<ScoredChunk>, Vec<ScoredChunk>), Failure> {
         let (vectors, embedder, query) =
             (self.indexing.vectors.clone(), self.embedder.clone(), request.query.clone());
-        let (mode, collections) = (request.mode, within.clone());
+        let (mode, collections, among) = (request.mode, within.clone(), only.clone());
         let by_meaning = blocking(move || match mode {
             SearchMode::Lexical => Ok(Ok(Vec::new())),
             // The model need not be waited for where nothing could be found with it.
             SearchMode::Hybrid if vectors.is_empty() => Ok(Ok(Vec::new())),
             SearchMode::Hybrid | SearchMode::Dense => embedder.embed(&[&query]).map(|made| {
                 let vector = made.first();
-                vector.map_or(Ok(Vec::new()), |vector| vectors.nearest(vector, Some(&collections), wanted))
+                vector.map_or(Ok(Vec::new()), |vector| {
+                    vectors.nearest(vector, Some(&collections), among.as_deref(), wanted)
+                })
             }),
         });
         let (lexical, query) = (self.indexing.lexical()?, request.query.clone());
-        let by_words = blocking(move || lexical.search(&query, Some(&within), wanted));
+        let by_words = blocking(move || lexical.search(&query, Some(&within), only.as_deref(), wanted));
         let (by_meaning, by_words) = match mode {
             // Words help only where there is no model.
             SearchMode::Dense => match by_meaning.await? {
@@ -223,35 +240,4 @@ fn check_query(query: &str) -> Result<(), Failure> {
         return Err(invalid(format!("the query is longer than {LONGEST_QUERY} bytes")));
     }
     Ok(())
-}
-
-fn fits(request: &SearchRequest, found: &FoundChunk) -> bool {
-    let document = &found.document;
-    let path = document.source.as_ref().map_or(&*document.id, |source| &*source.path);
-    request.path.as_ref().is_none_or(|part| path.contains(&**part))
-        && request.mime_type.as_ref().is_none_or(|mime_type| document.mime_type == *mime_type)
-        && request.since.is_none_or(|since| document.updated_at >= since)
-        && request.until.is_none_or(|until| document.updated_at < until)
-}
-
-fn with_staleness(mut hits: Vec<Hit>) -> Vec<Hit> {
-    for hit in &mut hits {
-        let document = &hit.found.document;
-        hit.is_stale = document.source.as_ref().is_some_and(|source| has_changed(source, &document.hash));
-    }
-    hits
-}
-
-/// Whether a file says something else than it did. One that is gone does.
-fn has_changed(source: &SourceFile, hash: &[u8; 32]) -> bool {
-    let Ok(metadata) = std::fs::metadata(&source.path) else { return true };
-    if metadata.len() != source.size {
-        return true;
-    }
-    let modified = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-    if modified.is_some_and(|age| age.as_nanos() == source.modified.unsigned_abs().into()) {
-        return false;
-    }
-    source.size > LARGEST_COMPARED
-        || std::fs::read(&source.path).map_or(true, |bytes| Sha256::digest(&bytes)[..] != hash[..])
 }

@@ -3,7 +3,8 @@
 use hindcast_core::{
     identity::{Caller, PrincipalId},
     knowledge::{
-        ChatError, ChatModel, Embedder, InstalledModel, Message, OnText, Ownership, Reply, WordEmbedder,
+        ChatError, ChatModel, EmbedError, Embedder, InstalledModel, Message, OnText, Ownership, Patterns,
+        Reply, WordEmbedder,
     },
     progress::Unwatched,
     time::ManualClock,
@@ -11,6 +12,24 @@ use hindcast_core::{
 use hindcast_stores::{LexicalIndex, SqliteKnowledge, VectorIndex};
 
 use super::*;
+
+/// Counts what it is asked for.
+struct CountingEmbedder(std::sync::atomic::AtomicUsize);
+
+impl Embedder for CountingEmbedder {
+    fn model(&self) -> &str {
+        WordEmbedder.model()
+    }
+
+    fn dimension(&self) -> usize {
+        WordEmbedder.dimension()
+    }
+
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        self.0.fetch_add(texts.len(), Ordering::SeqCst);
+        WordEmbedder.embed(texts)
+    }
+}
 
 struct Stage {
     service: Arc<KnowledgeService>,
@@ -43,6 +62,9 @@ impl ChatModel for Parrot {
         if self.fails {
             return Err(ChatError::BrokeOff("half way".into()));
         }
+        if messages[0].text.starts_with("Rewrite") {
+            return Ok(Reply { text: "<think>hm</think>Where does the heron stand?".into(), tokens: 1 });
+        }
         on_text("said ");
         let text = format!("said {} messages, see [1]", messages.len());
         Ok(Reply { text, tokens: 7 })
@@ -61,7 +83,14 @@ impl Stage {
     }
 
     fn open(folder: &std::path::Path, parrot: Parrot) -> Arc<KnowledgeService> {
-        let embedder = Arc::new(WordEmbedder);
+        Self::open_with(folder, parrot, Arc::new(WordEmbedder))
+    }
+
+    fn open_with(
+        folder: &std::path::Path,
+        parrot: Parrot,
+        embedder: Arc<dyn Embedder>,
+    ) -> Arc<KnowledgeService> {
         let vectors = VectorIndex::open(&folder.join("v"), embedder.model(), embedder.dimension()).unwrap();
         KnowledgeService::new(KnowledgeParts {
             store: Arc::new(SqliteKnowledge::in_file(&folder.join("k.db"))),
@@ -89,7 +118,8 @@ impl Stage {
     async fn add(&self, collection: &str, name: &str, text: &str) -> AddReport {
         let material = Material::Text { name: name.into(), text: text.into(), mime_type: None };
         let ownership = Ownership::Private(PrincipalId::local());
-        let request = AddRequest { collection: collection.into(), id: None, ownership, material };
+        let request =
+            AddRequest { collection: collection.into(), id: None, ownership, material, tags: Vec::new() };
         self.service.add(&Caller::local(), request, &Unwatched).await.unwrap()
     }
 
@@ -139,8 +169,14 @@ async fn a_collection_that_is_gone_says_where_the_others_are_listed() {
     let permit = Arc::new(stage.service.policy.reading.permit(reading::Reader::Local));
     let file = stage.folder.path().join("owl.md");
     std::fs::write(&file, "The owl hunts at night.").unwrap();
-    let found =
-        walk::walk(&permit, &[file], walk::WalkLimits::for_files_of(100), &mut walk::tests::Alone).found;
+    let found = walk::walk(
+        &permit,
+        &[file],
+        walk::Selection::of(&Patterns::default()),
+        walk::WalkLimits::for_files_of(100),
+        &mut walk::tests::Alone,
+    )
+    .found;
     let mut intake = stage.service.intake_into(collection, permit);
     let failure = stage.service.add_found(&mut intake, found, &Unwatched).await.unwrap_err();
     assert_eq!(
@@ -165,9 +201,10 @@ async fn an_empty_folder_that_is_watched_has_its_collection_and_one_that_is_not_
     let stage = Stage::new();
     let folder = tempfile::tempdir().unwrap();
     for (name, watch) in [("watched", true), ("unwatched", false)] {
-        let material = Material::Paths { paths: vec![folder.path().into()], watch };
+        let material =
+            Material::Paths { paths: vec![folder.path().into()], patterns: Patterns::default(), watch };
         let ownership = Ownership::Private(PrincipalId::local());
-        let request = AddRequest { collection: name.into(), id: None, ownership, material };
+        let request = AddRequest { collection: name.into(), id: None, ownership, material, tags: Vec::new() };
         stage.service.add(&Caller::local(), request, &Unwatched).await.unwrap();
     }
     let collections = stage.service.collections(&Caller::local()).await.unwrap();
@@ -191,6 +228,12 @@ async fn a_conversation_is_kept_and_gone_on_with() {
     let again = ask(Some(first.conversation.clone()));
     let second = stage.service.ask(&Caller::local(), again.clone(), &Unwatched).await.unwrap();
     assert_eq!(second.text, "said 4 messages, see [1]", "the first turn is told again");
+    assert_eq!(
+        second.searched.as_deref(),
+        Some("Where does the heron stand?"),
+        "the model rewrote the question"
+    );
+    assert_eq!(second.unsupported, ["said 4 messages, see [1]"], "no passage has a 4");
     let stranger = Caller { principal: PrincipalId("ben".into()), ..Caller::local() };
     assert!(stage.service.ask(&stranger, again, &Unwatched).await.is_err());
     let models = stage.service.models(&Caller::local()).await.unwrap();
@@ -200,12 +243,171 @@ async fn a_conversation_is_kept_and_gone_on_with() {
 }
 
 #[tokio::test]
+async fn a_question_without_evidence_is_not_given_to_the_model() {
+    let stage = Stage::new();
+    stage.add("birds", "heron", "The heron stands in the water.").await;
+    let ask = AskRequest {
+        question: "quarterly revenue of zebra factories?".into(),
+        collection: None,
+        model: None,
+        conversation: None,
+    };
+    let answer = stage.service.ask(&Caller::local(), ask, &Unwatched).await.unwrap();
+    assert_eq!(
+        (&*answer.text, answer.citations.len(), answer.tokens),
+        ("This is not in these documents.", 0, 0)
+    );
+}
+
+#[tokio::test]
 async fn an_answer_that_breaks_off_is_counted_as_none() {
     let stage = Stage::with(Parrot { fails: true });
-    let ask = AskRequest { question: "why?".into(), collection: None, model: None, conversation: None };
+    stage.add("birds", "heron", "Nobody knows why the heron stands.").await;
+    let ask = AskRequest {
+        question: "why does the heron stand?".into(),
+        collection: None,
+        model: None,
+        conversation: None,
+    };
     let failure = stage.service.ask(&Caller::local(), ask, &Unwatched).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::ModelUnavailable);
     let health = stage.service.health(Some(&Caller::local())).await.unwrap();
     assert_eq!((health.answers.asked, health.answers.answered, health.answers.recent_errors), (1, 0, 1));
     assert_eq!(health.recommendations, ["Investigate error patterns to improve reliability"]);
+}
+
+/// A request for the local user's files.
+fn files(collection: &str, path: &std::path::Path, watch: bool) -> AddRequest {
+    let material = Material::Paths { paths: vec![path.into()], patterns: Patterns::default(), watch };
+    let ownership = Ownership::Private(PrincipalId::local());
+    AddRequest { collection: collection.into(), id: None, ownership, material, tags: Vec::new() }
+}
+
+#[tokio::test]
+async fn what_says_the_same_is_embedded_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let embedder = Arc::new(CountingEmbedder(0.into()));
+    let service = Stage::open_with(folder.path(), Parrot { fails: false }, embedder.clone());
+    let notes = tempfile::tempdir().unwrap();
+    for name in ["one", "two", "three"] {
+        std::fs::write(notes.path().join(format!("{name}.md")), "# Heron\n\nThe heron stands in the water.")
+            .unwrap();
+    }
+    service.add(&Caller::local(), files("birds", notes.path(), false), &Unwatched).await.unwrap();
+    service.add(&Caller::local(), files("again", notes.path(), false), &Unwatched).await.unwrap();
+    assert_eq!(embedder.0.load(Ordering::SeqCst), 1);
+    let collection = service.collection(&Caller::local(), "again").await.unwrap();
+    assert_eq!((collection.documents, collection.chunks), (3, 3));
+    assert_eq!(service.stats(collection).await.unwrap().missing_vectors, 0);
+}
+
+/// Stops after a while, as a process does that is killed.
+struct Impatient(std::sync::atomic::AtomicUsize);
+
+impl hindcast_core::progress::Progress for Impatient {
+    fn report(&self, _: u64, _: Option<u64>, _: &str) {}
+
+    fn note(&self, _: &str) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn cancelled(&self) -> bool {
+        self.0.load(Ordering::SeqCst) >= 3
+    }
+}
+
+#[tokio::test]
+async fn a_large_file_is_gone_on_with_where_it_was_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let embedder = Arc::new(CountingEmbedder(0.into()));
+    let service = Stage::open_with(folder.path(), Parrot { fails: false }, embedder.clone());
+    let notes = tempfile::tempdir().unwrap();
+    let text: String =
+        (0..400).map(|number| format!("# Part {number}\n\nThe heron number {number}.\n\n")).collect();
+    std::fs::write(notes.path().join("long.md"), text).unwrap();
+    let impatient = Impatient(0.into());
+    service.add(&Caller::local(), files("birds", notes.path(), false), &impatient).await.unwrap();
+    let first = embedder.0.load(Ordering::SeqCst);
+    assert!((1..400).contains(&first), "{first}");
+    let request = SearchRequest { query: "heron 399".into(), limit: 1, ..SearchRequest::default() };
+    let found = service.search(&Caller::local(), request).await.unwrap();
+    assert_eq!(found.hits[0].found.headings, "Part 399", "it is found by its words meanwhile");
+    let report =
+        service.add(&Caller::local(), files("birds", notes.path(), false), &Unwatched).await.unwrap();
+    assert!(matches!(report.files[0].outcome, FileOutcome::Unchanged { .. }), "{report:?}");
+    let asked = embedder.0.load(Ordering::SeqCst);
+    // One more for the search.
+    assert_eq!(asked, 401, "nothing is embedded twice");
+    let collection = service.collection(&Caller::local(), "birds").await.unwrap();
+    assert_eq!(service.stats(collection).await.unwrap().missing_vectors, 0);
+}
+
+#[tokio::test]
+async fn an_addition_in_the_background_tells_how_far_it_is() {
+    let stage = Stage::new();
+    let notes = tempfile::tempdir().unwrap();
+    for number in 0..30 {
+        std::fs::write(notes.path().join(format!("{number}.md")), format!("The heron number {number}."))
+            .unwrap();
+    }
+    std::fs::write(notes.path().join("picture.svg"), "<svg/>").unwrap();
+    let id = stage.service.add_in_background(&Caller::local(), files("birds", notes.path(), false)).unwrap();
+    assert_eq!(stage.service.ingests(&Caller::local())[0].id, id);
+    let stranger = Caller { principal: PrincipalId("ben".into()), ..Caller::local() };
+    assert!(stage.service.ingests(&stranger).is_empty());
+    assert!(stage.service.cancel_ingest(&stranger, &id).is_err());
+    stage.service.ingests.end().await;
+    let status = stage.service.ingests(&Caller::local()).remove(0);
+    let report = status.outcome.unwrap().unwrap();
+    assert_eq!((status.done, status.total, report.collection.documents), (30 + 1, Some(31), 30));
+    let skipped =
+        SkippedKind { kind: ".svg".into(), reason: "files of this type are not understood".into(), files: 1 };
+    assert_eq!(report.skipped, [skipped]);
+}
+
+#[tokio::test]
+async fn a_folder_that_is_unwatched_keeps_its_documents() {
+    let stage = Stage::new();
+    let notes = tempfile::tempdir().unwrap();
+    std::fs::write(notes.path().join("heron.md"), "The heron stands in the water.").unwrap();
+    let local = Caller::local();
+    stage.service.add(&local, files("birds", notes.path(), true), &Unwatched).await.unwrap();
+    let watches = stage.service.watches(&local).await.unwrap();
+    assert_eq!((watches.len(), &*watches[0].0), (1, "birds"));
+    assert!(stage.service.unwatch(&local, "birds", Some("/nowhere")).await.is_err());
+    let (_, paths) = stage.service.unwatch(&local, "birds", Some(&watches[0].1.path)).await.unwrap();
+    assert_eq!(paths, [watches[0].1.path.clone()]);
+    assert!(stage.service.watches(&local).await.unwrap().is_empty());
+    assert_eq!(stage.find("heron water").await, ["heron"]);
+}
+
+/// A server that takes the question and says nothing.
+struct Silent;
+
+#[async_trait::async_trait]
+impl ChatModel for Silent {
+    fn address(&self) -> &str {
+        "nowhere"
+    }
+
+    async fn models(&self) -> Result<Vec<InstalledModel>, ChatError> {
+        std::future::pending().await
+    }
+
+    async fn chat(&self, _: &str, _: &[Message], _: OnText<'_>) -> Result<Reply, ChatError> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn a_model_server_that_hangs_does_not_hold_up_who_asks_how_the_parts_do() {
+    let probe = health::OllamaProbe::default();
+    let started = std::time::Instant::now();
+    let (one, two) = tokio::join!(probe.ask(Arc::new(Silent)), probe.ask(Arc::new(Silent)));
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+    for (health, _) in [one, two] {
+        assert_eq!((health.status, health.response), (ComponentStatus::Degraded, None));
+    }
+    let (health, bytes) = health::OllamaProbe::default().ask(Arc::new(Parrot { fails: false })).await;
+    assert_eq!((health.status, health.count, bytes > 0), (ComponentStatus::Operational, 2, true));
 }

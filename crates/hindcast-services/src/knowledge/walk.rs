@@ -8,7 +8,12 @@ use std::{
 
 use hindcast_extract::Format;
 
-use super::reading::{Opened, Permit};
+use hindcast_core::knowledge::Patterns;
+
+use super::{
+    reading::{Opened, Permit},
+    selection::Rules,
+};
 
 /// A file that was found, or why it cannot be read.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,12 +29,14 @@ pub(super) struct FoundFile {
     pub(super) path: PathBuf,
     /// Folders and name below the path that was given.
     pub(super) relative: PathBuf,
+    /// Whether it was named itself, and not found in a folder.
+    pub(super) is_given: bool,
 }
 
 impl FoundFile {
     /// What it is written in, as its name tells.
     pub(super) fn format(&self) -> Option<Format> {
-        Format::of_extension(self.path.extension()?.to_str()?)
+        Format::of_name(self.path.file_name()?.to_str()?)
     }
 }
 
@@ -98,10 +105,32 @@ pub(super) trait Walking {
     fn enter(&mut self, folder: &Path);
 }
 
-/// All files, in the order of their names. Links are followed, each folder is read once, hidden files are left out.
+/// What of the roots is taken.
+#[derive(Clone, Copy)]
+pub(super) struct Selection<'a> {
+    patterns: &'a Patterns,
+    /// The folder that the roots are parts of; none where they were named themselves.
+    base: Option<&'a Path>,
+}
+
+impl<'a> Selection<'a> {
+    /// Of what was named itself.
+    pub(super) fn of(patterns: &'a Patterns) -> Self {
+        Self { patterns, base: None }
+    }
+
+    /// Of parts of a folder that was named.
+    pub(super) fn within(patterns: &'a Patterns, base: &'a Path) -> Self {
+        Self { patterns, base: Some(base) }
+    }
+}
+
+/// All files, in the order of their names. Links are followed, each folder is read once. Hidden files are left out, and what
+/// `.gitignore`, `.ignore` and the patterns say.
 pub(super) fn walk(
     permit: &Permit,
     roots: &[PathBuf],
+    selection: Selection<'_>,
     limits: WalkLimits,
     walking: &mut dyn Walking,
 ) -> Walked {
@@ -115,10 +144,20 @@ pub(super) fn walk(
         files: HashSet::new(),
         walked: Walked::default(),
         is_over: false,
+        rules: Rules::default(),
     };
     for root in roots {
-        let accepted = walk.take(root, Path::new(""), 0);
-        walk.walked.accepted.extend(accepted);
+        let base = selection.base.filter(|base| root.starts_with(base) && root != base);
+        walk.rules = Rules::below(base.unwrap_or(root), selection.patterns);
+        walk.rules.take_from_above(permit, root, base);
+        let is_left_out = base.is_some_and(|base| {
+            let mut folders = root.ancestors().skip(1).take_while(|folder| folder != &base);
+            folders.any(|folder| walk.rules.leave_out(folder, true))
+        });
+        if !is_left_out {
+            let accepted = walk.take(root, Path::new(""), usize::from(base.is_some()));
+            walk.walked.accepted.extend(accepted);
+        }
     }
     walk.walked
 }
@@ -134,9 +173,11 @@ struct Walk<'a> {
     walked: Walked,
     /// A limit was reached, and that was said.
     is_over: bool,
+    rules: Rules,
 }
 
 enum Entry {
+    LeftOut,
     File(PathBuf, u64),
     Folder(PathBuf, Vec<PathBuf>),
 }
@@ -149,17 +190,25 @@ impl Walk<'_> {
         }
         match self.look(path, depth) {
             Ok(Entry::Folder(real, children)) => {
+                self.rules.enter(self.permit, &real);
                 for child in children {
                     let name = child.file_name().unwrap_or_default();
                     self.take(&child, &relative.join(name), depth + 1);
                 }
+                self.rules.leave();
                 Some(real)
             }
+            Ok(Entry::LeftOut) => None,
             Ok(Entry::File(real, size)) => {
                 if self.files.insert(real.clone()) {
-                    let relative =
-                        if depth == 0 { Path::new(real.file_name().unwrap_or_default()) } else { relative };
-                    let file = FoundFile { path: real.clone(), relative: relative.into() };
+                    // What changed in a watched folder has no folders either.
+                    let relative = if relative.as_os_str().is_empty() {
+                        Path::new(real.file_name().unwrap_or_default())
+                    } else {
+                        relative
+                    };
+                    let file =
+                        FoundFile { path: real.clone(), relative: relative.into(), is_given: depth == 0 };
                     let is_read = file.format().is_some() && size <= self.limits.file_bytes;
                     self.bytes += if is_read { size } else { 0 };
                     self.walked.found.push(Found { shown: shown(&real), file: Ok(file) });
@@ -176,6 +225,9 @@ impl Walk<'_> {
     fn look(&mut self, path: &Path, depth: usize) -> Result<Entry, String> {
         let (real, opened) = self.open(path, depth)?;
         let kind = opened.metadata.file_type();
+        if depth > 0 && self.rules.leave_out(path, kind.is_dir()) {
+            return Ok(Entry::LeftOut);
+        }
         if kind.is_file() {
             return Ok(Entry::File(real, opened.metadata.len()));
         }
@@ -268,7 +320,7 @@ pub(super) mod tests {
     }
 
     fn walk_as(reader: Reader, policy: &ReadPolicy, limits: WalkLimits, root: &Path) -> Walked {
-        walk(&policy.permit(reader), &[root.into()], limits, &mut Alone)
+        walk(&policy.permit(reader), &[root.into()], Selection::of(&Patterns::default()), limits, &mut Alone)
     }
 
     #[test]
@@ -361,5 +413,53 @@ pub(super) mod tests {
         check(WalkLimits { bytes: 9, ..usual }, 2, "more than 9 bytes");
         check(WalkLimits { depth: 1, ..usual }, 3, "more than 1 folders deep");
         check(WalkLimits { time: Duration::ZERO, ..usual }, 0, "more than 0 seconds");
+    }
+
+    #[test]
+    fn what_is_ignored_or_not_chosen_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for path in ["sub/build", "docs", ".git"] {
+            fs::create_dir_all(root.join(path)).unwrap();
+        }
+        for name in [
+            "a.md",
+            "a.log",
+            "keep.log",
+            "sub/b.md",
+            "sub/build/out.md",
+            "docs/c.md",
+            "docs/draft.md",
+            "sub/d.txt",
+        ] {
+            fs::write(root.join(name), "words").unwrap();
+        }
+        fs::write(root.join(".gitignore"), "*.log\n!keep.log\nbuild/\n").unwrap();
+        fs::write(root.join("docs/.ignore"), "draft*\n").unwrap();
+        let check =
+            |roots: &[&str], base: Option<&Path>, include: &[&str], exclude: &[&str], expected: &[&str]| {
+                let own = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
+                let patterns = Patterns { include: own(include), exclude: own(exclude) };
+                let roots: Vec<_> = roots.iter().map(|path| root.join(path)).collect();
+                let selection = Selection { patterns: &patterns, base };
+                let permit = ReadPolicy::default().permit(Reader::Local);
+                let walked = walk(&permit, &roots, selection, usual(), &mut Alone);
+                let found: Vec<_> = walked
+                    .found
+                    .iter()
+                    .map(|found| Path::new(&found.shown).strip_prefix(&root).unwrap().to_str().unwrap())
+                    .collect();
+                assert_eq!(found, expected, "{include:?} {exclude:?}");
+            };
+        check(&[""], None, &[], &[], &["a.md", "docs/c.md", "keep.log", "sub/b.md", "sub/d.txt"]);
+        check(&[""], None, &["*.md"], &[], &["a.md", "docs/c.md", "sub/b.md"]);
+        check(&[""], None, &["sub/"], &["*.txt"], &["sub/b.md"]);
+        check(&[""], None, &[], &["docs"], &["a.md", "keep.log", "sub/b.md", "sub/d.txt"]);
+        check(&["a.log"], None, &[], &[], &["a.log"]);
+        check(&["docs"], None, &[], &[], &["docs/c.md"]);
+        // What changed in a folder that is watched.
+        let changed = ["a.log", "sub/build/out.md", "docs/draft.md", "docs/c.md"];
+        check(&changed, Some(&root), &[], &[], &["docs/c.md"]);
+        check(&changed, Some(&root), &[], &["docs/"], &[]);
     }
 }

@@ -20,7 +20,7 @@ use super::{
     intake::Intake,
     lease::Leases,
     reading::Reader,
-    walk::{Found, Seen, WalkLimits, Walking, walk},
+    walk::{Found, Seen, Selection, WalkLimits, Walking, walk},
 };
 use crate::Failure;
 
@@ -331,7 +331,7 @@ impl Watching {
             folders: HashSet::new(),
             is_told: false,
         };
-        let root = PathBuf::from(&watch.path);
+        let (root, patterns) = (PathBuf::from(&watch.path), watch.patterns.clone());
         let (permit, walked, folders, is_there) = blocking(move || {
             let permit = policy.permit(reader);
             if root.is_file() {
@@ -339,7 +339,7 @@ impl Watching {
                 root.parent().into_iter().for_each(|folder| listening.enter(folder));
             }
             let there: Vec<_> = roots.into_iter().filter(|root| root.exists()).collect();
-            let walked = walk(&permit, &there, limits, &mut listening);
+            let walked = walk(&permit, &there, Selection::within(&patterns, &root), limits, &mut listening);
             (Arc::new(permit), walked, listening.folders, root.exists())
         })
         .await?;

@@ -10,11 +10,12 @@ use std::{
 };
 
 use hindcast_core::knowledge::{
-    ChunkId, CollectionKey, Generation, IndexError, LexicalEntry, LexicalRead, LexicalWrite, ScoredChunk,
+    ChunkId, ChunkSet, CollectionKey, Generation, IndexError, LexicalEntry, LexicalRead, LexicalWrite,
+    ScoredChunk,
 };
 use tantivy::{
     Index, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDocument, TantivyError, Term,
-    collector::TopDocs,
+    collector::{FilterCollector, TopDocs},
     directory::error::LockError,
     query::{BooleanQuery, ConstScoreQuery, Occur, Query, TermQuery, TermSetQuery},
     schema::{FAST, Field, INDEXED, IndexRecordOption, Schema, TextFieldIndexing, TextOptions},
@@ -36,6 +37,7 @@ pub struct LexicalIndex {
     /// There only between the first change and the commit: an idle index has no threads and no lock on its files.
     writer: Mutex<Option<IndexWriter>>,
     committed: RwLock<Committed>,
+    changed: Mutex<Changed>,
 }
 
 #[derive(Clone, Copy)]
@@ -43,6 +45,14 @@ struct Fields {
     chunk: Field,
     collection: Field,
     words: Field,
+}
+
+/// What was done since the last commit.
+#[derive(Default)]
+struct Changed {
+    added: BTreeSet<CollectionKey>,
+    /// Something was removed: a collection may have nothing left.
+    has_removed: bool,
 }
 
 /// What the last commit left.
@@ -72,13 +82,37 @@ impl LexicalIndex {
         index.tokenizers().register(WORDS, words::analyzer());
         let reader =
             index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(unreadable)?;
-        let opened = Self { index, fields, reader, writer: Mutex::default(), committed: RwLock::default() };
-        opened.note_commit()?;
+        let opened = Self {
+            index,
+            fields,
+            reader,
+            writer: Mutex::default(),
+            committed: RwLock::default(),
+            changed: Mutex::default(),
+        };
+        opened.note_all()?;
         Ok(opened)
     }
 
+    /// Notes what a commit left. Looks at all chunks only where some were removed: a commit costs what it adds.
+    fn note_commit(&self, generation: Generation) -> Result<(), IndexError> {
+        let changed = std::mem::take(&mut *self.changed());
+        if changed.has_removed {
+            return self.note_all();
+        }
+        self.reader.reload().map_err(unreadable)?;
+        let mut committed = self.committed.write().unwrap_or_else(PoisonError::into_inner);
+        committed.generation = Some(generation);
+        committed.collections.extend(changed.added);
+        Ok(())
+    }
+
+    fn changed(&self) -> MutexGuard<'_, Changed> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Reads what the last commit left.
-    fn note_commit(&self) -> Result<(), IndexError> {
+    fn note_all(&self) -> Result<(), IndexError> {
         self.reader.reload().map_err(unreadable)?;
         let payload = self.index.load_metas().map_err(unreadable)?.payload;
         let generation = payload.and_then(|payload| payload.parse().ok()).map(Generation);
@@ -162,6 +196,7 @@ impl LexicalRead for LexicalIndex {
         &self,
         query: &str,
         within: Option<&[CollectionKey]>,
+        only: Option<&ChunkSet>,
         limit: usize,
     ) -> Result<Vec<ScoredChunk>, IndexError> {
         let searcher = self.reader.searcher();
@@ -179,7 +214,15 @@ impl LexicalRead for LexicalIndex {
             None => words,
         };
         let best = TopDocs::with_limit(limit).order_by_score();
-        let hits = searcher.search(&query, &best).map_err(unreadable)?;
+        let hits = match only.cloned() {
+            // The set is asked of every chunk that has a word, before the best are chosen.
+            Some(only) => {
+                let fits = move |chunk: i64| only.contains(ChunkId(chunk));
+                searcher.search(&query, &FilterCollector::new("chunk".to_owned(), fits, best))
+            }
+            None => searcher.search(&query, &best),
+        };
+        let hits = hits.map_err(unreadable)?;
         let mut scored = Vec::with_capacity(hits.len());
         for (score, address) in hits {
             let columns = searcher.segment_reader(address.segment_ord).fast_fields();
@@ -190,6 +233,10 @@ impl LexicalRead for LexicalIndex {
         Ok(scored)
     }
 
+    fn is_telling(&self, query: &str) -> bool {
+        words::of_question(query).iter().any(|word| !words::is_stop_word(word))
+    }
+
     fn len(&self) -> usize {
         self.reader.searcher().num_docs() as usize
     }
@@ -197,6 +244,7 @@ impl LexicalRead for LexicalIndex {
 
 impl LexicalWrite for LexicalIndex {
     fn add(&self, entries: &[LexicalEntry<'_>]) -> Result<(), IndexError> {
+        self.changed().added.extend(entries.iter().map(|entry| entry.collection));
         let Fields { chunk, collection, words } = self.fields;
         self.write(|writer| {
             for entry in entries {
@@ -213,6 +261,7 @@ impl LexicalWrite for LexicalIndex {
     }
 
     fn remove(&self, chunks: &[ChunkId]) -> Result<(), IndexError> {
+        self.changed().has_removed |= !chunks.is_empty();
         self.write(|writer| {
             for chunk in chunks {
                 writer.delete_term(Term::from_field_i64(self.fields.chunk, chunk.0));
@@ -222,6 +271,7 @@ impl LexicalWrite for LexicalIndex {
     }
 
     fn remove_collection(&self, collection: CollectionKey) -> Result<(), IndexError> {
+        self.changed().has_removed = true;
         self.write(|writer| {
             writer.delete_term(Term::from_field_i64(self.fields.collection, collection.0));
             Ok(())
@@ -254,7 +304,7 @@ impl LexicalWrite for LexicalIndex {
             prepared.set_payload(&generation.0.to_string());
             prepared.commit()
         })?;
-        self.note_commit()?;
+        self.note_commit(generation)?;
         // Merging what became many small files belongs to the commit; afterwards nothing runs and nothing is locked.
         match self.writer().take() {
             Some(writer) => writer.wait_merging_threads().map_err(unavailable)?,

@@ -18,7 +18,7 @@ fn add(index: &LexicalIndex, collection: CollectionKey, chunks: &[(i64, &str)]) 
 }
 
 fn found(index: &LexicalIndex, query: &str, within: Option<&[CollectionKey]>) -> Vec<i64> {
-    index.search(query, within, 10).unwrap().iter().map(|hit| hit.chunk.0).collect()
+    index.search(query, within, None, 10).unwrap().iter().map(|hit| hit.chunk.0).collect()
 }
 
 fn filled(folder: &tempfile::TempDir) -> LexicalIndex {
@@ -56,7 +56,7 @@ fn a_search_within_a_collection_sees_no_other() {
 fn scores_compare_between_questions() {
     let folder = tempfile::tempdir().unwrap();
     let index = filled(&folder);
-    let best = |question: &str| index.search(question, None, 1).unwrap()[0].score;
+    let best = |question: &str| index.search(question, None, None, 1).unwrap()[0].score;
     let (whole, half) = (best("bread flour water"), best("bread flour zebras giraffes"));
     assert!(whole > 0.3 && whole <= 1.0 && half < whole * 0.7, "{whole} {half}");
 }
@@ -115,4 +115,18 @@ fn two_may_take_turns_to_write() {
     one.remove(&[ChunkId(1)]).unwrap();
     one.commit(Generation(5)).unwrap();
     assert_eq!((one.len(), found(&one, "zebra", None)), (4, vec![9]));
+}
+
+#[test]
+fn a_search_among_some_finds_them_behind_any_number_of_better_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = LexicalIndex::open(folder.path()).unwrap();
+    let better: Vec<(i64, &str)> = (1..=3_000).map(|chunk| (chunk, "heron heron heron")).collect();
+    add(&index, ONE, &better);
+    add(&index, ONE, &[(3_001, "a heron among many other birds that stand in the water of the lake")]);
+    index.commit(Generation(1)).unwrap();
+    let only: ChunkSet = [ChunkId(3_001), ChunkId(9_999)].into_iter().collect();
+    let found = index.search("heron", None, Some(&only), 5).unwrap();
+    assert_eq!(found.iter().map(|hit| hit.chunk.0).collect::<Vec<_>>(), [3_001]);
+    assert!(index.search("heron", Some(&[TWO]), Some(&only), 5).unwrap().is_empty());
 }

@@ -56,6 +56,28 @@ pub(super) struct ChatRequest<'a> {
     model: &'a str,
     messages: Vec<WireMessage<'a>>,
     stream: bool,
+    options: ChatOptions,
+}
+
+#[derive(Serialize)]
+struct ChatOptions {
+    num_ctx: usize,
+}
+
+/// Room for the answer, in tokens.
+const ANSWER_TOKENS: usize = 2048;
+
+/// Context is taken in steps: another one makes the server load the model again.
+const CONTEXT_STEP: usize = 4096;
+
+/// More does not fit the memory of most machines.
+const MOST_CONTEXT: usize = 32 * 1024;
+
+/// The context that messages of so many bytes need. Without it a server takes its own, which is small, and forgets what was said
+/// first without saying so.
+fn context_for(bytes: usize) -> usize {
+    // Three bytes a token is little, also for languages other than English.
+    (bytes / 3 + ANSWER_TOKENS).next_multiple_of(CONTEXT_STEP).min(MOST_CONTEXT)
 }
 
 #[derive(Serialize)]
@@ -74,7 +96,13 @@ impl<'a> ChatRequest<'a> {
             },
             content: &message.text,
         };
-        Self { model, messages: messages.iter().map(message).collect(), stream: true }
+        let num_ctx = context_for(messages.iter().map(|message| message.text.len() + 16).sum());
+        Self {
+            model,
+            messages: messages.iter().map(message).collect(),
+            stream: true,
+            options: ChatOptions { num_ctx },
+        }
     }
 }
 
@@ -113,5 +141,20 @@ impl ChatLine {
 
     pub(super) fn tokens(&self) -> u64 {
         self.prompt_eval_count + self.eval_count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_context_fits_what_is_sent() {
+        let message = |length: usize| Message { speaker: Speaker::User, text: "x".repeat(length) };
+        for (length, expected) in [(10, 4096), (9_000, 8192), (1_000_000, 32_768)] {
+            let messages = [message(length)];
+            let sent = serde_json::to_value(ChatRequest::new("m", &messages)).unwrap();
+            assert_eq!(sent["options"]["num_ctx"], expected, "{length}");
+        }
     }
 }

@@ -27,7 +27,7 @@ use hindcast_core::{
 use rusqlite::Connection;
 
 use journal::Journal;
-pub use knowledge::SqliteKnowledge;
+pub use knowledge::{MovedCollection, SqliteKnowledge};
 use ledger::Ledger;
 use lookups::Lookups;
 use quota::{Counter, Counters};

@@ -18,7 +18,8 @@ use std::{
 };
 
 use hindcast_core::knowledge::{
-    ChunkId, CollectionKey, Generation, IndexError, ScoredChunk, VectorEntry, VectorRead, VectorWrite,
+    ChunkId, ChunkSet, CollectionKey, Generation, IndexError, ScoredChunk, VectorEntry, VectorRead,
+    VectorWrite,
 };
 
 use rayon::prelude::*;
@@ -241,10 +242,11 @@ impl VectorRead for VectorIndex {
         &self,
         query: &[f32],
         within: Option<&[CollectionKey]>,
+        only: Option<&ChunkSet>,
         limit: usize,
     ) -> Result<Vec<ScoredChunk>, IndexError> {
         self.check_dimension(query)?;
-        if limit == 0 {
+        if limit == 0 || only.is_some_and(ChunkSet::is_empty) {
             return Ok(Vec::new());
         }
         let _place = self.searches.enter();
@@ -256,7 +258,7 @@ impl VectorRead for VectorIndex {
             .flat_map(|(_, segments)| segments)
             .filter(|segment| segment.len() > 0)
             .collect();
-        let found = segments.par_iter().map(|segment| segment.nearest(query, limit));
+        let found = segments.par_iter().map(|segment| segment.nearest(query, only, limit));
         let mut nearest = found.collect::<Result<Vec<_>, _>>()?.concat();
         nearest.sort_by(|one, other| other.score.total_cmp(&one.score).then(one.chunk.cmp(&other.chunk)));
         nearest.truncate(limit);

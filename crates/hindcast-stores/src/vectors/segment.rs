@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hindcast_core::knowledge::{ChunkId, IndexError, ScoredChunk};
+use hindcast_core::knowledge::{ChunkId, ChunkSet, IndexError, ScoredChunk};
 use serde::{Deserialize, Serialize};
 use usearch::{Index, IndexOptions, MetricKind, ScalarKind};
 
@@ -18,6 +18,9 @@ const BREADTH_OF_ADDING: usize = 128;
 const BREADTH_OF_SEARCH: usize = 128;
 /// So few vectors are all looked at: that takes about as long, and a graph can leave one of them without a way to it.
 const LOOKED_THROUGH: usize = 1024;
+
+/// So few that may be found are looked at one by one.
+const LOOKED_THROUGH_OF_SOME: usize = 20_000;
 
 /// What a committed segment is called and how it is checked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -146,7 +149,49 @@ impl Segment {
     }
 
     /// The nearest, best first.
-    pub(super) fn nearest(&self, query: &[f32], limit: usize) -> Result<Vec<ScoredChunk>, IndexError> {
+    pub(super) fn nearest(
+        &self,
+        query: &[f32],
+        only: Option<&ChunkSet>,
+        limit: usize,
+    ) -> Result<Vec<ScoredChunk>, IndexError> {
+        match only {
+            Some(only) => self.nearest_of(query, only, limit),
+            None => self.nearest_of_all(query, limit),
+        }
+    }
+
+    /// The nearest of some. A graph leads past those that may not be found only as long as they are not most: few are looked at
+    /// one by one, and so are all where the graph has led to too few.
+    fn nearest_of(
+        &self,
+        query: &[f32],
+        only: &ChunkSet,
+        limit: usize,
+    ) -> Result<Vec<ScoredChunk>, IndexError> {
+        let fits = |chunk: i64| only.contains(ChunkId(chunk)) && !self.removed.contains(&chunk);
+        if only.len() > LOOKED_THROUGH_OF_SOME && only.len() * 10 > self.graph.size() {
+            let found =
+                self.graph.filtered_search(query, limit, |chunk| fits(chunk as i64)).map_err(engine)?;
+            if found.keys.len() == limit {
+                let hits = found.keys.iter().zip(&found.distances);
+                return Ok(hits.map(|(&key, &distance)| hit(key as i64, 1.0 - distance)).collect());
+            }
+        }
+        let mut hits = Vec::new();
+        let mut vector = vec![0.0; query.len()];
+        for chunk in only.iter().filter(|chunk| fits(chunk.0)) {
+            // Those of other segments are not here.
+            if self.graph.get(chunk.0 as u64, &mut vector).map_err(engine)? > 0 {
+                hits.push(hit(chunk.0, vector.iter().zip(query).map(|(one, other)| one * other).sum()));
+            }
+        }
+        hits.sort_by(|one, other| other.score.total_cmp(&one.score).then(one.chunk.cmp(&other.chunk)));
+        hits.truncate(limit);
+        Ok(hits)
+    }
+
+    fn nearest_of_all(&self, query: &[f32], limit: usize) -> Result<Vec<ScoredChunk>, IndexError> {
         let found = if self.graph.size() <= LOOKED_THROUGH {
             self.graph.exact_search(query, limit + self.removed.len())
         } else if self.removed.is_empty() {
@@ -159,7 +204,7 @@ impl Segment {
         Ok(hits
             .filter(|(key, _)| !self.removed.contains(&(**key as i64)))
             .take(limit)
-            .map(|(&key, &distance)| ScoredChunk { chunk: ChunkId(key as i64), score: 1.0 - distance })
+            .map(|(&key, &distance)| hit(key as i64, 1.0 - distance))
             .collect())
     }
 
@@ -202,6 +247,10 @@ impl Segment {
         list.write_all(&listed).and_then(|()| list.sync_all()).map_err(failed)?;
         Ok(SegmentRecord { name: name.into(), bytes, vectors: chunks.len(), removed: self.removed.clone() })
     }
+}
+
+fn hit(chunk: i64, score: f32) -> ScoredChunk {
+    ScoredChunk { chunk: ChunkId(chunk), score }
 }
 
 impl SegmentRecord {

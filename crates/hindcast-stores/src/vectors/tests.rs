@@ -33,7 +33,7 @@ fn add(index: &VectorIndex, collection: CollectionKey, chunks: impl Iterator<Ite
 }
 
 fn nearest(index: &VectorIndex, number: i64, within: Option<&[CollectionKey]>) -> Option<i64> {
-    index.nearest(&vector(number), within, 3).unwrap().first().map(|hit| hit.chunk.0)
+    index.nearest(&vector(number), within, None, 3).unwrap().first().map(|hit| hit.chunk.0)
 }
 
 fn open(folder: &tempfile::TempDir) -> VectorIndex {
@@ -161,7 +161,7 @@ fn vectors_of_a_wrong_length_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let index = open(&folder);
     let expected = IndexError::Dimension { expected: DIMENSION, given: 3 };
-    assert_eq!(index.nearest(&[0.0; 3], None, 1).unwrap_err(), expected);
+    assert_eq!(index.nearest(&[0.0; 3], None, None, 1).unwrap_err(), expected);
     let short = VectorEntry { chunk: ChunkId(1), collection: ONE, vector: &[0.0; 3] };
     assert_eq!(index.add(&[short]).unwrap_err(), expected);
 }
@@ -218,4 +218,38 @@ fn small_segments_become_one_and_full_ones_stay() {
     assert_eq!(seen[11], [232, 116]);
     assert_eq!(files(&folder), 1 + 2 * seen[11].len());
     assert_eq!(open(&folder).len(), 12 * 29);
+}
+
+#[test]
+fn a_search_among_some_finds_the_nearest_of_them_however_far_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = open(&folder);
+    add(&index, ONE, 1..=30_000);
+    index.commit(Generation(1)).unwrap();
+    add(&index, ONE, 30_001..=30_100);
+    index.remove(ONE, &[ChunkId(25_000)]).unwrap();
+    let exact = |of: &mut dyn Iterator<Item = i64>, query: &[f32]| {
+        let mut scored: Vec<(f32, i64)> = of
+            .map(|chunk| (vector(chunk).iter().zip(query).map(|(one, other)| one * other).sum(), chunk))
+            .collect();
+        scored.sort_by(|one, other| other.0.total_cmp(&one.0));
+        scored.into_iter().take(5).map(|(_, chunk)| chunk).collect::<Vec<_>>()
+    };
+    // A handful, some that are mostly elsewhere, and most.
+    for chosen in [
+        (7..=30_050).step_by(6_000).collect::<Vec<i64>>(),
+        (24_990..25_010).collect(),
+        (1..=29_000).collect(),
+    ] {
+        let only: ChunkSet = chosen.iter().copied().map(ChunkId).collect();
+        for question in 0..20 {
+            let query = vector(1_000_000 + question);
+            let found = index.nearest(&query, None, Some(&only), 5).unwrap();
+            let found: Vec<_> = found.iter().map(|hit| hit.chunk.0).collect();
+            let expected = exact(&mut chosen.iter().copied().filter(|chunk| *chunk != 25_000), &query);
+            assert_eq!(found.len(), expected.len());
+            let same = found.iter().filter(|chunk| expected.contains(chunk)).count();
+            assert!(same + 1 >= expected.len(), "{found:?} {expected:?}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, process::ExitCode, sync::Arc};
 use anyhow::Result;
 use hindcast_core::{
     identity::{Caller, PrincipalId},
-    knowledge::{Collection, Ownership},
+    knowledge::{Collection, DocumentFilter, Ownership, Patterns, Watch},
 };
 use hindcast_services::{
     Events,
@@ -15,13 +15,13 @@ use hindcast_services::{
 };
 use serde_json::{Value, json};
 
-use super::{eval, print_json, print_text, progress_line::ProgressLine, small_runtime};
+use super::{eval, print_json, print_text, progress_line::ProgressLine, small_runtime, transfer};
 use crate::{
     config::Config,
     data_folder::DataFolder,
     options::{
         AddKnowledge, Json, Knowledge, OneCollection, RemoveKnowledge, RenameKnowledge, SearchKnowledge,
-        SearchMode, ShowKnowledge, Whose,
+        SearchMode, ShowKnowledge, UnwatchKnowledge, Whose,
     },
     wiring,
 };
@@ -29,7 +29,7 @@ use crate::{
 pub(super) fn run(config: &Config, command: Knowledge) -> Result<ExitCode> {
     crate::data_folder::keep_from_others();
     let folder = match command {
-        Knowledge::Add(_) => DataFolder::open(&config.data_dir)?,
+        Knowledge::Add(_) | Knowledge::Import(_) => DataFolder::open(&config.data_dir)?,
         _ => DataFolder::existing(&config.data_dir)?,
     };
     let (knowledge, indexes) = wiring::knowledge(config, &folder, None, &Events::default())?;
@@ -39,6 +39,16 @@ pub(super) fn run(config: &Config, command: Knowledge) -> Result<ExitCode> {
             Knowledge::List(list) => self::list(&knowledge, &list.whose, list.output).await?,
             Knowledge::Show(show) => self::show(&knowledge, show).await?,
             Knowledge::Remove(remove) => self::remove(&knowledge, remove).await?,
+            Knowledge::Unwatch(unwatch) => self::unwatch(&knowledge, unwatch).await?,
+            Knowledge::Watches(list) => watches(&knowledge, &list.whose, list.output).await?,
+            Knowledge::Export(export) => {
+                let caller = caller(&export.whose);
+                transfer::export(&knowledge, &wiring::knowledge_store(&folder), &caller, export).await?
+            }
+            Knowledge::Import(import) => {
+                let caller = caller(&import.whose);
+                transfer::import(&knowledge, &wiring::knowledge_store(&folder), &caller, import).await?
+            }
             Knowledge::Rename(rename) => self::rename(&knowledge, rename).await?,
             Knowledge::Reindex(output) => reindex(&knowledge, output).await?,
             Knowledge::Stats(one) => stats(&knowledge, one).await?,
@@ -67,8 +77,9 @@ async fn add(knowledge: &KnowledgeService, add: AddKnowledge) -> Result<ExitCode
         Some(owner) => Ownership::Private(PrincipalId(owner.as_str().into())),
         None => Ownership::Shared,
     };
-    let material = Material::Paths { paths: add.paths, watch: add.watch };
-    let request = AddRequest { collection: add.name, id: add.id, ownership, material };
+    let patterns = Patterns { include: add.include, exclude: add.exclude };
+    let material = Material::Paths { paths: add.paths, patterns, watch: add.watch };
+    let request = AddRequest { collection: add.name, id: add.id, ownership, material, tags: add.tags };
     let progress = ProgressLine::new("files");
     let report = knowledge.add(&caller(&add.whose), request, &progress).await?;
     progress.finish();
@@ -100,7 +111,12 @@ fn report_value(report: &AddReport) -> Value {
             json!({ "path": file.path, "outcome": outcome, "document": document, "reason": reason })
         })
         .collect();
-    json!({ "collection": collection_value(&report.collection), "files": files, "notices": report.notices })
+    let skipped = report.skipped.iter();
+    let skipped: Vec<_> = skipped
+        .map(|skipped| json!({ "kind": skipped.kind, "files": skipped.files, "reason": skipped.reason }))
+        .collect();
+    let collection = collection_value(&report.collection);
+    json!({ "collection": collection, "files": files, "skipped": skipped, "notices": report.notices })
 }
 
 fn report_text(report: &AddReport, watch: bool) -> String {
@@ -115,6 +131,9 @@ fn report_text(report: &AddReport, watch: bool) -> String {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "failed: {}: {reason}", file.path.escape_debug());
         }
+    }
+    for skipped in &report.skipped {
+        let _ = writeln!(text, "skipped: {} files {}: {}", skipped.files, skipped.kind, skipped.reason);
     }
     let counts: Vec<_> = counts
         .iter()
@@ -240,6 +259,31 @@ async fn remove(knowledge: &KnowledgeService, remove: RemoveKnowledge) -> Result
     Ok(ExitCode::SUCCESS)
 }
 
+async fn unwatch(knowledge: &KnowledgeService, unwatch: UnwatchKnowledge) -> Result<ExitCode> {
+    let caller = caller(&unwatch.whose);
+    let (collection, paths) = knowledge.unwatch(&caller, &unwatch.name, unwatch.path.as_deref()).await?;
+    if unwatch.output.json {
+        print_json(&json!({ "collection": collection.id, "unwatched": paths }))?;
+    } else {
+        print_text(&format!("not watched any more: {}; the documents stay\n", paths.join(", ")))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn watches(knowledge: &KnowledgeService, whose: &Whose, output: Json) -> Result<ExitCode> {
+    let watches = knowledge.watches(&caller(whose)).await?;
+    if output.json {
+        let row =
+            |(collection, watch): &(String, Watch)| json!({ "collection": collection, "path": watch.path });
+        print_json(&watches.iter().map(row).collect())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows = watches.iter().map(|(collection, watch)| format!("{collection:<32} {}\n", watch.path));
+    let text: String = rows.collect();
+    print_text(if text.is_empty() { "no folder is watched\n" } else { &text })?;
+    Ok(ExitCode::SUCCESS)
+}
+
 async fn rename(knowledge: &KnowledgeService, rename: RenameKnowledge) -> Result<ExitCode> {
     let RenameKnowledge { name, new_name, id, .. } = &rename;
     let renamed = knowledge.rename_collection(&caller(&rename.whose), name, new_name, id.as_deref()).await?;
@@ -302,8 +346,13 @@ async fn search(knowledge: &KnowledgeService, search: SearchKnowledge) -> Result
             SearchMode::Dense => hindcast_services::knowledge::SearchMode::Dense,
             SearchMode::Hybrid => hindcast_services::knowledge::SearchMode::Hybrid,
         },
-        path: search.path,
-        mime_type: search.mime_type,
+        filter: DocumentFilter {
+            path: search.path,
+            source_type: search.mime_type,
+            tag: search.tag,
+            ..DocumentFilter::default()
+        },
+        context: search.context,
         ..SearchRequest::default()
     };
     let found = knowledge.search(&caller(&search.whose), request).await?;
@@ -314,16 +363,30 @@ async fn search(knowledge: &KnowledgeService, search: SearchKnowledge) -> Result
     }
     let mut text = String::new();
     for (number, hit) in (1..).zip(&found.hits) {
-        let _ = writeln!(text, "[{number}] {:.2} {}\n{}\n", hit.score, place(hit), hit.found.text);
+        let _ = writeln!(text, "[{number}] {:.2} {}\n{}\n", hit.score, place(hit), passage(hit));
     }
     if found.hits.is_empty() {
-        text.push_str("nothing found\n");
+        text.push_str(&match found.best_below {
+            Some(best) => format!("nothing relevant found; the best passage has a relevance of {best:.2}\n"),
+            None => "nothing found\n".into(),
+        });
     }
     for notice in &found.notices {
         let _ = writeln!(text, "notice: {notice}");
     }
     print_text(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The passage with what stands around it.
+fn passage(hit: &Hit) -> String {
+    let (before, after) = &hit.context;
+    let parts = before.iter().chain([&hit.found.text]).chain(after);
+    let mut passage = parts.map(String::as_str).collect::<Vec<_>>().join("\n\n");
+    if !hit.duplicates.is_empty() {
+        let _ = write!(passage, "\n({} more passages say nearly the same)", hit.duplicates.len());
+    }
+    passage
 }
 
 fn place(hit: &Hit) -> String {
@@ -351,12 +414,15 @@ fn hit_value(hit: &Hit) -> Value {
         "document": found.document.id,
         "name": found.document.name,
         "uri": document_uri(&found.collection, &found.document.id),
-        "mime_type": found.document.mime_type,
+        "mime_type": found.document.source_type,
         "headings": found.headings,
         "first_line": found.place.lines.0,
         "last_line": found.place.lines.1,
         "page": found.place.page,
         "path": found.document.source.as_ref().map(|source| &source.path),
         "stale": hit.is_stale,
+        "before": hit.context.0,
+        "after": hit.context.1,
+        "also": hit.duplicates.iter().map(|found| document_uri(&found.collection, &found.document.id)).collect::<Vec<_>>(),
     })
 }

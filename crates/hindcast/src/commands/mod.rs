@@ -14,6 +14,7 @@ mod record;
 mod reference;
 mod replay;
 mod serve;
+mod transfer;
 mod worker;
 mod xml;
 

@@ -45,6 +45,16 @@ impl Progress for ProgressLine {
         let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
     }
 
+    fn note(&self, message: &str) {
+        let Some(drawn) = &self.drawn else { return };
+        let Ok(mut drawn) = drawn.lock() else { return };
+        if drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW) {
+            *drawn = Some(Instant::now());
+            // A terminal that is gone needs no line.
+            let _ = write!(std::io::stderr(), "\r\x1b[K{message}");
+        }
+    }
+
     fn cancelled(&self) -> bool {
         false
     }

@@ -215,8 +215,11 @@ pub(crate) struct Knowledge {
     /// found by words only.
     pub(crate) fetch_model: bool,
     /// Where Ollama listens, for `knowledge/ask`. Without this key it is looked for at `http://127.0.0.1:11434`, and not
-    /// missed when it is not there. `off`: not at all.
+    /// missed when it is not there. An address that ends in `/v1` is any server that speaks OpenAI's chat completions, such as
+    /// llama.cpp or vLLM. `off`: not at all.
     pub(crate) ollama_url: Option<String>,
+    /// A file with the key for a server whose address ends in `/v1`.
+    pub(crate) chat_key_file: Option<PathBuf>,
     /// The Ollama model that answers when a question names none. Without this key the one that is used most.
     pub(crate) chat_model: Option<String>,
 }
@@ -362,6 +365,7 @@ impl Default for Knowledge {
             allowed_folders: Vec::new(),
             fetch_model: true,
             ollama_url: None,
+            chat_key_file: None,
             chat_model: None,
         }
     }

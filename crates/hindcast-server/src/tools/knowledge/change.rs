@@ -3,7 +3,11 @@
 use std::{fmt::Write as _, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
-use hindcast_core::{identity::Scope, knowledge::Ownership, license::Feature};
+use hindcast_core::{
+    identity::Scope,
+    knowledge::{Ownership, Patterns},
+    license::Feature,
+};
 use hindcast_services::{
     Failure, FailureKind,
     knowledge::{AddReport, AddRequest, FileOutcome, FileReport, KnowledgeService, Material},
@@ -17,7 +21,7 @@ use crate::{
 };
 
 /// Files that are told one by one; a folder may have a hundred thousand.
-const TOLD_FILES: usize = 500;
+const TOLD_FILES: usize = 50;
 const TOLD_LINES: usize = 20;
 
 pub(super) struct Add {
@@ -47,6 +51,18 @@ pub(super) struct AddInput {
     /// Keep the collection up to date with the files from now on; only with `paths`
     #[serde(default)]
     watch: bool,
+    /// Only files that fit one of these patterns, as in a .gitignore
+    #[serde(default)]
+    include: Vec<String>,
+    /// No files that fit one of these patterns
+    #[serde(default)]
+    exclude: Vec<String>,
+    /// Answer at once and go on; `knowledge/status` tells how far it is
+    #[serde(default)]
+    background: bool,
+    /// Tags for the documents, besides those in their front matter
+    #[serde(default)]
+    tags: Vec<String>,
     /// Add to the shared collection of that name, which everybody sees; without it the name means your own, which only you see
     #[serde(default)]
     shared: bool,
@@ -61,7 +77,24 @@ pub(super) struct AddView {
     collection: String,
     /// Whether everybody sees the collection
     shared: bool,
-    /// Documents it has now
+    /// Goes on in the background under this name
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ingest: Option<String>,
+    #[serde(flatten)]
+    counts: Option<CountsView>,
+    /// Each file, those that failed first; at most 50
+    files: Vec<FileView>,
+    /// Files that were passed over, by their kind
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    skipped: Vec<SkippedView>,
+    /// What else to know
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notices: Vec<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct CountsView {
+    /// Documents the collection has now
     documents: u64,
     /// Chunks it has now
     chunks: u64,
@@ -75,11 +108,33 @@ pub(super) struct AddView {
     removed: usize,
     /// Files that were not taken in
     failed: usize,
-    /// Each file, those that failed first; at most 500
-    files: Vec<FileView>,
-    /// What else to know
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    notices: Vec<String>,
+}
+
+impl From<&AddReport> for CountsView {
+    fn from(report: &AddReport) -> Self {
+        let count =
+            |fits: fn(&FileOutcome) -> bool| report.files.iter().filter(|file| fits(&file.outcome)).count();
+        Self {
+            documents: report.collection.documents,
+            chunks: report.collection.chunks,
+            added: count(|outcome| matches!(outcome, FileOutcome::Added { .. })),
+            updated: count(|outcome| matches!(outcome, FileOutcome::Updated { .. })),
+            unchanged: count(|outcome| matches!(outcome, FileOutcome::Unchanged { .. })),
+            removed: count(|outcome| matches!(outcome, FileOutcome::Removed { .. })),
+            failed: count(|outcome| matches!(outcome, FileOutcome::Failed { .. })),
+        }
+    }
+}
+
+/// Files that were passed over for one reason
+#[derive(Serialize, JsonSchema)]
+struct SkippedView {
+    /// The end of their names
+    kind: String,
+    /// How many
+    files: u64,
+    /// Why
+    reason: String,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -118,8 +173,8 @@ impl Tool for Add {
         name: "knowledge/add",
         title: "Add to the knowledge base",
         description: "Take documents into a collection: files and folders (`paths`), or a text (`name` and `text`). Markdown, \
-                      text, HTML, PDF, DOCX, XML, JSON, YAML, TOML and source code. What did not change is skipped; each file is \
-                      reported",
+                      text, HTML, PDF, office documents, notebooks, data and source code. What did not change is skipped, and so is what \
+                      `.gitignore` names. `background` for large folders",
         scope: Some(Scope::KnowledgeWrite),
         feature: Some(Feature::Knowledge),
         effects: Effects::Additive { idempotent: true },
@@ -143,62 +198,90 @@ impl Tool for Add {
                 Material::Text { name, text, mime_type: input.mime_type }
             }
             (None, None) if !input.paths.is_empty() => {
-                Material::Paths { paths: input.paths, watch: input.watch }
+                let patterns = Patterns { include: input.include, exclude: input.exclude };
+                Material::Paths { paths: input.paths, patterns, watch: input.watch }
             }
             (None, None) => return Err(invalid("there is nothing to add")),
             _ => return Err(invalid("paths and a text are two different things to add")),
         };
         let ownership =
             if input.shared { Ownership::Shared } else { Ownership::Private(call.caller.principal.clone()) };
-        let request =
-            AddRequest { collection: input.collection, id: input.collection_id, ownership, material };
+        let request = AddRequest {
+            collection: input.collection,
+            id: input.collection_id,
+            ownership,
+            material,
+            tags: input.tags,
+        };
+        if input.background {
+            let (collection, shared) = (request.collection.clone(), input.shared);
+            let ingest = self.knowledge.add_in_background(&call.caller, request)?;
+            let text =
+                format!("Goes on in the background as {ingest}; `knowledge/status` tells how far it is");
+            let content = AddView {
+                collection,
+                shared,
+                ingest: Some(ingest),
+                counts: None,
+                files: Vec::new(),
+                skipped: Vec::new(),
+                notices: Vec::new(),
+            };
+            return Ok(Answer { text, content });
+        }
         let report = self.knowledge.add(&call.caller, request, &*call.progress).await?;
         Ok(told(report))
     }
 }
 
+/// What became of an addition, in a line.
+pub(super) fn in_a_line(report: &AddReport) -> String {
+    let counts = CountsView::from(report);
+    let shared = if report.collection.ownership == Ownership::Shared { " (shared)" } else { "" };
+    format!(
+        "{}{shared}: {} added, {} updated, {} unchanged, {} removed, {} failed; {} documents, {} chunks now",
+        report.collection.id,
+        counts.added,
+        counts.updated,
+        counts.unchanged,
+        counts.removed,
+        counts.failed,
+        counts.documents,
+        counts.chunks
+    )
+}
+
 fn told(report: AddReport) -> Answer<AddView> {
-    let count =
-        |fits: fn(&FileOutcome) -> bool| report.files.iter().filter(|file| fits(&file.outcome)).count();
-    let added = count(|outcome| matches!(outcome, FileOutcome::Added { .. }));
-    let updated = count(|outcome| matches!(outcome, FileOutcome::Updated { .. }));
-    let unchanged = count(|outcome| matches!(outcome, FileOutcome::Unchanged { .. }));
-    let removed = count(|outcome| matches!(outcome, FileOutcome::Removed { .. }));
-    let failed = count(|outcome| matches!(outcome, FileOutcome::Failed { .. }));
-    let collection = report.collection;
-    let shared = collection.ownership == Ownership::Shared;
-    let mut text = format!(
-        "{}{}: {added} added, {updated} updated, {unchanged} unchanged, {removed} removed, {failed} failed; {} documents, \
-         {} chunks now",
-        collection.id,
-        if shared { " (shared)" } else { "" },
-        collection.documents,
-        collection.chunks
-    );
+    let counts = CountsView::from(&report);
+    let mut text = in_a_line(&report);
     let mut files: Vec<FileView> = report.files.into_iter().map(FileView::from).collect();
     files.sort_by_key(|file| file.reason.is_none());
     for file in files.iter().filter(|file| file.reason.is_some()).take(TOLD_LINES) {
         // Writing to a string cannot fail.
         let _ = write!(text, "\nfailed: {}: {}", file.path, file.reason.as_deref().unwrap_or_default());
     }
-    if failed > TOLD_LINES {
-        let _ = write!(text, "\n… and {} more", failed - TOLD_LINES);
+    if counts.failed > TOLD_LINES {
+        let _ = write!(text, "\n… and {} more", counts.failed - TOLD_LINES);
+    }
+    let skipped: Vec<_> = report
+        .skipped
+        .into_iter()
+        .map(|skipped| SkippedView { kind: skipped.kind, files: skipped.files, reason: skipped.reason })
+        .collect();
+    for skipped in skipped.iter().take(TOLD_LINES) {
+        let _ = write!(text, "\nskipped: {} files {}: {}", skipped.files, skipped.kind, skipped.reason);
     }
     for notice in &report.notices {
         let _ = write!(text, "\nNotice: {notice}");
     }
     files.truncate(TOLD_FILES);
     let content = AddView {
-        collection: collection.id,
-        shared,
-        documents: collection.documents,
-        chunks: collection.chunks,
-        added,
-        updated,
-        unchanged,
-        removed,
-        failed,
+        shared: report.collection.ownership == Ownership::Shared,
+        collection: report.collection.id,
+        ingest: None,
+        counts: Some(counts),
         files,
+        skipped,
         notices: report.notices,
     };
     Answer { text, content }
@@ -216,6 +299,12 @@ pub(super) struct RemoveInput {
     /// Only this document (id or path); the whole collection where absent
     #[serde(default)]
     document: Option<String>,
+    /// Remove nothing, but stop watching this folder; `*` for all folders of the collection
+    #[serde(default)]
+    unwatch: Option<String>,
+    /// Remove nothing, but stop this ingest (its name in `knowledge/status`)
+    #[serde(default)]
+    ingest: Option<String>,
     #[serde(default, rename = "session_id")]
     #[allow(dead_code, reason = "part of the contract of every tool")]
     session: Option<String>,
@@ -228,6 +317,9 @@ pub(super) struct RemoveView {
     /// The document that was removed; absent when it was the whole collection
     #[serde(skip_serializing_if = "Option::is_none")]
     document: Option<String>,
+    /// Folders that are not watched any more
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unwatched: Vec<String>,
 }
 
 #[async_trait]
@@ -239,7 +331,7 @@ impl Tool for Remove {
         name: "knowledge/remove",
         title: "Remove from the knowledge base",
         description: "Remove a document, or a whole collection when no document is named, with everything that was derived from \
-                      it. Files on disk stay",
+                      it; or only stop watching a folder (`unwatch`). Files on disk stay",
         scope: Some(Scope::KnowledgeWrite),
         feature: Some(Feature::Knowledge),
         effects: Effects::Destructive { idempotent: false },
@@ -251,6 +343,21 @@ impl Tool for Remove {
     }
 
     async fn call(&self, call: &Call, input: RemoveInput) -> Result<Answer<RemoveView>, Failure> {
+        if let Some(ingest) = &input.ingest {
+            self.knowledge.cancel_ingest(&call.caller, ingest)?;
+            let content = RemoveView { collection: input.collection, document: None, unwatched: Vec::new() };
+            return Ok(Answer { text: format!("{ingest} stops after the file it is at"), content });
+        }
+        if let Some(path) = &input.unwatch {
+            let path = Some(path.as_str()).filter(|path| *path != "*");
+            let (collection, unwatched) =
+                self.knowledge.unwatch(&call.caller, &input.collection, path).await?;
+            let text = format!("Not watched any more: {}. The documents stay", unwatched.join(", "));
+            return Ok(Answer {
+                text,
+                content: RemoveView { collection: collection.id, document: None, unwatched },
+            });
+        }
         let (collection, document) = match input.document {
             Some(document) => {
                 let caller = &call.caller;
@@ -268,6 +375,9 @@ impl Tool for Remove {
                 )
             }
         };
-        Ok(Answer { text, content: RemoveView { collection: collection.id, document } })
+        Ok(Answer {
+            text,
+            content: RemoveView { collection: collection.id, document, unwatched: Vec::new() },
+        })
     }
 }

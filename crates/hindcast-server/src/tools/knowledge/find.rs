@@ -3,10 +3,10 @@
 use std::{fmt::Write as _, sync::Arc};
 
 use async_trait::async_trait;
-use hindcast_core::{Timestamp, identity::Scope, license::Feature};
+use hindcast_core::{Timestamp, identity::Scope, knowledge::DocumentFilter, license::Feature};
 use hindcast_services::{
     Failure, FailureKind,
-    knowledge::{AskRequest, KnowledgeService, SearchMode, SearchRequest},
+    knowledge::{AskRequest, KnowledgeService, MOST_CONTEXT, SearchMode, SearchRequest},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,15 +43,25 @@ pub(super) struct SearchInput {
     /// Only documents whose path contains this
     #[serde(default)]
     path: Option<String>,
-    /// Only documents of this MIME type
+    /// Only documents whose files are of this MIME type, such as application/pdf
     #[serde(default, alias = "mimeType")]
     mime_type: Option<String>,
+    /// Only documents with this tag
+    #[serde(default)]
+    tag: Option<String>,
     /// Only documents that changed from here on (RFC 3339)
     #[serde(default)]
     since: Option<Timestamp>,
     /// Only documents that last changed before (RFC 3339)
     #[serde(default)]
     until: Option<Timestamp>,
+    /// Also show so many passages before and after each
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 5))]
+    context: usize,
+    /// Answer with data (`hits`) instead of text
+    #[serde(default)]
+    structured: bool,
     #[serde(default, rename = "session_id")]
     #[allow(dead_code, reason = "part of the contract of every tool")]
     session: Option<String>,
@@ -86,13 +96,17 @@ pub(super) struct SearchView {
 #[async_trait]
 impl Tool for Search {
     type Input = SearchInput;
-    type Output = SearchView;
+    type Output = Option<SearchView>;
+
+    // Clients give their models the text or the data, and some both: each passage is told once.
+    const ALWAYS_HAS_DATA: bool = false;
 
     const DECLARATION: Declaration = Declaration {
         name: "knowledge/search",
         title: "Search the knowledge base",
         description: "Find passages in the documents of the knowledge base by words and by meaning. Each hit has its text, \
-                      relevance, the document's URI (read it whole with resources/read), headings, lines or page",
+                      relevance (0 to 1), the document's URI (read it whole with resources/read), headings, lines or page. `context` shows \
+                      what stands around it",
         scope: Some(Scope::KnowledgeRead),
         feature: Some(Feature::Knowledge),
         effects: Effects::ReadOnly,
@@ -102,7 +116,7 @@ impl Tool for Search {
         input.collection.as_deref().map(|collection| excerpt(collection, 200))
     }
 
-    async fn call(&self, call: &Call, input: SearchInput) -> Result<Answer<SearchView>, Failure> {
+    async fn call(&self, call: &Call, input: SearchInput) -> Result<Answer<Option<SearchView>>, Failure> {
         if !(1..=50).contains(&input.limit) {
             let details = format!("`limit` is {}, not between 1 and 50", input.limit);
             return Err(Failure::new(FailureKind::InvalidInput, details));
@@ -111,7 +125,11 @@ impl Tool for Search {
             let details = format!("`min_relevance` is {}, not between 0 and 1", input.min_relevance);
             return Err(Failure::new(FailureKind::InvalidInput, details));
         }
-        let min_relevance = input.min_relevance;
+        if input.context > MOST_CONTEXT {
+            let details = format!("`context` is {}, not between 0 and {MOST_CONTEXT}", input.context);
+            return Err(Failure::new(FailureKind::InvalidInput, details));
+        }
+        let (min_relevance, is_structured) = (input.min_relevance, input.structured);
         let request = SearchRequest {
             query: input.query,
             collection: input.collection,
@@ -122,26 +140,42 @@ impl Tool for Search {
                 Mode::Lexical => SearchMode::Lexical,
                 Mode::Dense => SearchMode::Dense,
             },
-            path: input.path,
-            mime_type: input.mime_type,
-            since: input.since,
-            until: input.until,
+            filter: DocumentFilter {
+                path: input.path,
+                source_type: input.mime_type,
+                tag: input.tag,
+                since: input.since,
+                until: input.until,
+            },
+            context: input.context,
+            keeps_duplicates: false,
         };
         let found = self.knowledge.search(&call.caller, request).await?;
         let hits: Vec<HitView> = found.hits.iter().map(HitView::from).collect();
         let mut text = match hits.len() {
-            0 => format!("Nothing found with a relevance of {min_relevance} or more"),
+            0 => nothing(found.best_below, min_relevance),
             1 => "1 passage".into(),
             count => format!("{count} passages"),
         };
-        for (number, hit) in (1..).zip(&hits) {
+        for (number, hit) in (1..).zip(&hits).filter(|_| !is_structured) {
             // Writing to a string cannot fail.
-            let _ = write!(text, "\n\n[{number}] {:.2} {}\n{}", hit.score, hit.citation(), hit.text);
+            let _ = write!(text, "\n\n[{number}] {:.2} {}\n{}", hit.score, hit.citation(), hit.passage());
         }
         for notice in &found.notices {
             let _ = write!(text, "\n\nNotice: {notice}");
         }
-        Ok(Answer { text, content: SearchView { hits, notices: found.notices } })
+        let content = is_structured.then_some(SearchView { hits, notices: found.notices });
+        Ok(Answer { text, content })
+    }
+}
+
+/// That nothing is relevant is an answer, too.
+fn nothing(best_below: Option<f32>, min_relevance: f32) -> String {
+    match best_below {
+        Some(best) => format!(
+            "Nothing relevant found: the best passage has a relevance of {best:.2}, below `min_relevance` {min_relevance}"
+        ),
+        None => "Nothing relevant found".into(),
     }
 }
 
@@ -178,6 +212,12 @@ pub(super) struct AskView {
     conversation_id: String,
     /// The passages it was given, in the order of their numbers
     citations: Vec<CitationView>,
+    /// Sentences that the passages they cite do not support
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unsupported: Vec<String>,
+    /// What was searched, where the question only makes sense in the conversation
+    #[serde(skip_serializing_if = "Option::is_none")]
+    searched: Option<String>,
     /// Tokens in and out, as Ollama counts them
     tokens: u64,
     /// What else to know
@@ -237,12 +277,17 @@ impl Tool for Ask {
             // Writing to a string cannot fail.
             let _ = write!(text, "\n[{}] {}", citation.number, citation.hit.citation());
         }
+        for sentence in &answer.unsupported {
+            let _ = write!(text, "\nNot supported by what it cites: {sentence}");
+        }
         let _ = write!(text, "\n({}, conversation {})", answer.model, answer.conversation);
         let content = AskView {
             answer: answer.text,
             model: answer.model,
             conversation_id: answer.conversation,
             citations,
+            unsupported: answer.unsupported,
+            searched: answer.searched,
             tokens: answer.tokens,
             notices: answer.notices,
         };

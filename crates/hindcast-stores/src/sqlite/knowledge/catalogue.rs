@@ -6,7 +6,7 @@ use hindcast_core::{
     identity::{KeyId, PrincipalId},
     knowledge::{
         Catalogue, Collection, CollectionKey, Document, DocumentKey, DocumentVersion, NewDocument, NewWatch,
-        Ownership, TextHash, Watch, WatchGrant,
+        Ownership, Patterns, TextHash, Watch, WatchGrant,
     },
     store::StoreError,
 };
@@ -21,7 +21,7 @@ use super::{
     Change, SqliteKnowledge,
     documents::{
         DOCUMENT_COLUMNS, document, document_at, document_named, keep_document, remove_document,
-        remove_unchanged,
+        remove_unchanged, write_tags,
     },
     next_generation, owner, ownership,
     usage::note_use,
@@ -29,8 +29,7 @@ use super::{
 
 const COLLECTION: &str = "
     SELECT key, owner, id, name, created_at, updated_at, accessed_at,
-           (SELECT count(*) FROM documents WHERE collection = collections.key),
-           (SELECT coalesce(sum(chunks), 0) FROM documents WHERE collection = collections.key),
+           document_count, chunk_count,
            coalesce(owner, maker, 'local')
     FROM collections";
 
@@ -217,6 +216,19 @@ impl Catalogue for SqliteKnowledge {
         self.write(move |transaction| keep_document(transaction, &document)).await
     }
 
+    async fn add_tags(&self, document: DocumentKey, tags: Vec<String>) -> Result<(), StoreError> {
+        self.write(move |transaction| {
+            let exists = transaction.prepare_cached("SELECT 1 FROM documents WHERE key = ?1");
+            let is_there = exists.and_then(|mut found| found.exists([document.0])).map_err(unavailable)?;
+            if is_there {
+                write_tags(transaction, document, &tags, true).map_err(unavailable)
+            } else {
+                Ok(())
+            }
+        })
+        .await
+    }
+
     async fn refresh_source(&self, document: DocumentVersion, modified: i64) -> Result<(), StoreError> {
         self.write(move |transaction| {
             transaction
@@ -254,13 +266,19 @@ impl Catalogue for SqliteKnowledge {
     async fn watches(&self) -> Result<Vec<Watch>, StoreError> {
         self.read(|connection| {
             connection
-                .prepare_cached("SELECT key, collection, path, granted_to FROM watched ORDER BY key")?
+                .prepare_cached(
+                    "SELECT key, collection, path, granted_to, include, exclude FROM watched ORDER BY key",
+                )?
                 .query_map([], |row| {
                     Ok(Watch {
                         key: row.get(0)?,
                         collection: CollectionKey(row.get(1)?),
                         path: row.get(2)?,
                         grant: grant(row.get(3)?),
+                        patterns: Patterns {
+                            include: lines(&row.get::<_, String>(4)?),
+                            exclude: lines(&row.get::<_, String>(5)?),
+                        },
                     })
                 })?
                 .collect()
@@ -275,15 +293,49 @@ impl Catalogue for SqliteKnowledge {
             let change = Change { ownership, collection: id, document: None, is_membership: false };
             transaction
                 .execute(
-                    "INSERT INTO watched (collection, path, granted_to) VALUES (?1, ?2, ?3)
-                     ON CONFLICT (collection, path) DO UPDATE SET granted_to = excluded.granted_to
-                     WHERE granted_to IS NOT 'local'",
-                    params![watch.collection.0, watch.path, granted_to(&watch.grant)],
+                    "INSERT INTO watched (collection, path, granted_to, include, exclude) VALUES (?1, ?2, ?3, ?4, ?5)
+                     ON CONFLICT (collection, path) DO UPDATE SET
+                         granted_to = iif(granted_to IS 'local', granted_to, excluded.granted_to),
+                         include = excluded.include, exclude = excluded.exclude",
+                    params![
+                        watch.collection.0,
+                        watch.path,
+                        granted_to(&watch.grant),
+                        watch.patterns.include.join("\n"),
+                        watch.patterns.exclude.join("\n")
+                    ],
                 )
                 // Those who watch folders must hear of it.
                 .and_then(|_| next_generation(transaction, &change))
                 .map(drop)
                 .map_err(unavailable)
+        })
+        .await
+    }
+
+    async fn unwatch(
+        &self,
+        collection: CollectionKey,
+        path: Option<String>,
+    ) -> Result<Vec<String>, StoreError> {
+        self.write(move |transaction| {
+            let found = collection_by_key(transaction, collection)?;
+            let remove = || {
+                let mut statement = transaction.prepare_cached(
+                    "DELETE FROM watched WHERE collection = ?1 AND (?2 IS NULL OR path = ?2) RETURNING path",
+                )?;
+                let removed: Vec<String> = statement
+                    .query_map(params![collection.0, path], |row| row.get(0))?
+                    .collect::<Result<_, _>>()?;
+                let Collection { ownership, id, .. } = &found;
+                // Those who watch folders must hear of it.
+                next_generation(
+                    transaction,
+                    &Change { ownership, collection: id, document: None, is_membership: false },
+                )?;
+                Ok(removed)
+            };
+            remove().map_err(unavailable)
         })
         .await
     }
@@ -315,6 +367,10 @@ impl SqliteKnowledge {
         })
         .await
     }
+}
+
+fn lines(text: &str) -> Vec<String> {
+    text.lines().map(str::to_owned).collect()
 }
 
 /// How a grant is written.

@@ -3,15 +3,15 @@
 use async_trait::async_trait;
 use hindcast_core::{
     knowledge::{
-        ChangeRecord, ChunkChanges, ChunkId, ChunkSource, CollectionKey, DocumentKey, FoundChunk, Generation,
-        IndexedChunk, NewVector, Place, Storage, TextHash,
+        ChangeRecord, ChunkChanges, ChunkId, ChunkSet, ChunkSource, CollectionKey, DocumentFilter,
+        DocumentKey, FoundChunk, Generation, IndexedChunk, NewVector, Place, Storage, TextHash,
     },
     store::StoreError,
 };
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
-    super::unavailable,
+    super::{keys::nanoseconds, unavailable},
     REMEMBERED, SqliteKnowledge,
     documents::{DOCUMENT_COLUMNS, document, hash, write_vector},
     generation, ownership,
@@ -172,6 +172,62 @@ impl ChunkSource for SqliteKnowledge {
         .await
     }
 
+    async fn neighbours(
+        &self,
+        chunk: ChunkId,
+        count: usize,
+    ) -> Result<(Vec<String>, Vec<String>), StoreError> {
+        self.read(move |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT beside.position < this.position, beside.text FROM chunks AS this
+                 JOIN chunks AS beside ON beside.document = this.document
+                 WHERE this.id = ?1 AND beside.position <> this.position
+                 AND beside.position BETWEEN this.position - ?2 AND this.position + ?2 ORDER BY beside.position",
+            )?;
+            let mut rows = statement.query(params![chunk.0, count])?;
+            let (mut before, mut after) = (Vec::new(), Vec::new());
+            while let Some(row) = rows.next()? {
+                if row.get(0)? { &mut before } else { &mut after }.push(row.get(1)?);
+            }
+            Ok((before, after))
+        })
+        .await
+    }
+
+    async fn filtered_chunks(
+        &self,
+        collections: &[CollectionKey],
+        filter: &DocumentFilter,
+    ) -> Result<ChunkSet, StoreError> {
+        let keys: Vec<_> = collections.iter().map(|key| key.0.to_string()).collect();
+        let keys = format!("[{}]", keys.join(","));
+        let filter = filter.clone();
+        self.read(move |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT chunks.id FROM documents JOIN chunks ON chunks.document = documents.key
+                     WHERE documents.collection IN (SELECT value FROM json_each(?1))
+                     AND (?2 IS NULL OR instr(coalesce(path, documents.id), ?2) > 0)
+                     AND (?3 IS NULL OR coalesce(source_type, mime_type) = ?3)
+                     AND (?4 IS NULL OR EXISTS (SELECT 1 FROM tags WHERE document = documents.key AND tag = ?4))
+                     AND (?5 IS NULL OR updated_at >= ?5) AND (?6 IS NULL OR updated_at < ?6)",
+                )?
+                .query_map(
+                    params![
+                        keys,
+                        filter.path,
+                        filter.source_type,
+                        filter.tag,
+                        filter.since.map(nanoseconds),
+                        filter.until.map(nanoseconds)
+                    ],
+                    |row| row.get(0).map(ChunkId),
+                )?
+                .collect()
+        })
+        .await
+    }
+
     async fn embedded_hashes(&self, document: DocumentKey, model: &str) -> Result<Vec<TextHash>, StoreError> {
         let model = model.to_owned();
         self.read(move |connection| {
@@ -181,6 +237,47 @@ impl ChunkSource for SqliteKnowledge {
                      AND EXISTS (SELECT 1 FROM vectors WHERE chunk = chunks.id AND model = ?2)",
                 )?
                 .query_map(params![document.0, model], |row| hash(row, 0))?
+                .collect()
+        })
+        .await
+    }
+
+    async fn vectors_of(
+        &self,
+        model: &str,
+        hashes: Vec<TextHash>,
+    ) -> Result<Vec<(TextHash, Vec<f32>)>, StoreError> {
+        let model = model.to_owned();
+        self.read(move |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT numbers FROM chunks JOIN vectors ON vectors.chunk = chunks.id AND model = ?2
+                 WHERE hash = ?1 LIMIT 1",
+            )?;
+            let mut found = Vec::new();
+            for hash in hashes {
+                let vector = statement.query_row(params![hash, model], |row| numbers(row, 0)).optional()?;
+                found.extend(vector.map(|vector| (hash, vector)));
+            }
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn document_without_vector(
+        &self,
+        document: DocumentKey,
+        model: &str,
+        limit: usize,
+    ) -> Result<Vec<IndexedChunk>, StoreError> {
+        let model = model.to_owned();
+        self.read(move |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT id, collection, headings, text, is_code FROM chunks WHERE document = ?1
+                     AND NOT EXISTS (SELECT 1 FROM vectors WHERE chunk = chunks.id AND model = ?2)
+                     ORDER BY position LIMIT ?3",
+                )?
+                .query_map(params![document.0, model, limit], indexed)?
                 .collect()
         })
         .await

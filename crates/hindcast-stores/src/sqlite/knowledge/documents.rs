@@ -25,7 +25,7 @@ use super::{
 pub(super) const DOCUMENT_COLUMNS: &str = "
     documents.key, documents.collection, documents.id, documents.name, documents.description, documents.mime_type,
     documents.size, documents.chunks, documents.hash, documents.created_at, documents.updated_at, documents.path,
-    documents.modified";
+    documents.modified, coalesce(documents.source_type, documents.mime_type), documents.reader";
 
 pub(super) fn remove_document(
     transaction: &Transaction<'_>,
@@ -187,12 +187,13 @@ fn write_document(
     let key: i64 = transaction
         .prepare_cached(
             "INSERT INTO documents (key, collection, id, name, description, mime_type, size, chunks, hash, created_at,
-                                    updated_at, path, modified)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12)
+                                    updated_at, path, modified, source_type, reader)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13, ?14)
              ON CONFLICT (key) DO UPDATE SET
                  name = excluded.name, description = excluded.description, mime_type = excluded.mime_type,
                  size = excluded.size, chunks = excluded.chunks, hash = excluded.hash,
-                 updated_at = excluded.updated_at, path = excluded.path, modified = excluded.modified
+                 updated_at = excluded.updated_at, path = excluded.path, modified = excluded.modified,
+                 source_type = excluded.source_type, reader = excluded.reader
              RETURNING key",
         )?
         .query_row(
@@ -209,6 +210,8 @@ fn write_document(
                 now,
                 new.source.as_ref().map(|source| &source.path),
                 new.source.as_ref().map(|source| source.modified),
+                new.source_type,
+                new.reader,
             ],
             |row| row.get(0),
         )?;
@@ -217,7 +220,27 @@ fn write_document(
         new.original,
         new.text
     ])?;
-    Ok(DocumentKey(key))
+    let key = DocumentKey(key);
+    transaction.prepare_cached("DELETE FROM tags WHERE document = ?1 AND NOT is_given")?.execute([key.0])?;
+    write_tags(transaction, key, &new.tags.given, true)?;
+    write_tags(transaction, key, &new.tags.own, false)?;
+    Ok(key)
+}
+
+/// Tags that are there stay, and stay given if they were.
+pub(super) fn write_tags(
+    transaction: &Transaction<'_>,
+    document: DocumentKey,
+    tags: &[String],
+    is_given: bool,
+) -> rusqlite::Result<()> {
+    let mut write = transaction.prepare_cached(
+        "INSERT INTO tags VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET is_given = is_given OR excluded.is_given",
+    )?;
+    for tag in tags {
+        write.execute(params![document.0, tag, is_given])?;
+    }
+    Ok(())
 }
 
 /// Chunks that say what an old one said keep its row; the rest of the old ones go.
@@ -335,6 +358,8 @@ pub(super) fn document(row: &Row<'_>, first: usize) -> rusqlite::Result<Document
         hash: hash(row, first + 8)?,
         created_at: timestamp(row.get(first + 9)?),
         updated_at: timestamp(row.get(first + 10)?),
+        source_type: row.get(first + 13)?,
+        reader: row.get(first + 14)?,
         source,
     })
 }

@@ -7,6 +7,7 @@ mod catalogue;
 mod chunks;
 mod documents;
 mod schema;
+mod transfer;
 mod usage;
 
 use std::{
@@ -22,6 +23,8 @@ use hindcast_core::{
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{lock, schema::migrate, transaction::Transaction, unavailable};
+
+pub use transfer::MovedCollection;
 
 /// For how many generations it is known what they changed. An index that is further behind compares everything.
 const REMEMBERED: u64 = 10_000;

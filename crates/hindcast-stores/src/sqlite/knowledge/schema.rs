@@ -8,7 +8,7 @@ use rusqlite::{Connection, config::DbConfig};
 use super::super::{schema::BUSY_TIMEOUT, unavailable};
 
 /// Each entry takes the file from the version of its index to the next. Entries are only ever added.
-pub(super) const MIGRATIONS: [&str; 3] = [
+pub(super) const MIGRATIONS: [&str; 4] = [
     "
     -- How often something changed; the derived indexes and the subscribers of every process follow it.
     CREATE TABLE generation (
@@ -181,6 +181,45 @@ pub(super) const MIGRATIONS: [&str; 3] = [
     "
     -- Who made a collection. Of older shared ones that is not known: they are the local user's.
     ALTER TABLE collections ADD COLUMN maker TEXT;
+",
+    "
+    -- What the original is written in. Of older documents that is what they are served as, until they are read again.
+    ALTER TABLE documents ADD COLUMN source_type TEXT;
+    -- Which version of the readers made the text; a file that an older one read is read again when it is added.
+    ALTER TABLE documents ADD COLUMN reader INTEGER NOT NULL DEFAULT 0;
+
+    CREATE TABLE tags (
+        document  INTEGER NOT NULL REFERENCES documents (key) ON DELETE CASCADE,
+        tag       TEXT NOT NULL,
+        is_given  INTEGER NOT NULL,           -- by whoever added it, and not by the document itself
+        PRIMARY KEY (document, tag)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX tag_document ON tags (tag, document);
+
+    -- What says the same is embedded once.
+    CREATE INDEX chunk_hash ON chunks (hash);
+
+    -- Which files of a watched folder are taken; lists of patterns, a line each.
+    ALTER TABLE watched ADD COLUMN include TEXT NOT NULL DEFAULT '';
+    ALTER TABLE watched ADD COLUMN exclude TEXT NOT NULL DEFAULT '';
+
+    -- Counted as documents come and go: counting them anew for every document made taking in n of them cost n².
+    ALTER TABLE collections ADD COLUMN document_count INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE collections ADD COLUMN chunk_count INTEGER NOT NULL DEFAULT 0;
+    UPDATE collections SET
+        document_count = (SELECT count(*) FROM documents WHERE collection = collections.key),
+        chunk_count = (SELECT coalesce(sum(chunks), 0) FROM documents WHERE collection = collections.key);
+    CREATE TRIGGER document_came AFTER INSERT ON documents BEGIN
+        UPDATE collections SET document_count = document_count + 1, chunk_count = chunk_count + NEW.chunks
+            WHERE key = NEW.collection;
+    END;
+    CREATE TRIGGER document_went AFTER DELETE ON documents BEGIN
+        UPDATE collections SET document_count = document_count - 1, chunk_count = chunk_count - OLD.chunks
+            WHERE key = OLD.collection;
+    END;
+    CREATE TRIGGER document_changed AFTER UPDATE OF chunks ON documents BEGIN
+        UPDATE collections SET chunk_count = chunk_count + NEW.chunks - OLD.chunks WHERE key = NEW.collection;
+    END;
 ",
 ];
 

@@ -61,6 +61,9 @@ fn document(collection: &Collection, id: &str, words: &str) -> NewDocument {
         name: id.into(),
         description: String::new(),
         mime_type: "text/plain".into(),
+        source_type: "text/plain".into(),
+        reader: 1,
+        tags: hindcast_core::knowledge::Tags::default(),
         original: words.as_bytes().to_vec(),
         text: None,
         hash: [7; 32],
@@ -211,7 +214,11 @@ async fn who_gave_a_folder_to_be_watched_is_kept_and_the_local_user_goes_first()
     let key = |id: &str| WatchGrant::Key(KeyId(id.into()));
     for (path, grant) in [("/a", key("k1")), ("/a", key("k2")), ("/b", WatchGrant::Local), ("/b", key("k1"))]
     {
-        stage.store.watch(NewWatch { collection, path: path.into(), grant }).await.unwrap();
+        stage
+            .store
+            .watch(NewWatch { collection, path: path.into(), patterns: Default::default(), grant })
+            .await
+            .unwrap();
     }
     let watches = stage.store.watches().await.unwrap();
     let granted: Vec<_> = watches.iter().map(|watch| (&*watch.path, watch.grant.clone())).collect();
@@ -247,7 +254,15 @@ async fn a_collection_that_another_process_put_something_into_is_not_removed_as_
     ];
     other.keep_document(document(&filled, "alpha", "one")).await.unwrap();
     let path = "/a".to_owned();
-    other.watch(NewWatch { collection: watched.key, path, grant: WatchGrant::Local }).await.unwrap();
+    other
+        .watch(NewWatch {
+            collection: watched.key,
+            path,
+            patterns: Default::default(),
+            grant: WatchGrant::Local,
+        })
+        .await
+        .unwrap();
     for (collection, is_removed) in [(&filled, false), (&watched, false), (&unused, true)] {
         let removed = stage.store.remove_unused_collection(collection.key).await.unwrap();
         assert_eq!(removed, is_removed, "{}", collection.id);

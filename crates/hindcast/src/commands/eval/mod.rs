@@ -104,9 +104,14 @@ fn lend_models(from: &DataFolder, to: &DataFolder) -> Result<()> {
 }
 
 async fn take_in(service: &KnowledgeService, corpus: &Path) -> Result<()> {
-    let material = Material::Paths { paths: vec![corpus.into()], watch: false };
-    let request =
-        AddRequest { collection: COLLECTION.into(), id: None, ownership: Ownership::Shared, material };
+    let material = Material::Paths { paths: vec![corpus.into()], patterns: Default::default(), watch: false };
+    let request = AddRequest {
+        collection: COLLECTION.into(),
+        id: None,
+        ownership: Ownership::Shared,
+        material,
+        tags: Vec::new(),
+    };
     let progress = ProgressLine::new("files");
     let report = service.add(&Caller::local(), request, &progress).await?;
     progress.finish();
@@ -130,6 +135,8 @@ async fn ask(service: &KnowledgeService, set: &JudgedSet, mode: SearchMode) -> R
                 SearchMode::Dense => knowledge::SearchMode::Dense,
                 SearchMode::Hybrid => knowledge::SearchMode::Hybrid,
             },
+            // Each document is judged by itself.
+            keeps_duplicates: true,
             ..SearchRequest::default()
         };
         let answer = service.search(&Caller::local(), request).await?;

@@ -4,11 +4,13 @@ mod bad_files;
 mod contract;
 mod crash;
 mod documents;
+mod finding;
 mod meaning;
 mod ollama;
 mod ownership;
 mod seeded;
 mod subscriptions;
+mod transfer;
 mod two_processes;
 mod watching;
 
@@ -20,7 +22,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::server::{Local, try_hindcast};
+use crate::server::{Local, ask_for_data, try_hindcast};
 
 /// A client of `hindcast mcp` that remembers what it was told meanwhile.
 pub(crate) struct Client {
@@ -86,7 +88,8 @@ impl Client {
 
     /// What a tool answers as data.
     #[track_caller]
-    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn call(&mut self, tool: &str, mut arguments: Value) -> Value {
+        ask_for_data(tool, &mut arguments);
         let answer = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
         assert_eq!(answer["error"], Value::Null, "{tool}");
         answer["result"]["structuredContent"].clone()

@@ -105,7 +105,7 @@ fn a_real_llama_answers_piece_by_piece_and_is_counted() {
     );
     assert_eq!(models["recommendations"]["mostUsed"], "tiny:latest");
 
-    let wrong = json!({ "name": "knowledge/ask", "arguments": { "question": "x", "model": "none" } });
+    let wrong = json!({ "name": "knowledge/ask", "arguments": { "question": "what does the otter do?", "model": "none" } });
     let refused = client.request("tools/call", wrong);
     let details = refused["error"]["data"]["details"].as_str().unwrap();
     assert_eq!(details, "Ollama refused: model 'none' not found");

@@ -282,7 +282,7 @@ fn only_its_owner_and_an_admin_remove_a_shared_collection() {
     let server = Server::start(&[]);
     let (eve, bob) = (server.unlimited_key(), server.unlimited_key());
     let admin = server.key(&["--tier", "enterprise", "--scope", "knowledge:read,knowledge:write,admin"]);
-    let note = |collection: &str, shared: bool| json!({ "collection": collection, "name": "n", "text": "eveword", "shared": shared });
+    let note = |collection: &str, shared: bool| json!({ "collection": collection, "name": "n", "text": format!("eveword in {collection}"), "shared": shared });
     for name in ["Notes", "Other"] {
         add(&server, &eve, note(name, true));
     }

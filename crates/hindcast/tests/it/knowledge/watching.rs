@@ -201,6 +201,15 @@ fn left_by_an_older_version(folders: &Folders) -> Data {
              DROP INDEX answer_used;
              ALTER TABLE answers DROP COLUMN used;
              ALTER TABLE queries DROP COLUMN asked;
+             DROP TRIGGER document_came;
+             DROP TRIGGER document_went;
+             DROP TRIGGER document_changed;
+             ALTER TABLE collections DROP COLUMN document_count;
+             ALTER TABLE collections DROP COLUMN chunk_count;
+             ALTER TABLE documents DROP COLUMN source_type;
+             ALTER TABLE documents DROP COLUMN reader;
+             DROP TABLE tags;
+             DROP INDEX chunk_hash;
              PRAGMA user_version = 1;",
         )
         .unwrap();

@@ -1,0 +1,80 @@
+//! A text that is put together block by block.
+
+use crate::{Block, Extracted, Role};
+
+/// Text, blocks and pages so far.
+#[derive(Default)]
+pub(crate) struct Outline {
+    pub(crate) text: String,
+    blocks: Vec<Block>,
+    pages: Vec<std::ops::Range<usize>>,
+    page_start: Option<usize>,
+}
+
+impl Outline {
+    /// Begins a section of this level, 1 being outermost.
+    pub(crate) fn heading(&mut self, level: u8, name: &str) {
+        let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
+        if !name.is_empty() {
+            let text = format!("{} {name}", "#".repeat(level.clamp(1, 6).into()));
+            self.push(&text, Role::Heading { level, name });
+        }
+    }
+
+    /// Adds something that is said.
+    pub(crate) fn body(&mut self, text: &str) {
+        self.push(text, Role::Body);
+    }
+
+    /// Begins the next page.
+    pub(crate) fn page(&mut self) {
+        self.end_page();
+        self.page_start = Some(self.text.len());
+    }
+
+    fn end_page(&mut self) {
+        if let Some(start) = self.page_start.take() {
+            // What separates it from the page before belongs to neither.
+            let start = start + (self.text.len() - start).min(if start == 0 { 0 } else { 2 });
+            self.pages.push(start..self.text.len());
+        }
+    }
+
+    fn push(&mut self, text: &str, role: Role) {
+        let text = text.trim_matches(['\n', '\r']).trim_end();
+        if text.trim().is_empty() {
+            return;
+        }
+        if !self.text.is_empty() {
+            self.text.push_str("\n\n");
+        }
+        let start = self.text.len();
+        self.text.push_str(text);
+        self.blocks.push(Block { range: start..self.text.len(), role });
+    }
+
+    /// Adds what another reader made.
+    pub(crate) fn append(&mut self, extracted: Extracted) {
+        let Some(text) = extracted.text.filter(|text| !text.trim().is_empty()) else { return };
+        if !self.text.is_empty() {
+            self.text.push_str("\n\n");
+        }
+        let start = self.text.len();
+        self.text.push_str(&text);
+        let moved =
+            |block: Block| Block { range: start + block.range.start..start + block.range.end, ..block };
+        self.blocks.extend(extracted.blocks.into_iter().map(moved));
+    }
+
+    pub(crate) fn finish(mut self, title: Option<String>) -> Extracted {
+        self.end_page();
+        let title = title.map(|title| title.trim().to_owned()).filter(|title| !title.is_empty());
+        Extracted {
+            text: Some(self.text),
+            title,
+            pages: self.pages,
+            blocks: self.blocks,
+            ..Extracted::default()
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Python's documentation: HTML that Sphinx wrote.
+
+use std::{collections::HashSet, path::PathBuf};
+
+use crate::{documents, files, read};
+
+fn html() -> Option<PathBuf> {
+    Some(documents()?.join("usr/share/doc/python3.11/html"))
+}
+
+/// The words between tags, without entities and white space, to compare loosely.
+fn letters(text: &str) -> String {
+    text.chars().filter(char::is_ascii_alphanumeric).collect()
+}
+
+/// What stands between the tags of headings and terms, found without a parser.
+fn headings(html: &str) -> HashSet<String> {
+    let mut found = HashSet::new();
+    for tag in ["h1", "h2", "h3", "h4", "h5", "h6", "dt"] {
+        for part in html.split(&format!("<{tag}")).skip(1) {
+            let Some(end) = part.find(&format!("</{tag}>")) else { continue };
+            let words =
+                part[..end].split('<').map(|piece| piece.split_once('>').map_or(piece, |(_, text)| text));
+            let words = words.collect::<String>();
+            let entities = words
+                .split('&')
+                .skip(1)
+                .filter_map(|part| part.split_once(';'))
+                .map(|(name, _)| format!("&{name};"));
+            found.insert(letters(&entities.fold(words.clone(), |words, entity| words.replace(&entity, ""))));
+        }
+    }
+    found
+}
+
+#[test]
+fn no_heading_is_a_comment_of_code_and_no_word_has_markup() {
+    let Some(folder) = html() else { return };
+    let (mut chunks, mut strange) = (0, Vec::new());
+    for path in files(&folder.join("library"), ".html") {
+        let source = std::fs::read_to_string(&path).unwrap();
+        let known = headings(&source);
+        for (text, chunk) in read(&path).chunks {
+            chunks += 1;
+            let last = letters(
+                chunk.headings.last().unwrap_or_else(|| panic!("no heading: {}: {text}", path.display())),
+            );
+            if !known.iter().any(|known| known.contains(&last)) {
+                strange.push((path.clone(), chunk.headings));
+            }
+            let outside_code = text.split("```").step_by(2).collect::<String>();
+            assert!(!outside_code.contains("](") || source.contains("]("), "{}: {text}", path.display());
+            assert!(!outside_code.contains("\\_") || source.contains("\\_"), "{}: {text}", path.display());
+            assert!(!text.contains('¶'), "{}: {text}", path.display());
+        }
+    }
+    assert!(chunks > 10_000, "{chunks}");
+    assert!(
+        strange.len() * 1000 < chunks,
+        "{} of {chunks}: {:?}",
+        strange.len(),
+        &strange[..strange.len().min(5)]
+    );
+}
+
+#[test]
+fn what_is_around_the_content_makes_no_chunk() {
+    let Some(folder) = html() else { return };
+    for path in files(&folder, ".html") {
+        let Ok(bytes) = std::fs::read(&path) else { continue };
+        // A page for the search, which a script fills.
+        if path.ends_with("search.html") || bytes.is_empty() {
+            continue;
+        }
+        for (text, chunk) in read(&path).chunks {
+            for around in ["previous |", "Show Source", "Report a Bug", "Created using Sphinx", "Theme\nAuto"]
+            {
+                assert!(!text.contains(around), "{}: {text}", path.display());
+            }
+            let is_contents = chunk.headings.iter().any(|heading| heading == "Table of Contents");
+            assert!(!is_contents, "{}: {text}", path.display());
+        }
+    }
+    let contents = read(&folder.join("contents.html"));
+    assert!(contents.chunks.len() <= 2, "a table of contents is not searched: {}", contents.chunks.len());
+    assert!(
+        contents.extracted.text.unwrap().contains("check_same_thread")
+            || contents.extracted.blocks.len() > 1000
+    );
+    assert!(read(&folder.join("genindex-P.html")).chunks.len() <= 2);
+}
+
+#[test]
+fn a_function_is_found_with_its_name_and_its_lines() {
+    let Some(folder) = html() else { return };
+    let path = folder.join("library/sqlite3.html");
+    let source = std::fs::read_to_string(&path).unwrap();
+    let (text, chunk) = read(&path)
+        .chunks
+        .into_iter()
+        .find(|(text, _)| text.starts_with("sqlite3.connect("))
+        .expect("the function has a section");
+    assert!(text.contains("check_same_thread=True"), "{text}");
+    let headings = [
+        "sqlite3 — DB-API 2.0 interface for SQLite databases",
+        "Reference",
+        "Module functions",
+        "sqlite3.connect",
+    ];
+    assert_eq!(chunk.headings, headings);
+    let (first, last) = (chunk.lines.0 as usize - 1, chunk.lines.1 as usize);
+    let lines: Vec<_> = source.lines().collect();
+    assert!(
+        lines[first..last].join("\n").contains("id=\"sqlite3.connect\"") || lines[first].contains("sqlite3.")
+    );
+    assert!(lines[first..last].join("\n").contains("check_same_thread"));
+}

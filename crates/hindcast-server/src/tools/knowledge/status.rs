@@ -1,0 +1,147 @@
+//! How far ingests are, and what is watched.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use async_trait::async_trait;
+use hindcast_core::{identity::Scope, license::Feature};
+use hindcast_services::{
+    Failure,
+    knowledge::{IngestStatus, KnowledgeService},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::change::in_a_line;
+use crate::registry::{Answer, Call, Declaration, Effects, Tool};
+
+pub(super) struct Status {
+    pub(super) knowledge: Arc<KnowledgeService>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StatusInput {
+    /// Only this ingest
+    #[serde(default)]
+    ingest: Option<String>,
+    #[serde(default, rename = "session_id")]
+    #[allow(dead_code, reason = "part of the contract of every tool")]
+    session: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct StatusView {
+    /// Your ingests in the background, newest first
+    ingests: Vec<IngestView>,
+    /// Folders that are kept up to date
+    watches: Vec<WatchView>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct IngestView {
+    /// Its name
+    ingest: String,
+    /// The collection
+    collection: String,
+    /// running, done or failed
+    state: &'static str,
+    /// Files that were looked at
+    done: u64,
+    /// Files there are, once that is known
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<u64>,
+    /// What is being done, or what became of it
+    message: String,
+    /// When it began
+    started_at: String,
+    /// When it ended
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct WatchView {
+    /// The collection's id
+    collection: String,
+    /// The folder or file
+    path: String,
+    /// Only files that fit one of these
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    include: Vec<String>,
+    /// No files that fit one of these
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    exclude: Vec<String>,
+}
+
+impl From<IngestStatus> for IngestView {
+    fn from(status: IngestStatus) -> Self {
+        let (state, message) = match status.outcome {
+            None => ("running", status.current),
+            Some(Ok(report)) => {
+                let notices: String = report.notices.iter().map(|notice| format!("; {notice}")).collect();
+                ("done", in_a_line(&report) + &notices)
+            }
+            Some(Err(reason)) => ("failed", reason),
+        };
+        Self {
+            ingest: status.id,
+            collection: status.collection,
+            state,
+            done: status.done,
+            total: status.total,
+            message,
+            started_at: status.started_at.to_string(),
+            ended_at: status.ended_at.map(|ended| ended.to_string()),
+        }
+    }
+}
+
+#[async_trait]
+impl Tool for Status {
+    type Input = StatusInput;
+    type Output = StatusView;
+
+    const DECLARATION: Declaration = Declaration {
+        name: "knowledge/status",
+        title: "Status of the knowledge base",
+        description: "How far additions in the background are, and which folders are watched",
+        scope: Some(Scope::KnowledgeRead),
+        feature: Some(Feature::Knowledge),
+        effects: Effects::ReadOnly,
+    };
+
+    async fn call(&self, call: &Call, input: StatusInput) -> Result<Answer<StatusView>, Failure> {
+        let ingests = self.knowledge.ingests(&call.caller).into_iter();
+        let wanted = |status: &IngestStatus| input.ingest.as_ref().is_none_or(|id| *id == status.id);
+        let ingests: Vec<_> = ingests.filter(wanted).map(IngestView::from).collect();
+        let watches: Vec<_> = self
+            .knowledge
+            .watches(&call.caller)
+            .await?
+            .into_iter()
+            .map(|(collection, watch)| WatchView {
+                collection,
+                path: watch.path,
+                include: watch.patterns.include,
+                exclude: watch.patterns.exclude,
+            })
+            .collect();
+        let mut text = match ingests.len() {
+            0 => "No additions in the background since the server started".to_owned(),
+            count => format!("{count} additions in the background"),
+        };
+        for ingest in &ingests {
+            let total = ingest.total.map_or(String::new(), |total| format!(" of {total}"));
+            // Writing to a string cannot fail.
+            let _ = write!(
+                text,
+                "\n{} ({}): {}{total} files; {}",
+                ingest.ingest, ingest.state, ingest.done, ingest.message
+            );
+        }
+        for watch in &watches {
+            let _ = write!(text, "\nwatched for {}: {}", watch.collection, watch.path);
+        }
+        Ok(Answer { text, content: StatusView { ingests, watches } })
+    }
+}

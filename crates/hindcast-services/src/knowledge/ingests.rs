@@ -1,0 +1,197 @@
+//! Documents that are taken in while nobody waits for it, and how far that is.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use hindcast_core::{
+    Timestamp,
+    identity::{Caller, PrincipalId},
+    progress::Progress,
+};
+use tokio::sync::Notify;
+
+use super::{AddReport, AddRequest, KnowledgeService, Material, invalid};
+use crate::Failure;
+
+/// So many are remembered after they ended.
+const REMEMBERED: usize = 50;
+
+/// One caller may have so many under way.
+const MOST_AT_ONCE: usize = 8;
+
+/// How an ingest stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IngestStatus {
+    /// Its name.
+    pub id: String,
+    /// The collection, as it was named.
+    pub collection: String,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended; none while it goes on.
+    pub ended_at: Option<Timestamp>,
+    /// Files that were looked at.
+    pub done: u64,
+    /// Files there are, once that is known.
+    pub total: Option<u64>,
+    /// What is being done.
+    pub current: String,
+    /// How it ended: a report, or why there is none.
+    pub outcome: Option<Result<AddReport, String>>,
+}
+
+/// One of them.
+struct Ingest {
+    owner: PrincipalId,
+    status: Mutex<IngestStatus>,
+    is_cancelled: AtomicBool,
+}
+
+impl Ingest {
+    fn change(&self, change: impl FnOnce(&mut IngestStatus)) {
+        change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn status(&self) -> IngestStatus {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn is_running(&self) -> bool {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).ended_at.is_none()
+    }
+}
+
+impl Progress for Ingest {
+    fn report(&self, done: u64, total: Option<u64>, message: &str) {
+        self.change(|status| {
+            (status.done, status.total) = (done, total);
+            message.clone_into(&mut status.current);
+        });
+    }
+
+    fn note(&self, message: &str) {
+        self.change(|status| message.clone_into(&mut status.current));
+    }
+
+    fn cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::SeqCst)
+    }
+}
+
+/// All of this process.
+#[derive(Default)]
+pub(super) struct Ingests {
+    all: Mutex<VecDeque<Arc<Ingest>>>,
+    ended: Notify,
+}
+
+impl Ingests {
+    fn all(&self) -> std::sync::MutexGuard<'_, VecDeque<Arc<Ingest>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until none is under way.
+    pub(super) async fn end(&self) {
+        loop {
+            let ended = self.ended.notified();
+            if !self.all().iter().any(|ingest| ingest.is_running()) {
+                return;
+            }
+            ended.await;
+        }
+    }
+}
+
+impl KnowledgeService {
+    /// Takes documents in while the caller goes on; gives the name by which to ask how far that is.
+    pub fn add_in_background(
+        self: &Arc<Self>,
+        caller: &Caller,
+        request: AddRequest,
+    ) -> Result<String, Failure> {
+        if !matches!(request.material, Material::Paths { .. }) {
+            return Err(invalid("only `paths` are taken in in the background").hint("leave `background` out"));
+        }
+        let mut all = self.ingests.all();
+        let own = all.iter().filter(|ingest| ingest.owner == caller.principal && ingest.is_running());
+        if own.count() >= MOST_AT_ONCE {
+            return Err(invalid(format!("{MOST_AT_ONCE} ingests are under way already"))
+                .hint("wait for one of them: `knowledge/status` shows them"));
+        }
+        let mut bytes = [0; 6];
+        getrandom::fill(&mut bytes).map_err(|error| {
+            Failure::new(crate::FailureKind::Internal, format!("no random numbers: {error}"))
+        })?;
+        let id: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let ingest = Arc::new(Ingest {
+            owner: caller.principal.clone(),
+            status: Mutex::new(IngestStatus {
+                id: id.clone(),
+                collection: request.collection.clone(),
+                started_at: self.clock.now(),
+                ended_at: None,
+                done: 0,
+                total: None,
+                current: "looking for files".into(),
+                outcome: None,
+            }),
+            is_cancelled: AtomicBool::new(false),
+        });
+        while all.len() >= REMEMBERED {
+            let Some(oldest) = all.iter().position(|ingest| !ingest.is_running()) else { break };
+            all.remove(oldest);
+        }
+        all.push_back(ingest.clone());
+        drop(all);
+        let (service, caller) = (self.clone(), caller.clone());
+        let running = tokio::spawn(async move {
+            service.add(&caller, request, &*ingest).await.map(|report| (ingest, report))
+        });
+        let (service, name) = (self.clone(), id.clone());
+        // Apart from the work: also one that ends in a fault is ended.
+        tokio::spawn(async move {
+            let outcome = match running.await {
+                Ok(Ok((_, report))) => Ok(report),
+                Ok(Err(failure)) => Err(failure.to_string()),
+                Err(error) => Err(format!("it ended in a fault: {error}")),
+            };
+            service.end_ingest(&name, outcome);
+        });
+        Ok(id)
+    }
+
+    fn end_ingest(&self, id: &str, outcome: Result<AddReport, String>) {
+        let found = self.ingests.all().iter().find(|ingest| ingest.status().id == id).cloned();
+        if let Some(ingest) = found {
+            let now = self.clock.now();
+            ingest.change(|status| (status.ended_at, status.outcome) = (Some(now), Some(outcome)));
+        }
+        self.ingests.ended.notify_waiters();
+    }
+
+    /// The caller's ingests, newest first.
+    pub fn ingests(&self, caller: &Caller) -> Vec<IngestStatus> {
+        let all = self.ingests.all();
+        let own = all.iter().rev().filter(|ingest| ingest.owner == caller.principal);
+        own.map(|ingest| ingest.status()).collect()
+    }
+
+    /// Stops one of the caller's ingests between two files; what is taken in stays.
+    pub fn cancel_ingest(&self, caller: &Caller, id: &str) -> Result<(), Failure> {
+        let all = self.ingests.all();
+        let own = all.iter().find(|ingest| ingest.owner == caller.principal && ingest.status().id == id);
+        let Some(ingest) = own else {
+            let shown: String = id.chars().take(80).collect();
+            return Err(invalid(format!("there is no ingest `{shown}`"))
+                .hint("`knowledge/status` lists them; one of a server that was started again is gone: add the paths again, \
+                       and what is taken in is skipped"));
+        };
+        ingest.is_cancelled.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! Which files of a folder are taken: what `.gitignore`, `.ignore` and the patterns of whoever gave it say.
+
+use std::path::{Path, PathBuf};
+
+use hindcast_core::knowledge::Patterns;
+use ignore::{
+    Match,
+    gitignore::{Gitignore, GitignoreBuilder},
+};
+
+use super::{invalid, reading::Permit};
+use crate::Failure;
+
+/// Files of rules, those of the later counting more.
+const RULE_FILES: [&str; 2] = [".gitignore", ".ignore"];
+
+/// Longer files of rules are not read.
+const LONGEST_RULES: u64 = 1 << 20;
+
+/// Refuses patterns that cannot be understood.
+pub(super) fn check(patterns: &Patterns) -> Result<(), Failure> {
+    for pattern in patterns.include.iter().chain(&patterns.exclude) {
+        let mut builder = GitignoreBuilder::new("");
+        let is_bad = pattern.trim().is_empty()
+            || pattern.contains('\n')
+            || builder.add_line(None, pattern).is_err()
+            || builder.build().is_err();
+        if is_bad {
+            return Err(invalid(format!("the pattern `{}` cannot be understood", pattern.escape_debug()))
+                .hint("write it as in a `.gitignore`, such as `*.md` or `build/`"));
+        }
+    }
+    Ok(())
+}
+
+/// The rules that hold where a walk is.
+#[derive(Default)]
+pub(super) struct Rules {
+    include: Option<Gitignore>,
+    exclude: Option<Gitignore>,
+    /// Where patterns are anchored.
+    top: PathBuf,
+    /// Of folders around the current one, outermost first.
+    folders: Vec<Gitignore>,
+}
+
+impl Rules {
+    /// The rules for what is below `top`.
+    pub(super) fn below(top: &Path, patterns: &Patterns) -> Self {
+        let made = |lines: &[String]| {
+            (!lines.is_empty()).then(|| {
+                let mut builder = GitignoreBuilder::new("");
+                for line in lines {
+                    // They were checked when they were given.
+                    let _ = builder.add_line(None, line);
+                }
+                builder.build().ok()
+            })
+        };
+        Self {
+            include: made(&patterns.include).flatten(),
+            exclude: made(&patterns.exclude).flatten(),
+            top: top.into(),
+            folders: Vec::new(),
+        }
+    }
+
+    /// Takes the rules of the folders around `path`: from the root of its git repository on, or from `base` on.
+    pub(super) fn take_from_above(&mut self, permit: &Permit, path: &Path, base: Option<&Path>) {
+        let above: Vec<_> = path.ancestors().skip(1).collect();
+        let is_root =
+            |folder: &&Path| base.map_or_else(|| folder.join(".git").exists(), |base| *folder == base);
+        let Some(root) = above.iter().position(is_root) else { return };
+        for folder in above[..=root].iter().rev() {
+            self.enter(permit, folder);
+        }
+    }
+
+    /// Takes the rules of a folder.
+    pub(super) fn enter(&mut self, permit: &Permit, folder: &Path) {
+        let mut builder = GitignoreBuilder::new(folder);
+        for name in RULE_FILES {
+            let opened = permit.open(&folder.join(name)).ok();
+            let read = opened
+                .filter(|opened| opened.metadata.is_file())
+                .and_then(|opened| opened.read(LONGEST_RULES).ok());
+            for line in String::from_utf8_lossy(&read.unwrap_or_default()).lines() {
+                // A line that git would not understand either.
+                let _ = builder.add_line(None, line);
+            }
+        }
+        self.folders.push(builder.build().unwrap_or_else(|_| Gitignore::empty()));
+    }
+
+    /// Forgets the rules of the folder that was entered last.
+    pub(super) fn leave(&mut self) {
+        self.folders.pop();
+    }
+
+    /// Whether something is not taken.
+    pub(super) fn leave_out(&self, path: &Path, is_folder: bool) -> bool {
+        if let Ok(relative) = path.strip_prefix(&self.top) {
+            let is_named =
+                |patterns: &Gitignore| patterns.matched_path_or_any_parents(relative, is_folder).is_ignore();
+            if self.exclude.as_ref().is_some_and(is_named) {
+                return true;
+            }
+            if !is_folder && self.include.as_ref().is_some_and(|include| !is_named(include)) {
+                return true;
+            }
+        }
+        // The innermost rule that says something decides.
+        let said = self
+            .folders
+            .iter()
+            .rev()
+            .map(|rules| rules.matched(path, is_folder))
+            .find(|said| !said.is_none());
+        matches!(said, Some(Match::Ignore(_)))
+    }
+}

@@ -1,0 +1,73 @@
+//! `hindcast knowledge export` and `import`.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use hindcast_core::{
+    identity::{Caller, PrincipalId},
+    knowledge::{Catalogue, Ownership},
+    time::Clock,
+};
+use hindcast_services::knowledge::KnowledgeService;
+use hindcast_stores::{MovedCollection, SqliteKnowledge};
+use serde_json::json;
+
+use super::{print_json, print_text};
+use crate::{
+    options::{ExportKnowledge, ImportKnowledge},
+    wiring::SystemClock,
+};
+
+fn say(moved: &MovedCollection, id: &str, done: &str, is_json: bool) -> Result<ExitCode> {
+    if is_json {
+        print_json(&json!({ "collection": id, "documents": moved.documents, "watched": moved.watched }))?;
+    } else {
+        print_text(&format!("{id}: {} documents {done}\n", moved.documents))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn export(
+    knowledge: &KnowledgeService,
+    store: &SqliteKnowledge,
+    caller: &Caller,
+    export: ExportKnowledge,
+) -> Result<ExitCode> {
+    let collection = knowledge.collection(caller, &export.name).await?;
+    let moved = store.export_collection(collection.key, &export.file).await?;
+    say(&moved, &collection.id, "exported", export.output.json)
+}
+
+pub(super) async fn import(
+    knowledge: &KnowledgeService,
+    store: &SqliteKnowledge,
+    caller: &Caller,
+    import: ImportKnowledge,
+) -> Result<ExitCode> {
+    let found = store.exported(&import.file).await?;
+    // The id was made where it came from; a new name makes a new one.
+    let (id, name) = match import.name {
+        Some(name) => (name.trim().replace(char::is_whitespace, "_"), name),
+        None => (found.id.clone(), found.name.clone()),
+    };
+    let is_known =
+        knowledge.collections(caller).await?.iter().any(|known| known.id == id || known.name == name);
+    if is_known || id.is_empty() || id.contains(['/', '\\', '@']) || id.contains("..") {
+        bail!(
+            "a collection cannot be called `{name}` here, or is already · hint: give another with `--name`"
+        );
+    }
+    let ownership = match &import.whose.owner {
+        Some(owner) => Ownership::Private(PrincipalId(owner.as_str().into())),
+        None => Ownership::Shared,
+    };
+    let now = SystemClock.now();
+    let made = store.open_collection(ownership, caller.principal.clone(), id.clone(), name, now).await?;
+    match store.import_collection(&import.file, made.key, now).await {
+        Ok(moved) => say(&moved, &id, "imported; its folders are not watched here", import.output.json),
+        Err(error) => {
+            store.remove_unused_collection(made.key).await?;
+            Err(error.into())
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What a search answers: filters, near-duplicates, context, and nothing where nothing is relevant.
+
+use serde_json::{Value, json};
+
+use super::{Client, documents::pdf, knowledge};
+
+fn text(client: &mut Client, arguments: Value) -> String {
+    let answer = client.request("tools/call", json!({ "name": "knowledge/search", "arguments": arguments }));
+    assert_eq!(answer["result"]["structuredContent"], Value::Null, "the passages are told once: {answer}");
+    answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+/// Filters narrow what is searched, so what fits is found behind any number of better passages that do not.
+#[test]
+fn filters_apply_before_the_best_are_chosen() {
+    let files = tempfile::tempdir().unwrap();
+    let data = tempfile::tempdir().unwrap();
+    std::fs::create_dir(files.path().join("rare")).unwrap();
+    for number in 0..1500 {
+        let text = format!("# Heron {number}\n\nThe heron, a heron, number {number} of many herons.");
+        std::fs::write(files.path().join(format!("{number}.md")), text).unwrap();
+    }
+    let quiet =
+        "---\ntags: [quiet]\n---\nAmong the many birds that live at the lake there is also one heron.";
+    std::fs::write(files.path().join("rare/lake.md"), quiet).unwrap();
+    std::fs::write(files.path().join("report.pdf"), pdf(&["Somewhere in this report a heron is named."]))
+        .unwrap();
+    knowledge(data.path(), &["add", "birds", files.path().to_str().unwrap()]);
+    let found = |filter: &[&str]| -> Vec<String> {
+        let mut arguments = vec!["search", "heron", "--min-relevance", "0"];
+        arguments.extend(filter);
+        let answer = knowledge(data.path(), &arguments);
+        let hits = answer["hits"].as_array().unwrap();
+        hits.iter().map(|hit| hit["document"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(found(&[]).len(), 5);
+    assert_eq!(found(&["--path", "/rare/"]), ["lake"]);
+    assert_eq!(found(&["--mime-type", "application/pdf"]), ["report"]);
+    assert_eq!(found(&["--tag", "quiet"]), ["lake"]);
+    assert!(found(&["--tag", "loud"]).is_empty());
+    let answer = knowledge(data.path(), &["search", "heron", "--tag", "loud"]);
+    assert!(answer["notices"].to_string().contains("no document fits the filters"), "{answer}");
+}
+
+#[test]
+fn tags_that_were_given_stay_when_the_file_changes() {
+    let files = tempfile::tempdir().unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let file = files.path().join("note.md");
+    let (folder, file) = (files.path().to_str().unwrap(), file.as_path());
+    let tagged = |tag: &str| {
+        let answer = knowledge(data.path(), &["search", "heron", "--tag", tag, "--min-relevance", "0"]);
+        answer["hits"].as_array().unwrap().len()
+    };
+    std::fs::write(file, "---\ntags: first\n---\nA heron.").unwrap();
+    knowledge(data.path(), &["add", "notes", folder]);
+    assert_eq!((tagged("first"), tagged("given")), (1, 0));
+    knowledge(data.path(), &["add", "notes", folder, "--tag", "given"]);
+    assert_eq!(tagged("given"), 1, "also of a file that did not change");
+    std::fs::write(file, "---\ntags: second\n---\nAnother heron.").unwrap();
+    knowledge(data.path(), &["add", "notes", folder]);
+    assert_eq!((tagged("first"), tagged("second"), tagged("given")), (0, 1, 1));
+}
+
+#[test]
+fn passages_that_say_the_same_are_one_hit() {
+    let mut client = Client::new();
+    let text = "The quick heron stands in the shallow water of the lake and waits for a fish to come near.";
+    for (name, text) in
+        [("one", text), ("two", &format!("{text} ")), ("three", &text.replace("quick", "Quick"))]
+    {
+        client.call("knowledge/add", json!({ "collection": "birds", "name": name, "text": text }));
+    }
+    let owl = "An owl hunts at night, and a heron sleeps.";
+    client.call("knowledge/add", json!({ "collection": "birds", "name": "owl", "text": owl }));
+    let found = client.call("knowledge/search", json!({ "query": "heron water", "min_relevance": 0.0 }));
+    let hits = found["hits"].as_array().unwrap();
+    assert_eq!(hits.len(), 2, "{found}");
+    assert_eq!(hits[0]["also"].as_array().unwrap().len(), 2, "{found}");
+}
+
+#[test]
+fn context_shows_what_stands_around_a_hit() {
+    let mut client = Client::new();
+    let text = "# A\n\nThe first part.\n\n# B\n\nThe heron part.\n\n# C\n\nThe last part.";
+    client.call("knowledge/add", json!({ "collection": "birds", "name": "book", "text": text }));
+    let shown =
+        self::text(&mut client, json!({ "query": "heron", "limit": 1, "context": 1, "min_relevance": 0.0 }));
+    let places: Vec<_> =
+        ["first part", "heron part", "last part"].iter().map(|part| shown.find(part)).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{shown}");
+    let alone = self::text(&mut client, json!({ "query": "heron", "limit": 1, "min_relevance": 0.0 }));
+    assert!(!alone.contains("first part"), "{alone}");
+}
+
+#[test]
+fn nothing_relevant_is_an_answer() {
+    let mut client = Client::new();
+    for (name, text) in [
+        ("heron", "The heron stands in the water of the lake and waits for a fish."),
+        ("owl", "The owl hunts at night, and it is heard by the people of the village."),
+        ("bread", "Bread is made of flour and water, and baked in the oven for an hour."),
+    ] {
+        client.call("knowledge/add", json!({ "collection": "notes", "name": name, "text": text }));
+    }
+    for nonsense in ["asdf", "the of and", "qwertz uiop", "is it of the"] {
+        let shown = text(&mut client, json!({ "query": nonsense }));
+        assert!(shown.starts_with("Nothing relevant found"), "{nonsense}: {shown}");
+    }
+    let shown = text(&mut client, json!({ "query": "heron lake" }));
+    assert!(shown.starts_with("1 passage"), "{shown}");
+}

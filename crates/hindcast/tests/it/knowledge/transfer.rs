@@ -1,0 +1,53 @@
+//! A collection as one file.
+
+use serde_json::json;
+
+use super::{documents::pdf, knowledge};
+use crate::server::try_hindcast;
+
+#[test]
+fn a_collection_is_found_elsewhere_after_it_was_moved() {
+    let (files, data, elsewhere) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(files.path().join("heron.md"), "---\ntags: birds\n---\n# Heron\n\nIt stands in water.")
+        .unwrap();
+    std::fs::write(files.path().join("report.pdf"), pdf(&["First page.", "Quinces and medlars."])).unwrap();
+    // What is there already keeps its keys.
+    let other = files.path().join("heron.md");
+    knowledge(elsewhere.path(), &["add", "other", other.to_str().unwrap()]);
+    knowledge(data.path(), &["add", "Field Notes", files.path().to_str().unwrap()]);
+    let file = files.path().join("notes.hindcast");
+    let moved = knowledge(data.path(), &["export", "Field Notes", file.to_str().unwrap()]);
+    assert_eq!((&moved["collection"], &moved["documents"]), (&json!("Field_Notes"), &json!(2)));
+    let moved = knowledge(elsewhere.path(), &["import", file.to_str().unwrap()]);
+    assert_eq!(moved["documents"], 2);
+
+    let search = |query: &str, filter: &[&str]| {
+        let mut arguments = vec!["search", query, "--min-relevance", "0", "--collection", "Field Notes"];
+        arguments.extend(filter);
+        knowledge(elsewhere.path(), &arguments)["hits"][0].clone()
+    };
+    let hit = search("medlars", &["--mime-type", "application/pdf"]);
+    assert_eq!((&hit["document"], &hit["page"]), (&json!("report"), &json!(2)), "{hit}");
+    let hit = search("heron", &["--tag", "birds"]);
+    assert_eq!((&hit["document"], &hit["headings"]), (&json!("heron"), &json!("Heron")), "{hit}");
+    let listed = knowledge(elsewhere.path(), &["list"]);
+    let counts: Vec<_> = listed.as_array().unwrap().iter().map(|one| one["documents"].clone()).collect();
+    assert_eq!(counts, [1, 2], "{listed}");
+
+    for (folder, arguments, reason) in [
+        (&data, ["export", "Field Notes", file.to_str().unwrap()], "exists already"),
+        (&elsewhere, ["import", file.to_str().unwrap(), "--json"], "or is already"),
+        (&elsewhere, ["import", "/nowhere/x", "--json"], "`/nowhere/x`"),
+        (&elsewhere, ["import", other.to_str().unwrap(), "--json"], ""),
+    ] {
+        let output = try_hindcast(folder.path(), &[&["knowledge"], &arguments[..]].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            !output.status.success() && said.contains(reason) && !said.contains("panicked"),
+            "{arguments:?}: {said}"
+        );
+    }
+    let again = knowledge(elsewhere.path(), &["import", file.to_str().unwrap(), "--name", "Twice"]);
+    assert_eq!(again["documents"], 2);
+}
