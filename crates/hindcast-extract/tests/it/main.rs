@@ -17,10 +17,11 @@ use hindcast_extract::{Chunk, Extracted, Format, chunk, extract};
 
 /// Where the documents are; none where they were not fetched, which is said.
 fn documents() -> Option<PathBuf> {
-    if let Some(peers) = std::env::var_os("HINDCAST_PEERS") {
-        return Some(PathBuf::from(peers).join("documents"));
+    let folder = std::env::var_os("HINDCAST_PEERS").map(|peers| PathBuf::from(peers).join("documents"));
+    if let Some(folder) = folder.filter(|folder| folder.is_dir()) {
+        return Some(folder);
     }
-    let reason = "HINDCAST_PEERS is not set · hint: `cargo xtask peers`, then `cargo xtask test`";
+    let reason = "HINDCAST_PEERS has no documents · hint: `cargo xtask peers`, then `cargo xtask test`";
     assert!(std::env::var_os("HINDCAST_REQUIRE_PEERS").is_none(), "{reason}");
     let test = std::thread::current().name().unwrap_or_default().to_owned();
     // Past the test runner, which keeps what passing tests print to itself.

@@ -4,7 +4,10 @@ use hindcast_extract::{ExtractError, Format, extract};
 
 use crate::read;
 
-fn told(name: &str) -> (Option<String>, Vec<(String, Option<u64>, String)>) {
+/// Headings, page and text.
+type Told = (String, Option<u64>, String);
+
+fn told(name: &str) -> (Option<String>, Vec<Told>) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files").join(name);
     let read = read(&path);
     let chunks = read.chunks.into_iter();
@@ -14,7 +17,7 @@ fn told(name: &str) -> (Option<String>, Vec<(String, Option<u64>, String)>) {
     )
 }
 
-fn row(headings: &str, page: Option<u64>, text: &str) -> (String, Option<u64>, String) {
+fn row(headings: &str, page: Option<u64>, text: &str) -> Told {
     (headings.into(), page, text.into())
 }
 
