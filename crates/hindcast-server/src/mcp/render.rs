@@ -46,17 +46,14 @@ pub(super) fn tool(tool: &RegisteredTool, names: ToolNames) -> Tool {
         Effects::Destructive { idempotent: true } => annotations.destructive(true).idempotent(true),
         Effects::Destructive { idempotent: false } => annotations.destructive(true),
     };
-    let shown = Tool::new(
+    Tool::new(
         names.spell(declaration.name),
         names.spell_in(declaration.description).into_owned(),
         tool.input_schema.clone(),
     )
     .with_title(declaration.title)
-    .with_annotations(annotations);
-    match &tool.listed_output_schema {
-        Some(schema) => shown.with_raw_output_schema(schema.clone()),
-        None => shown,
-    }
+    .with_raw_output_schema(tool.listed_output_schema.clone())
+    .with_annotations(annotations)
 }
 
 /// A tool's answer. Bytes travel as an embedded resource: the protocol has no other form for them.

@@ -111,9 +111,6 @@ pub(crate) trait Tool: Send + Sync + 'static {
 
     const DECLARATION: Declaration;
 
-    /// Whether every answer has data beside its text. A tool whose data would say its text again gives it only where it is asked for.
-    const ALWAYS_HAS_DATA: bool = true;
-
     /// What the call is aimed at, for the audit trail. Never a secret.
     fn target(_input: &Self::Input) -> Option<String> {
         None
@@ -150,8 +147,7 @@ pub(crate) struct RegisteredTool {
     /// With everything that is said about each field; for the reference.
     pub(crate) output_schema: Arc<Map<String, Value>>,
     /// What is always there: a list of tools is read by models at the start of every conversation.
-    /// None where an answer need not have data.
-    pub(crate) listed_output_schema: Option<Arc<Map<String, Value>>>,
+    pub(crate) listed_output_schema: Arc<Map<String, Value>>,
     run: Box<Run>,
 }
 
@@ -164,7 +160,7 @@ impl RegisteredTool {
         Self {
             declaration: &T::DECLARATION,
             input_schema,
-            listed_output_schema: T::ALWAYS_HAS_DATA.then(|| Arc::new(schema::in_short(&output_schema))),
+            listed_output_schema: Arc::new(schema::in_short(&output_schema)),
             output_schema: Arc::new(output_schema),
             run: Box::new(move |call, arguments| {
                 let tool = tool.clone();

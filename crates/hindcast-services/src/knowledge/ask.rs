@@ -104,7 +104,7 @@ impl KnowledgeService {
             query: searched.clone().unwrap_or_else(|| request.question.clone()),
             collection: request.collection.clone(),
             limit: PASSAGES,
-            min_relevance: LEAST_EVIDENCE,
+            min_relevance: Some(LEAST_EVIDENCE),
             ..SearchRequest::default()
         };
         let found = self.search(caller, search).await?;

@@ -39,6 +39,9 @@ pub enum SearchMode {
     Dense,
 }
 
+/// A question whose best passage is less relevant has none: letters that are no words reach 0.13.
+const RELEVANT_AT_ALL: f32 = 0.15;
+
 /// What is looked for, and where.
 #[derive(Debug, Clone, Default)]
 pub struct SearchRequest {
@@ -48,8 +51,8 @@ pub struct SearchRequest {
     pub collection: Option<String>,
     /// How many hits at most.
     pub limit: usize,
-    /// Only hits at least this relevant.
-    pub min_relevance: f32,
+    /// Only hits at least this relevant. Where absent all, if the best is relevant at all.
+    pub min_relevance: Option<f32>,
     /// By what.
     pub mode: SearchMode,
     /// Only in these documents.
@@ -98,9 +101,11 @@ impl KnowledgeService {
         let mut notices = Vec::new();
         let ranked = self.rank(&request, &collections, &mut notices).await?;
         let best = ranked.first().map(|(_, score)| *score);
+        let is_nothing = best.is_some_and(|best| best < RELEVANT_AT_ALL);
+        let least = request.min_relevance.unwrap_or(if is_nothing { f32::INFINITY } else { 0.0 });
         let mut folding = Folding::new(request.limit, request.keeps_duplicates);
         for (found, score) in ranked {
-            if score < request.min_relevance {
+            if score < least {
                 break;
             }
             folding.take(under_seen_id(found, &collections), score);

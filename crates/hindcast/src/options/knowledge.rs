@@ -196,9 +196,9 @@ pub(crate) struct SearchKnowledge {
     /// How many passages at most
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub(crate) limit: usize,
-    /// Only passages at least this relevant, from 0 to 1
-    #[arg(long, default_value_t = 0.3, value_name = "SCORE")]
-    pub(crate) min_relevance: f32,
+    /// Only passages at least this relevant, from 0 to 1 (default: all, where the best is relevant at all)
+    #[arg(long, value_name = "SCORE")]
+    pub(crate) min_relevance: Option<f32>,
     /// How to search
     #[arg(long, value_enum, default_value_t = SearchMode::Hybrid)]
     pub(crate) mode: SearchMode,

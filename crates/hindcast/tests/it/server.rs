@@ -151,8 +151,7 @@ impl Server {
     }
 
     /// Calls a tool; gives the result or the error.
-    pub(crate) fn call(&self, key: &str, tool: &str, mut arguments: Value) -> Value {
-        ask_for_data(tool, &mut arguments);
+    pub(crate) fn call(&self, key: &str, tool: &str, arguments: Value) -> Value {
         self.rpc(key, "tools/call", json!({ "name": tool, "arguments": arguments })).json()
     }
 
@@ -486,12 +485,5 @@ impl Dice {
     /// One of these.
     pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.roll(from.len())]
-    }
-}
-
-/// Has a search answer with data, which it does only where it is asked for.
-pub(crate) fn ask_for_data(tool: &str, arguments: &mut Value) {
-    if tool == "knowledge/search" {
-        arguments["structured"] = true.into();
     }
 }

@@ -33,10 +33,10 @@ pub(super) struct SearchInput {
     #[serde(default = "five")]
     #[schemars(range(min = 1, max = 50))]
     limit: usize,
-    /// Only passages at least this relevant
-    #[serde(default = "usual_relevance", alias = "minRelevance")]
+    /// Only passages at least this relevant (default: all, where the best is relevant at all)
+    #[serde(default, alias = "minRelevance")]
     #[schemars(range(min = 0.0, max = 1.0))]
-    min_relevance: f32,
+    min_relevance: Option<f32>,
     /// By words and meaning, or by one of them
     #[serde(default)]
     mode: Mode,
@@ -59,7 +59,7 @@ pub(super) struct SearchInput {
     #[serde(default)]
     #[schemars(range(min = 0, max = 5))]
     context: usize,
-    /// Answer with data (`hits`) instead of text
+    /// Leave the beginnings of the passages out of the text
     #[serde(default)]
     structured: bool,
     #[serde(default, rename = "session_id")]
@@ -80,9 +80,8 @@ fn five() -> usize {
     5
 }
 
-fn usual_relevance() -> f32 {
-    0.3
-}
+/// So much of a passage is in the text: enough to choose by.
+const BEGINNING: usize = 240;
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct SearchView {
@@ -96,10 +95,7 @@ pub(super) struct SearchView {
 #[async_trait]
 impl Tool for Search {
     type Input = SearchInput;
-    type Output = Option<SearchView>;
-
-    // Clients give their models the text or the data, and some both: each passage is told once.
-    const ALWAYS_HAS_DATA: bool = false;
+    type Output = SearchView;
 
     const DECLARATION: Declaration = Declaration {
         name: "knowledge/search",
@@ -116,25 +112,25 @@ impl Tool for Search {
         input.collection.as_deref().map(|collection| excerpt(collection, 200))
     }
 
-    async fn call(&self, call: &Call, input: SearchInput) -> Result<Answer<Option<SearchView>>, Failure> {
+    async fn call(&self, call: &Call, input: SearchInput) -> Result<Answer<SearchView>, Failure> {
         if !(1..=50).contains(&input.limit) {
             let details = format!("`limit` is {}, not between 1 and 50", input.limit);
             return Err(Failure::new(FailureKind::InvalidInput, details));
         }
-        if !(0.0..=1.0).contains(&input.min_relevance) {
-            let details = format!("`min_relevance` is {}, not between 0 and 1", input.min_relevance);
+        if let Some(relevance) = input.min_relevance.filter(|relevance| !(0.0..=1.0).contains(relevance)) {
+            let details = format!("`min_relevance` is {relevance}, not between 0 and 1");
             return Err(Failure::new(FailureKind::InvalidInput, details));
         }
         if input.context > MOST_CONTEXT {
             let details = format!("`context` is {}, not between 0 and {MOST_CONTEXT}", input.context);
             return Err(Failure::new(FailureKind::InvalidInput, details));
         }
-        let (min_relevance, is_structured) = (input.min_relevance, input.structured);
+        let (is_structured, is_read_around) = (input.structured, input.context > 0);
         let request = SearchRequest {
             query: input.query,
             collection: input.collection,
             limit: input.limit,
-            min_relevance,
+            min_relevance: input.min_relevance,
             mode: match input.mode {
                 Mode::Hybrid => SearchMode::Hybrid,
                 Mode::Lexical => SearchMode::Lexical,
@@ -153,27 +149,27 @@ impl Tool for Search {
         let found = self.knowledge.search(&call.caller, request).await?;
         let hits: Vec<HitView> = found.hits.iter().map(HitView::from).collect();
         let mut text = match hits.len() {
-            0 => nothing(found.best_below, min_relevance),
+            0 => nothing(found.best_below),
             1 => "1 passage".into(),
             count => format!("{count} passages"),
         };
         for (number, hit) in (1..).zip(&hits).filter(|_| !is_structured) {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "\n\n[{number}] {:.2} {}\n{}", hit.score, hit.citation(), hit.passage());
+            // The data has the whole passage; whoever wants what is around it reads it here. Writing to a string cannot fail.
+            let passage = if is_read_around { hit.passage() } else { excerpt(&hit.text, BEGINNING) };
+            let _ = write!(text, "\n\n[{number}] {:.2} {}\n{passage}", hit.score, hit.citation());
         }
         for notice in &found.notices {
             let _ = write!(text, "\n\nNotice: {notice}");
         }
-        let content = is_structured.then_some(SearchView { hits, notices: found.notices });
-        Ok(Answer { text, content })
+        Ok(Answer { text, content: SearchView { hits, notices: found.notices } })
     }
 }
 
 /// That nothing is relevant is an answer, too.
-fn nothing(best_below: Option<f32>, min_relevance: f32) -> String {
+fn nothing(best_below: Option<f32>) -> String {
     match best_below {
         Some(best) => format!(
-            "Nothing relevant found: the best passage has a relevance of {best:.2}, below `min_relevance` {min_relevance}"
+            "Nothing relevant found: the best passage has a relevance of {best:.2}; `min_relevance` 0 shows it all the same"
         ),
         None => "Nothing relevant found".into(),
     }

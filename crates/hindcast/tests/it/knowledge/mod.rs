@@ -22,7 +22,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::server::{Local, ask_for_data, try_hindcast};
+use crate::server::{Local, try_hindcast};
 
 /// A client of `hindcast mcp` that remembers what it was told meanwhile.
 pub(crate) struct Client {
@@ -88,8 +88,7 @@ impl Client {
 
     /// What a tool answers as data.
     #[track_caller]
-    pub(crate) fn call(&mut self, tool: &str, mut arguments: Value) -> Value {
-        ask_for_data(tool, &mut arguments);
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let answer = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
         assert_eq!(answer["error"], Value::Null, "{tool}");
         answer["result"]["structuredContent"].clone()
