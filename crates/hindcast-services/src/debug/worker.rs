@@ -1,5 +1,4 @@
-//! The thread that owns a session's engine: takes one command after the other, also while the
-//! program runs.
+//! The thread that owns a session's engine: takes one command after the other, also while the program runs.
 
 use std::{
     any::Any,
@@ -38,8 +37,7 @@ const LOOK_AFTER: Duration = Duration::from_millis(500);
 /// So many threads of a program under a debug adapter are looked at.
 const MOST_THREADS_OF_ADAPTERS: usize = 64;
 
-/// What a command needs. Those that do not need a standstill are served while the program runs, by
-/// stopping it for a moment.
+/// What a command needs. Those that need no standstill are served while the program runs, by stopping it for a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
     /// A program that stands still.
@@ -328,8 +326,7 @@ impl Core {
                 | Movement::StepBack { granularity: Granularity::Instruction | Granularity::Line, .. }
         );
         self.before = self.standing.borrow().state;
-        // What will be shown of the threads while the program runs, and after its end; a short step does
-        // not last, and seldom changes which there are.
+        // Shown of the threads while the program runs, and after its end. A short step seldom changes which there are.
         let is_known = self.standing.borrow().threads.is_some();
         // Through an adapter, looking costs as much as the step itself.
         let is_adapters = self.backend.as_ref().is_some_and(|it| it.target().engine == Engine::Adapter);

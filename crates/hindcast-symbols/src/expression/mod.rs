@@ -16,6 +16,7 @@ mod members;
 mod methods;
 mod names;
 mod parser;
+mod rank;
 mod scalar;
 mod syntax;
 mod template;
@@ -24,9 +25,10 @@ mod token;
 use std::sync::Arc;
 
 pub use check::{Check, Number, Relation};
-pub use elements::{Found, Position, Rank, on_element};
+pub use elements::{Found, Position, on_element};
 pub use error::ExpressionError;
 pub use frame_scope::{FrameScope, register_part, visible};
+pub use rank::Rank;
 use syntax::{Kind, Node};
 pub use template::Template;
 
