@@ -33,7 +33,7 @@ pub(super) struct Add {
 pub(super) struct AddInput {
     /// Collection (id or name); made if there is none
     collection: String,
-    /// The id of a new collection; made from its name where absent
+    /// The id of a new collection
     #[serde(default, alias = "collectionId")]
     collection_id: Option<String>,
     /// Files and folders on the server's machine
@@ -45,10 +45,10 @@ pub(super) struct AddInput {
     /// A text, instead of paths
     #[serde(default)]
     text: Option<String>,
-    /// What the text is written in; told by the name, or Markdown, where absent
+    /// What the text is written in; else by its name, or Markdown
     #[serde(default, alias = "mimeType")]
     mime_type: Option<String>,
-    /// Keep the collection up to date with the files from now on; only with `paths`
+    /// Keep up to date with `paths` from now on
     #[serde(default)]
     watch: bool,
     /// Only files that fit one of these patterns, as in a .gitignore
@@ -60,10 +60,10 @@ pub(super) struct AddInput {
     /// Answer at once and go on; `knowledge/status` tells how far it is
     #[serde(default)]
     background: bool,
-    /// Tags for the documents, besides those in their front matter
+    /// Tags for the documents
     #[serde(default)]
     tags: Vec<String>,
-    /// Add to the shared collection of that name, which everybody sees; without it the name means your own, which only you see
+    /// The shared collection of that name, which everybody sees, and not your own
     #[serde(default)]
     shared: bool,
     #[serde(default, rename = "session_id")]

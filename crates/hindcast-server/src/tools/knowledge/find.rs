@@ -33,35 +33,32 @@ pub(super) struct SearchInput {
     #[serde(default = "five")]
     #[schemars(range(min = 1, max = 50))]
     limit: usize,
-    /// Only passages at least this relevant (default: all, where the best is relevant at all)
+    /// Only passages at least this relevant
     #[serde(default, alias = "minRelevance")]
     #[schemars(range(min = 0.0, max = 1.0))]
     min_relevance: Option<f32>,
     /// By words and meaning, or by one of them
     #[serde(default)]
     mode: Mode,
-    /// Only documents whose path contains this
+    /// Part of the document's path
     #[serde(default)]
     path: Option<String>,
-    /// Only documents whose files are of this MIME type, such as application/pdf
+    /// Of this MIME type, such as application/pdf
     #[serde(default, alias = "mimeType")]
     mime_type: Option<String>,
-    /// Only documents with this tag
+    /// Tag of the document
     #[serde(default)]
     tag: Option<String>,
-    /// Only documents that changed from here on (RFC 3339)
+    /// Changed from here on (RFC 3339)
     #[serde(default)]
     since: Option<Timestamp>,
-    /// Only documents that last changed before (RFC 3339)
+    /// Last changed before (RFC 3339)
     #[serde(default)]
     until: Option<Timestamp>,
     /// Also show so many passages before and after each
     #[serde(default)]
     #[schemars(range(min = 0, max = 5))]
     context: usize,
-    /// Leave the beginnings of the passages out of the text
-    #[serde(default)]
-    structured: bool,
     #[serde(default, rename = "session_id")]
     #[allow(dead_code, reason = "part of the contract of every tool")]
     session: Option<String>,
@@ -100,9 +97,8 @@ impl Tool for Search {
     const DECLARATION: Declaration = Declaration {
         name: "knowledge/search",
         title: "Search the knowledge base",
-        description: "Find passages in the documents of the knowledge base by words and by meaning. Each hit has its text, \
-                      relevance (0 to 1), the document's URI (read it whole with resources/read), headings, lines or page. `context` shows \
-                      what stands around it",
+        description: "Find passages in the documents by words and by meaning. Each hit has its text, relevance (0 to 1), URI (for \
+                      resources/read), headings, lines or page",
         scope: Some(Scope::KnowledgeRead),
         feature: Some(Feature::Knowledge),
         effects: Effects::ReadOnly,
@@ -125,7 +121,7 @@ impl Tool for Search {
             let details = format!("`context` is {}, not between 0 and {MOST_CONTEXT}", input.context);
             return Err(Failure::new(FailureKind::InvalidInput, details));
         }
-        let (is_structured, is_read_around) = (input.structured, input.context > 0);
+        let is_read_around = input.context > 0;
         let request = SearchRequest {
             query: input.query,
             collection: input.collection,
@@ -153,7 +149,7 @@ impl Tool for Search {
             1 => "1 passage".into(),
             count => format!("{count} passages"),
         };
-        for (number, hit) in (1..).zip(&hits).filter(|_| !is_structured) {
+        for (number, hit) in (1..).zip(&hits) {
             // The data has the whole passage; whoever wants what is around it reads it here. Writing to a string cannot fail.
             let passage = if is_read_around { hit.passage() } else { excerpt(&hit.text, BEGINNING) };
             let _ = write!(text, "\n\n[{number}] {:.2} {}\n{passage}", hit.score, hit.citation());
