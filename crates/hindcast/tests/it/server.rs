@@ -32,7 +32,7 @@ pub(crate) fn command() -> Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HINDCAST_")) {
         command.env_remove(name);
     }
-    command.env("XDG_CONFIG_HOME", "/nonexistent").stdin(Stdio::null());
+    command.env("XDG_CONFIG_HOME", "/proc/nonexistent").stdin(Stdio::null());
     // Tests that want the embedding model say where it is.
     command.env("HINDCAST_KNOWLEDGE_FETCH_MODEL", "false");
     command
