@@ -39,7 +39,7 @@ pub enum SearchMode {
     Dense,
 }
 
-/// A question whose best passage is less relevant has none: letters that are no words reach 0.13.
+/// A question whose best passage is no more relevant has none: letters that are no words reach 0.13, stop words this.
 const RELEVANT_AT_ALL: f32 = 0.15;
 
 /// What is looked for, and where.
@@ -101,7 +101,7 @@ impl KnowledgeService {
         let mut notices = Vec::new();
         let ranked = self.rank(&request, &collections, &mut notices).await?;
         let best = ranked.first().map(|(_, score)| *score);
-        let is_nothing = best.is_some_and(|best| best < RELEVANT_AT_ALL);
+        let is_nothing = best.is_some_and(|best| best <= RELEVANT_AT_ALL);
         let least = request.min_relevance.unwrap_or(if is_nothing { f32::INFINITY } else { 0.0 });
         let mut folding = Folding::new(request.limit, request.keeps_duplicates);
         for (found, score) in ranked {

@@ -6,7 +6,7 @@ use super::{Client, documents::pdf, knowledge};
 
 fn text(client: &mut Client, arguments: Value) -> String {
     let answer = client.request("tools/call", json!({ "name": "knowledge/search", "arguments": arguments }));
-    assert_eq!(answer["result"]["structuredContent"], Value::Null, "the passages are told once: {answer}");
+    assert!(answer["result"]["structuredContent"]["hits"].is_array(), "{answer}");
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
 
