@@ -169,16 +169,17 @@ fn steps_back_undo_steps_forward() {
     check_steps(&mut debuggee, oracle_size(200, 20_000));
 }
 
-/// Steps forwards, backwards, and forwards again: the same on the same way.
-/// Before a system call that a thread waited in, nobody knows any more what the call overwrote.
+/// The registers are the same. Before a system call that a thread waited in, nobody knows any more what the call overwrote.
 #[track_caller]
 fn agree(seen: &Registers, wanted: &Registers, context: &dyn Debug) {
+    assert_eq!(seen.len(), wanted.len(), "{context:?}");
     for (seen, wanted) in seen.iter().zip(wanted) {
         let is_lost = matches!(seen.0.as_str(), "rcx" | "r11") && (seen.1.is_none() || wanted.1.is_none());
         assert!(seen == wanted || is_lost, "{context:?}: {seen:?} instead of {wanted:?}");
     }
 }
 
+/// Steps forwards, backwards, and forwards again: the same on the same way.
 pub(crate) fn check_steps(debuggee: &mut Debuggee, count: usize) {
     let mut seen = vec![registers(debuggee)];
     let mut moments = vec![now(debuggee).0];

@@ -302,7 +302,7 @@ pub(super) struct Evaluate(pub(super) Desk);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EvaluateInput {
-    /// As in the program's language: `a.b[2]`, `*p`, `x = 5`, `sum(a[*].n)`
+    /// As in the program's language: `a.b[2]`, `*p`, `x = 5`; native: `sum(a[*].n)`
     expression: String,
     #[serde(default)]
     frame: u32,
