@@ -4,6 +4,7 @@
 mod forwards;
 mod hunt;
 mod sift;
+mod survey;
 mod travel;
 
 use std::{
@@ -28,7 +29,10 @@ use crate::{
     },
 };
 
-pub(crate) use self::hunt::{Claims, Found, Judge, Quarry, SignalSet};
+pub(crate) use self::{
+    hunt::{Claims, Found, Judge, Quarry, SignalSet},
+    survey::{Sight, Sights, Surveyed, Surveyor, Wish},
+};
 
 /// The program, now or then.
 pub(crate) struct Debuggee {

@@ -20,7 +20,7 @@ pub mod value;
 pub use demangle::in_last_parentheses;
 pub use elf::build_id_in;
 pub use error::{LocateError, SymbolError, UnwindError};
-pub use memory::{Memory, Unreadable};
+pub use memory::{Memory, Pages, Unreadable};
 pub use module::{Module, SymbolKind};
 pub use symbols::{
     CodePlace, FixedPlace, FrameContext, Function, FunctionPattern, FunctionTarget, GlobalName, InlineFrame,

@@ -35,14 +35,15 @@ const PAGE: u64 = 4096;
 const MOST_PAGES: usize = 16_384;
 
 /// Memory that is read in whole pages, and kept: for those who read many small pieces while the program stands still.
-pub(crate) struct Pages<'m> {
+pub struct Pages<'m> {
     memory: &'m dyn Memory,
     /// By their number; none where a page cannot be read as a whole.
     pages: RefCell<HashMap<u64, Option<Box<[u8]>>>>,
 }
 
 impl<'m> Pages<'m> {
-    pub(crate) fn over(memory: &'m dyn Memory) -> Self {
+    /// Nothing is read yet.
+    pub fn over(memory: &'m dyn Memory) -> Self {
         Self { memory, pages: RefCell::default() }
     }
 }

@@ -171,7 +171,7 @@ impl Loss {
 /// finds nothing to do after `Interrupted` resumes.
 pub trait Interrupt: Send + Sync {
     /// Makes [`DebugBackend::run`] return soon, with [`Outcome::Interrupted`] unless something
-    /// else stopped it at the same time. The same goes for [`TimeTravel::last_write`].
+    /// else stopped it at the same time. The same goes for [`TimeTravel::ask`].
     fn interrupt(&self);
 
     /// Does away with an engine that does not answer any more, and so loses it; false where that cannot

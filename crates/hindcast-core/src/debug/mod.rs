@@ -11,6 +11,7 @@ mod error;
 pub mod fake;
 mod look;
 mod output;
+mod question;
 mod remedy;
 pub mod secret_names;
 mod stop;
@@ -37,6 +38,10 @@ pub use look::{
     ThreadState, ValueLimits, ValueState, Variable, VariablePage, VariableQuery, VariableScope,
 };
 pub use output::{OutputChunk, OutputLog, OutputStream};
+pub use question::{
+    Becomes, ChangedValue, ConditionChange, ConditionHistory, Finding, HistoryQuestion, HistoryWrite,
+    Question, Span, WhenQuestion, Which, WriteHistory, WritingStatement,
+};
 pub use remedy::Remedy;
 pub use stop::{
     BadPointer, Fault, FaultAccess, FaultKind, Granularity, InnerException, Movement, Outcome,

@@ -5,7 +5,7 @@ use std::{fmt, io, str::FromStr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DebugError, Location, Reason, Stack, ThreadId, Watched};
+use super::{DebugError, Finding, Location, Question, Reason, Stack, ThreadId, Watched};
 use crate::progress::Progress;
 
 /// A point in a recording. Its text sorts in the order of time within one recording, and says
@@ -276,11 +276,18 @@ pub trait TimeTravel {
     /// Where in time the session stands; `None` without a history.
     fn now(&mut self) -> Result<Option<When>, DebugError>;
 
-    /// Who last wrote to memory before now, and where that value came from, `depth` hops back at
-    /// most; nothing where it was not written since the start of the recording. Does not move. An
-    /// [`Interrupt`](super::Interrupt), also one from before that nothing has ended for yet, makes it give up with
-    /// [`DebugError::GivenUp`]; the same question again goes on where it was.
-    fn last_write(&mut self, watched: &Watched, depth: u32) -> Result<Vec<MemoryWrite>, DebugError>;
+    /// Goes through the past for the answer to a question. Does not move. An [`Interrupt`](super::Interrupt), also one from
+    /// before that nothing has ended for yet, makes it give up with [`DebugError::GivenUp`]; the same question again goes on
+    /// where it was.
+    fn ask(&mut self, question: &Question) -> Result<Finding, DebugError>;
+
+    /// Asks [`Question::LastWrite`].
+    fn last_write(&mut self, watched: &Watched, depth: u32) -> Result<Vec<MemoryWrite>, DebugError> {
+        match self.ask(&Question::LastWrite { watched: watched.clone(), depth })? {
+            Finding::LastWrite(writes) => Ok(writes),
+            _ => Err(DebugError::System("another question was answered".into())),
+        }
+    }
 
     /// What happened.
     fn timeline(&mut self, query: &TimelineQuery) -> Result<TimelinePage, DebugError>;

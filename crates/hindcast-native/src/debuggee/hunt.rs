@@ -294,6 +294,19 @@ fn code_losses(log: &Log) -> Vec<u64> {
     losses
 }
 
+/// The last of some events in which the system wrote to memory, or put other memory there.
+pub(super) fn last_written_by_system(log: &Log, start: u64, end: u64, wanted: &Range<u64>) -> Option<u64> {
+    let overlaps = |range: Range<u64>| range.start < wanted.end && wanted.start < range.end;
+    let mut events = log.range(start, end).rev();
+    let found = events.find(|(index, event)| match &**event {
+        Event::Call(Call { replay: Replay::Emulate(_) | Replay::Thread(_), .. })
+        | Event::Interrupted { .. }
+        | Event::Left { .. } => event.wrote_to(wanted),
+        _ => redefined(log, *index).into_iter().any(overlaps),
+    });
+    found.map(|(index, _)| index)
+}
+
 /// A search through the past, stretch by stretch.
 pub(super) struct Hunt<'a, 'judge> {
     pub(super) quarry: Quarry,
@@ -544,16 +557,7 @@ impl Hunt<'_, '_> {
     /// The last event in which the system wrote there, or put other memory there.
     fn written_by_system(&self, log: &Log, start: u64, end: u64) -> Option<u64> {
         let Quarry::Write { address, size } = self.quarry else { return None };
-        let wanted = address..address + size;
-        let overlaps = |range: Range<u64>| range.start < wanted.end && wanted.start < range.end;
-        let mut events = log.range(start, end).rev();
-        let found = events.find(|(index, event)| match &**event {
-            Event::Call(Call { replay: Replay::Emulate(_) | Replay::Thread(_), .. })
-            | Event::Interrupted { .. }
-            | Event::Left { .. } => event.wrote_to(&wanted),
-            _ => redefined(log, *index).into_iter().any(overlaps),
-        });
-        found.map(|(index, _)| index)
+        last_written_by_system(log, start, end, &(address..address + size))
     }
 
     /// Whether something that cannot be replayed changed the memory.

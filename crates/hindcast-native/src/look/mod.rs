@@ -4,6 +4,7 @@
 mod code;
 mod elements;
 mod fault;
+mod fixed;
 mod frames;
 mod raised;
 mod registers;
@@ -19,6 +20,7 @@ use hindcast_symbols::{FunctionPattern, Memory, Symbols, types::ModuleId};
 pub(crate) use self::{
     code::{decode, disassemble, register_value},
     elements::find,
+    fixed::{FixedFrame, ReadSet},
     frames::{PhysicalFrame, Walk, walk},
     raised::{FRAMES_OF_GIVING_UP, Thrown, is_unhandled_panic},
     registers::registers,
@@ -32,6 +34,7 @@ use crate::{
 };
 
 /// A program that stands still.
+#[derive(Clone, Copy)]
 pub(crate) struct Scene<'a> {
     pub(crate) symbols: &'a Symbols,
     pub(crate) image: &'a Image,

@@ -1,13 +1,13 @@
 //! A frame from the inside: the names it sees, its registers, its memory.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 
 use hindcast_core::debug::DebugError;
 use hindcast_symbols::{
     FrameContext, InlineFrame, Memory, Registers, VariableInfo, Viewpoint,
     expression::{self, Expression, ExpressionError, Global, Scope},
     types::ModuleId,
-    value::{DerivedTypes, Placed},
+    value::{Absence, DerivedTypes, Placed, Storage},
 };
 
 use super::{PhysicalFrame, Scene, ThreadScene, walk};
@@ -26,6 +26,10 @@ pub(crate) struct FrameScope<'a> {
     /// The physical frame that called this one, once somebody asked.
     caller: OnceCell<Option<Box<FrameScope<'a>>>>,
     locals: OnceCell<Vec<VariableInfo>>,
+    /// Whether registers are those of another moment, so that nothing that is in one is known.
+    is_fixed: bool,
+    /// Whether a local was asked for.
+    used_locals: Cell<bool>,
 }
 
 /// In the order of their DWARF numbers.
@@ -61,7 +65,32 @@ impl<'a> FrameScope<'a> {
         source: Option<InlineFrame>,
     ) -> Self {
         let types = DerivedTypes::new(scene.symbols);
-        Self { scene, thread, physical, source, types, caller: OnceCell::new(), locals: OnceCell::new() }
+        Self {
+            scene,
+            thread,
+            physical,
+            source,
+            types,
+            caller: OnceCell::new(),
+            locals: OnceCell::new(),
+            is_fixed: false,
+            used_locals: Cell::new(false),
+        }
+    }
+
+    /// A frame that was looked at when the program stood elsewhere: only what it keeps in memory is known.
+    pub(crate) fn fixed(
+        scene: &'a Scene<'a>,
+        thread: &'a ThreadScene,
+        physical: PhysicalFrame,
+        source: Option<InlineFrame>,
+    ) -> Self {
+        Self { is_fixed: true, ..Self::new(scene, thread, physical, source) }
+    }
+
+    /// Whether a local was asked for.
+    pub(crate) fn used_locals(&self) -> bool {
+        self.used_locals.get()
     }
 
     fn unwound(&self) -> Option<Box<Self>> {
@@ -186,7 +215,11 @@ impl FrameContext for FrameScope<'_> {
 
 impl Scope for FrameScope<'_> {
     fn local(&self, name: &str) -> Option<Placed> {
-        expression::visible(self.known_locals(), name).map(|variable| self.place(variable))
+        let variable = expression::visible(self.known_locals(), name)?;
+        self.used_locals.set(true);
+        let placed = self.place(variable);
+        let is_known = !self.is_fixed || matches!(placed.storage, Storage::Memory(_));
+        Some(if is_known { placed } else { Placed::gone(placed.type_ref, Absence::OptimisedOut) })
     }
 
     fn global(&self, name: &str) -> Option<Global> {
@@ -194,7 +227,7 @@ impl Scope for FrameScope<'_> {
     }
 
     fn register(&self, name: &str) -> Option<expression::Register> {
-        super::registers::named(self, name)
+        if self.is_fixed { None } else { super::registers::named(self, name) }
     }
 
     fn types(&self) -> &DerivedTypes<'_> {

@@ -239,7 +239,7 @@ impl Process {
     fn wait_for_companions(&mut self) -> Result<Halt, TraceError> {
         let ended = self.ended.unwrap_or(Ended::Exited(0));
         while !self.companions.is_empty() || self.companions.expects_any() {
-            let Some(bell) = &self.bell else { break };
+            let Some(bell) = &mut self.bell else { break };
             if bell.rung().interrupt {
                 return Ok(Halt::Interrupted(self.pid));
             }
@@ -299,7 +299,7 @@ impl Process {
         // All at once: one may wait for another, as a parent does for its child after `vfork`.
         self.companions.interrupt();
         while !self.companions.is_empty() || self.companions.expects_any() {
-            let event = match &self.bell {
+            let event = match &mut self.bell {
                 Some(bell) => bell.hear(sys::wait_for_any()?),
                 None => Err(sys::wait_for_any()?),
             };

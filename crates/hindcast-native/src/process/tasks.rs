@@ -243,7 +243,7 @@ impl Process {
         let waited =
             if how == libc::WNOHANG { sys::wait_for_any_now() } else { sys::wait_for_any().map(Some) };
         match waited {
-            Ok(Some(event)) => Ok(Some(match self.bell.as_ref().map(|bell| bell.hear(event)) {
+            Ok(Some(event)) => Ok(Some(match self.bell.as_mut().map(|bell| bell.hear(event)) {
                 Some(Ok(rung)) => Heard::Rung(rung),
                 Some(Err(event)) => Heard::Event(self.off_page(event)?),
                 None => Heard::Over,

@@ -528,17 +528,7 @@ impl Session {
 
     /// All that is known of an address of code.
     pub(super) fn location(&self, address: u64) -> Location {
-        let place = self.symbols.place(address);
-        let (module, library) = self.image.whose(address, self.main, place.file.as_deref());
-        Location {
-            file: place.file.as_deref().map(str::to_owned),
-            line: place.line,
-            column: place.column,
-            function: place.function,
-            module,
-            library,
-            address: Some(RuntimeAddr(address)),
-        }
+        self.scribe().location(address)
     }
 }
 

@@ -186,6 +186,8 @@ impl Session {
             happenings: Vec::new(),
             live_stop: None,
             chase: None,
+            chronicle: None,
+            inquiry: None,
             history_end: None,
             tally: None,
             tellers: None,

@@ -4,6 +4,7 @@ mod access;
 mod archive;
 mod awaited;
 mod breakpoints;
+mod chronicle;
 mod exceptions;
 mod following;
 mod hits;
@@ -13,10 +14,12 @@ mod late;
 mod launch;
 mod movement;
 mod recording;
+mod scribe;
 pub(crate) mod signals;
 mod step;
 mod travel;
 mod watch;
+mod when;
 mod writes;
 
 use std::{cell::RefCell, collections::HashMap, path::PathBuf, sync::Arc};
@@ -85,8 +88,10 @@ pub(crate) struct Session {
     happenings: Vec<Happening>,
     /// Why the live program last stopped.
     live_stop: Option<Stop>,
-    /// A search for writes that was interrupted.
+    /// Questions about the past that were interrupted.
     chase: Option<writes::Chase>,
+    chronicle: Option<chronicle::Chronicle>,
+    inquiry: Option<when::Inquiry>,
     /// Where the history ended and why, where the program went on.
     history_end: Option<String>,
     /// How often breakpoints were hit, up to a moment.
@@ -130,6 +135,11 @@ impl Session {
             vectors: self.process.vector_registers(tid).ok(),
             hidden: self.hidden_of(tid),
         })
+    }
+
+    /// Knows the program's code.
+    fn scribe(&self) -> scribe::Scribe<'_> {
+        scribe::Scribe::new(&self.symbols, &self.image, self.main)
     }
 
     /// Looks at the program through its symbols.

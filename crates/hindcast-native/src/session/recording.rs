@@ -4,8 +4,8 @@ use std::io;
 
 use hindcast_core::{
     debug::{
-        DebugError, Happening, HappeningKind, MemoryWrite, Moment, Recording, Remedy, TimeTravel,
-        TimelinePage, TimelineQuery, TraceRequest, Watched, When,
+        DebugError, Finding, Happening, HappeningKind, Moment, Question, Recording, Remedy, TimeTravel,
+        TimelinePage, TimelineQuery, TraceRequest, When,
     },
     progress::Progress,
 };
@@ -57,7 +57,7 @@ impl TimeTravel for Session {
         Ok(Some(When { moment: Moment(position.to_string()), in_past: self.process.is_in_past(), snapshot }))
     }
 
-    fn last_write(&mut self, watched: &Watched, depth: u32) -> Result<Vec<MemoryWrite>, DebugError> {
+    fn ask(&mut self, question: &Question) -> Result<Finding, DebugError> {
         let given_up = || {
             DebugError::GivenUp(Remedy::advice("the same question goes on where this one was interrupted"))
         };
@@ -65,7 +65,11 @@ impl TimeTravel for Session {
         if !self.process.listen(true) {
             return Err(given_up());
         }
-        let result = self.writes_of(watched, depth);
+        let result = match question {
+            Question::LastWrite { watched, depth } => self.writes_of(watched, *depth).map(Finding::LastWrite),
+            Question::History(question) => self.chronicle(question).map(Finding::History),
+            Question::When(question) => self.inquire(question).map(Finding::When),
+        };
         self.process.stop_listening(matches!(result, Err(Halted::Interrupted)));
         // Looking does not move.
         match origin {

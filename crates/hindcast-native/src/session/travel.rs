@@ -462,6 +462,13 @@ impl Session {
         stop
     }
 
+    /// A moment that somebody named, which may have no anchor yet.
+    pub(super) fn moment_named(&mut self, moment: &Moment) -> Result<Position, Halted> {
+        let position = self.parse(moment)?;
+        let symbols = &self.symbols;
+        Ok(self.process.materialise(position, &|address| function_around(symbols, address))?)
+    }
+
     fn parse(&self, moment: &Moment) -> Result<Position, DebugError> {
         moment.0.trim().parse().map_err(|_| {
             let reason = Reason::new(format!("`{moment}` is not a moment of this recording"));

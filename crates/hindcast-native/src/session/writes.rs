@@ -5,7 +5,7 @@ use hindcast_core::debug::{
     Writer,
 };
 use hindcast_symbols::{
-    Memory as _,
+    Memory as _, Symbols,
     types::{Encoding, TypeKind, TypeRef, Types as _},
     value::{DerivedTypes, Inspector, Placed},
 };
@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     debuggee::{Found, Quarry},
+    process::CleanMemory,
     record::Event,
     replay::Position,
 };
@@ -180,49 +181,12 @@ impl Session {
         self.process.memory().read(cell.address, &mut bytes).is_ok().then_some(bytes)
     }
 
-    /// The text that a pointer points to, if it does.
-    fn text_behind(&self, bytes: &[u8]) -> Option<String> {
-        const LONGEST: usize = 40;
-        let address = u64::from_le_bytes(bytes.try_into().ok()?);
-        let mut text = [0; LONGEST];
-        let count = self.process.memory().read_some(address, &mut text);
-        let end = text[..count].iter().position(|&byte| byte == 0).unwrap_or(count);
-        let text = std::str::from_utf8(&text[..end]).ok()?;
-        (!text.is_empty() && text.chars().all(|letter| !letter.is_control())).then(|| text.to_owned())
-    }
-
     fn text_of(&self, cell: Cell) -> String {
-        const LONGEST: u64 = 64;
-        let Some(bytes) = self.bytes_of(Cell { size: cell.size.min(LONGEST), ..cell }) else {
-            return "not mapped".into();
-        };
-        let encoding = cell.type_ref.and_then(|type_ref| self.encoding_of(type_ref));
-        let signed = encoding == Some(Encoding::Signed);
-        if let Some(type_ref) = cell.type_ref.filter(|_| encoding == Some(Encoding::Float)) {
-            let types = DerivedTypes::new(&self.symbols);
-            let memory = self.process.memory();
-            let inspector = Inspector::new(&types, &memory, ValueLimits::default(), NumberFormat::Auto);
-            return inspector.line(&Placed::memory(type_ref, cell.address));
-        }
-        match self.text_behind(&bytes) {
-            Some(text) => format!("{} {text:?}", super::watch::number(&bytes, false)),
-            None => super::watch::number(&bytes, signed),
-        }
+        value_text(&self.symbols, &self.process.memory(), cell)
     }
 
-    /// How the numbers of a type are written, if it has any.
     pub(super) fn encoding_of(&self, type_ref: TypeRef) -> Option<Encoding> {
-        /// A chain of aliases this long is a circle.
-        const LONGEST_CHAIN: usize = 64;
-        let mut at = Some(type_ref);
-        for _ in 0..LONGEST_CHAIN {
-            match &self.symbols.get(at?)?.kind {
-                TypeKind::Alias { target, .. } => at = *target,
-                TypeKind::Base(encoding) => return Some(*encoding),
-                _ => return None,
-            }
-        }
-        None
+        encoding_of(&self.symbols, type_ref)
     }
 
     /// Where the value came from that the instruction at a moment writes: memory, and since when it
@@ -280,6 +244,51 @@ impl Session {
         }
         Ok(None)
     }
+}
+
+/// A value as it is told.
+pub(super) fn value_text(symbols: &Symbols, memory: &CleanMemory<'_>, cell: Cell) -> String {
+    const LONGEST: u64 = 64;
+    let mut bytes = vec![0; cell.size.min(LONGEST) as usize];
+    if memory.read(cell.address, &mut bytes).is_err() {
+        return "not mapped".into();
+    }
+    let encoding = cell.type_ref.and_then(|type_ref| encoding_of(symbols, type_ref));
+    if let Some(type_ref) = cell.type_ref.filter(|_| encoding == Some(Encoding::Float)) {
+        let types = DerivedTypes::new(symbols);
+        let inspector = Inspector::new(&types, memory, ValueLimits::default(), NumberFormat::Auto);
+        return inspector.line(&Placed::memory(type_ref, cell.address));
+    }
+    match text_behind(memory, &bytes) {
+        Some(text) => format!("{} {text:?}", super::watch::number(&bytes, false)),
+        None => super::watch::number(&bytes, encoding == Some(Encoding::Signed)),
+    }
+}
+
+/// The text that a pointer points to, if it does.
+fn text_behind(memory: &CleanMemory<'_>, bytes: &[u8]) -> Option<String> {
+    const LONGEST: usize = 40;
+    let address = u64::from_le_bytes(bytes.try_into().ok()?);
+    let mut text = [0; LONGEST];
+    let count = memory.read_some(address, &mut text);
+    let end = text[..count].iter().position(|&byte| byte == 0).unwrap_or(count);
+    let text = std::str::from_utf8(&text[..end]).ok()?;
+    (!text.is_empty() && text.chars().all(|letter| !letter.is_control())).then(|| text.to_owned())
+}
+
+/// How the numbers of a type are written, if it has any.
+pub(super) fn encoding_of(symbols: &Symbols, type_ref: TypeRef) -> Option<Encoding> {
+    /// A chain of aliases this long is a circle.
+    const LONGEST_CHAIN: usize = 64;
+    let mut at = Some(type_ref);
+    for _ in 0..LONGEST_CHAIN {
+        match &symbols.get(at?)?.kind {
+            TypeKind::Alias { target, .. } => at = *target,
+            TypeKind::Base(encoding) => return Some(*encoding),
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// There is no value that somebody could have written.

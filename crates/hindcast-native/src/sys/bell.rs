@@ -7,7 +7,7 @@
 use std::{
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -23,9 +23,10 @@ const STACK: usize = 16 << 10;
 /// Belongs to the thread that traces.
 #[derive(Debug)]
 pub(crate) struct Bell {
-    /// The process that gets the signals. It shares our memory, and needs only a stack of its own.
-    process: Tid,
-    _stack: Box<[u128]>,
+    /// The process that gets the signals. It shares our memory, and needs only a stack of its own. None where it was killed
+    /// and no other could be started.
+    process: Option<Tid>,
+    stack: Box<[u128]>,
     rope: Arc<Rope>,
 }
 
@@ -33,7 +34,7 @@ pub(crate) struct Bell {
 #[derive(Debug)]
 pub(crate) struct Rope {
     /// Not a number, which another process could have by now.
-    process: OwnedFd,
+    process: Mutex<OwnedFd>,
     interrupts: AtomicBool,
     beats: AtomicBool,
 }
@@ -51,15 +52,13 @@ impl Bell {
     /// For this thread.
     pub(crate) fn new() -> Result<Self, TraceError> {
         let mut stack = vec![0u128; STACK / size_of::<u128>()].into_boxed_slice();
-        let process = start(&mut stack)?;
-        let hung = attach_thread(process, true).and_then(|_| descriptor(process));
-        let process_descriptor = hung.inspect_err(|_| dying::end(process))?;
+        let (process, descriptor) = hang(&mut stack)?;
         let rope = Rope {
-            process: process_descriptor,
+            process: Mutex::new(descriptor),
             interrupts: AtomicBool::new(false),
             beats: AtomicBool::new(false),
         };
-        Ok(Self { process, _stack: stack, rope: Arc::new(rope) })
+        Ok(Self { process: Some(process), stack, rope: Arc::new(rope) })
     }
 
     pub(crate) fn rope(&self) -> Arc<Rope> {
@@ -67,12 +66,30 @@ impl Bell {
     }
 
     /// What an event of the bell means; gives back the events of others.
-    pub(crate) fn hear(&self, event: Event) -> Result<Rung, Event> {
+    pub(crate) fn hear(&mut self, event: Event) -> Result<Rung, Event> {
         match event {
-            Event::Signal(stopped, _) | Event::Stop(stopped, _) if stopped.tid() == self.process => {
+            Event::Signal(stopped, _) | Event::Stop(stopped, _) if Some(stopped.tid()) == self.process => {
                 Ok(self.answer(stopped))
             }
+            Event::Exited(tid, _) | Event::Killed(tid, _) if Some(tid) == self.process => {
+                Ok(self.hang_another())
+            }
             other => Err(other),
+        }
+    }
+
+    /// Somebody killed the process that gets the signals.
+    fn hang_another(&mut self) -> Rung {
+        self.process = None;
+        match hang(&mut self.stack) {
+            Ok((process, descriptor)) => {
+                self.process = Some(process);
+                *self.rope.process.lock().unwrap_or_else(PoisonError::into_inner) = descriptor;
+                // Somebody may have rung the old one.
+                self.rung()
+            }
+            // A program that cannot be stopped any more is stopped now.
+            Err(_) => Rung { interrupt: true, beat: false },
         }
     }
 
@@ -94,7 +111,9 @@ impl Bell {
 
 impl Drop for Bell {
     fn drop(&mut self) {
-        dying::end(self.process);
+        if let Some(process) = self.process {
+            dying::end(process);
+        }
     }
 }
 
@@ -111,10 +130,11 @@ impl Rope {
     }
 
     fn pull(&self) {
-        let (process, no_info) = (self.process.as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
+        let process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        let no_info = std::ptr::null::<libc::siginfo_t>();
         // A bell that is gone needs no ringing.
         // SAFETY: the call may be given no siginfo.
-        unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process, RING, no_info, 0) };
+        unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), RING, no_info, 0) };
     }
 }
 
@@ -123,6 +143,14 @@ impl Interrupt for Rope {
         self.interrupts.store(true, Ordering::SeqCst);
         self.pull();
     }
+}
+
+/// Starts the process that gets the signals, and traces it.
+fn hang(stack: &mut [u128]) -> Result<(Tid, OwnedFd), TraceError> {
+    let process = start(stack)?;
+    let descriptor = attach_thread(process, true).and_then(|_| descriptor(process));
+    let descriptor = descriptor.inspect_err(|_| dying::end(process))?;
+    Ok((process, descriptor))
 }
 
 /// Starts a process that waits for signals. All but one are blocked, from its beginning.

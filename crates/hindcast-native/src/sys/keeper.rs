@@ -213,9 +213,8 @@ unsafe fn clear_watches(threads: &CString) {
             let end = at.add(read as usize);
             while at < end {
                 let name = at.add(FIRST_ENTRY).cast::<libc::c_char>();
-                let thread = libc::atoi(name);
-                if thread > 0 {
-                    clear_watches_of(thread);
+                if libc::atoi(name) > 0 {
+                    clear_watches_of(folder, name);
                 }
                 at = at.add(usize::from(at.add(16).cast::<u16>().read_unaligned()));
             }
@@ -223,18 +222,41 @@ unsafe fn clear_watches(threads: &CString) {
     }
 }
 
+/// Whether only the number of a thread is left, which nobody can attach to.
+///
 /// # Safety
-/// As [`keep`].
-unsafe fn clear_watches_of(thread: c_int) {
+/// As [`keep`]; `name` ends with a zero.
+unsafe fn is_dead(folder: c_int, name: *const libc::c_char) -> bool {
+    let (mut path, mut text) = ([0u8; 32], [0u8; 512]);
+    // SAFETY: the name of a thread's folder is its number, and so shorter than the path; the buffers live for the calls.
+    let read = unsafe {
+        let length = libc::strnlen(name, 16);
+        std::ptr::copy_nonoverlapping(name.cast(), path.as_mut_ptr(), length);
+        path[length..length + 5].copy_from_slice(b"/stat");
+        let file = libc::openat(folder, path.as_ptr().cast(), libc::O_RDONLY);
+        let read = libc::read(file, text.as_mut_ptr().cast(), text.len());
+        libc::close(file);
+        read
+    };
+    let text = &text[..read.max(0) as usize];
+    // Behind the program's name, which can be anything.
+    let state = text.iter().rposition(|&byte| byte == b')').and_then(|end| text.get(end + 2));
+    matches!(state, None | Some(b'Z' | b'X'))
+}
+
+/// # Safety
+/// As [`is_dead`].
+unsafe fn clear_watches_of(folder: c_int, name: *const libc::c_char) {
     const CONTROL: usize = 7;
     let none = std::ptr::null_mut::<c_void>();
     // SAFETY: no request takes a pointer; `status` lives for the call.
     unsafe {
+        let thread = libc::atoi(name);
         for _ in 0..PATIENCE {
             if libc::ptrace(libc::PTRACE_SEIZE, thread, none, none) == 0 {
                 break;
             }
-            if *libc::__errno_location() == libc::ESRCH {
+            if *libc::__errno_location() == libc::ESRCH || is_dead(folder, name) {
                 return;
             }
             libc::usleep(1000);

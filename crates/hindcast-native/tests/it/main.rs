@@ -13,6 +13,7 @@ mod interruptions;
 mod link_time;
 mod looking;
 mod names;
+mod questions;
 mod random_numbers;
 mod recordings;
 mod registers;

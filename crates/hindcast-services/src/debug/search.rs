@@ -6,7 +6,12 @@ use std::sync::{
     mpsc::Receiver,
 };
 
-use hindcast_core::debug::{DebugError, FrameRef, MemoryWrite, Variable, Watched, When};
+use hindcast_core::debug::{
+    ConditionChange, ConditionHistory, DebugError, Finding, FrameRef, HistoryWrite, Location, MemoryWrite,
+    Question, Variable, Watched, When, WriteHistory, WritingStatement,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::{
@@ -20,11 +25,46 @@ use super::{
 };
 use crate::{Failure, FailureKind};
 
-/// What is looked for: who last wrote a value, and where that came from.
+/// Something at a place in the source.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Sourced<T> {
+    /// What
+    #[serde(flatten)]
+    pub what: T,
+    /// Its source line
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+/// All that was written to a value.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Question {
-    pub(super) watched: Watched,
-    pub(super) depth: u32,
+pub struct History {
+    /// Without its statements and writes.
+    pub whole: WriteHistory,
+    /// Most writes first.
+    pub statements: Vec<Sourced<WritingStatement>>,
+    /// In the order of time.
+    pub writes: Vec<Sourced<HistoryWrite>>,
+}
+
+/// When a condition changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Changes {
+    /// Without its changes.
+    pub whole: ConditionHistory,
+    /// In the order of time.
+    pub changes: Vec<Sourced<ConditionChange>>,
+}
+
+/// What a search found, without secrets.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Found {
+    /// The last one first.
+    LastWrite(Vec<FoundWrite>),
+    /// All that was written.
+    History(Box<History>),
+    /// When a condition changed.
+    When(Box<Changes>),
 }
 
 /// A search, and what became of it.
@@ -35,7 +75,7 @@ pub struct Search {
     /// Where the session stood.
     when: Option<When>,
     /// None while it goes on.
-    outcome: Option<Result<Vec<FoundWrite>, Failure>>,
+    outcome: Option<Result<Found, Failure>>,
     /// Whether somebody has had the outcome.
     told: Arc<AtomicBool>,
 }
@@ -43,17 +83,18 @@ pub struct Search {
 /// What is known of a search.
 #[derive(Debug)]
 pub enum Searched {
-    /// The last write first.
-    Found(Vec<FoundWrite>),
+    /// It is over.
+    Found(Found),
     /// It goes on, under this number.
     Running(u64),
 }
 
 impl Searched {
-    /// The writes, for those who have no other patience.
+    /// The last writes, for those who have no other patience.
     pub fn found(self) -> Result<Vec<FoundWrite>, Failure> {
         match self {
-            Self::Found(writes) => Ok(writes),
+            Self::Found(Found::LastWrite(writes)) => Ok(writes),
+            Self::Found(_) => Err(Failure::new(FailureKind::Internal, "another question was answered")),
             Self::Running(number) => Err(Failure::new(
                 FailureKind::HistoryUnavailable,
                 format!("the search for the last write is not over yet (search {number})"),
@@ -73,26 +114,31 @@ impl Search {
         let number = self.number;
         match &self.outcome {
             None => Some(format!(
-                "the past is searched for the last write (search {number}): `debugger/wait` waits for that, `debugger/pause` gives it up"
+                "the past is searched (search {number}): `debugger/wait` waits for that, `debugger/pause` gives it up"
             )),
             Some(_) if self.told.load(Ordering::Relaxed) => None,
             Some(_) => Some(format!(
-                "search {number} is over: `debugger/last_write` with search {number} tells what it found"
+                "search {number} is over: `{}` with search {number} tells what it found",
+                tool(&self.question)
             )),
         }
     }
 }
 
 impl Session {
-    /// Who last wrote a value, and where that came from; without secrets. Where patience ends first, the search goes on; the
-    /// same question, or [`Self::searched`], waits for it again.
+    /// Who last wrote a value, and where that came from.
     pub async fn last_write(
         &self,
         watched: Watched,
         depth: u32,
         patience: &Patience,
     ) -> Result<Searched, Failure> {
-        let question = Question { watched, depth };
+        self.ask_past(Question::LastWrite { watched, depth }, patience).await
+    }
+
+    /// Goes through the past for an answer, without secrets. Where patience ends first, the search goes on; the same question,
+    /// or [`Self::searched`], waits for it again.
+    pub async fn ask_past(&self, question: Question, patience: &Patience) -> Result<Searched, Failure> {
         let running = {
             let standing = self.standing.borrow();
             let same = standing.search.as_ref().filter(|search| search.question == question);
@@ -148,10 +194,7 @@ impl Session {
     pub fn search_name(&self, number: u64) -> Option<String> {
         let standing = self.standing.borrow();
         let search = standing.search.as_ref().filter(|search| search.number == number)?;
-        Some(match &search.question.watched {
-            Watched::Expression { text, .. } => text.clone(),
-            Watched::Memory { address, .. } => address.to_string(),
-        })
+        Some(name(&search.question))
     }
 }
 
@@ -201,19 +244,16 @@ impl Core {
                     return None;
                 }
             };
-            match past.last_write(&question.watched, question.depth) {
+            match past.ask(question) {
                 // Somebody wants something; the same question goes on where it was.
                 Err(DebugError::GivenUp(_)) => {}
-                Ok(writes) => {
-                    let found = self.described(&question.watched, writes);
+                Ok(finding) => {
+                    let found = self.described(question, finding);
                     self.end_search(found);
                     return None;
                 }
                 Err(error) => {
-                    let expression = match &question.watched {
-                        Watched::Expression { text, .. } => text.as_str(),
-                        Watched::Memory { .. } => "",
-                    };
+                    let expression = expression(question).unwrap_or_default();
                     let failure = self.mask.failed_expression(expression, false, error.into());
                     self.end_search(Err(failure));
                     return None;
@@ -223,7 +263,7 @@ impl Core {
     }
 
     /// Everything is as it was before, apart from what is known now.
-    fn end_search(&mut self, outcome: Result<Vec<FoundWrite>, Failure>) {
+    fn end_search(&mut self, outcome: Result<Found, Failure>) {
         let before = self.before;
         self.standing.send_modify(|standing| {
             standing.state = if standing.fault.is_some() { State::Exited } else { before };
@@ -233,13 +273,62 @@ impl Core {
         });
     }
 
-    /// Writes as they are told, without secrets.
-    fn described(&mut self, watched: &Watched, writes: Vec<MemoryWrite>) -> Result<Vec<FoundWrite>, Failure> {
+    /// An answer as it is told, without secrets.
+    fn described(&mut self, question: &Question, finding: Finding) -> Result<Found, Failure> {
+        let name = expression(question).unwrap_or_default();
+        Ok(match finding {
+            Finding::LastWrite(writes) => Found::LastWrite(self.described_writes(name, writes)?),
+            Finding::History(history) => Found::History(Box::new(self.described_history(name, history)?)),
+            Finding::When(history) => Found::When(Box::new(self.described_changes(history)?)),
+        })
+    }
+
+    fn sourced<T>(&mut self, what: T, location: impl FnOnce(&T) -> &Location) -> Result<Sourced<T>, Failure> {
+        let (sources, mask) = (self.sources.clone(), self.mask);
+        let text = source::line_of(self.backend()?, location(&what), &sources, mask);
+        Ok(Sourced { what, text })
+    }
+
+    fn described_history(&mut self, name: &str, mut history: WriteHistory) -> Result<History, Failure> {
         let mask = self.mask;
-        let mut name = match watched {
-            Watched::Expression { text, .. } => text.clone(),
-            Watched::Memory { .. } => String::new(),
-        };
+        let shown = |value: &mut String| *value = masked_value(mask, name, std::mem::take(value));
+        shown(&mut history.first);
+        shown(&mut history.last);
+        let mut statements = Vec::new();
+        for mut statement in std::mem::take(&mut history.statements) {
+            statement.change.iter_mut().for_each(shown);
+            statements.push(self.sourced(statement, |statement| &statement.location)?);
+        }
+        let mut writes = Vec::new();
+        for mut write in std::mem::take(&mut history.writes) {
+            shown(&mut write.old);
+            shown(&mut write.new);
+            writes.push(self.sourced(write, |write| &write.location)?);
+        }
+        Ok(History { whole: history, statements, writes })
+    }
+
+    fn described_changes(&mut self, mut history: ConditionHistory) -> Result<Changes, Failure> {
+        let mask = self.mask;
+        let mut changes = Vec::new();
+        for mut change in std::mem::take(&mut history.changes) {
+            for value in &mut change.values {
+                let shown = |text: String| {
+                    let mut shown = Variable { value: text, ..Variable::default() };
+                    mask.evaluated(&value.expression, &mut shown);
+                    shown.value
+                };
+                value.old = value.old.take().map(shown);
+                value.new = shown(std::mem::take(&mut value.new));
+            }
+            changes.push(self.sourced(change, |change| &change.location)?);
+        }
+        Ok(Changes { whole: history, changes })
+    }
+
+    fn described_writes(&mut self, name: &str, writes: Vec<MemoryWrite>) -> Result<Vec<FoundWrite>, Failure> {
+        let mask = self.mask;
+        let mut name = name.to_owned();
         let mut found = Vec::with_capacity(writes.len());
         for write in writes {
             let sources = self.sources.clone();
@@ -264,8 +353,43 @@ impl Core {
     }
 }
 
+/// The tool that asks such a question.
+fn tool(question: &Question) -> &'static str {
+    match question {
+        Question::LastWrite { .. } => "debugger/last_write",
+        Question::History(_) => "debugger/history",
+        Question::When(_) => "debugger/when",
+    }
+}
+
+/// The expression that a question is about.
+fn expression(question: &Question) -> Option<&str> {
+    let watched = match question {
+        Question::LastWrite { watched, .. } => watched,
+        Question::History(history) => &history.watched,
+        Question::When(when) => return Some(&when.condition),
+    };
+    match watched {
+        Watched::Expression { text, .. } => Some(text),
+        Watched::Memory { .. } => None,
+    }
+}
+
+/// What a question is about, as the user named it.
+fn name(question: &Question) -> String {
+    let address = match question {
+        Question::LastWrite { watched: Watched::Memory { address, .. }, .. } => address.to_string(),
+        Question::History(history) => match &history.watched {
+            Watched::Memory { address, .. } => address.to_string(),
+            Watched::Expression { .. } => String::new(),
+        },
+        _ => String::new(),
+    };
+    expression(question).map_or(address, str::to_owned)
+}
+
 fn given_up() -> Failure {
-    Failure::new(FailureKind::HistoryUnavailable, "the search for the last write was given up")
+    Failure::new(FailureKind::HistoryUnavailable, "the search through the past was given up")
         .hint("ask again, and `debugger/wait` for it")
 }
 

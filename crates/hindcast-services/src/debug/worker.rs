@@ -13,7 +13,7 @@ use std::{
 use hindcast_core::{
     debug::{
         Breakpoint, DebugBackend, DebugEngine, DebugError, Ending, Engine, Granularity, HowBegun, Loss,
-        Movement, Outcome, Stop, StopReason, TimeTravel,
+        Movement, Outcome, Question, Stop, StopReason, TimeTravel,
     },
     time::Clock,
 };
@@ -23,7 +23,6 @@ use super::{
     bell::{Announcer, Bell},
     failures::{self, Missing},
     origin::Origin,
-    search::Question,
     secrets::Mask,
     seen_threads::{CapturedThreads, SeenThread},
     source::AllowedSources,

@@ -171,6 +171,30 @@ impl Expression {
         evaluate::Evaluator::new(scope).truth(&self.root)
     }
 
+    /// What a condition compares, as it is written in `text`; nothing where it is not a comparison, nor several.
+    pub fn compared(&self, text: &str) -> Option<Vec<String>> {
+        let cut = |length: usize| {
+            let left: String = text.chars().take(self.root.column - 1).collect();
+            let right: String = text.chars().skip(self.root.column - 1 + length).collect();
+            (left.trim().to_owned(), right.trim().to_owned())
+        };
+        match &self.root.kind {
+            Kind::Binary(operator, ..) if operator.is_comparison() => {
+                let (left, right) = cut(operator.symbol().len());
+                Some(vec![left, right])
+            }
+            Kind::And(..) | Kind::Or(..) => {
+                let (left, right) = cut("&&".len());
+                let within = |side: String| {
+                    let parsed = Self::parse(&side).ok()?;
+                    Some(parsed.compared(&side).unwrap_or_else(|| vec![side]))
+                };
+                Some([within(left)?, within(right)?].concat())
+            }
+            _ => None,
+        }
+    }
+
     /// Whether evaluating it leads to an assignment.
     pub fn writes(&self) -> bool {
         matches!(self.root.kind, Kind::Assign(..))

@@ -5,11 +5,11 @@ use std::{io, sync::Arc};
 use hindcast_core::{
     debug::{
         Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DataSearch, DebugBackend, DebugError,
-        Disassembly, ElementPage, ElementSearch, Ending, Evaluation, FrameRef, Instruction, Interrupt,
-        MemoryBlock, MemoryWrite, Module, Movement, Outcome, Place, RawMemory, Recording, Region, Register,
-        RegisterSet, Registers, RuntimeAddr, SourceFile, Stack, Stop, Target, TellLoss, Thread, ThreadId,
-        TimeTravel, TimelinePage, TimelineQuery, TraceRequest, Trigger, Variable, VariablePage,
-        VariableQuery, Watched, When,
+        Disassembly, ElementPage, ElementSearch, Ending, Evaluation, Finding, FrameRef, Instruction,
+        Interrupt, MemoryBlock, Module, Movement, Outcome, Place, Question, RawMemory, Recording, Region,
+        Register, RegisterSet, Registers, RuntimeAddr, SourceFile, Stack, Stop, Target, TellLoss, Thread,
+        ThreadId, TimeTravel, TimelinePage, TimelineQuery, TraceRequest, Trigger, Variable, VariablePage,
+        VariableQuery, When,
     },
     progress::Progress,
 };

@@ -45,7 +45,7 @@ macro_rules! seam {
                     Recording: fn recording() -> Recording;
                     Record: fn record(record: bool) -> ();
                     Now: fn now() -> Option<When>;
-                    LastWrite: fn last_write(watched: (&Watched), depth: u32) -> Vec<MemoryWrite>;
+                    Ask: fn ask(question: (&Question)) -> Finding;
                     Timeline: fn timeline(query: (&TimelineQuery)) -> TimelinePage;
                 }
             }

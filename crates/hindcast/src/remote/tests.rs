@@ -15,7 +15,7 @@ use hindcast_core::{
     debug::{
         BreakpointChange, CodeBreakpoint, CompletionKind, CoreRequest, DebugBackend, DebugEngine, DebugError,
         Destination, Ending, Evaluation, FrameRef, Granularity, Language, LaunchRequest, Movement,
-        NumberFormat, Outcome, OutputLog, Place, RegisterSet, Remedy, Stdin, StopAtEntry, Streams,
+        NumberFormat, Outcome, OutputLog, Place, Question, RegisterSet, Remedy, Stdin, StopAtEntry, Streams,
         TimelineQuery, TraceFormat, TraceRequest, Trigger, ValueLimits, VariableQuery, VariableScope,
         Watched,
         fake::{FAKE_HEAP, FakeAct, FakeEngine, FakeProgram},
@@ -138,7 +138,7 @@ fn told_of(backend: &mut dyn DebugBackend) -> String {
         past.timeline(&TimelineQuery { limit: 50, ..TimelineQuery::default() })
     );
     let watched = Watched::Expression { text: "count".into(), frame };
-    tell!(past.last_write(&watched, 3));
+    tell!(past.ask(&Question::LastWrite { watched, depth: 3 }));
     for format in [TraceFormat::Json, TraceFormat::Text] {
         let mut trace = Vec::new();
         let part = TraceRequest { format, start_snapshot: None, end_snapshot: None };

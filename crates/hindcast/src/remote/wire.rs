@@ -18,8 +18,8 @@ use std::io::{self, Read, Write};
 
 use hindcast_core::debug::{
     AttachRequest, BreakpointChange, BreakpointId, CompletionKind, CoreRequest, ElementSearch, Ending,
-    Evaluation, FrameRef, LaunchRequest, Movement, OutputStream, Place, RegisterSet, RuntimeAddr, Target,
-    ThreadId, TimelineQuery, TraceFileRequest, TraceRequest, Trigger, VariableQuery, Watched, as_base64,
+    Evaluation, FrameRef, LaunchRequest, Movement, OutputStream, Place, Question, RegisterSet, RuntimeAddr,
+    Target, ThreadId, TimelineQuery, TraceFileRequest, TraceRequest, Trigger, VariableQuery, as_base64,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 

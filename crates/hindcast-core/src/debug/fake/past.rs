@@ -4,10 +4,10 @@ use std::{io::Write, time::Duration};
 
 use super::{
     super::{
-        Capability, DebugError, Destination, Granularity, Happening, HappeningKind, MemoryWrite, Moment,
-        Movement, Outcome, RaisedException, Reason, Recording, Remedy, Stop, StopReason, TimeTravel,
-        TimelinePage, TimelineQuery, TraceEvent, TraceHead, TraceRequest, TraceWriter, Variable, Watched,
-        When, Writer,
+        Capability, DebugError, Destination, Finding, Granularity, Happening, HappeningKind, MemoryWrite,
+        Moment, Movement, Outcome, Question, RaisedException, Reason, Recording, Remedy, Stop, StopReason,
+        TimeTravel, TimelinePage, TimelineQuery, TraceEvent, TraceHead, TraceRequest, TraceWriter, Variable,
+        Watched, When, Writer,
     },
     FakeAct,
     backend::{FakeBackend, MAIN, address_of},
@@ -284,7 +284,10 @@ impl TimeTravel for FakeBackend {
         Ok(Some(When { moment: moment(position), in_past, snapshot }))
     }
 
-    fn last_write(&mut self, watched: &Watched, depth: u32) -> Result<Vec<MemoryWrite>, DebugError> {
+    fn ask(&mut self, question: &Question) -> Result<Finding, DebugError> {
+        let Question::LastWrite { watched, depth } = question else {
+            return Err(DebugError::Unsupported("this fake knows only of last writes".into()));
+        };
         if self.bell.wait(Duration::ZERO) {
             return Err(DebugError::GivenUp(Remedy::advice("ask again")));
         }
@@ -295,7 +298,7 @@ impl TimeTravel for FakeBackend {
             ));
         }
         let (mut writes, mut watched) = (Vec::new(), watched.clone());
-        while (writes.len() as u64) < u64::from(depth) {
+        while (writes.len() as u64) < u64::from(*depth) {
             let Some((writer, write)) = self.write_before(at, &watched) else { break };
             let from = write.from.clone();
             writes.push(write);
@@ -303,7 +306,7 @@ impl TimeTravel for FakeBackend {
             watched = Watched::Expression { text, frame: super::super::FrameRef { thread: MAIN, index: 0 } };
             at = writer;
         }
-        Ok(writes)
+        Ok(Finding::LastWrite(writes))
     }
 
     fn timeline(&mut self, query: &TimelineQuery) -> Result<TimelinePage, DebugError> {

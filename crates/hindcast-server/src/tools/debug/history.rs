@@ -12,7 +12,7 @@ use hindcast_core::{
 };
 use hindcast_services::{
     Failure, FailureKind,
-    debug::{ExportTo, FoundWrite, Searched, Session, State},
+    debug::{ExportTo, Found, FoundWrite, Searched, Session, State},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -122,7 +122,7 @@ impl Tool for LastWrite {
         let name = excerpt(&name, 100);
         let state = session.standing().state;
         Ok(match found {
-            Searched::Found(writes) => {
+            Searched::Found(Found::LastWrite(writes)) => {
                 let next = writes.first().map(|write| {
                     format!(
                         "debugger/goto with moment \"{}\": look around right after the write",
@@ -135,6 +135,7 @@ impl Tool for LastWrite {
                     content: LastWrites { state, writes, search: None, next: next.into_iter().collect() },
                 }
             }
+            Searched::Found(_) => return Err(super::past::other_question("debugger/last_write")),
             Searched::Running(number) => {
                 let next = vec![
                     format!("debugger/last_write with search {number}: wait for the result"),

@@ -6,6 +6,7 @@ mod history;
 mod looking;
 mod machine;
 mod output;
+mod past;
 mod places;
 mod running;
 mod session;
@@ -42,6 +43,8 @@ pub(super) fn declare(registry: &mut Registry, debug: &Arc<DebugService>) {
     registry.add_tool(travel::Goto(desk()));
     registry.add_tool(travel::Record(desk()));
     registry.add_tool(history::LastWrite(desk()));
+    registry.add_tool(past::WrittenHistory(desk()));
+    registry.add_tool(past::When(desk()));
     registry.add_tool(history::Timeline(desk()));
     registry.add_tool(history::ExportTrace(desk()));
     registry.add_tool(breakpoints::SetBreakpoint(desk()));

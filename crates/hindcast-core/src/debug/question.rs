@@ -1,0 +1,232 @@
+//! Questions that are answered by going through the past.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{FrameRef, Location, MemoryWrite, Moment, Place, ThreadId, Watched, Writer};
+
+/// A question about the past.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Question {
+    /// Who last wrote to memory before now, and where that value came from.
+    LastWrite {
+        /// What.
+        watched: Watched,
+        /// So many hops back at most.
+        depth: u32,
+    },
+    /// All that was written to memory.
+    History(HistoryQuestion),
+    /// When a condition began or ceased to hold.
+    When(WhenQuestion),
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Finding {
+    /// The last one first; nothing where it was not written since the start of the recording.
+    LastWrite(Vec<MemoryWrite>),
+    /// To [`Question::History`].
+    History(WriteHistory),
+    /// To [`Question::When`].
+    When(ConditionHistory),
+}
+
+/// A part of the past.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    /// From this moment on; from the start of the recording where absent.
+    pub since: Option<Moment>,
+    /// Up to this moment; up to now where absent.
+    pub until: Option<Moment>,
+}
+
+/// What was written to memory?
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HistoryQuestion {
+    /// Where the value is now.
+    pub watched: Watched,
+    /// When.
+    pub span: Span,
+    /// Leaves out so many of the first writes.
+    pub offset: u64,
+    /// Tells so many of them one by one.
+    pub limit: u32,
+}
+
+/// What was written to memory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WriteHistory {
+    /// How many writes there were
+    pub total: u64,
+    /// By the statements that made them, most writes first
+    pub statements: Vec<WritingStatement>,
+    /// One by one, in the order of time
+    pub writes: Vec<HistoryWrite>,
+    /// Before the first
+    pub first: String,
+    /// After the last
+    pub last: String,
+    /// From this moment on
+    pub since: Moment,
+    /// Up to this moment
+    pub until: Moment,
+    /// Why earlier writes to the same memory are not told
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// All writes that one statement made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WritingStatement {
+    /// Where it is
+    pub location: Location,
+    /// The library function that wrote on its behalf
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub through: Option<String>,
+    /// The program, or the system
+    pub by: Writer,
+    /// How often it wrote
+    pub count: u64,
+    /// How often another value was there afterwards
+    pub changed: u64,
+    /// The sum of what it added
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<String>,
+    /// Right after its first write
+    pub first: Moment,
+}
+
+/// One of many writes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HistoryWrite {
+    /// Right after it
+    pub moment: Moment,
+    /// Who
+    pub thread: ThreadId,
+    /// The statement
+    pub location: Location,
+    /// The library function that wrote on its behalf
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub through: Option<String>,
+    /// What was there before
+    pub old: String,
+    /// What was there after
+    pub new: String,
+    /// The program, or the system
+    pub by: Writer,
+}
+
+/// When did a condition begin or cease to hold?
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WhenQuestion {
+    /// As [`evaluate`](super::DebugBackend::evaluate) takes it.
+    pub condition: String,
+    /// In whose scope, where there is no place.
+    pub frame: FrameRef,
+    /// Only here it is judged, and with the names of this place. Elsewhere it may be as it likes.
+    pub place: Option<Place>,
+    /// When.
+    pub span: Span,
+    /// Which of the changes.
+    pub which: Which,
+    /// What it becomes.
+    pub becomes: Becomes,
+    /// Whether it changes only once, which makes the search much shorter.
+    pub monotone: bool,
+    /// Tells so many changes at most.
+    pub limit: u32,
+}
+
+/// Which of several changes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Which {
+    /// The first.
+    #[default]
+    First,
+    /// The last.
+    Last,
+    /// All.
+    Every,
+}
+
+/// What a condition becomes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Becomes {
+    /// It begins to hold.
+    #[default]
+    True,
+    /// It ceases to hold.
+    False,
+    /// Either.
+    Any,
+}
+
+impl Becomes {
+    /// Whether a change to this is meant.
+    pub fn wants(self, holds: bool) -> bool {
+        match self {
+            Self::True => holds,
+            Self::False => !holds,
+            Self::Any => true,
+        }
+    }
+}
+
+/// When a condition began or ceased to hold.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ConditionHistory {
+    /// In the order of time
+    pub changes: Vec<ConditionChange>,
+    /// Whether there were more
+    pub more: bool,
+    /// How often it was judged
+    pub judged: u64,
+    /// How often it could not be, because what it is about was not there
+    pub unknown: u64,
+    /// Whether it held when it was first judged
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_first: Option<bool>,
+    /// Whether it held when it was last judged
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_last: Option<bool>,
+    /// From this moment on
+    pub since: Moment,
+    /// Up to this moment
+    pub until: Moment,
+    /// Why changes can have been missed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsure: Option<String>,
+}
+
+/// A condition began or ceased to hold.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ConditionChange {
+    /// Right after it
+    pub moment: Moment,
+    /// Whether the condition holds from there on
+    pub holds: bool,
+    /// Who ran
+    pub thread: ThreadId,
+    /// The statement that did it; with a place, that place
+    pub location: Location,
+    /// The library function that wrote on its behalf
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub through: Option<String>,
+    /// What the condition compares
+    pub values: Vec<ChangedValue>,
+}
+
+/// A value on both sides of a change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChangedValue {
+    /// Its expression
+    pub expression: String,
+    /// What it was when the condition was last judged before
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub old: Option<String>,
+    /// What it is then
+    pub new: String,
+}

@@ -1,0 +1,344 @@
+//! All that was written to a value, and by which statements.
+
+use std::collections::HashMap;
+
+use hindcast_core::debug::{
+    DebugError, HistoryQuestion, HistoryWrite, Moment, Span, Watched, WriteHistory, WritingStatement,
+};
+use hindcast_symbols::{Memory as _, types::Encoding};
+
+use super::{
+    Session,
+    scribe::{Author, Scribe},
+    travel::{Departure, Halted, function_around},
+    writes::Cell,
+};
+use crate::{
+    debuggee::{Quarry, Sight, Sights, Surveyed, Surveyor, Wish},
+    process::CleanMemory,
+    replay::{Position, ReplayError, Replica},
+    sys::Tid,
+};
+
+/// So many statements are told; the others are counted only.
+const MOST_STATEMENTS: usize = 24;
+
+/// A question that is being answered.
+#[derive(Debug)]
+pub(super) struct Chronicle {
+    question: HistoryQuestion,
+    cell: Cell,
+    encoding: Option<Encoding>,
+    since: Position,
+    until: Position,
+    note: Option<String>,
+    /// What was before is known.
+    at: Position,
+    kept: Kept,
+}
+
+/// What was found out so far.
+#[derive(Debug, Clone, Default)]
+struct Kept {
+    total: u64,
+    statements: Vec<Statement>,
+    by_author: HashMap<Author, usize>,
+    writes: Vec<HistoryWrite>,
+    first: String,
+    last: String,
+    /// What is there.
+    bytes: Option<Vec<u8>>,
+}
+
+#[derive(Debug, Clone)]
+struct Statement {
+    author: Author,
+    count: u64,
+    changed: u64,
+    added: i128,
+    added_float: f64,
+    /// Whether all changes were of numbers that are known.
+    is_sum_known: bool,
+    first: Option<Moment>,
+}
+
+impl Session {
+    /// All writes to a value within a part of the past. A question that was interrupted goes on where it was.
+    pub(super) fn chronicle(&mut self, question: &HistoryQuestion) -> Result<WriteHistory, Halted> {
+        let mut chronicle = match self.chronicle.take().filter(|known| known.question == *question) {
+            Some(chronicle) => chronicle,
+            None => self.begin_chronicle(question)?,
+        };
+        loop {
+            let (from, to) = (chronicle.at.clone(), chronicle.until.clone());
+            let mut kept = chronicle.kept.clone();
+            let cell = chronicle.cell;
+            let symbols = &self.symbols;
+            let mut scribe = Writing {
+                scribe: Scribe::new(symbols, &self.image, self.main),
+                cell,
+                encoding: chronicle.encoding,
+                page: question.offset..question.offset.saturating_add(question.limit.into()),
+                kept: &mut kept,
+                wishes: Vec::new(),
+            };
+            let functions = |address| function_around(symbols, address);
+            let surveyed = self.process.survey((&from, &to), &functions, &mut scribe);
+            match surveyed {
+                Ok(Surveyed::All) => {
+                    chronicle.kept = kept;
+                    return Ok(chronicle.told());
+                }
+                Ok(Surveyed::UpTo(position)) => (chronicle.kept, chronicle.at) = (kept, position),
+                Ok(Surveyed::Interrupted(position)) => {
+                    (chronicle.kept, chronicle.at) = (kept, position);
+                    self.chronicle = Some(chronicle);
+                    return Err(Halted::Interrupted);
+                }
+                Err(error) => {
+                    let halted = Halted::from(error);
+                    self.chronicle = matches!(halted, Halted::Interrupted).then_some(chronicle);
+                    return Err(halted);
+                }
+            }
+        }
+    }
+
+    fn begin_chronicle(&mut self, question: &HistoryQuestion) -> Result<Chronicle, Halted> {
+        let (since, until) = self.part_of_past(&question.span)?;
+        let cell = self.place_of(&question.watched)?;
+        let encoding = cell.type_ref.and_then(|type_ref| self.encoding_of(type_ref));
+        let life = match &question.watched {
+            Watched::Expression { frame, .. } => {
+                let tid = self.known_thread(frame.thread)?;
+                self.life_of_frame(tid, cell.address)?
+            }
+            Watched::Memory { .. } => None,
+        };
+        let (since, note) = match life {
+            Some((born, function)) if born > since => (
+                born,
+                Some(format!("it is a variable of `{function}`: told from the beginning of this call on")),
+            ),
+            _ => (since, None),
+        };
+        let symbols = &self.symbols;
+        let (bytes, text) =
+            self.process.glance(&since, &|address| function_around(symbols, address), |replica| {
+                let memory = CleanMemory { memory: &replica.memory, overlay: &replica.overlay };
+                let mut bytes = vec![0; cell.size as usize];
+                let bytes = memory.read(cell.address, &mut bytes).is_ok().then_some(bytes);
+                (bytes, super::writes::value_text(symbols, &memory, cell))
+            })?;
+        let kept = Kept { first: text.clone(), last: text, bytes, ..Kept::default() };
+        let (question, at) = (question.clone(), since.clone());
+        Ok(Chronicle { question, cell, encoding, since, until, note, at, kept })
+    }
+
+    /// The moments between which something is looked for; goes to the later one, so that what is named is found there.
+    pub(super) fn part_of_past(&mut self, span: &Span) -> Result<(Position, Position), Halted> {
+        self.history()?;
+        let named = |session: &mut Self, moment: &Option<Moment>| -> Result<Option<Position>, Halted> {
+            moment.as_ref().map(|moment| session.moment_named(moment)).transpose()
+        };
+        let (since, until) = (named(self, &span.since)?, named(self, &span.until)?);
+        let since = since.map_or_else(|| self.first(), Ok)?;
+        let Departure { position: now, .. } = self.departure()?;
+        if self.process.ended().is_some() {
+            self.land(&now)?;
+        }
+        let until = until.unwrap_or(now);
+        if until < since {
+            let reason = format!("the moment {since} comes after {until}");
+            return Err(DebugError::NoHistory(reason.into()).into());
+        }
+        Ok((since, until))
+    }
+
+    /// When the call began whose frame a piece of memory is part of, and of what, if it is on a thread's stack.
+    pub(super) fn life_of_frame(
+        &mut self,
+        tid: Tid,
+        address: u64,
+    ) -> Result<Option<(Position, String)>, Halted> {
+        let walk = self.walk(tid, 64)?;
+        let around = walk.physical.iter().find(|frame| {
+            let (start, end) = (frame.registers.sp(), frame.cfa);
+            matches!((start, end), (Some(start), Some(end)) if (start.saturating_sub(RED_ZONE)..end).contains(&address))
+        });
+        let Some((frame, end)) = around.and_then(|frame| Some((frame.clone(), frame.cfa?))) else {
+            return Ok(None);
+        };
+        let Some(function) = self.symbols.function_at(frame.code_address()) else { return Ok(None) };
+        let Some(now) = self.process.position()? else { return Ok(None) };
+        let quarry = Quarry::Call { address: function.start, stack: end.wrapping_sub(8) };
+        let found = self.find(&now, quarry)?;
+        Ok(found.map(|found| (found.position, function.name.to_string())))
+    }
+}
+
+/// What a function may use below its stack pointer.
+const RED_ZONE: u64 = 128;
+
+impl Chronicle {
+    fn told(self) -> WriteHistory {
+        let Kept { total, mut statements, writes, first, last, .. } = self.kept;
+        statements.sort_by_key(|statement| std::cmp::Reverse(statement.count));
+        let statements = statements.into_iter().filter_map(|statement| {
+            let change = match self.encoding {
+                Some(Encoding::Signed | Encoding::Unsigned) if statement.is_sum_known => {
+                    Some(format!("{:+}", statement.added))
+                }
+                Some(Encoding::Float) if statement.is_sum_known => {
+                    Some(format!("{:+}", statement.added_float))
+                }
+                _ => None,
+            };
+            let Author { location, through, by } = statement.author;
+            Some(WritingStatement {
+                location,
+                through,
+                by,
+                count: statement.count,
+                changed: statement.changed,
+                change,
+                first: statement.first?,
+            })
+        });
+        WriteHistory {
+            total,
+            statements: statements.collect(),
+            writes,
+            first,
+            last,
+            since: Moment(self.since.to_string()),
+            until: Moment(self.until.to_string()),
+            note: self.note,
+        }
+    }
+}
+
+/// Takes down the writes of a stretch.
+struct Writing<'a> {
+    scribe: Scribe<'a>,
+    cell: Cell,
+    encoding: Option<Encoding>,
+    /// These are told one by one.
+    page: std::ops::Range<u64>,
+    kept: &'a mut Kept,
+    /// For what the last moment was wished.
+    wishes: Vec<Wanted>,
+}
+
+/// What a moment is told for.
+enum Wanted {
+    Statement(usize),
+    Write(Box<HistoryWrite>),
+}
+
+impl Surveyor for Writing<'_> {
+    fn see(&mut self, replica: &mut Replica, sight: Sight) -> Result<Wish, ReplayError> {
+        let cell = self.cell;
+        let written = cell.address..cell.address + cell.size;
+        let author = self.scribe.author(replica, sight, std::slice::from_ref(&written))?;
+        let memory = CleanMemory { memory: &replica.memory, overlay: &replica.overlay };
+        let mut bytes = vec![0; cell.size as usize];
+        let bytes = memory.read(cell.address, &mut bytes).is_ok().then_some(bytes);
+        let old = std::mem::replace(&mut self.kept.bytes, bytes.clone());
+        let (index, is_new) = self.kept.statement(author.clone());
+        self.kept.statements[index].add(self.encoding, old.as_deref(), bytes.as_deref());
+        let number = self.kept.total;
+        self.kept.total += 1;
+        let text = super::writes::value_text(self.scribe.symbols, &memory, cell);
+        let before = std::mem::replace(&mut self.kept.last, text.clone());
+        if is_new && index < MOST_STATEMENTS {
+            self.wishes.push(Wanted::Statement(index));
+        }
+        if self.page.contains(&number) {
+            let Author { location, through, by } = author;
+            let thread = super::movement::thread_id(replica.frozen.cast().acting());
+            let moment = Moment(String::new());
+            let write = HistoryWrite { moment, thread, location, through, old: before, new: text, by };
+            self.wishes.push(Wanted::Write(Box::new(write)));
+        }
+        Ok(if self.wishes.is_empty() { Wish::Pass } else { Wish::Name })
+    }
+
+    fn named(&mut self, _: &Replica, position: Position) -> Result<(), ReplayError> {
+        let moment = Moment(position.to_string());
+        for wanted in self.wishes.drain(..) {
+            match wanted {
+                Wanted::Statement(index) => self.kept.statements[index].first = Some(moment.clone()),
+                Wanted::Write(mut write) => {
+                    write.moment = moment.clone();
+                    self.kept.writes.push(*write);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn sights(&self) -> Sights {
+        Sights::Memory(vec![self.cell.address..self.cell.address + self.cell.size])
+    }
+}
+
+impl Kept {
+    /// The statement of an author, and whether it is a new one.
+    fn statement(&mut self, author: Author) -> (usize, bool) {
+        if let Some(&index) = self.by_author.get(&author) {
+            return (index, false);
+        }
+        let index = self.statements.len();
+        self.by_author.insert(author.clone(), index);
+        self.statements.push(Statement {
+            author,
+            count: 0,
+            changed: 0,
+            added: 0,
+            added_float: 0.0,
+            is_sum_known: true,
+            first: None,
+        });
+        (index, true)
+    }
+}
+
+impl Statement {
+    fn add(&mut self, encoding: Option<Encoding>, old: Option<&[u8]>, new: Option<&[u8]>) {
+        self.count += 1;
+        self.changed += u64::from(old != new);
+        let (Some(old), Some(new)) = (old, new) else {
+            self.is_sum_known = false;
+            return;
+        };
+        match encoding {
+            Some(Encoding::Signed) => self.added += integer(new, true) - integer(old, true),
+            Some(Encoding::Unsigned) => self.added += integer(new, false) - integer(old, false),
+            Some(Encoding::Float) => match (float(new), float(old)) {
+                (Some(new), Some(old)) => self.added_float += new - old,
+                _ => self.is_sum_known = false,
+            },
+            _ => {}
+        }
+    }
+}
+
+/// A number of at most eight bytes.
+fn integer(bytes: &[u8], signed: bool) -> i128 {
+    let mut wide = [0; 16];
+    let length = bytes.len().min(8);
+    wide[..length].copy_from_slice(&bytes[..length]);
+    if signed && bytes.get(length.wrapping_sub(1)).is_some_and(|last| last & 0x80 != 0) {
+        wide[length..].fill(0xff);
+    }
+    i128::from_le_bytes(wide)
+}
+
+fn float(bytes: &[u8]) -> Option<f64> {
+    match bytes.len() {
+        4 => Some(f64::from(f32::from_le_bytes(bytes.try_into().ok()?))),
+        8 => Some(f64::from_le_bytes(bytes.try_into().ok()?)),
+        _ => None,
+    }
+}

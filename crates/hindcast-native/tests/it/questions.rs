@@ -1,0 +1,215 @@
+//! Questions over time, compared with what the program counts itself.
+
+use hindcast_core::debug::{
+    Becomes, ConditionChange, ConditionHistory, DebugError, Destination, Finding, FrameRef, HistoryQuestion,
+    Movement, Place, Question, Span, Watched, WhenQuestion, Which, WriteHistory, Writer, WritingStatement,
+};
+use hindcast_fixtures::{Built, Fixture};
+
+use crate::debuggee::Debuggee;
+
+/// The recorded store, right before it prints, and the numbers that it prints.
+fn store() -> (Debuggee, Built, Vec<i64>) {
+    let fixture = Fixture::c("ledger");
+    let mut debuggee = Debuggee::record(&fixture, &[]);
+    debuggee.run_to("printed");
+    let built = fixture.build();
+    let printed = std::process::Command::new(&built.path).output().expect("it runs").stdout;
+    let printed = String::from_utf8(printed).expect("it prints text");
+    let numbers = printed.split_whitespace().map(|word| word.parse().expect("it prints numbers")).collect();
+    (debuggee, built, numbers)
+}
+
+fn frame(debuggee: &Debuggee) -> FrameRef {
+    FrameRef { thread: debuggee.thread(), index: 0 }
+}
+
+fn history(debuggee: &mut Debuggee, text: &str, (offset, limit): (u64, u32)) -> WriteHistory {
+    let watched = Watched::Expression { text: text.into(), frame: frame(debuggee) };
+    let question = Question::History(HistoryQuestion { watched, span: Span::default(), offset, limit });
+    match debuggee.backend().time_travel().expect("it travels").ask(&question) {
+        Ok(Finding::History(history)) => history,
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+/// Where something is asked, and how.
+struct When<'a> {
+    condition: &'a str,
+    at: Option<&'a str>,
+    which: Which,
+    becomes: Becomes,
+    monotone: bool,
+}
+
+impl<'a> When<'a> {
+    fn new(condition: &'a str) -> Self {
+        Self { condition, at: None, which: Which::First, becomes: Becomes::True, monotone: false }
+    }
+
+    fn ask(&self, debuggee: &mut Debuggee) -> Result<ConditionHistory, DebugError> {
+        let question = Question::When(WhenQuestion {
+            condition: self.condition.into(),
+            frame: frame(debuggee),
+            place: self.at.map(|at| Place::Function(at.into())),
+            span: Span::default(),
+            which: self.which,
+            becomes: self.becomes,
+            monotone: self.monotone,
+            limit: 1000,
+        });
+        match debuggee.backend().time_travel().expect("it travels").ask(&question)? {
+            Finding::When(history) => Ok(history),
+            other => panic!("{}: {other:?}", self.condition),
+        }
+    }
+
+    fn told(&self, debuggee: &mut Debuggee) -> ConditionHistory {
+        self.ask(debuggee).unwrap_or_else(|error| panic!("{}: {error}", self.condition))
+    }
+
+    /// The only change that is told.
+    fn change(&self, debuggee: &mut Debuggee) -> ConditionChange {
+        let history = self.told(debuggee);
+        let [change] = <[_; 1]>::try_from(history.changes).unwrap_or_else(|changes| panic!("{changes:?}"));
+        change
+    }
+}
+
+fn statement<'h>(history: &'h WriteHistory, built: &Built, mark: &str) -> &'h WritingStatement {
+    let line = built.line(mark);
+    let found = history.statements.iter().find(|statement| statement.location.line == Some(line));
+    found.unwrap_or_else(|| panic!("{mark} ({line}): {history:?}"))
+}
+
+#[test]
+fn writes_are_told_by_the_statements_that_made_them() {
+    let (mut debuggee, built, numbers) = store();
+    let [taken, taken_sum, given, given_sum, _, used, _] = *numbers else { panic!("{numbers:?}") };
+    let told = history(&mut debuggee, "used", (0, 3));
+    assert_eq!((told.total, told.statements.len()), ((taken + given) as u64, 2));
+    let (take, give) = (statement(&told, &built, "take"), statement(&told, &built, "give"));
+    assert_eq!((take.count as i64, take.change.as_deref()), (taken, Some(&*format!("{taken_sum:+}"))));
+    assert_eq!((give.count as i64, give.change.as_deref()), (given, Some(&*format!("{given_sum:+}"))));
+    assert_eq!((take.changed, take.by), (take.count, Writer::Program));
+    assert!(told.last.starts_with(&used.to_string()) && told.first.starts_with('0'), "{told:?}");
+    // One by one, and each is at the moment that it says.
+    let page = history(&mut debuggee, "used", (1, 2)).writes;
+    assert_eq!(page.len(), 2);
+    assert_eq!(page[..], told.writes[1..]);
+    for write in &page {
+        debuggee.movement(Movement::Goto(Destination::Moment(write.moment.clone())));
+        assert!(write.new.starts_with(&debuggee.value_of("used")), "{write:?}");
+    }
+}
+
+#[test]
+fn what_the_system_and_the_library_write_is_told_with_the_callers_statement() {
+    let (mut debuggee, built, _) = store();
+    let told = history(&mut debuggee, "label", (0, 10));
+    assert_eq!(told.total, 2, "{told:?}");
+    let read = statement(&told, &built, "read");
+    assert_eq!((read.by, read.count, read.through.is_some()), (Writer::Kernel, 1, true), "{read:?}");
+    assert_eq!(statement(&told, &built, "copied").by, Writer::Program);
+    let floats = history(&mut debuggee, "price", (0, 0));
+    assert_eq!(statement(&floats, &built, "price").change.as_deref(), Some("+1500"));
+}
+
+#[test]
+fn a_local_has_a_history_from_its_call_on() {
+    let fixture = Fixture::c("ledger");
+    let mut debuggee = Debuggee::record(&fixture, &[]);
+    debuggee.run_to("summed");
+    debuggee.run_to("summed");
+    let told = history(&mut debuggee, "sum", (0, 2));
+    // Once it is set to 0, and once a round of this call; the call before is not told.
+    assert_eq!((told.total, told.note.is_some()), (101, true), "{told:?}");
+    let sum = statement(&told, &fixture.build(), "sum");
+    assert_eq!((sum.count, sum.change.as_deref()), (100, Some("+4950")));
+}
+
+#[test]
+fn a_condition_is_told_with_the_write_that_made_it_true() {
+    let (mut debuggee, built, _) = store();
+    let change = When::new("used > 3000").change(&mut debuggee);
+    assert_eq!((change.location.line, change.holds), (Some(built.line("take")), true));
+    debuggee.movement(Movement::Goto(Destination::Moment(change.moment.clone())));
+    let (new, old) = (&change.values[0].new, change.values[0].old.as_deref().expect("it was judged before"));
+    assert_eq!((debuggee.value_of("used"), change.values[0].expression.as_str()), (new.clone(), "used"));
+    assert!(old.parse::<i32>().expect("a number") <= 3000 && new.parse::<i32>().expect("a number") > 3000);
+    debuggee.movement(Movement::Goto(Destination::Present));
+    // A pointer that is null at first, and then leads to one after the other.
+    let change = When::new("newest->weight > 100").change(&mut debuggee);
+    assert_eq!((change.values[0].new.as_str(), change.location.line), ("101", Some(built.line("newest"))));
+    // What never was, and what always was.
+    let never = When::new("used > 1000000").told(&mut debuggee);
+    assert_eq!((never.changes.len(), never.at_first, never.at_last), (0, Some(false), Some(false)));
+    let always = When::new("used < 1000000").told(&mut debuggee);
+    assert_eq!((always.changes.len(), always.at_first, always.at_last), (0, Some(true), Some(true)));
+}
+
+#[test]
+fn books_that_do_not_agree_are_told_by_function_by_checkpoints_and_by_bisection() {
+    let (mut debuggee, built, numbers) = store();
+    let broken = numbers[4];
+    let wrong = "used != sum(held)";
+    for monotone in [false, true] {
+        let change = When { at: Some("serve"), monotone, ..When::new(wrong) }.change(&mut debuggee);
+        debuggee.movement(Movement::Goto(Destination::Moment(change.moment.clone())));
+        // At the beginning of the next order.
+        assert_eq!(
+            (debuggee.value_of("number"), debuggee.value_of("order")),
+            ((broken + 1).to_string(), broken.to_string())
+        );
+        assert_eq!(change.values.len(), 2);
+        debuggee.movement(Movement::Goto(Destination::Present));
+    }
+    // Without a place it is false for a moment within each order. From the last order that was right on, it is not right again.
+    let history = When { becomes: Becomes::Any, ..When::new(wrong) }.told(&mut debuggee);
+    assert!(history.unsure.is_some(), "{history:?}");
+    let change = When { monotone: true, ..When::new(wrong) }.change(&mut debuggee);
+    debuggee.movement(Movement::Goto(Destination::Moment(change.moment.clone())));
+    assert_eq!(debuggee.value_of(wrong), "true");
+    debuggee.movement(Movement::StepBack {
+        thread: debuggee.thread(),
+        granularity: hindcast_core::debug::Granularity::Instruction,
+        count: 1,
+    });
+    assert_eq!(debuggee.value_of(wrong), "false");
+    let lines = ["take", "give", "lose"].map(|mark| Some(built.line(mark)));
+    let before = lines.map(|line| line.map(|line| line - 1));
+    assert!(lines.contains(&change.location.line) || before.contains(&change.location.line), "{change:?}");
+}
+
+#[test]
+fn every_change_at_a_place_is_told_in_the_order_of_time() {
+    let (mut debuggee, _, _) = store();
+    // Orders are served in turns of forty slots.
+    let expected = (0..3000).filter(|number| number * 7 % 40 == 21).count();
+    let history = When { at: Some("serve"), which: Which::Every, ..When::new("number * 7 % 40 == 21") }
+        .told(&mut debuggee);
+    assert_eq!((history.changes.len(), history.judged), (expected, 3000));
+    assert!(history.changes.is_sorted_by(|one, other| one.moment < other.moment));
+    let last = When { at: Some("serve"), which: Which::Last, ..When::new("number * 7 % 40 == 21") };
+    let change = last.change(&mut debuggee);
+    let expected = (0..3000).rev().find(|number| number * 7 % 40 == 21);
+    debuggee.movement(Movement::Goto(Destination::Moment(change.moment)));
+    assert_eq!(debuggee.value_of("number"), expected.expect("there is one").to_string());
+}
+
+#[test]
+fn mistakes_in_a_condition_are_told_before_anything_is_searched() {
+    let (mut debuggee, _, _) = store();
+    let complaint = |debuggee: &mut Debuggee, when: When<'_>| match when.ask(debuggee) {
+        Err(error) => error.to_string(),
+        Ok(history) => panic!("{history:?}"),
+    };
+    assert!(complaint(&mut debuggee, When::new("usd > 3")).contains("usd"));
+    assert!(complaint(&mut debuggee, When::new("used = 3")).contains("assignment"));
+    assert!(
+        complaint(&mut debuggee, When { at: Some("nowhere"), ..When::new("used > 3") }).contains("nowhere")
+    );
+    assert!(
+        complaint(&mut debuggee, When { at: Some("serve"), ..When::new("pipes[0] > 3") }).contains("pipes")
+    );
+}

@@ -1,0 +1,435 @@
+//! Questions over time: `history`, `when`.
+
+use std::fmt::Write as _;
+
+use async_trait::async_trait;
+use hindcast_core::debug::{
+    Becomes, ChangedValue, ConditionChange, ConditionHistory, HistoryQuestion, HistoryWrite, Location,
+    Moment, Place, Question, Span, Watched, WhenQuestion, Which, WriteHistory, Writer, WritingStatement,
+};
+use hindcast_services::{
+    Failure, FailureKind,
+    debug::{Changes, Found, History, Searched, Session, Sourced, State},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Desk, invalid, looks, of_time_travel, patience, places::parse_address, text, usual_wait};
+use crate::{
+    excerpt::excerpt,
+    registry::{Answer, Call, Declaration, Tool},
+};
+
+const MOST_WRITES: u32 = 200;
+const MOST_CHANGES: u32 = 100;
+
+fn ten() -> u32 {
+    10
+}
+
+/// What a search was begun with, or the number of one that goes on.
+async fn ask(
+    session: &Session,
+    call: &Call,
+    (question, search, timeout_ms): (Result<Question, Failure>, Option<u64>, u64),
+) -> Result<Searched, Failure> {
+    let patience = patience(call, timeout_ms);
+    match search {
+        Some(number) => session.searched(number, &patience).await,
+        None => session.ask_past(question?, &patience).await,
+    }
+}
+
+pub(super) fn other_question(tool: &str) -> Failure {
+    Failure::new(FailureKind::InvalidInput, format!("this search was not begun by `{tool}`"))
+        .hint("ask with the tool that began it")
+}
+
+/// What is said while a search goes on.
+fn still_looking(tool: &str, number: u64) -> (String, Vec<String>) {
+    let next = vec![
+        format!("{tool} with search {number}: wait for the result"),
+        "debugger/pause: give it up".to_owned(),
+    ];
+    (format!("Still looking (search {number}): it goes on\nnext: {}", next.join("\nnext: ")), next)
+}
+
+fn span(since: Option<String>, until: Option<String>) -> Span {
+    Span { since: since.map(Moment), until: until.map(Moment) }
+}
+
+pub(super) struct WrittenHistory(pub(super) Desk);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HistoryInput {
+    #[serde(default)]
+    expression: Option<String>,
+    #[serde(default)]
+    address: Option<String>,
+    #[serde(default)]
+    size: Option<u64>,
+    /// Moment
+    #[serde(default)]
+    since: Option<String>,
+    #[serde(default)]
+    until: Option<String>,
+    /// Of the writes told one by one
+    #[serde(default)]
+    offset: u64,
+    #[serde(default = "ten")]
+    #[schemars(range(max = 200))]
+    limit: u32,
+    #[serde(default)]
+    frame: u32,
+    /// Of an answer `running`
+    #[serde(default)]
+    search: Option<u64>,
+    #[serde(default = "usual_wait")]
+    #[schemars(skip)]
+    timeout_ms: u64,
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+impl HistoryInput {
+    fn question(&self, session: &Session) -> Result<Question, Failure> {
+        let watched = match (&self.expression, &self.address) {
+            (Some(text), None) => {
+                Watched::Expression { text: text.clone(), frame: session.frame_in_history(self.frame)? }
+            }
+            (None, Some(address)) => {
+                Watched::Memory { address: parse_address(address)?, size: self.size.unwrap_or(8) }
+            }
+            _ => {
+                return Err(invalid("not one value is named").hint(
+                    "give either `expression`, or `address` and `size`, or `search` of an answer `running`",
+                ));
+            }
+        };
+        let span = span(self.since.clone(), self.until.clone());
+        let limit = self.limit.min(MOST_WRITES);
+        Ok(Question::History(HistoryQuestion { watched, span, offset: self.offset, limit }))
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct HistoryView {
+    /// running: the search goes on
+    state: State,
+    /// How many writes there were
+    total: u64,
+    /// By the statements that made them, most writes first
+    statements: Vec<Sourced<WritingStatement>>,
+    /// One by one, in the order of time
+    writes: Vec<Sourced<HistoryWrite>>,
+    /// Before the first
+    #[serde(skip_serializing_if = "String::is_empty")]
+    first: String,
+    /// After the last
+    #[serde(skip_serializing_if = "String::is_empty")]
+    last: String,
+    /// Why earlier writes to the same memory are not told
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+    /// Names a search that goes on
+    #[serde(skip_serializing_if = "Option::is_none")]
+    search: Option<u64>,
+    /// Sensible next calls
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    next: Vec<String>,
+}
+
+#[async_trait]
+impl Tool for WrittenHistory {
+    type Input = HistoryInput;
+    type Output = HistoryView;
+
+    const DECLARATION: Declaration = of_time_travel(looks(
+        "debugger/history",
+        "History of a value",
+        "All writes to a value up to now, by statement: how often, and what each added in all. Does not move",
+    ));
+
+    async fn call(&self, call: &Call, input: HistoryInput) -> Result<Answer<HistoryView>, Failure> {
+        let session = self.0.session(call, input.session_id.as_deref())?;
+        let asked = (input.question(&session), input.search, input.timeout_ms);
+        let name = input.expression.or(input.address);
+        let name = name.or_else(|| session.search_name(input.search?)).unwrap_or_default();
+        match ask(&session, call, asked).await? {
+            Searched::Found(Found::History(history)) => {
+                let History { whole, statements, writes } = *history;
+                let text = say_history(&excerpt(&name, 100), input.offset, &whole, &statements, &writes);
+                let WriteHistory { total, first, last, note, .. } = whole;
+                let state = session.standing().state;
+                let (search, next) = (None, Vec::new());
+                Ok(Answer {
+                    text,
+                    content: HistoryView {
+                        state,
+                        total,
+                        statements,
+                        writes,
+                        first,
+                        last,
+                        note,
+                        search,
+                        next,
+                    },
+                })
+            }
+            Searched::Found(_) => Err(other_question("debugger/history")),
+            Searched::Running(number) => {
+                let (text, next) = still_looking("debugger/history", number);
+                let content = HistoryView {
+                    state: State::Running,
+                    total: 0,
+                    statements: Vec::new(),
+                    writes: Vec::new(),
+                    first: String::new(),
+                    last: String::new(),
+                    note: None,
+                    search: Some(number),
+                    next,
+                };
+                Ok(Answer { text, content })
+            }
+        }
+    }
+}
+
+/// Where something was done, by what, and its source line.
+fn say_place(said: &mut String, location: &Location, through: Option<&str>, line: Option<&str>) {
+    let _ = write!(said, "{}", text::place(location));
+    if let Some(through) = through {
+        let _ = write!(said, ", through `{through}`");
+    }
+    if let Some(line) = line {
+        let _ = write!(said, "\n      {line}");
+    }
+}
+
+fn say_history(
+    name: &str,
+    offset: u64,
+    whole: &WriteHistory,
+    statements: &[Sourced<WritingStatement>],
+    writes: &[Sourced<HistoryWrite>],
+) -> String {
+    let WriteHistory { total, first, last, since, .. } = whole;
+    if *total == 0 {
+        return format!("`{name}` was not written since moment {since}: it is {last}");
+    }
+    let mut said = format!("{total} writes to `{name}`, from {first} to {last}");
+    for Sourced { what, text: line } in statements {
+        let by = if what.by == Writer::Kernel { " by the system" } else { "" };
+        let change = what.change.as_ref().map(|change| format!(", {change} in all")).unwrap_or_default();
+        let unchanged =
+            if what.changed < what.count { format!(" ({} changed it)", what.changed) } else { String::new() };
+        let _ = write!(said, "\n{} ×{by}{unchanged}{change}, first at {}: ", what.count, what.first);
+        say_place(&mut said, &what.location, what.through.as_deref(), line.as_deref());
+    }
+    if !writes.is_empty() {
+        said.push_str("\nIn the order of time:");
+    }
+    for Sourced { what, .. } in writes {
+        let place = what.location.short();
+        let _ = write!(said, "\n  {}: {} → {} at {place}", what.moment, what.old, what.new);
+    }
+    let shown = offset + writes.len() as u64;
+    if shown < *total {
+        let _ = write!(said, "\n… {} more: `offset` {shown}", total - shown);
+    }
+    if let Some(note) = &whole.note {
+        let _ = write!(said, "\nnote: {note}");
+    }
+    said
+}
+
+pub(super) struct When(pub(super) Desk);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WhenInput {
+    /// Such as `used != sum(held)`
+    #[serde(default)]
+    condition: Option<String>,
+    /// Judge it only at this function or `FILE:LINE`, with its names
+    #[serde(default)]
+    at: Option<String>,
+    /// first, last, every
+    #[serde(default)]
+    #[schemars(with = "String")]
+    which: Which,
+    /// true, false, any
+    #[serde(default)]
+    #[schemars(with = "String")]
+    becomes: Becomes,
+    /// It changes only once: much faster
+    #[serde(default)]
+    monotone: bool,
+    /// Moment
+    #[serde(default)]
+    since: Option<String>,
+    #[serde(default)]
+    until: Option<String>,
+    #[serde(default = "ten")]
+    #[schemars(skip)]
+    limit: u32,
+    #[serde(default)]
+    frame: u32,
+    /// Of an answer `running`
+    #[serde(default)]
+    search: Option<u64>,
+    #[serde(default = "usual_wait")]
+    #[schemars(skip)]
+    timeout_ms: u64,
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+impl WhenInput {
+    fn question(&self, session: &Session) -> Result<Question, Failure> {
+        let condition = self.condition.clone().ok_or_else(|| {
+            invalid("no condition is given").hint("give `condition`, or `search` of an answer `running`")
+        })?;
+        Ok(Question::When(WhenQuestion {
+            condition,
+            frame: session.frame_in_history(self.frame)?,
+            place: self.at.as_deref().map(Place::named),
+            span: span(self.since.clone(), self.until.clone()),
+            which: self.which,
+            becomes: self.becomes,
+            monotone: self.monotone,
+            limit: self.limit.clamp(1, MOST_CHANGES),
+        }))
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct WhenView {
+    /// running: the search goes on
+    state: State,
+    /// In the order of time
+    changes: Vec<Sourced<ConditionChange>>,
+    /// Whether there were more
+    more: bool,
+    /// How often it was judged
+    judged: u64,
+    /// How often it could not be
+    unknown: u64,
+    /// Whether it held when it was first judged
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_first: Option<bool>,
+    /// Whether it held when it was last judged
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_last: Option<bool>,
+    /// Why changes can have been missed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unsure: Option<String>,
+    /// Names a search that goes on
+    #[serde(skip_serializing_if = "Option::is_none")]
+    search: Option<u64>,
+    /// Sensible next calls
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    next: Vec<String>,
+}
+
+#[async_trait]
+impl Tool for When {
+    type Input = WhenInput;
+    type Output = WhenView;
+
+    const DECLARATION: Declaration = of_time_travel(looks(
+        "debugger/when",
+        "When a condition changed",
+        "The moment at which a condition became true, the statement that did it, and the values before and after. Does not move",
+    ));
+
+    async fn call(&self, call: &Call, input: WhenInput) -> Result<Answer<WhenView>, Failure> {
+        let session = self.0.session(call, input.session_id.as_deref())?;
+        let asked = (input.question(&session), input.search, input.timeout_ms);
+        let name = input.condition.or_else(|| session.search_name(input.search?)).unwrap_or_default();
+        match ask(&session, call, asked).await? {
+            Searched::Found(Found::When(found)) => {
+                let Changes { whole, changes } = *found;
+                let text = say_changes(&excerpt(&name, 100), &whole, &changes);
+                let next = changes.first().map(|change| {
+                    format!(
+                        "debugger/goto with moment \"{}\": look around right after it",
+                        change.what.moment
+                    )
+                });
+                let ConditionHistory { more, judged, unknown, at_first, at_last, unsure, .. } = whole;
+                Ok(Answer {
+                    text,
+                    content: WhenView {
+                        state: session.standing().state,
+                        changes,
+                        more,
+                        judged,
+                        unknown,
+                        at_first,
+                        at_last,
+                        unsure,
+                        search: None,
+                        next: next.into_iter().collect(),
+                    },
+                })
+            }
+            Searched::Found(_) => Err(other_question("debugger/when")),
+            Searched::Running(number) => {
+                let (text, next) = still_looking("debugger/when", number);
+                let content = WhenView {
+                    state: State::Running,
+                    changes: Vec::new(),
+                    more: false,
+                    judged: 0,
+                    unknown: 0,
+                    at_first: None,
+                    at_last: None,
+                    unsure: None,
+                    search: Some(number),
+                    next,
+                };
+                Ok(Answer { text, content })
+            }
+        }
+    }
+}
+
+fn say_changes(name: &str, whole: &ConditionHistory, changes: &[Sourced<ConditionChange>]) -> String {
+    let mut said = String::new();
+    if changes.is_empty() {
+        let held = match (whole.at_first, whole.judged) {
+            (_, 0) => "was never judged: the program did not come there",
+            (Some(true), _) if whole.at_last == Some(true) => "held from the beginning on",
+            (Some(false), _) if whole.at_last == Some(false) => "did not become true",
+            _ => "did not change so",
+        };
+        let ConditionHistory { since, until, judged, .. } = whole;
+        let _ =
+            write!(said, "`{name}` {held} between the moments {since} and {until} (judged {judged} times)");
+    }
+    for (index, Sourced { what, text: line }) in changes.iter().enumerate() {
+        let separator = if index == 0 { "" } else { "\n" };
+        let became = if what.holds { "became true" } else { "became false" };
+        let _ =
+            write!(said, "{separator}`{name}` {became} at moment {}, thread {}: ", what.moment, what.thread);
+        say_place(&mut said, &what.location, what.through.as_deref(), line.as_deref());
+        for ChangedValue { expression, old, new } in &what.values {
+            let old = old.as_ref().map(|old| format!("{old} → ")).unwrap_or_default();
+            let _ = write!(said, "\n  {expression}: {old}{new}");
+        }
+    }
+    if whole.more {
+        said.push_str("\n… and more: `which`, `since`");
+    }
+    if whole.unknown > 0 {
+        let _ = write!(said, "\nnote: {} times it could not be judged", whole.unknown);
+    }
+    if let Some(unsure) = &whole.unsure {
+        let _ = write!(said, "\nnote: {unsure}");
+    }
+    said
+}
