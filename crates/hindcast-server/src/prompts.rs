@@ -138,7 +138,9 @@ fn find_wrong_value(arguments: &Map<String, Value>) -> Result<String, Failure> {
         "Find the statement of `{program}` that gives `{variable}` a wrong value.{function}{expected}\n\n\
          1. `debugger/launch` it and `debugger/continue` to where the value is seen to be wrong. `debugger/last_write` with \
          `{variable}` as the expression names the statement that wrote it, with the values before and after; \
-         `debugger/goto` its `moment` and ask again for the write before. Where that answers, go on with step 4.\n\
+         `debugger/goto` its `moment` and ask again for the write before. Many writes: `debugger/history` tells them by \
+         statement, with what each added in all. A condition that should hold: `debugger/when` tells the moment at which it \
+         first did not (`at` a function, where it is broken for a moment within others). Where that answers, go on with step 4.\n\
          2. Without a history, or to see every write: set a breakpoint where the value is first right, \
          `debugger/restart`, `debugger/continue` there, then `debugger/set_watchpoint` with `{variable}` as the expression: each stop shows \
          the statement that wrote it. Where it is written very often, use a tracepoint instead (`set_breakpoint` with \

@@ -19,6 +19,8 @@ pub enum Question {
     History(HistoryQuestion),
     /// When a condition began or ceased to hold.
     When(WhenQuestion),
+    /// What was called.
+    Calls(CallsQuestion),
 }
 
 /// What was found.
@@ -30,6 +32,8 @@ pub enum Finding {
     History(WriteHistory),
     /// To [`Question::When`].
     When(ConditionHistory),
+    /// To [`Question::Calls`].
+    Calls(CallTrace),
 }
 
 /// A part of the past.
@@ -229,4 +233,74 @@ pub struct ChangedValue {
     pub old: Option<String>,
     /// What it is then
     pub new: String,
+}
+
+/// What did a thread call?
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallsQuestion {
+    /// Whose calls.
+    pub thread: ThreadId,
+    /// When.
+    pub span: Span,
+    /// Only functions of this name, or `/…/` of names with this in them; those of the program's own code where absent.
+    pub functions: Option<String>,
+    /// Calls within calls so deep are counted, but not told; from 1.
+    pub depth: u32,
+    /// Tells so many at most.
+    pub limit: u32,
+}
+
+/// What a thread called.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CallTrace {
+    /// How many calls there were
+    pub total: u64,
+    /// In the order of time; what repeats itself is one
+    pub calls: Vec<TracedCall>,
+    /// How many more there are to tell, repetitions taken together
+    pub left_out: u64,
+    /// How many functions were looked at
+    pub functions: u64,
+    /// From this moment on
+    pub since: Moment,
+    /// Up to this moment
+    pub until: Moment,
+    /// Why it is not all
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// A call, or several in a row that called the same functions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TracedCall {
+    /// Within how many others
+    pub depth: u32,
+    /// What was called
+    pub function: String,
+    /// What it got; of several, the first
+    pub arguments: Vec<CallValue>,
+    /// What the last of several got
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_arguments: Option<Vec<CallValue>>,
+    /// What it returned; of several, the last
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+    /// How many in a row
+    pub times: u64,
+    /// Whether it has not returned
+    pub is_open: bool,
+    /// When it began
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moment: Option<Moment>,
+    /// Its first statement
+    pub location: Location,
+}
+
+/// A value that was passed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CallValue {
+    /// The parameter
+    pub name: String,
+    /// As it was
+    pub value: String,
 }

@@ -90,19 +90,24 @@ impl Debuggee {
             }
             context.deaf_until = Some(Instant::now() + DEAF);
             let next = context.timeline.after(&from.anchor).cloned();
-            let is_last = from.anchor == to.anchor;
-            if let (Some(next), false) = (&next, is_last)
-                && sights.are_untouched(context, &from.anchor, next)
+            if let Some(next) = next.filter(|_| from.anchor != to.anchor)
+                && sights.are_untouched(context, &from.anchor, &next)
             {
-                return Ok(Surveyed::UpTo(Position { anchor: next.clone(), steps: 0 }));
+                return Ok(Surveyed::UpTo(Position { anchor: next, steps: 0 }));
             }
-            let mut replica = context.replica_of(from, window)?;
+            let replica = context.replica_of(from, window)?;
+            // Several anchors can be the same moment, which is seen once.
+            let mut past = Past { replica, anchor: from.anchor.clone(), steps: Some(from.steps) };
+            context.passed(&mut past)?;
+            let Past { mut replica, anchor, steps } = past;
+            let is_last = anchor >= to.anchor;
+            let next = context.timeline.after(&anchor).cloned();
+            let bound = context.bound_after(&anchor);
             sights.arm(&mut replica)?;
-            let mut walk = Walk { sights, surveyor, replica, anchor: from.anchor.clone(), seen: false };
+            let mut walk = Walk { sights, surveyor, replica, anchor, steps, seen: false };
             let stopped = if is_last {
-                walk.steps(context, to.steps - from.steps)?
+                walk.walk(context, to.steps.saturating_sub(steps.unwrap_or(0)))?
             } else {
-                let bound = context.bound_after(&from.anchor);
                 walk.stretch(context, &bound)?
             };
             if let Some(position) = stopped {
@@ -286,6 +291,8 @@ struct Walk<'a> {
     replica: Replica,
     /// The last anchor that it passed, also those that were made on the way.
     anchor: Label,
+    /// How many steps ago, until it runs.
+    steps: Option<u32>,
     /// Whether anything was seen.
     seen: bool,
 }
@@ -330,7 +337,7 @@ impl Walk<'_> {
     }
 
     /// So many steps.
-    fn steps(&mut self, context: &mut Context<'_>, count: u32) -> Result<Option<Position>, ReplayError> {
+    fn walk(&mut self, context: &mut Context<'_>, count: u32) -> Result<Option<Position>, ReplayError> {
         if let Some(position) = self.look_around(context)? {
             return Ok(Some(position));
         }
@@ -362,6 +369,7 @@ impl Walk<'_> {
     fn run(&mut self, context: &mut Context<'_>, bound: &Bound) -> Result<Option<Position>, ReplayError> {
         loop {
             let asked = context.asked;
+            self.steps = self.steps.filter(|_| matches!(bound, Bound::Steps(_))).map(|steps| steps + 1);
             let Self { surveyor, replica, seen, .. } = self;
             let mut looked = Looked::Passed;
             let arrival = context.run(replica, bound, &mut |replica, pause| {
@@ -410,11 +418,11 @@ impl Walk<'_> {
 
     fn name(&mut self, context: &mut Context<'_>) -> Result<Position, ReplayError> {
         let copy = Replica::new(self.replica.fork()?, self.replica.event())?;
-        let mut past = Past { replica: copy, anchor: self.anchor.clone(), steps: None };
+        let mut past = Past { replica: copy, anchor: self.anchor.clone(), steps: self.steps };
         // It may have a name from an earlier survey.
         context.passed(&mut past)?;
         let position = context.name(&mut past)?;
-        self.anchor = position.anchor.clone();
+        (self.anchor, self.steps) = (position.anchor.clone(), Some(position.steps));
         Ok(position)
     }
 

@@ -4,7 +4,7 @@
 use super::{Process, task::Task};
 use crate::{
     record::page::{self, Page, Stand, Told},
-    sys::{Call, Event, Resume, SYSCALL_LENGTH, Stopped, Tid, TraceError},
+    sys::{Call, Event, GeneralRegisters, Resume, SYSCALL_LENGTH, Stopped, Tid, TraceError},
 };
 
 impl Process {
@@ -125,13 +125,16 @@ impl Process {
                 return Ok(Event::Call(stopped));
             }
         };
+        let number = registers.get("rax").unwrap_or_default();
+        if redefined(number as i64, &arguments_of(&registers)).is_some_and(|range| page::overlaps(&range)) {
+            return self.leave_page(stopped);
+        }
         page.saw_call();
         let task = self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?;
         if task.how == Resume::Step {
             task.how = Resume::Call;
             task.in_call_step = true;
         }
-        let number = registers.get("rax").unwrap_or_default();
         let mut stopped = stopped;
         if !is_at_page {
             if self.is_32_bit_call(pc) {
@@ -181,6 +184,16 @@ impl Process {
         let event = crate::sys::wait_for(tid)?;
         select(self, true);
         self.note_told(event)
+    }
+
+    /// A thread is about to make a call that takes the page away.
+    fn leave_page(&mut self, stopped: Stopped) -> Result<Event, TraceError> {
+        let recorder = self.recorder.as_mut().ok_or(TraceError::Gone)?;
+        let mut held = Vec::new();
+        let stopped = page::tell_no_calls(stopped, recorder.live_gate(), &mut held)?;
+        recorder.hold(&held);
+        recorder.put_page_away();
+        self.call_again(stopped)
     }
 
     /// A thread makes the call again that it was about to make, where calls are not told any more.
@@ -273,6 +286,11 @@ impl Process {
         }
         Ok(())
     }
+}
+
+/// The arguments of a call that a thread is about to make.
+fn arguments_of(registers: &GeneralRegisters) -> [u64; 6] {
+    ["rdi", "rsi", "rdx", "r10", "r8", "r9"].map(|name| registers.get(name).unwrap_or_default())
 }
 
 /// The memory that a call takes away, or puts other memory in the place of.

@@ -235,7 +235,7 @@ impl Context<'_> {
             Some(steps) => past.steps = Some(steps),
             None => {
                 let event = past.replica.event();
-                past.anchor = self.timeline.insert_after(&past.anchor, copy, event, false);
+                past.anchor = self.timeline.insert_right_after(&past.anchor, copy, event);
                 past.steps = Some(0);
             }
         }

@@ -87,7 +87,7 @@ impl Timeline {
         self.frontier = Some(Position { anchor: label, steps: 0 });
     }
 
-    /// A process was copied between this anchor and the next.
+    /// A process was copied between this anchor and the next. More are expected between the two, before it.
     pub(crate) fn insert_after(
         &mut self,
         before: &Label,
@@ -95,12 +95,24 @@ impl Timeline {
         event: u64,
         aligned: bool,
     ) -> Label {
-        let mut label = Label::after_events(event);
-        if !aligned {
-            let low = if before.event == event { before.fraction.as_str() } else { "" };
-            let next = self.after(before).filter(|next| next.event == event && next.fraction.as_str() > low);
-            label.fraction = between(low, next.map(|next| next.fraction.as_str()));
-        }
+        let fraction =
+            if aligned { String::new() } else { self.fraction_after(before, event, Leaving::RoomBefore) };
+        self.insert(Label { event, fraction }, frozen, event, aligned)
+    }
+
+    /// The same, where more are expected behind it.
+    pub(crate) fn insert_right_after(&mut self, before: &Label, frozen: Frozen, event: u64) -> Label {
+        let fraction = self.fraction_after(before, event, Leaving::RoomBehind);
+        self.insert(Label { event, fraction }, frozen, event, false)
+    }
+
+    fn fraction_after(&self, before: &Label, event: u64, leaving: Leaving) -> String {
+        let low = if before.event == event { before.fraction.as_str() } else { "" };
+        let next = self.after(before).filter(|next| next.event == event && next.fraction.as_str() > low);
+        between(low, next.map(|next| next.fraction.as_str()), leaving)
+    }
+
+    fn insert(&mut self, label: Label, frozen: Frozen, event: u64, aligned: bool) -> Label {
         if !self.anchors.contains_key(&label) {
             self.add(label.clone(), frozen, event, aligned);
         }
@@ -275,8 +287,15 @@ impl Timeline {
     }
 }
 
+/// Where more names are expected: they stay short there.
+#[derive(Debug, Clone, Copy)]
+enum Leaving {
+    RoomBefore,
+    RoomBehind,
+}
+
 /// Digits between two fractions; nearer to the second, because one mostly goes backwards.
-fn between(low: &str, high: Option<&str>) -> String {
+fn between(low: &str, high: Option<&str>, leaving: Leaving) -> String {
     const BASE: u32 = 36;
     let digit = |text: &str, index: usize| {
         text.as_bytes().get(index).map_or(0, |&byte| char::from(byte).to_digit(BASE).unwrap_or(0))
@@ -288,7 +307,11 @@ fn between(low: &str, high: Option<&str>) -> String {
         let to = bounded.map_or(BASE, |high| digit(high, index));
         let text = |value: u32| char::from_digit(value, BASE).unwrap_or('0');
         if to > from + 1 {
-            let chosen = from + ((to - from) * 7 / 8).clamp(1, to - from - 1);
+            let share = match leaving {
+                Leaving::RoomBefore => (to - from) * 7 / 8,
+                Leaving::RoomBehind => (to - from) / 8,
+            };
+            let chosen = from + share.clamp(1, to - from - 1);
             result.push(text(chosen));
             break;
         }
@@ -340,13 +363,13 @@ mod tests {
     fn a_fraction_can_always_be_found_between_two_others() {
         let mut high: Option<String> = None;
         for _ in 0..200 {
-            let middle = between("", high.as_deref());
+            let middle = between("", high.as_deref(), Leaving::RoomBefore);
             assert!(middle.as_str() > "" && high.as_deref().is_none_or(|high| middle.as_str() < high));
             high = Some(middle);
         }
         let mut low = String::new();
         for _ in 0..200 {
-            let middle = between(&low, Some("z"));
+            let middle = between(&low, Some("z"), Leaving::RoomBehind);
             assert!(middle.as_str() > low.as_str() && middle.as_str() < "z", "{low} {middle}");
             low = middle;
         }

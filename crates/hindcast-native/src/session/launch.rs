@@ -188,6 +188,7 @@ impl Session {
             chase: None,
             chronicle: None,
             inquiry: None,
+            tracing: None,
             history_end: None,
             tally: None,
             tellers: None,

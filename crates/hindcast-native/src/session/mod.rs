@@ -4,6 +4,7 @@ mod access;
 mod archive;
 mod awaited;
 mod breakpoints;
+mod calls;
 mod chronicle;
 mod exceptions;
 mod following;
@@ -92,6 +93,7 @@ pub(crate) struct Session {
     chase: Option<writes::Chase>,
     chronicle: Option<chronicle::Chronicle>,
     inquiry: Option<when::Inquiry>,
+    tracing: Option<calls::Tracing>,
     /// Where the history ended and why, where the program went on.
     history_end: Option<String>,
     /// How often breakpoints were hit, up to a moment.

@@ -69,6 +69,7 @@ impl TimeTravel for Session {
             Question::LastWrite { watched, depth } => self.writes_of(watched, *depth).map(Finding::LastWrite),
             Question::History(question) => self.chronicle(question).map(Finding::History),
             Question::When(question) => self.inquire(question).map(Finding::When),
+            Question::Calls(question) => self.trace_calls(question).map(Finding::Calls),
         };
         self.process.stop_listening(matches!(result, Err(Halted::Interrupted)));
         // Looking does not move.

@@ -80,7 +80,8 @@ impl<'a> Scribe<'a> {
         })
     }
 
-    fn own_statement(&self, address: u64) -> Option<Location> {
+    /// The statement of an instruction, where that is the program's own.
+    pub(super) fn own_statement(&self, address: u64) -> Option<Location> {
         let mut known = self.own.borrow_mut();
         let statement = known
             .entry(address)

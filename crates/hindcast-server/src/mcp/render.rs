@@ -1,5 +1,7 @@
 //! Our declarations in the protocol's own types.
 
+use std::sync::{Arc, LazyLock};
+
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use hindcast_services::{Failure, FailureKind, ToolNames};
 use rmcp::{ErrorData, model::*};
@@ -52,8 +54,16 @@ pub(super) fn tool(tool: &RegisteredTool, names: ToolNames) -> Tool {
         tool.input_schema.clone(),
     )
     .with_title(declaration.title)
-    .with_raw_output_schema(tool.listed_output_schema.clone())
+    .with_raw_output_schema(any_object())
     .with_annotations(annotations)
+}
+
+/// What is listed of answers: that they are objects. Models read the list of tools at the start of every conversation; the
+/// reference has the fields.
+fn any_object() -> Arc<Map<String, Value>> {
+    static OBJECT: LazyLock<Arc<Map<String, Value>>> =
+        LazyLock::new(|| Arc::new(Map::from_iter([("type".to_owned(), "object".into())])));
+    OBJECT.clone()
 }
 
 /// A tool's answer. Bytes travel as an embedded resource: the protocol has no other form for them.

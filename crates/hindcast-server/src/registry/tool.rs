@@ -146,8 +146,6 @@ pub(crate) struct RegisteredTool {
     pub(crate) input_schema: Arc<Map<String, Value>>,
     /// With everything that is said about each field; for the reference.
     pub(crate) output_schema: Arc<Map<String, Value>>,
-    /// What is always there: a list of tools is read by models at the start of every conversation.
-    pub(crate) listed_output_schema: Arc<Map<String, Value>>,
     run: Box<Run>,
 }
 
@@ -160,7 +158,6 @@ impl RegisteredTool {
         Self {
             declaration: &T::DECLARATION,
             input_schema,
-            listed_output_schema: Arc::new(schema::in_short(&output_schema)),
             output_schema: Arc::new(output_schema),
             run: Box::new(move |call, arguments| {
                 let tool = tool.clone();

@@ -7,8 +7,8 @@ use std::sync::{
 };
 
 use hindcast_core::debug::{
-    ConditionChange, ConditionHistory, DebugError, Finding, FrameRef, HistoryWrite, Location, MemoryWrite,
-    Question, Variable, Watched, When, WriteHistory, WritingStatement,
+    CallTrace, ConditionChange, ConditionHistory, DebugError, Finding, FrameRef, HistoryWrite, Location,
+    MemoryWrite, Question, Variable, Watched, When, WriteHistory, WritingStatement,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -65,6 +65,8 @@ pub enum Found {
     History(Box<History>),
     /// When a condition changed.
     When(Box<Changes>),
+    /// What was called.
+    Calls(Box<CallTrace>),
 }
 
 /// A search, and what became of it.
@@ -280,6 +282,10 @@ impl Core {
             Finding::LastWrite(writes) => Found::LastWrite(self.described_writes(name, writes)?),
             Finding::History(history) => Found::History(Box::new(self.described_history(name, history)?)),
             Finding::When(history) => Found::When(Box::new(self.described_changes(history)?)),
+            Finding::Calls(mut trace) => {
+                self.mask_calls(&mut trace);
+                Found::Calls(Box::new(trace))
+            }
         })
     }
 
@@ -326,6 +332,16 @@ impl Core {
         Ok(Changes { whole: history, changes })
     }
 
+    fn mask_calls(&self, trace: &mut CallTrace) {
+        let mask = self.mask;
+        for call in &mut trace.calls {
+            for passed in call.arguments.iter_mut().chain(call.last_arguments.iter_mut().flatten()) {
+                passed.value = masked_value(mask, &passed.name, std::mem::take(&mut passed.value));
+            }
+            call.result = call.result.take().map(|result| masked_value(mask, &call.function, result));
+        }
+    }
+
     fn described_writes(&mut self, name: &str, writes: Vec<MemoryWrite>) -> Result<Vec<FoundWrite>, Failure> {
         let mask = self.mask;
         let mut name = name.to_owned();
@@ -359,6 +375,7 @@ fn tool(question: &Question) -> &'static str {
         Question::LastWrite { .. } => "debugger/last_write",
         Question::History(_) => "debugger/history",
         Question::When(_) => "debugger/when",
+        Question::Calls(_) => "debugger/trace_calls",
     }
 }
 
@@ -368,6 +385,7 @@ fn expression(question: &Question) -> Option<&str> {
         Question::LastWrite { watched, .. } => watched,
         Question::History(history) => &history.watched,
         Question::When(when) => return Some(&when.condition),
+        Question::Calls(calls) => return calls.functions.as_deref(),
     };
     match watched {
         Watched::Expression { text, .. } => Some(text),

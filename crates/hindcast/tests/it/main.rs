@@ -30,6 +30,7 @@ mod long_history;
 mod overtime;
 #[cfg(target_os = "linux")]
 mod process_trees;
+mod questions;
 #[cfg(target_os = "linux")]
 mod races;
 #[cfg(target_os = "linux")]

@@ -277,14 +277,26 @@ pub(crate) fn tell_calls(
 ) -> Result<(Stopped, bool), TraceError> {
     const PR_SYS_DISPATCH_ON: u64 = 1;
     let range = call_page::ALLOWED;
-    let arguments = [
-        call_page::PR_SET_SYSCALL_USER_DISPATCH as u64,
-        PR_SYS_DISPATCH_ON,
-        range.start,
-        range.end - range.start,
-        place::SELECTOR,
-        0,
-    ];
+    dispatch(thread, gate, held, [PR_SYS_DISPATCH_ON, range.start, range.end - range.start, place::SELECTOR])
+}
+
+/// The opposite: needed before the page goes away, because the system looks there at each call.
+pub(crate) fn tell_no_calls(
+    thread: Stopped,
+    gate: u64,
+    held: &mut Vec<SignalInfo>,
+) -> Result<Stopped, TraceError> {
+    Ok(dispatch(thread, gate, held, [0; 4])?.0)
+}
+
+fn dispatch(
+    thread: Stopped,
+    gate: u64,
+    held: &mut Vec<SignalInfo>,
+    [how, start, length, selector]: [u64; 4],
+) -> Result<(Stopped, bool), TraceError> {
+    let what = call_page::PR_SET_SYSCALL_USER_DISPATCH as u64;
+    let arguments = [what, how, start, length, selector, 0];
     let remote = remote_call(thread, gate, libc::SYS_prctl, arguments)?;
     held.extend(remote.held);
     Ok((remote.thread, remote.result == 0))

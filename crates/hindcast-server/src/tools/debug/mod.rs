@@ -45,6 +45,7 @@ pub(super) fn declare(registry: &mut Registry, debug: &Arc<DebugService>) {
     registry.add_tool(history::LastWrite(desk()));
     registry.add_tool(past::WrittenHistory(desk()));
     registry.add_tool(past::When(desk()));
+    registry.add_tool(past::TraceCalls(desk()));
     registry.add_tool(history::Timeline(desk()));
     registry.add_tool(history::ExportTrace(desk()));
     registry.add_tool(breakpoints::SetBreakpoint(desk()));

@@ -1,11 +1,12 @@
-//! Questions over time: `history`, `when`.
+//! Questions over time: `history`, `when`, `trace_calls`.
 
 use std::fmt::Write as _;
 
 use async_trait::async_trait;
 use hindcast_core::debug::{
-    Becomes, ChangedValue, ConditionChange, ConditionHistory, HistoryQuestion, HistoryWrite, Location,
-    Moment, Place, Question, Span, Watched, WhenQuestion, Which, WriteHistory, Writer, WritingStatement,
+    Becomes, CallTrace, CallValue, CallsQuestion, ChangedValue, ConditionChange, ConditionHistory,
+    HistoryQuestion, HistoryWrite, Location, Moment, Place, Question, Span, ThreadId, Watched, WhenQuestion,
+    Which, WriteHistory, Writer, WritingStatement,
 };
 use hindcast_services::{
     Failure, FailureKind,
@@ -22,6 +23,9 @@ use crate::{
 
 const MOST_WRITES: u32 = 200;
 const MOST_CHANGES: u32 = 100;
+const MOST_CALLS: u32 = 1000;
+/// In the text; the data has it whole.
+const LONGEST_ARGUMENT: usize = 40;
 
 fn ten() -> u32 {
     10
@@ -432,4 +436,140 @@ fn say_changes(name: &str, whole: &ConditionHistory, changes: &[Sourced<Conditio
         let _ = write!(said, "\nnote: {unsure}");
     }
     said
+}
+
+pub(super) struct TraceCalls(pub(super) Desk);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CallsInput {
+    /// Name or `/regex/`; default: the program's own
+    #[serde(default)]
+    functions: Option<String>,
+    /// Moment
+    #[serde(default)]
+    since: Option<String>,
+    #[serde(default)]
+    until: Option<String>,
+    #[serde(default = "five")]
+    depth: u32,
+    #[serde(default = "forty")]
+    #[schemars(range(max = 1000))]
+    limit: u32,
+    #[serde(default)]
+    thread_id: Option<u32>,
+    /// Of an answer `running`
+    #[serde(default)]
+    search: Option<u64>,
+    #[serde(default = "usual_wait")]
+    #[schemars(skip)]
+    timeout_ms: u64,
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+fn five() -> u32 {
+    5
+}
+
+fn forty() -> u32 {
+    40
+}
+
+impl CallsInput {
+    fn question(&self, session: &Session) -> Result<Question, Failure> {
+        let thread = match self.thread_id {
+            Some(thread) => ThreadId(thread),
+            None => session.frame_in_history(0)?.thread,
+        };
+        Ok(Question::Calls(CallsQuestion {
+            thread,
+            span: span(self.since.clone(), self.until.clone()),
+            functions: self.functions.clone(),
+            depth: self.depth.max(1),
+            limit: self.limit.clamp(1, MOST_CALLS),
+        }))
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct CallsView {
+    /// running: the search goes on
+    state: State,
+    /// What was called
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    trace: Option<CallTrace>,
+    /// Names a search that goes on
+    #[serde(skip_serializing_if = "Option::is_none")]
+    search: Option<u64>,
+    /// Sensible next calls
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    next: Vec<String>,
+}
+
+#[async_trait]
+impl Tool for TraceCalls {
+    type Input = CallsInput;
+    type Output = CallsView;
+
+    const DECLARATION: Declaration = of_time_travel(looks(
+        "debugger/trace_calls",
+        "Trace calls",
+        "What a thread called up to now, as a tree with arguments and results, repetitions told once. Does not move",
+    ));
+
+    async fn call(&self, call: &Call, input: CallsInput) -> Result<Answer<CallsView>, Failure> {
+        let session = self.0.session(call, input.session_id.as_deref())?;
+        let asked = (input.question(&session), input.search, input.timeout_ms);
+        match ask(&session, call, asked).await? {
+            Searched::Found(Found::Calls(trace)) => {
+                let (text, state) = (say_calls(&trace), session.standing().state);
+                let content = CallsView { state, trace: Some(*trace), search: None, next: Vec::new() };
+                Ok(Answer { text, content })
+            }
+            Searched::Found(_) => Err(other_question("debugger/trace_calls")),
+            Searched::Running(number) => {
+                let (text, next) = still_looking("debugger/trace_calls", number);
+                let content = CallsView { state: State::Running, trace: None, search: Some(number), next };
+                Ok(Answer { text, content })
+            }
+        }
+    }
+}
+
+fn say_calls(trace: &CallTrace) -> String {
+    let mut said = format!("{} calls of {} functions", trace.total, trace.functions);
+    for call in &trace.calls {
+        let indent = "  ".repeat(call.depth as usize);
+        let _ = write!(said, "\n{indent}{}({})", call.function, say_values(&call.arguments));
+        if let Some(last) = &call.last_arguments {
+            let _ = write!(said, " … ({})", say_values(last));
+        }
+        if call.times > 1 {
+            let _ = write!(said, " ×{}", call.times);
+        }
+        match &call.result {
+            Some(result) => drop(write!(said, " = {}", excerpt(result, LONGEST_ARGUMENT))),
+            None if call.is_open => said.push_str(" (has not returned)"),
+            None => {}
+        }
+        if let Some(moment) = call.moment.as_ref().filter(|_| call.depth == 0) {
+            let _ = write!(said, "  [{moment}]");
+        }
+    }
+    if trace.left_out > 0 {
+        let _ = write!(said, "\n… {} more: narrow `since`, `until`, `functions` or `depth`", trace.left_out);
+    }
+    if let Some(note) = &trace.note {
+        let _ = write!(said, "\nnote: {note}");
+    }
+    said
+}
+
+fn say_values(values: &[CallValue]) -> String {
+    let told: Vec<_> = values
+        .iter()
+        .map(|passed| format!("{}={}", passed.name, excerpt(&passed.value, LONGEST_ARGUMENT)))
+        .collect();
+    told.join(", ")
 }

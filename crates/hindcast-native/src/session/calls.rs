@@ -1,0 +1,349 @@
+//! What a thread called, as a tree in which what repeats itself is told once.
+
+use std::collections::BTreeMap;
+
+use hindcast_core::debug::{
+    CallTrace, CallValue, CallsQuestion, DebugError, Moment, NumberFormat, Reason, TracedCall, ValueLimits,
+};
+use hindcast_symbols::{
+    FunctionPattern, GlobalName, Memory as _,
+    types::{Encoding, TypeKind, TypeRef, Types as _},
+    value::{DerivedTypes, Inspector, Placed},
+};
+
+use super::{
+    Session,
+    scribe::Scribe,
+    travel::{Halted, function_around},
+};
+use crate::{
+    debuggee::{Sight, Sights, Surveyed, Surveyor, Wish},
+    look::{self, FrameScope, ThreadScene},
+    process::CleanMemory,
+    replay::{Position, ReplayError, Replica},
+    sys::Tid,
+};
+
+/// More functions than this are not looked at.
+const MOST_FUNCTIONS: usize = 20_000;
+/// More calls than this are not kept, repetitions taken together.
+const MOST_KEPT: usize = 100_000;
+/// Moments are told of the first so many.
+const MOST_MOMENTS: usize = 100;
+
+/// A question that is being answered.
+pub(super) struct Tracing {
+    question: CallsQuestion,
+    functions: BTreeMap<u64, Traced>,
+    since: Position,
+    until: Position,
+    at: Position,
+    kept: Kept,
+}
+
+/// A function that is looked at.
+#[derive(Debug, Clone)]
+struct Traced {
+    name: String,
+    returns: Option<TypeRef>,
+}
+
+/// What was found out so far.
+#[derive(Debug, Clone, Default)]
+struct Kept {
+    total: u64,
+    /// In the order of time.
+    calls: Vec<TracedCall>,
+    /// The calls that have not returned, outermost first.
+    open: Vec<Open>,
+    moments: usize,
+    is_full: bool,
+}
+
+/// A call that has not returned.
+#[derive(Debug, Clone)]
+struct Open {
+    /// Which of the calls; none where it is too deep to be told.
+    index: Option<usize>,
+    /// The value of the stack pointer when it has returned.
+    end: u64,
+    returns_to: u64,
+    returns: Option<TypeRef>,
+}
+
+impl Session {
+    /// What a thread called within a part of the past. A question that was interrupted goes on where it was.
+    pub(super) fn trace_calls(&mut self, question: &CallsQuestion) -> Result<CallTrace, Halted> {
+        let mut tracing = match self.tracing.take().filter(|known| known.question == *question) {
+            Some(tracing) => tracing,
+            None => self.begin_tracing(question)?,
+        };
+        loop {
+            let mut kept = tracing.kept.clone();
+            let symbols = &self.symbols;
+            let mut tracer = Tracer {
+                scribe: Scribe::new(symbols, &self.image, self.main),
+                question,
+                thread: Tid(i32::try_from(question.thread.0).unwrap_or(-1)),
+                functions: &tracing.functions,
+                kept: &mut kept,
+                named: None,
+            };
+            let functions = |address| function_around(symbols, address);
+            let surveyed = self.process.survey((&tracing.at, &tracing.until), &functions, &mut tracer);
+            let position = match surveyed {
+                Ok(Surveyed::All) => None,
+                Ok(Surveyed::UpTo(position) | Surveyed::Interrupted(position)) => Some(position),
+                Err(error) => {
+                    let halted = Halted::from(error);
+                    self.tracing = matches!(halted, Halted::Interrupted).then_some(tracing);
+                    return Err(halted);
+                }
+            };
+            tracing.kept = kept;
+            let Some(position) = position.filter(|_| !tracing.kept.is_full) else {
+                return Ok(tracing.told());
+            };
+            tracing.at = position;
+            if self.process.is_interrupted() {
+                self.tracing = Some(tracing);
+                return Err(Halted::Interrupted);
+            }
+        }
+    }
+
+    fn begin_tracing(&mut self, question: &CallsQuestion) -> Result<Tracing, Halted> {
+        let (since, until) = self.part_of_past(&question.span)?;
+        let functions = self.traced_functions(question.functions.as_deref())?;
+        if functions.is_empty() {
+            let reason = match &question.functions {
+                Some(name) => Reason::new(format!("no function with code is called `{name}`"))
+                    .advise("give a name, or `/…/` with a part of names"),
+                None => Reason::new("the program has no function whose source is here")
+                    .advise("name some with `functions`, such as `/^parse/`"),
+            };
+            return Err(DebugError::Expression(reason).into());
+        }
+        let at = since.clone();
+        Ok(Tracing { question: question.clone(), functions, since, until, at, kept: Kept::default() })
+    }
+
+    fn traced_functions(&self, wanted: Option<&str>) -> Result<BTreeMap<u64, Traced>, DebugError> {
+        let pattern = FunctionPattern::read(wanted.unwrap_or("/./")).map_err(|error| {
+            DebugError::Expression(Reason::new(error.to_string()).advise("mend the regular expression"))
+        })?;
+        let scribe = self.scribe();
+        let found = self.symbols.functions_named(&pattern, MOST_FUNCTIONS).into_iter();
+        let own = found.filter(|target| {
+            !target.inlined && (wanted.is_some() || scribe.own_statement(target.address).is_some())
+        });
+        Ok(own
+            .map(|target| {
+                let returns = match self.symbols.find_name(&target.name, target.address) {
+                    Some(GlobalName::Function { type_ref, .. }) => match self.symbols.get(type_ref) {
+                        Some(known) => match &known.kind {
+                            TypeKind::Function { returns, .. } => *returns,
+                            _ => None,
+                        },
+                        None => None,
+                    },
+                    _ => None,
+                };
+                (target.address, Traced { name: target.name, returns })
+            })
+            .collect())
+    }
+}
+
+impl Tracing {
+    fn told(mut self) -> CallTrace {
+        let Kept { total, mut calls, open, is_full, .. } = std::mem::take(&mut self.kept);
+        for call in open.iter().filter_map(|open| open.index) {
+            calls[call].is_open = true;
+        }
+        let limit = self.question.limit as usize;
+        let left_out = calls.len().saturating_sub(limit) as u64;
+        calls.truncate(limit);
+        CallTrace {
+            total,
+            calls,
+            left_out,
+            functions: self.functions.len() as u64,
+            since: Moment(self.since.to_string()),
+            until: Moment(self.until.to_string()),
+            note: is_full.then(|| {
+                format!("more than {MOST_KEPT} calls that do not repeat: told up to moment {}", self.at)
+            }),
+        }
+    }
+}
+
+/// Takes down the calls of a stretch.
+struct Tracer<'a> {
+    scribe: Scribe<'a>,
+    question: &'a CallsQuestion,
+    thread: Tid,
+    functions: &'a BTreeMap<u64, Traced>,
+    kept: &'a mut Kept,
+    /// The call whose moment was wished.
+    named: Option<usize>,
+}
+
+impl Surveyor for Tracer<'_> {
+    fn see(&mut self, replica: &mut Replica, sight: Sight) -> Result<Wish, ReplayError> {
+        let Sight::At(address) = sight else { return Ok(Wish::Pass) };
+        if replica.frozen.cast().acting() != self.thread {
+            return Ok(Wish::Pass);
+        }
+        let thread = ThreadScene {
+            registers: replica.registers()?,
+            vectors: replica.frozen.thread()?.vector_registers().ok(),
+            hidden: 0,
+        };
+        let stack = thread.registers.sp();
+        let memory = CleanMemory { memory: &replica.memory, overlay: &replica.overlay };
+        self.return_to(address, stack, &thread, &memory);
+        let Some(function) = self.functions.get(&address) else { return Ok(Wish::Pass) };
+        let scene = self.scribe.scene(&memory);
+        let Ok(scope) = FrameScope::enter(&scene, &thread, 0) else { return Ok(Wish::Pass) };
+        let end = look::walk(&scene, &thread.registers, 0, 1).physical.first().and_then(|frame| frame.cfa);
+        let Some(end) = end else { return Ok(Wish::Pass) };
+        // Whatever is not outside of this has returned without being seen, by a jump or an exception.
+        while self.kept.open.last().is_some_and(|open| open.end <= end) {
+            self.kept.close(None);
+        }
+        let returns_to = memory.read_pointer(end.wrapping_sub(8)).unwrap_or_default();
+        let depth = self.kept.open.len() as u32;
+        self.kept.total += 1;
+        let is_told = depth < self.question.depth;
+        let index = is_told.then_some(self.kept.calls.len());
+        if is_told {
+            let location =
+                self.scribe.own_statement(address).unwrap_or_else(|| self.scribe.location(address));
+            self.kept.calls.push(TracedCall {
+                depth,
+                function: function.name.clone(),
+                arguments: arguments(&scope),
+                last_arguments: None,
+                result: None,
+                times: 1,
+                is_open: false,
+                moment: None,
+                location,
+            });
+        }
+        self.kept.open.push(Open { index, end, returns_to, returns: function.returns });
+        self.kept.is_full = self.kept.calls.len() >= MOST_KEPT;
+        let _ = replica.overlay.insert(&replica.memory, returns_to);
+        if self.kept.is_full {
+            return Ok(Wish::Stop);
+        }
+        self.named = index.filter(|_| self.kept.moments < MOST_MOMENTS);
+        Ok(if self.named.is_some() { Wish::Name } else { Wish::Pass })
+    }
+
+    fn named(&mut self, _: &Replica, position: Position) -> Result<(), ReplayError> {
+        if let Some(call) = self.named.take().and_then(|index| self.kept.calls.get_mut(index)) {
+            call.moment = Some(Moment(position.to_string()));
+            self.kept.moments += 1;
+        }
+        Ok(())
+    }
+
+    fn sights(&self) -> Sights {
+        let returns = self.kept.open.iter().map(|open| open.returns_to);
+        Sights::Code(self.functions.keys().copied().chain(returns).collect())
+    }
+}
+
+impl Tracer<'_> {
+    /// The thread stands where a call returns to; perhaps it has just returned.
+    fn return_to(&mut self, address: u64, stack: u64, thread: &ThreadScene, memory: &CleanMemory<'_>) {
+        while let Some(open) = self.kept.open.last()
+            && open.returns_to == address
+            && open.end == stack
+        {
+            let result = open.returns.and_then(|type_ref| self.result(type_ref, thread, memory));
+            self.kept.close(result);
+        }
+    }
+
+    /// What a function has just returned, where that is in a register.
+    fn result(&self, type_ref: TypeRef, thread: &ThreadScene, memory: &CleanMemory<'_>) -> Option<String> {
+        let types = DerivedTypes::new(self.scribe.symbols);
+        let size = types.get(type_ref)?.size.filter(|size| *size <= 8)? as usize;
+        let is_float = super::writes::encoding_of(self.scribe.symbols, type_ref) == Some(Encoding::Float);
+        let bytes = match is_float {
+            true => thread.vectors.as_ref()?.widest(0)?.get(..size)?.to_vec(),
+            false => thread.registers.get("rax")?.to_le_bytes()[..size].to_vec(),
+        };
+        if !is_scalar(self.scribe.symbols, type_ref) {
+            return None;
+        }
+        let inspector = Inspector::new(&types, memory, ValueLimits::default(), NumberFormat::Auto);
+        Some(inspector.line(&Placed::computed(type_ref, bytes)))
+    }
+}
+
+/// Whether a value of this type is returned in one register.
+fn is_scalar(symbols: &hindcast_symbols::Symbols, type_ref: TypeRef) -> bool {
+    const LONGEST_CHAIN: usize = 64;
+    let mut at = Some(type_ref);
+    for _ in 0..LONGEST_CHAIN {
+        match at.and_then(|at| symbols.get(at)).map(|known| known.kind.clone()) {
+            Some(TypeKind::Alias { target, .. }) => at = target,
+            Some(TypeKind::Base(_) | TypeKind::Pointer { .. } | TypeKind::Enum { .. }) => return true,
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// What the function has got in whose beginning a thread stands.
+fn arguments(scope: &FrameScope<'_>) -> Vec<CallValue> {
+    const MOST: usize = 8;
+    let limits = ValueLimits { depth: 0, ..ValueLimits::default() };
+    let inspector = Inspector::new(&scope.types, scope.scene.memory, limits, NumberFormat::Auto);
+    let variables = scope.locals().into_iter().filter(|variable| variable.is_argument).take(MOST);
+    let shown = variables
+        .map(|variable| CallValue { value: inspector.line(&scope.place(&variable)), name: variable.name });
+    shown.collect()
+}
+
+impl Kept {
+    /// The innermost call has returned. Where it did the same as the one before it, both are one.
+    fn close(&mut self, result: Option<String>) {
+        let Some(index) = self.open.pop().and_then(|open| open.index) else { return };
+        self.calls[index].result = result;
+        let Some(before) = self.sibling_before(index) else { return };
+        if !is_alike(&self.calls[before..index], &self.calls[index..]) {
+            return;
+        }
+        let repeated = self.calls.drain(index..).next();
+        if let (Some(repeated), Some(first)) = (repeated, self.calls.get_mut(before)) {
+            first.times += 1;
+            first.result = repeated.result;
+            if repeated.arguments != first.arguments || first.last_arguments.is_some() {
+                first.last_arguments = Some(repeated.arguments);
+            }
+        }
+    }
+
+    /// The call right before another one within the same call.
+    fn sibling_before(&self, index: usize) -> Option<usize> {
+        let depth = self.calls[index].depth;
+        let before = self.calls[..index].iter().rposition(|call| call.depth <= depth)?;
+        (self.calls[before].depth == depth).then_some(before)
+    }
+}
+
+/// Whether two calls called the same, whatever was passed.
+fn is_alike(one: &[TracedCall], other: &[TracedCall]) -> bool {
+    let is_root = |index: usize| index == 0;
+    one.len() == other.len()
+        && one.iter().zip(other).enumerate().all(|(index, (one, other))| {
+            one.depth == other.depth
+                && one.function == other.function
+                && (is_root(index) || (one.times > 1) == (other.times > 1))
+        })
+}
