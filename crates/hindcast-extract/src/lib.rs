@@ -24,11 +24,13 @@ mod pdf;
 mod plain;
 mod summary;
 mod table;
+mod written_in;
 
 use std::ops::Range;
 
 pub use chunk::{Chunk, chunk};
 pub use format::{Format, Language};
+pub use written_in::written_in;
 
 /// Grows whenever a reader or the cutting into chunks makes something else of the same file: documents that an older version read
 /// are read again when they are added.

@@ -75,6 +75,7 @@ fn fill(folder: &Path, chunks: i64) -> Result<Value> {
                 headings: "",
                 text,
                 is_code: false,
+                language: None,
             })
             .collect();
         lexical.add(&entries)?;

@@ -1,6 +1,6 @@
 //! The seam to whatever finds words.
 
-use super::{ChunkId, ChunkSet, CollectionKey, Generation, IndexError, ScoredChunk};
+use super::{ChunkId, ChunkSet, CollectionKey, Generation, IndexError, Language, ScoredChunk};
 
 /// What is indexed of a chunk.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +15,8 @@ pub struct LexicalEntry<'a> {
     pub text: &'a str,
     /// Whether it is source code: identifiers are then found by their parts too.
     pub is_code: bool,
+    /// What it is written in, which decides how its words are stemmed; English where that is not known.
+    pub language: Option<Language>,
 }
 
 /// Finds. Many may search at once, also while somebody writes.
@@ -34,6 +36,10 @@ pub trait LexicalRead: Send + Sync {
 
     /// Whether a query has a word that tells one text from another, and not only words such as `the` and `of`.
     fn is_telling(&self, query: &str) -> bool;
+
+    /// The language that the query's small words are of, among those that chunks are written in. English where they tell
+    /// nothing.
+    fn language_of(&self, query: &str) -> Language;
 
     /// How many chunks there are.
     fn len(&self) -> usize;

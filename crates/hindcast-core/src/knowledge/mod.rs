@@ -8,6 +8,7 @@ mod chat;
 mod embedding;
 #[cfg(feature = "test-support")]
 mod fake;
+mod language;
 mod lexical;
 mod record;
 mod store;
@@ -19,6 +20,7 @@ pub use chat::{ChatError, ChatModel, InstalledModel, Message, OnText, Reply, Spe
 pub use embedding::{EmbedError, Embedder};
 #[cfg(feature = "test-support")]
 pub use fake::WordEmbedder;
+pub use language::Language;
 pub use lexical::{LexicalEntry, LexicalRead, LexicalWrite};
 pub use record::{
     Collection, Document, DocumentFilter, DocumentKey, DocumentVersion, FoundChunk, NewChunk, NewDocument,

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{ChunkId, CollectionKey};
+use super::{ChunkId, CollectionKey, Language};
 use crate::identity::{KeyId, PrincipalId};
 
 /// A document, by its row in the truth. Never given to another document.
@@ -76,6 +76,8 @@ pub struct Document {
     pub source_type: String,
     /// Which version of the readers made its text.
     pub reader: u32,
+    /// What it is written in, where that was told or could be seen.
+    pub language: Option<Language>,
     /// The size of the original in bytes.
     pub size: u64,
     /// How many chunks it has.
@@ -199,6 +201,8 @@ pub struct NewDocument {
     pub source_type: String,
     /// Which version of the readers made its text.
     pub reader: u32,
+    /// What it is written in, where that was told or could be seen.
+    pub language: Option<Language>,
     /// What it says it is about, and what whoever added it says.
     pub tags: Tags,
     /// The bytes as they came.

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 
 use super::{
     AnswerFigures, AnswerRecord, ChunkId, ChunkSet, Collection, CollectionKey, Document, DocumentFilter,
-    DocumentKey, DocumentVersion, FoundChunk, Generation, ModelFigures, NewDocument, NewVector, NewWatch,
-    Ownership, QueryFigures, QueryRecord, TextHash, Turn, Used, Watch,
+    DocumentKey, DocumentVersion, FoundChunk, Generation, Language, ModelFigures, NewDocument, NewVector,
+    NewWatch, Ownership, QueryFigures, QueryRecord, TextHash, Turn, Used, Watch,
 };
 use crate::{identity::PrincipalId, store::StoreError};
 
@@ -147,6 +147,8 @@ pub struct IndexedChunk {
     pub text: String,
     /// Whether it is source code.
     pub is_code: bool,
+    /// What its document is written in, where that is known.
+    pub language: Option<Language>,
 }
 
 /// What an index has to take over.

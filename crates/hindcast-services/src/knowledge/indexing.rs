@@ -9,9 +9,11 @@ use std::{
 };
 
 use hindcast_core::knowledge::{
-    ChunkChanges, ChunkId, CollectionKey, Embedder, Generation, IndexError, KnowledgeStore, LexicalEntry,
-    LexicalWrite, VectorEntry, VectorWrite,
+    ChunkChanges, ChunkId, CollectionKey, Embedder, Generation, IndexError, IndexedChunk, KnowledgeStore,
+    Language, LexicalEntry, LexicalWrite, VectorEntry, VectorWrite,
 };
+
+use hindcast_extract::written_in;
 
 use super::blocking;
 use crate::Failure;
@@ -137,6 +139,7 @@ impl Indexing {
                         headings: &chunk.headings,
                         text: &chunk.text,
                         is_code: chunk.is_code,
+                        language: language_of(chunk),
                     })
                     .collect();
                 lexical.add(&entries)
@@ -269,6 +272,14 @@ pub(super) struct Check {
 enum IndexKind {
     Lexical,
     Vectors,
+}
+
+/// What a chunk is written in. Of documents that came before that was noted it is told from the chunk itself.
+fn language_of(chunk: &IndexedChunk) -> Option<Language> {
+    match chunk.language {
+        None if !chunk.is_code => written_in(&chunk.text).and_then(Language::of_tag),
+        language => language,
+    }
 }
 
 fn by_collection(chunks: &[(CollectionKey, ChunkId)]) -> HashMap<CollectionKey, Vec<ChunkId>> {

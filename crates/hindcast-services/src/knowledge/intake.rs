@@ -9,12 +9,13 @@ use std::{
 
 use hindcast_core::{
     knowledge::{
-        Collection, Document, EmbedError, NewChunk, NewDocument, NewVector, Place, SourceFile, Tags, TextHash,
+        Collection, Document, EmbedError, Language, NewChunk, NewDocument, NewVector, Place, SourceFile,
+        Tags, TextHash,
     },
     progress::Progress,
     store::StoreError,
 };
-use hindcast_extract::{ExtractError, Extracted, Format, READER, chunk};
+use hindcast_extract::{ExtractError, Extracted, Format, READER, chunk, written_in};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -72,6 +73,7 @@ pub(super) struct Prepared {
     original: Vec<u8>,
     pub(super) hash: TextHash,
     pub(super) extracted: Extracted,
+    language: Option<Language>,
     chunks: Vec<NewChunk>,
 }
 
@@ -240,6 +242,7 @@ impl KnowledgeService {
             mime_type: entry.format.served_mime_type().into(),
             source_type: entry.format.mime_type().into(),
             reader: READER,
+            language: prepared.language,
             tags: Tags { own: prepared.extracted.tags, given: intake.tags.clone() },
             original: prepared.original,
             text: prepared.extracted.text,
@@ -494,7 +497,8 @@ pub(super) fn prepare(
             }
         })
         .collect();
-    Ok(Prepared { original, hash, extracted, chunks })
+    let language = if format.is_code() { None } else { written_in(text).and_then(Language::of_tag) };
+    Ok(Prepared { original, hash, extracted, language, chunks })
 }
 
 fn title_of_file(file: &FoundFile, format: Format) -> String {

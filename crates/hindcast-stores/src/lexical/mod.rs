@@ -1,29 +1,32 @@
 //! Words by tantivy. One index for all collections, derived from the truth.
 
+mod languages;
 mod words;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap},
     fs,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError, RwLock},
 };
 
 use hindcast_core::knowledge::{
-    ChunkId, ChunkSet, CollectionKey, Generation, IndexError, LexicalEntry, LexicalRead, LexicalWrite,
-    ScoredChunk,
+    ChunkId, ChunkSet, CollectionKey, Generation, IndexError, Language, LexicalEntry, LexicalRead,
+    LexicalWrite, ScoredChunk,
 };
+use languages::Question;
 use tantivy::{
     Index, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDocument, TantivyError, Term,
     collector::{FilterCollector, TopDocs},
     directory::error::LockError,
-    query::{BooleanQuery, ConstScoreQuery, Occur, Query, TermQuery, TermSetQuery},
-    schema::{FAST, Field, INDEXED, IndexRecordOption, Schema, TextFieldIndexing, TextOptions},
+    query::{Bm25StatisticsProvider, BooleanQuery, ConstScoreQuery, Occur, Query, TermQuery, TermSetQuery},
+    schema::{FAST, Field, INDEXED, IndexRecordOption, STRING, Schema, TextFieldIndexing, TextOptions},
+    tokenizer::PreTokenizedString,
 };
 
 /// Name of the analysis in the index's schema. Another way to cut words needs another name, which makes old indexes
 /// differ and be made again.
-const WORDS: &str = "words-1";
+const WORDS: &str = "words-2";
 /// Memory for documents that are not written yet.
 const WRITER_MEMORY: usize = 48 << 20;
 /// As in tantivy's BM25: no chunk scores more for a word than its rarity times this.
@@ -44,7 +47,41 @@ pub struct LexicalIndex {
 struct Fields {
     chunk: Field,
     collection: Field,
+    language: Field,
     words: Field,
+}
+
+/// The terms of a question and how rare they are.
+struct Terms {
+    /// The score that no chunk can exceed.
+    most: f32,
+    /// How many chunks have a term's word in any of its forms.
+    frequencies: HashMap<Term, u64>,
+    words: Vec<Term>,
+}
+
+/// What the index knows about its terms, except that a word is as rare as all its forms together: the form of one language
+/// must not outweigh that of another because less is written in it.
+struct Statistics<'a> {
+    searcher: &'a Searcher,
+    frequencies: &'a HashMap<Term, u64>,
+}
+
+impl Bm25StatisticsProvider for Statistics<'_> {
+    fn total_num_tokens(&self, field: Field) -> tantivy::Result<u64> {
+        Bm25StatisticsProvider::total_num_tokens(self.searcher, field)
+    }
+
+    fn total_num_docs(&self) -> tantivy::Result<u64> {
+        Bm25StatisticsProvider::total_num_docs(self.searcher)
+    }
+
+    fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
+        match self.frequencies.get(term) {
+            Some(frequency) => Ok(*frequency),
+            None => self.searcher.doc_freq(term),
+        }
+    }
 }
 
 /// What was done since the last commit.
@@ -60,6 +97,8 @@ struct Changed {
 struct Committed {
     generation: Option<Generation>,
     collections: BTreeSet<CollectionKey>,
+    /// What its chunks are written in.
+    languages: Vec<Language>,
 }
 
 impl LexicalIndex {
@@ -79,7 +118,8 @@ impl LexicalIndex {
         let directory = tantivy::directory::MmapDirectory::open(folder)
             .map_err(|error| IndexError::Unavailable(error.to_string()))?;
         let index = Index::open_or_create(directory, schema).map_err(unreadable)?;
-        index.tokenizers().register(WORDS, words::analyzer());
+        // Chunks come already cut, each by the rules of its language; this is asked only whether it is there.
+        index.tokenizers().register(WORDS, words::Words::for_purpose(words::Purpose::Index));
         let reader =
             index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(unreadable)?;
         let opened = Self {
@@ -104,7 +144,26 @@ impl LexicalIndex {
         let mut committed = self.committed.write().unwrap_or_else(PoisonError::into_inner);
         committed.generation = Some(generation);
         committed.collections.extend(changed.added);
+        committed.languages = self.languages()?;
         Ok(())
+    }
+
+    /// What the committed chunks are written in.
+    fn languages(&self) -> Result<Vec<Language>, IndexError> {
+        let searcher = self.reader.searcher();
+        let mut languages = Vec::new();
+        for &language in Language::ALL {
+            let term = Term::from_field_text(self.fields.language, language.code());
+            if searcher.doc_freq(&term).map_err(unreadable)? > 0 {
+                languages.push(language);
+            }
+        }
+        Ok(languages)
+    }
+
+    /// A question, taken apart for what there is to find.
+    fn question(&self, question: &str) -> Question {
+        Question::of(question, &self.committed.read().unwrap_or_else(PoisonError::into_inner).languages)
     }
 
     fn changed(&self) -> MutexGuard<'_, Changed> {
@@ -120,8 +179,9 @@ impl LexicalIndex {
         self.each_chunk(|collection, _| {
             collections.insert(collection);
         })?;
+        let languages = self.languages()?;
         *self.committed.write().unwrap_or_else(PoisonError::into_inner) =
-            Committed { generation, collections };
+            Committed { generation, collections, languages };
         Ok(())
     }
 
@@ -158,25 +218,28 @@ impl LexicalIndex {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The query, and the score that no chunk can exceed.
-    fn query(&self, searcher: &Searcher, question: &str) -> Result<(Vec<Term>, f32), IndexError> {
-        let chunks = searcher.num_docs() as f32;
-        let mut analyzer = words::analyzer();
-        let mut terms = Vec::new();
-        for word in words::of_question(question) {
-            analyzer.token_stream(&word).process(&mut |token| {
-                let term = Term::from_field_text(self.fields.words, &token.text);
-                if !terms.contains(&term) {
-                    terms.push(term);
+    /// The terms of a question.
+    fn terms(&self, searcher: &Searcher, question: &str) -> Result<Terms, IndexError> {
+        let chunks = searcher.num_docs();
+        let mut terms = Terms { most: 0.0, frequencies: HashMap::new(), words: Vec::new() };
+        for forms in self.question(question).words {
+            let mut having = 0;
+            let mut found = Vec::new();
+            for form in &forms {
+                let term = Term::from_field_text(self.fields.words, form);
+                let frequency = searcher.doc_freq(&term).map_err(unreadable)?;
+                having += frequency;
+                if frequency > 0 && !terms.frequencies.contains_key(&term) {
+                    found.push(term);
                 }
-            });
+            }
+            let having = having.min(chunks);
+            let rarity = (1.0 + ((chunks - having) as f32 + 0.5) / (having as f32 + 0.5)).ln();
+            terms.most += BM25_MOST * rarity;
+            terms.frequencies.extend(found.iter().map(|term| (term.clone(), having)));
+            terms.words.extend(found);
         }
-        let mut most = 0.0;
-        for term in &terms {
-            let having = searcher.doc_freq(term).map_err(unreadable)? as f32;
-            most += BM25_MOST * (1.0 + ((chunks - having).max(0.0) + 0.5) / (having + 0.5)).ln();
-        }
-        Ok((terms, most))
+        Ok(terms)
     }
 
     /// The filter for these collections; none if that is everything there is.
@@ -200,11 +263,11 @@ impl LexicalRead for LexicalIndex {
         limit: usize,
     ) -> Result<Vec<ScoredChunk>, IndexError> {
         let searcher = self.reader.searcher();
-        let (terms, most) = self.query(&searcher, query)?;
-        if terms.is_empty() || limit == 0 {
+        let mut terms = self.terms(&searcher, query)?;
+        if terms.words.is_empty() || limit == 0 {
             return Ok(Vec::new());
         }
-        let words = terms.into_iter().map(|term| {
+        let words = std::mem::take(&mut terms.words).into_iter().map(|term| {
             let query: Box<dyn Query> = Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs));
             (Occur::Should, query)
         });
@@ -214,13 +277,15 @@ impl LexicalRead for LexicalIndex {
             None => words,
         };
         let best = TopDocs::with_limit(limit).order_by_score();
+        let statistics = Statistics { searcher: &searcher, frequencies: &terms.frequencies };
         let hits = match only.cloned() {
             // The set is asked of every chunk that has a word, before the best are chosen.
             Some(only) => {
                 let fits = move |chunk: i64| only.contains(ChunkId(chunk));
-                searcher.search(&query, &FilterCollector::new("chunk".to_owned(), fits, best))
+                let fitting = FilterCollector::new("chunk".to_owned(), fits, best);
+                searcher.search_with_statistics_provider(&query, &fitting, &statistics)
             }
-            None => searcher.search(&query, &best),
+            None => searcher.search_with_statistics_provider(&query, &best, &statistics),
         };
         let hits = hits.map_err(unreadable)?;
         let mut scored = Vec::with_capacity(hits.len());
@@ -228,13 +293,17 @@ impl LexicalRead for LexicalIndex {
             let columns = searcher.segment_reader(address.segment_ord).fast_fields();
             let chunk = columns.i64("chunk").map_err(unreadable)?.first(address.doc_id);
             let chunk = chunk.ok_or_else(|| IndexError::Corrupt("a chunk without its number".into()))?;
-            scored.push(ScoredChunk { chunk: ChunkId(chunk), score: (score / most).clamp(0.0, 1.0) });
+            scored.push(ScoredChunk { chunk: ChunkId(chunk), score: (score / terms.most).clamp(0.0, 1.0) });
         }
         Ok(scored)
     }
 
     fn is_telling(&self, query: &str) -> bool {
-        words::of_question(query).iter().any(|word| !words::is_stop_word(word))
+        self.question(query).is_telling
+    }
+
+    fn language_of(&self, query: &str) -> Language {
+        self.question(query).language
     }
 
     fn len(&self) -> usize {
@@ -245,15 +314,21 @@ impl LexicalRead for LexicalIndex {
 impl LexicalWrite for LexicalIndex {
     fn add(&self, entries: &[LexicalEntry<'_>]) -> Result<(), IndexError> {
         self.changed().added.extend(entries.iter().map(|entry| entry.collection));
-        let Fields { chunk, collection, words } = self.fields;
+        let Fields { chunk, collection, language, words } = self.fields;
         self.write(|writer| {
             for entry in entries {
                 writer.delete_term(Term::from_field_i64(chunk, entry.chunk.0));
                 let mut document = TantivyDocument::default();
                 document.add_i64(chunk, entry.chunk.0);
                 document.add_i64(collection, entry.collection.0);
-                document.add_text(words, entry.headings);
-                document.add_text(words, entry.text);
+                let written_in = entry.language.unwrap_or(Language::English);
+                document.add_text(language, written_in.code());
+                for text in [entry.headings, entry.text] {
+                    let tokens = languages::of_text(text, written_in);
+                    // What was cut is not kept, so it need not be said again.
+                    document
+                        .add_pre_tokenized_text(words, PreTokenizedString { text: String::new(), tokens });
+                }
                 writer.add_document(document)?;
             }
             Ok(())
@@ -323,6 +398,7 @@ fn schema() -> (Schema, Fields) {
     let fields = Fields {
         chunk: schema.add_i64_field("chunk", INDEXED | FAST),
         collection: schema.add_i64_field("collection", INDEXED | FAST),
+        language: schema.add_text_field("language", STRING),
         words: schema.add_text_field("words", TextOptions::default().set_indexing_options(words)),
     };
     (schema.build(), fields)

@@ -12,6 +12,7 @@ fn add(index: &LexicalIndex, collection: CollectionKey, chunks: &[(i64, &str)]) 
             headings: "",
             text,
             is_code: false,
+            language: None,
         })
         .collect();
     index.add(&entries).unwrap();

@@ -1,47 +1,30 @@
 //! What counts as a word, in prose and in code alike.
 
-use tantivy::tokenizer::{Language, Stemmer, TextAnalyzer, Token, TokenStream, Tokenizer};
+use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 
 /// Longer words are data (hashes, encoded files), not something to look for.
 const LONGEST_WORD: usize = 64;
 
-/// Words without a meaning of their own: they are indexed, but a question that has others is not asked for them.
-const STOP_WORDS: &[&str] = &[
-    "a", "an", "and", "are", "as", "at", "be", "but", "by", "can", "do", "does", "for", "from", "had", "has",
-    "have", "how", "i", "if", "in", "into", "is", "it", "its", "my", "no", "not", "of", "on", "or", "such",
-    "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "we", "were", "what",
-    "when", "where", "which", "who", "why", "will", "with", "you", "your",
-];
-
-/// Whether a word, before stemming, says nothing.
-pub(super) fn is_stop_word(word: &str) -> bool {
-    STOP_WORDS.contains(&word)
+/// For whom a text is cut into words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To be found: scripts without spaces are told by characters and by pairs of them.
+    Index,
+    /// To find: of such scripts pairs, and a character only where it stands alone.
+    Question,
 }
 
-/// Cuts text into words: lower case, stemmed as English, identifiers whole and in parts.
-pub(super) fn analyzer() -> TextAnalyzer {
-    TextAnalyzer::builder(Words::default()).filter(Stemmer::new(Language::English)).build()
-}
-
-/// The words of a question, before stemming, each once.
-pub(super) fn of_question(question: &str) -> Vec<String> {
-    let mut words = Words::default();
-    let mut found: Vec<String> = Vec::new();
-    words.token_stream(question).process(&mut |token| {
-        if !found.contains(&token.text) {
-            found.push(token.text.clone());
-        }
-    });
-    if found.iter().any(|word| !is_stop_word(word)) {
-        found.retain(|word| !is_stop_word(word));
-    }
-    found
-}
-
-/// The cutting alone.
-#[derive(Clone, Default)]
+/// Cuts text into words: lower case, identifiers whole and in parts.
+#[derive(Clone)]
 pub(super) struct Words {
+    purpose: Purpose,
     token: Token,
+}
+
+impl Words {
+    pub(super) fn for_purpose(purpose: Purpose) -> Self {
+        Self { purpose, token: Token::default() }
+    }
 }
 
 impl Tokenizer for Words {
@@ -49,16 +32,17 @@ impl Tokenizer for Words {
 
     fn token_stream<'a>(&'a mut self, text: &'a str) -> WordStream<'a> {
         self.token.reset();
-        WordStream { text, rest: 0, parts: Vec::new(), token: &mut self.token }
+        WordStream { text, purpose: self.purpose, rest: 0, parts: Vec::new(), token: &mut self.token }
     }
 }
 
 /// Goes through a text.
 pub(super) struct WordStream<'a> {
     text: &'a str,
+    purpose: Purpose,
     /// Where the next run of letters is looked for.
     rest: usize,
-    /// Parts of the last identifier that are still to be told, last first.
+    /// Parts of the last identifier or unspaced run that are still to be told, last first.
     parts: Vec<(usize, usize)>,
     token: &'a mut Token,
 }
@@ -70,6 +54,15 @@ impl TokenStream for WordStream<'_> {
             return true;
         }
         while let Some((start, end)) = self.next_run() {
+            if self.text[start..end].starts_with(is_unspaced) {
+                self.parts = self.characters(start, end);
+                self.parts.reverse();
+                if let Some((start, end)) = self.parts.pop() {
+                    self.tell(start, end);
+                    return true;
+                }
+                continue;
+            }
             let parts = parts(&self.text[start..end]);
             if let [(from, to)] = parts[..] {
                 if to - from <= LONGEST_WORD {
@@ -110,22 +103,34 @@ impl WordStream<'_> {
         self.token.text.extend(self.text[start..end].chars().flat_map(char::to_lowercase));
     }
 
-    /// The next run of letters, digits and underscores. Scripts without spaces are cut into single characters.
+    /// The next run of letters, digits and underscores; one of a script without spaces by itself.
     fn next_run(&mut self) -> Option<(usize, usize)> {
         let is_word = |character: char| character.is_alphanumeric() || character == '_';
         let start = self.rest + self.text[self.rest..].find(is_word)?;
-        let mut end = start;
-        for character in self.text[start..].chars() {
-            if !is_word(character) || (is_unspaced(character) && end > start) {
-                break;
-            }
-            end += character.len_utf8();
-            if is_unspaced(character) {
-                break;
-            }
-        }
+        let run = &self.text[start..];
+        let is_unspaced_run = run.starts_with(is_unspaced);
+        let ends = |character: char| !is_word(character) || is_unspaced(character) != is_unspaced_run;
+        let end = start + run.find(ends).unwrap_or(run.len());
         self.rest = end;
         Some((start, end))
+    }
+
+    /// The characters and pairs of characters of a run in a script without spaces.
+    fn characters(&self, start: usize, end: usize) -> Vec<(usize, usize)> {
+        let places: Vec<(usize, usize)> = self.text[start..end]
+            .char_indices()
+            .map(|(at, character)| (start + at, start + at + character.len_utf8()))
+            .collect();
+        let mut parts = Vec::with_capacity(2 * places.len());
+        for (number, &(from, to)) in places.iter().enumerate() {
+            if self.purpose == Purpose::Index || places.len() == 1 {
+                parts.push((from, to));
+            }
+            if let Some(&(_, to)) = places.get(number + 1) {
+                parts.push((from, to));
+            }
+        }
+        parts
     }
 }
 
@@ -157,44 +162,41 @@ fn parts(run: &str) -> Vec<(usize, usize)> {
     parts
 }
 
+/// Whether words of this script are not set apart, or, as in Korean, carry endings: Thai, Lao, Japanese, Chinese, Hangul.
 fn is_unspaced(character: char) -> bool {
-    matches!(character as u32, 0x0e00..=0x0eff | 0x3040..=0x30ff | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xf900..=0xfaff | 0x20000..=0x3ffff)
+    matches!(character as u32,
+        0x0e00..=0x0eff | 0x3005..=0x3007 | 0x3040..=0x30ff | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xac00..=0xd7af
+        | 0xf900..=0xfaff | 0x20000..=0x3ffff)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn words(text: &str) -> Vec<String> {
+    fn words(purpose: Purpose, text: &str) -> Vec<String> {
         let mut words = Vec::new();
-        analyzer().token_stream(text).process(&mut |token| words.push(token.text.clone()));
+        Words::for_purpose(purpose).token_stream(text).process(&mut |token| words.push(token.text.clone()));
         words
     }
 
     #[test]
     fn identifiers_are_found_whole_and_by_their_parts() {
         for (text, expected) in [
-            ("read_file", &["read_fil", "read", "file"][..]),
-            ("getUserName", &["getusernam", "get", "user", "name"]),
+            ("read_file", &["read_file", "read", "file"][..]),
+            ("getUserName", &["getusername", "get", "user", "name"]),
             ("HTTPServer", &["httpserver", "http", "server"]),
             ("__init__", &["init"]),
             ("utf8", &["utf8"]),
             ("___", &[]),
         ] {
-            assert_eq!(words(text), expected, "{text}");
+            assert_eq!(words(Purpose::Index, text), expected, "{text}");
         }
     }
 
     #[test]
-    fn prose_is_stemmed_and_scripts_without_spaces_are_cut() {
-        assert_eq!(words("The connections were Dropped."), ["the", "connect", "were", "drop"]);
-        assert_eq!(words("日本 x"), ["日", "本", "x"]);
-    }
-
-    #[test]
-    fn a_question_is_asked_for_its_meaningful_words() {
-        assert_eq!(of_question("How do I read a file? Read!"), ["read", "file"]);
-        assert_eq!(of_question("to be or not to be"), ["to", "be", "or", "not"]);
-        assert!(of_question(" … ").is_empty());
+    fn scripts_without_spaces_are_found_by_pairs_and_by_single_characters() {
+        assert_eq!(words(Purpose::Index, "日本語x 一"), ["日", "日本", "本", "本語", "語", "x", "一"]);
+        assert_eq!(words(Purpose::Question, "日本語x 一"), ["日本", "本語", "x", "一"]);
+        assert_eq!(words(Purpose::Question, "연결을"), ["연결", "결을"]);
     }
 }

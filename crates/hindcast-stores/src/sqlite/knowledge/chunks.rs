@@ -13,13 +13,13 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{
     super::{keys::nanoseconds, unavailable},
     REMEMBERED, SqliteKnowledge,
-    documents::{DOCUMENT_COLUMNS, document, hash, write_vector},
+    documents::{DOCUMENT_COLUMNS, document, hash, language, write_vector},
     generation, ownership,
 };
 
 const INDEXED: &str = "
     SELECT chunks.id, chunks.collection,
-           documents.name || iif(headings = '' OR headings = documents.name, '', ' › ' || headings), text, is_code
+           documents.name || iif(headings = '' OR headings = documents.name, '', ' › ' || headings), text, is_code, language
     FROM chunks JOIN documents ON documents.key = chunks.document";
 
 #[async_trait]
@@ -273,7 +273,7 @@ impl ChunkSource for SqliteKnowledge {
         self.read(move |connection| {
             connection
                 .prepare_cached(
-                    "SELECT id, collection, headings, text, is_code FROM chunks WHERE document = ?1
+                    "SELECT id, collection, headings, text, is_code, NULL FROM chunks WHERE document = ?1
                      AND NOT EXISTS (SELECT 1 FROM vectors WHERE chunk = chunks.id AND model = ?2)
                      ORDER BY position LIMIT ?3",
                 )?
@@ -288,7 +288,7 @@ impl ChunkSource for SqliteKnowledge {
         self.read(move |connection| {
             connection
                 .prepare_cached(
-                    "SELECT id, collection, headings, text, is_code FROM chunks
+                    "SELECT id, collection, headings, text, is_code, NULL FROM chunks
                      WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE chunk = chunks.id AND model = ?1) LIMIT ?2",
                 )?
                 .query_map(params![model, limit], indexed)?
@@ -380,6 +380,7 @@ fn indexed(row: &Row<'_>) -> rusqlite::Result<IndexedChunk> {
         headings: row.get(2)?,
         text: row.get(3)?,
         is_code: row.get(4)?,
+        language: language(row, 5)?,
     })
 }
 

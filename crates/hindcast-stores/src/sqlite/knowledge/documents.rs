@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use hindcast_core::{
     Timestamp,
     knowledge::{
-        CollectionKey, Document, DocumentKey, DocumentVersion, NewChunk, NewDocument, SourceFile, TextHash,
+        CollectionKey, Document, DocumentKey, DocumentVersion, Language, NewChunk, NewDocument, SourceFile,
+        TextHash,
     },
     store::StoreError,
 };
@@ -25,7 +26,8 @@ use super::{
 pub(super) const DOCUMENT_COLUMNS: &str = "
     documents.key, documents.collection, documents.id, documents.name, documents.description, documents.mime_type,
     documents.size, documents.chunks, documents.hash, documents.created_at, documents.updated_at, documents.path,
-    documents.modified, coalesce(documents.source_type, documents.mime_type), documents.reader";
+    documents.modified, coalesce(documents.source_type, documents.mime_type), documents.reader,
+    documents.language";
 
 pub(super) fn remove_document(
     transaction: &Transaction<'_>,
@@ -107,6 +109,12 @@ pub(super) fn keep_document(
         let generation = next_generation(transaction, &change)?;
         let key = write_document(transaction, new, &id)?;
         write_chunks(transaction, new, key, generation)?;
+        if there.as_ref().is_some_and(|there| there.language != new.language) {
+            // Words are stemmed by their language, so those that stay are indexed again.
+            transaction
+                .prepare_cached("UPDATE chunks SET generation = ?2 WHERE document = ?1")?
+                .execute(params![key.0, generation])?;
+        }
         note_update(transaction, new.collection, new.now)?;
         Ok(key)
     };
@@ -187,13 +195,13 @@ fn write_document(
     let key: i64 = transaction
         .prepare_cached(
             "INSERT INTO documents (key, collection, id, name, description, mime_type, size, chunks, hash, created_at,
-                                    updated_at, path, modified, source_type, reader)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13, ?14)
+                                    updated_at, path, modified, source_type, reader, language)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13, ?14, ?15)
              ON CONFLICT (key) DO UPDATE SET
                  name = excluded.name, description = excluded.description, mime_type = excluded.mime_type,
                  size = excluded.size, chunks = excluded.chunks, hash = excluded.hash,
                  updated_at = excluded.updated_at, path = excluded.path, modified = excluded.modified,
-                 source_type = excluded.source_type, reader = excluded.reader
+                 source_type = excluded.source_type, reader = excluded.reader, language = excluded.language
              RETURNING key",
         )?
         .query_row(
@@ -212,6 +220,7 @@ fn write_document(
                 new.source.as_ref().map(|source| source.modified),
                 new.source_type,
                 new.reader,
+                new.language.map(Language::code),
             ],
             |row| row.get(0),
         )?;
@@ -360,8 +369,13 @@ pub(super) fn document(row: &Row<'_>, first: usize) -> rusqlite::Result<Document
         updated_at: timestamp(row.get(first + 10)?),
         source_type: row.get(first + 13)?,
         reader: row.get(first + 14)?,
+        language: language(row, first + 15)?,
         source,
     })
+}
+
+pub(super) fn language(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Language>> {
+    Ok(row.get::<_, Option<String>>(column)?.and_then(|code| Language::of_tag(&code)))
 }
 
 pub(super) fn hash(row: &Row<'_>, column: usize) -> rusqlite::Result<TextHash> {

@@ -8,7 +8,7 @@ use rusqlite::{Connection, config::DbConfig};
 use super::super::{schema::BUSY_TIMEOUT, unavailable};
 
 /// Each entry takes the file from the version of its index to the next. Entries are only ever added.
-pub(super) const MIGRATIONS: [&str; 4] = [
+pub(super) const MIGRATIONS: [&str; 5] = [
     "
     -- How often something changed; the derived indexes and the subscribers of every process follow it.
     CREATE TABLE generation (
@@ -220,6 +220,10 @@ pub(super) const MIGRATIONS: [&str; 4] = [
     CREATE TRIGGER document_changed AFTER UPDATE OF chunks ON documents BEGIN
         UPDATE collections SET chunk_count = chunk_count + NEW.chunks - OLD.chunks WHERE key = NEW.collection;
     END;
+",
+    "
+    -- What a document is written in, as a code of ISO 639-1. Of older ones it is found out when they are indexed.
+    ALTER TABLE documents ADD COLUMN language TEXT;
 ",
 ];
 

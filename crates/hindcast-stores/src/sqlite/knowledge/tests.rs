@@ -63,6 +63,7 @@ fn document(collection: &Collection, id: &str, words: &str) -> NewDocument {
         mime_type: "text/plain".into(),
         source_type: "text/plain".into(),
         reader: 1,
+        language: None,
         tags: hindcast_core::knowledge::Tags::default(),
         original: words.as_bytes().to_vec(),
         text: None,

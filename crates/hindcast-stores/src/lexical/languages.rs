@@ -1,0 +1,236 @@
+//! Words of many languages as they are indexed and asked for: stemmed, without accents, and which of them say nothing.
+
+use std::sync::{Arc, LazyLock};
+
+use hindcast_core::knowledge::Language;
+use tantivy::tokenizer::{
+    Language as Stemmed, RawTokenizer, Stemmer, StopWordFilter, TextAnalyzer, Token, TokenStream, Tokenizer,
+};
+use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
+
+use super::words::{Purpose, Words};
+
+/// Words without a meaning of their own: they are indexed, but a question that has others is not asked for them.
+const ENGLISH_STOP_WORDS: &[&str] = &[
+    "a", "an", "and", "are", "as", "at", "be", "but", "by", "can", "do", "does", "for", "from", "had", "has",
+    "have", "how", "i", "if", "in", "into", "is", "it", "its", "my", "no", "not", "of", "on", "or", "such",
+    "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "we", "were", "what",
+    "when", "where", "which", "who", "why", "will", "with", "you", "your",
+];
+
+/// The same for languages whose lists lack the words that questions begin with.
+const QUESTION_WORDS: &[(Language, &[&str])] = &[
+    (Language::French, &["comment", "quel", "quelle", "quels", "quelles", "quoi", "où", "pourquoi", "quand"]),
+    (Language::Italian, &["quale", "quali", "quando", "posso"]),
+    (Language::Spanish, &["cómo", "como", "cuál", "cuáles", "cuándo", "qué", "dónde", "puedo"]),
+    (Language::Portuguese, &["como", "qual", "quais", "quando", "onde", "posso"]),
+    (Language::Dutch, &["hoe", "welke", "waar", "waarom", "wanneer"]),
+    (Language::German, &["wann", "warum", "wieso", "wer"]),
+];
+
+/// The words of a text as they are indexed.
+pub(super) fn of_text(text: &str, language: Language) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    let words = Words::for_purpose(Purpose::Index);
+    TextAnalyzer::builder(words).filter(Stemmer::new(stemmed(language))).build().token_stream(text).process(
+        &mut |token| {
+            let mut token = token.clone();
+            fold(&mut token.text);
+            tokens.push(token);
+        },
+    );
+    tokens
+}
+
+/// A question, taken apart.
+pub(super) struct Question {
+    /// What its small words are of.
+    pub(super) language: Language,
+    /// Whether it has a word that tells one text from another.
+    pub(super) is_telling: bool,
+    /// Each meaningful word once, as each of the languages has it, without repetitions.
+    pub(super) words: Vec<Vec<String>>,
+}
+
+impl Question {
+    /// Takes a question apart for texts in these languages.
+    pub(super) fn of(question: &str, languages: &[Language]) -> Self {
+        let mut words: Vec<String> = Vec::new();
+        Words::for_purpose(Purpose::Question).token_stream(question).process(&mut |token| {
+            if !words.contains(&token.text) {
+                words.push(token.text.clone());
+            }
+        });
+        let language = language_of(&words, languages);
+        let is_telling = words.iter().any(|word| !is_stop_word(word, language));
+        if is_telling {
+            words.retain(|word| !is_stop_word(word, language));
+        }
+        let mut forms: Vec<Vec<String>> = Vec::new();
+        for word in &words {
+            let stems = stems(word, languages);
+            if !forms.contains(&stems) {
+                forms.push(stems);
+            }
+        }
+        Self { language, is_telling, words: forms }
+    }
+}
+
+/// The language that has most of the words as its stop words; English where none has more.
+fn language_of(words: &[String], languages: &[Language]) -> Language {
+    let small = |language: Language| words.iter().filter(|word| is_stop_word(word, language)).count();
+    let mut best = (Language::English, small(Language::English));
+    for &language in languages {
+        let count = small(language);
+        if count > best.1 {
+            best = (language, count);
+        }
+    }
+    best.0
+}
+
+/// A word as texts in each of the languages have it; as English ones do first.
+fn stems(word: &str, languages: &[Language]) -> Vec<String> {
+    let mut stems: Vec<String> = Vec::new();
+    for &language in [Language::English].iter().chain(languages) {
+        let mut analyzer =
+            TextAnalyzer::builder(RawTokenizer::default()).filter(Stemmer::new(stemmed(language))).build();
+        let mut stream = analyzer.token_stream(word);
+        if stream.advance() {
+            let mut stem = stream.token().text.clone();
+            fold(&mut stem);
+            if !stems.contains(&stem) {
+                stems.push(stem);
+            }
+        }
+    }
+    stems
+}
+
+/// Whether a word, before stemming, says nothing in a language.
+fn is_stop_word(word: &str, language: Language) -> bool {
+    if language == Language::English {
+        return ENGLISH_STOP_WORDS.contains(&word);
+    }
+    let more = QUESTION_WORDS.iter().find(|(one, _)| *one == language);
+    if more.is_some_and(|(_, words)| words.contains(&word)) {
+        return true;
+    }
+    let filter = STOP_WORDS.iter().find(|(one, _)| *one == language);
+    filter.is_some_and(|(_, filter)| {
+        let mut analyzer = TextAnalyzer::builder(RawTokenizer::default()).filter((**filter).clone()).build();
+        !analyzer.token_stream(word).advance()
+    })
+}
+
+/// The library's lists, of the languages that have one; they share their words with every copy.
+static STOP_WORDS: LazyLock<Vec<(Language, Arc<StopWordFilter>)>> = LazyLock::new(|| {
+    let filter = |language: &Language| {
+        let others = (*language != Language::English).then(|| stemmed(*language));
+        // A language without a stemmer goes as English, whose list is not its own.
+        let own = others.filter(|stemmed| *stemmed != Stemmed::English)?;
+        Some((*language, Arc::new(StopWordFilter::new(own)?)))
+    };
+    Language::ALL.iter().filter_map(filter).collect()
+});
+
+/// How a language is stemmed. Chinese, Japanese and Korean have no stems; the Latin words in their texts are mostly English.
+fn stemmed(language: Language) -> Stemmed {
+    match language {
+        Language::Arabic => Stemmed::Arabic,
+        Language::Danish => Stemmed::Danish,
+        Language::Dutch => Stemmed::Dutch,
+        Language::Finnish => Stemmed::Finnish,
+        Language::French => Stemmed::French,
+        Language::German => Stemmed::German,
+        Language::Greek => Stemmed::Greek,
+        Language::Hungarian => Stemmed::Hungarian,
+        Language::Italian => Stemmed::Italian,
+        Language::Norwegian => Stemmed::Norwegian,
+        Language::Portuguese => Stemmed::Portuguese,
+        Language::Romanian => Stemmed::Romanian,
+        Language::Russian => Stemmed::Russian,
+        Language::Spanish => Stemmed::Spanish,
+        Language::Swedish => Stemmed::Swedish,
+        Language::Tamil => Stemmed::Tamil,
+        Language::Turkish => Stemmed::Turkish,
+        Language::Chinese | Language::English | Language::Japanese | Language::Korean => Stemmed::English,
+    }
+}
+
+/// Takes accents off Latin letters: many type without them.
+fn fold(word: &mut String) {
+    let is_accented = |character: char| matches!(character as u32, 0x00c0..=0x024f | 0x1e00..=0x1eff);
+    if word.contains(is_accented) {
+        *word = word.nfd().filter(|&character| !is_combining_mark(character)).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: &[Language] = Language::ALL;
+
+    fn indexed(text: &str, language: Language) -> Vec<String> {
+        of_text(text, language).into_iter().map(|token| token.text).collect()
+    }
+
+    #[test]
+    fn every_language_is_stemmed_by_its_own_rules_on_both_sides() {
+        for (language, text, question) in [
+            (Language::English, "The connections were dropped.", "connecting"),
+            (Language::German, "Die Verbindungen wurden getrennt.", "Verbindung"),
+            (Language::French, "Les fichiers sont supprimés.", "fichier supprimer"),
+            (Language::Spanish, "Las conexiones fueron interrumpidas.", "conexión"),
+            (Language::Italian, "Le connessioni sono state interrotte.", "connessione"),
+            (Language::Portuguese, "As conexões foram interrompidas.", "conexão"),
+            (Language::Dutch, "De verbindingen zijn verbroken.", "verbinding"),
+            (Language::Swedish, "Anslutningarna avbröts.", "anslutning"),
+            (Language::Russian, "Соединения были разорваны.", "соединение"),
+        ] {
+            let asked = Question::of(question, &[language]);
+            let has = indexed(text, language);
+            assert!(
+                asked.words[0].iter().any(|word| has.contains(word)),
+                "{language}: {has:?} {:?}",
+                asked.words
+            );
+        }
+    }
+
+    #[test]
+    fn a_word_has_one_form_where_only_english_is_written() {
+        let question = Question::of("How do I read files? Read!", &[Language::English]);
+        assert_eq!(question.words, [vec!["read".to_owned()], vec!["file".to_owned()]]);
+        assert!(question.is_telling);
+        assert_eq!(question.language, Language::English);
+        assert_eq!(Question::of("to be or not to be", &[]).words.len(), 4);
+        assert!(!Question::of("to be or not to be", &[]).is_telling);
+        assert!(Question::of(" … ", ALL).words.is_empty());
+    }
+
+    #[test]
+    fn small_words_tell_the_language_of_a_question() {
+        for (question, language) in [
+            ("Wie kann ich die Verbindung trennen?", Language::German),
+            ("Comment est-ce que je peux installer un paquet ?", Language::French),
+            ("Come posso installare un pacchetto con il gestore?", Language::Italian),
+            ("¿Cómo puedo instalar un paquete en el sistema?", Language::Spanish),
+            ("Die cast and die mould", Language::English),
+            ("check_same_thread", Language::English),
+        ] {
+            assert_eq!(Question::of(question, ALL).language, language, "{question}");
+        }
+        let german = Question::of("Wie kann ich die Verbindung trennen?", ALL);
+        assert_eq!(german.words.len(), 2, "{:?}", german.words);
+    }
+
+    #[test]
+    fn accents_need_not_be_typed() {
+        let asked = Question::of("memoire", &[Language::French]);
+        assert!(indexed("la mémoire", Language::French).iter().any(|word| asked.words[0].contains(word)));
+        assert_eq!(indexed("Йод", Language::Russian), ["йод"], "only Latin letters lose theirs");
+    }
+}
