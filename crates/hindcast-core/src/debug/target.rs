@@ -178,6 +178,8 @@ pub enum Stdin {
 pub struct AttachRequest {
     /// Its number.
     pub pid: u32,
+    /// The port at which it waits for debuggers; only debug adapters attach so.
+    pub port: Option<u16>,
     /// Whether to record it from now on, so that one can go back.
     pub record: bool,
     /// What it is written in, which chooses the engine.

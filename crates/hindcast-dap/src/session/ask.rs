@@ -125,7 +125,11 @@ impl Session {
     pub(super) fn pokes_for(&self, to: ConnectionId, command: &str) -> u32 {
         const BEGINNING: [&str; 4] = ["initialize", "launch", "attach", "configurationDone"];
         // The first connection of such an adapter leads to no program.
-        let is_quick = to == ROOT || BEGINNING.contains(&command) || self.profile.poke.is_empty();
+        let is_quick = to == ROOT
+            || BEGINNING.contains(&command)
+            || self.profile.poke.is_empty()
+            // It would stop where we poked it.
+            || self.awaits_pause;
         if is_quick { 0 } else { MOST_POKES }
     }
 

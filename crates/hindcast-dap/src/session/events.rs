@@ -116,7 +116,9 @@ impl Session {
             return;
         };
         let is_first = std::mem::replace(&mut self.knows_pid, true);
-        if !is_first || from == ROOT {
+        if self.was_attached && !is_first && self.target.pid != Some(pid) {
+            self.describe(pid);
+        } else if !is_first || from == ROOT {
             self.target.pid = Some(pid);
         } else if self.target.pid != Some(pid) && self.known_children.insert(pid) && from != ROOT {
             let name = body["name"].as_str().unwrap_or("it");
@@ -165,6 +167,7 @@ impl Session {
                 stdin: stdio(opened.theirs.stdin),
                 stdout: stdio(opened.theirs.stdout),
                 stderr: stdio(opened.theirs.stderr),
+                folder: None,
             },
             move || drop(sender.send(Incoming::ProgramEnded)),
         );

@@ -30,9 +30,20 @@ impl Session {
             return Err(DebugError::Unsupported(reason.advise("ask for `local`, `arguments` or `global`")));
         }
         let (connection, frame) = self.frame(query.frame)?;
-        let scopes = self.scopes(connection, frame.id)?;
+        let in_task = self.in_task(query.frame, &frame);
+        let scopes = match in_task {
+            Some(at) => vec![Scope {
+                name: "Locals".into(),
+                variables_reference: self.locals_in_task(connection, at)?.variables_reference,
+                ..Scope::default()
+            }],
+            None => self.scopes(connection, frame.id)?,
+        };
         let mut all: Vec<DapVariable> = Vec::new();
-        for scope in scopes.iter().filter(|scope| belongs(scope, query.scope)) {
+        let tells_arguments = scopes.iter().any(|scope| belongs(scope, VariableScope::Arguments));
+        let by_source = query.scope == VariableScope::Arguments && !tells_arguments;
+        let wanted = if by_source { VariableScope::Local } else { query.scope };
+        for scope in scopes.iter().filter(|scope| belongs(scope, wanted)) {
             let found = self.parts(connection, scope.variables_reference, None)?;
             for variable in found.iter() {
                 if self.profile.flattened.contains(&variable.name) || variable.name == "function variables" {
@@ -42,6 +53,13 @@ impl Session {
                     all.push(variable.clone());
                 }
             }
+        }
+        if in_task.is_some() {
+            // They are the items of a dictionary.
+            all.iter_mut().for_each(|variable| variable.name = variable.name.trim_matches('\'').to_owned());
+        }
+        if by_source {
+            all = self.only_arguments(&frame, all)?;
         }
         if let Some(filter) = query.filter.as_deref().filter(|filter| !filter.is_empty()) {
             let filter = filter.to_lowercase();
@@ -152,7 +170,14 @@ impl Session {
             return Err(DebugError::Expression(reason));
         }
         let (connection, frame) = self.frame(evaluation.frame)?;
+        let in_task = self.in_task(evaluation.frame, &frame);
         if let Some((name, value)) = assignment(expression) {
+            if in_task.is_some() {
+                let reason = Reason::new("variables of a task that waits cannot be assigned to");
+                return Err(DebugError::Expression(
+                    reason.advise("stop in the task with a breakpoint first"),
+                ));
+            }
             if !evaluation.may_write {
                 let reason =
                     Reason::new(format!("`{expression}` is an assignment, which is not allowed here"));
@@ -170,7 +195,12 @@ impl Session {
         if evaluation.allow_calls.is_none() {
             check_purity(expression)?;
         }
-        let result = self.value_of(connection, frame.id, expression, evaluation.allow_calls)?;
+        let result = match in_task {
+            Some(at) => self
+                .value_in_task(connection, at, expression)
+                .map_err(|refusal| failed(expression, refusal))?,
+            None => self.value_of(connection, frame.id, expression, evaluation.allow_calls)?,
+        };
         if evaluation.allow_calls.is_some() {
             // What ran may have changed anything.
             self.seen.forget_values();
@@ -242,8 +272,9 @@ fn belongs(scope: &Scope, asked: VariableScope) -> bool {
     let hint = scope.presentation_hint.as_deref().unwrap_or_default();
     let is_register = hint == "registers" || name.starts_with("register") || name.starts_with("cpu");
     let is_global = name.contains("global") || name.contains("static") || hint == "globals";
-    let is_argument = hint == "arguments" || name.starts_with("argument");
     let is_closure = name.starts_with("closure") || name.starts_with("script");
+    // js-debug says so of closures.
+    let is_argument = !is_closure && (hint == "arguments" || name.starts_with("argument"));
     match asked {
         VariableScope::Registers => is_register,
         VariableScope::Global => is_global || is_closure,

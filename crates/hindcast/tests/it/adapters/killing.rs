@@ -47,6 +47,26 @@ fn launch_often(tongue: &Tongue) {
     }
 }
 
+#[test]
+fn no_files_are_left_in_the_temporary_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let temporary = folder.path().to_str().unwrap();
+    let left = || std::fs::read_dir(folder.path()).unwrap().count();
+    for tongue in [python(), javascript(), go(), ruby()] {
+        let Some(mut client) = super::client_with(&[("TMPDIR", temporary)]) else { return };
+        launch(&mut client, &tongue.script, "hello\n");
+        text(&mut client, "disconnect", json!({}));
+        eventually("the session leaves nothing", || left() == 0);
+        launch(&mut client, &tongue.script, "hello\n");
+        client.kill();
+        eventually("a server that is killed leaves nothing", || left() == 0);
+    }
+    let Some(mut client) = super::client_with(&[("TMPDIR", temporary)]) else { return };
+    launch(&mut client, &javascript().script, "hello\n");
+    let value = text(&mut client, "evaluate", json!({ "expression": "process.env.TMPDIR" }));
+    assert!(value.ends_with(&format!("= '{temporary}'")), "the program has the usual folder: {value}");
+}
+
 fn end(process: &str) {
     let pid = process.split(' ').next().unwrap().parse().unwrap();
     // It may have ended together with another.

@@ -1,6 +1,7 @@
 //! Programs that debug adapters debug, as the users of the built binary see them: real adapters, the same program in every
 //! language.
 
+mod attaching;
 mod bad_adapters;
 mod doctor;
 mod killing;
