@@ -249,6 +249,11 @@ fn sockets_of(pid: u32) -> Vec<TcpSocket> {
     tables.flat_map(|table| tcp_sockets(&table)).filter(|socket| inodes.contains(&socket.inode)).collect()
 }
 
+/// Whether a process listens at a port.
+pub(crate) fn listens_at(pid: u32, port: u16) -> bool {
+    sockets_of(pid).iter().any(|socket| socket.listens && socket.local.port() == port)
+}
+
 /// `0000000000000000: 00000002 00000000 00010000 0001 01 12345 /run/socket`
 fn listening_files(table: &str, inodes: &BTreeSet<u64>) -> Vec<PathBuf> {
     const LISTENS: &str = "00010000";

@@ -61,7 +61,7 @@ impl JsonSchema for Language {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "description": "auto, c, cpp, rust, dotnet, python, javascript, go, ruby, lldb, or a configured profile",
+            "description": "auto, c, cpp, rust, dotnet, python, javascript, go, ruby, java, lldb, or a configured profile",
             "default": "auto",
         })
     }

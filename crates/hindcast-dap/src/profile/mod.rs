@@ -1,6 +1,7 @@
 //! What each debug adapter wants to hear: small declarations, ours and the user's.
 
 mod first_statement;
+mod java;
 mod places;
 mod spelling;
 mod template;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use first_statement::first_statement;
+pub(crate) use java::root_of;
 pub(crate) use places::{Surroundings, located};
 pub(crate) use spelling::{Spelled, spell};
 pub(crate) use template::{Words, fill, fill_words};
@@ -45,6 +47,8 @@ pub struct Profile {
     pub spelling: Spelling,
     /// Who starts the program, and so where its standard streams are
     pub program_is_started_by: StartedBy,
+    /// How we start the program, so that it waits for the adapter at `{attach_port}`
+    pub start: Vec<String>,
     /// The request that begins the session of a launched program: `launch`, or `attach` where the command starts it
     pub launch_request: String,
     /// The function to stop in at first; where empty, the adapter stops at the first line itself
@@ -147,6 +151,8 @@ pub enum Transport {
 pub enum StartedBy {
     /// We do, when the adapter asks for a terminal
     Terminal,
+    /// We do, with the command `start`, and the adapter attaches to it
+    Hindcast,
     /// The adapter, with its own standard streams
     Adapter,
     /// The adapter, which tells what is printed; the program cannot be written to
@@ -169,6 +175,8 @@ pub enum Spelling {
     Node,
     /// As `go run` and `go test` do
     Go,
+    /// As `java` does: classes, `-jar`, and sources, which are compiled
+    Java,
 }
 
 /// Profiles by name.

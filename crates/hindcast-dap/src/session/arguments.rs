@@ -47,6 +47,7 @@ pub(super) fn head_of(spelling: Spelling, name: &str) -> Option<Regex> {
             r"(\bfunction\b\s*\*?\s*{escaped}\s*[\(<])|(^\s*((public|private|protected|static|async|override|get|set)\s+)*\*?{escaped}\s*(<[^>]*>)?\([^;]*\{{\s*$)|(\b{escaped}\s*[:=]\s*(async\s*)?(function\b|\([^)]*\)[^=;]*=>|\w+\s*=>))"
         ),
         Spelling::Script => format!(r"^\s*(def|function|sub|fn)\s+(self\.)?{escaped}\b"),
+        Spelling::Java => format!(r"^\s*([\w<>\[\],.@?]+\s+)+{escaped}\s*\([^;]*$"),
         Spelling::Executable => return None,
     };
     Regex::new(&pattern).ok()
@@ -144,6 +145,8 @@ fn names(spelling: Spelling, parameter: &str) -> Vec<String> {
             let bare = modifiers.iter().fold(plain, |text, modifier| text.trim_start_matches(modifier));
             vec![word(bare)]
         }
+        // The type stands before the name.
+        Spelling::Java => vec![plain.rsplit(|letter| !is_name(letter)).next().unwrap_or_default().to_owned()],
         _ => vec![word(plain)],
     };
     found.into_iter().filter(|name| !name.is_empty() && name != "_").collect()
@@ -187,6 +190,17 @@ mod tests {
         check("const twice = (number) => number * 2;", "twice", Some("number"));
         check("const twice = number => number * 2;", "twice", Some("number"));
         check("list.map((x) => x)", "(anonymous)", None);
+    }
+
+    #[test]
+    fn parameters_of_java_are_found() {
+        let check = |text, function, expected| check(Spelling::Java, text, function, expected);
+        check(
+            "    static int total(final int[] prices, int tax) {\n  x();",
+            "shop.Shop.total",
+            Some("prices tax"),
+        );
+        check("  x = total(a);\n  y();", "Shop.total", None);
     }
 
     #[test]

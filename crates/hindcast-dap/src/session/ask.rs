@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{ROOT, Session, State};
 use crate::{
+    profile::StartedBy,
     protocol::Message,
     transport::{ConnectionId, Incoming},
 };
@@ -177,7 +178,9 @@ impl Session {
 
     /// Whether the adapter is a part of the program, and so ends with it.
     pub(super) fn is_program_the_adapter(&self) -> bool {
-        self.profile.launch_request == "attach" && !self.was_attached
+        self.profile.program_is_started_by == StartedBy::Adapter
+            && self.profile.launch_request == "attach"
+            && !self.was_attached
     }
 
     fn on_close(&mut self, from: ConnectionId, why: Option<String>) {

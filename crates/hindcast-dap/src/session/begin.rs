@@ -102,8 +102,15 @@ impl Session {
         let mut session = Self::new(profile, spelled, target, env, cwd, &request.output);
         session.stop_at_entry = request.stop_at_entry;
         session.sources.begin_at(&request.program, session.spelled.program.as_deref());
-        let words = session.words_of_launch(request);
-        session.start_adapter(&words, Some(opened))?;
+        let mut words = session.words_of_launch(request);
+        if session.profile.program_is_started_by == StartedBy::Hindcast {
+            session.build()?;
+            session.start_adapter(&words, None)?;
+            session.start_program(&mut words, opened)?;
+            session.await_program()?;
+        } else {
+            session.start_adapter(&words, Some(opened))?;
+        }
         let launch = session.profile.launch.clone();
         let verb = match session.profile.launch_request.clone() {
             none if none.is_empty() => "launch".to_owned(),
@@ -165,6 +172,7 @@ impl Session {
             adapter_chooses: false,
             knows_pid: false,
             awaits_pause: false,
+            awaited_port: None,
             remarks: String::new(),
         }
     }
@@ -197,7 +205,8 @@ impl Session {
         let stops = request.stop_at_entry != StopAtEntry::No;
         self.entry_line = self.first_line().filter(|_| stops);
         words.set("stop_at_entry", stops && self.entry_line.is_none());
-        let uses_scratch = self.profile.launch.to_string().contains("{scratch}");
+        let uses_scratch =
+            self.profile.launch.to_string().contains("{scratch}") || self.spelled.source.is_some();
         if uses_scratch {
             self.scratch = scratch_folder(&temporary(&self.env));
             words.set_if("scratch", self.scratch.as_ref().map(|folder| folder.display().to_string()));
@@ -227,7 +236,11 @@ impl Session {
         let mut tried: Vec<String> = Vec::new();
         for (name, patterns) in &self.profile.locate {
             match located(patterns, &surroundings) {
-                Some(file) => words.set(name, file.display().to_string()),
+                Some(file) => {
+                    let folder = file.parent().unwrap_or(&file).display().to_string();
+                    words.set(&format!("{name}_folder"), folder);
+                    words.set(name, file.display().to_string());
+                }
                 None => return Err(self.not_there(&format!("its file `{name}` is nowhere"))),
             }
         }
@@ -279,7 +292,7 @@ impl Session {
         Err(self.not_there(&tried.join("; ")))
     }
 
-    fn not_there(&self, why: &str) -> DebugError {
+    pub(super) fn not_there(&self, why: &str) -> DebugError {
         let what = format!(
             "the debug adapter for {} ({}) cannot be started: {why}",
             self.profile.title, self.profile.adapter
@@ -361,7 +374,8 @@ impl Session {
     fn temporary_folder(&self) -> Option<PathBuf> {
         // The path of a socket is at most 107 bytes long.
         const LONGEST: usize = 50;
-        let is_apart = self.profile.program_is_started_by == StartedBy::Terminal;
+        let is_apart =
+            matches!(self.profile.program_is_started_by, StartedBy::Terminal | StartedBy::Hindcast);
         let base = temporary(&self.env);
         (is_apart && base.as_os_str().len() <= LONGEST).then(|| scratch_folder(&base)).flatten()
     }
@@ -440,7 +454,7 @@ impl Session {
 }
 
 /// A port of this machine that nobody uses now.
-fn free_port() -> std::io::Result<u16> {
+pub(super) fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 

@@ -11,6 +11,8 @@ use super::{ROOT, Session, State};
 pub(super) const END_WITHIN: Duration = Duration::from_millis(700);
 /// How long it may take to let go, which must not be cut short.
 const DETACH_WITHIN: Duration = Duration::from_secs(2);
+/// How long a program may take to go on after it was told to.
+const NOTED_WITHIN: Duration = Duration::from_millis(200);
 const MOST_FRAMES: usize = 50;
 
 impl Session {
@@ -60,6 +62,12 @@ impl Session {
         if !self.profile.let_go.is_empty() {
             if self.breakpoints.were_there() {
                 self.take_out_by_evaluating();
+            }
+            self.stops.clear();
+            if !self.standing.is_empty() {
+                let _ = self.go_on();
+                // It dies if we hang up before it has taken note, which it does not tell.
+                std::thread::sleep(NOTED_WITHIN);
             }
             return;
         }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::{ROOT, Session, tasks::Task};
 use crate::{
+    profile::Spelling,
     protocol::{DapThread, DapVariable, Scope, Source, StackFrame},
     transport::ConnectionId,
 };
@@ -149,8 +150,9 @@ impl Session {
             // What stopped it is no part of the program.
             frames.remove(0);
         }
-        for frame in &frames {
-            if let Some(source) = &frame.source {
+        for frame in &mut frames {
+            if let Some(source) = &mut frame.source {
+                self.complete_path(source);
                 self.sources.learn(source);
             }
         }
@@ -160,6 +162,19 @@ impl Session {
         let shown = frames.iter().take(wanted).cloned().collect();
         self.seen.stacks.insert(key, SeenStack { frames, is_whole, is_in_eval });
         Ok(shown)
+    }
+
+    /// Where an adapter knows only the end of a path, the file is looked for.
+    fn complete_path(&mut self, source: &mut Source) {
+        let Some(path) = source.path.as_deref().filter(|path| !path.is_empty() && !path.starts_with('/'))
+        else {
+            return;
+        };
+        if self.profile.spelling == Spelling::Java
+            && let Ok(found) = self.resolve(path)
+        {
+            source.path = Some(found);
+        }
     }
 
     /// A source that is no file is the adapter's to tell.
@@ -234,7 +249,10 @@ impl Session {
             source.and_then(|source| source.presentation_hint.as_deref()),
         ];
         let is_dimmed = hints.iter().any(|hint| matches!(hint, Some("subtle" | "deemphasize")));
-        let is_library = is_dimmed || file.as_deref().is_some_and(is_library);
+        // Sources of the runtime are not there.
+        let is_elsewhere = self.profile.spelling == Spelling::Java
+            && file.as_deref().is_none_or(|file| !Path::new(file).is_absolute());
+        let is_library = is_dimmed || is_elsewhere || file.as_deref().is_some_and(is_library);
         Location {
             line: file.as_ref().and(Some(frame.line)).filter(|line| *line > 0),
             column: Some(frame.column).filter(|column| *column > 0),

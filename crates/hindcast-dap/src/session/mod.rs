@@ -19,6 +19,7 @@ mod look;
 mod movement;
 mod places;
 mod sources;
+mod start;
 mod tasks;
 mod threads;
 mod values;
@@ -108,6 +109,8 @@ pub(crate) struct Session {
     knows_pid: bool,
     /// Whether the program was asked to stop, and has not yet.
     awaits_pause: bool,
+    /// Where a program that we started will listen for the adapter.
+    awaited_port: Option<u16>,
     /// What the adapter said last, beside the protocol.
     remarks: String,
 }

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     keeper::{Ended, Kept, running_below},
+    profile::StartedBy,
     transport::ConnectionId,
 };
 
@@ -104,6 +105,11 @@ impl Session {
         self.state = State::Live;
         let configured = self.configure(ROOT);
         configured.map_err(|refusal| self.not_begun(&refusal.why()))?;
+        if self.profile.program_is_started_by == StartedBy::Hindcast && !self.was_attached {
+            self.await_launch()?;
+            // It waits until somebody lets it go.
+            self.ask::<Value>(ROOT, "continue", json!({ "threadId": 1 }))?;
+        }
         if self.was_attached {
             self.await_launch()?;
             if self.profile.pauses_by_itself {
@@ -430,7 +436,9 @@ impl Session {
     /// A place to stop at before anything else, where the adapter does not do that by itself.
     pub(super) fn entry_function(&self) -> Option<String> {
         let wanted = self.stop_at_entry != hindcast_core::debug::StopAtEntry::No && !self.was_attached;
-        let entry = self.spelled.test.clone().unwrap_or_else(|| self.profile.entry.clone());
+        let program = self.spelled.program.as_deref().map(|program| format!("{program}."));
+        let entry = self.profile.entry.replace("{program}.", &program.unwrap_or_default());
+        let entry = self.spelled.test.clone().unwrap_or(entry);
         (wanted && !self.profile.entry.is_empty() && matches!(self.plan, Plan::Begin)).then_some(entry)
     }
 }

@@ -257,9 +257,16 @@ pub(super) fn failed(expression: &str, refusal: Refusal) -> DebugError {
             let first = why.lines().next().unwrap_or_default();
             let told = if first.starts_with("Traceback") { last } else { first.trim().to_owned() };
             let reason = Reason::new(format!("`{expression}` has no value: {told}"));
-            let is_unknown = ["not defined", "not found", "undeclared", "could not find symbol", "undefined"]
-                .iter()
-                .any(|word| told.contains(word));
+            let is_unknown = [
+                "not defined",
+                "not found",
+                "Cannot resolve",
+                "undeclared",
+                "could not find symbol",
+                "undefined",
+            ]
+            .iter()
+            .any(|word| told.contains(word));
             DebugError::Expression(if is_unknown { reason.remedy(Remedy::ListVariables) } else { reason })
         }
         other => other.into(),
@@ -286,12 +293,22 @@ fn belongs(scope: &Scope, asked: VariableScope) -> bool {
 /// Whether a text says no more than what kind of thing it is and where.
 fn is_opaque(value: &str) -> bool {
     let is_python = value.starts_with('<') && value.ends_with('>') && value.contains(" object at 0x");
-    is_python || Regex::new(r" @ 0x[0-9a-f]+$").is_ok_and(|place| place.is_match(value))
+    // Ruby and others; then objects and arrays of Java.
+    let others = r" @ 0x[0-9a-f]+$|^[A-Za-z_][\w.$]*@[0-9]+$|^[A-Za-z_][\w.$]*(\[\])+\[[0-9]+\]$";
+    is_python || Regex::new(others).is_ok_and(|place| place.is_match(value))
 }
 
 /// `Order(id=3, name='x')`.
 fn composed(variable: &DapVariable, parts: &[DapVariable], cut: bool) -> String {
-    let name = variable.type_name.rsplit('.').next().unwrap_or(&variable.type_name);
+    // What an object is says more than what a variable may hold.
+    let said = variable.value.split_once('@').map(|(name, _)| name).filter(|name| !name.contains(' '));
+    let name = said.unwrap_or(&variable.type_name);
+    let name = name.rsplit(['.', '$']).next().unwrap_or(name);
+    if name.ends_with("[]") {
+        let more = if cut { ", …" } else { "" };
+        let items: Vec<_> = parts.iter().map(|part| part.value.as_str()).collect();
+        return format!("[{}{more}]", items.join(", "));
+    }
     let mut fields: Vec<_> = parts.iter().map(|part| format!("{}={}", part.name, part.value)).collect();
     if cut {
         fields.push("…".into());
@@ -362,6 +379,14 @@ mod tests {
     #[test]
     fn what_says_nothing_is_told_by_its_parts() {
         let order = DapVariable { type_name: "shop.Order".into(), ..DapVariable::default() };
+        for value in
+            ["<shop.Order object at 0x7f>", "shop.Shop$Order@515", "int[][4]", "java.lang.String[][][2]"]
+        {
+            assert!(is_opaque(value), "{value}");
+        }
+        for value in ["'a@b'", "me@5 x", "[1]", "12"] {
+            assert!(!is_opaque(value), "{value}");
+        }
         let part = |name: &str, value: &str| DapVariable {
             name: name.into(),
             value: value.into(),

@@ -27,7 +27,7 @@ pub(super) struct Launch(pub(super) Desk);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LaunchInput {
-    /// Path, or name in PATH: executable, .dll, .py, .js, .ts, .go, .rb; or what runs tests (pytest, npm, go) with `args`
+    /// Path, or name in PATH: executable, .dll, .py, .js, .ts, .go, .rb, .java; or what runs tests (pytest, npm, go) with `args`
     #[serde(default)]
     program: Option<PathBuf>,
     #[serde(default)]
@@ -164,7 +164,7 @@ impl Tool for Launch {
     const DECLARATION: Declaration = moves(
         "debugger/launch",
         "Launch a program",
-        "Start a program (native, .NET, Python, JavaScript, TypeScript, Go, Ruby) under the debugger, or open a core file or a recording. It stops in `main`: set breakpoints, then continue",
+        "Start a program (native, .NET, Python, JavaScript, TypeScript, Go, Ruby, Java) under the debugger, or open a core file or a recording. It stops in `main`: set breakpoints, then continue",
     );
 
     fn target(input: &LaunchInput) -> Option<String> {

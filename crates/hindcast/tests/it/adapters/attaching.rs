@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Read},
     net::TcpListener,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::mpsc::{Receiver, channel},
     time::Duration,
@@ -26,12 +26,17 @@ struct Running {
 }
 
 impl Running {
-    /// Starts it with the file that it looks for behind its arguments, and waits until it has said all of this.
-    fn start(program: &str, args: &[String], env: &[(&str, &str)], says: &[&str]) -> Self {
+    /// Starts it in a folder, with the file that it looks for behind its arguments, and waits until it has said all of this.
+    fn start(cwd: &Path, program: &str, args: &[String], env: &[(&str, &str)], says: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let flag = folder.path().join("flag");
         let mut command = Command::new(program);
-        command.args(args).arg(&flag).envs(adapters::environment().unwrap()).envs(env.iter().copied());
+        command
+            .args(args)
+            .arg(&flag)
+            .current_dir(cwd)
+            .envs(adapters::environment().unwrap())
+            .envs(env.iter().copied());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
         let streams: [Box<dyn Read + Send>; 2] =
@@ -133,7 +138,7 @@ fn python_is_attached_to_where_debugpy_listens() {
     let port = free_port();
     let listen = ["-m", "debugpy", "--listen", &format!("127.0.0.1:{port}")].map(str::to_owned);
     let args: Vec<_> = listen.into_iter().chain([script.path.display().to_string()]).collect();
-    let mut running = Running::start("python3", &args, &[], &["ready"]);
+    let mut running = Running::start(script.path.parent().unwrap(), "python3", &args, &[], &["ready"]);
     attach_and_let_go(&mut running, &script, &json!({ "port": port }));
     let pid = running.pid();
     attach_and_let_go(&mut running, &script, &json!({ "pid": pid }));
@@ -147,7 +152,7 @@ fn node_is_attached_to_where_its_inspector_listens() {
     let script = Script::new("javascript/spin.js");
     let port = free_port();
     let args = [format!("--inspect={port}"), script.path.display().to_string()];
-    let mut running = Running::start("node", &args, &[], &["ready"]);
+    let mut running = Running::start(script.path.parent().unwrap(), "node", &args, &[], &["ready"]);
     attach_and_let_go(&mut running, &script, &json!({ "port": port }));
     let pid = running.pid();
     attach_and_let_go(&mut running, &script, &json!({ "pid": pid }));
@@ -161,7 +166,7 @@ fn node_is_made_to_listen_when_it_is_attached_to_by_number() {
     let script = Script::new("javascript/spin.js");
     // The port at which it listens when it is asked to.
     let args = [format!("--inspect-port={}", free_port()), script.path.display().to_string()];
-    let mut running = Running::start("node", &args, &[], &["ready"]);
+    let mut running = Running::start(script.path.parent().unwrap(), "node", &args, &[], &["ready"]);
     let pid = running.pid();
     attach_and_let_go(&mut running, &script, &json!({ "pid": pid }));
 }
@@ -175,14 +180,21 @@ fn ruby_is_attached_to_at_its_port_and_at_its_file() {
     let args = ["-r".to_owned(), "debug/open_nonstop".to_owned(), script.path.display().to_string()];
     let says = ["ready", "Debugger can attach"];
     let port = free_port().to_string();
-    let mut running = Running::start("ruby", &args, &[("RUBY_DEBUG_PORT", &port)], &says);
+    let mut running =
+        Running::start(script.path.parent().unwrap(), "ruby", &args, &[("RUBY_DEBUG_PORT", &port)], &says);
     attach_and_let_go(&mut running, &script, &json!({ "port": port.parse::<u16>().unwrap() }));
     let pid = running.pid();
     attach_and_let_go(&mut running, &script, &json!({ "pid": pid }));
 
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().to_str().unwrap();
-    let mut running = Running::start("ruby", &args, &[("RUBY_DEBUG_SOCK_DIR", folder)], &says);
+    let mut running = Running::start(
+        script.path.parent().unwrap(),
+        "ruby",
+        &args,
+        &[("RUBY_DEBUG_SOCK_DIR", folder)],
+        &says,
+    );
     let pid = running.pid();
     attach_and_let_go(&mut running, &script, &json!({ "pid": pid }));
 }
@@ -201,7 +213,25 @@ fn go_is_attached_to_where_delve_listens() {
     let port = free_port();
     let listen = format!("--listen=127.0.0.1:{port}");
     let args = ["exec", "--headless", "--accept-multiclient", "--continue", &listen, &program, "--"];
-    let mut running = Running::start("dlv", &args.map(str::to_owned), &[], &["ready"]);
+    let mut running =
+        Running::start(script.path.parent().unwrap(), "dlv", &args.map(str::to_owned), &[], &["ready"]);
+    attach_and_let_go(&mut running, &script, &json!({ "port": port }));
+}
+
+#[test]
+fn java_is_attached_to_where_its_agent_listens() {
+    if adapters::environment().is_none() {
+        return;
+    }
+    let script = Script::new("java/Spin.java");
+    let folder = tempfile::tempdir().unwrap();
+    let classes = folder.path().display().to_string();
+    let built = Command::new("javac").args(["-g", "-d", &classes]).arg(&script.path).status();
+    assert!(built.unwrap().success());
+    let port = free_port();
+    let agent = format!("-agentlib:jdwp=transport=dt_socket,server=y,suspend=n,address=127.0.0.1:{port}");
+    let args = [agent, "-cp".into(), classes, "Spin".into()];
+    let mut running = Running::start(script.path.parent().unwrap(), "java", &args, &[], &["ready"]);
     attach_and_let_go(&mut running, &script, &json!({ "port": port }));
 }
 
@@ -209,7 +239,13 @@ fn go_is_attached_to_where_delve_listens() {
 fn what_does_not_wait_for_debuggers_is_told_how_to() {
     let Some(mut client) = client() else { return };
     let script = Script::new("python/spin.py");
-    let running = Running::start("python3", &[script.path.display().to_string()], &[], &["ready"]);
+    let running = Running::start(
+        script.path.parent().unwrap(),
+        "python3",
+        &[script.path.display().to_string()],
+        &[],
+        &["ready"],
+    );
     let (_, why) = refused(&mut client, "attach", json!({ "pid": running.pid(), "language": "python" }));
     assert!(why.contains("does not wait for debuggers") && why.contains("debugpy --listen"), "{why}");
     let port = free_port();
@@ -235,7 +271,7 @@ fn a_server_that_waits_for_requests_is_attached_to_and_stops_at_the_next_one() {
     let Some(mut client) = client() else { return };
     let script = Script::new("javascript/idle.js");
     let args = [format!("--inspect-port={}", free_port()), script.path.display().to_string()];
-    let running = Running::start("node", &args, &[], &[]);
+    let running = Running::start(script.path.parent().unwrap(), "node", &args, &[], &[]);
     let ready = running.next_line();
     let port: u16 = ready.strip_prefix("ready ").unwrap().parse().unwrap();
     let attached = data(&mut client, "attach", json!({ "pid": running.pid() }));

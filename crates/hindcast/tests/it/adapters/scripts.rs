@@ -172,7 +172,7 @@ fn the_causes_of_an_error_of_javascript_are_told() {
 #[test]
 fn arguments_are_told_from_locals_by_the_source() {
     let Some(mut client) = client() else { return };
-    for tongue in [super::python(), super::javascript(), go(), super::ruby()] {
+    for tongue in [super::python(), super::javascript(), go(), super::ruby(), super::java()] {
         let script = &tongue.script;
         launch(&mut client, script, "hello\n");
         data(&mut client, "run_to", json!({ "file": script.name(), "line": script.line("loop_body") }));
