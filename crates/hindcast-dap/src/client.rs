@@ -39,6 +39,8 @@ pub(crate) struct Connection {
     pub(crate) is_initialized: bool,
     /// Whether the request that begins it was answered.
     pub(crate) is_launched: bool,
+    /// That request, where nobody waits for its answer.
+    pub(crate) begun_by: Option<i64>,
     /// Whether its program has ended, or the connection.
     pub(crate) is_over: bool,
     /// Why it was closed.
@@ -97,6 +99,7 @@ impl Client {
             capabilities: Capabilities::default(),
             is_initialized: false,
             is_launched: false,
+            begun_by: None,
             is_over: false,
             closed: None,
             forgotten: Vec::new(),
@@ -170,9 +173,24 @@ impl Client {
         self.answers.remove(&(from, seq))
     }
 
+    /// Whether the adapter has answered the request that begins a connection.
+    pub(crate) fn has_begun(&mut self, id: ConnectionId) -> bool {
+        if let Some(seq) = self.connections[id.0].begun_by
+            && self.take_answer(id, seq).is_some()
+        {
+            self.connections[id.0].is_launched = true;
+        }
+        self.connections[id.0].is_launched
+    }
+
     /// Gives up waiting for an answer.
     pub(crate) fn forget(&mut self, from: ConnectionId, seq: i64) {
         self.connections[from.0].forgotten.push(seq);
+    }
+
+    /// Ends all connections.
+    pub(crate) fn hang_up(&mut self) {
+        self.connections.iter_mut().for_each(|connection| connection.writer = None);
     }
 
     /// No more comes from there.

@@ -47,17 +47,18 @@ impl DebugEngine for AdapterEngine {
         let program = std::fs::read_link(format!("/proc/{}/exe", request.pid)).ok();
         let profile = match self.profile(&request.language)? {
             Some(profile) => Some(profile),
-            None => program.as_deref().and_then(|program| self.profiles.of_program(program)),
+            None => program.as_deref().and_then(|program| match request.port {
+                Some(_) => self.profiles.of_listener(program),
+                None => self.profiles.of_program(program),
+            }),
         };
         let profile = profile.ok_or_else(|| {
             let what = format!("no debug adapter is for process {}", request.pid);
             DebugError::Unsupported(Reason::new(what).advise("say what it is written in with `language`"))
         })?;
-        if !profile.can_attach() {
-            let what = format!("hindcast does not attach to processes through {}", profile.adapter);
-            return Err(DebugError::Unsupported(Reason::new(what).advise(
-                "launch the program instead; `language: c` attaches to the interpreter as a native program",
-            )));
+        if request.port.is_some() && !profile.attaches_to_ports() {
+            let what = format!("hindcast does not attach by a port through {}", profile.adapter);
+            return Err(DebugError::Unsupported(Reason::new(what).advise("attach by `pid`")));
         }
         Ok(Box::new(Session::attach(profile, request)?))
     }

@@ -45,6 +45,8 @@ pub(crate) struct Start<'a> {
     pub(crate) stdin: Stdio,
     pub(crate) stdout: Stdio,
     pub(crate) stderr: Stdio,
+    /// A folder that is removed when all that was started has ended.
+    pub(crate) folder: Option<&'a Path>,
 }
 
 /// How a process ended.
@@ -64,6 +66,7 @@ pub(crate) struct Kept {
     /// When it began, as the system counts: its number may be another's later.
     began: Option<u64>,
     ended: Arc<Mutex<Option<Ended>>>,
+    folder: Option<PathBuf>,
 }
 
 impl Kept {
@@ -77,6 +80,7 @@ impl Kept {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("hindcast").args(["worker", "keep"]);
         command.arg(life.as_raw_fd().to_string()).arg(news.as_raw_fd().to_string());
+        command.args(what.folder.iter().flat_map(|folder| [OsStr::new("--folder"), folder.as_os_str()]));
         command.arg("--").arg(what.program).args(what.args);
         if let Some(cwd) = what.cwd {
             command.current_dir(cwd);
@@ -90,7 +94,9 @@ impl Kept {
         })?;
         drop((life, news, command));
         let mut news = BufReader::new(our_news);
-        let mut kept = Self { keeper, life: Some(our_life), pid: 0, began: None, ended: Arc::default() };
+        let folder = what.folder.map(Path::to_owned);
+        let mut kept =
+            Self { keeper, life: Some(our_life), pid: 0, began: None, ended: Arc::default(), folder };
         let mut line = String::new();
         news.read_line(&mut line)?;
         match line.trim_end().split_once(' ') {
@@ -147,7 +153,15 @@ impl Drop for Kept {
                 let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
             }
         }
+        if was_killed {
+            remove(self.folder.as_deref());
+        }
     }
+}
+
+/// What is not there need not be removed.
+fn remove(folder: Option<&Path>) {
+    let _ = folder.map(std::fs::remove_dir_all);
 }
 
 /// Why a process could not be started.
@@ -167,12 +181,18 @@ fn inherit(end: &impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs in the keeper: starts the program with our standard streams, and waits until all is over.
+/// Runs in the keeper: starts the program with our standard streams, waits until all is over, and removes the folder.
 ///
 /// # Errors
 ///
 /// When the descriptors are not those of pipes.
-pub fn keep(life: RawFd, news: RawFd, program: &OsStr, args: &[OsString]) -> io::Result<ExitCode> {
+pub fn keep(
+    life: RawFd,
+    news: RawFd,
+    folder: Option<PathBuf>,
+    program: &OsStr,
+    args: &[OsString],
+) -> io::Result<ExitCode> {
     let life = reopened(life, OpenOptions::new().read(true))?;
     let mut news = reopened(news, OpenOptions::new().write(true))?;
     prctl::set_child_subreaper(true)?;
@@ -180,13 +200,17 @@ pub fn keep(life: RawFd, news: RawFd, program: &OsStr, args: &[OsString]) -> io:
     let child = match Command::new(program).args(args).process_group(0).spawn() {
         Ok(child) => child,
         Err(error) => {
+            remove(folder.as_deref());
             writeln!(news, "error {error}")?;
             return Ok(ExitCode::FAILURE);
         }
     };
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or_default());
     writeln!(news, "pid {pid}")?;
-    std::thread::Builder::new().name("life".into()).spawn(move || await_end(life))?;
+    std::thread::Builder::new().name("life".into()).spawn({
+        let folder = folder.clone();
+        move || await_end(life, folder.as_deref())
+    })?;
     loop {
         match waitpid(None, None) {
             Ok(WaitStatus::Exited(ended, code)) if ended == pid => drop(writeln!(news, "code {code}")),
@@ -195,7 +219,10 @@ pub fn keep(life: RawFd, news: RawFd, program: &OsStr, args: &[OsString]) -> io:
             }
             Ok(_) | Err(Errno::EINTR) => {}
             // Nobody is left.
-            Err(_) => return Ok(ExitCode::SUCCESS),
+            Err(_) => {
+                remove(folder.as_deref());
+                return Ok(ExitCode::SUCCESS);
+            }
         }
     }
 }
@@ -209,7 +236,7 @@ fn reopened(number: RawFd, options: &mut OpenOptions) -> io::Result<File> {
 }
 
 /// Ends everybody when nobody holds the other end any more.
-fn await_end(mut life: File) {
+fn await_end(mut life: File, folder: Option<&Path>) {
     let mut byte = [0];
     let released = matches!(life.read(&mut byte), Ok(1));
     if !released {
@@ -227,6 +254,7 @@ fn await_end(mut life: File) {
             }
             std::thread::sleep(GLANCE);
         }
+        remove(folder);
     }
     std::process::exit(0);
 }

@@ -8,6 +8,7 @@
 #![cfg(target_os = "linux")]
 
 mod client;
+mod door;
 mod engine;
 mod find;
 mod keeper;

@@ -3,7 +3,7 @@
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::{Shutdown, TcpStream},
-    os::linux::net::TcpStreamExt,
+    os::{linux::net::TcpStreamExt, unix::net::UnixStream},
     sync::mpsc::SyncSender,
 };
 
@@ -36,7 +36,8 @@ pub(crate) enum Incoming {
 /// The writing end.
 pub(crate) struct Writer {
     to: Box<dyn Write + Send>,
-    socket: Option<TcpStream>,
+    /// Ends the thread that reads.
+    hang_up: Option<Box<dyn Fn() + Send>>,
     next: i64,
 }
 
@@ -59,9 +60,8 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Ends the thread that reads.
-        if let Some(socket) = &self.socket {
-            let _ = socket.shutdown(Shutdown::Both);
+        if let Some(hang_up) = &self.hang_up {
+            hang_up();
         }
     }
 }
@@ -78,7 +78,7 @@ pub(crate) fn connect(
         // Nobody listens any more where this fails.
         let _ = incoming.send(Incoming::Closed(id, why));
     })?;
-    Ok(Writer { to: Box::new(to), socket: None, next: 1 })
+    Ok(Writer { to: Box::new(to), hang_up: None, next: 1 })
 }
 
 /// The same over a socket.
@@ -90,7 +90,18 @@ pub(crate) fn connect_socket(
     socket.set_nodelay(true)?;
     let from = Prompt(socket.try_clone()?);
     let mut writer = connect(id, from, socket.try_clone()?, incoming)?;
-    writer.socket = Some(socket);
+    writer.hang_up = Some(Box::new(move || drop(socket.shutdown(Shutdown::Both))));
+    Ok(writer)
+}
+
+/// The same over a socket that is a file.
+pub(crate) fn connect_file(
+    id: ConnectionId,
+    socket: UnixStream,
+    incoming: SyncSender<Incoming>,
+) -> io::Result<Writer> {
+    let mut writer = connect(id, socket.try_clone()?, socket.try_clone()?, incoming)?;
+    writer.hang_up = Some(Box::new(move || drop(socket.shutdown(Shutdown::Both))));
     Ok(writer)
 }
 

@@ -75,7 +75,10 @@ pub(crate) fn engine_of_launch(request: &LaunchRequest, profiles: &Profiles) -> 
 
 /// Which engine attaches to it.
 pub(crate) fn engine_of_attach(request: &AttachRequest, profiles: &Profiles) -> Engine {
-    by_language(&request.language).unwrap_or_else(|| engine_of_process(request.pid, request.record, profiles))
+    by_language(&request.language).unwrap_or_else(|| match request.port {
+        Some(_) => Engine::Adapter,
+        None => engine_of_process(request.pid, request.record, profiles),
+    })
 }
 
 fn by_language(language: &Language) -> Option<Engine> {
@@ -111,7 +114,7 @@ fn engine_of_process(pid: u32, record: bool, profiles: &Profiles) -> Engine {
     }
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     let is_interpreted =
-        !record && profiles.of_program(&program).is_some_and(hindcast_dap::Profile::can_attach);
+        !record && profiles.of_program(&program).is_some_and(|profile| profile.can_attach_to(pid));
     if is_interpreted { Engine::Adapter } else { Engine::Native }
 }
 

@@ -9,6 +9,7 @@ mod claim;
 mod error;
 #[cfg(feature = "test-support")]
 pub mod fake;
+pub mod listening;
 mod look;
 mod output;
 mod question;

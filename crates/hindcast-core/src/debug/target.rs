@@ -61,7 +61,7 @@ impl JsonSchema for Language {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "description": "auto, c, cpp, rust, dotnet, python, javascript, go, ruby, lldb, or a configured profile",
+            "description": "auto, c, cpp, rust, dotnet, python, javascript, go, ruby, java, lldb, or a configured profile",
             "default": "auto",
         })
     }
@@ -178,6 +178,8 @@ pub enum Stdin {
 pub struct AttachRequest {
     /// Its number.
     pub pid: u32,
+    /// The port at which it waits for debuggers; only debug adapters attach so.
+    pub port: Option<u16>,
     /// Whether to record it from now on, so that one can go back.
     pub record: bool,
     /// What it is written in, which chooses the engine.

@@ -1,6 +1,7 @@
 //! What each debug adapter wants to hear: small declarations, ours and the user's.
 
 mod first_statement;
+mod java;
 mod places;
 mod spelling;
 mod template;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use first_statement::first_statement;
+pub(crate) use java::root_of;
 pub(crate) use places::{Surroundings, located};
 pub(crate) use spelling::{Spelled, spell};
 pub(crate) use template::{Words, fill, fill_words};
@@ -45,6 +47,8 @@ pub struct Profile {
     pub spelling: Spelling,
     /// Who starts the program, and so where its standard streams are
     pub program_is_started_by: StartedBy,
+    /// How we start the program, so that it waits for the adapter at `{attach_port}`
+    pub start: Vec<String>,
     /// The request that begins the session of a launched program: `launch`, or `attach` where the command starts it
     pub launch_request: String,
     /// The function to stop in at first; where empty, the adapter stops at the first line itself
@@ -72,6 +76,10 @@ pub struct Profile {
     pub poke: String,
     /// A condition for exceptions of a type and those derived from it, where filters take one; `{type}` is its name
     pub of_type: String,
+    /// A condition that always holds and keeps what was raised as `error`, where filters take one
+    pub keep_raised: String,
+    /// An expression whose value is JSON: what led to what was kept
+    pub causes: String,
     /// Whether hits are counted here, because the adapter cannot be told to stop from some hit on
     pub hits_are_counted_here: bool,
     /// Whether functions are found in the sources, because the adapter does not find them by name
@@ -95,6 +103,35 @@ pub struct Profile {
     pub launch: Value,
     /// Arguments of the request `attach`
     pub attach: Value,
+    /// Arguments of the request `attach` where a program waits for debuggers at `{attach_port}` of `{attach_host}`
+    pub attach_to_port: Value,
+    /// Whether what listens there speaks the protocol itself, so that no adapter is started
+    pub port_speaks_protocol: bool,
+    /// How a process shows where it waits for debuggers
+    pub waiting: Waiting,
+    /// An expression that stops the program where it is evaluated, where that works better than the request `pause`
+    pub pause_with: String,
+    /// Whether it stops a program that it is connected to by itself, which it tells twice
+    pub pauses_by_itself: bool,
+    /// An expression that takes out the breakpoints of a program that is let go of, where the adapter leaves them
+    pub let_go: String,
+    /// Whether programs have tasks as Python's `asyncio` has them, which are listed beside the threads
+    pub has_tasks: bool,
+}
+
+/// How a process shows where it waits for debuggers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Waiting {
+    /// Not at all: the port must be given
+    #[default]
+    Unknown,
+    /// As Python does with debugpy: an adapter of its own listens
+    Debugpy,
+    /// As Node does: a signal makes it listen
+    Inspector,
+    /// As Ruby does with `rdbg --open`: it listens at a file or a port
+    Rdbg,
 }
 
 /// What an adapter speaks.
@@ -114,6 +151,8 @@ pub enum Transport {
 pub enum StartedBy {
     /// We do, when the adapter asks for a terminal
     Terminal,
+    /// We do, with the command `start`, and the adapter attaches to it
+    Hindcast,
     /// The adapter, with its own standard streams
     Adapter,
     /// The adapter, which tells what is printed; the program cannot be written to
@@ -136,6 +175,8 @@ pub enum Spelling {
     Node,
     /// As `go run` and `go test` do
     Go,
+    /// As `java` does: classes, `-jar`, and sources, which are compiled
+    Java,
 }
 
 /// Profiles by name.
@@ -231,6 +272,15 @@ impl Profiles {
         })
     }
 
+    /// The profile for a program that listens for debuggers: one of its interpreters, or what is started for it.
+    pub(crate) fn of_listener(&self, program: &Path) -> Option<&Profile> {
+        let name = program.file_name().and_then(OsStr::to_str)?;
+        let is_started = |profile: &&Profile| {
+            profile.attaches_to_ports() && profile.commands.iter().any(|command| command[0] == name)
+        };
+        self.by_interpreter(program).or_else(|| self.by_name.values().find(is_started))
+    }
+
     fn by_extension(&self, program: &Path) -> Option<&Profile> {
         let extension = program.extension()?.to_str()?.to_lowercase();
         let has = |profile: &&Profile| profile.extensions.contains(&extension);
@@ -262,9 +312,19 @@ impl Profiles {
 }
 
 impl Profile {
-    /// Whether it attaches to processes.
-    pub fn can_attach(&self) -> bool {
+    /// Whether it attaches to this process.
+    pub fn can_attach_to(&self, pid: u32) -> bool {
+        self.attaches_by_number() || crate::door::is_there(self, pid)
+    }
+
+    /// Whether it attaches to any process.
+    pub(crate) fn attaches_by_number(&self) -> bool {
         self.attach.as_object().is_some_and(|arguments| !arguments.is_empty())
+    }
+
+    /// Whether it attaches to programs that wait for debuggers.
+    pub(crate) fn attaches_to_ports(&self) -> bool {
+        self.attach_to_port.as_object().is_some_and(|arguments| !arguments.is_empty())
     }
 
     /// Whether a file is a program that runs such programs, whatever version its name ends with.

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Profile, Spelling};
+use super::{Profile, Spelling, java::java};
 use crate::find;
 
 /// A command line, taken apart.
@@ -17,6 +17,8 @@ pub(crate) struct Spelled {
     pub(crate) module: Option<String>,
     /// A piece of code.
     pub(crate) code: Option<String>,
+    /// A source that is compiled first.
+    pub(crate) source: Option<PathBuf>,
     /// The program's arguments.
     pub(crate) args: Vec<String>,
     /// What runs it.
@@ -44,6 +46,7 @@ pub(crate) fn spell(
     let mut spelled = match profile.spelling {
         Spelling::Executable => Spelled { program: Some(named), args: args.to_vec(), ..Spelled::default() },
         Spelling::Go => go(program, is_interpreter, args, cwd),
+        Spelling::Java => java(program, is_interpreter, args, interpreter(profile, program, cwd, env)),
         Spelling::Node if is_interpreter && !is_node(program) => {
             let is_test = args.iter().any(|word| word.starts_with("test"));
             let (interpreter, interpreter_args) = (Some(named), args.to_vec());

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{ROOT, Session, State};
 use crate::{
+    profile::StartedBy,
     protocol::Message,
     transport::{ConnectionId, Incoming},
 };
@@ -125,7 +126,11 @@ impl Session {
     pub(super) fn pokes_for(&self, to: ConnectionId, command: &str) -> u32 {
         const BEGINNING: [&str; 4] = ["initialize", "launch", "attach", "configurationDone"];
         // The first connection of such an adapter leads to no program.
-        let is_quick = to == ROOT || BEGINNING.contains(&command) || self.profile.poke.is_empty();
+        let is_quick = to == ROOT
+            || BEGINNING.contains(&command)
+            || self.profile.poke.is_empty()
+            // It would stop where we poked it.
+            || self.awaits_pause;
         if is_quick { 0 } else { MOST_POKES }
     }
 
@@ -173,7 +178,9 @@ impl Session {
 
     /// Whether the adapter is a part of the program, and so ends with it.
     pub(super) fn is_program_the_adapter(&self) -> bool {
-        self.profile.launch_request == "attach" && !self.was_attached
+        self.profile.program_is_started_by == StartedBy::Adapter
+            && self.profile.launch_request == "attach"
+            && !self.was_attached
     }
 
     fn on_close(&mut self, from: ConnectionId, why: Option<String>) {

@@ -14,7 +14,7 @@ use std::{
 };
 
 use hindcast_core::debug::{
-    AttachRequest, DebugError, Engine, HowBegun, LaunchRequest, OutputLog, Reason, StopAtEntry, Target,
+    DebugError, Engine, HowBegun, LaunchRequest, OutputLog, Reason, StopAtEntry, Target,
 };
 use hindcast_streams::{Opened, Pump};
 use jiff::Timestamp;
@@ -41,7 +41,7 @@ use crate::{
 };
 
 /// How long an adapter may take until it answers.
-const ADAPTER_WITHIN: Duration = Duration::from_secs(15);
+pub(super) const ADAPTER_WITHIN: Duration = Duration::from_secs(15);
 /// How long it may take to start the program; building it is a part of that.
 const PROGRAM_WITHIN: Duration = Duration::from_secs(28);
 /// Between two tries to connect to an adapter that has just been started.
@@ -102,8 +102,15 @@ impl Session {
         let mut session = Self::new(profile, spelled, target, env, cwd, &request.output);
         session.stop_at_entry = request.stop_at_entry;
         session.sources.begin_at(&request.program, session.spelled.program.as_deref());
-        let words = session.words_of_launch(request);
-        session.start_adapter(&words, Some(opened))?;
+        let mut words = session.words_of_launch(request);
+        if session.profile.program_is_started_by == StartedBy::Hindcast {
+            session.build()?;
+            session.start_adapter(&words, None)?;
+            session.start_program(&mut words, opened)?;
+            session.await_program()?;
+        } else {
+            session.start_adapter(&words, Some(opened))?;
+        }
         let launch = session.profile.launch.clone();
         let verb = match session.profile.launch_request.clone() {
             none if none.is_empty() => "launch".to_owned(),
@@ -113,46 +120,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Attaches to a process through the adapter of a profile.
-    pub(crate) fn attach(profile: &Profile, request: &AttachRequest) -> Result<Self, DebugError> {
-        let pid = request.pid;
-        let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
-        let cwd = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_else(|_| "/".into());
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
-        let args: Vec<String> = words
-            .iter()
-            .skip(1)
-            .filter(|word| !word.is_empty())
-            .map(|word| word.clone().into_owned())
-            .collect();
-        let env: BTreeMap<String, String> = std::env::vars().collect();
-        let spelled = spell(profile, &program, &args, &cwd, &env);
-        let target = Target {
-            engine: Engine::Adapter,
-            pid: Some(pid),
-            name: program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
-            executable: program.display().to_string(),
-            args,
-            cwd: cwd.display().to_string(),
-            how: HowBegun::Attach,
-            since: Timestamp::now(),
-            runtime: Some(format!("{} ({})", profile.title, profile.adapter)),
-            followed: None,
-        };
-        let mut session = Self::new(profile, spelled, target, env, cwd, &request.output);
-        session.was_attached = true;
-        let mut words = session.usual_words(request.just_my_code);
-        words.set("pid", pid);
-        words.set("pid_text", pid.to_string());
-        words.set("attach_mode", "local");
-        session.start_adapter(&words, None)?;
-        let attach = session.profile.attach.clone();
-        session.request_program("attach", &attach, &words)?;
-        Ok(session)
-    }
-
-    fn new(
+    pub(super) fn new(
         profile: &Profile,
         spelled: Spelled,
         target: Target,
@@ -203,11 +171,13 @@ impl Session {
             raised_is_on: false,
             adapter_chooses: false,
             knows_pid: false,
+            awaits_pause: false,
+            awaited_port: None,
             remarks: String::new(),
         }
     }
 
-    fn usual_words(&self, just_my_code: bool) -> Words {
+    pub(super) fn usual_words(&self, just_my_code: bool) -> Words {
         let mut words = Words::default();
         let spelled = &self.spelled;
         words.set("debugpy_adapter", DEBUGPY_ADAPTER);
@@ -235,9 +205,10 @@ impl Session {
         let stops = request.stop_at_entry != StopAtEntry::No;
         self.entry_line = self.first_line().filter(|_| stops);
         words.set("stop_at_entry", stops && self.entry_line.is_none());
-        let uses_scratch = self.profile.launch.to_string().contains("{scratch}");
+        let uses_scratch =
+            self.profile.launch.to_string().contains("{scratch}") || self.spelled.source.is_some();
         if uses_scratch {
-            self.scratch = scratch_folder();
+            self.scratch = scratch_folder(&temporary(&self.env));
             words.set_if("scratch", self.scratch.as_ref().map(|folder| folder.display().to_string()));
         }
         words
@@ -259,13 +230,17 @@ impl Session {
     }
 
     /// Starts the first adapter that answers.
-    fn start_adapter(&mut self, words: &Words, opened: Option<Opened>) -> Result<(), DebugError> {
+    pub(super) fn start_adapter(&mut self, words: &Words, opened: Option<Opened>) -> Result<(), DebugError> {
         let mut words = words.clone();
         let surroundings = Surroundings { env: &self.env, cwd: Some(&self.cwd) };
         let mut tried: Vec<String> = Vec::new();
         for (name, patterns) in &self.profile.locate {
             match located(patterns, &surroundings) {
-                Some(file) => words.set(name, file.display().to_string()),
+                Some(file) => {
+                    let folder = file.parent().unwrap_or(&file).display().to_string();
+                    words.set(&format!("{name}_folder"), folder);
+                    words.set(name, file.display().to_string());
+                }
                 None => return Err(self.not_there(&format!("its file `{name}` is nowhere"))),
             }
         }
@@ -317,7 +292,7 @@ impl Session {
         Err(self.not_there(&tried.join("; ")))
     }
 
-    fn not_there(&self, why: &str) -> DebugError {
+    pub(super) fn not_there(&self, why: &str) -> DebugError {
         let what = format!(
             "the debug adapter for {} ({}) cannot be started: {why}",
             self.profile.title, self.profile.adapter
@@ -355,14 +330,18 @@ impl Session {
             ),
             None => (Stdio::from(its_stdin), Stdio::from(its_stdout), Stdio::from(its_stderr)),
         };
+        let temporary = self.temporary_folder();
+        let mut env = self.env.clone();
+        env.extend(temporary.iter().map(|folder| (TMPDIR.to_owned(), folder.display().to_string())));
         let what = Start {
             program: program.as_os_str(),
             args: &args,
             cwd: Some(&self.cwd),
-            env: &self.env,
+            env: &env,
             stdin,
             stdout,
             stderr,
+            folder: temporary.as_deref().or(self.scratch.as_deref()),
         };
         let sender = self.client.sender();
         let tell = move || drop(sender.send(Incoming::ProgramEnded));
@@ -388,6 +367,17 @@ impl Session {
         self.theirs = None;
         self.streams = opened.take();
         Ok(())
+    }
+
+    /// A folder for what the adapter leaves behind when it is killed, such as sockets. Not where it starts the program, which
+    /// would use the folder, too.
+    fn temporary_folder(&self) -> Option<PathBuf> {
+        // The path of a socket is at most 107 bytes long.
+        const LONGEST: usize = 50;
+        let is_apart =
+            matches!(self.profile.program_is_started_by, StartedBy::Terminal | StartedBy::Hindcast);
+        let base = temporary(&self.env);
+        (is_apart && base.as_os_str().len() <= LONGEST).then(|| scratch_folder(&base)).flatten()
     }
 
     /// Connects to an adapter as soon as it listens.
@@ -418,7 +408,12 @@ impl Session {
     }
 
     /// Asks for the program. The answer may come only after the breakpoints have been told.
-    fn request_program(&mut self, verb: &str, pattern: &Value, words: &Words) -> Result<(), DebugError> {
+    pub(super) fn request_program(
+        &mut self,
+        verb: &str,
+        pattern: &Value,
+        words: &Words,
+    ) -> Result<(), DebugError> {
         let mut arguments = fill(pattern, words).unwrap_or_else(|| json!({}));
         // Two ways to say what runs would be one too many.
         if self.spelled.program.is_none()
@@ -459,14 +454,19 @@ impl Session {
 }
 
 /// A port of this machine that nobody uses now.
-fn free_port() -> std::io::Result<u16> {
+pub(super) fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
+/// Where temporary files are for whoever has these variables.
+fn temporary(env: &BTreeMap<String, String>) -> PathBuf {
+    let named = env.get(TMPDIR).filter(|folder| folder.starts_with('/'));
+    named.map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
+}
+
 /// A new folder that only we can look into.
-fn scratch_folder() -> Option<PathBuf> {
+fn scratch_folder(base: &Path) -> Option<PathBuf> {
     use std::os::unix::fs::DirBuilderExt;
-    let base = std::env::temp_dir();
     (0..100).find_map(|number| {
         let folder = base.join(format!("hindcast-{}-{number}", std::process::id()));
         std::fs::DirBuilder::new().mode(0o700).create(&folder).ok().map(|()| folder)
@@ -500,6 +500,9 @@ pub(super) fn quiet_log(
         }
     }))
 }
+
+/// The variable that names the folder for temporary files.
+const TMPDIR: &str = "TMPDIR";
 
 /// What runs debugpy's adapter.
 const DEBUGPY_ADAPTER: &str = include_str!("../profile/builtin/debugpy_adapter.py");

@@ -167,6 +167,11 @@ impl Breakpoints {
         self.entries.iter().filter(|entry| entry.is_enabled())
     }
 
+    /// Whether an adapter was ever told of one.
+    pub(super) fn were_there(&self) -> bool {
+        !self.told_files.is_empty()
+    }
+
     pub(super) fn has_tracepoints(&self) -> bool {
         self.entries().any(|entry| entry.code().is_some_and(|code| code.log_message.is_some()))
     }

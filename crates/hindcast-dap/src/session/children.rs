@@ -86,6 +86,7 @@ impl Session {
             .client
             .send(id, &child.request, child.configuration.clone())
             .map_err(|error| Refusal::Refused(error.to_string()))?;
+        self.client.connections[id.0].begun_by = Some(launch);
         self.await_initialized(id, launch, READY_WITHIN)?;
         self.configure(id)?;
         Ok(())

@@ -3,15 +3,13 @@
 use std::ffi::{OsStr, OsString};
 
 use hindcast_core::debug::{OutputLog, OutputStream};
-use hindcast_streams::Pump;
 use serde_json::{Value, json};
 
-use super::{ROOT, Session, State, begin::quiet_log, children::Child};
+use super::{ROOT, Session, State, children::Child};
 use crate::{
-    keeper::{Kept, Start, stdio},
     profile::StartedBy,
     protocol::{BoundBreakpoint, DapModule, Event, Request, RunInTerminal, Source, Stopped},
-    transport::{ConnectionId, Incoming},
+    transport::ConnectionId,
 };
 
 impl Session {
@@ -77,7 +75,7 @@ impl Session {
         };
         match self.profile.program_is_started_by {
             StartedBy::Events => push(&self.output, stream, text),
-            StartedBy::Adapter | StartedBy::Terminal => self.remark(text),
+            StartedBy::Adapter | StartedBy::Terminal | StartedBy::Hindcast => self.remark(text),
         }
     }
 
@@ -116,7 +114,9 @@ impl Session {
             return;
         };
         let is_first = std::mem::replace(&mut self.knows_pid, true);
-        if !is_first || from == ROOT {
+        if self.was_attached && !is_first && self.target.pid != Some(pid) {
+            self.describe(pid);
+        } else if !is_first || from == ROOT {
             self.target.pid = Some(pid);
         } else if self.target.pid != Some(pid) && self.known_children.insert(pid) && from != ROOT {
             let name = body["name"].as_str().unwrap_or("it");
@@ -155,24 +155,9 @@ impl Session {
         };
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
         let cwd = if wanted.cwd.is_empty() { self.cwd.clone() } else { wanted.cwd.into() };
-        let sender = self.client.sender();
-        let started = Kept::start(
-            Start {
-                program: OsStr::new(program),
-                args: &args,
-                cwd: Some(&cwd),
-                env: &env,
-                stdin: stdio(opened.theirs.stdin),
-                stdout: stdio(opened.theirs.stdout),
-                stderr: stdio(opened.theirs.stderr),
-            },
-            move || drop(sender.send(Incoming::ProgramEnded)),
-        );
-        let kept = started.map_err(|error| format!("cannot start `{program}`: {error}"))?;
-        let pid = kept.pid();
-        self.program = Some(kept);
-        self.target.pid.get_or_insert(pid);
-        self.pump = Pump::start(opened.ours, quiet_log(&self.output, &self.profile, &self.is_ready)).ok();
+        let pid = self
+            .keep_program(OsStr::new(program), &args, &cwd, &env, opened)
+            .map_err(|why| format!("cannot start `{program}`: {why}"))?;
         Ok(json!({ "processId": pid, "shellProcessId": pid }))
     }
 }

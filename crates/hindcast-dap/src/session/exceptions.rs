@@ -4,12 +4,13 @@ use hindcast_core::debug::{
     DebugError, ExceptionBreakpoint, FrameRef, InnerException, Location, RaisedException, RaisedSignal,
     Reason, Stop, StopReason, ThreadId, Trigger, ValueLimits, VariableQuery, VariableScope,
 };
+use serde::Deserialize;
 use serde_json::json;
 
 use super::{Session, ask::Refusal, movement::Plan};
 use crate::{
     profile::Spelling,
-    protocol::{ExceptionDetails, ExceptionInfo, Stopped},
+    protocol::{DapVariable, ExceptionDetails, ExceptionInfo, Stopped},
     transport::ConnectionId,
 };
 
@@ -70,20 +71,25 @@ impl Session {
         let takes_conditions =
             self.client.connections[connection.0].capabilities.supports_exception_filter_options;
         self.adapter_chooses = takes_conditions && !self.profile.of_type.is_empty();
-        if !self.adapter_chooses || !wants_raised {
+        let keeps = takes_conditions && !self.profile.keep_raised.is_empty();
+        if !keeps && (!self.adapter_chooses || !wants_raised) {
             return self.tell(connection, "setExceptionBreakpoints", json!({ "filters": wanted }));
         }
-        let condition = self.condition_of_types();
-        let raised = self.profile.raised.clone();
-        let options: Vec<_> = wanted
-            .iter()
-            .map(|name| match &condition {
-                Some(condition) if raised.contains(name) => {
-                    json!({ "filterId": name, "condition": condition })
-                }
-                _ => json!({ "filterId": name }),
-            })
-            .collect();
+        let chooses = self.adapter_chooses && wants_raised;
+        let all_types = self.condition_of_types().filter(|_| chooses);
+        let option = |name: &String| {
+            let of_types = all_types.as_ref().filter(|_| self.profile.raised.contains(name));
+            // js-debug stops where the condition of any filter holds, so there must be no other.
+            let keep = Some(&self.profile.keep_raised)
+                .filter(|_| keeps && of_types.is_some() == all_types.is_some());
+            let conditions = of_types.map(|condition| format!("({condition})"));
+            let conditions: Vec<_> = conditions.into_iter().chain(keep.cloned()).collect();
+            match conditions.is_empty() {
+                true => json!({ "filterId": name }),
+                false => json!({ "filterId": name, "condition": conditions.join(" && ") }),
+            }
+        };
+        let options: Vec<_> = wanted.iter().map(option).collect();
         self.tell(connection, "setExceptionBreakpoints", json!({ "filters": [], "filterOptions": options }))
     }
 
@@ -140,8 +146,25 @@ impl Session {
             }
         }
         stop.breakpoints = matched;
+        if raised.inner.is_empty() && !self.profile.causes.is_empty() {
+            raised.inner = self.causes(stop.thread);
+        }
         stop.exception = Some(raised);
         Ok(Some(stop))
+    }
+
+    /// What led to the exception that was kept when it was raised.
+    fn causes(&mut self, thread: ThreadId) -> Vec<InnerException> {
+        let Some((connection, _)) = self.threads.of(thread) else { return Vec::new() };
+        let Some(frame) = self.top_frame(thread) else { return Vec::new() };
+        let expression = self.profile.causes.clone();
+        let arguments = json!({ "expression": expression, "frameId": frame.id, "context": "clipboard" });
+        let answer: Result<DapVariable, _> = self.ask(connection, "evaluate", arguments);
+        let text = answer.map_err(|refusal| refusal.why()).map(|answer| answer.value);
+        text.and_then(|text| read_causes(&text)).unwrap_or_else(|why| {
+            tracing::debug!(%why, "the causes of an exception are not known");
+            Vec::new()
+        })
     }
 
     /// What was raised where the program stands though nobody stepped there.
@@ -252,6 +275,43 @@ fn raised(info: Option<&ExceptionInfo>, stopped: &Stopped) -> RaisedException {
     }
 }
 
+/// A cause as the program tells it.
+#[derive(Deserialize)]
+struct Cause {
+    depth: u32,
+    #[serde(rename = "type")]
+    exception_type: String,
+    message: String,
+    stack: String,
+}
+
+fn read_causes(text: &str) -> Result<Vec<InnerException>, String> {
+    // A text is shown as one, with its quotes.
+    let bare: Option<String> = serde_json::from_str(text).ok();
+    let causes: Vec<Cause> =
+        serde_json::from_str(bare.as_deref().unwrap_or(text)).map_err(|error| format!("{error}: {text}"))?;
+    let inner = |cause: Cause| InnerException {
+        depth: cause.depth,
+        exception_type: cause.exception_type,
+        message: Some(cause.message).filter(|message| !message.is_empty()),
+        thrown_at: cause.stack.lines().find_map(place_of_call),
+    };
+    Ok(causes.into_iter().map(inner).collect())
+}
+
+/// `    at load (/a/b.js:3:11)`, or `    at /a/b.js:3:11`.
+fn place_of_call(line: &str) -> Option<Location> {
+    let call = line.trim_start().strip_prefix("at ")?;
+    let (function, place) = match call.strip_suffix(')').and_then(|call| call.rsplit_once(" (")) {
+        Some((function, place)) => (Some(function.to_owned()), place),
+        None => (None, call),
+    };
+    let mut parts = place.rsplitn(3, ':');
+    let (_column, line) = (parts.next()?, parts.next()?.parse().ok()?);
+    let file = parts.next()?.trim_start_matches("file://").to_owned();
+    Some(Location { file: Some(file), line: Some(line), function, ..Location::default() })
+}
+
 fn inner_of(details: &[ExceptionDetails], depth: u32, inner: &mut Vec<InnerException>) {
     const DEEPEST: u32 = 20;
     for one in details.iter().filter(|_| depth <= DEEPEST) {
@@ -325,6 +385,19 @@ fn signal_of(stopped: &Stopped) -> Option<RaisedSignal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn causes_are_read_with_where_they_were_thrown() {
+        let text = r#"[{"depth":1,"type":"RangeError","message":"no x","stack":"RangeError: no x\n    at read (/a/b.js:3:9)\n    at x"}]"#;
+        for text in [text.to_owned(), serde_json::Value::from(text).to_string()] {
+            let inner = read_causes(&text).unwrap();
+            let thrown_at = inner[0].thrown_at.clone().unwrap();
+            assert_eq!((thrown_at.file.as_deref(), thrown_at.line), (Some("/a/b.js"), Some(3)));
+            assert_eq!((thrown_at.function.as_deref(), inner[0].depth), (Some("read"), 1));
+        }
+        assert_eq!(place_of_call("    at file:///a/b.mjs:7:1").unwrap().line, Some(7));
+        assert!(place_of_call("Error: at home").is_none());
+    }
 
     #[test]
     fn the_causes_of_an_exception_are_read_from_its_traceback() {

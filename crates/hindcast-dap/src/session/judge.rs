@@ -30,6 +30,16 @@ impl Session {
             exception: None,
             exit_code: None,
         };
+        if self.awaits_pause && !self.profile.pause_with.is_empty() {
+            let depth = self.frames(thread, 2)?.len();
+            if self.seen.is_in_eval(from, dap) {
+                self.awaits_pause = false;
+                stop.reason = StopReason::Pause;
+                let idle = "it waits for something: none of its functions is running";
+                stop.detail = (depth < 2).then(|| idle.to_owned());
+                return Ok(Some(stop));
+            }
+        }
         let begins = matches!(self.plan, Plan::Begin) && self.stop_at_entry != StopAtEntry::No;
         match stop.reason {
             StopReason::Exception => return self.judge_exception(from, stop, &stopped),
@@ -54,9 +64,19 @@ impl Session {
                 self.go_on()?;
                 return Ok(None);
             }
+            StopReason::Pause
+                if self.profile.pauses_by_itself
+                    && !self.awaits_pause
+                    && !matches!(self.plan, Plan::Begin) =>
+            {
+                // It stops a second time for the same connection.
+                self.carry_on(from)?;
+                return Ok(None);
+            }
             _ => {}
         }
         if stop.reason == StopReason::Pause {
+            self.awaits_pause = false;
             stop.detail = stopped.description.filter(|text| !text.to_lowercase().starts_with("paused"));
         }
         Ok(Some(stop))

@@ -8,8 +8,9 @@ use hindcast_core::debug::{
 };
 use serde_json::{Value, json};
 
-use super::{ROOT, Session};
+use super::{ROOT, Session, tasks::Task};
 use crate::{
+    profile::Spelling,
     protocol::{DapThread, DapVariable, Scope, Source, StackFrame},
     transport::ConnectionId,
 };
@@ -21,6 +22,7 @@ pub(super) struct Seen {
     pub(super) scopes: HashMap<(ConnectionId, i64), Vec<Scope>>,
     pub(super) variables: HashMap<(ConnectionId, i64), Arc<Vec<DapVariable>>>,
     threads: HashMap<ConnectionId, Vec<DapThread>>,
+    pub(super) tasks: HashMap<ConnectionId, Vec<Task>>,
     /// Sources that are no files, which last.
     texts: HashMap<String, Arc<str>>,
 }
@@ -29,6 +31,8 @@ pub(super) struct Seen {
 struct SeenStack {
     frames: Vec<StackFrame>,
     is_whole: bool,
+    /// Whether it stands in what was evaluated to stop it.
+    is_in_eval: bool,
 }
 
 impl Seen {
@@ -36,6 +40,7 @@ impl Seen {
     pub(super) fn forget(&mut self) {
         self.stacks.clear();
         self.threads.clear();
+        self.tasks.clear();
         self.forget_values();
     }
 
@@ -43,6 +48,11 @@ impl Seen {
     pub(super) fn forget_values(&mut self) {
         self.scopes.clear();
         self.variables.clear();
+    }
+
+    /// Whether a thread whose stack was looked at stands in what was evaluated to stop it.
+    pub(super) fn is_in_eval(&self, connection: ConnectionId, dap: i64) -> bool {
+        self.stacks.get(&(connection, dap)).is_some_and(|stack| stack.is_in_eval)
     }
 
     pub(super) fn text_of(&self, path: &str) -> Option<Arc<str>> {
@@ -84,7 +94,11 @@ impl Session {
         let mut all = Vec::new();
         for connection in live {
             let stands = self.standing.contains_key(&connection);
-            for thread in self.dap_threads(connection) {
+            let tasks = if stands { self.tasks(connection) } else { Vec::new() };
+            let tasks =
+                tasks.iter().map(|task| DapThread { id: task.thread(), name: format!("task {}", task.name) });
+            let threads: Vec<_> = self.dap_threads(connection).into_iter().chain(tasks).collect();
+            for thread in threads {
                 let id = self.threads.number(connection, thread.id);
                 let location = if stands && all.len() < MOST_PLACES { self.place_of(id) } else { None };
                 let state = if stands { ThreadState::Suspended } else { ThreadState::Running };
@@ -111,6 +125,14 @@ impl Session {
         {
             return Ok(seen.frames.iter().take(wanted).cloned().collect());
         }
+        if dap < 0 && self.profile.has_tasks {
+            let task = self.tasks(connection).into_iter().find(|task| task.thread() == dap);
+            let frames = task.map(|task| task.stack()).ok_or(DebugError::NoSuchThread(thread))?;
+            for source in frames.iter().filter_map(|frame| frame.source.as_ref()) {
+                self.sources.learn(source);
+            }
+            return Ok(frames.into_iter().take(wanted).collect());
+        }
         let levels = wanted.max(FIRST_FRAMES);
         let arguments = json!({ "threadId": dap, "startFrame": 0, "levels": levels });
         let body: Value = self.ask(connection, "stackTrace", arguments)?;
@@ -122,8 +144,15 @@ impl Session {
             frames.truncate(at);
         }
         frames.retain(|frame| frame.presentation_hint.as_deref() != Some("label"));
-        for frame in &frames {
-            if let Some(source) = &frame.source {
+        let is_in_eval = !self.profile.pause_with.is_empty()
+            && frames.first().and_then(|frame| frame.source.as_ref()).map(source_name).is_some_and(is_eval);
+        if is_in_eval && frames.len() > 1 {
+            // What stopped it is no part of the program.
+            frames.remove(0);
+        }
+        for frame in &mut frames {
+            if let Some(source) = &mut frame.source {
+                self.complete_path(source);
                 self.sources.learn(source);
             }
         }
@@ -131,8 +160,21 @@ impl Session {
             self.fetch_text(connection, &frame);
         }
         let shown = frames.iter().take(wanted).cloned().collect();
-        self.seen.stacks.insert(key, SeenStack { frames, is_whole });
+        self.seen.stacks.insert(key, SeenStack { frames, is_whole, is_in_eval });
         Ok(shown)
+    }
+
+    /// Where an adapter knows only the end of a path, the file is looked for.
+    fn complete_path(&mut self, source: &mut Source) {
+        let Some(path) = source.path.as_deref().filter(|path| !path.is_empty() && !path.starts_with('/'))
+        else {
+            return;
+        };
+        if self.profile.spelling == Spelling::Java
+            && let Ok(found) = self.resolve(path)
+        {
+            source.path = Some(found);
+        }
     }
 
     /// A source that is no file is the adapter's to tell.
@@ -207,7 +249,10 @@ impl Session {
             source.and_then(|source| source.presentation_hint.as_deref()),
         ];
         let is_dimmed = hints.iter().any(|hint| matches!(hint, Some("subtle" | "deemphasize")));
-        let is_library = is_dimmed || file.as_deref().is_some_and(is_library);
+        // Sources of the runtime are not there.
+        let is_elsewhere = self.profile.spelling == Spelling::Java
+            && file.as_deref().is_none_or(|file| !Path::new(file).is_absolute());
+        let is_library = is_dimmed || is_elsewhere || file.as_deref().is_some_and(is_library);
         Location {
             line: file.as_ref().and(Some(frame.line)).filter(|line| *line > 0),
             column: Some(frame.column).filter(|column| *column > 0),
@@ -275,8 +320,14 @@ fn source_name(source: &Source) -> String {
     source.path.clone().or_else(|| source.name.clone()).unwrap_or_default()
 }
 
+fn is_eval(name: String) -> bool {
+    name == "repl" || name.starts_with("<eval>")
+}
+
 /// Without decorations that adapters add.
 fn function_name(name: &str) -> String {
+    // js-debug shows what a method is called on: `Timeout {…}.turn`.
+    let name = if name.contains(" {") { name.rsplit('.').next().unwrap_or(name) } else { name };
     name.trim_start_matches("global.").trim_end_matches(" (Current frame)").trim().to_owned()
 }
 

@@ -4,8 +4,10 @@
 //! whoever asked, events change what is known, requests of the adapter are answered at once. A process that the program
 //! starts may have a connection of its own; it belongs to the same session.
 
+mod arguments;
 mod ask;
 mod assignment;
+mod attach;
 mod begin;
 mod breakpoints;
 mod children;
@@ -17,6 +19,8 @@ mod look;
 mod movement;
 mod places;
 mod sources;
+mod start;
+mod tasks;
 mod threads;
 mod values;
 
@@ -103,6 +107,10 @@ pub(crate) struct Session {
     adapter_chooses: bool,
     /// Whether an adapter said which process it is.
     knows_pid: bool,
+    /// Whether the program was asked to stop, and has not yet.
+    awaits_pause: bool,
+    /// Where a program that we started will listen for the adapter.
+    awaited_port: Option<u16>,
     /// What the adapter said last, beside the protocol.
     remarks: String,
 }

@@ -15,11 +15,14 @@ use super::{
 };
 use crate::{
     keeper::{Ended, Kept, running_below},
+    profile::StartedBy,
     transport::ConnectionId,
 };
 
 /// How long a program that is asked to stop may take.
 const PAUSE_WITHIN: Duration = Duration::from_secs(5);
+/// How long an adapter that tells a stop twice may take until the second time.
+const TOLD_AGAIN_WITHIN: Duration = Duration::from_secs(1);
 const A_MOMENT: Duration = Duration::from_millis(50);
 /// How long a program whose debugger says that it ended may take to do so.
 const EXIT_WITHIN: Duration = Duration::from_secs(2);
@@ -102,8 +105,17 @@ impl Session {
         self.state = State::Live;
         let configured = self.configure(ROOT);
         configured.map_err(|refusal| self.not_begun(&refusal.why()))?;
+        if self.profile.program_is_started_by == StartedBy::Hindcast && !self.was_attached {
+            self.await_launch()?;
+            // It waits until somebody lets it go.
+            self.ask::<Value>(ROOT, "continue", json!({ "threadId": 1 }))?;
+        }
         if self.was_attached {
             self.await_launch()?;
+            if self.profile.pauses_by_itself {
+                self.await_both_stops();
+                return Ok(());
+            }
             let until = Instant::now() + PAUSE_WITHIN;
             // The connection to the process itself may come later.
             while self.standing.is_empty() && self.ask_for_pause()? == 0 && Instant::now() < until {
@@ -111,6 +123,13 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Waits until the adapter has told a stop the second time: later, that would be taken for another.
+    fn await_both_stops(&mut self) {
+        let until = Instant::now() + TOLD_AGAIN_WITHIN;
+        while self.stops.len() < 2 && self.pump(Some(until)) {}
+        self.stops.truncate(1);
     }
 
     /// Waits for the answer to the request that begins it all.
@@ -367,16 +386,28 @@ impl Session {
     }
 
     /// Asks some thread of each process that runs to stop; how many were asked.
-    fn ask_for_pause(&mut self) -> Result<usize, DebugError> {
+    pub(super) fn ask_for_pause(&mut self) -> Result<usize, DebugError> {
         let mut asked_of = 0;
+        self.awaits_pause = true;
         let running: Vec<_> =
             self.client.connections.iter().filter(|it| !it.is_over).map(|it| it.id).collect();
         for connection in running {
             if self.standing.contains_key(&connection) {
                 continue;
             }
+            let by_evaluating = !self.profile.pause_with.is_empty();
+            if by_evaluating && !self.client.has_begun(connection) {
+                // What is evaluated earlier is lost.
+                continue;
+            }
             let Some(thread) = self.dap_threads(connection).first().map(|thread| thread.id) else { continue };
-            let asked = self.ask::<Value>(connection, "pause", json!({ "threadId": thread }));
+            let asked = if by_evaluating {
+                let arguments = json!({ "expression": self.profile.pause_with, "context": "repl" });
+                let sent = self.client.send_and_forget(connection, "evaluate", arguments);
+                sent.map_err(|error| Refusal::Refused(error.to_string()))
+            } else {
+                self.ask::<Value>(connection, "pause", json!({ "threadId": thread })).map(drop)
+            };
             if let Err(refusal) = asked {
                 self.alive()?;
                 tracing::debug!(why = refusal.why(), "it does not pause");
@@ -405,7 +436,9 @@ impl Session {
     /// A place to stop at before anything else, where the adapter does not do that by itself.
     pub(super) fn entry_function(&self) -> Option<String> {
         let wanted = self.stop_at_entry != hindcast_core::debug::StopAtEntry::No && !self.was_attached;
-        let entry = self.spelled.test.clone().unwrap_or_else(|| self.profile.entry.clone());
+        let program = self.spelled.program.as_deref().map(|program| format!("{program}."));
+        let entry = self.profile.entry.replace("{program}.", &program.unwrap_or_default());
+        let entry = self.spelled.test.clone().unwrap_or(entry);
         (wanted && !self.profile.entry.is_empty() && matches!(self.plan, Plan::Begin)).then_some(entry)
     }
 }

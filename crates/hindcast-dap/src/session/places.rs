@@ -3,10 +3,12 @@
 use std::{fs, path::Path};
 
 use hindcast_core::debug::{DebugError, Place, Reason};
-use regex_lite::Regex;
 
-use super::{Session, breakpoints::Site};
-use crate::profile::Spelling;
+use super::{
+    Session,
+    arguments::{head_of, short_name},
+    breakpoints::Site,
+};
 
 /// Longer files are not read.
 const LARGEST: u64 = 8 << 20;
@@ -68,22 +70,7 @@ impl Session {
 
     /// The lines of the program's sources that define a function of this name.
     fn definitions(&self, name: &str) -> Vec<(String, u32)> {
-        let short = name.rsplit(['.', ':', '#']).next().unwrap_or(name);
-        let is_name = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '$';
-        if short.is_empty() || !short.chars().all(is_name) {
-            return Vec::new();
-        }
-        let escaped = short.replace('$', "\\$");
-        let pattern = match self.profile.spelling {
-            Spelling::Python => format!(r"^\s*(async\s+)?def\s+{escaped}\s*\("),
-            Spelling::Go => format!(r"^func\s+(\([^)]*\)\s*)?{escaped}\s*[\(\[]"),
-            Spelling::Node => format!(
-                r"(\bfunction\b\s*\*?\s*{escaped}\s*[\(<])|(^\s*((public|private|protected|static|async|override|get|set)\s+)*\*?{escaped}\s*(<[^>]*>)?\([^;]*\{{\s*$)|(\b{escaped}\s*[:=]\s*(async\s*)?(function\b|\([^)]*\)[^=;]*=>|\w+\s*=>))"
-            ),
-            Spelling::Script => format!(r"^\s*(def|function|sub|fn)\s+(self\.)?{escaped}\b"),
-            Spelling::Executable => return Vec::new(),
-        };
-        let Ok(pattern) = Regex::new(&pattern) else { return Vec::new() };
+        let Some(pattern) = head_of(self.profile.spelling, short_name(name)) else { return Vec::new() };
         let mut found = Vec::new();
         for file in self.sources.files(&self.profile.extensions) {
             let Some(text) = text_of(Path::new(&file)) else { continue };
@@ -160,7 +147,7 @@ fn lines_with(path: &Path, text: &str) -> Result<Vec<u32>, DebugError> {
     }
 }
 
-fn text_of(path: &Path) -> Option<String> {
+pub(super) fn text_of(path: &Path) -> Option<String> {
     let file = fs::metadata(path).ok()?;
     if !file.is_file() || file.len() > LARGEST {
         return None;

@@ -43,6 +43,13 @@ impl Sources {
         Self { known: BTreeSet::new(), folders: vec![cwd.to_owned()] }
     }
 
+    /// A folder is looked into, too.
+    pub(super) fn also_in(&mut self, folder: &Path) {
+        if !self.folders.iter().any(|known| folder.starts_with(known)) {
+            self.folders.push(folder.to_owned());
+        }
+    }
+
     /// The program's own folder is looked into, too.
     pub(super) fn begin_at(&mut self, program: &Path, script: Option<&str>) {
         let base = self.folders.first().cloned().unwrap_or_default();

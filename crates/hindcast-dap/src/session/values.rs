@@ -30,9 +30,20 @@ impl Session {
             return Err(DebugError::Unsupported(reason.advise("ask for `local`, `arguments` or `global`")));
         }
         let (connection, frame) = self.frame(query.frame)?;
-        let scopes = self.scopes(connection, frame.id)?;
+        let in_task = self.in_task(query.frame, &frame);
+        let scopes = match in_task {
+            Some(at) => vec![Scope {
+                name: "Locals".into(),
+                variables_reference: self.locals_in_task(connection, at)?.variables_reference,
+                ..Scope::default()
+            }],
+            None => self.scopes(connection, frame.id)?,
+        };
         let mut all: Vec<DapVariable> = Vec::new();
-        for scope in scopes.iter().filter(|scope| belongs(scope, query.scope)) {
+        let tells_arguments = scopes.iter().any(|scope| belongs(scope, VariableScope::Arguments));
+        let by_source = query.scope == VariableScope::Arguments && !tells_arguments;
+        let wanted = if by_source { VariableScope::Local } else { query.scope };
+        for scope in scopes.iter().filter(|scope| belongs(scope, wanted)) {
             let found = self.parts(connection, scope.variables_reference, None)?;
             for variable in found.iter() {
                 if self.profile.flattened.contains(&variable.name) || variable.name == "function variables" {
@@ -42,6 +53,13 @@ impl Session {
                     all.push(variable.clone());
                 }
             }
+        }
+        if in_task.is_some() {
+            // They are the items of a dictionary.
+            all.iter_mut().for_each(|variable| variable.name = variable.name.trim_matches('\'').to_owned());
+        }
+        if by_source {
+            all = self.only_arguments(&frame, all)?;
         }
         if let Some(filter) = query.filter.as_deref().filter(|filter| !filter.is_empty()) {
             let filter = filter.to_lowercase();
@@ -152,7 +170,14 @@ impl Session {
             return Err(DebugError::Expression(reason));
         }
         let (connection, frame) = self.frame(evaluation.frame)?;
+        let in_task = self.in_task(evaluation.frame, &frame);
         if let Some((name, value)) = assignment(expression) {
+            if in_task.is_some() {
+                let reason = Reason::new("variables of a task that waits cannot be assigned to");
+                return Err(DebugError::Expression(
+                    reason.advise("stop in the task with a breakpoint first"),
+                ));
+            }
             if !evaluation.may_write {
                 let reason =
                     Reason::new(format!("`{expression}` is an assignment, which is not allowed here"));
@@ -170,7 +195,12 @@ impl Session {
         if evaluation.allow_calls.is_none() {
             check_purity(expression)?;
         }
-        let result = self.value_of(connection, frame.id, expression, evaluation.allow_calls)?;
+        let result = match in_task {
+            Some(at) => self
+                .value_in_task(connection, at, expression)
+                .map_err(|refusal| failed(expression, refusal))?,
+            None => self.value_of(connection, frame.id, expression, evaluation.allow_calls)?,
+        };
         if evaluation.allow_calls.is_some() {
             // What ran may have changed anything.
             self.seen.forget_values();
@@ -227,9 +257,16 @@ pub(super) fn failed(expression: &str, refusal: Refusal) -> DebugError {
             let first = why.lines().next().unwrap_or_default();
             let told = if first.starts_with("Traceback") { last } else { first.trim().to_owned() };
             let reason = Reason::new(format!("`{expression}` has no value: {told}"));
-            let is_unknown = ["not defined", "not found", "undeclared", "could not find symbol", "undefined"]
-                .iter()
-                .any(|word| told.contains(word));
+            let is_unknown = [
+                "not defined",
+                "not found",
+                "Cannot resolve",
+                "undeclared",
+                "could not find symbol",
+                "undefined",
+            ]
+            .iter()
+            .any(|word| told.contains(word));
             DebugError::Expression(if is_unknown { reason.remedy(Remedy::ListVariables) } else { reason })
         }
         other => other.into(),
@@ -242,8 +279,9 @@ fn belongs(scope: &Scope, asked: VariableScope) -> bool {
     let hint = scope.presentation_hint.as_deref().unwrap_or_default();
     let is_register = hint == "registers" || name.starts_with("register") || name.starts_with("cpu");
     let is_global = name.contains("global") || name.contains("static") || hint == "globals";
-    let is_argument = hint == "arguments" || name.starts_with("argument");
     let is_closure = name.starts_with("closure") || name.starts_with("script");
+    // js-debug says so of closures.
+    let is_argument = !is_closure && (hint == "arguments" || name.starts_with("argument"));
     match asked {
         VariableScope::Registers => is_register,
         VariableScope::Global => is_global || is_closure,
@@ -255,12 +293,22 @@ fn belongs(scope: &Scope, asked: VariableScope) -> bool {
 /// Whether a text says no more than what kind of thing it is and where.
 fn is_opaque(value: &str) -> bool {
     let is_python = value.starts_with('<') && value.ends_with('>') && value.contains(" object at 0x");
-    is_python || Regex::new(r" @ 0x[0-9a-f]+$").is_ok_and(|place| place.is_match(value))
+    // Ruby and others; then objects and arrays of Java.
+    let others = r" @ 0x[0-9a-f]+$|^[A-Za-z_][\w.$]*@[0-9]+$|^[A-Za-z_][\w.$]*(\[\])+\[[0-9]+\]$";
+    is_python || Regex::new(others).is_ok_and(|place| place.is_match(value))
 }
 
 /// `Order(id=3, name='x')`.
 fn composed(variable: &DapVariable, parts: &[DapVariable], cut: bool) -> String {
-    let name = variable.type_name.rsplit('.').next().unwrap_or(&variable.type_name);
+    // What an object is says more than what a variable may hold.
+    let said = variable.value.split_once('@').map(|(name, _)| name).filter(|name| !name.contains(' '));
+    let name = said.unwrap_or(&variable.type_name);
+    let name = name.rsplit(['.', '$']).next().unwrap_or(name);
+    if name.ends_with("[]") {
+        let more = if cut { ", …" } else { "" };
+        let items: Vec<_> = parts.iter().map(|part| part.value.as_str()).collect();
+        return format!("[{}{more}]", items.join(", "));
+    }
     let mut fields: Vec<_> = parts.iter().map(|part| format!("{}={}", part.name, part.value)).collect();
     if cut {
         fields.push("…".into());
@@ -331,6 +379,14 @@ mod tests {
     #[test]
     fn what_says_nothing_is_told_by_its_parts() {
         let order = DapVariable { type_name: "shop.Order".into(), ..DapVariable::default() };
+        for value in
+            ["<shop.Order object at 0x7f>", "shop.Shop$Order@515", "int[][4]", "java.lang.String[][][2]"]
+        {
+            assert!(is_opaque(value), "{value}");
+        }
+        for value in ["'a@b'", "me@5 x", "[1]", "12"] {
+            assert!(!is_opaque(value), "{value}");
+        }
         let part = |name: &str, value: &str| DapVariable {
             name: name.into(),
             value: value.into(),

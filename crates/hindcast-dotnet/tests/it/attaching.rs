@@ -58,6 +58,7 @@ impl Server {
     pub(crate) fn attach(&self) -> Result<Box<dyn DebugBackend>, DebugError> {
         DotnetEngine.attach(&AttachRequest {
             pid: self.child.id(),
+            port: None,
             record: false,
             language: Language::Auto,
             just_my_code: true,
@@ -248,6 +249,7 @@ on_both! {
         let mut sleeper = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let request = |pid| AttachRequest {
             pid,
+            port: None,
             record: false,
             language: Language::Dotnet,
             just_my_code: true,

@@ -155,6 +155,7 @@ impl Subject {
         let mut backend = NativeEngine
             .attach(&AttachRequest {
                 pid: self.child.id(),
+                port: None,
                 record,
                 language: Language::Auto,
                 just_my_code: true,
@@ -342,6 +343,7 @@ fn a_debugger_to_be_killed() {
     let output = Arc::new(OutputLog::new(1000));
     let request = AttachRequest {
         pid: pid.parse().unwrap(),
+        port: None,
         record,
         language: Language::Auto,
         just_my_code: true,
@@ -567,6 +569,7 @@ fn a_process_that_another_debugger_has_claimed_is_refused() {
     let attach = || {
         NativeEngine.attach(&AttachRequest {
             pid,
+            port: None,
             record: false,
             language: Language::Auto,
             just_my_code: true,

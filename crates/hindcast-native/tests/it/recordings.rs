@@ -246,6 +246,7 @@ fn a_process_that_was_attached_to_is_in_its_file_as_it_was() {
     child.stdout.take().unwrap().read_exact(&mut [0; 6]).unwrap();
     let request = AttachRequest {
         pid: child.id(),
+        port: None,
         record: true,
         language: Language::Auto,
         just_my_code: true,

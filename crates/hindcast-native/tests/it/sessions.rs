@@ -89,6 +89,7 @@ fn a_running_process_is_attached_to_and_let_go() {
     let output = Arc::new(OutputLog::new(1000));
     let request = AttachRequest {
         pid: child.0.id(),
+        port: None,
         record: false,
         language: Language::Auto,
         just_my_code: true,
@@ -125,6 +126,7 @@ fn a_program_that_was_built_anew_since_it_started_is_shown_as_what_it_is() {
         let output = Arc::new(OutputLog::new(1000));
         let request = AttachRequest {
             pid: child.0.id(),
+            port: None,
             record: false,
             language: Language::Auto,
             just_my_code: true,
@@ -148,6 +150,7 @@ fn what_started_this_debugger_is_not_attached_to() {
     for pid in [std::process::id(), std::os::unix::process::parent_id()] {
         let request = AttachRequest {
             pid,
+            port: None,
             record: false,
             language: Language::Auto,
             just_my_code: true,
@@ -209,6 +212,7 @@ fn a_process_that_is_attached_to_can_be_recorded_from_then_on_and_is_let_go_as_i
     output.read_exact(&mut [0; 6]).expect("it begins");
     let request = AttachRequest {
         pid: child.0.id(),
+        port: None,
         record: true,
         language: Language::Auto,
         just_my_code: true,

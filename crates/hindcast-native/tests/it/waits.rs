@@ -313,6 +313,7 @@ fn check_opposite(threads: &[Thread]) {
 fn attached(pid: u32) -> Box<dyn DebugBackend> {
     let request = AttachRequest {
         pid,
+        port: None,
         record: false,
         language: Language::Auto,
         just_my_code: true,

@@ -33,6 +33,12 @@ pub(super) fn not_attached() -> Failure {
 }
 
 /// A session of this server has the process.
+pub(super) fn no_process(pid: u32) -> Failure {
+    Failure::new(FailureKind::ProcessNotFound, format!("there is no process {pid}"))
+        .hint("list the running ones with `ps -e`, then attach by that number")
+        .fact("pid", pid)
+}
+
 pub(super) fn held(pid: u32, id: &str) -> Failure {
     Failure::new(
         FailureKind::PermissionDenied,

@@ -18,6 +18,7 @@ mod look;
 mod options;
 mod origin;
 mod policy;
+mod ports;
 mod search;
 mod secrets;
 mod seen_threads;
@@ -191,12 +192,9 @@ impl DebugService {
         mask: Mask,
         patience: &Patience,
     ) -> Result<(Arc<Session>, Viewport), Failure> {
-        let AttachOptions { pid, record, language, just_my_code } = options;
-        let mut target = policy::Target::of(pid).ok_or_else(|| {
-            Failure::new(FailureKind::ProcessNotFound, format!("there is no process {pid}"))
-                .hint("list the running ones with `ps -e`, then attach by that number")
-                .fact("pid", pid)
-        })?;
+        let pid = ports::process_of(&options)?;
+        let AttachOptions { port, record, language, just_my_code, .. } = options;
+        let mut target = policy::Target::of(pid).ok_or_else(|| failures::no_process(pid))?;
         let holder = self.holder_of(pid);
         target.is_ours |= holder.is_some();
         if caller.key.is_some() {
@@ -208,8 +206,8 @@ impl DebugService {
             return Err(failures::held(pid, &holder));
         }
         let output = Arc::new(OutputLog::new(OUTPUT_KEPT));
-        let origin =
-            Origin::Attach(AttachRequest { pid, record, language, just_my_code, output: output.clone() });
+        let request = AttachRequest { pid, port, record, language, just_my_code, output: output.clone() };
+        let origin = Origin::Attach(request);
         self.begin(caller, origin, output, mask, patience).await
     }
 
@@ -309,7 +307,8 @@ impl DebugService {
             return Err(closing());
         }
         self.events.list_changed_for(&caller.principal);
-        let viewport = match session.arrive(1, patience, false).await {
+        let brief = session.patience_to_begin(patience);
+        let viewport = match session.arrive(1, brief.as_ref().unwrap_or(patience), false).await {
             Ok(viewport) => viewport,
             Err(failure) => {
                 // It never got to its first stop, so there is nothing to keep.

@@ -61,8 +61,10 @@ impl Default for LaunchOptions {
 /// A process to attach to.
 #[derive(Debug, Clone)]
 pub struct AttachOptions {
-    /// Its number.
-    pub pid: u32,
+    /// Its number; none where a port stands for it.
+    pub pid: Option<u32>,
+    /// The port of this machine at which it waits for debuggers.
+    pub port: Option<u16>,
     /// Whether to record it from then on.
     pub record: bool,
     /// What it is written in.
@@ -74,6 +76,6 @@ pub struct AttachOptions {
 impl AttachOptions {
     /// The process of this number, as it is usually attached to.
     pub fn to(pid: u32) -> Self {
-        Self { pid, record: false, language: Language::Auto, just_my_code: true }
+        Self { pid: Some(pid), port: None, record: false, language: Language::Auto, just_my_code: true }
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use hindcast_core::{
-    debug::{Ending, Engine, Movement, OutputLog, OutputStream, ThreadId},
+    debug::{Ending, Engine, HowBegun, Movement, OutputLog, OutputStream, ThreadId},
     identity::KeyId,
     progress::Progress,
 };
@@ -125,6 +125,16 @@ impl Session {
         let (begun, answer) = oneshot::channel();
         self.send(Command::Move { movement, begun })?;
         self.answer(answer).await?
+    }
+
+    /// How long to wait for the first stop, where that is less than usual: an interpreter that waits for the system stops only
+    /// when its program goes on.
+    pub(super) fn patience_to_begin(&self, usual: &Patience) -> Option<Patience> {
+        const BRIEFLY: Duration = Duration::from_secs(3);
+        let target = self.standing.borrow().target.clone()?;
+        let may_be_idle = target.engine == Engine::Adapter && target.how == HowBegun::Attach;
+        let timeout = usual.timeout.min(BRIEFLY);
+        may_be_idle.then(|| Patience { timeout, progress: usual.progress.clone() })
     }
 
     /// Waits for the end of that movement, which `travels` through the past or goes on live.

@@ -26,6 +26,9 @@ pub(crate) enum WorkerKind {
         life: i32,
         /// The descriptor of the pipe to tell how it goes
         news: i32,
+        /// A folder to remove at the end
+        #[arg(long)]
+        folder: Option<std::path::PathBuf>,
         /// The program and its arguments
         #[arg(last = true, required = true)]
         command: Vec<std::ffi::OsString>,

@@ -276,6 +276,7 @@ impl Worker {
 fn resume_threads(pid: u32) -> Result<(), DebugError> {
     let request = AttachRequest {
         pid,
+        port: None,
         record: false,
         language: Language::Dotnet,
         just_my_code: true,

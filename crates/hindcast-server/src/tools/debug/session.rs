@@ -27,7 +27,7 @@ pub(super) struct Launch(pub(super) Desk);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LaunchInput {
-    /// Path, or name in PATH: executable, .dll, .py, .js, .ts, .go, .rb; or what runs tests (pytest, npm, go) with `args`
+    /// Path, or name in PATH: executable, .dll, .py, .js, .ts, .go, .rb, .java; or what runs tests (pytest, npm, go) with `args`
     #[serde(default)]
     program: Option<PathBuf>,
     #[serde(default)]
@@ -164,7 +164,7 @@ impl Tool for Launch {
     const DECLARATION: Declaration = moves(
         "debugger/launch",
         "Launch a program",
-        "Start a program (native, .NET, Python, JavaScript, TypeScript, Go, Ruby) under the debugger, or open a core file or a recording. It stops in `main`: set breakpoints, then continue",
+        "Start a program (native, .NET, Python, JavaScript, TypeScript, Go, Ruby, Java) under the debugger, or open a core file or a recording. It stops in `main`: set breakpoints, then continue",
     );
 
     fn target(input: &LaunchInput) -> Option<String> {
@@ -261,8 +261,13 @@ pub(super) struct Attach(pub(super) Desk);
 #[serde(deny_unknown_fields)]
 pub(super) struct AttachInput {
     /// Process ID to attach to
-    #[schemars(range(min = 1))]
-    pid: u32,
+    #[serde(default)]
+    #[schemars(with = "u32", range(min = 1))]
+    pid: Option<u32>,
+    /// Or the port at which it waits for debuggers: `debugpy --listen`, `node --inspect`, `rdbg --open`, `dlv --headless`
+    #[serde(default)]
+    #[schemars(with = "u16", range(min = 1))]
+    port: Option<u16>,
     /// From now on, so that one can go back
     #[serde(default)]
     record: bool,
@@ -289,15 +294,16 @@ impl Tool for Attach {
         moves("debugger/attach", "Attach to a process", "Attach to a running process");
 
     fn target(input: &AttachInput) -> Option<String> {
-        Some(format!("pid {}", input.pid))
+        let pid = input.pid.map(|pid| format!("pid {pid}"));
+        pid.or_else(|| input.port.map(|port| format!("port {port}")))
     }
 
     async fn call(&self, call: &Call, input: AttachInput) -> Result<Answer<Viewport>, Failure> {
         let Desk(debug) = &self.0;
         let mask = Mask::new(input.mask_secrets);
         let patience = patience(call, USUAL_WAIT);
-        let AttachInput { pid, record, language, just_my_code, .. } = input;
-        let options = AttachOptions { pid, record, language, just_my_code };
+        let AttachInput { pid, port, record, language, just_my_code, .. } = input;
+        let options = AttachOptions { pid, port, record, language, just_my_code };
         let (session, view) = debug.attach(&call.caller, options, mask, &patience).await?;
         noted(call, &session);
         Ok(begun(&session, view, record))

@@ -18,9 +18,9 @@ pub(super) fn run(kind: &WorkerKind) -> Result<ExitCode> {
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         WorkerKind::Debug { gently, umask } => debug::run(*gently, *umask),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-        WorkerKind::Keep { life, news, command } => {
+        WorkerKind::Keep { life, news, folder, command } => {
             let Some((program, arguments)) = command.split_first() else { return Ok(ExitCode::FAILURE) };
-            Ok(hindcast_dap::keep(*life, *news, program, arguments)?)
+            Ok(hindcast_dap::keep(*life, *news, folder.clone(), program, arguments)?)
         }
         #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
         WorkerKind::Debug { .. } | WorkerKind::Keep { .. } => anyhow::bail!("this build has no debug engine"),

@@ -26,13 +26,18 @@ fn adapters_that_work_here_are_named_and_the_others_with_what_to_install() {
         ("js-debug", "(for JavaScript and TypeScript)"),
         ("delve", "(for Go)"),
         ("rdbg", "(for Ruby)"),
+        ("JdiDapServer", "(for Java)"),
     ] {
         assert!(detail(name).ends_with(what), "{}", detail(name));
     }
-    assert!(detail("java-debug-adapter").starts_with("not installed (only needed for Java)"));
+    assert!(detail("netcoredbg").starts_with("not installed (only needed for .NET through netcoredbg)"));
 
-    let bare = doctor(&[("PATH", "/nowhere".to_owned()), ("JS_DEBUG", String::new())]);
-    for name in ["debugpy", "js-debug", "delve", "rdbg", "lldb-dap"] {
+    let bare = doctor(&[
+        ("PATH", "/nowhere".to_owned()),
+        ("JS_DEBUG", String::new()),
+        ("JAVA_DEBUG_ADAPTER", String::new()),
+    ]);
+    for name in ["debugpy", "js-debug", "delve", "rdbg", "lldb-dap", "JdiDapServer"] {
         let check = bare.iter().find(|check| check["name"] == name).unwrap();
         assert!(check["detail"].as_str().unwrap().starts_with("not installed"), "{check}");
         assert!(check["remedy"].as_str().unwrap().starts_with("to debug "), "{check}");

@@ -6,7 +6,7 @@ use nix::{
 };
 use serde_json::json;
 
-use super::{Tongue, client, data, go, javascript, launch, left_over, python, ruby, text};
+use super::{Tongue, client, data, go, java, javascript, launch, left_over, python, ruby, text};
 use crate::server::eventually;
 
 /// How often a program is launched in a row.
@@ -32,6 +32,11 @@ fn many_launches_of_ruby_leave_nothing() {
     launch_often(&ruby());
 }
 
+#[test]
+fn many_launches_of_java_leave_nothing() {
+    launch_often(&java());
+}
+
 fn launch_often(tongue: &Tongue) {
     let Some(mut client) = client() else { return };
     let full = std::env::var_os("HINDCAST_ORACLES").is_some_and(|oracles| oracles == "full");
@@ -47,6 +52,26 @@ fn launch_often(tongue: &Tongue) {
     }
 }
 
+#[test]
+fn no_files_are_left_in_the_temporary_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let temporary = folder.path().to_str().unwrap();
+    let left = || std::fs::read_dir(folder.path()).unwrap().count();
+    for tongue in [python(), javascript(), go(), ruby(), java()] {
+        let Some(mut client) = super::client_with(&[("TMPDIR", temporary)]) else { return };
+        launch(&mut client, &tongue.script, "hello\n");
+        text(&mut client, "disconnect", json!({}));
+        eventually("the session leaves nothing", || left() == 0);
+        launch(&mut client, &tongue.script, "hello\n");
+        client.kill();
+        eventually("a server that is killed leaves nothing", || left() == 0);
+    }
+    let Some(mut client) = super::client_with(&[("TMPDIR", temporary)]) else { return };
+    launch(&mut client, &javascript().script, "hello\n");
+    let value = text(&mut client, "evaluate", json!({ "expression": "process.env.TMPDIR" }));
+    assert!(value.ends_with(&format!("= '{temporary}'")), "the program has the usual folder: {value}");
+}
+
 fn end(process: &str) {
     let pid = process.split(' ').next().unwrap().parse().unwrap();
     // It may have ended together with another.
@@ -55,7 +80,7 @@ fn end(process: &str) {
 
 #[test]
 fn whatever_process_is_killed_the_others_end_too() {
-    let tongues = [python(), javascript(), go(), ruby()];
+    let tongues = [python(), javascript(), go(), ruby(), java()];
     for tongue in &tongues {
         let Some(mut client) = client() else { return };
         launch(&mut client, &tongue.script, "hello\n");
@@ -87,7 +112,7 @@ fn whatever_process_is_killed_the_others_end_too() {
 
 #[test]
 fn a_server_that_is_killed_takes_all_along() {
-    for tongue in [python(), javascript(), go(), ruby()] {
+    for tongue in [python(), javascript(), go(), ruby(), java()] {
         let (Some(mut client), Some(probe)) = (client(), client()) else { return };
         launch(&mut client, &tongue.script, "hello\n");
         let processes = left_over(&client);

@@ -1,6 +1,7 @@
 //! Programs that debug adapters debug, as the users of the built binary see them: real adapters, the same program in every
 //! language.
 
+mod attaching;
 mod bad_adapters;
 mod doctor;
 mod killing;
@@ -27,6 +28,8 @@ struct Tongue {
     dies_with: i32,
     /// How a call is written; none where the adapter cannot call.
     call: Option<&'static str>,
+    /// Whether variables can be assigned to.
+    assigns: bool,
 }
 
 fn python() -> Tongue {
@@ -36,6 +39,7 @@ fn python() -> Tongue {
         raises: "ValueError",
         dies_with: 1,
         call: Some("total([1, 2])"),
+        assigns: true,
     }
 }
 
@@ -46,11 +50,30 @@ fn javascript() -> Tongue {
         raises: "TypeError",
         dies_with: 1,
         call: Some("total([1, 2])"),
+        assigns: true,
     }
 }
 
 fn go() -> Tongue {
-    Tongue { script: Script::new("go/shop/main.go"), fail: "fail", raises: "panic", dies_with: 2, call: None }
+    Tongue {
+        script: Script::new("go/shop/main.go"),
+        fail: "fail",
+        raises: "panic",
+        dies_with: 2,
+        call: None,
+        assigns: true,
+    }
+}
+
+fn java() -> Tongue {
+    Tongue {
+        script: Script::new("java/Shop.java"),
+        fail: "fail",
+        raises: "java.lang.IllegalArgumentException",
+        dies_with: 1,
+        call: None,
+        assigns: false,
+    }
 }
 
 fn ruby() -> Tongue {
@@ -60,6 +83,7 @@ fn ruby() -> Tongue {
         raises: "ArgumentError",
         dies_with: 1,
         call: Some("total([1, 2])"),
+        assigns: true,
     }
 }
 

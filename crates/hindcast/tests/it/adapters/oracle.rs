@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Tongue, client, data, go, javascript, launch, local, python, ruby, text};
+use super::{Tongue, client, data, go, java, javascript, launch, local, python, ruby, text};
 
 #[test]
 fn python_is_seen_as_it_says_itself() {
@@ -22,6 +22,11 @@ fn go_is_seen_as_it_says_itself() {
 #[test]
 fn ruby_is_seen_as_it_says_itself() {
     compare(&ruby());
+}
+
+#[test]
+fn java_is_seen_as_it_says_itself() {
+    compare(&java());
 }
 
 /// The program prints price and result before each change; a tracepoint tells the same, and so do stops and counted stops.

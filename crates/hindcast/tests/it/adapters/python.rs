@@ -119,3 +119,32 @@ fn processes_that_the_program_starts_are_followed() {
     assert_eq!(ended["exit_code"], 0, "{ended}");
     assert!(text(&mut client, "read_output", json!({})).contains("child [42]"));
 }
+
+#[test]
+fn tasks_of_asyncio_are_listed_with_where_they_wait() {
+    let Some(mut client) = client() else { return };
+    let script = Script::new("python/tasks.py");
+    launch(&mut client, &script, "");
+    data(&mut client, "run_to", json!({ "file": "tasks.py", "line": script.line("started") }));
+    let threads = data(&mut client, "get_threads", json!({}));
+    let threads = threads["threads"].as_array().unwrap();
+    let names: Vec<_> = threads.iter().map(|thread| thread["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["MainThread", "task worker 3", "task worker 4"]);
+    let task = threads[2]["id"].as_u64().unwrap();
+    let stack = data(&mut client, "get_stack_trace", json!({ "thread_id": task }));
+    let own = stack["frames"].as_array().unwrap().iter().filter(|frame| frame["library"] != true);
+    let lines: Vec<_> = own.map(|frame| frame["line"].as_u64().unwrap()).collect();
+    assert_eq!(lines, [u64::from(script.line("waits")), u64::from(script.line("awaits"))], "{stack}");
+    let frame =
+        stack["frames"].as_array().unwrap().iter().position(|frame| frame["function"] == "fetch").unwrap();
+    let variables = text(&mut client, "get_variables", json!({ "thread_id": task, "frame": frame }));
+    assert!(variables.contains("number: int = 4") && variables.contains("answer: int = 8"), "{variables}");
+    let asked = json!({ "expression": "answer + number", "thread_id": task, "frame": frame });
+    let value = text(&mut client, "evaluate", asked);
+    assert!(value.ends_with("= 12"), "{value}");
+    let asked = json!({ "expression": "answer = 1", "thread_id": task, "frame": frame });
+    let (_, why) = refused(&mut client, "evaluate", asked);
+    assert!(why.contains("stop in the task with a breakpoint first"), "{why}");
+    let ended = data(&mut client, "continue", json!({}));
+    assert_eq!(ended["exit_code"], 0, "{ended}");
+}

@@ -126,14 +126,6 @@ fn a_go_process_is_attached_to_and_let_go_of() {
 }
 
 #[test]
-fn processes_of_other_languages_are_not_attached_to_through_their_adapters() {
-    let Some(mut client) = client() else { return };
-    let arguments = json!({ "pid": std::process::id(), "language": "python" });
-    let (_, why) = super::refused(&mut client, "attach", arguments);
-    assert!(why.contains("does not attach") && why.contains("launch the program instead"), "{why}");
-}
-
-#[test]
 fn a_c_program_is_debugged_through_lldb_where_one_asks_for_it() {
     let Some(mut client) = client() else { return };
     let built = Fixture::c("calls").build();
@@ -151,4 +143,43 @@ fn a_c_program_is_debugged_through_lldb_where_one_asks_for_it() {
     text(&mut client, "remove_breakpoint", json!({ "id": "all" }));
     let ended = data(&mut client, "continue", json!({}));
     assert_eq!(ended["exit_code"], 0, "{ended}");
+}
+
+#[test]
+fn the_causes_of_an_error_of_javascript_are_told() {
+    let Some(mut client) = client() else { return };
+    let script = Script::new("javascript/causes.js");
+    launch(&mut client, &script, "");
+    let stop = data(&mut client, "continue", json!({}));
+    assert_eq!(stop["reason"], "exception", "{stop}");
+    let autopsy = text(&mut client, "autopsy", json!({}));
+    assert!(autopsy.starts_with("unhandled Error: cannot start"), "{autopsy}");
+    for (cause, mark) in [("TypeError: cannot load", "second"), ("RangeError: no settings", "first")] {
+        assert!(autopsy.contains(cause), "{autopsy}");
+        assert!(autopsy.contains(&format!("causes.js:{}", script.line(mark))), "{autopsy}");
+    }
+    let kept = json!({ "expression": "globalThis[Symbol.for('hindcast.raised')]", "allow_calls": true });
+    let value = text(&mut client, "evaluate", kept);
+    assert!(value.ends_with("= undefined"), "nothing is left in the program: {value}");
+    // Also where it is raised.
+    text(&mut client, "restart", json!({}));
+    text(&mut client, "set_exception_breakpoint", json!({ "exception_type": "TypeError" }));
+    let stop = data(&mut client, "continue", json!({}));
+    assert_eq!(stop["exception"]["exception_type"], "TypeError", "{stop}");
+    assert_eq!(stop["exception"]["inner"][0]["exception_type"], "RangeError", "{stop}");
+}
+
+#[test]
+fn arguments_are_told_from_locals_by_the_source() {
+    let Some(mut client) = client() else { return };
+    for tongue in [super::python(), super::javascript(), go(), super::ruby(), super::java()] {
+        let script = &tongue.script;
+        launch(&mut client, script, "hello\n");
+        data(&mut client, "run_to", json!({ "file": script.name(), "line": script.line("loop_body") }));
+        let page = data(&mut client, "get_variables", json!({ "scope": "arguments" }));
+        let names: Vec<_> =
+            page["variables"].as_array().unwrap().iter().map(|variable| &variable["name"]).collect();
+        assert_eq!(names, ["prices", "tax"], "{}: {page}", script.name());
+        text(&mut client, "disconnect", json!({}));
+    }
 }

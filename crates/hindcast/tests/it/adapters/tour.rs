@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Tongue, client, data, go, javascript, launch, local, python, refused, ruby, text};
+use super::{Tongue, client, data, go, java, javascript, launch, local, python, refused, ruby, text};
 use crate::{debugger::is_alive, server::eventually};
 
 #[test]
@@ -23,6 +23,11 @@ fn go_goes_through_all_tools() {
 #[test]
 fn ruby_goes_through_all_tools() {
     tour(&ruby());
+}
+
+#[test]
+fn java_goes_through_all_tools() {
+    tour(&java());
 }
 
 fn tour(tongue: &Tongue) {
@@ -76,9 +81,14 @@ fn tour(tongue: &Tongue) {
         let value = text(&mut client, "evaluate", json!({ "expression": call, "allow_calls": true }));
         assert!(value.contains("= 3"), "{value}");
     }
-    text(&mut client, "evaluate", json!({ "expression": "sum = 20" }));
-    let value = text(&mut client, "evaluate", json!({ "expression": "sum" }));
-    assert!(value.contains("= 20"), "{value}");
+    if tongue.assigns {
+        text(&mut client, "evaluate", json!({ "expression": "sum = 20" }));
+        let value = text(&mut client, "evaluate", json!({ "expression": "sum" }));
+        assert!(value.contains("= 20"), "{value}");
+    } else {
+        let (_, why) = refused(&mut client, "evaluate", json!({ "expression": "sum = 20" }));
+        assert!(why.contains("cannot be carried out"), "{why}");
+    }
     let (code, why) = refused(&mut client, "evaluate", json!({ "expression": "nowhere" }));
     assert_eq!(code, -32602);
     assert!(why.starts_with("`nowhere` has no value: ") && why.contains("get_variables"), "{why}");
