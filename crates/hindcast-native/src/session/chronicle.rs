@@ -139,7 +139,12 @@ impl Session {
     pub(super) fn part_of_past(&mut self, span: &Span) -> Result<(Position, Position), Halted> {
         self.history()?;
         let named = |session: &mut Self, moment: &Option<Moment>| -> Result<Option<Position>, Halted> {
-            moment.as_ref().map(|moment| session.moment_named(moment)).transpose()
+            let named = |moment: &Moment| match moment.0.trim() {
+                "start" => session.first().map_err(Halted::from),
+                "present" => session.last(),
+                _ => session.moment_named(moment),
+            };
+            moment.as_ref().map(named).transpose()
         };
         let (since, until) = (named(self, &span.since)?, named(self, &span.until)?);
         let since = since.map_or_else(|| self.first(), Ok)?;

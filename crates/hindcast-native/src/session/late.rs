@@ -73,7 +73,8 @@ impl Session {
         })?;
         // What was found out about an earlier recording is not true of this one.
         self.happenings.clear();
-        (self.tally, self.chase, self.history_end) = (None, None, None);
+        (self.tally, self.history_end) = (None, None);
+        (self.chase, self.chronicle, self.inquiry, self.tracing) = (None, None, None, None);
         self.unrecorded = None;
         if let Some(seed) = chaos {
             self.process.begin_chaos(seed);
@@ -84,15 +85,28 @@ impl Session {
     /// Goes to where the recording is to begin.
     pub(super) fn go_to_start(&mut self, start: Start) -> Result<Begun, DebugError> {
         let resolved = self.run_to_addresses(&start.place);
-        match (resolved, main_function(&self.symbols)) {
-            (Ok(addresses), _) => Ok(Begun::Goes(Plan::RecordFrom { addresses, start, is_there: true })),
-            // It may be in a library, which is there by then.
-            (Err(DebugError::BreakpointFailed(_)), Some(main)) => {
-                self.insert_all(&[main])?;
-                Ok(Begun::Goes(Plan::RecordFrom { addresses: vec![main], start, is_there: false }))
+        let beginning = main_function(&self.symbols).or_else(|| self.first_instruction());
+        match (resolved, beginning) {
+            (Ok(addresses), beginning) if beginning.is_none() || self.is_of_program(&addresses) => {
+                Ok(Begun::Goes(Plan::RecordFrom { addresses, start, is_there: true }))
             }
+            // Libraries are there when the program itself begins, and mean more than what the loader has of the same name.
+            (Ok(_) | Err(DebugError::BreakpointFailed(_)), Some(beginning)) => {
+                self.insert_all(&[beginning])?;
+                Ok(Begun::Goes(Plan::RecordFrom { addresses: vec![beginning], start, is_there: false }))
+            }
+            (Ok(addresses), None) => Ok(Begun::Goes(Plan::RecordFrom { addresses, start, is_there: true })),
             (Err(error), _) => Err(error),
         }
+    }
+
+    /// Whether some of the addresses are of the executable itself. Takes the breakpoints out where none is.
+    fn is_of_program(&mut self, addresses: &[u64]) -> bool {
+        let is_own = addresses.iter().any(|&address| self.symbols.module_at(address) == self.main);
+        if !is_own {
+            addresses.iter().for_each(|&address| self.process.remove_breakpoint(address));
+        }
+        is_own
     }
 
     /// The program has got to where the recording is to begin, or to where that can be found. What then happens.

@@ -181,7 +181,7 @@ impl Session {
     }
 
     /// Where the program stands, or where the history ends.
-    fn last(&mut self) -> Result<Position, Halted> {
+    pub(super) fn last(&mut self) -> Result<Position, Halted> {
         let frontier = self.process.recorder().and_then(|recorder| recorder.timeline.frontier().cloned());
         if let Some(frontier) = frontier.filter(|_| self.process.live_ended().is_none()) {
             return Ok(frontier);

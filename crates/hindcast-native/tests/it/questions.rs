@@ -1,8 +1,9 @@
 //! Questions over time, compared with what the program counts itself.
 
 use hindcast_core::debug::{
-    Becomes, ConditionChange, ConditionHistory, DebugError, Destination, Finding, FrameRef, HistoryQuestion,
-    Movement, Place, Question, Span, Watched, WhenQuestion, Which, WriteHistory, Writer, WritingStatement,
+    Becomes, CallTrace, CallsQuestion, ConditionChange, ConditionHistory, DebugError, Destination, Finding,
+    FrameRef, HistoryQuestion, Movement, Place, Question, Span, Watched, WhenQuestion, Which, WriteHistory,
+    Writer, WritingStatement,
 };
 use hindcast_fixtures::{Built, Fixture};
 
@@ -10,8 +11,11 @@ use crate::debuggee::Debuggee;
 
 /// The recorded store, right before it prints, and the numbers that it prints.
 fn store() -> (Debuggee, Built, Vec<i64>) {
-    let fixture = Fixture::c("ledger");
-    let mut debuggee = Debuggee::record(&fixture, &[]);
+    counted(&Fixture::c("ledger"))
+}
+
+fn counted(fixture: &Fixture) -> (Debuggee, Built, Vec<i64>) {
+    let mut debuggee = Debuggee::record(fixture, &[]);
     debuggee.run_to("printed");
     let built = fixture.build();
     let printed = std::process::Command::new(&built.path).output().expect("it runs").stdout;
@@ -212,4 +216,86 @@ fn mistakes_in_a_condition_are_told_before_anything_is_searched() {
     assert!(
         complaint(&mut debuggee, When { at: Some("serve"), ..When::new("pipes[0] > 3") }).contains("pipes")
     );
+}
+
+#[test]
+fn a_total_in_cpp_is_told_by_statement_and_by_the_turn_that_broke_it() {
+    let (mut debuggee, built, numbers) = counted(&Fixture::cpp("bank"));
+    let [paid_in, sum_in, paid_out, sum_out, broken] = *numbers else { panic!("{numbers:?}") };
+    let told = history(&mut debuggee, "bank.total", (0, 0));
+    for (mark, count, sum) in [("pay_in", paid_in, sum_in), ("pay_out", paid_out, sum_out)] {
+        let statement = statement(&told, &built, mark);
+        assert_eq!(
+            (statement.count as i64, statement.change.clone()),
+            (count, Some(format!("{sum:+}"))),
+            "{mark}"
+        );
+    }
+    let wrong = When { at: Some("Bank::turn"), ..When::new("total != sum(accounts[*].balance)") };
+    let change = wrong.change(&mut debuggee);
+    debuggee.movement(Movement::Goto(Destination::Moment(change.moment)));
+    assert_eq!(debuggee.value_of("number"), (broken + 1).to_string());
+}
+
+#[test]
+fn a_count_in_rust_is_told_by_statement_and_by_the_turn_that_broke_it() {
+    let (mut debuggee, built, numbers) = counted(&Fixture::rust("pool"));
+    let [taken, given, broken, _] = *numbers else { panic!("{numbers:?}") };
+    let told = history(&mut debuggee, "pool.live", (0, 0));
+    let (take, give) = (statement(&told, &built, "take"), statement(&told, &built, "give"));
+    assert_eq!((take.count as i64, give.count as i64), (taken, given), "{told:?}");
+    assert_eq!(
+        (take.change.clone(), give.change.clone()),
+        (Some(format!("{taken:+}")), Some(format!("{:+}", -given)))
+    );
+    let wrong =
+        When { at: Some("Pool::turn"), monotone: true, ..When::new("self.live != count(self.slots, used)") };
+    let change = wrong.change(&mut debuggee);
+    debuggee.movement(Movement::Goto(Destination::Moment(change.moment)));
+    assert_eq!(debuggee.value_of("number"), (broken + 1).to_string());
+}
+
+fn calls(debuggee: &mut Debuggee, functions: Option<&str>, depth: u32) -> CallTrace {
+    let question = Question::Calls(CallsQuestion {
+        thread: debuggee.thread(),
+        span: Span::default(),
+        functions: functions.map(str::to_owned),
+        depth,
+        limit: 100_000,
+    });
+    match debuggee.backend().time_travel().expect("it travels").ask(&question) {
+        Ok(Finding::Calls(trace)) => trace,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The same twice: the moments that the first one names are not others for the second.
+#[test]
+fn calls_are_counted_as_the_program_counts_them_and_told_as_a_tree() {
+    let (mut debuggee, _, numbers) = store();
+    for _ in 0..2 {
+        let trace = calls(&mut debuggee, Some("/^(serve|take|give|lose)$/"), 9);
+        assert_eq!(trace.total as i64, 3000 + numbers[0] + numbers[2] + 1);
+        let times = |function: &str| {
+            let mut within = Vec::<u64>::new();
+            let mut sum = 0;
+            for call in &trace.calls {
+                within.truncate(call.depth as usize);
+                within.push(call.times);
+                sum += if call.function == function { within.iter().product() } else { 0 };
+            }
+            sum
+        };
+        assert_eq!((times("serve"), times("lose")), (3000, 1));
+        assert!(trace.calls.iter().all(|call| call.depth < 2 && !call.is_open), "{trace:?}");
+        let lose = trace.calls.iter().find(|call| call.function == "lose").expect("it was called");
+        assert_eq!((lose.arguments[0].name.as_str(), lose.arguments[0].value.as_str()), ("slot", "0"));
+    }
+    let locals = calls(&mut debuggee, Some("local"), 1);
+    let [local] = &*locals.calls else { panic!("{locals:?}") };
+    assert_eq!((local.times, local.result.as_deref()), (2, Some("4950")));
+    let last = local.last_arguments.as_ref().expect("they differ");
+    assert_eq!((local.arguments[0].value.as_str(), last[0].value.as_str()), ("10", "100"));
+    debuggee.movement(Movement::Goto(Destination::Moment(local.moment.clone().expect("it has one"))));
+    assert_eq!(debuggee.value_of("rounds"), "10");
 }

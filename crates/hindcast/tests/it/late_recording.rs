@@ -186,6 +186,20 @@ fn a_launch_is_recorded_from_a_place_on() {
     assert!(error.to_string().contains("`record_from` is for a program that is recorded"), "{error}");
 }
 
+/// Without names of its own a program still has those of its libraries, and what the loader has of the same name is not meant.
+#[test]
+fn a_stripped_program_is_recorded_from_a_function_of_a_library_on() {
+    let built = late().build();
+    let stripped = tempfile::tempdir().unwrap();
+    let program = stripped.path().join("late");
+    let done = std::process::Command::new("strip").arg(&built.path).arg("-o").arg(&program).status().unwrap();
+    assert!(done.success());
+    let mut client = checked();
+    let arguments = json!({ "program": program, "args": ["2"], "record_from": "malloc" });
+    let launched = data(&mut client, "debugger/launch", arguments);
+    assert!(launched["location"]["module"].as_str().unwrap().starts_with("libc"), "{launched}");
+}
+
 #[test]
 fn record_begins_at_a_place() {
     let built = late().build();

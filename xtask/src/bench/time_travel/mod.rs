@@ -49,6 +49,7 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let scratch = ScratchFolder::create(workspace, "bench-time-travel")?;
     let bench = Bench {
         work: compile(scratch.path())?,
+        packed: clone(&workspace.root, &scratch.path().join("packed"))?,
         repository: workspace.root.clone(),
         data: scratch.path().join("data"),
         hindcast,
@@ -70,6 +71,13 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     document::write_section(workspace, "time-travel", &section)
 }
 
+/// A repository with all objects in one file.
+fn clone(repository: &Path, to: &Path) -> Result<PathBuf> {
+    command::run(Command::new("git").args(["clone", "--quiet", "--no-local"]).arg(repository).arg(to))?;
+    command::run(Command::new("git").arg("-C").arg(to).args(["repack", "-adq"]))?;
+    Ok(to.to_owned())
+}
+
 /// What is measured with.
 struct Bench {
     hindcast: PathBuf,
@@ -77,6 +85,8 @@ struct Bench {
     work: PathBuf,
     /// A repository whose history is read.
     repository: PathBuf,
+    /// The same, with all its objects in one file: those of the other one are mapped one by one where they are new.
+    packed: PathBuf,
     data: PathBuf,
 }
 

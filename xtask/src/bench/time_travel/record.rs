@@ -52,7 +52,7 @@ const INSERT: &str = "create table t(a integer primary key, b text, c real); beg
 
 pub(super) fn measure(bench: &Bench, rounds: u16) -> Result<Vec<Recording>> {
     let work = bench.work.display().to_string();
-    let repository = bench.repository.display().to_string();
+    let (repository, packed) = (bench.repository.display().to_string(), bench.packed.display().to_string());
     let (calls, spin_rounds) = (CALLS.to_string(), SPIN_ROUNDS.to_string());
     let database = bench.work.with_file_name("rows.db");
     let database_name = database.display().to_string();
@@ -83,8 +83,13 @@ pub(super) fn measure(bench: &Bench, rounds: u16) -> Result<Vec<Recording>> {
         program("`find /usr`", vec!["find", "/usr", "-name", "*.h"], Some(3.0)),
         program(
             "`git log --stat`",
-            vec!["git", "-C", &repository, "--no-pager", "log", "--stat", "-n", "100"],
+            vec!["git", "-C", &packed, "--no-pager", "log", "--stat", "-n", "100"],
             Some(2.0),
+        ),
+        program(
+            "the same with loose objects, each of which is mapped",
+            vec!["git", "-C", &repository, "--no-pager", "log", "--stat", "-n", "100"],
+            None,
         ),
         Program {
             leaves: Some(&database),
