@@ -240,7 +240,7 @@ impl Session {
     }
 
     /// Where the program itself begins, after the dynamic linker.
-    fn first_instruction(&self) -> Option<u64> {
+    pub(super) fn first_instruction(&self) -> Option<u64> {
         let auxiliary = sys::auxiliary_vector(self.process.system_pid()).ok()?;
         auxiliary.into_iter().find_map(|(kind, value)| (kind == libc::AT_ENTRY).then_some(value))
     }
