@@ -3,7 +3,7 @@
 use whatlang::{Detector, Lang};
 
 /// More of a text than this tells no more, in bytes.
-const READ_AT_MOST: usize = 16 * 1024;
+const READ_AT_MOST: usize = 4 * 1024;
 
 /// Fewer letters are a guess.
 const FEWEST_LETTERS: usize = 40;
