@@ -28,7 +28,7 @@ mod written_in;
 
 use std::ops::Range;
 
-pub use chunk::{Chunk, chunk};
+pub use chunk::{Chunk, chunk, chunk_within};
 pub use format::{Format, Language};
 pub use written_in::written_in;
 
