@@ -6,11 +6,9 @@ use std::{
 };
 
 use hindcast_core::knowledge::{
-    ChunkChanges, ChunkId, CollectionKey, EmbedError, Generation, IndexError, IndexedChunk, KnowledgeStore,
-    Language, LexicalEntry, LexicalWrite, Models, VectorEntry,
+    ChunkChanges, ChunkId, CollectionKey, EmbedError, Generation, IndexError, KnowledgeStore, LexicalEntry,
+    LexicalWrite, Models, VectorEntry,
 };
-
-use hindcast_extract::written_in;
 
 use super::{blocking, meaning::Meaning};
 use crate::Failure;
@@ -182,7 +180,7 @@ impl Indexing {
                         headings: &chunk.headings,
                         text: &chunk.text,
                         is_code: chunk.is_code,
-                        language: language_of(chunk),
+                        language: chunk.language,
                     })
                     .collect();
                 lexical.add(&entries)
@@ -315,14 +313,6 @@ pub(super) struct Check {
     pub(super) missing_vectors: u64,
     pub(super) orphaned_vectors: u64,
     pub(super) index_bytes: u64,
-}
-
-/// What a chunk is written in. Of documents that came before that was noted it is told from the chunk itself.
-fn language_of(chunk: &IndexedChunk) -> Option<Language> {
-    match chunk.language {
-        None if !chunk.is_code => written_in(&chunk.text).and_then(Language::of_tag),
-        language => language,
-    }
 }
 
 fn by_collection(chunks: &[(CollectionKey, ChunkId)]) -> HashMap<CollectionKey, Vec<ChunkId>> {

@@ -222,7 +222,7 @@ pub(super) const MIGRATIONS: [&str; 6] = [
     END;
 ",
     "
-    -- What a document is written in, as a code of ISO 639-1. Of older ones it is found out when they are indexed.
+    -- What a document is written in, as a code of ISO 639-1. Of older ones it is not known until they are read again.
     ALTER TABLE documents ADD COLUMN language TEXT;
 ",
     "
