@@ -16,6 +16,7 @@ pub(crate) fn prepare(workspace: &Workspace) -> Result<()> {
     install::ensure_program("curl", "curl")?;
     prepare_sdk(workspace)?;
     prepare_model(workspace)?;
+    prepare_embedding(workspace)?;
     prepare_documents(workspace)?;
     prepare_packages(&workspace.root.join("peers/package.json"), &node_folder(workspace))?;
     adapters::prepare(workspace)?;
@@ -61,8 +62,8 @@ pub(crate) fn debuggers_folder(workspace: &Workspace) -> PathBuf {
     workspace.peers().join("debuggers")
 }
 
-/// Installs what `cargo xtask bench knowledge` measures the embedding against.
-pub(crate) fn prepare_embedding(workspace: &Workspace) -> Result<()> {
+/// Installs what the embedding is compared with, by tests and by `cargo xtask bench knowledge`.
+fn prepare_embedding(workspace: &Workspace) -> Result<()> {
     prepare_python(&workspace.root.join("peers/embedding/requirements.txt"), &embedding_folder(workspace))
 }
 

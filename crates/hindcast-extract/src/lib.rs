@@ -28,13 +28,13 @@ mod written_in;
 
 use std::ops::Range;
 
-pub use chunk::{Chunk, chunk};
+pub use chunk::{Chunk, chunk, chunk_within};
 pub use format::{Format, Language};
 pub use written_in::written_in;
 
 /// Grows whenever a reader or the cutting into chunks makes something else of the same file: documents that an older version read
 /// are read again when they are added.
-pub const READER: u32 = 1;
+pub const READER: u32 = 2;
 
 /// Why a document has no text for us.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hindcast_core::{
     Timestamp,
-    knowledge::{Document, Ownership},
+    knowledge::{Collection, Document, Language, Ownership},
 };
 use hindcast_services::knowledge::{
     CollectionStats, CollectionView, ComponentHealth, Health, ModelReport, ModelRow, document_uri,
@@ -31,12 +31,45 @@ pub(crate) struct CollectionJson {
     /// Only where it is: the contract knows private collections.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     shared: bool,
+    /// Only where something was decided: the contract knows collections as usual.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settings: Option<SettingsJson>,
+}
+
+/// What was decided for a collection.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SettingsJson {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    /// The model whose vectors answer, while those of the other are made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answered_by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    language: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    passage_bytes: Option<u32>,
+}
+
+impl SettingsJson {
+    fn of(collection: &Collection) -> Option<Self> {
+        let settings = &collection.settings;
+        let answered_by = collection.vectors_by.clone();
+        (!settings.are_usual()).then(|| Self {
+            answered_by: answered_by
+                .filter(|model| settings.model.as_ref().is_some_and(|wanted| wanted != model)),
+            model: settings.model.clone(),
+            language: settings.language.map(Language::code),
+            passage_bytes: settings.passage_bytes,
+        })
+    }
 }
 
 impl From<CollectionView> for CollectionJson {
     fn from(view: CollectionView) -> Self {
         let collection = view.collection;
         Self {
+            settings: SettingsJson::of(&collection),
             id: collection.id,
             name: collection.name,
             document_count: collection.documents,

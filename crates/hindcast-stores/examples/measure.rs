@@ -17,7 +17,7 @@ use hindcast_core::knowledge::{
     ChunkId, CollectionKey, Embedder, Generation, LexicalEntry, LexicalRead, LexicalWrite, VectorEntry,
     VectorRead, VectorWrite,
 };
-use hindcast_stores::{LexicalIndex, MiniLm, VectorIndex};
+use hindcast_stores::{LexicalIndex, SentenceEncoder, VectorIndex};
 use serde_json::{Value, json};
 
 const DIMENSION: usize = 384;
@@ -48,7 +48,7 @@ fn embed(models: &Path) -> Result<Value> {
     let lines = std::io::stdin().lock().lines();
     let texts = lines.map(|line| Ok(serde_json::from_str(&line?)?)).collect::<Result<Vec<String>>>()?;
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let model = MiniLm::in_folder(models, None);
+    let model = SentenceEncoder::mini_lm(models, None)?;
     model.embed(&texts)?;
     let (begin, processor) = (Instant::now(), processor_seconds()?);
     let vectors = model.embed(&texts)?;

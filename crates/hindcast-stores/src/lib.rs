@@ -8,9 +8,12 @@ mod sqlite;
 mod tls;
 mod vectors;
 
-pub use embed::{MINI_LM, MiniLm, ModelSource, PullError, pull_model};
+pub use embed::{
+    CrossEncoder, MINI_LM, ModelShelf, ModelSource, OFFERED, OfferedModel, PullError, Pulled,
+    SentenceEncoder, pull_model, pull_named,
+};
 pub use lexical::LexicalIndex;
-pub use ollama::Ollama;
+pub use ollama::{Ollama, OllamaEmbedder};
 pub use openai::OpenAi;
 pub use sqlite::{MovedCollection, SqliteKnowledge, SqliteStore};
 pub use vectors::VectorIndex;

@@ -47,6 +47,11 @@ impl IndexFolder {
         Ok(Self { path, is_passing: true, _lock: lock })
     }
 
+    /// Where the indexes of further models go.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.path
+    }
+
     pub(crate) fn lexical(&self) -> PathBuf {
         self.path.join("lexical")
     }

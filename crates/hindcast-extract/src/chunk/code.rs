@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tree_sitter::{Node, Parser};
 
-use super::{CODE_BYTES, Piece, split};
+use super::{Piece, split};
 use crate::Language;
 
 /// Larger files are data that happens to be written as code; their trees would take a hundred times their size.
@@ -14,14 +14,14 @@ const LARGEST_TREE: usize = 4 * 1024 * 1024;
 const DEEPEST: usize = 40;
 
 /// Functions and types stay whole where they fit, with the comments and attributes before them.
-pub(super) fn pieces(text: &str, language: Language) -> Vec<Piece> {
+pub(super) fn pieces(text: &str, language: Language, largest: usize) -> Vec<Piece> {
     let tree = (text.len() <= LARGEST_TREE).then(|| parse(text, language)).flatten();
     let Some(tree) = tree else {
         let lines = split::blocks_at_margin(text);
-        let ranges = split::pack(text, lines, CODE_BYTES);
+        let ranges = split::pack(text, lines, largest);
         return ranges.into_iter().map(|range| Piece { range, headings: Vec::new() }).collect();
     };
-    let mut collector = Collector { text, pieces: Vec::new() };
+    let mut collector = Collector { text, largest, pieces: Vec::new() };
     collector.take_children(tree.root_node(), 0..text.len(), &[], 0);
     collector.pieces
 }
@@ -48,6 +48,8 @@ fn parse(text: &str, language: Language) -> Option<tree_sitter::Tree> {
 
 struct Collector<'a> {
     text: &'a str,
+    /// Bytes of a piece at most.
+    largest: usize,
     pieces: Vec<Piece>,
 }
 
@@ -72,10 +74,10 @@ impl Collector<'_> {
     }
 
     fn take(&mut self, node: Node<'_>, range: Range<usize>, path: &[String], depth: usize) {
-        if range.len() <= CODE_BYTES {
+        if range.len() <= self.largest {
             self.push(range, path);
         } else if node.child_count() == 0 || depth == DEEPEST {
-            for part in split::pack(self.text, vec![range], CODE_BYTES) {
+            for part in split::pack(self.text, vec![range], self.largest) {
                 self.pieces.push(Piece { range: part, headings: path.to_vec() });
             }
         } else {
@@ -87,8 +89,8 @@ impl Collector<'_> {
 
     /// Adds a part that fits, to the piece before it if both fit together and are inside of the same.
     fn push(&mut self, range: Range<usize>, path: &[String]) {
-        if range.len() > CODE_BYTES {
-            for part in split::pack(self.text, vec![range], CODE_BYTES) {
+        if range.len() > self.largest {
+            for part in split::pack(self.text, vec![range], self.largest) {
                 self.pieces.push(Piece { range: part, headings: path.to_vec() });
             }
             return;
@@ -96,7 +98,7 @@ impl Collector<'_> {
         match self.pieces.last_mut() {
             Some(last)
                 if last.range.end == range.start
-                    && range.end - last.range.start <= CODE_BYTES
+                    && range.end - last.range.start <= self.largest
                     && (last.headings == path || last.headings.len() > path.len()) =>
             {
                 last.range.end = range.end;

@@ -9,8 +9,8 @@ use super::{
     sections::{self, HeadingPath, Section},
 };
 
-pub(super) fn pieces(text: &str, part: Range<usize>, path: &mut HeadingPath) -> Vec<Piece> {
-    sections::pieces(text, sections(text, part, path))
+pub(super) fn pieces(text: &str, part: Range<usize>, path: &mut HeadingPath, largest: usize) -> Vec<Piece> {
+    sections::pieces(text, sections(text, part, path), largest)
 }
 
 fn sections(text: &str, part: Range<usize>, path: &mut HeadingPath) -> Vec<Section> {

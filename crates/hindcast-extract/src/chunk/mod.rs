@@ -37,6 +37,12 @@ struct Piece {
 
 /// The chunks of a text, in order. Together they have everything that is not white space or a list of links.
 pub fn chunk(format: Format, text: &str, extracted: &Extracted) -> Vec<Chunk> {
+    chunk_within(format, text, extracted, None)
+}
+
+/// The same, with no chunk larger than so many bytes; the usual sizes where absent.
+pub fn chunk_within(format: Format, text: &str, extracted: &Extracted, largest: Option<usize>) -> Vec<Chunk> {
+    let (prose, code) = (largest.unwrap_or(PROSE_BYTES), largest.unwrap_or(CODE_BYTES));
     let whole = 0..text.len();
     let pages = if extracted.pages.is_empty() { std::slice::from_ref(&whole) } else { &extracted.pages };
     let lines = Lines { original: &extracted.lines, served: LineEnds::of(text) };
@@ -46,14 +52,14 @@ pub fn chunk(format: Format, text: &str, extracted: &Extracted) -> Vec<Chunk> {
     for (number, page) in (1..).zip(pages) {
         let pieces = match format {
             _ if !extracted.blocks.is_empty() => {
-                sections::pieces(text, sections::of_blocks(&extracted.blocks, page.clone(), &mut path))
+                sections::pieces(text, sections::of_blocks(&extracted.blocks, page.clone(), &mut path), prose)
             }
             Format::Markdown | Format::Docx | Format::Notebook => {
-                markdown::pieces(text, page.clone(), &mut path)
+                markdown::pieces(text, page.clone(), &mut path, prose)
             }
-            Format::Code(language) => code::pieces(text, language),
-            Format::Json | Format::Yaml | Format::Toml | Format::Xml => plain(text, page, CODE_BYTES),
-            _ => plain(text, page, PROSE_BYTES),
+            Format::Code(language) => code::pieces(text, language, code),
+            Format::Json | Format::Yaml | Format::Toml | Format::Xml => plain(text, page, code),
+            _ => plain(text, page, prose),
         };
         let page = (!extracted.pages.is_empty()).then_some(number);
         chunks.extend(pieces.into_iter().filter_map(|piece| placed(text, piece, page, &lines)));

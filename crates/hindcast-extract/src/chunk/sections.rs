@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{PROSE_BYTES, Piece, split::pack};
+use super::{Piece, split::pack};
 use crate::{Block, Role};
 
 /// The headings that are open, by their level.
@@ -34,7 +34,7 @@ impl Section {
 }
 
 /// A section is never put together with another: each says its own headings.
-pub(super) fn pieces(text: &str, sections: Vec<Section>) -> Vec<Piece> {
+pub(super) fn pieces(text: &str, sections: Vec<Section>, largest: usize) -> Vec<Piece> {
     let any_body = sections.iter().any(|section| section.has_body);
     let mut pieces = Vec::new();
     for section in sections {
@@ -42,7 +42,7 @@ pub(super) fn pieces(text: &str, sections: Vec<Section>) -> Vec<Piece> {
         if any_body && !section.has_body {
             continue;
         }
-        let ranges = pack(text, section.blocks, PROSE_BYTES);
+        let ranges = pack(text, section.blocks, largest);
         pieces.extend(ranges.into_iter().map(|range| Piece { range, headings: section.headings.clone() }));
     }
     pieces

@@ -183,6 +183,7 @@ fn knowledge(folder: &Path, events: &Events, clock: Arc<dyn Clock>) -> Arc<Knowl
         }),
         vectors: Arc::new(vectors),
         embedder,
+        models: None,
         chat: None,
         keys: None,
         events: events.clone(),

@@ -7,18 +7,20 @@ use std::{
 
 use hindcast_core::{
     identity::Caller,
-    knowledge::{Collection, Document, NewWatch, Ownership, Patterns, TextHash, WatchGrant},
+    knowledge::{
+        Collection, CollectionSettings, Document, NewWatch, Ownership, Patterns, TextHash, WatchGrant,
+    },
     progress::Progress,
     store::StoreError,
 };
-use hindcast_extract::{Format, READER};
+use hindcast_extract::Format;
 use sha2::{Digest, Sha256};
 
 use super::{
     KnowledgeService, Stopping, blocking,
     collections::check_new_id,
     extraction::Extractor,
-    intake::{Entry, Intake, Prepared, TRIES, prepare},
+    intake::{Entry, Intake, Prepared, TRIES, prepare, reader_of},
     invalid,
     names::id_of_name,
     reading::{Permit, Reader},
@@ -156,7 +158,9 @@ impl KnowledgeService {
         let tags = checked_tags(request.tags)?;
         match request.material {
             Material::Text { name, text, mime_type } => {
-                let given = self.prepare_text(&name, text, mime_type.as_deref()).await?;
+                let found = self.find_owned(caller, &request.collection, &request.ownership).await?;
+                let settings = found.map(|collection| collection.settings).unwrap_or_default();
+                let given = self.prepare_text(&name, text, mime_type.as_deref(), settings).await?;
                 let permit = Arc::new(blocking(move || policy.permit(reader)).await?);
                 let mut intake =
                     self.intake(caller, &request.collection, request.id, request.ownership, permit).await?;
@@ -314,6 +318,7 @@ impl KnowledgeService {
         name: &str,
         text: String,
         mime_type: Option<&str>,
+        settings: CollectionSettings,
     ) -> Result<GivenText, Failure> {
         let format = text_format(name, mime_type)?;
         let id = id_of_name(name)?;
@@ -321,7 +326,8 @@ impl KnowledgeService {
             return Err(invalid(format!("`text` is larger than {} bytes", self.policy.max_file_bytes)));
         }
         let hash: TextHash = Sha256::digest(text.as_bytes()).into();
-        let prepared = blocking(move || prepare(&Extractor::Here, format, text.into_bytes(), hash)).await?;
+        let text = text.into_bytes();
+        let prepared = blocking(move || prepare(&Extractor::Here, format, text, hash, &settings)).await?;
         let prepared = prepared.map_err(|reason| invalid(format!("the text was not added: {reason}")))?;
         let name = prepared.extracted.title.clone().unwrap_or_else(|| name.trim().to_owned());
         Ok(GivenText { id, name, format, prepared })
@@ -336,7 +342,8 @@ impl KnowledgeService {
         let GivenText { id, name, format, prepared } = given;
         for _ in 0..TRIES {
             let known = self.store.find_document(intake.collection.key, &id).await?;
-            let is_same = |known: &&Document| known.hash == prepared.hash && known.reader == READER;
+            let reader = reader_of(&intake.collection.settings);
+            let is_same = |known: &&Document| known.hash == prepared.hash && known.reader == reader;
             if let Some(known) = known.as_ref().filter(is_same) {
                 self.tag(known, intake).await?;
                 return Ok(FileOutcome::Unchanged { document: known.id.clone() });

@@ -142,7 +142,7 @@ impl KnowledgeService {
 
     /// The collection of that id or name, for a caller who changes or removes it. A name without `@shared` never means a
     /// collection that somebody else made: the caller's own may have been removed meanwhile.
-    async fn changeable(&self, caller: &Caller, name: &str) -> Result<Collection, Failure> {
+    pub(super) async fn changeable(&self, caller: &Caller, name: &str) -> Result<Collection, Failure> {
         let collection = self.collection(caller, name).await?;
         let is_admin = caller.may(Some(Scope::Admin));
         if collection.maker == caller.principal || (is_admin && name.ends_with(SHARED)) {
@@ -271,43 +271,76 @@ impl KnowledgeService {
         Ok(notices)
     }
 
-    /// Makes the vectors that are missing, as after the model came or changed.
+    /// Makes the vectors that are missing, as after the model came or changed. Until those of a collection are complete, the
+    /// ones it had answer.
     pub(super) async fn embed_missing(&self, progress: &dyn Progress) -> Result<Vec<String>, Failure> {
-        const BATCH: usize = 32;
-        let model = self.embedder.model().to_owned();
-        let mut done = 0_u64;
-        loop {
-            let missing = self.store.without_vector(&model, BATCH).await?;
-            if missing.is_empty() {
-                self.store.retire_other_models(&model).await?;
-                return Ok(Vec::new());
+        let mut notices = Vec::new();
+        let mut done = 0;
+        for collection in self.store.collections(None).await? {
+            if let Some(notice) = self.embed_collection(&collection, progress, &mut done).await?
+                && !notices.contains(&notice)
+            {
+                notices.push(notice);
             }
-            if let Err(error) = self.installing.ensure(&self.embedder, progress).await? {
-                return Ok(vec![lexical_only(&error)]);
+        }
+        Ok(notices)
+    }
+
+    /// The same for one collection; tells why it is not complete.
+    async fn embed_collection(
+        &self,
+        collection: &Collection,
+        progress: &dyn Progress,
+        done: &mut u64,
+    ) -> Result<Option<String>, Failure> {
+        const BATCH: usize = 32;
+        let model = self.wanted_model(collection).to_owned();
+        loop {
+            let missing = self.store.without_vector(collection.key, &model, BATCH).await?;
+            if missing.is_empty() {
+                self.change_over(collection, &model).await?;
+                return Ok(None);
+            }
+            let embedder = match self.meaning(&model).await? {
+                Ok(meaning) => meaning.embedder.clone(),
+                Err(error) => return Ok(Some(lexical_only(&error))),
+            };
+            if let Err(error) = self.installing.ensure(&embedder, progress).await? {
+                return Ok(Some(lexical_only(&error)));
             }
             if progress.cancelled() || self.stopping.is_set() {
-                return Ok(vec!["stopped before every chunk had its vector".into()]);
+                return Ok(Some("stopped before every chunk had its vector".into()));
             }
             let ids: Vec<_> = missing.iter().map(|chunk| chunk.chunk).collect();
-            let embedder = self.embedder.clone();
             let made = blocking(move || {
                 let texts: Vec<_> =
                     missing.iter().map(|chunk| embedded_text(&chunk.headings, &chunk.text)).collect();
                 embedder.embed(&texts.iter().map(String::as_str).collect::<Vec<_>>())
-            })
-            .await?;
-            match made {
+            });
+            match made.await? {
                 Ok(vectors) => {
-                    done += vectors.len() as u64;
-                    let vectors = ids
-                        .into_iter()
-                        .zip(vectors)
-                        .map(|(chunk, numbers)| (chunk, NewVector { model: model.clone(), numbers }));
+                    *done += vectors.len() as u64;
+                    let vector = |numbers| NewVector { model: model.clone(), numbers };
+                    let vectors = ids.into_iter().zip(vectors.into_iter().map(vector));
                     self.store.keep_vectors(vectors.collect()).await?;
-                    progress.report(done, None, "embedding");
+                    progress.report(*done, None, "embedding");
                 }
-                Err(error) => return Ok(vec![lexical_only(&error)]),
+                Err(error) => return Ok(Some(lexical_only(&error))),
             }
         }
+    }
+
+    /// Lets the vectors of a model answer for a collection from now on.
+    async fn change_over(&self, collection: &Collection, model: &str) -> Result<(), Failure> {
+        if collection.vectors_by.as_deref() == Some(model) || collection.chunks == 0 {
+            return Ok(());
+        }
+        // The index of the new ones is complete before the old ones go.
+        self.indexing.catch_up().await?;
+        self.store.retire_other_models(collection.key, model).await?;
+        if let Some(old) = collection.vectors_by.as_deref() {
+            self.indexing.leave_model(collection.key, old).await?;
+        }
+        Ok(())
     }
 }

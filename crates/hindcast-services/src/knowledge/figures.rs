@@ -91,8 +91,10 @@ impl KnowledgeService {
     pub async fn stats(&self, collection: Collection) -> Result<CollectionStats, Failure> {
         let now = self.clock.now();
         let queries = self.store.query_figures(collection.key, month_before(now)).await?;
-        let storage = self.store.storage(collection.key, self.embedder.model()).await?;
-        let check = self.indexing.check(collection.key).await?;
+        let storage = self.store.storage(collection.key, self.serving_model(&collection)).await?;
+        // Its index is there once its model is open.
+        let _ = self.meaning(self.serving_model(&collection)).await?;
+        let check = self.indexing.check(collection.key, self.serving_model(&collection)).await?;
         Ok(CollectionStats {
             monthly_queries: queries.recent,
             total_queries: queries.total,

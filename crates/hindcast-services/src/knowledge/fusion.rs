@@ -11,13 +11,15 @@ pub struct Evidence {
     pub code_share: f32,
     /// Whether the question has only words that every text has.
     pub says_nothing: bool,
+    /// Whether the question is in a language that no model here knows: their cosines then say little.
+    pub is_foreign: bool,
 }
 
 impl Evidence {
     /// From whether each candidate is source code.
     pub fn from_candidates(is_code: impl Iterator<Item = bool>) -> Self {
         let (code, all) = is_code.fold((0, 0), |(code, all), is_code| (code + u32::from(is_code), all + 1));
-        Self { code_share: if all == 0 { 0.0 } else { code as f32 / all as f32 }, says_nothing: false }
+        Self { code_share: if all == 0 { 0.0 } else { code as f32 / all as f32 }, ..Self::default() }
     }
 }
 
@@ -37,6 +39,9 @@ pub fn looks_like_code(text: &str) -> bool {
 /// How much meaning counts against words in prose and in code: questions are asked in prose, so the words of code say less.
 const DENSE_WEIGHT_PROSE: f32 = 0.55;
 const DENSE_WEIGHT_CODE: f32 = 0.92;
+
+/// The same for questions in a language that the model does not know: names and loanwords still tell a little.
+const DENSE_WEIGHT_FOREIGN: f32 = 0.15;
 
 /// A chunk that has every word of a question once has about two thirds of this of the most there could be.
 const ALL_THE_WORDS: f32 = 1.5;
@@ -70,8 +75,13 @@ pub fn fuse(lexical: &[ScoredChunk], dense: &[ScoredChunk], evidence: Evidence) 
     if lexical.is_empty() {
         return best_first(dense.iter().map(meaning), scale(NO_MEANING, FULL_MEANING));
     }
-    let dense_weight =
-        DENSE_WEIGHT_PROSE + (DENSE_WEIGHT_CODE - DENSE_WEIGHT_PROSE) * evidence.code_share.clamp(0.0, 1.0);
+    let dense_weight = match evidence.is_foreign {
+        true => DENSE_WEIGHT_FOREIGN,
+        false => {
+            DENSE_WEIGHT_PROSE
+                + (DENSE_WEIGHT_CODE - DENSE_WEIGHT_PROSE) * evidence.code_share.clamp(0.0, 1.0)
+        }
+    };
     // What the list of the near does not have is further away than its last, but not by much.
     let furthest = dense_weight * meaning(last).1;
     let mut relevances: HashMap<ChunkId, f32> =
@@ -131,13 +141,21 @@ mod tests {
     fn in_code_meaning_decides_and_in_prose_both_do() {
         let (lexical, dense) = (hits(&[(1, 0.5)]), hits(&[(2, 0.6), (3, 0.4)]));
         assert_eq!(
-            fuse(&lexical, &dense, Evidence { code_share: 1.0, says_nothing: false })[0].chunk,
+            fuse(&lexical, &dense, Evidence { code_share: 1.0, ..Evidence::default() })[0].chunk,
             ChunkId(2)
         );
         assert_eq!(
-            fuse(&lexical, &dense, Evidence { code_share: 0.0, says_nothing: false })[0].chunk,
+            fuse(&lexical, &dense, Evidence { code_share: 0.0, ..Evidence::default() })[0].chunk,
             ChunkId(1)
         );
+    }
+
+    #[test]
+    fn words_decide_where_the_model_does_not_know_the_language() {
+        let (lexical, dense) = (hits(&[(1, 0.1)]), hits(&[(2, 0.6), (3, 0.4)]));
+        assert_eq!(fuse(&lexical, &dense, Evidence::default())[0].chunk, ChunkId(2));
+        let foreign = Evidence { is_foreign: true, ..Evidence::default() };
+        assert_eq!(fuse(&lexical, &dense, foreign)[0].chunk, ChunkId(1));
     }
 
     #[test]

@@ -174,7 +174,7 @@ impl KnowledgeService {
     async fn stored_bytes(&self, collections: &[Collection]) -> Result<u64, Failure> {
         let mut sum = 0;
         for collection in collections {
-            let storage = self.store.storage(collection.key, self.embedder.model()).await?;
+            let storage = self.store.storage(collection.key, self.serving_model(collection)).await?;
             sum += storage.stored_bytes + storage.chunk_bytes + storage.vector_bytes;
         }
         Ok(sum)
@@ -190,7 +190,7 @@ impl KnowledgeService {
 
     async fn probe_vectors(&self, seen: &[Collection]) -> ComponentHealth {
         let keys: Vec<_> = seen.iter().map(|collection| collection.key).collect();
-        let (vectors, dimension) = (self.indexing.vectors.clone(), self.embedder.dimension());
+        let (vectors, dimension) = (self.indexing.usual().vectors.clone(), self.embedder.dimension());
         let probe = async {
             let work = blocking(move || {
                 // A real search, though for nothing in particular.
@@ -225,7 +225,7 @@ impl KnowledgeService {
         seen: &[Collection],
         is_operator: bool,
     ) -> Result<(Vec<String>, Vec<String>), Failure> {
-        let held: Vec<CollectionKey> = self.indexing.vectors.collections();
+        let held: Vec<CollectionKey> = self.indexing.usual().vectors.collections();
         let mut orphaned = Vec::new();
         if is_operator {
             let known = self.store.collection_keys().await?;

@@ -1,21 +1,16 @@
 //! Keeping the derived indexes at the truth.
 
 use std::{
-    collections::{BTreeSet, HashMap},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use hindcast_core::knowledge::{
-    ChunkChanges, ChunkId, CollectionKey, Embedder, Generation, IndexError, IndexedChunk, KnowledgeStore,
-    Language, LexicalEntry, LexicalWrite, VectorEntry, VectorWrite,
+    ChunkChanges, ChunkId, CollectionKey, EmbedError, Generation, IndexError, KnowledgeStore, LexicalEntry,
+    LexicalWrite, Models, VectorEntry,
 };
 
-use hindcast_extract::written_in;
-
-use super::blocking;
+use super::{blocking, meaning::Meaning};
 use crate::Failure;
 
 /// Chunks that go into an index at once.
@@ -29,36 +24,78 @@ pub(super) struct Indexing {
     store: Arc<dyn KnowledgeStore>,
     open_lexical: OpenLexical,
     lexical: Mutex<Option<Arc<dyn LexicalWrite>>>,
-    pub(super) vectors: Arc<dyn VectorWrite>,
-    embedder: Arc<dyn Embedder>,
+    /// The model that collections have unless they choose another.
+    usual: Arc<Meaning>,
+    /// The others, by their names; opened when they are needed first.
+    others: Mutex<BTreeMap<String, Arc<Meaning>>>,
+    models: Option<Arc<dyn Models>>,
     /// One catches up; the others wait for it.
     turn: tokio::sync::Mutex<()>,
-    /// What both have seen, in memory.
+    /// What all of them have seen, in memory.
     seen: Mutex<Option<Generation>>,
-    /// What the vectors have seen beyond their last commit.
-    vectors_seen: Mutex<Option<Generation>>,
-    is_dirty: AtomicBool,
 }
 
 impl Indexing {
     pub(super) fn new(
         store: Arc<dyn KnowledgeStore>,
         open_lexical: OpenLexical,
-        vectors: Arc<dyn VectorWrite>,
-        embedder: Arc<dyn Embedder>,
+        usual: Meaning,
+        models: Option<Arc<dyn Models>>,
     ) -> Self {
-        let vectors_seen = Mutex::new(vectors.generation());
         Self {
             store,
             open_lexical,
             lexical: Mutex::default(),
-            vectors,
-            embedder,
+            usual: Arc::new(usual),
+            others: Mutex::default(),
+            models,
             turn: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
-            vectors_seen,
-            is_dirty: AtomicBool::new(false),
         }
+    }
+
+    /// The usual model.
+    pub(super) fn usual(&self) -> &Arc<Meaning> {
+        &self.usual
+    }
+
+    /// A model that is open.
+    pub(super) fn opened_meaning(&self, model: &str) -> Option<Arc<Meaning>> {
+        if self.usual.embedder.model() == model {
+            return Some(self.usual.clone());
+        }
+        lock(&self.others).get(model).cloned()
+    }
+
+    /// Opens a model and the index of its vectors. Blocks.
+    pub(super) fn open_meaning(&self, model: &str) -> Result<Arc<Meaning>, EmbedError> {
+        let models = self.models.as_ref().ok_or_else(|| EmbedError::NotInstalled(model.into()))?;
+        let embedder = models.embedder(model)?;
+        let vectors = models.vectors(&*embedder).map_err(|error| EmbedError::Failed(error.to_string()))?;
+        let opened = Arc::new(Meaning::new(embedder, vectors));
+        let meaning = lock(&self.others).entry(model.to_owned()).or_insert(opened).clone();
+        // Its index has to catch up, however far the others are.
+        *lock(&self.seen) = None;
+        Ok(meaning)
+    }
+
+    /// All models that are open.
+    fn meanings(&self) -> Vec<Arc<Meaning>> {
+        let mut all = vec![self.usual.clone()];
+        all.extend(lock(&self.others).values().cloned());
+        all
+    }
+
+    /// Removes the vectors of a collection from the index of a model that it has no more.
+    pub(super) async fn leave_model(&self, collection: CollectionKey, model: &str) -> Result<(), Failure> {
+        let Some(meaning) = self.opened_meaning(model) else { return Ok(()) };
+        let _turn = self.turn.lock().await;
+        let vectors = meaning.vectors.clone();
+        blocking(move || vectors.remove_collection(collection)).await??;
+        if let Some(seen) = meaning.seen() {
+            meaning.note_seen(seen);
+        }
+        Ok(())
     }
 
     /// What finds words; opened when it is needed first.
@@ -82,7 +119,9 @@ impl Indexing {
             return Ok(());
         }
         self.catch_up_lexical(now).await?;
-        self.catch_up_vectors(now).await?;
+        for meaning in self.meanings() {
+            self.catch_up_vectors(&meaning, now).await?;
+        }
         *lock(&self.seen) = Some(now);
         Ok(())
     }
@@ -91,10 +130,12 @@ impl Indexing {
     pub(super) async fn compare_all(&self) -> Result<(), Failure> {
         let _turn = self.turn.lock().await;
         let now = self.store.generation().await?;
-        let changes = self.compare(IndexKind::Lexical).await?;
+        let changes = self.compare(None).await?;
         self.apply_lexical(changes, now).await?;
-        let changes = self.compare(IndexKind::Vectors).await?;
-        self.apply_vectors(changes, now).await?;
+        for meaning in self.meanings() {
+            let changes = self.compare(Some(&meaning)).await?;
+            self.apply_vectors(&meaning, changes, now).await?;
+        }
         *lock(&self.seen) = Some(now);
         Ok(())
     }
@@ -110,7 +151,7 @@ impl Indexing {
         };
         let changes = match known {
             Some(changes) => changes,
-            None => self.compare(IndexKind::Lexical).await?,
+            None => self.compare(None).await?,
         };
         self.apply_lexical(changes, now).await
     }
@@ -139,7 +180,7 @@ impl Indexing {
                         headings: &chunk.headings,
                         text: &chunk.text,
                         is_code: chunk.is_code,
-                        language: language_of(chunk),
+                        language: chunk.language,
                     })
                     .collect();
                 lexical.add(&entries)
@@ -151,25 +192,30 @@ impl Indexing {
         Ok(())
     }
 
-    async fn catch_up_vectors(&self, now: Generation) -> Result<(), Failure> {
-        let seen = get(&self.vectors_seen);
+    async fn catch_up_vectors(&self, meaning: &Meaning, now: Generation) -> Result<(), Failure> {
+        let seen = meaning.seen();
         if seen == Some(now) {
             return Ok(());
         }
         let known = match seen {
-            Some(after) => self.store.vector_changes(self.embedder.model(), after).await?,
+            Some(after) => self.store.vector_changes(meaning.embedder.model(), after).await?,
             None => None,
         };
         let changes = match known {
             Some(changes) => changes,
-            None => self.compare(IndexKind::Vectors).await?,
+            None => self.compare(Some(meaning)).await?,
         };
-        self.apply_vectors(changes, now).await
+        self.apply_vectors(meaning, changes, now).await
     }
 
-    async fn apply_vectors(&self, changes: ChunkChanges, now: Generation) -> Result<(), Failure> {
-        let orphaned = self.orphaned(self.vectors.collections()).await?;
-        let vectors = self.vectors.clone();
+    async fn apply_vectors(
+        &self,
+        meaning: &Meaning,
+        changes: ChunkChanges,
+        now: Generation,
+    ) -> Result<(), Failure> {
+        let orphaned = self.orphaned(meaning.vectors.collections()).await?;
+        let vectors = meaning.vectors.clone();
         let removed = by_collection(&changes.removed);
         blocking(move || {
             for collection in orphaned {
@@ -180,8 +226,8 @@ impl Indexing {
         .await??;
         for batch in changes.added.chunks(BATCH) {
             let ids: Vec<_> = batch.iter().map(|(_, chunk)| *chunk).collect();
-            let found = self.store.vectors(self.embedder.model(), &ids).await?;
-            let vectors = self.vectors.clone();
+            let found = self.store.vectors(meaning.embedder.model(), &ids).await?;
+            let vectors = meaning.vectors.clone();
             blocking(move || {
                 let entries: Vec<_> = found
                     .iter()
@@ -195,20 +241,19 @@ impl Indexing {
             })
             .await??;
         }
-        *lock(&self.vectors_seen) = Some(now);
-        self.is_dirty.store(true, Ordering::SeqCst);
+        meaning.note_seen(now);
         Ok(())
     }
 
     /// Makes the vectors durable. A crash before costs only time: they are in the truth.
     pub(super) async fn commit(&self) -> Result<(), Failure> {
         let _turn = self.turn.lock().await;
-        let Some(seen) = get(&self.vectors_seen).filter(|_| self.is_dirty.swap(false, Ordering::SeqCst))
-        else {
-            return Ok(());
-        };
-        let vectors = self.vectors.clone();
-        blocking(move || vectors.commit(seen)).await??;
+        for meaning in self.meanings() {
+            if let Some(seen) = meaning.take_dirty() {
+                let vectors = meaning.vectors.clone();
+                blocking(move || vectors.commit(seen)).await??;
+            }
+        }
         Ok(())
     }
 
@@ -218,11 +263,11 @@ impl Indexing {
         Ok(indexed.into_iter().filter(|key| !truth.contains(key)).collect())
     }
 
-    /// What separates an index from the truth.
-    async fn compare(&self, kind: IndexKind) -> Result<ChunkChanges, Failure> {
+    /// What separates an index from the truth: that of a model, or without one that of the words.
+    async fn compare(&self, meaning: Option<&Meaning>) -> Result<ChunkChanges, Failure> {
         let mut changes = ChunkChanges::default();
         for collection in self.store.collection_keys().await? {
-            let (truth, held) = self.both(kind, collection).await?;
+            let (truth, held) = self.both(meaning, collection).await?;
             changes.added.extend(truth.difference(&held).map(|chunk| (collection, *chunk)));
             changes.removed.extend(held.difference(&truth).map(|chunk| (collection, *chunk)));
         }
@@ -231,32 +276,34 @@ impl Indexing {
 
     async fn both(
         &self,
-        kind: IndexKind,
+        meaning: Option<&Meaning>,
         collection: CollectionKey,
     ) -> Result<(BTreeSet<ChunkId>, BTreeSet<ChunkId>), Failure> {
-        let truth = match kind {
-            IndexKind::Lexical => self.store.chunk_ids(collection).await?,
-            IndexKind::Vectors => self.store.vector_ids(collection, self.embedder.model()).await?,
+        let truth = match meaning {
+            None => self.store.chunk_ids(collection).await?,
+            Some(meaning) => self.store.vector_ids(collection, meaning.embedder.model()).await?,
         };
-        let (lexical, vectors) = (self.lexical()?, self.vectors.clone());
-        let held = blocking(move || match kind {
-            IndexKind::Lexical => lexical.contents(collection),
-            IndexKind::Vectors => vectors.contents(collection),
+        let (lexical, vectors) = (self.lexical()?, meaning.map(|meaning| meaning.vectors.clone()));
+        let held = blocking(move || match vectors {
+            None => lexical.contents(collection),
+            Some(vectors) => vectors.contents(collection),
         })
         .await??;
         Ok((truth.into_iter().collect(), held.into_iter().collect()))
     }
 
     /// Chunks of a collection that are not found by meaning, and vectors of it that belong to no chunk.
-    pub(super) async fn check(&self, collection: CollectionKey) -> Result<Check, Failure> {
+    pub(super) async fn check(&self, collection: CollectionKey, model: &str) -> Result<Check, Failure> {
         self.catch_up().await?;
         let chunks: BTreeSet<_> = self.store.chunk_ids(collection).await?.into_iter().collect();
-        let vectors = self.vectors.clone();
+        let meaning = self.opened_meaning(model);
+        let vectors = meaning.as_ref().unwrap_or(&self.usual).vectors.clone();
+        let index_bytes = vectors.stored_bytes(collection);
         let held: BTreeSet<_> = blocking(move || vectors.contents(collection)).await??.into_iter().collect();
         Ok(Check {
             missing_vectors: chunks.difference(&held).count() as u64,
             orphaned_vectors: held.difference(&chunks).count() as u64,
-            index_bytes: self.vectors.stored_bytes(collection),
+            index_bytes,
         })
     }
 }
@@ -266,20 +313,6 @@ pub(super) struct Check {
     pub(super) missing_vectors: u64,
     pub(super) orphaned_vectors: u64,
     pub(super) index_bytes: u64,
-}
-
-#[derive(Clone, Copy)]
-enum IndexKind {
-    Lexical,
-    Vectors,
-}
-
-/// What a chunk is written in. Of documents that came before that was noted it is told from the chunk itself.
-fn language_of(chunk: &IndexedChunk) -> Option<Language> {
-    match chunk.language {
-        None if !chunk.is_code => written_in(&chunk.text).and_then(Language::of_tag),
-        language => language,
-    }
 }
 
 fn by_collection(chunks: &[(CollectionKey, ChunkId)]) -> HashMap<CollectionKey, Vec<ChunkId>> {

@@ -1,6 +1,7 @@
 //! Getting the embedding model when it is needed first.
 
 use std::{
+    collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -23,7 +24,7 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_secs(600);
 /// Remembers how the last attempt ended.
 #[derive(Default)]
 pub(super) struct Installing {
-    failed: Mutex<Option<(Instant, EmbedError)>>,
+    failed: Mutex<HashMap<String, (Instant, EmbedError)>>,
 }
 
 impl Installing {
@@ -33,8 +34,10 @@ impl Installing {
         embedder: &Arc<dyn Embedder>,
         progress: &dyn Progress,
     ) -> Result<Result<(), EmbedError>, Failure> {
-        if let Some((_, error)) = self.failed().as_ref().filter(|(at, _)| at.elapsed() < TRY_AGAIN_AFTER) {
-            return Ok(Err(error.clone()));
+        let model = embedder.model().to_owned();
+        let failed = self.failed().get(&model).cloned();
+        if let Some((_, error)) = failed.filter(|(at, _)| at.elapsed() < TRY_AGAIN_AFTER) {
+            return Ok(Err(error));
         }
         let (steps, mut heard) = mpsc::unbounded_channel();
         let relay = Arc::new(Relay { steps, cancelled: AtomicBool::new(false) });
@@ -50,12 +53,12 @@ impl Installing {
         if let Err(error) = &installed
             && !progress.cancelled()
         {
-            *self.failed() = Some((Instant::now(), error.clone()));
+            self.failed().insert(model, (Instant::now(), error.clone()));
         }
         Ok(installed)
     }
 
-    fn failed(&self) -> std::sync::MutexGuard<'_, Option<(Instant, EmbedError)>> {
+    fn failed(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Instant, EmbedError)>> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,13 +9,13 @@ use std::{
 
 use hindcast_core::{
     knowledge::{
-        Collection, Document, EmbedError, Language, NewChunk, NewDocument, NewVector, Place, SourceFile,
-        Tags, TextHash,
+        Collection, CollectionSettings, Document, EmbedError, Language, NewChunk, NewDocument, NewVector,
+        Place, SourceFile, Tags, TextHash,
     },
     progress::Progress,
     store::StoreError,
 };
-use hindcast_extract::{ExtractError, Extracted, Format, READER, chunk, written_in};
+use hindcast_extract::{ExtractError, Extracted, Format, READER, chunk_within, written_in};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -32,6 +32,9 @@ const EMBED_BATCH: usize = 8;
 
 /// A document with more chunks to embed is kept first: its vectors come in parts, and none is made twice after a crash.
 const LARGE: usize = 256;
+
+/// More versions of the readers than there will be.
+const READERS: u32 = 10_000;
 
 /// How often a file is looked at again that another process writes down meanwhile.
 pub(super) const TRIES: usize = 5;
@@ -166,7 +169,8 @@ impl KnowledgeService {
             Err(reason) => return Ok(Err(Hindrance::Reason(reason))),
         };
         let mut known = self.store.document_at(intake.collection.key, &source.path).await?;
-        let is_read_so = |known: &&Document| known.reader == READER;
+        let reader = reader_of(&intake.collection.settings);
+        let is_read_so = |known: &&Document| known.reader == reader;
         if let Some(known) =
             known.as_ref().filter(is_read_so).filter(|known| known.source.as_ref() == Some(&source))
         {
@@ -190,8 +194,8 @@ impl KnowledgeService {
         if known.is_none() {
             known = self.moved(intake, hash).await?;
         }
-        let extractor = self.policy.extractor.clone();
-        let prepared = match blocking(move || prepare(&extractor, format, bytes, hash)).await? {
+        let (extractor, settings) = (self.policy.extractor.clone(), intake.collection.settings.clone());
+        let prepared = match blocking(move || prepare(&extractor, format, bytes, hash, &settings)).await? {
             Ok(prepared) => prepared,
             Err(reason) => return Ok(Err(Hindrance::Reason(reason))),
         };
@@ -241,7 +245,7 @@ impl KnowledgeService {
             description: prepared.extracted.description.unwrap_or_default(),
             mime_type: entry.format.served_mime_type().into(),
             source_type: entry.format.mime_type().into(),
-            reader: READER,
+            reader: reader_of(&intake.collection.settings),
             language: prepared.language,
             tags: Tags { own: prepared.extracted.tags, given: intake.tags.clone() },
             original: prepared.original,
@@ -277,7 +281,14 @@ impl KnowledgeService {
         prepared: &mut Prepared,
         progress: &dyn Progress,
     ) -> Result<bool, Failure> {
-        let model = self.embedder.model().to_owned();
+        let model = self.wanted_model(&intake.collection).to_owned();
+        let embedder = match self.meaning(&model).await? {
+            Ok(meaning) => meaning.embedder.clone(),
+            Err(error) => {
+                intake.notice(lexical_only(&error));
+                return Ok(false);
+            }
+        };
         let embedded: HashSet<TextHash> = match known {
             Some(known) => self.store.embedded_hashes(known.key, &model).await?.into_iter().collect(),
             None => HashSet::new(),
@@ -285,11 +296,11 @@ impl KnowledgeService {
         let mut missing: Vec<usize> = (0..prepared.chunks.len())
             .filter(|&index| !embedded.contains(&prepared.chunks[index].hash))
             .collect();
-        self.reuse_vectors(prepared, &mut missing).await?;
+        self.reuse_vectors(&model, prepared, &mut missing).await?;
         if missing.is_empty() {
             return Ok(false);
         }
-        if let Err(error) = self.installing.ensure(&self.embedder, progress).await? {
+        if let Err(error) = self.installing.ensure(&embedder, progress).await? {
             intake.notice(lexical_only(&error));
             return Ok(false);
         }
@@ -304,7 +315,7 @@ impl KnowledgeService {
                 .iter()
                 .map(|&index| embedded_text(&prepared.chunks[index].headings, &prepared.chunks[index].text))
                 .collect();
-            let embedder = self.embedder.clone();
+            let embedder = embedder.clone();
             let made =
                 blocking(move || embedder.embed(&texts.iter().map(String::as_str).collect::<Vec<_>>()));
             match made.await? {
@@ -323,9 +334,13 @@ impl KnowledgeService {
     }
 
     /// Gives chunks the vectors of others that say the same under the same headings, in whichever document.
-    async fn reuse_vectors(&self, prepared: &mut Prepared, missing: &mut Vec<usize>) -> Result<(), Failure> {
+    async fn reuse_vectors(
+        &self,
+        model: &str,
+        prepared: &mut Prepared,
+        missing: &mut Vec<usize>,
+    ) -> Result<(), Failure> {
         let hashes: Vec<_> = missing.iter().map(|&index| prepared.chunks[index].hash).collect();
-        let model = self.embedder.model();
         let known: HashMap<_, _> = self.store.vectors_of(model, hashes).await?.into_iter().collect();
         missing.retain(|&index| match known.get(&prepared.chunks[index].hash) {
             Some(numbers) => {
@@ -345,18 +360,25 @@ impl KnowledgeService {
         document: &Document,
         progress: &dyn Progress,
     ) -> Result<(), Failure> {
-        let model = self.embedder.model().to_owned();
+        let model = self.wanted_model(&intake.collection).to_owned();
+        let embedder = match self.meaning(&model).await? {
+            Ok(meaning) => meaning.embedder.clone(),
+            Err(error) => {
+                intake.notice(lexical_only(&error));
+                return Ok(());
+            }
+        };
         loop {
             let missing = self.store.document_without_vector(document.key, &model, 4 * EMBED_BATCH).await?;
             let is_stopped = progress.cancelled() || self.stopping.is_set();
             if missing.is_empty() || is_stopped {
                 return Ok(());
             }
-            if let Err(error) = self.installing.ensure(&self.embedder, progress).await? {
+            if let Err(error) = self.installing.ensure(&embedder, progress).await? {
                 intake.notice(lexical_only(&error));
                 return Ok(());
             }
-            let embedder = self.embedder.clone();
+            let embedder = embedder.clone();
             let made = blocking(move || {
                 let texts: Vec<_> =
                     missing.iter().map(|chunk| embedded_text(&chunk.headings, &chunk.text)).collect();
@@ -417,6 +439,12 @@ impl KnowledgeService {
     }
 }
 
+/// Which version of the readers, and which size of passages, makes the text: what was read otherwise is read again when it is
+/// added.
+pub(super) fn reader_of(settings: &CollectionSettings) -> u32 {
+    READER + settings.passage_bytes.map_or(0, |bytes| bytes * READERS)
+}
+
 /// Whether a file is not taken in for what many others are, too: that is told once.
 fn is_of_its_kind(reason: &str) -> bool {
     reason == ExtractError::Redirect.to_string()
@@ -474,13 +502,15 @@ pub(super) fn prepare(
     format: Format,
     original: Vec<u8>,
     hash: TextHash,
+    settings: &CollectionSettings,
 ) -> Result<Prepared, String> {
     let extracted = extractor.extract(format, &original)?;
     let text = match &extracted.text {
         Some(text) => text,
         None => std::str::from_utf8(&original).map_err(|error| error.to_string())?,
     };
-    let chunks = chunk(format, text, &extracted)
+    let largest = settings.passage_bytes.and_then(|bytes| usize::try_from(bytes).ok());
+    let chunks = chunk_within(format, text, &extracted, largest)
         .into_iter()
         .map(|chunk| {
             let headings = chunk.headings.join(" › ");
@@ -497,7 +527,11 @@ pub(super) fn prepare(
             }
         })
         .collect();
-    let language = if format.is_code() { None } else { written_in(text).and_then(Language::of_tag) };
+    let language = match settings.language {
+        _ if format.is_code() => None,
+        None => written_in(text).and_then(Language::of_tag),
+        decided => decided,
+    };
     Ok(Prepared { original, hash, extracted, language, chunks })
 }
 

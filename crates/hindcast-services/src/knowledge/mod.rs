@@ -24,12 +24,14 @@ mod ingests;
 mod installing;
 mod intake;
 mod lease;
+mod meaning;
 mod models;
 mod names;
 pub mod quality;
 mod reading;
 mod search;
 mod selection;
+mod settings;
 mod topics;
 mod walk;
 mod watch;
@@ -44,7 +46,7 @@ use std::{
 };
 
 use hindcast_core::{
-    knowledge::{ChatModel, Embedder, KnowledgeStore, VectorWrite},
+    knowledge::{ChatModel, Embedder, KnowledgeStore, Models, VectorWrite},
     time::Clock,
 };
 use tokio::sync::Notify;
@@ -65,12 +67,14 @@ pub use names::{
 };
 pub use reading::ReadPolicy;
 pub use search::{Hit, MOST_CONTEXT, SearchAnswer, SearchMode, SearchRequest};
+pub use settings::{LARGEST_PASSAGE, SMALLEST_PASSAGE, SettingsChange};
 
 use crate::{Events, Failure, FailureKind, gateway::Gateway};
 use health::OllamaProbe;
 use indexing::Indexing;
 use ingests::Ingests;
 use installing::Installing;
+use meaning::Meaning;
 
 /// How long a program that was told to stop waits for its indexes.
 const LONGEST_FINISH: Duration = Duration::from_secs(3);
@@ -102,6 +106,8 @@ pub struct KnowledgeParts {
     pub vectors: Arc<dyn VectorWrite>,
     /// Makes vectors.
     pub embedder: Arc<dyn Embedder>,
+    /// Other models that collections may choose; none where there are no others.
+    pub models: Option<Arc<dyn Models>>,
     /// Answers; none where that is switched off.
     pub chat: Option<Arc<dyn ChatModel>>,
     /// Knows whether a key is still good; without it no folder of a key is watched.
@@ -118,12 +124,13 @@ pub struct KnowledgeParts {
 pub struct KnowledgeService {
     store: Arc<dyn KnowledgeStore>,
     embedder: Arc<dyn Embedder>,
+    models: Option<Arc<dyn Models>>,
     chat: Option<Arc<dyn ChatModel>>,
     keys: Option<Arc<Gateway>>,
     events: Events,
     clock: Arc<dyn Clock>,
     policy: KnowledgePolicy,
-    indexing: Indexing,
+    indexing: Arc<Indexing>,
     installing: Installing,
     ingests: Ingests,
     ollama_probe: OllamaProbe,
@@ -153,11 +160,13 @@ impl Stopping {
 impl KnowledgeService {
     /// Puts the parts together; nothing is read yet.
     pub fn new(parts: KnowledgeParts) -> Arc<Self> {
+        let usual = Meaning::new(parts.embedder.clone(), parts.vectors);
         let indexing =
-            Indexing::new(parts.store.clone(), parts.open_lexical, parts.vectors, parts.embedder.clone());
+            Arc::new(Indexing::new(parts.store.clone(), parts.open_lexical, usual, parts.models.clone()));
         Arc::new(Self {
             store: parts.store,
             embedder: parts.embedder,
+            models: parts.models,
             chat: parts.chat,
             keys: parts.keys,
             events: parts.events,

@@ -5,7 +5,8 @@ use std::{collections::HashMap, sync::Arc, time::Instant};
 use hindcast_core::{
     identity::Caller,
     knowledge::{
-        ChunkId, ChunkSet, Collection, CollectionKey, DocumentFilter, FoundChunk, QueryRecord, ScoredChunk,
+        ChunkId, ChunkSet, Collection, CollectionKey, DocumentFilter, EmbedError, FoundChunk, IndexError,
+        Language, QueryRecord, ScoredChunk,
     },
 };
 
@@ -13,8 +14,9 @@ use super::{
     KnowledgeService, blocking,
     fusion::{Evidence, fuse},
     hits::{Folding, with_staleness},
-    intake::lexical_only,
+    intake::{embedded_text, lexical_only},
     invalid,
+    meaning::Meaning,
 };
 use crate::Failure;
 
@@ -23,6 +25,9 @@ const CANDIDATES: usize = 100;
 
 /// Longer questions are cut by the model anyway.
 const LONGEST_QUERY: usize = 10_000;
+
+/// So many of the best passages are read by a cross-encoder: it takes about 30 ms for each on two cores.
+const RERANKED: usize = 20;
 
 /// How many passages around a hit are shown at most, on each side.
 pub const MOST_CONTEXT: usize = 5;
@@ -100,6 +105,7 @@ impl KnowledgeService {
         };
         let mut notices = Vec::new();
         let ranked = self.rank(&request, &collections, &mut notices).await?;
+        let ranked = self.reranked(&request, ranked, &mut notices).await?;
         let best = ranked.first().map(|(_, score)| *score);
         let is_nothing = best.is_some_and(|best| best <= RELEVANT_AT_ALL);
         let least = request.min_relevance.unwrap_or(if is_nothing { f32::INFINITY } else { 0.0 });
@@ -144,41 +150,66 @@ impl KnowledgeService {
             }
             Some(Arc::new(only))
         };
-        let wanted = CANDIDATES.max(request.limit * 2);
-        let (lexical, dense) = self.candidates(request, within, only, wanted, notices).await?;
+        let meanings = self.meanings(request, collections, notices).await?;
+        // A model that was opened just now has an index that is behind.
+        self.indexing.catch_up().await?;
+        let Candidates { lexical, dense, is_foreign } =
+            self.candidates(request, meanings, within, only, notices).await?;
         let ids: Vec<ChunkId> = lexical.iter().chain(&dense).map(|hit| hit.chunk).collect();
         let found = self.store.found_chunks(&ids).await?;
         let mut found: HashMap<_, _> = found.into_iter().map(|found| (found.chunk, found)).collect();
         let mut evidence = Evidence::from_candidates(found.values().map(|found| found.is_code));
         evidence.says_nothing = !self.indexing.lexical()?.is_telling(&request.query);
+        evidence.is_foreign = is_foreign;
         let fused = fuse(&lexical, &dense, evidence);
         // A chunk that went since the index saw it is not there to be shown.
         Ok(fused.into_iter().filter_map(|hit| Some((found.remove(&hit.chunk)?, hit.score))).collect())
     }
 
+    /// The models of the collections, each with those it serves. What cannot be searched by meaning is said.
+    async fn meanings(
+        &self,
+        request: &SearchRequest,
+        collections: &[Collection],
+        notices: &mut Vec<String>,
+    ) -> Result<Vec<(Arc<Meaning>, Vec<CollectionKey>)>, Failure> {
+        let mut meanings: Vec<(Arc<Meaning>, Vec<CollectionKey>)> = Vec::new();
+        if request.mode == SearchMode::Lexical {
+            return Ok(meanings);
+        }
+        for collection in collections {
+            let model = self.serving_model(collection);
+            let meaning = match self.meaning(model).await? {
+                Ok(meaning) => meaning,
+                Err(error) => {
+                    let notice = lexical_only(&error);
+                    if !notices.contains(&notice) {
+                        notices.push(notice);
+                    }
+                    continue;
+                }
+            };
+            match meanings.iter_mut().find(|(one, _)| Arc::ptr_eq(one, &meaning)) {
+                Some((_, keys)) => keys.push(collection.key),
+                None => meanings.push((meaning, vec![collection.key])),
+            }
+        }
+        Ok(meanings)
+    }
+
     async fn candidates(
         &self,
         request: &SearchRequest,
+        meanings: Vec<(Arc<Meaning>, Vec<CollectionKey>)>,
         within: Vec<CollectionKey>,
         only: Option<Arc<ChunkSet>>,
-        wanted: usize,
         notices: &mut Vec<String>,
-    ) -> Result<(Vec<ScoredChunk>, Vec<ScoredChunk>), Failure> {
-        let (vectors, embedder, query) =
-            (self.indexing.vectors.clone(), self.embedder.clone(), request.query.clone());
-        let (mode, collections, among) = (request.mode, within.clone(), only.clone());
-        let by_meaning = blocking(move || match mode {
-            SearchMode::Lexical => Ok(Ok(Vec::new())),
-            // The model need not be waited for where nothing could be found with it.
-            SearchMode::Hybrid if vectors.is_empty() => Ok(Ok(Vec::new())),
-            SearchMode::Hybrid | SearchMode::Dense => embedder.embed(&[&query]).map(|made| {
-                let vector = made.first();
-                vector.map_or(Ok(Vec::new()), |vector| {
-                    vectors.nearest(vector, Some(&collections), among.as_deref(), wanted)
-                })
-            }),
-        });
+    ) -> Result<Candidates, Failure> {
+        let wanted = CANDIDATES.max(request.limit * 2);
+        let (query, mode, among) = (request.query.clone(), request.mode, only.clone());
+        let by_meaning = blocking(move || nearest(&meanings, mode, &query, among.as_deref(), wanted));
         let (lexical, query) = (self.indexing.lexical()?, request.query.clone());
+        let language = lexical.language_of(&query);
         let by_words = blocking(move || lexical.search(&query, Some(&within), only.as_deref(), wanted));
         let (by_meaning, by_words) = match mode {
             // Words help only where there is no model.
@@ -188,14 +219,51 @@ impl KnowledgeService {
             },
             SearchMode::Lexical | SearchMode::Hybrid => tokio::try_join!(by_meaning, by_words)?,
         };
-        let dense = match by_meaning {
+        let (dense, knows_languages) = match by_meaning {
             Ok(found) => found?,
             Err(error) => {
                 notices.push(lexical_only(&error));
-                Vec::new()
+                (Vec::new(), false)
             }
         };
-        Ok((by_words?, dense))
+        let is_foreign = language != Language::English && !knows_languages;
+        Ok(Candidates { lexical: by_words?, dense, is_foreign })
+    }
+
+    /// Lets a cross-encoder read the best passages, where one is installed, and puts them in its order.
+    async fn reranked(
+        &self,
+        request: &SearchRequest,
+        mut ranked: Vec<(FoundChunk, f32)>,
+        notices: &mut Vec<String>,
+    ) -> Result<Vec<(FoundChunk, f32)>, Failure> {
+        let Some(models) = self.models.clone().filter(|_| request.mode == SearchMode::Hybrid) else {
+            return Ok(ranked);
+        };
+        let rest = ranked.split_off(ranked.len().min(RERANKED));
+        let (query, texts) = (request.query.clone(), ranked.iter().map(passage).collect::<Vec<_>>());
+        let judged = blocking(move || {
+            let reranker = models.reranker()?;
+            Some(reranker.judge(&query, &texts.iter().map(String::as_str).collect::<Vec<_>>()))
+        })
+        .await?;
+        match judged {
+            Some(Ok(judged)) => {
+                for ((_, score), judgement) in ranked.iter_mut().zip(judged) {
+                    *score = judgement;
+                }
+                ranked.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+                let last = ranked.last().map_or(1.0, |(_, score)| *score);
+                // Those that were not read come behind, in their order.
+                ranked.extend(rest.into_iter().map(|(found, score)| (found, score.min(last))));
+            }
+            Some(Err(error)) => {
+                notices.push(format!("the passages were not reranked: {error}"));
+                ranked.extend(rest);
+            }
+            None => ranked.extend(rest),
+        }
+        Ok(ranked)
     }
 
     async fn write_down(
@@ -227,6 +295,48 @@ impl KnowledgeService {
         self.wrote.notify_one();
         Ok(())
     }
+}
+
+/// What the two halves found.
+struct Candidates {
+    lexical: Vec<ScoredChunk>,
+    dense: Vec<ScoredChunk>,
+    /// Whether the question is in a language that no model here knows.
+    is_foreign: bool,
+}
+
+type Nearest = Result<(Vec<ScoredChunk>, bool), IndexError>;
+
+/// What is nearest by all models, and whether one of them knows more than English.
+fn nearest(
+    meanings: &[(Arc<Meaning>, Vec<CollectionKey>)],
+    mode: SearchMode,
+    question: &str,
+    only: Option<&ChunkSet>,
+    limit: usize,
+) -> Result<Nearest, EmbedError> {
+    let (mut all, mut knows_languages) = (Vec::new(), false);
+    for (meaning, within) in meanings {
+        // The model need not be waited for where nothing could be found with it.
+        if mode == SearchMode::Hybrid && meaning.vectors.is_empty() {
+            continue;
+        }
+        match meaning.nearest(question, within, only, limit)? {
+            Ok(found) => all.extend(found),
+            Err(error) => return Ok(Err(error)),
+        }
+        knows_languages |= meaning.embedder.is_multilingual();
+    }
+    all.sort_by(|one: &ScoredChunk, other| {
+        other.score.total_cmp(&one.score).then(one.chunk.cmp(&other.chunk))
+    });
+    all.truncate(limit);
+    Ok(Ok((all, knows_languages)))
+}
+
+/// What a cross-encoder reads of a passage.
+fn passage((found, _): &(FoundChunk, f32)) -> String {
+    embedded_text(&found.headings, &found.text)
 }
 
 /// Gives the passage the id by which the caller sees its collection.

@@ -13,6 +13,8 @@ use hindcast_stores::{LexicalIndex, SqliteKnowledge, VectorIndex};
 
 use super::*;
 
+mod models;
+
 /// Counts what it is asked for.
 struct CountingEmbedder(std::sync::atomic::AtomicUsize);
 
@@ -91,8 +93,12 @@ impl Stage {
         parrot: Parrot,
         embedder: Arc<dyn Embedder>,
     ) -> Arc<KnowledgeService> {
+        KnowledgeService::new(Self::parts(folder, parrot, embedder))
+    }
+
+    fn parts(folder: &std::path::Path, parrot: Parrot, embedder: Arc<dyn Embedder>) -> KnowledgeParts {
         let vectors = VectorIndex::open(&folder.join("v"), embedder.model(), embedder.dimension()).unwrap();
-        KnowledgeService::new(KnowledgeParts {
+        KnowledgeParts {
             store: Arc::new(SqliteKnowledge::in_file(&folder.join("k.db"))),
             open_lexical: Box::new({
                 let lexical = folder.join("l");
@@ -100,6 +106,7 @@ impl Stage {
             }),
             vectors: Arc::new(vectors),
             embedder,
+            models: None,
             chat: Some(Arc::new(parrot)),
             keys: None,
             events: Events::default(),
@@ -112,7 +119,7 @@ impl Stage {
                 ollama_is_expected: false,
                 chat_model: None,
             },
-        })
+        }
     }
 
     async fn add(&self, collection: &str, name: &str, text: &str) -> AddReport {

@@ -1,69 +1,75 @@
-//! Embeddings in process: all-MiniLM-L6-v2, from its published checkpoint.
+//! Sentence encoders and cross-encoders in process, from their published checkpoints.
 
+mod attention;
+mod build;
+mod checkpoint;
+mod cross;
+mod description;
+mod local;
 mod network;
 mod pull;
+mod shelf;
 mod tokens;
 
 use std::{
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::{Duration, Instant},
+    path::Path,
+    sync::{Mutex, OnceLock, PoisonError},
+    time::Duration,
 };
 
 use hindcast_core::{
     knowledge::{EmbedError, Embedder},
     progress::Progress,
 };
-use rayon::prelude::*;
 
-pub use pull::{ModelSource, PullError, pull_model};
+pub use cross::CrossEncoder;
+pub use pull::{ModelSource, OFFERED, OfferedModel, PullError, Pulled, pull_model, pull_named};
+pub use shelf::ModelShelf;
 
-use network::{DIMENSION, Network};
-use tokens::Tokens;
+use local::LocalModel;
 
-/// The model's name, which is also its folder's.
+/// The name of the model that is used unless a collection has another; also its folder's.
 pub const MINI_LM: &str = "all-MiniLM-L6-v2";
-/// The two files that make it.
+/// The two files that every model has.
 pub(crate) const CHECKPOINT: &str = "model.safetensors";
 pub(crate) const VOCABULARY: &str = "tokenizer.json";
 
-/// Tokens that go through the network together: enough that reading the weights costs little, and few enough that a short
-/// question does not wait long behind them.
-const BATCH_TOKENS: usize = 512;
+/// Texts that have nothing to do with each other, by which the scale of a model's cosines is found.
+const UNRELATED: [&str; 8] = [
+    "The heron stands in the shallow water and waits for a fish.",
+    "Interest rates were raised by a quarter of a percent in March.",
+    "def parse_header(line): return line.split(':', 1)",
+    "Knead the dough for ten minutes and let it rise overnight.",
+    "The treaty of 1648 ended thirty years of war.",
+    "Photosynthesis turns light into chemical energy.",
+    "She scored the winning goal in the last minute of the match.",
+    "A violin has four strings, tuned in perfect fifths.",
+];
 
-/// all-MiniLM-L6-v2. It is read from disk when it is needed first and given back when it was idle for a while.
-pub struct MiniLm {
-    folder: PathBuf,
-    idle_limit: Option<Duration>,
+/// A sentence encoder of the families BERT, RoBERTa and ModernBERT, in a folder.
+pub struct SentenceEncoder {
+    model: LocalModel,
     /// Where it is fetched from when it is needed and not there.
     sources: Vec<ModelSource>,
     fetching: Mutex<()>,
-    seat: Arc<Mutex<Seat>>,
+    unrelated: OnceLock<f32>,
 }
 
-/// Where the loaded model sits.
-#[derive(Default)]
-struct Seat {
-    loaded: Option<Arc<Loaded>>,
-    last_used: Option<Instant>,
-}
-
-struct Loaded {
-    network: Network,
-    tokens: Tokens,
-}
-
-impl MiniLm {
-    /// The model in the folder `models`, where it need not be yet. With a limit it leaves memory after being idle for so
+impl SentenceEncoder {
+    /// all-MiniLM-L6-v2 in the folder `models`, where it need not be yet. With a limit it leaves memory after being idle for so
     /// long.
-    pub fn in_folder(models: &Path, idle_limit: Option<Duration>) -> Self {
-        Self {
-            folder: models.join(MINI_LM),
-            idle_limit,
+    pub fn mini_lm(models: &Path, idle_limit: Option<Duration>) -> Result<Self, EmbedError> {
+        Self::open(models, MINI_LM, idle_limit)
+    }
+
+    /// The model of that name in the folder `models`.
+    pub fn open(models: &Path, name: &str, idle_limit: Option<Duration>) -> Result<Self, EmbedError> {
+        Ok(Self {
+            model: LocalModel::open(models, name, idle_limit)?,
             sources: Vec::new(),
             fetching: Mutex::new(()),
-            seat: Arc::default(),
-        }
+            unrelated: OnceLock::new(),
+        })
     }
 
     /// The same, fetched from the first of these that has it when it is needed and not there.
@@ -75,60 +81,39 @@ impl MiniLm {
 
     /// Whether the model's files are there.
     pub fn is_installed(&self) -> bool {
-        [CHECKPOINT, VOCABULARY].iter().all(|file| self.folder.join(file).is_file())
+        self.model.is_installed()
     }
 
     /// What its files take; none when they are not there.
     pub fn installed_bytes(&self) -> Option<u64> {
-        let sizes = [CHECKPOINT, VOCABULARY].map(|file| std::fs::metadata(self.folder.join(file)).ok());
-        sizes.into_iter().map(|size| size.map(|size| size.len())).sum()
+        self.model.installed_bytes()
     }
 
     /// Whether it is in memory now.
     pub fn is_loaded(&self) -> bool {
-        lock(&self.seat).loaded.is_some()
+        self.model.is_loaded()
     }
 
-    fn loaded(&self) -> Result<Arc<Loaded>, EmbedError> {
-        let mut seat = lock(&self.seat);
-        seat.last_used = Some(Instant::now());
-        if let Some(loaded) = &seat.loaded {
-            return Ok(loaded.clone());
+    /// The mean cosine of texts that have nothing to do with each other.
+    fn measure_unrelated(&self) -> Result<f32, EmbedError> {
+        let vectors = self.embed(&UNRELATED)?;
+        let mut cosines = Vec::new();
+        for (number, one) in vectors.iter().enumerate() {
+            for other in &vectors[..number] {
+                cosines.push(one.iter().zip(other).map(|(one, other)| one * other).sum::<f32>());
+            }
         }
-        // The lock is kept meanwhile: whoever comes second needs the same model.
-        let loaded = Arc::new(self.load()?);
-        seat.loaded = Some(loaded.clone());
-        if let Some(limit) = self.idle_limit {
-            give_back_when_idle(Arc::downgrade(&self.seat), limit);
-        }
-        Ok(loaded)
-    }
-
-    fn load(&self) -> Result<Loaded, EmbedError> {
-        if !self.is_installed() {
-            return Err(EmbedError::NotInstalled(MINI_LM.into()));
-        }
-        let damaged = |file: &str, reason: String| EmbedError::Damaged {
-            model: MINI_LM.into(),
-            reason: format!("{file}: {reason}"),
-        };
-        let read = |file: &str| {
-            std::fs::read(self.folder.join(file)).map_err(|error| damaged(file, error.to_string()))
-        };
-        let network =
-            Network::from_checkpoint(&read(CHECKPOINT)?).map_err(|reason| damaged(CHECKPOINT, reason))?;
-        let tokens = Tokens::from_json(&read(VOCABULARY)?).map_err(|reason| damaged(VOCABULARY, reason))?;
-        Ok(Loaded { network, tokens })
+        Ok((cosines.iter().sum::<f32>() / cosines.len().max(1) as f32).clamp(0.0, 0.95))
     }
 }
 
-impl Embedder for MiniLm {
+impl Embedder for SentenceEncoder {
     fn model(&self) -> &str {
-        MINI_LM
+        &self.model.name
     }
 
     fn dimension(&self) -> usize {
-        DIMENSION
+        self.model.description.width
     }
 
     fn install(&self, progress: &dyn Progress) -> Result<(), EmbedError> {
@@ -137,13 +122,14 @@ impl Embedder for MiniLm {
         if self.is_installed() {
             return Ok(());
         }
+        let name = &self.model.name;
         if self.sources.is_empty() {
-            return Err(EmbedError::NotInstalled(MINI_LM.into()));
+            return Err(EmbedError::NotInstalled(name.clone()));
         }
-        let models = self.folder.parent().unwrap_or(&self.folder);
+        let models = self.model.folder.parent().unwrap_or(&self.model.folder);
         let origin = pull_model(models, &self.sources, progress)
             .map_err(|error| EmbedError::Unobtainable(error.to_string()))?;
-        tracing::info!("the embedding model {MINI_LM} was installed from {origin}");
+        tracing::info!("the embedding model {name} was installed from {origin}");
         Ok(())
     }
 
@@ -151,66 +137,31 @@ impl Embedder for MiniLm {
         if texts.is_empty() {
             return Ok(Vec::new());
         }
-        let loaded = self.loaded()?;
-        let vectors = loaded.embed(texts).map_err(EmbedError::Failed);
-        lock(&self.seat).last_used = Some(Instant::now());
-        vectors
+        self.model.with(|loaded| loaded.vectors(&self.model.description.passage_prefix, texts))
     }
-}
 
-impl Loaded {
-    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, String> {
-        let tokens: Vec<Vec<u32>> = texts.par_iter().map(|text| self.tokens.of(text)).collect();
-        let batches: Vec<&[Vec<u32>]> = batches(&tokens);
-        let run =
-            |batch: &&[Vec<u32>]| self.network.run(&batch.iter().map(Vec::as_slice).collect::<Vec<_>>());
-        let vectors = batches.par_iter().map(run).collect::<Result<Vec<_>, _>>()?;
-        Ok(vectors.into_iter().flatten().collect())
+    fn embed_question(&self, question: &str) -> Result<Vec<f32>, EmbedError> {
+        let prefix = &self.model.description.question_prefix;
+        let made = self.model.with(|loaded| loaded.vectors(prefix, &[question]))?;
+        made.into_iter().next().ok_or_else(|| EmbedError::Failed("it made no vector".into()))
     }
-}
 
-/// Neighbours, as many as stay within the batch's tokens, at least one.
-fn batches(texts: &[Vec<u32>]) -> Vec<&[Vec<u32>]> {
-    let mut batches = Vec::new();
-    let mut rest = texts;
-    while !rest.is_empty() {
-        let mut tokens = 0;
-        let fitting = rest.iter().take_while(|text| {
-            tokens += text.len();
-            tokens <= BATCH_TOKENS
-        });
-        let (batch, others) = rest.split_at(fitting.count().max(1));
-        batches.push(batch);
-        rest = others;
-    }
-    batches
-}
-
-/// Watches one loading of the model, for as long as its owner lives.
-fn give_back_when_idle(seat: Weak<Mutex<Seat>>, limit: Duration) {
-    let watch = move || {
-        let mut wait = limit;
-        loop {
-            std::thread::sleep(wait);
-            let Some(seat) = seat.upgrade() else { return };
-            let mut seat = lock(&seat);
-            let idle = seat.last_used.map_or(limit, |used| used.elapsed());
-            if idle >= limit {
-                seat.loaded = None;
-                return;
-            }
-            wait = limit - idle;
+    fn unrelated(&self) -> Result<f32, EmbedError> {
+        // The scale of relevances was found with this one.
+        if self.model.name == MINI_LM {
+            return Ok(0.0);
         }
-    };
-    // Without the thread the model stays in memory, which is no reason to fail.
-    if let Err(error) = std::thread::Builder::new().name("model-idle".into()).spawn(watch) {
-        tracing::warn!("the embedding model stays loaded: {error}");
+        if let Some(unrelated) = self.unrelated.get() {
+            return Ok(*unrelated);
+        }
+        let measured = self.measure_unrelated()?;
+        Ok(*self.unrelated.get_or_init(|| measured))
     }
-}
 
-/// A panic while loading leaves an empty seat, which is a good state.
-fn lock(seat: &Mutex<Seat>) -> MutexGuard<'_, Seat> {
-    seat.lock().unwrap_or_else(PoisonError::into_inner)
+    fn is_multilingual(&self) -> bool {
+        self.model.name != MINI_LM
+            && self.model.with(|loaded| Ok(loaded.tokens.is_multilingual())).unwrap_or(false)
+    }
 }
 
 #[cfg(test)]

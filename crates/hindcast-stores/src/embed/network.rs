@@ -1,266 +1,224 @@
-//! The network of all-MiniLM-L6-v2, a small BERT: from its checkpoint and lists of tokens to vectors.
+//! Encoders of the families BERT and ModernBERT: from lists of tokens to vectors and judgements.
 //!
-//! It is six times the same few lines, so it is said in those lines, over a library's matrix products and vector
+//! It is some times the same few lines, so it is said in those lines, over a library's matrix products and vector
 //! functions, and not as a graph for an engine of all operators there are. The texts of a batch stand in one matrix, a row
 //! a token, one text below the other: only attention has to know where one ends, and nothing is ever padded.
 
-use rten_gemm::{BiasVector, GemmExecutor, GemmInputA, GemmInputB, GemmOptions, PackedBMatrix};
-use rten_simd::{SimdOp, SimdUnaryOp};
-use rten_tensor::Matrix;
-use rten_vecmath::{Gelu, Normalize, NormalizeOptions, Softmax, Sum, SumSquareSub};
-use safetensors::SafeTensors;
+use rten_gemm::GemmExecutor;
+use rten_simd::SimdUnaryOp;
+use rten_vecmath::{ApproxGelu, Gelu, Tanh};
 
-/// Numbers in a vector, which is also the width of the layers.
-pub(super) const DIMENSION: usize = 384;
-/// Tokens that the model was trained to read at once; the rest of a text is cut off.
-pub(super) const WINDOW: usize = 256;
-const LAYERS: usize = 6;
-const HEADS: usize = 12;
-const HEAD_WIDTH: usize = DIMENSION / HEADS;
-/// Queries, keys and values of a token stand beside each other.
-const ATTENTION_WIDTH: usize = 3 * DIMENSION;
-const NORMALISATION_EPSILON: f32 = 1e-12;
+use super::{
+    attention::{Heads, Turning, attend, texts},
+    checkpoint::{Dense, Normalisation},
+    description::{Activation, Description, Family, Modern, Pooling},
+    tokens::Text,
+};
 
 /// A loaded network.
 pub(super) struct Network {
-    words: Vec<f32>,
-    positions: Vec<f32>,
-    embedded: Normalisation,
-    layers: Vec<Layer>,
+    pub(super) description: Description,
+    pub(super) words: Vec<f32>,
+    /// What stands for a place, with that of the first segment; empty where places are told by turning.
+    pub(super) places: Vec<f32>,
+    /// What the second segment adds to the first.
+    pub(super) second: Vec<f32>,
+    pub(super) embedded: Normalisation,
+    pub(super) layers: Vec<Layer>,
+    /// After all layers, in ModernBERT.
+    pub(super) last: Option<Normalisation>,
+    /// Of layers that see everything, and of the others.
+    pub(super) turnings: Option<(Turning, Turning)>,
+    pub(super) head: Option<Head>,
 }
 
-struct Layer {
-    attention: Dense,
-    attended: Dense,
-    after_attention: Normalisation,
-    wide: Dense,
-    narrow: Dense,
-    after: Normalisation,
+pub(super) struct Layer {
+    pub(super) attention: Dense,
+    pub(super) attended: Dense,
+    /// BERT's after attention, ModernBERT's before; the first layer there has none.
+    pub(super) around_attention: Option<Normalisation>,
+    pub(super) wide: Dense,
+    pub(super) narrow: Dense,
+    /// After or before the two dense ones.
+    pub(super) around: Normalisation,
 }
 
-/// `input × weight + bias`.
-struct Dense {
-    weight: PackedBMatrix<f32>,
-    bias: Vec<f32>,
-}
-
-struct Normalisation {
-    scale: Vec<f32>,
-    shift: Vec<f32>,
+/// Judges a text, as a cross-encoder does.
+pub(super) struct Head {
+    pub(super) pooling: Pooling,
+    pub(super) inner: Dense,
+    /// BERT's is a hyperbolic tangent.
+    pub(super) activation: Option<Activation>,
+    pub(super) normalisation: Option<Normalisation>,
+    pub(super) outer: Dense,
 }
 
 impl Network {
-    /// Reads a checkpoint in the safetensors format.
-    pub(super) fn from_checkpoint(bytes: &[u8]) -> Result<Self, String> {
-        let checkpoint = Checkpoint {
-            tensors: SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?,
-            product: GemmExecutor::new(),
-        };
-        let mut positions = checkpoint.floats("embeddings.position_embeddings.weight")?;
-        positions.truncate(WINDOW * DIMENSION);
-        // There is only ever one segment, so its row can be added beforehand.
-        let segments = checkpoint.floats("embeddings.token_type_embeddings.weight")?;
-        positions.chunks_exact_mut(DIMENSION).for_each(|row| add(row, &segments));
-        Ok(Self {
-            words: checkpoint.floats("embeddings.word_embeddings.weight")?,
-            positions,
-            embedded: checkpoint.normalisation("embeddings.LayerNorm")?,
-            layers: (0..LAYERS).map(|layer| checkpoint.layer(layer)).collect::<Result<_, _>>()?,
-        })
+    /// One vector of length one for each text.
+    pub(super) fn vectors(&self, batch: &[&Text]) -> Result<Vec<Vec<f32>>, String> {
+        let lengths = self.lengths(batch);
+        let state = self.encode(batch, &lengths)?;
+        let width = self.description.width;
+        Ok(texts(&state, &lengths, width)
+            .map(|text| unit(pool(text, self.description.pooling, width)))
+            .collect())
     }
 
-    /// One vector of length one for each list of tokens.
-    pub(super) fn run(&self, batch: &[&[u32]]) -> Result<Vec<Vec<f32>>, String> {
-        let lengths: Vec<usize> = batch.iter().map(|tokens| tokens.len().min(WINDOW)).collect();
+    /// How well the two parts of each text belong together, as the model was trained to say; none for a model without that.
+    pub(super) fn judgements(&self, batch: &[&Text]) -> Result<Option<Vec<f32>>, String> {
+        let Some(head) = &self.head else { return Ok(None) };
+        let lengths = self.lengths(batch);
+        let state = self.encode(batch, &lengths)?;
+        let product = GemmExecutor::new();
+        let width = self.description.width;
+        let pooled = texts(&state, &lengths, width).flat_map(|text| pool(text, head.pooling, width));
+        let mut inner = head.inner.apply(&product, &pooled.collect::<Vec<_>>(), None)?;
+        match head.activation {
+            Some(activation) => activate(activation, &mut inner),
+            None => Tanh {}.map_mut(&mut inner),
+        }
+        if let Some(normalisation) = &head.normalisation {
+            normalisation.apply(&mut inner);
+        }
+        head.outer.apply(&product, &inner, None).map(Some)
+    }
+
+    fn lengths(&self, batch: &[&Text]) -> Vec<usize> {
+        batch.iter().map(|text| text.tokens.len().min(self.description.window)).collect()
+    }
+
+    /// The last layer's numbers, a row a token.
+    fn encode(&self, batch: &[&Text], lengths: &[usize]) -> Result<Vec<f32>, String> {
         // It is bound to its thread and costs next to nothing.
         let product = GemmExecutor::new();
         let mut state = self.look_up(batch)?;
         self.embedded.apply(&mut state);
-        for layer in &self.layers {
-            let projected = layer.attention.apply(&product, &state, None)?;
-            let mixed = attend(&product, &projected, &lengths)?;
-            state = layer.attended.apply(&product, &mixed, Some(state))?;
-            layer.after_attention.apply(&mut state);
-            let mut wide = layer.wide.apply(&product, &state, None)?;
-            Gelu {}.map_mut(&mut wide);
-            state = layer.narrow.apply(&product, &wide, Some(state))?;
-            layer.after.apply(&mut state);
+        match &self.description.family {
+            Family::Bert(_) => self.run_bert(&product, state, lengths),
+            Family::Modern(modern) => self.run_modern(&product, state, lengths, modern),
         }
-        Ok(texts(&state, &lengths, DIMENSION).map(mean).collect())
     }
 
-    /// What stands for a word and for its place, added, a row a token.
-    fn look_up(&self, batch: &[&[u32]]) -> Result<Vec<f32>, String> {
+    fn heads(&self) -> Heads {
+        Heads { count: self.description.heads, width: self.description.head_width() }
+    }
+
+    fn run_bert(
+        &self,
+        product: &GemmExecutor,
+        mut state: Vec<f32>,
+        lengths: &[usize],
+    ) -> Result<Vec<f32>, String> {
+        for layer in &self.layers {
+            let projected = layer.attention.apply(product, &state, None)?;
+            let mixed = attend(product, &projected, lengths, self.heads(), None)?;
+            state = layer.attended.apply(product, &mixed, Some(state))?;
+            if let Some(normalisation) = &layer.around_attention {
+                normalisation.apply(&mut state);
+            }
+            let mut wide = layer.wide.apply(product, &state, None)?;
+            activate(self.description.activation, &mut wide);
+            state = layer.narrow.apply(product, &wide, Some(state))?;
+            layer.around.apply(&mut state);
+        }
+        Ok(state)
+    }
+
+    fn run_modern(
+        &self,
+        product: &GemmExecutor,
+        mut state: Vec<f32>,
+        lengths: &[usize],
+        modern: &Modern,
+    ) -> Result<Vec<f32>, String> {
+        let (everywhere, nearby) = self.turnings.as_ref().ok_or("it has no turning")?;
+        for (layer, &sees_all) in self.layers.iter().zip(&modern.sees_all) {
+            let mut projected = match &layer.around_attention {
+                Some(normalisation) => {
+                    let mut normal = state.clone();
+                    normalisation.apply(&mut normal);
+                    layer.attention.apply(product, &normal, None)?
+                }
+                None => layer.attention.apply(product, &state, None)?,
+            };
+            let (turning, near) = if sees_all { (everywhere, None) } else { (nearby, Some(modern.near)) };
+            turning.apply(&mut projected, lengths, self.heads());
+            let mixed = attend(product, &projected, lengths, self.heads(), near)?;
+            state = layer.attended.apply(product, &mixed, Some(state))?;
+            let mut normal = state.clone();
+            layer.around.apply(&mut normal);
+            let wide = layer.wide.apply(product, &normal, None)?;
+            let gated = gate(self.description.activation, &wide, layer.wide.outputs());
+            state = layer.narrow.apply(product, &gated, Some(state))?;
+        }
+        if let Some(last) = &self.last {
+            last.apply(&mut state);
+        }
+        Ok(state)
+    }
+
+    /// What stands for a word, its place and its segment, added, a row a token.
+    fn look_up(&self, batch: &[&Text]) -> Result<Vec<f32>, String> {
+        let width = self.description.width;
         let mut rows = Vec::new();
-        for tokens in batch {
-            for (&token, position) in tokens.iter().zip(self.positions.chunks_exact(DIMENSION)) {
+        for text in batch {
+            for (place, &token) in text.tokens.iter().take(self.description.window).enumerate() {
                 let start = rows.len();
-                let word = self.words.chunks_exact(DIMENSION).nth(token as usize);
+                let word = token as usize * width;
+                let word = self.words.get(word..word + width);
                 rows.extend_from_slice(word.ok_or("a token beyond the vocabulary")?);
-                add(&mut rows[start..], position);
+                if let Some(place) = self.places.get(place * width..(place + 1) * width) {
+                    add(&mut rows[start..], place);
+                }
+                if place >= text.second {
+                    add(&mut rows[start..], &self.second);
+                }
             }
         }
         Ok(rows)
     }
 }
 
-impl Dense {
-    /// The result, added to `onto` where there is something.
-    fn apply(
-        &self,
-        product: &GemmExecutor,
-        input: &[f32],
-        onto: Option<Vec<f32>>,
-    ) -> Result<Vec<f32>, String> {
-        let rows = input.len() / self.weight.rows();
-        let beta = if onto.is_some() { 1.0 } else { 0.0 };
-        let mut output = onto.unwrap_or_else(|| vec![0.0; rows * self.bias.len()]);
-        let input = GemmInputA::Unpacked(Matrix::from_data([rows, self.weight.rows()], input));
-        let options = GemmOptions { beta, bias: Some(BiasVector::Row(&self.bias)), ..GemmOptions::default() };
-        product
-            .gemm(&mut output, input, GemmInputB::Packed(&self.weight), options)
-            .map_err(|error| error.to_string())?;
-        Ok(output)
+fn activate(activation: Activation, values: &mut [f32]) {
+    match activation {
+        Activation::Gelu => Gelu {}.map_mut(values),
+        Activation::ApproximateGelu => ApproxGelu {}.map_mut(values),
+        Activation::Relu => values.iter_mut().for_each(|value| *value = value.max(0.0)),
     }
 }
 
-impl Normalisation {
-    /// Brings each row to mean 0 and variance 1, then to the learned ones.
-    fn apply(&self, state: &mut [f32]) {
-        let width = self.scale.len();
-        for row in state.chunks_exact_mut(width) {
-            let mean = Sum::new(row).dispatch() / width as f32;
-            let variance = SumSquareSub::new(row, mean).dispatch() / width as f32;
-            let options = NormalizeOptions {
-                pre_scale_bias: mean,
-                scale: (variance + NORMALISATION_EPSILON).sqrt().recip(),
-                element_scale: Some(&self.scale),
-                element_bias: Some(&self.shift),
-                ..NormalizeOptions::default()
-            };
-            Normalize::new_mut(row, options).dispatch();
+/// The first half of each row, activated, times the second.
+fn gate(activation: Activation, wide: &[f32], width: usize) -> Vec<f32> {
+    let half = width / 2;
+    let mut gated: Vec<f32> = wide.chunks_exact(width).flat_map(|row| &row[..half]).copied().collect();
+    activate(activation, &mut gated);
+    for (values, row) in gated.chunks_exact_mut(half).zip(wide.chunks_exact(width)) {
+        values.iter_mut().zip(&row[half..]).for_each(|(value, gate)| *value *= gate);
+    }
+    gated
+}
+
+/// One row out of a text's.
+fn pool(text: &[f32], pooling: Pooling, width: usize) -> Vec<f32> {
+    match pooling {
+        Pooling::First => text[..width].to_vec(),
+        Pooling::Mean => {
+            let mut mean = vec![0.0; width];
+            text.chunks_exact(width).for_each(|token| add(&mut mean, token));
+            let tokens = (text.len() / width).max(1) as f32;
+            mean.iter_mut().for_each(|value| *value /= tokens);
+            mean
         }
     }
 }
 
-/// Mixes the values of each text's tokens, in each head by how well queries and keys agree.
-fn attend(product: &GemmExecutor, projected: &[f32], lengths: &[usize]) -> Result<Vec<f32>, String> {
-    let mut mixed = vec![0.0; projected.len() / 3];
-    let longest = lengths.iter().max().copied().unwrap_or(0);
-    let (mut agreement, mut head_mixed) = (vec![0.0; longest * longest], vec![0.0; longest * HEAD_WIDTH]);
-    let mut row = 0;
-    for (text, &length) in texts(projected, lengths, ATTENTION_WIDTH).zip(lengths) {
-        let part = |part: usize, head: usize, transposed: bool| {
-            let (shape, strides) = match transposed {
-                false => ([length, HEAD_WIDTH], [ATTENTION_WIDTH, 1]),
-                true => ([HEAD_WIDTH, length], [1, ATTENTION_WIDTH]),
-            };
-            let start = part * DIMENSION + head * HEAD_WIDTH;
-            Matrix::from_slice_with_strides(shape, text.get(start..).unwrap_or_default(), strides)
-                .map_err(|error| error.to_string())
-        };
-        let agreement = &mut agreement[..length * length];
-        let head_mixed = &mut head_mixed[..length * HEAD_WIDTH];
-        for head in 0..HEADS {
-            multiply(product, agreement, part(0, head, false)?, part(1, head, true)?)?;
-            for shares in agreement.chunks_exact_mut(length) {
-                Softmax::new_mut(shares).dispatch();
-            }
-            let shares = Matrix::from_data([length, length], &*agreement);
-            multiply(product, head_mixed, shares, part(2, head, false)?)?;
-            for (token, values) in head_mixed.chunks_exact(HEAD_WIDTH).enumerate() {
-                let start = (row + token) * DIMENSION + head * HEAD_WIDTH;
-                mixed[start..start + HEAD_WIDTH].copy_from_slice(values);
-            }
-        }
-        row += length;
-    }
-    Ok(mixed)
+/// Scaled to length one.
+fn unit(mut vector: Vec<f32>) -> Vec<f32> {
+    let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
+    vector.iter_mut().for_each(|value| *value /= length);
+    vector
 }
 
-fn multiply(
-    product: &GemmExecutor,
-    result: &mut [f32],
-    left: Matrix<'_>,
-    right: Matrix<'_>,
-) -> Result<(), String> {
-    let (left, right) = (GemmInputA::Unpacked(left), GemmInputB::Unpacked(right));
-    product.gemm(result, left, right, GemmOptions::default()).map_err(|error| error.to_string())
-}
-
-/// The rows of each text.
-fn texts<'a>(rows: &'a [f32], lengths: &'a [usize], width: usize) -> impl Iterator<Item = &'a [f32]> {
-    let mut rest = rows;
-    lengths.iter().map(move |length| {
-        let (text, others) = rest.split_at(length * width);
-        rest = others;
-        text
-    })
-}
-
-/// The mean over a text's tokens, scaled to length one.
-fn mean(text: &[f32]) -> Vec<f32> {
-    let mut mean = vec![0.0; DIMENSION];
-    text.chunks_exact(DIMENSION).for_each(|token| add(&mut mean, token));
-    let length = mean.iter().map(|value| value * value).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
-    mean.iter_mut().for_each(|value| *value /= length);
-    mean
-}
-
-fn add(to: &mut [f32], values: &[f32]) {
+pub(super) fn add(to: &mut [f32], values: &[f32]) {
     to.iter_mut().zip(values).for_each(|(to, value)| *to += value);
-}
-
-/// The weights by their names.
-struct Checkpoint<'a> {
-    tensors: SafeTensors<'a>,
-    product: GemmExecutor,
-}
-
-impl Checkpoint<'_> {
-    fn layer(&self, number: usize) -> Result<Layer, String> {
-        let name = |part: &str| format!("encoder.layer.{number}.{part}");
-        // The usual division of the agreement by √width is put into the queries.
-        let scale = (HEAD_WIDTH as f32).sqrt().recip();
-        let (query, key, value) =
-            (name("attention.self.query"), name("attention.self.key"), name("attention.self.value"));
-        Ok(Layer {
-            attention: self.dense(&[(&query, scale), (&key, 1.0), (&value, 1.0)], DIMENSION)?,
-            attended: self.dense(&[(&name("attention.output.dense"), 1.0)], DIMENSION)?,
-            after_attention: self.normalisation(&name("attention.output.LayerNorm"))?,
-            wide: self.dense(&[(&name("intermediate.dense"), 1.0)], DIMENSION)?,
-            narrow: self.dense(&[(&name("output.dense"), 1.0)], 4 * DIMENSION)?,
-            after: self.normalisation(&name("output.LayerNorm"))?,
-        })
-    }
-
-    /// Layers that read the same are one, their outputs beside each other, each scaled.
-    fn dense(&self, parts: &[(&str, f32)], inputs: usize) -> Result<Dense, String> {
-        let (mut weight, mut bias) = (Vec::new(), Vec::new());
-        for (name, scale) in parts {
-            weight.extend(self.floats(&format!("{name}.weight"))?.iter().map(|value| value * scale));
-            bias.extend(self.floats(&format!("{name}.bias"))?.iter().map(|value| value * scale));
-        }
-        // The checkpoint has a row an output; the product wants a column.
-        let weight = Matrix::from_slice_with_strides([inputs, bias.len()], &weight, [1, inputs])
-            .map_err(|_| format!("`{}` has another shape", parts[0].0))?;
-        Ok(Dense { weight: self.product.prepack_b(weight), bias })
-    }
-
-    fn normalisation(&self, name: &str) -> Result<Normalisation, String> {
-        let scale = self.floats(&format!("{name}.weight"))?;
-        let shift = self.floats(&format!("{name}.bias"))?;
-        match (scale.len(), shift.len()) {
-            (DIMENSION, DIMENSION) => Ok(Normalisation { scale, shift }),
-            _ => Err(format!("`{name}` has another shape")),
-        }
-    }
-
-    fn floats(&self, name: &str) -> Result<Vec<f32>, String> {
-        let tensor = self.tensors.tensor(name).map_err(|_| format!("`{name}` is missing"))?;
-        if tensor.dtype() != safetensors::Dtype::F32 {
-            return Err(format!("`{name}` is not in 32-bit floats"));
-        }
-        Ok(tensor.data().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
-    }
 }

@@ -1,6 +1,9 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use hindcast_core::{knowledge::EmbedError, progress::Unwatched};
+use hindcast_core::{
+    knowledge::{EmbedError, Reranker},
+    progress::Unwatched,
+};
 
 use super::*;
 
@@ -39,7 +42,7 @@ fn models() -> Option<PathBuf> {
 #[test]
 fn vectors_are_those_of_onnxruntime_alone_and_in_a_batch() {
     let Some(models) = models() else { return };
-    let model = MiniLm::in_folder(&models, None);
+    let model = SentenceEncoder::mini_lm(&models, None).unwrap();
     let long = FOX.repeat(60);
     let texts: Vec<&str> =
         KNOWN.iter().map(|(text, _)| if text.is_empty() { &long } else { *text }).collect();
@@ -63,7 +66,7 @@ fn vectors_are_those_of_onnxruntime_alone_and_in_a_batch() {
 #[test]
 fn the_model_leaves_memory_when_it_is_idle_and_comes_back() {
     let Some(models) = models() else { return };
-    let model = MiniLm::in_folder(&models, Some(Duration::from_millis(1)));
+    let model = SentenceEncoder::mini_lm(&models, Some(Duration::from_millis(1))).unwrap();
     let first = model.embed(&["hello"]).unwrap();
     while model.is_loaded() {
         std::thread::yield_now();
@@ -74,7 +77,7 @@ fn the_model_leaves_memory_when_it_is_idle_and_comes_back() {
 #[test]
 fn a_model_that_is_not_there_or_damaged_is_told_from_one_that_fails() {
     let folder = tempfile::tempdir().unwrap();
-    let model = MiniLm::in_folder(folder.path(), None);
+    let model = SentenceEncoder::mini_lm(folder.path(), None).unwrap();
     assert_eq!(model.embed(&["a"]).unwrap_err(), EmbedError::NotInstalled(MINI_LM.into()));
     assert_eq!(model.embed(&[]).unwrap(), Vec::<Vec<f32>>::new());
     std::fs::create_dir(folder.path().join(MINI_LM)).unwrap();
@@ -107,5 +110,143 @@ fn a_pulled_model_is_checked_and_installed_whole_or_not_at_all() {
         pull(models.join(MINI_LM)).unwrap();
     }
     assert_eq!(installed(), 1);
-    assert!(MiniLm::in_folder(folder.path(), None).is_installed());
+    assert!(SentenceEncoder::mini_lm(folder.path(), None).unwrap().is_installed());
+}
+
+/// A small random model of an architecture, made in a folder, and what the reference makes of the texts.
+fn reference<T: serde::de::DeserializeOwned>(
+    folder: &Path,
+    architecture: &str,
+    head: &str,
+    texts: &[serde_json::Value],
+) -> Option<T> {
+    let python = models()?.parent().unwrap().join("embedding/bin/python");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers/embedding/reference.py");
+    let mut child = std::process::Command::new(python)
+        .arg(script)
+        .arg(folder)
+        .args([architecture, head])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    for text in texts {
+        std::io::Write::write_all(&mut input, format!("{text}\n").as_bytes()).unwrap();
+    }
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+const ARCHITECTURES: [&str; 3] = ["bert", "xlm-roberta", "modernbert"];
+
+#[test]
+fn vectors_of_every_architecture_are_those_of_the_reference() {
+    let long = FOX.repeat(20);
+    let texts = [
+        "The heron waits for a fish.",
+        "naïve café déjà vu — ½ ﬁ",
+        "接続は閉じられます 你好",
+        "x",
+        "def read_file(path): return open(path).read()",
+        &long,
+    ];
+    for architecture in ARCHITECTURES {
+        let folder = tempfile::tempdir().unwrap();
+        // The prefixes are the model's own; the reference is given whole texts.
+        let passages = texts.iter().map(|text| serde_json::json!(format!("passage: {text}")));
+        let whole: Vec<_> = passages.chain([serde_json::json!("query: heron")]).collect();
+        let model_folder = folder.path().join(architecture);
+        let Some(known) = reference::<Vec<Vec<f32>>>(&model_folder, architecture, "none", &whole) else {
+            return;
+        };
+        let model = SentenceEncoder::open(folder.path(), architecture, None).unwrap();
+        let together = model.embed(&texts).unwrap();
+        assert_eq!((known.len(), model.dimension()), (texts.len() + 1, known[0].len()));
+        for ((text, computed), known) in texts.iter().zip(&together).zip(&known) {
+            for (number, (computed, known)) in computed.iter().zip(known).enumerate() {
+                assert!(
+                    (computed - known).abs() < 1e-4,
+                    "{architecture}, {text:?}, number {number}: {computed} instead of {known}"
+                );
+            }
+        }
+        let computed = model.embed_question("heron").unwrap();
+        let asked = &known[texts.len()];
+        assert!(computed.iter().zip(asked).all(|(one, other)| (one - other).abs() < 1e-4), "{architecture}");
+        assert!(!model.is_multilingual() && (0.0..=0.95).contains(&model.unrelated().unwrap()));
+    }
+}
+
+#[test]
+fn judgements_of_every_architecture_are_those_of_the_reference() {
+    let long = FOX.repeat(20);
+    let passages = ["The heron waits for a fish.", "x", "naïve café", &long];
+    for architecture in ARCHITECTURES {
+        let folder = tempfile::tempdir().unwrap();
+        let pairs: Vec<_> =
+            passages.iter().map(|passage| serde_json::json!(["What does a heron eat?", passage])).collect();
+        let Some(known) =
+            reference::<Vec<f32>>(&folder.path().join(architecture), architecture, "reranker", &pairs)
+        else {
+            return;
+        };
+        let model = CrossEncoder::open(folder.path(), architecture, None).unwrap().unwrap();
+        let computed = model.judge("What does a heron eat?", &passages).unwrap();
+        for ((computed, known), passage) in computed.iter().zip(&known).zip(passages) {
+            let known = 1.0 / (1.0 + (-known).exp());
+            assert!(
+                (computed - known).abs() < 1e-4,
+                "{architecture}, {passage:?}: {computed} instead of {known}"
+            );
+        }
+        assert!(known.iter().any(|one| (one - known[0]).abs() > 1e-3), "the reference tells passages apart");
+    }
+}
+
+#[test]
+fn a_model_of_a_folder_is_tried_out_and_installed_and_one_that_is_not_understood_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let (made, models) = (folder.path().join("made"), folder.path().join("models"));
+    if reference::<Vec<Vec<f32>>>(&made, "modernbert", "none", &[]).is_none() {
+        return;
+    }
+    let pulled = pull_named(&models, "somebody/tiny-modern", Some(&made), &Unwatched).unwrap();
+    assert_eq!(pulled.name, "tiny-modern");
+    let model = SentenceEncoder::open(&models, "tiny-modern", None).unwrap();
+    assert!(model.is_installed() && model.embed(&["hello"]).unwrap()[0].len() == model.dimension());
+
+    let reranker = CrossEncoder::open(&models, "tiny-modern", None).unwrap().unwrap();
+    let refused = reranker.judge("hello", &["world"]).unwrap_err().to_string();
+    assert!(refused.contains("does not compare"), "{refused}");
+
+    let config = std::fs::read_to_string(made.join("config.json")).unwrap();
+    std::fs::write(made.join("config.json"), config.replace("\"modernbert\"", "\"mamba\"")).unwrap();
+    let refused = pull_named(&models, "other", Some(&made), &Unwatched).unwrap_err().to_string();
+    assert!(refused.contains("`mamba`") && refused.contains("hint"), "{refused}");
+    std::fs::write(made.join("config.json"), config.replace("\"hidden_size\": 48", "\"hidden_size\": 96"))
+        .unwrap();
+    let refused = pull_named(&models, "other", Some(&made), &Unwatched).unwrap_err();
+    assert!(matches!(refused, PullError::Unusable { .. }), "{refused}");
+    assert_eq!(std::fs::read_dir(&models).unwrap().count(), 1, "nothing else was left behind");
+    let unknown = pull_named(&models, "no-such-model", None, &Unwatched).unwrap_err();
+    assert!(matches!(unknown, PullError::NoSuchModel(_)), "{unknown}");
+}
+
+#[test]
+fn damaged_and_foreign_checkpoints_are_refused_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = folder.path().join("bert");
+    if reference::<Vec<Vec<f32>>>(&made, "bert", "none", &[]).is_none() {
+        return;
+    }
+    let whole = std::fs::read(made.join(CHECKPOINT)).unwrap();
+    for cut in [0, 8, 100, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(made.join(CHECKPOINT), &whole[..cut]).unwrap();
+        let model = SentenceEncoder::open(folder.path(), "bert", None).unwrap();
+        let refused = model.embed(&["a"]).unwrap_err();
+        assert!(matches!(refused, EmbedError::Damaged { .. }), "{cut}: {refused}");
+    }
 }

@@ -61,7 +61,7 @@ impl Question {
                 words.push(token.text.clone());
             }
         });
-        let language = language_of(&words, languages);
+        let language = by_script(question).unwrap_or_else(|| language_of(&words, languages));
         let is_telling = words.iter().any(|word| !is_stop_word(word, language));
         if is_telling {
             words.retain(|word| !is_stop_word(word, language));
@@ -75,6 +75,31 @@ impl Question {
         }
         Self { language, is_telling, words: forms }
     }
+}
+
+/// The language of a question whose letters are mostly not Latin.
+fn by_script(question: &str) -> Option<Language> {
+    let (mut letters, mut others) = (0, 0);
+    let mut found = None;
+    for character in question.chars().filter(|character| character.is_alphabetic()) {
+        letters += 1;
+        let language = match character as u32 {
+            0x0370..=0x03ff => Language::Greek,
+            0x0400..=0x04ff => Language::Russian,
+            0x0600..=0x06ff => Language::Arabic,
+            0x0b80..=0x0bff => Language::Tamil,
+            0x3040..=0x30ff => Language::Japanese,
+            0x3400..=0x4dbf | 0x4e00..=0x9fff => Language::Chinese,
+            0xac00..=0xd7af => Language::Korean,
+            _ => continue,
+        };
+        others += 1;
+        // Japanese has Chinese characters, and others besides.
+        if found.is_none() || language == Language::Japanese {
+            found = Some(language);
+        }
+    }
+    found.filter(|_| others * 2 > letters)
 }
 
 /// The language that has most of the words as its stop words; English where none has more.
@@ -185,7 +210,7 @@ mod tests {
             (Language::French, "Les fichiers sont supprimés.", "fichier supprimer"),
             (Language::Spanish, "Las conexiones fueron interrumpidas.", "conexión"),
             (Language::Italian, "Le connessioni sono state interrotte.", "connessione"),
-            (Language::Portuguese, "As conexões foram interrompidas.", "conexão"),
+            (Language::Portuguese, "Os arquivos foram apagados.", "arquivo"),
             (Language::Dutch, "De verbindingen zijn verbroken.", "verbinding"),
             (Language::Swedish, "Anslutningarna avbröts.", "anslutning"),
             (Language::Russian, "Соединения были разорваны.", "соединение"),
@@ -220,6 +245,9 @@ mod tests {
             ("¿Cómo puedo instalar un paquete en el sistema?", Language::Spanish),
             ("Die cast and die mould", Language::English),
             ("check_same_thread", Language::English),
+            ("パッケージを検索するには", Language::Japanese),
+            ("如何安装软件包", Language::Chinese),
+            ("как установить пакет apt", Language::Russian),
         ] {
             assert_eq!(Question::of(question, ALL).language, language, "{question}");
         }

@@ -1,5 +1,6 @@
 //! Language models by an Ollama server.
 
+mod embed;
 mod wire;
 
 use std::{
@@ -13,6 +14,8 @@ use futures::StreamExt;
 use hindcast_core::knowledge::{ChatError, ChatModel, InstalledModel, Message, OnText, Reply};
 use reqwest::{Client, Response, Url};
 use serde::{Serialize, de::DeserializeOwned};
+
+pub use embed::OllamaEmbedder;
 
 use crate::tls;
 use wire::{ChatLine, ChatRequest, Refusal, ShowRequest, Shown, TagList};

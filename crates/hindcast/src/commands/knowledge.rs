@@ -15,7 +15,9 @@ use hindcast_services::{
 };
 use serde_json::{Value, json};
 
-use super::{eval, print_json, print_text, progress_line::ProgressLine, small_runtime, transfer};
+use super::{
+    collection_settings, eval, print_json, print_text, progress_line::ProgressLine, small_runtime, transfer,
+};
 use crate::{
     config::Config,
     data_folder::DataFolder,
@@ -50,6 +52,7 @@ pub(super) fn run(config: &Config, command: Knowledge) -> Result<ExitCode> {
                 transfer::import(&knowledge, &wiring::knowledge_store(&folder), &caller, import).await?
             }
             Knowledge::Rename(rename) => self::rename(&knowledge, rename).await?,
+            Knowledge::Settings(settings) => collection_settings::run(&knowledge, settings).await?,
             Knowledge::Reindex(output) => reindex(&knowledge, output).await?,
             Knowledge::Stats(one) => stats(&knowledge, one).await?,
             Knowledge::Search(search) => self::search(&knowledge, search).await?,
@@ -64,7 +67,7 @@ pub(super) fn run(config: &Config, command: Knowledge) -> Result<ExitCode> {
 }
 
 /// The person at the command line, or whom they act for.
-fn caller(whose: &Whose) -> Caller {
+pub(super) fn caller(whose: &Whose) -> Caller {
     let local = Caller::local();
     match &whose.owner {
         Some(owner) => Caller { principal: PrincipalId(owner.as_str().into()), ..local },

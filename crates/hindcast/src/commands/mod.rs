@@ -1,6 +1,7 @@
 //! One module a command.
 
 mod audit;
+mod collection_settings;
 mod demo;
 mod eval;
 mod keys;

@@ -4,8 +4,8 @@ use std::{path::Path, process::ExitCode};
 
 use anyhow::Result;
 use hindcast_core::knowledge::Embedder;
-use hindcast_stores::{MiniLm, ModelSource, pull_model};
-use serde_json::json;
+use hindcast_stores::{MINI_LM, ModelSource, OFFERED, SentenceEncoder, pull_model, pull_named};
+use serde_json::{Value, json};
 
 use super::{print_json, print_text, progress_line::ProgressLine};
 use crate::{
@@ -26,20 +26,32 @@ pub(super) fn run(config: &Config, models: Models) -> Result<ExitCode> {
 
 fn pull(folder: &DataFolder, pull: PullModel) -> Result<()> {
     let models = folder.models();
-    let model = MiniLm::in_folder(&models, None);
     let progress = ProgressLine::new("bytes");
-    let origin = match model.is_installed() && !pull.force {
-        true => None,
-        false => Some(pull_model(&models, &sources(pull.from.as_deref()), &progress)?),
+    let (name, origin) = match is_installed(&models, &pull.name) && !pull.force {
+        true => (pull.name, None),
+        // Of this one the checksums are known, and there are more places.
+        false if pull.name == MINI_LM => {
+            (pull.name, Some(pull_model(&models, &sources(pull.from.as_deref()), &progress)?))
+        }
+        false => {
+            let from = pull.from.as_deref().filter(|from| *from != Path::new("hub"));
+            let pulled = pull_named(&models, &pull.name, from, &progress)?;
+            (pulled.name, Some(pulled.origin))
+        }
     };
     progress.finish();
     if pull.output.json {
-        return print_json(&json!({ "name": model.model(), "pulled": origin.is_some(), "from": origin }));
+        return print_json(&json!({ "name": name, "pulled": origin.is_some(), "from": origin }));
     }
     print_text(&match origin {
-        Some(origin) => format!("{} is installed, from {origin}\n", model.model()),
-        None => format!("{} is installed already; `--force` gets it again\n", model.model()),
+        Some(origin) => format!("{name} is installed, from {origin}\n"),
+        None => format!("{name} is installed already; `--force` gets it again\n"),
     })
+}
+
+fn is_installed(models: &Path, name: &str) -> bool {
+    let name = name.rsplit('/').next().unwrap_or(name);
+    SentenceEncoder::open(models, name, None).is_ok_and(|model| model.is_installed())
 }
 
 /// `./hub` is a file, `hub` is the hub.
@@ -52,24 +64,72 @@ fn sources(from: Option<&Path>) -> Vec<ModelSource> {
     }
 }
 
+/// What is offered, then whatever else is installed.
 fn list(models: &Path, output: Json) -> Result<()> {
-    let model = MiniLm::in_folder(models, None);
-    let (name, dimension, bytes) = (model.model(), model.dimension(), model.installed_bytes());
+    let mut rows: Vec<Row> = OFFERED
+        .iter()
+        .map(|offered| {
+            Row::of(models, offered.name, offered.purpose, Some((offered.about, offered.megabytes)))
+        })
+        .collect();
+    let mut others: Vec<String> = std::fs::read_dir(models)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| !name.starts_with('.') && rows.iter().all(|row| row.name != *name))
+        .collect();
+    others.sort();
+    rows.extend(
+        others.iter().map(|name| Row::of(models, name, "embedding", None)).filter(|row| row.bytes.is_some()),
+    );
     if output.json {
-        return print_json(&json!([{
-            "name": name,
-            "purpose": "embedding",
-            "dimensions": dimension,
-            "installed": bytes.is_some(),
-            "bytes": bytes,
-        }]));
+        return print_json(&rows.iter().map(Row::value).collect());
     }
-    print_text(&match bytes {
-        Some(bytes) => {
-            format!("{name}  embedding, {dimension} dimensions, {:.1} MB\n", bytes as f64 / 1e6)
+    print_text(&rows.iter().map(Row::text).collect::<String>())
+}
+
+struct Row {
+    name: String,
+    purpose: &'static str,
+    offered: Option<(&'static str, u32)>,
+    dimension: Option<usize>,
+    bytes: Option<u64>,
+}
+
+impl Row {
+    fn of(models: &Path, name: &str, purpose: &'static str, offered: Option<(&'static str, u32)>) -> Self {
+        let model = SentenceEncoder::open(models, name, None).ok();
+        let dimension = model.as_ref().filter(|_| purpose == "embedding").map(Embedder::dimension);
+        Self {
+            name: name.into(),
+            purpose,
+            offered,
+            dimension,
+            bytes: model.and_then(|model| model.installed_bytes()),
         }
-        None => format!(
-            "{name}  embedding, {dimension} dimensions, not installed; `hindcast models pull` gets it\n"
-        ),
-    })
+    }
+
+    fn value(&self) -> Value {
+        json!({
+            "name": self.name,
+            "purpose": self.purpose,
+            "dimensions": self.dimension,
+            "installed": self.bytes.is_some(),
+            "bytes": self.bytes,
+        })
+    }
+
+    fn text(&self) -> String {
+        let dimensions = self.dimension.map(|dimension| format!(", {dimension} dimensions"));
+        let dimensions = dimensions.unwrap_or_default();
+        let about = self.offered.map(|(about, _)| format!(", {about}")).unwrap_or_default();
+        let state = match (self.bytes, self.offered) {
+            (Some(bytes), _) => format!("{:.1} MB", bytes as f64 / 1e6),
+            (None, Some((_, megabytes))) => {
+                format!("not installed; `hindcast models pull {}` gets it ({megabytes} MB)", self.name)
+            }
+            (None, None) => "not installed".into(),
+        };
+        format!("{}  {}{about}{dimensions}, {state}\n", self.name, self.purpose)
+    }
 }

@@ -222,6 +222,8 @@ pub(crate) struct Knowledge {
     pub(crate) chat_key_file: Option<PathBuf>,
     /// The Ollama model that answers when a question names none. Without this key the one that is used most.
     pub(crate) chat_model: Option<String>,
+    /// The cross-encoder that reads the best passages of a search again, if it is installed (`hindcast models pull`). `off`: none.
+    pub(crate) reranker: String,
 }
 
 /// What is written to the log, which goes to standard error.
@@ -367,6 +369,7 @@ impl Default for Knowledge {
             ollama_url: None,
             chat_key_file: None,
             chat_model: None,
+            reranker: "ms-marco-MiniLM-L6-v2".into(),
         }
     }
 }

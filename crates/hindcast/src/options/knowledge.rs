@@ -22,6 +22,8 @@ pub(crate) enum Knowledge {
     Watches(ListKnowledge),
     /// Give a collection another name and id
     Rename(RenameKnowledge),
+    /// Show what is decided for a collection (model, language, size of passages), or decide it
+    Settings(SettingsKnowledge),
     /// Compare the indexes with the store and build what is missing
     Reindex(Json),
     /// Write a collection, with its documents, vectors and settings, to one file
@@ -169,6 +171,26 @@ pub(crate) struct RenameKnowledge {
     /// Its new id (default: the new name with `_` for spaces)
     #[arg(long)]
     pub(crate) id: Option<String>,
+    #[command(flatten)]
+    pub(crate) whose: Whose,
+    #[command(flatten)]
+    pub(crate) output: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct SettingsKnowledge {
+    /// The collection
+    pub(crate) name: String,
+    /// The model that makes its vectors: an installed one, or `ollama:NAME`; '' for the usual one. The old vectors answer until
+    /// the new ones are complete
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+    /// What its documents are written in, such as `de`; '' to tell it from each document
+    #[arg(long)]
+    pub(crate) language: Option<String>,
+    /// How large its passages are at most, in bytes, 200 to 8000; 0 for the usual size. Holds for what is added from then on
+    #[arg(long, value_name = "N")]
+    pub(crate) passage_bytes: Option<u32>,
     #[command(flatten)]
     pub(crate) whose: Whose,
     #[command(flatten)]

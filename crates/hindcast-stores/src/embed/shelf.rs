@@ -1,0 +1,110 @@
+//! The models that collections may choose, and the indexes of their vectors.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use hindcast_core::knowledge::{EmbedError, Embedder, IndexError, Models, Reranker, VectorWrite};
+use sha2::{Digest, Sha256};
+
+use super::{CrossEncoder, SentenceEncoder};
+use crate::{VectorIndex, ollama::OllamaEmbedder};
+
+/// Stands before the name of a model that Ollama runs.
+const OLLAMA: &str = "ollama:";
+
+/// Models in a folder, and those of an Ollama server.
+pub struct ModelShelf {
+    models: PathBuf,
+    indexes: PathBuf,
+    idle_limit: Option<Duration>,
+    ollama: Option<String>,
+    reranker: Option<String>,
+    opened: Mutex<Opened>,
+}
+
+#[derive(Default)]
+struct Opened {
+    embedders: HashMap<String, Arc<dyn Embedder>>,
+    reranker: Option<Arc<CrossEncoder>>,
+}
+
+impl ModelShelf {
+    /// Models below `models`, and indexes of their vectors below `indexes`. Models that are idle for the limit leave memory.
+    pub fn new(models: &Path, indexes: &Path, idle_limit: Option<Duration>) -> Self {
+        Self {
+            models: models.into(),
+            indexes: indexes.into(),
+            idle_limit,
+            ollama: None,
+            reranker: None,
+            opened: Mutex::default(),
+        }
+    }
+
+    /// The same, with the models of the Ollama server at this address, named `ollama:MODEL`.
+    #[must_use]
+    pub fn with_ollama(mut self, address: &str) -> Self {
+        self.ollama = Some(address.into());
+        self
+    }
+
+    /// The same, with a cross-encoder of this name, if it is installed.
+    #[must_use]
+    pub fn with_reranker(mut self, name: &str) -> Self {
+        self.reranker = Some(name.into());
+        self
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn Embedder>, EmbedError> {
+        let Some(model) = name.strip_prefix(OLLAMA) else {
+            return Ok(Arc::new(SentenceEncoder::open(&self.models, name, self.idle_limit)?));
+        };
+        let Some(address) = &self.ollama else {
+            return Err(EmbedError::Failed(format!(
+                "`{name}` needs an Ollama server, which is switched off · hint: set `knowledge.ollama_url`"
+            )));
+        };
+        Ok(Arc::new(OllamaEmbedder::connect(address, name, model)?))
+    }
+}
+
+impl Models for ModelShelf {
+    fn embedder(&self, name: &str) -> Result<Arc<dyn Embedder>, EmbedError> {
+        if let Some(known) = lock(&self.opened).embedders.get(name) {
+            return Ok(known.clone());
+        }
+        // Not under the lock: a server may be slow, and others are asked meanwhile.
+        let opened = self.open(name)?;
+        Ok(lock(&self.opened).embedders.entry(name.to_owned()).or_insert(opened).clone())
+    }
+
+    fn vectors(&self, embedder: &dyn Embedder) -> Result<Arc<dyn VectorWrite>, IndexError> {
+        // Names may have any characters; folders may not.
+        let digest = hex::encode(&Sha256::digest(embedder.model())[..8]);
+        let folder = self.indexes.join(format!("vectors-{digest}"));
+        Ok(Arc::new(VectorIndex::open(&folder, embedder.model(), embedder.dimension())?))
+    }
+
+    fn reranker(&self) -> Option<Arc<dyn Reranker>> {
+        let name = self.reranker.as_ref()?;
+        let mut opened = lock(&self.opened);
+        if opened.reranker.is_none() {
+            opened.reranker = match CrossEncoder::open(&self.models, name, self.idle_limit) {
+                Ok(found) => found.map(Arc::new),
+                Err(error) => {
+                    tracing::warn!("passages are not reranked: {error}");
+                    None
+                }
+            };
+        }
+        opened.reranker.clone().map(|reranker| reranker as Arc<dyn Reranker>)
+    }
+}
+
+fn lock(opened: &Mutex<Opened>) -> std::sync::MutexGuard<'_, Opened> {
+    opened.lock().unwrap_or_else(PoisonError::into_inner)
+}

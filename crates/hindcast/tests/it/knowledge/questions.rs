@@ -1,0 +1,192 @@
+//! Questions about real documents, and whether the right passage comes first: Python's and Rust's documentation, the Debian
+//! Reference in four languages, source code and notes.
+//!
+//! The documents are those of `cargo xtask peers`. Each question names the files that answer it and words that the passage or its
+//! headings must have, so another passage of the same page does not count.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+use super::{Client, knowledge};
+use crate::sdk;
+
+const QUESTIONS: &str = include_str!("questions/questions.tsv");
+
+/// Pages of Python's documentation, below its folder.
+const PYTHON: &[&str] = &[
+    "library/sqlite3",
+    "library/subprocess",
+    "library/json",
+    "library/pathlib",
+    "library/collections",
+    "library/functools",
+    "library/itertools",
+    "library/re",
+    "library/datetime",
+    "library/shutil",
+    "library/tempfile",
+    "library/threading",
+    "library/asyncio-task",
+    "library/logging.handlers",
+    "library/argparse",
+    "library/csv",
+    "library/unittest.mock",
+    "library/dataclasses",
+    "library/contextlib",
+    "library/copy",
+    "library/os.path",
+    "library/queue",
+    "library/enum",
+    "howto/regex",
+    "howto/logging",
+    "howto/logging-cookbook",
+    "tutorial/controlflow",
+    "tutorial/datastructures",
+    "tutorial/classes",
+    "faq/programming",
+    "faq/library",
+    "glossary",
+];
+
+/// Those that are asked about in a few seconds.
+const FEW: &[&str] = &["library/csv", "library/copy", "library/shutil"];
+
+/// A question, the files that answer it, and what the passage must have.
+struct Question {
+    text: &'static str,
+    files: Vec<&'static str>,
+    words: Vec<&'static str>,
+}
+
+fn questions() -> Vec<Question> {
+    let question = |line: &'static str| {
+        let mut fields = line.split('\t');
+        let mut next = || fields.next().unwrap_or_else(|| panic!("a field is missing: {line}"));
+        let (text, files, words) = (next(), next(), next());
+        Question { text, files: files.split('|').collect(), words: words.split('|').collect() }
+    };
+    QUESTIONS.lines().map(question).collect()
+}
+
+impl Question {
+    /// Whether a hit is the right passage.
+    fn is_answered_by(&self, hit: &Value) -> bool {
+        let text = |key: &str| hit[key].as_str().unwrap_or_default();
+        let path = text("path");
+        let passage = format!("{}\n{}", hit["headings"], text("text"));
+        self.files
+            .iter()
+            .any(|file| path.ends_with(file) || (file.starts_with("book/") && path.contains(file)))
+            && self.words.iter().any(|word| passage.contains(word))
+    }
+
+    /// Whether one of its files is among those that were taken in.
+    fn is_about(&self, taken: &[PathBuf]) -> bool {
+        let is_it = |path: &PathBuf, file: &str| {
+            let path = path.to_string_lossy();
+            path.ends_with(file) || (file.starts_with("book/") && path.contains(file))
+        };
+        self.files.iter().any(|file| taken.iter().any(|path| is_it(path, file)))
+    }
+}
+
+fn copy(from: &Path, to: &Path, taken: &mut Vec<PathBuf>) {
+    assert!(from.is_file(), "`{}` is missing · hint: `cargo xtask peers`", from.display());
+    fs::create_dir_all(to.parent().unwrap()).unwrap();
+    fs::copy(from, to).unwrap();
+    taken.push(to.to_owned());
+}
+
+/// Puts the documents together in a folder.
+fn corpus(documents: &Path, folder: &Path, is_full: bool) -> Vec<PathBuf> {
+    let mut taken = Vec::new();
+    let share = documents.join("usr/share");
+    for page in if is_full { PYTHON } else { FEW } {
+        let page = format!("{page}.html");
+        copy(&share.join("doc/python3.11/html").join(&page), &folder.join("python").join(&page), &mut taken);
+    }
+    let chapters = fs::read_dir(share.join("doc/rust-doc/html/book")).unwrap();
+    for chapter in chapters.map(|entry| entry.unwrap().file_name().into_string().unwrap()) {
+        let is_wanted = if is_full { chapter.starts_with("ch") } else { chapter.starts_with("ch15-0") };
+        if is_wanted && chapter.ends_with(".html") {
+            let from = share.join("doc/rust-doc/html/book").join(&chapter);
+            copy(&from, &folder.join("rust/book").join(&chapter), &mut taken);
+        }
+    }
+    for language in ["en", "de", "fr", "ja"] {
+        let chapters: &[u32] = if is_full { &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12] } else { &[10] };
+        for chapter in chapters {
+            let name = format!("ch{chapter:02}.{language}.html");
+            copy(&share.join("debian-reference").join(&name), &folder.join("debian").join(&name), &mut taken);
+        }
+        if is_full {
+            let name = format!("debian-reference.{language}.pdf");
+            copy(&share.join("debian-reference").join(&name), &folder.join("debian").join(&name), &mut taken);
+        }
+    }
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/knowledge/questions");
+    for part in ["notes", "source"] {
+        for entry in fs::read_dir(own.join(part)).unwrap() {
+            let path = entry.unwrap().path();
+            copy(&path, &folder.join(part).join(path.file_name().unwrap()), &mut taken);
+        }
+    }
+    taken
+}
+
+/// Where the right passage stands among the first five, by question.
+fn places(client: &mut Client, questions: &[Question], mode: &str) -> Vec<Option<usize>> {
+    let ask = |question: &Question| {
+        let arguments = json!({ "query": question.text, "limit": 5, "mode": mode });
+        let answer = client.call("knowledge/search", arguments);
+        let hits = answer["hits"].as_array().cloned().unwrap_or_default();
+        let place = hits.iter().position(|hit| question.is_answered_by(hit));
+        if place != Some(0) {
+            let seen: Vec<_> =
+                hits.iter().map(|hit| format!("{} {}", hit["path"], hit["headings"])).collect();
+            println!("{place:?} {mode}: {}\n    {}", question.text, seen.join("\n    "));
+        }
+        place
+    };
+    questions.iter().map(ask).collect()
+}
+
+fn share(places: &[Option<usize>], within: usize) -> f64 {
+    places.iter().filter(|place| place.is_some_and(|place| place < within)).count() as f64
+        / places.len() as f64
+}
+
+#[test]
+fn the_right_passage_of_real_documents_comes_first() {
+    let Some(peers) = sdk::peers() else { return };
+    let is_full = std::env::var_os("HINDCAST_ORACLES").is_some_and(|oracles| oracles == "full");
+    let folder = tempfile::tempdir().unwrap();
+    let taken = corpus(&peers.join("documents"), folder.path(), is_full);
+    let questions: Vec<Question> =
+        questions().into_iter().filter(|question| question.is_about(&taken)).collect();
+    assert!(questions.len() >= if is_full { 80 } else { 12 }, "{}", questions.len());
+
+    let data = tempfile::tempdir().unwrap();
+    let model = peers.join("models/all-MiniLM-L6-v2");
+    let pulled = crate::server::try_hindcast(
+        data.path(),
+        &["models", "pull", "--from", model.to_str().unwrap(), "--json"],
+    );
+    assert!(pulled.status.success(), "{}", String::from_utf8_lossy(&pulled.stderr));
+    let added = knowledge(data.path(), &["add", "everything", folder.path().to_str().unwrap()]);
+    assert_eq!(added["notices"], json!([]), "{}", added["notices"]);
+    let mut client = Client::over(data, &[]);
+    let places = places(&mut client, &questions, "hybrid");
+    let (first, five) = (share(&places, 1), share(&places, 5));
+    println!(
+        "{} questions: first {:.1} %, in the first five {:.1} %",
+        places.len(),
+        100.0 * first,
+        100.0 * five
+    );
+    assert!(first >= 0.85 && five >= 0.97, "first {first}, five {five}");
+}

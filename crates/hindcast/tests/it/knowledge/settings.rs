@@ -1,0 +1,146 @@
+//! Settings of one collection: its model, language and size of passages.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    path::Path,
+};
+
+use serde_json::{Value, json};
+
+use super::{Client, knowledge};
+use crate::{
+    sdk,
+    server::{command, try_hindcast},
+};
+
+fn filled() -> tempfile::TempDir {
+    let data = tempfile::tempdir().unwrap();
+    let notes = tempfile::tempdir().unwrap();
+    for (name, text) in [
+        ("heron", "The heron stands in the water of the lake and waits until a fish comes near."),
+        ("owl", "The owl hunts at night and sleeps in the hollow of an old tree."),
+    ] {
+        std::fs::write(notes.path().join(format!("{name}.md")), text).unwrap();
+    }
+    knowledge(data.path(), &["add", "birds", notes.path().to_str().unwrap()]);
+    data
+}
+
+/// Ollama's `/api/embed` with vectors of how often each letter occurs.
+fn ollama() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for connection in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || while answer(&connection).is_some() {});
+        }
+    });
+    address
+}
+
+/// Answers one request; none when the client has gone.
+fn answer(mut connection: &TcpStream) -> Option<()> {
+    let mut reader = BufReader::new(connection);
+    let mut head = String::new();
+    while reader.read_line(&mut head).ok()? > 2 {}
+    let length =
+        head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    reader.read_exact(&mut body).ok()?;
+    let request: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let (status, text) = match (head.split(' ').nth(1)?, request["model"].as_str()) {
+        ("/api/embed", Some("letters")) => {
+            let vector = |text: &Value| {
+                let mut counts = vec![0.01; 26];
+                for letter in text.as_str().unwrap_or_default().bytes().filter(u8::is_ascii_lowercase) {
+                    counts[usize::from(letter - b'a')] += 1.0;
+                }
+                json!(counts)
+            };
+            let vectors: Vec<_> = request["input"].as_array()?.iter().map(vector).collect();
+            ("200 OK", json!({ "model": "letters", "embeddings": vectors }))
+        }
+        _ => ("404 Not Found", json!({ "error": "model not found" })),
+    };
+    let text = text.to_string();
+    write!(connection, "HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{text}", text.len()).ok()
+}
+
+fn settings(data: &Path, ollama: &str, arguments: &[&str]) -> std::process::Output {
+    command()
+        .arg("--data-dir")
+        .arg(data)
+        .args(["knowledge", "settings", "birds", "--json"])
+        .args(arguments)
+        .env("HINDCAST_KNOWLEDGE_OLLAMA_URL", ollama)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn a_collection_is_embedded_by_a_model_of_ollama_and_says_so() {
+    let (data, ollama) = (filled(), ollama());
+    let refused = settings(data.path(), &ollama, &["--model", "ollama:nothing"]);
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && error.contains("model not found") && error.contains("hint"),
+        "{error}"
+    );
+
+    let changed = settings(data.path(), &ollama, &["--model", "ollama:letters", "--language", "en"]);
+    let changed: Value = serde_json::from_slice(&changed.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&changed.stderr)));
+    assert_eq!(
+        (&changed["vectors_by"], &changed["notices"]),
+        (&json!("ollama:letters"), &json!([])),
+        "{changed}"
+    );
+
+    let environment = [("HINDCAST_KNOWLEDGE_OLLAMA_URL", &*ollama)];
+    let mut client = Client::over(data, &environment);
+    let search =
+        json!({ "query": "the owl hunts at night in the old tree", "mode": "dense", "min_relevance": 0.0 });
+    let found = client.call("knowledge/search", search);
+    assert_eq!(found["hits"][0]["document"], "owl", "{found}");
+    assert_eq!(found.get("notices"), None, "{found}");
+    let collections = client.read_json("resource://knowledge/collections");
+    assert_eq!(
+        collections[0]["settings"],
+        json!({ "model": "ollama:letters", "language": "en" }),
+        "{collections}"
+    );
+    let stats = client.read_json("resource://knowledge/birds/stats");
+    assert_eq!(stats["healthStatus"]["hasMissingVectors"], false, "{stats}");
+}
+
+#[test]
+fn a_model_of_a_folder_is_pulled_listed_and_chosen() {
+    let Some(peers) = sdk::peers() else { return };
+    let data = filled();
+    let made = tempfile::tempdir().unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../peers/embedding/reference.py");
+    let status = std::process::Command::new(peers.join("embedding/bin/python"))
+        .arg(script)
+        .arg(made.path())
+        .args(["modernbert", "none"])
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let from = made.path().to_str().unwrap();
+    let pulled = try_hindcast(data.path(), &["models", "pull", "tiny", "--from", from, "--json"]);
+    assert!(pulled.status.success(), "{}", String::from_utf8_lossy(&pulled.stderr));
+    let listed = try_hindcast(data.path(), &["models", "list", "--json"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let names: Vec<_> = listed.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["all-MiniLM-L6-v2", "multilingual-e5-small", "ms-marco-MiniLM-L6-v2", "tiny"]);
+    assert_eq!((&listed[3]["installed"], &listed[3]["dimensions"]), (&json!(true), &json!(48)));
+
+    let chosen = knowledge(data.path(), &["settings", "birds", "--model", "tiny"]);
+    assert_eq!(chosen["vectors_by"], "tiny", "{chosen}");
+    let back = knowledge(data.path(), &["settings", "birds", "--model", ""]);
+    assert_eq!((&back["model"], &back["vectors_by"]), (&Value::Null, &json!("tiny")), "{back}");
+    assert!(back["notices"][0].as_str().is_some_and(|notice| notice.contains("models pull")), "{back}");
+}
