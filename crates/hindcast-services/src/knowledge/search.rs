@@ -26,7 +26,7 @@ const CANDIDATES: usize = 100;
 /// Longer questions are cut by the model anyway.
 const LONGEST_QUERY: usize = 10_000;
 
-/// So many of the best passages are read by a cross-encoder: it takes about 30 ms for each on two cores.
+/// So many of the best passages are read by a cross-encoder, each as costly as embedding it.
 const RERANKED: usize = 20;
 
 /// How many passages around a hit are shown at most, on each side.

@@ -20,7 +20,7 @@ pub struct OllamaEmbedder {
     /// As collections name it.
     name: String,
     /// As the server does.
-    model: String,
+    served: String,
     dimension: usize,
 }
 
@@ -45,7 +45,7 @@ impl OllamaEmbedder {
             client: client.map_err(|error| EmbedError::Failed(error.to_string()))?,
             url: format!("{}/api/embed", address.trim_end_matches('/')),
             name: name.into(),
-            model: model.into(),
+            served: model.into(),
             dimension: 0,
         };
         embedder.dimension = embedder.ask(&["a"])?[0].len();
@@ -54,9 +54,12 @@ impl OllamaEmbedder {
 
     fn ask(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let failed = |reason: String| {
-            EmbedError::Failed(format!("{reason} · hint: `ollama pull {}`, and see that it runs", self.model))
+            EmbedError::Failed(format!(
+                "{reason} · hint: `ollama pull {}`, and see that it runs",
+                self.served
+            ))
         };
-        let request = Request { model: &self.model, input: texts, truncate: true };
+        let request = Request { model: &self.served, input: texts, truncate: true };
         let body = serde_json::to_vec(&request).map_err(|error| failed(error.to_string()))?;
         let request = self.client.post(&self.url).header("content-type", "application/json").body(body);
         let answer = request.send().map_err(|error| failed(error.without_url().to_string()))?;
