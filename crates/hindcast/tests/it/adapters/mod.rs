@@ -6,6 +6,7 @@ mod bad_adapters;
 mod doctor;
 mod killing;
 mod oracle;
+mod peers;
 mod profiles;
 mod python;
 mod scripts;
