@@ -9,6 +9,7 @@ mod oracle;
 mod peers;
 mod profiles;
 mod python;
+mod schema;
 mod scripts;
 mod tour;
 
