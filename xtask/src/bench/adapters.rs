@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::mcp_client::McpClient;
 use super::series::Series;
-use super::{document, machine};
+use super::{document, machine, raw_adapter};
 use crate::peers;
 use crate::scratch::ScratchFolder;
 use crate::workspace::{Profile, Workspace};
@@ -48,6 +48,8 @@ pub(crate) struct Options {
 struct Figures {
     /// From the request to launch until the variables at the breakpoint.
     first_stop: Series,
+    /// The same of the adapter by itself.
+    by_itself: Series,
     step: Series,
     locals: Series,
     /// The longest answer to a step, in bytes of text.
@@ -70,7 +72,11 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         for round in 0..=options.rounds {
             let mut hindcast = Command::new(&binary);
             hindcast.args(["mcp", "--data-dir"]).arg(scratch.path().join("data")).envs(environment.clone());
-            let measured = measure_hindcast(&mut hindcast, &script)?;
+            let mut measured = measure_hindcast(&mut hindcast, &script)?;
+            match raw_adapter::first_stop(&environment, language, &script, scratch.path()) {
+                Ok(taken) => measured.by_itself.push(taken),
+                Err(error) => println!("the adapter by itself, {language}: {error:#}"),
+            }
             // The first only warms the caches.
             if round > 0 {
                 ours.append(measured);
@@ -93,7 +99,7 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         println!("{}", row(language, &ours, theirs.as_ref()));
         rows.push(row(language, &ours, theirs.as_ref()));
     }
-    let head = "| language | first stop | step over | locals | bytes a step |\n|---|---|---|---|---|";
+    let head = "| language | first stop of the adapter by itself | first stop | step over | locals | bytes a step |\n|---|---|---|---|---|---|";
     let described = match &options.binary {
         Some(_) => machine::describe_with("unknown")?,
         None => machine::describe()?,
@@ -115,6 +121,7 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
 impl Figures {
     fn append(&mut self, round: Self) {
         self.first_stop.append(round.first_stop);
+        self.by_itself.append(round.by_itself);
         self.step.append(round.step);
         self.locals.append(round.locals);
         self.step_bytes = self.step_bytes.max(round.step_bytes);
@@ -134,7 +141,8 @@ fn row(language: &str, ours: &Figures, theirs: Option<&Figures>) -> String {
         |theirs| format!("{} to {}", ours.step_bytes, theirs.step_bytes),
     );
     format!(
-        "| {language} | {} | {} | {} | {bytes} |",
+        "| {language} | {:.1} | {} | {} | {} | {bytes} |",
+        ours.by_itself.median(),
         cell(|figures| &figures.first_stop),
         cell(|figures| &figures.step),
         cell(|figures| &figures.locals)

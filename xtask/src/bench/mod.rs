@@ -11,6 +11,7 @@ mod load;
 mod machine;
 mod mcp_client;
 mod process_tree;
+mod raw_adapter;
 mod report;
 mod series;
 mod server;

@@ -431,6 +431,18 @@ impl Session {
                 self.launch = Some(launch).filter(|_| !self.client.connections[ROOT.0].is_launched);
                 Ok(())
             }
+            Err(Refusal::Late { waited, .. }) => {
+                let what = format!(
+                    "{} has not started the program within {} s: a first build takes longest",
+                    self.profile.adapter,
+                    waited.as_secs()
+                );
+                Err(DebugError::LaunchFailed(
+                    Reason::new(what).advise(
+                        "launch it again: what was built so far is kept; or build it in a shell first",
+                    ),
+                ))
+            }
             Err(refusal) => Err(self.not_begun(&refusal.why())),
         }
     }

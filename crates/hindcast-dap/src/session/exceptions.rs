@@ -304,7 +304,7 @@ fn place_of_call(line: &str) -> Option<Location> {
     let call = line.trim_start().strip_prefix("at ")?;
     let (function, place) = match call.strip_suffix(')').and_then(|call| call.rsplit_once(" (")) {
         Some((function, place)) => (Some(function.to_owned()), place),
-        None => (None, call),
+        None => (Some("<anonymous>".to_owned()), call),
     };
     let mut parts = place.rsplitn(3, ':');
     let (_column, line) = (parts.next()?, parts.next()?.parse().ok()?);

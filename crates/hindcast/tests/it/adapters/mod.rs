@@ -6,8 +6,10 @@ mod bad_adapters;
 mod doctor;
 mod killing;
 mod oracle;
+mod peers;
 mod profiles;
 mod python;
+mod schema;
 mod scripts;
 mod tour;
 

@@ -183,3 +183,19 @@ fn arguments_are_told_from_locals_by_the_source() {
         text(&mut client, "disconnect", json!({}));
     }
 }
+
+#[test]
+fn a_busy_program_of_javascript_is_paused_in_its_loop() {
+    let Some(mut client) = client() else { return };
+    let script = Script::new("javascript/busy.js");
+    let arguments = json!({ "program": script.path, "stop_at_entry": false, "timeout_ms": 1000 });
+    assert_eq!(data(&mut client, "launch", arguments)["state"], "running");
+    let paused = data(&mut client, "pause", json!({}));
+    assert_eq!(
+        (&paused["reason"], &paused["location"]["function"]),
+        (&json!("pause"), &json!("spin")),
+        "{paused}"
+    );
+    let line = u32::try_from(paused["location"]["line"].as_u64().unwrap()).unwrap();
+    assert!((script.line("loop")..=script.line("turn")).contains(&line), "{paused}");
+}

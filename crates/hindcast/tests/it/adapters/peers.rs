@@ -1,0 +1,189 @@
+//! The same programs under mcp-debugger and hindcast: both must stop at the same lines with the same values. The programs have the
+//! shape of that project's examples.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+use hindcast_fixtures::adapters::{self, Script};
+use serde_json::{Value, json};
+
+use super::{client, data, local};
+use crate::server::eventually;
+
+/// A client of mcp-debugger.
+struct Peer {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+    last: u64,
+}
+
+impl Peer {
+    fn start(folder: &Path) -> Option<Self> {
+        let mut environment = adapters::environment()?;
+        // Debian gives the debugger of Ruby a version in its name.
+        let paths = std::env::var_os("PATH").unwrap_or_default();
+        if let Some(rdbg) =
+            std::env::split_paths(&paths).map(|path| path.join("rdbg3.1")).find(|path| path.is_file())
+        {
+            std::os::unix::fs::symlink(rdbg, folder.join("rdbg")).unwrap();
+        }
+        for (name, value) in &mut environment {
+            if *name == "PATH" {
+                *value = format!("{}:{value}", folder.display());
+            }
+        }
+        let server = adapters::mcp_debugger()?;
+        let mut command = Command::new("node");
+        command.arg(server).arg("stdio").current_dir(folder).envs(environment).env("NODE_ENV", "production");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let (to, from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let mut peer = Self { child, to, from, last: 0 };
+        let who = json!({ "name": "test", "version": "1" });
+        let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": who });
+        peer.request("initialize", hello);
+        peer.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        Some(peer)
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.to, "{message}").unwrap();
+    }
+
+    fn request(&mut self, method: &str, params: Value) -> Value {
+        self.last += 1;
+        self.send(&json!({ "jsonrpc": "2.0", "id": self.last, "method": method, "params": params }));
+        loop {
+            let mut line = String::new();
+            assert!(self.from.read_line(&mut line).unwrap() > 0, "mcp-debugger has ended");
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if message["id"] == self.last {
+                return message;
+            }
+        }
+    }
+
+    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let answer = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
+        let text =
+            answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{tool}: {answer}"));
+        serde_json::from_str(text).unwrap_or_else(|_| panic!("{tool}: {text}"))
+    }
+
+    fn await_pause(&mut self) {
+        eventually("mcp-debugger stops", || {
+            self.call("list_debug_sessions", json!({}))["sessions"][0]["state"] == "paused"
+        });
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A stop: the line, and the values of `a` and `b` where they are shown.
+type Stop = (u32, Option<String>, Option<String>);
+
+const MARKS: [&str; 4] = ["swap", "swapped", "fibonacci", "result"];
+/// One at each mark, and six in the loop.
+const STOPS: usize = 9;
+
+fn stops_of_peer(language: &str, script: &Script) -> Option<Vec<Stop>> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut peer = Peer::start(folder.path())?;
+    let created = peer.call("create_debug_session", json!({ "language": language }));
+    let session = created["sessionId"].as_str().unwrap_or_else(|| panic!("{created}")).to_owned();
+    let lines = MARKS.map(|mark| script.line(mark));
+    for line in lines {
+        let set = json!({ "sessionId": session, "file": script.path, "line": line });
+        let set = peer.call("set_breakpoint", set);
+        assert_eq!(set["success"], true, "{set}");
+    }
+    let started =
+        peer.call("start_debugging", json!({ "sessionId": session, "scriptPath": script.path, "args": [] }));
+    assert_eq!(started["success"], true, "{started}");
+    let mut stops = Vec::new();
+    while stops.len() < STOPS {
+        peer.await_pause();
+        let stack = peer.call("get_stack_trace", json!({ "sessionId": session }));
+        let line = stack["stackFrames"][0]["line"].as_u64().and_then(|line| u32::try_from(line).ok());
+        let line = line.unwrap_or_else(|| panic!("{stack}"));
+        // It may stop at the entry first.
+        if lines.contains(&line) {
+            let shown = peer.call("get_local_variables", json!({ "sessionId": session }));
+            let value = |name: &str| {
+                let mut all = shown["variables"].as_array().into_iter().flatten();
+                all.find(|it| it["name"] == name).and_then(|it| it["value"].as_str().map(str::to_owned))
+            };
+            stops.push((line, value("a"), value("b")));
+        }
+        peer.call("continue_execution", json!({ "sessionId": session }));
+    }
+    peer.call("close_debug_session", json!({ "sessionId": session }));
+    Some(stops)
+}
+
+fn stops_of_hindcast(script: &Script) -> Option<Vec<Stop>> {
+    let mut client = client()?;
+    let folder = script.path.parent().unwrap();
+    data(&mut client, "launch", json!({ "program": script.path, "cwd": folder, "timeout_ms": 60_000 }));
+    for mark in MARKS {
+        data(&mut client, "set_breakpoint", json!({ "file": script.path, "line": script.line(mark) }));
+    }
+    let mut stops = Vec::new();
+    loop {
+        let stop = data(&mut client, "continue", json!({ "timeout_ms": 60_000 }));
+        if stop["state"] == "exited" {
+            return Some(stops);
+        }
+        let line = u32::try_from(stop["location"]["line"].as_u64().unwrap()).unwrap();
+        stops.push((line, Some(local(&stop, "a")), Some(local(&stop, "b"))));
+    }
+}
+
+fn compare(language: &str, script: &str) {
+    let script = Script::new(script);
+    let (Some(theirs), Some(ours)) = (stops_of_peer(language, &script), stops_of_hindcast(&script)) else {
+        return;
+    };
+    let lines = |stops: &[Stop]| stops.iter().map(|stop| stop.0).collect::<Vec<_>>();
+    assert_eq!(lines(&theirs), lines(&ours), "{language}");
+    let mut shown = 0;
+    for (theirs, ours) in theirs.iter().zip(&ours) {
+        // It shows the innermost scope only.
+        for (theirs, ours) in [(&theirs.1, &ours.1), (&theirs.2, &ours.2)] {
+            if theirs.is_some() {
+                shown += 1;
+                assert_eq!(theirs, ours, "{language}");
+            }
+        }
+    }
+    assert!(shown >= 4, "{language}: {theirs:?}");
+}
+
+#[test]
+fn python_stops_as_under_mcp_debugger() {
+    compare("python", "peers/swap.py");
+}
+
+#[test]
+fn javascript_stops_as_under_mcp_debugger() {
+    compare("javascript", "peers/swap.js");
+}
+
+#[test]
+fn go_stops_as_under_mcp_debugger() {
+    compare("go", "peers/go/main.go");
+}
+
+#[test]
+fn ruby_stops_as_under_mcp_debugger() {
+    compare("ruby", "peers/swap.rb");
+}
