@@ -284,7 +284,8 @@ impl Surveyor for Writing<'_> {
     }
 
     fn sights(&self) -> Sights {
-        Sights::Memory(vec![self.cell.address..self.cell.address + self.cell.size])
+        let whole = self.cell.address..self.cell.address + self.cell.size;
+        Sights::Memory(vec![whole])
     }
 }
 
