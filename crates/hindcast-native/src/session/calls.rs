@@ -29,7 +29,7 @@ const MOST_FUNCTIONS: usize = 20_000;
 /// More calls than this are not kept, repetitions taken together.
 const MOST_KEPT: usize = 100_000;
 /// Moments are told of the first so many.
-const MOST_MOMENTS: usize = 100;
+const MOST_MOMENTS: usize = 40;
 
 /// A question that is being answered.
 pub(super) struct Tracing {
