@@ -213,8 +213,10 @@ pub(crate) fn state_of(replica: &Replica) -> u64 {
     digest(frozen.thread().unwrap(), &replica.overlay, None, Some(frozen.cast())).unwrap()
 }
 
-/// Stops of a real program that are visited again.
-const VISITS: usize = 100;
+/// So many stops of a real program are visited again.
+fn visits_wanted() -> usize {
+    oracle_size(30, 100)
+}
 
 /// Runs a real program under the recorder, stopping it so often on its way: it prints the same and ends the same, and where
 /// it was stopped it can be visited again, from its copies and by replay.
@@ -227,7 +229,7 @@ fn check_run(command: &[&str], prepare: &dyn Fn(), nature: Nature) {
     prepare();
     SELF_CHECK.set(true);
     let mut recorded = Recorded::start(Path::new(command[0]), &command[1..]);
-    let (halt, seen) = recorded.run_with_stops(Duration::from_millis(3), VISITS);
+    let (halt, seen) = recorded.run_with_stops(Duration::from_millis(3), visits_wanted());
     let printed = std::fs::read(recorded.output.path()).unwrap();
     prepare();
     // Some programs write otherwise where they cannot go back in their output.
@@ -253,7 +255,7 @@ fn check_run(command: &[&str], prepare: &dyn Fn(), nature: Nature) {
     }
     assert!(!seen.is_empty(), "{command:?} was never stopped");
     let mut visits = 0;
-    while visits < VISITS {
+    while visits < visits_wanted() {
         assert_eq!(wrong_visits(&mut recorded, &seen), 0, "{command:?}");
         visits += 2 * seen.len();
     }
