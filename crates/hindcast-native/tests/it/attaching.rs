@@ -321,17 +321,17 @@ fn visits(arguments: &[&str], record: bool, rounds: usize) {
 
 #[test]
 fn a_program_that_was_attached_to_goes_on_as_if_nobody_had_been_there() {
-    visits(&[], false, oracle_size(16, 500));
+    visits(&[], false, oracle_size(8, 500));
 }
 
 #[test]
 fn a_program_with_threads_that_wait_in_many_ways_goes_on_as_if_nobody_had_been_there() {
-    visits(&[THREADS], false, oracle_size(16, 500));
+    visits(&[THREADS], false, oracle_size(8, 500));
 }
 
 #[test]
 fn a_program_that_was_attached_to_and_recorded_goes_on_as_if_nobody_had_been_there() {
-    visits(&[], true, oracle_size(16, 500));
+    visits(&[], true, oracle_size(8, 500));
 }
 
 /// In a process of its own, which is killed meanwhile.
@@ -406,7 +406,7 @@ fn a_program_survives_a_debugger_that_is_killed_without_any_of_its_breakpoints()
         let mut subject = Subject::start(arguments);
         subject.ask();
         let before = subject.traces();
-        for round in 0..oracle_size(8, 100) {
+        for round in 0..oracle_size(4, 100) {
             killed(&mut subject, &before, ["stands", "stepped", "watches", "runs"][round % 4]);
         }
     }
@@ -458,7 +458,7 @@ fn a_first_thread_that_ends_meanwhile_is_not_waited_for() {
 
 #[test]
 fn a_program_that_is_killed_at_any_moment_ends_the_session() {
-    for round in 0..oracle_size(12, 200) {
+    for round in 0..oracle_size(6, 200) {
         let subject = Subject::start(&[THREADS]);
         let mut backend = subject.attach(false);
         subject.break_at(&mut *backend, "beat");
@@ -496,7 +496,7 @@ fn trapped(threads: &str, movements: impl Fn(&mut crate::debuggee::Debuggee)) {
 
 #[test]
 fn no_thread_of_a_recorded_program_dies_of_what_is_answered_while_all_are_stopped() {
-    for round in 0..oracle_size(10, 100) {
+    for round in 0..oracle_size(5, 100) {
         trapped(["1", "3", "8"][round % 3], |_| {});
     }
 }
@@ -551,7 +551,7 @@ fn a_recorded_program_is_not_disturbed_by_signals_at_breakpoints() {
 #[test]
 fn a_program_that_makes_children_is_let_go_at_once() {
     let mut subject = Subject::start(&["0", "forks"]);
-    for _ in 0..oracle_size(20, 500) {
+    for _ in 0..oracle_size(10, 500) {
         let begun = Instant::now();
         let mut backend = subject.attach(false);
         subject.break_at(&mut *backend, "forked");

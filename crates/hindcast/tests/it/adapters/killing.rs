@@ -10,7 +10,7 @@ use super::{Tongue, client, data, go, java, javascript, launch, left_over, pytho
 use crate::server::eventually;
 
 /// How often a program is launched in a row.
-const LAUNCHES: usize = 4;
+const LAUNCHES: usize = 3;
 
 #[test]
 fn many_launches_of_python_leave_nothing() {
