@@ -65,6 +65,8 @@ pub struct WriteHistory {
     pub total: u64,
     /// By the statements that made them, most writes first
     pub statements: Vec<WritingStatement>,
+    /// How many statements with fewer writes are not told
+    pub left_out: u64,
     /// One by one, in the order of time
     pub writes: Vec<HistoryWrite>,
     /// Before the first
@@ -75,7 +77,7 @@ pub struct WriteHistory {
     pub since: Moment,
     /// Up to this moment
     pub until: Moment,
-    /// Why earlier writes to the same memory are not told
+    /// What else has, or may have, used the same memory
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -97,8 +99,9 @@ pub struct WritingStatement {
     /// The sum of what it added
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
-    /// Right after its first write
-    pub first: Moment,
+    /// Right after its first write; absent where there are too many statements to name the moments of all
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first: Option<Moment>,
 }
 
 /// One of many writes.

@@ -6,7 +6,7 @@ use hindcast_core::debug::{
     CallTrace, CallValue, CallsQuestion, DebugError, Moment, NumberFormat, Reason, TracedCall, ValueLimits,
 };
 use hindcast_symbols::{
-    FunctionPattern, GlobalName, Memory as _,
+    FunctionPattern, FunctionTarget, GlobalName, Memory as _,
     types::{Encoding, TypeKind, TypeRef, Types as _},
     value::{DerivedTypes, Inspector, Placed},
 };
@@ -139,19 +139,24 @@ impl Session {
         });
         Ok(own
             .map(|target| {
-                let returns = match self.symbols.find_name(&target.name, target.address) {
-                    Some(GlobalName::Function { type_ref, .. }) => match self.symbols.get(type_ref) {
-                        Some(known) => match &known.kind {
-                            TypeKind::Function { returns, .. } => *returns,
-                            _ => None,
-                        },
-                        None => None,
-                    },
-                    _ => None,
-                };
+                let returns = self.result_type(&target);
                 (target.address, Traced { name: target.name, returns })
             })
             .collect())
+    }
+
+    /// What a function returns. Others of the same name may return something else.
+    fn result_type(&self, target: &FunctionTarget) -> Option<TypeRef> {
+        let start = self.symbols.function_at(target.address)?.start;
+        match self.symbols.find_name(&target.name, target.address)? {
+            GlobalName::Function { type_ref, address } if address == start => {
+                match self.symbols.get(type_ref)?.kind {
+                    TypeKind::Function { returns, .. } => returns,
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
     }
 }
 

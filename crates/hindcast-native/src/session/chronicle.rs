@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use hindcast_core::debug::{
-    DebugError, HistoryQuestion, HistoryWrite, Moment, Span, Watched, WriteHistory, WritingStatement,
+    DebugError, HistoryQuestion, HistoryWrite, Moment, Reason, Span, Watched, WriteHistory, WritingStatement,
 };
 use hindcast_symbols::{Memory as _, types::Encoding};
 
@@ -20,7 +20,7 @@ use crate::{
     sys::Tid,
 };
 
-/// So many statements are told; the others are counted only.
+/// So many statements are told, those with the most writes.
 const MOST_STATEMENTS: usize = 24;
 
 /// A question that is being answered.
@@ -116,12 +116,23 @@ impl Session {
             Watched::Memory { .. } => None,
         };
         let (since, note) = match life {
-            Some((born, function)) if born > since => (
-                born,
-                Some(format!("it is a variable of `{function}`: told from the beginning of this call on")),
-            ),
-            _ => (since, None),
+            Some(Life { born: Some(born), function }) if born > since => {
+                let note =
+                    format!("it is a variable of `{function}`: told from the beginning of this call on");
+                (born, Some(note))
+            }
+            Some(Life { born: Some(_), .. }) => (since, None),
+            Some(Life { born: None, function }) => {
+                let what = format!("where this call of `{function}` began is not known: ");
+                (since, Some(what + "some of this may be what other calls wrote to the same memory"))
+            }
+            // What is allocated can be freed, and then be something else's.
+            None if self.image.at(cell.address).is_none() => {
+                (since, Some("the memory may have been something else's before".into()))
+            }
+            None => (since, None),
         };
+        check_order(&since, &until)?;
         let symbols = &self.symbols;
         let (bytes, text) =
             self.process.glance(&since, &|address| function_around(symbols, address), |replica| {
@@ -148,38 +159,49 @@ impl Session {
         };
         let (since, until) = (named(self, &span.since)?, named(self, &span.until)?);
         let since = since.map_or_else(|| self.first(), Ok)?;
-        let Departure { position: now, .. } = self.departure()?;
+        let Departure { position: now, gap, .. } = self.departure()?;
+        if let (Some(gap), None) = (gap, &until) {
+            return Err(super::writes::behind_the_end(&gap, &now).into());
+        }
         if self.process.ended().is_some() {
             self.land(&now)?;
         }
         let until = until.unwrap_or(now);
-        if until < since {
-            let reason = format!("the moment {since} comes after {until}");
-            return Err(DebugError::NoHistory(reason.into()).into());
-        }
+        check_order(&since, &until)?;
         Ok((since, until))
     }
 
-    /// When the call began whose frame a piece of memory is part of, and of what, if it is on a thread's stack.
-    pub(super) fn life_of_frame(
-        &mut self,
-        tid: Tid,
-        address: u64,
-    ) -> Result<Option<(Position, String)>, Halted> {
+    /// The call whose frame a piece of memory is part of, if it is on a thread's stack.
+    pub(super) fn life_of_frame(&mut self, tid: Tid, address: u64) -> Result<Option<Life>, Halted> {
         let walk = self.walk(tid, 64)?;
-        let around = walk.physical.iter().find(|frame| {
-            let (start, end) = (frame.registers.sp(), frame.cfa);
-            matches!((start, end), (Some(start), Some(end)) if (start.saturating_sub(RED_ZONE)..end).contains(&address))
+        let around = walk.physical.iter().find_map(|frame| {
+            let (start, end) = (frame.registers.sp()?, frame.cfa?);
+            (start.saturating_sub(RED_ZONE)..end).contains(&address).then_some((frame.code_address(), end))
         });
-        let Some((frame, end)) = around.and_then(|frame| Some((frame.clone(), frame.cfa?))) else {
-            return Ok(None);
+        let Some((pc, end)) = around else { return Ok(None) };
+        let Some(function) = self.symbols.function_at(pc) else {
+            return Ok(Some(Life { born: None, function: format!("{pc:#x}") }));
         };
-        let Some(function) = self.symbols.function_at(frame.code_address()) else { return Ok(None) };
-        let Some(now) = self.process.position()? else { return Ok(None) };
+        let now = self.process.position()?;
         let quarry = Quarry::Call { address: function.start, stack: end.wrapping_sub(8) };
-        let found = self.find(&now, quarry)?;
-        Ok(found.map(|found| (found.position, function.name.to_string())))
+        let found = now.map(|now| self.find(&now, quarry)).transpose()?.flatten();
+        Ok(Some(Life { born: found.map(|found| found.position), function: function.name }))
     }
+}
+
+/// A call, and when it began, where that is known.
+pub(super) struct Life {
+    pub(super) born: Option<Position>,
+    pub(super) function: String,
+}
+
+pub(super) fn check_order(since: &Position, until: &Position) -> Result<(), DebugError> {
+    if since <= until {
+        return Ok(());
+    }
+    let reason =
+        Reason::new(format!("there is nothing between the moments {since} and {until}: the first is later"));
+    Err(DebugError::NoHistory(reason.advise("give a later `until`, or an earlier `since`")))
 }
 
 /// What a function may use below its stack pointer.
@@ -189,7 +211,8 @@ impl Chronicle {
     fn told(self) -> WriteHistory {
         let Kept { total, mut statements, writes, first, last, .. } = self.kept;
         statements.sort_by_key(|statement| std::cmp::Reverse(statement.count));
-        let statements = statements.into_iter().filter_map(|statement| {
+        let left_out = statements.len().saturating_sub(MOST_STATEMENTS) as u64;
+        let statements = statements.into_iter().take(MOST_STATEMENTS).map(|statement| {
             let change = match self.encoding {
                 Some(Encoding::Signed | Encoding::Unsigned) if statement.is_sum_known => {
                     Some(format!("{:+}", statement.added))
@@ -200,19 +223,13 @@ impl Chronicle {
                 _ => None,
             };
             let Author { location, through, by } = statement.author;
-            Some(WritingStatement {
-                location,
-                through,
-                by,
-                count: statement.count,
-                changed: statement.changed,
-                change,
-                first: statement.first?,
-            })
+            let Statement { count, changed, first, .. } = statement;
+            WritingStatement { location, through, by, count, changed, change, first }
         });
         WriteHistory {
             total,
             statements: statements.collect(),
+            left_out,
             writes,
             first,
             last,

@@ -60,10 +60,7 @@ impl Session {
         self.history()?;
         let Departure { position, gap, .. } = self.departure()?;
         if let Some(gap) = gap {
-            let reason = Reason::new(format!("{gap}; who wrote since then is not known"))
-                .remedy(Remedy::AskAt(Moment(position.to_string())))
-                .advise("set a watchpoint before the write and run the program again");
-            return Err(Halted::Failed(DebugError::NoHistory(reason)));
+            return Err(Halted::Failed(behind_the_end(&gap, &position)));
         }
         if self.process.ended().is_some() {
             self.land(&position)?;
@@ -289,6 +286,14 @@ pub(super) fn encoding_of(symbols: &Symbols, type_ref: TypeRef) -> Option<Encodi
         }
     }
     None
+}
+
+/// The program has gone on where nothing was recorded any more.
+pub(super) fn behind_the_end(gap: &str, end: &Position) -> DebugError {
+    let reason = Reason::new(format!("{gap}; who wrote since then is not known"))
+        .remedy(Remedy::AskAt(Moment(end.to_string())))
+        .advise("set a watchpoint before the write and run the program again");
+    DebugError::NoHistory(reason)
 }
 
 /// There is no value that somebody could have written.

@@ -17,6 +17,7 @@ use self::{
 };
 use super::{
     Session,
+    chronicle::{Life, check_order},
     travel::{Halted, function_around},
 };
 use crate::{
@@ -156,13 +157,21 @@ impl Session {
         {
             return Err(failed(error));
         }
-        if used_locals
-            && let Some(address) = frame.base()
-            && let Some((born, _)) = self.life_of_frame(tid, address)?
-            && born > inquiry.since
-        {
-            (inquiry.since, inquiry.at) = (born.clone(), born);
+        let life = match frame.base().filter(|_| used_locals) {
+            Some(address) => self.life_of_frame(tid, address)?,
+            None => None,
+        };
+        match life {
+            Some(Life { born: Some(born), .. }) if born > inquiry.since => {
+                (inquiry.since, inquiry.at) = (born.clone(), born);
+            }
+            Some(Life { born: None, function }) => {
+                let what = format!("where this call of `{function}` began is not known: ");
+                inquiry.unsure = Some(what + "before it, others used the same memory for something else");
+            }
+            _ => {}
         }
+        check_order(&inquiry.since, &inquiry.until)?;
         inquiry.way = match fits(&judgement.reads) {
             true => Way::Writes(frame),
             false => {
@@ -171,7 +180,7 @@ impl Session {
             }
         };
         if matches!(inquiry.way, Way::Checkpoints(..)) && !inquiry.question.monotone {
-            inquiry.unsure = Some(
+            inquiry.unsure.get_or_insert(
                 "the condition reads more than the processor can watch, so it was judged at checkpoints: what changed and \
                  changed back between two of them was not seen; with `at` it is judged each time at a function or line"
                     .into(),

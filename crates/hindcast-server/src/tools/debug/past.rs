@@ -133,7 +133,7 @@ pub(super) struct HistoryView {
     /// After the last
     #[serde(skip_serializing_if = "String::is_empty")]
     last: String,
-    /// Why earlier writes to the same memory are not told
+    /// What else has, or may have, used the same memory
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
     /// Names a search that goes on
@@ -230,8 +230,16 @@ fn say_history(
         let change = what.change.as_ref().map(|change| format!(", {change} in all")).unwrap_or_default();
         let unchanged =
             if what.changed < what.count { format!(" ({} changed it)", what.changed) } else { String::new() };
-        let _ = write!(said, "\n{} ×{by}{unchanged}{change}, first at {}: ", what.count, what.first);
+        let first = what.first.as_ref().map(|first| format!(", first at {first}")).unwrap_or_default();
+        let _ = write!(said, "\n{} ×{by}{unchanged}{change}{first}: ", what.count);
         say_place(&mut said, &what.location, what.through.as_deref(), line.as_deref());
+    }
+    if whole.left_out > 0 {
+        let _ = write!(
+            said,
+            "\n… and {} statements with fewer writes: narrow `since` and `until`",
+            whole.left_out
+        );
     }
     if !writes.is_empty() {
         said.push_str("\nIn the order of time:");
