@@ -87,6 +87,9 @@ pub struct WriteHistory {
 pub struct WritingStatement {
     /// Where it is
     pub location: Location,
+    /// Its source line, where that was read
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
     /// The library function that wrote on its behalf
     #[serde(skip_serializing_if = "Option::is_none")]
     pub through: Option<String>,
@@ -113,6 +116,9 @@ pub struct HistoryWrite {
     pub thread: ThreadId,
     /// The statement
     pub location: Location,
+    /// Its source line, where that was read
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
     /// The library function that wrote on its behalf
     #[serde(skip_serializing_if = "Option::is_none")]
     pub through: Option<String>,
@@ -219,6 +225,9 @@ pub struct ConditionChange {
     pub thread: ThreadId,
     /// The statement that did it; with a place, that place
     pub location: Location,
+    /// Its source line, where that was read
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
     /// The library function that wrote on its behalf
     #[serde(skip_serializing_if = "Option::is_none")]
     pub through: Option<String>,

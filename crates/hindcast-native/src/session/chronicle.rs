@@ -224,7 +224,7 @@ impl Chronicle {
             };
             let Author { location, through, by } = statement.author;
             let Statement { count, changed, first, .. } = statement;
-            WritingStatement { location, through, by, count, changed, change, first }
+            WritingStatement { location, text: None, through, by, count, changed, change, first }
         });
         WriteHistory {
             total,
@@ -280,7 +280,8 @@ impl Surveyor for Writing<'_> {
             let Author { location, through, by } = author;
             let thread = super::movement::thread_id(replica.frozen.cast().acting());
             let moment = Moment(String::new());
-            let write = HistoryWrite { moment, thread, location, through, old: before, new: text, by };
+            let write =
+                HistoryWrite { moment, thread, location, text: None, through, old: before, new: text, by };
             self.wishes.push(Wanted::Write(Box::new(write)));
         }
         Ok(if self.wishes.is_empty() { Wish::Pass } else { Wish::Name })

@@ -59,7 +59,7 @@ pub use fault::FaultyAccess;
 pub use look::{MemoryPlace, ThreadsView};
 pub use options::{AttachOptions, LaunchOptions};
 pub use policy::TargetPolicy;
-pub use search::{Changes, Found, History, Search, Searched, Sourced};
+pub use search::{Found, Search, Searched};
 pub use secrets::{MASKED, Mask};
 pub use seen_threads::{CapturedThreads, SeenThread};
 pub use session::{OutputPage, Patience, Session, Until};

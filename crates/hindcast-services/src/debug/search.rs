@@ -7,11 +7,9 @@ use std::sync::{
 };
 
 use hindcast_core::debug::{
-    CallTrace, ConditionChange, ConditionHistory, DebugError, Finding, FrameRef, HistoryWrite, Location,
-    MemoryWrite, Question, Variable, Watched, When, WriteHistory, WritingStatement,
+    CallTrace, ConditionHistory, DebugError, Finding, FrameRef, Location, MemoryWrite, Question, Variable,
+    Watched, When, WriteHistory,
 };
-use schemars::JsonSchema;
-use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::{
@@ -25,46 +23,15 @@ use super::{
 };
 use crate::{Failure, FailureKind};
 
-/// Something at a place in the source.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Sourced<T> {
-    /// What
-    #[serde(flatten)]
-    pub what: T,
-    /// Its source line
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-}
-
-/// All that was written to a value.
-#[derive(Debug, Clone, PartialEq)]
-pub struct History {
-    /// Without its statements and writes.
-    pub whole: WriteHistory,
-    /// Most writes first.
-    pub statements: Vec<Sourced<WritingStatement>>,
-    /// In the order of time.
-    pub writes: Vec<Sourced<HistoryWrite>>,
-}
-
-/// When a condition changed.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Changes {
-    /// Without its changes.
-    pub whole: ConditionHistory,
-    /// In the order of time.
-    pub changes: Vec<Sourced<ConditionChange>>,
-}
-
 /// What a search found, without secrets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Found {
     /// The last one first.
     LastWrite(Vec<FoundWrite>),
     /// All that was written.
-    History(Box<History>),
+    History(Box<WriteHistory>),
     /// When a condition changed.
-    When(Box<Changes>),
+    When(Box<ConditionHistory>),
     /// What was called.
     Calls(Box<CallTrace>),
 }
@@ -280,8 +247,14 @@ impl Core {
         let name = expression(question).unwrap_or_default();
         Ok(match finding {
             Finding::LastWrite(writes) => Found::LastWrite(self.described_writes(name, writes)?),
-            Finding::History(history) => Found::History(Box::new(self.described_history(name, history)?)),
-            Finding::When(history) => Found::When(Box::new(self.described_changes(history)?)),
+            Finding::History(mut history) => {
+                self.describe_history(name, &mut history)?;
+                Found::History(Box::new(history))
+            }
+            Finding::When(mut history) => {
+                self.describe_changes(&mut history)?;
+                Found::When(Box::new(history))
+            }
             Finding::Calls(mut trace) => {
                 self.mask_calls(&mut trace);
                 Found::Calls(Box::new(trace))
@@ -289,35 +262,32 @@ impl Core {
         })
     }
 
-    fn sourced<T>(&mut self, what: T, location: impl FnOnce(&T) -> &Location) -> Result<Sourced<T>, Failure> {
+    /// The source line of a place.
+    fn line_of(&mut self, location: &Location) -> Result<Option<String>, Failure> {
         let (sources, mask) = (self.sources.clone(), self.mask);
-        let text = source::line_of(self.backend()?, location(&what), &sources, mask);
-        Ok(Sourced { what, text })
+        Ok(source::line_of(self.backend()?, location, &sources, mask))
     }
 
-    fn described_history(&mut self, name: &str, mut history: WriteHistory) -> Result<History, Failure> {
+    fn describe_history(&mut self, name: &str, history: &mut WriteHistory) -> Result<(), Failure> {
         let mask = self.mask;
         let shown = |value: &mut String| *value = masked_value(mask, name, std::mem::take(value));
         shown(&mut history.first);
         shown(&mut history.last);
-        let mut statements = Vec::new();
-        for mut statement in std::mem::take(&mut history.statements) {
+        for statement in &mut history.statements {
             statement.change.iter_mut().for_each(shown);
-            statements.push(self.sourced(statement, |statement| &statement.location)?);
+            statement.text = self.line_of(&statement.location)?;
         }
-        let mut writes = Vec::new();
-        for mut write in std::mem::take(&mut history.writes) {
+        for write in &mut history.writes {
             shown(&mut write.old);
             shown(&mut write.new);
-            writes.push(self.sourced(write, |write| &write.location)?);
+            write.text = self.line_of(&write.location)?;
         }
-        Ok(History { whole: history, statements, writes })
+        Ok(())
     }
 
-    fn described_changes(&mut self, mut history: ConditionHistory) -> Result<Changes, Failure> {
+    fn describe_changes(&mut self, history: &mut ConditionHistory) -> Result<(), Failure> {
         let mask = self.mask;
-        let mut changes = Vec::new();
-        for mut change in std::mem::take(&mut history.changes) {
+        for change in &mut history.changes {
             for value in &mut change.values {
                 let shown = |text: String| {
                     let mut shown = Variable { value: text, ..Variable::default() };
@@ -327,9 +297,9 @@ impl Core {
                 value.old = value.old.take().map(shown);
                 value.new = shown(std::mem::take(&mut value.new));
             }
-            changes.push(self.sourced(change, |change| &change.location)?);
+            change.text = self.line_of(&change.location)?;
         }
-        Ok(Changes { whole: history, changes })
+        Ok(())
     }
 
     fn mask_calls(&self, trace: &mut CallTrace) {
@@ -347,8 +317,7 @@ impl Core {
         let mut name = name.to_owned();
         let mut found = Vec::with_capacity(writes.len());
         for write in writes {
-            let sources = self.sources.clone();
-            let text = source::line_of(self.backend()?, &write.location, &sources, mask);
+            let text = self.line_of(&write.location)?;
             let old = masked_value(mask, &name, write.old);
             let new = masked_value(mask, &name, write.new);
             // What it came from is what the next one is about.

@@ -186,6 +186,7 @@ impl Witness<'_> {
             holds,
             thread: crate::session::movement::thread_id(replica.frozen.cast().acting()),
             location,
+            text: None,
             through,
             values: values.collect(),
         })

@@ -4,13 +4,12 @@ use std::fmt::Write as _;
 
 use async_trait::async_trait;
 use hindcast_core::debug::{
-    Becomes, CallTrace, CallValue, CallsQuestion, ChangedValue, ConditionChange, ConditionHistory,
-    HistoryQuestion, HistoryWrite, Location, Moment, Place, Question, Span, ThreadId, Watched, WhenQuestion,
-    Which, WriteHistory, Writer, WritingStatement,
+    Becomes, CallTrace, CallValue, CallsQuestion, ChangedValue, ConditionHistory, HistoryQuestion, Location,
+    Moment, Place, Question, Span, ThreadId, Watched, WhenQuestion, Which, WriteHistory, Writer,
 };
 use hindcast_services::{
     Failure, FailureKind,
-    debug::{Changes, Found, History, Searched, Session, Sourced, State},
+    debug::{Found, Searched, Session, State},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,13 +48,36 @@ pub(super) fn other_question(tool: &str) -> Failure {
         .hint("ask with the tool that began it")
 }
 
-/// What is said while a search goes on.
-fn still_looking(tool: &str, number: u64) -> (String, Vec<String>) {
-    let next = vec![
-        format!("{tool} with search {number}: wait for the result"),
-        "debugger/pause: give it up".to_owned(),
-    ];
-    (format!("Still looking (search {number}): it goes on\nnext: {}", next.join("\nnext: ")), next)
+/// What was found, or the number of the search that goes on.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Asked<T> {
+    /// running: the search goes on
+    state: State,
+    /// What was found
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    found: Option<T>,
+    /// Names a search that goes on
+    #[serde(skip_serializing_if = "Option::is_none")]
+    search: Option<u64>,
+    /// Sensible next calls
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    next: Vec<String>,
+}
+
+impl<T> Asked<T> {
+    fn found(session: &Session, found: T, next: Vec<String>) -> Self {
+        Self { state: session.standing().state, found: Some(found), search: None, next }
+    }
+
+    /// The answer while a search goes on.
+    fn running(tool: &str, number: u64) -> Answer<Self> {
+        let next = vec![
+            format!("{tool} with search {number}: wait for the result"),
+            "debugger/pause: give it up".to_owned(),
+        ];
+        let text = format!("Still looking (search {number}): it goes on\nnext: {}", next.join("\nnext: "));
+        Answer { text, content: Self { state: State::Running, found: None, search: Some(number), next } }
+    }
 }
 
 fn span(since: Option<String>, until: Option<String>) -> Span {
@@ -117,37 +139,10 @@ impl HistoryInput {
     }
 }
 
-#[derive(Serialize, JsonSchema)]
-pub(super) struct HistoryView {
-    /// running: the search goes on
-    state: State,
-    /// How many writes there were
-    total: u64,
-    /// By the statements that made them, most writes first
-    statements: Vec<Sourced<WritingStatement>>,
-    /// One by one, in the order of time
-    writes: Vec<Sourced<HistoryWrite>>,
-    /// Before the first
-    #[serde(skip_serializing_if = "String::is_empty")]
-    first: String,
-    /// After the last
-    #[serde(skip_serializing_if = "String::is_empty")]
-    last: String,
-    /// What else has, or may have, used the same memory
-    #[serde(skip_serializing_if = "Option::is_none")]
-    note: Option<String>,
-    /// Names a search that goes on
-    #[serde(skip_serializing_if = "Option::is_none")]
-    search: Option<u64>,
-    /// Sensible next calls
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    next: Vec<String>,
-}
-
 #[async_trait]
 impl Tool for WrittenHistory {
     type Input = HistoryInput;
-    type Output = HistoryView;
+    type Output = Asked<WriteHistory>;
 
     const DECLARATION: Declaration = of_time_travel(looks(
         "debugger/history",
@@ -155,49 +150,18 @@ impl Tool for WrittenHistory {
         "All writes to a value up to now, by statement: how often, and what each added in all. Does not move",
     ));
 
-    async fn call(&self, call: &Call, input: HistoryInput) -> Result<Answer<HistoryView>, Failure> {
+    async fn call(&self, call: &Call, input: HistoryInput) -> Result<Answer<Self::Output>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;
         let asked = (input.question(&session), input.search, input.timeout_ms);
         let name = input.expression.or(input.address);
         let name = name.or_else(|| session.search_name(input.search?)).unwrap_or_default();
         match ask(&session, call, asked).await? {
             Searched::Found(Found::History(history)) => {
-                let History { whole, statements, writes } = *history;
-                let text = say_history(&excerpt(&name, 100), input.offset, &whole, &statements, &writes);
-                let WriteHistory { total, first, last, note, .. } = whole;
-                let state = session.standing().state;
-                let (search, next) = (None, Vec::new());
-                Ok(Answer {
-                    text,
-                    content: HistoryView {
-                        state,
-                        total,
-                        statements,
-                        writes,
-                        first,
-                        last,
-                        note,
-                        search,
-                        next,
-                    },
-                })
+                let text = say_history(&excerpt(&name, 100), input.offset, &history);
+                Ok(Answer { text, content: Asked::found(&session, *history, Vec::new()) })
             }
-            Searched::Found(_) => Err(other_question("debugger/history")),
-            Searched::Running(number) => {
-                let (text, next) = still_looking("debugger/history", number);
-                let content = HistoryView {
-                    state: State::Running,
-                    total: 0,
-                    statements: Vec::new(),
-                    writes: Vec::new(),
-                    first: String::new(),
-                    last: String::new(),
-                    note: None,
-                    search: Some(number),
-                    next,
-                };
-                Ok(Answer { text, content })
-            }
+            Searched::Found(_) => Err(other_question(Self::DECLARATION.name)),
+            Searched::Running(number) => Ok(Asked::running(Self::DECLARATION.name, number)),
         }
     }
 }
@@ -213,38 +177,28 @@ fn say_place(said: &mut String, location: &Location, through: Option<&str>, line
     }
 }
 
-fn say_history(
-    name: &str,
-    offset: u64,
-    whole: &WriteHistory,
-    statements: &[Sourced<WritingStatement>],
-    writes: &[Sourced<HistoryWrite>],
-) -> String {
-    let WriteHistory { total, first, last, since, .. } = whole;
+fn say_history(name: &str, offset: u64, history: &WriteHistory) -> String {
+    let WriteHistory { total, statements, left_out, writes, first, last, since, note, .. } = history;
     if *total == 0 {
         return format!("`{name}` was not written since moment {since}: it is {last}");
     }
     let mut said = format!("{total} writes to `{name}`, from {first} to {last}");
-    for Sourced { what, text: line } in statements {
+    for what in statements {
         let by = if what.by == Writer::Kernel { " by the system" } else { "" };
         let change = what.change.as_ref().map(|change| format!(", {change} in all")).unwrap_or_default();
         let unchanged =
             if what.changed < what.count { format!(" ({} changed it)", what.changed) } else { String::new() };
         let first = what.first.as_ref().map(|first| format!(", first at {first}")).unwrap_or_default();
         let _ = write!(said, "\n{} ×{by}{unchanged}{change}{first}: ", what.count);
-        say_place(&mut said, &what.location, what.through.as_deref(), line.as_deref());
+        say_place(&mut said, &what.location, what.through.as_deref(), what.text.as_deref());
     }
-    if whole.left_out > 0 {
-        let _ = write!(
-            said,
-            "\n… and {} statements with fewer writes: narrow `since` and `until`",
-            whole.left_out
-        );
+    if *left_out > 0 {
+        let _ = write!(said, "\n… and {} statements with fewer writes: narrow `since` and `until`", left_out);
     }
     if !writes.is_empty() {
         said.push_str("\nIn the order of time:");
     }
-    for Sourced { what, .. } in writes {
+    for what in writes {
         let place = what.location.short();
         let _ = write!(said, "\n  {}: {} → {} at {place}", what.moment, what.old, what.new);
     }
@@ -252,7 +206,7 @@ fn say_history(
     if shown < *total {
         let _ = write!(said, "\n… {} more: `offset` {shown}", total - shown);
     }
-    if let Some(note) = &whole.note {
+    if let Some(note) = note {
         let _ = write!(said, "\nnote: {note}");
     }
     said
@@ -318,39 +272,10 @@ impl WhenInput {
     }
 }
 
-#[derive(Serialize, JsonSchema)]
-pub(super) struct WhenView {
-    /// running: the search goes on
-    state: State,
-    /// In the order of time
-    changes: Vec<Sourced<ConditionChange>>,
-    /// Whether there were more
-    more: bool,
-    /// How often it was judged
-    judged: u64,
-    /// How often it could not be
-    unknown: u64,
-    /// Whether it held when it was first judged
-    #[serde(skip_serializing_if = "Option::is_none")]
-    at_first: Option<bool>,
-    /// Whether it held when it was last judged
-    #[serde(skip_serializing_if = "Option::is_none")]
-    at_last: Option<bool>,
-    /// Why changes can have been missed
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unsure: Option<String>,
-    /// Names a search that goes on
-    #[serde(skip_serializing_if = "Option::is_none")]
-    search: Option<u64>,
-    /// Sensible next calls
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    next: Vec<String>,
-}
-
 #[async_trait]
 impl Tool for When {
     type Input = WhenInput;
-    type Output = WhenView;
+    type Output = Asked<ConditionHistory>;
 
     const DECLARATION: Declaration = of_time_travel(looks(
         "debugger/when",
@@ -358,61 +283,27 @@ impl Tool for When {
         "The moment at which a condition became true, the statement that did it, and the values before and after. Does not move",
     ));
 
-    async fn call(&self, call: &Call, input: WhenInput) -> Result<Answer<WhenView>, Failure> {
+    async fn call(&self, call: &Call, input: WhenInput) -> Result<Answer<Self::Output>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;
         let asked = (input.question(&session), input.search, input.timeout_ms);
         let name = input.condition.or_else(|| session.search_name(input.search?)).unwrap_or_default();
         match ask(&session, call, asked).await? {
-            Searched::Found(Found::When(found)) => {
-                let Changes { whole, changes } = *found;
-                let text = say_changes(&excerpt(&name, 100), &whole, &changes);
-                let next = changes.first().map(|change| {
-                    format!(
-                        "debugger/goto with moment \"{}\": look around right after it",
-                        change.what.moment
-                    )
+            Searched::Found(Found::When(history)) => {
+                let next = history.changes.first().map(|change| {
+                    format!("debugger/goto with moment \"{}\": look around right after it", change.moment)
                 });
-                let ConditionHistory { more, judged, unknown, at_first, at_last, unsure, .. } = whole;
-                Ok(Answer {
-                    text,
-                    content: WhenView {
-                        state: session.standing().state,
-                        changes,
-                        more,
-                        judged,
-                        unknown,
-                        at_first,
-                        at_last,
-                        unsure,
-                        search: None,
-                        next: next.into_iter().collect(),
-                    },
-                })
+                let text = say_changes(&excerpt(&name, 100), &history);
+                Ok(Answer { text, content: Asked::found(&session, *history, next.into_iter().collect()) })
             }
-            Searched::Found(_) => Err(other_question("debugger/when")),
-            Searched::Running(number) => {
-                let (text, next) = still_looking("debugger/when", number);
-                let content = WhenView {
-                    state: State::Running,
-                    changes: Vec::new(),
-                    more: false,
-                    judged: 0,
-                    unknown: 0,
-                    at_first: None,
-                    at_last: None,
-                    unsure: None,
-                    search: Some(number),
-                    next,
-                };
-                Ok(Answer { text, content })
-            }
+            Searched::Found(_) => Err(other_question(Self::DECLARATION.name)),
+            Searched::Running(number) => Ok(Asked::running(Self::DECLARATION.name, number)),
         }
     }
 }
 
-fn say_changes(name: &str, whole: &ConditionHistory, changes: &[Sourced<ConditionChange>]) -> String {
+fn say_changes(name: &str, whole: &ConditionHistory) -> String {
     let mut said = String::new();
-    if changes.is_empty() {
+    if whole.changes.is_empty() {
         let held = match (whole.at_first, whole.judged) {
             (_, 0) => "was never judged: the program did not come there",
             (Some(true), _) if whole.at_last == Some(true) => "held from the beginning on",
@@ -423,12 +314,12 @@ fn say_changes(name: &str, whole: &ConditionHistory, changes: &[Sourced<Conditio
         let _ =
             write!(said, "`{name}` {held} between the moments {since} and {until} (judged {judged} times)");
     }
-    for (index, Sourced { what, text: line }) in changes.iter().enumerate() {
+    for (index, what) in whole.changes.iter().enumerate() {
         let separator = if index == 0 { "" } else { "\n" };
         let became = if what.holds { "became true" } else { "became false" };
         let _ =
             write!(said, "{separator}`{name}` {became} at moment {}, thread {}: ", what.moment, what.thread);
-        say_place(&mut said, &what.location, what.through.as_deref(), line.as_deref());
+        say_place(&mut said, &what.location, what.through.as_deref(), what.text.as_deref());
         for ChangedValue { expression, old, new } in &what.values {
             let old = old.as_ref().map(|old| format!("{old} → ")).unwrap_or_default();
             let _ = write!(said, "\n  {expression}: {old}{new}");
@@ -500,25 +391,10 @@ impl CallsInput {
     }
 }
 
-#[derive(Serialize, JsonSchema)]
-pub(super) struct CallsView {
-    /// running: the search goes on
-    state: State,
-    /// What was called
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    trace: Option<CallTrace>,
-    /// Names a search that goes on
-    #[serde(skip_serializing_if = "Option::is_none")]
-    search: Option<u64>,
-    /// Sensible next calls
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    next: Vec<String>,
-}
-
 #[async_trait]
 impl Tool for TraceCalls {
     type Input = CallsInput;
-    type Output = CallsView;
+    type Output = Asked<CallTrace>;
 
     const DECLARATION: Declaration = of_time_travel(looks(
         "debugger/trace_calls",
@@ -526,21 +402,16 @@ impl Tool for TraceCalls {
         "What a thread called up to now, as a tree with arguments and results, repetitions told once. Does not move",
     ));
 
-    async fn call(&self, call: &Call, input: CallsInput) -> Result<Answer<CallsView>, Failure> {
+    async fn call(&self, call: &Call, input: CallsInput) -> Result<Answer<Self::Output>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;
         let asked = (input.question(&session), input.search, input.timeout_ms);
         match ask(&session, call, asked).await? {
             Searched::Found(Found::Calls(trace)) => {
-                let (text, state) = (say_calls(&trace), session.standing().state);
-                let content = CallsView { state, trace: Some(*trace), search: None, next: Vec::new() };
-                Ok(Answer { text, content })
+                let text = say_calls(&trace);
+                Ok(Answer { text, content: Asked::found(&session, *trace, Vec::new()) })
             }
-            Searched::Found(_) => Err(other_question("debugger/trace_calls")),
-            Searched::Running(number) => {
-                let (text, next) = still_looking("debugger/trace_calls", number);
-                let content = CallsView { state: State::Running, trace: None, search: Some(number), next };
-                Ok(Answer { text, content })
-            }
+            Searched::Found(_) => Err(other_question(Self::DECLARATION.name)),
+            Searched::Running(number) => Ok(Asked::running(Self::DECLARATION.name, number)),
         }
     }
 }
