@@ -23,7 +23,7 @@ use crate::{
     look::Stage,
     process::{CleanMemory, Crash, Ended, Halt, Overlay, Process, Waited, Wanted},
     record::Recorder,
-    replay::{Actor, Cast, Functions, Label, Past, Window},
+    replay::{Actor, Cast, Functions, Label, Past, Running, Window},
     sys::{
         DebugRegisters, GeneralRegisters, ProcessInterrupt, Rope, Tid, TraceError, VectorRegisters, WatchKind,
     },
@@ -66,7 +66,9 @@ pub(crate) struct Bell {
     /// A [`Listener`].
     listener: AtomicU8,
     live: Arc<Rope>,
-    replica: Mutex<Option<ProcessInterrupt>>,
+    replica: Mutex<Option<Arc<ProcessInterrupt>>>,
+    /// What is found out in advance ends anywhere.
+    running: Arc<Running>,
     /// What a replay looks at.
     asked: AtomicBool,
 }
@@ -93,6 +95,7 @@ impl Interrupt for Bell {
             if let Some(replica) = &*self.replica.lock().unwrap_or_else(PoisonError::into_inner) {
                 replica.interrupt();
             }
+            self.running.end();
         }
     }
 }
@@ -104,6 +107,7 @@ impl Debuggee {
             listener: AtomicU8::new(Listener::Nobody as u8),
             live: live.interrupt(),
             replica: Mutex::new(None),
+            running: Running::of_this_thread(),
             asked: AtomicBool::new(false),
         });
         Self { live, past: None, window: None, unsifted: None, interrupted: None, interrupt, finished: None }

@@ -281,6 +281,12 @@ pub trait TimeTravel {
     /// where it was.
     fn ask(&mut self, question: &Question) -> Result<Finding, DebugError>;
 
+    /// Finds out in advance what a step back needs, while nobody asks for anything. Shows and moves nothing. False where an
+    /// [`Interrupt`](super::Interrupt) ended it.
+    fn prepare(&mut self) -> Result<bool, DebugError> {
+        Ok(true)
+    }
+
     /// Asks [`Question::LastWrite`].
     fn last_write(&mut self, watched: &Watched, depth: u32) -> Result<Vec<MemoryWrite>, DebugError> {
         match self.ask(&Question::LastWrite { watched: watched.clone(), depth })? {

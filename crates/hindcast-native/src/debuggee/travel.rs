@@ -71,7 +71,7 @@ impl Debuggee {
 
     /// Interruptions end what is looked at now, where they end anything.
     fn look_elsewhere(&mut self) {
-        let replica = self.past.as_ref().and_then(|past| past.replica.interrupt().try_clone().ok());
+        let replica = self.past.as_ref().map(|past| past.replica.interrupt());
         *self.interrupt.replica.lock().unwrap_or_else(PoisonError::into_inner) = replica;
     }
 
@@ -434,6 +434,20 @@ impl Debuggee {
         functions: Functions<'_>,
     ) -> Result<Option<Position>, ReplayError> {
         self.travel(functions, |context, _, window| context.before(position, window))
+    }
+
+    /// Finds in advance the moment before the one that is looked at. An interruption ends that anywhere.
+    pub(crate) fn prepare(&mut self, functions: Functions<'_>) -> Result<(), ReplayError> {
+        if !self.listen(true) {
+            return Err(ReplayError::Interrupted);
+        }
+        let running = self.interrupt.running.clone();
+        let prepared = running.while_brief(|| match self.known_position() {
+            Some(position) => self.before_in_thread(&position, self.acting(), functions).map(drop),
+            None => Ok(()),
+        });
+        self.stop_listening(matches!(prepared, Err(ReplayError::Interrupted)));
+        prepared
     }
 
     /// The moment one step of a thread before another; `None` at its start.

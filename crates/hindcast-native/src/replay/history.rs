@@ -217,9 +217,11 @@ impl Context<'_> {
             let event = past.replica.event();
             if self.timeline.get(&past.anchor).is_some_and(|anchor| anchor.event < event) {
                 let copy = past.replica.fork()?;
-                past.anchor = self.anchor_at_event(past.anchor.clone(), event)?;
-                let from_there = self.steps_to(&past.anchor, &State::of(&copy)?, steps)?;
+                let anchor = self.anchor_at_event(past.anchor.clone(), event)?;
+                let from_there = self.steps_to(&anchor, &State::of(&copy)?, steps)?;
+                // Both or none: an interruption ends it half-way.
                 past.steps = Some(from_there.ok_or(ReplayError::NoSuchMoment)?);
+                past.anchor = anchor;
                 return self.name(past);
             }
             self.told(&past.anchor, steps);

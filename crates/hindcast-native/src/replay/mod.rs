@@ -1,6 +1,7 @@
 //! Replay: any moment of a recording is made again, from a copy of the process and the log.
 
 mod cast;
+mod error;
 mod follower;
 mod frozen;
 mod history;
@@ -9,6 +10,7 @@ mod reel;
 mod repeat;
 mod replica;
 mod room;
+mod running;
 mod search;
 mod share;
 mod sieve;
@@ -24,11 +26,13 @@ mod window;
 pub(crate) use self::state::digest;
 pub(crate) use self::{
     cast::{Actor, Cast},
+    error::ReplayError,
     follower::{Comparison, Follower, Live},
     frozen::{CopiedArea, Frozen, Gates, Kin, begin, copy_live, settled},
     history::{Arrival, Bound, Context, Past, check},
     landmark::Functions,
-    replica::{Advance, Pause, ReplayError, Replica},
+    replica::{Advance, Pause, Replica},
+    running::Running,
     sieve::{Caught, End, Gate, Sieves},
     timeline::{Anchor, Label, Position, Timeline},
     turns::Standing,

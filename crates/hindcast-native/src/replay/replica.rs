@@ -1,11 +1,10 @@
 //! A copy of a past state that is let run again: what came from outside comes from the log.
 
-use std::{ops::Range, time::Duration};
+use std::{ops::Range, sync::Arc, time::Duration};
 
-use hindcast_core::debug::{Reason, Remedy};
 use hindcast_symbols::Memory as _;
 
-use super::{Frozen, reel::Reel};
+use super::{Frozen, ReplayError, Running, reel::Reel};
 use crate::{
     process::Overlay,
     record::{self, Call, Event, Leaves, Log, MappedFile, Replay, Write},
@@ -35,7 +34,8 @@ pub(crate) struct Replica {
     in_call: bool,
     /// Whether it runs for a time. An alarm can come when nobody waits for it any more.
     timed: bool,
-    interrupt: ProcessInterrupt,
+    interrupt: Arc<ProcessInterrupt>,
+    running: Arc<Running>,
 }
 
 /// Why a replica stands still.
@@ -57,56 +57,6 @@ pub(crate) enum Pause {
     Alarm,
 }
 
-/// Why a replay failed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ReplayError {
-    /// It did something else than the first time. Nothing that it shows is the past.
-    #[error("the replay differs from the recording: {0}")]
-    Diverged(String),
-    /// It is not in the recording, or its checkpoint had to go.
-    #[error("there is no such moment in this recording any more")]
-    NoSuchMoment,
-    /// It would take too long to find.
-    #[error("that moment lies too far from what can be found quickly")]
-    TooFar,
-    /// More memory than the processor can watch.
-    #[error("{0} bytes are more than can be looked for at once (32, aligned)")]
-    TooLarge(u64),
-    /// The program saw something else there than is there now.
-    #[error("`{0}` has changed since the program mapped it, so what it saw then is lost")]
-    Changed(String),
-    /// Somebody asked.
-    #[error("interrupted")]
-    Interrupted,
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-}
-
-impl ReplayError {
-    fn unreadable(event: u64) -> Self {
-        Self::Diverged(format!("event {event} cannot be read back from the disk"))
-    }
-
-    pub(super) fn changed(file: &MappedFile) -> Self {
-        Self::Changed(file.path().unwrap_or_else(|_| "a file".into()))
-    }
-}
-
-impl From<ReplayError> for Reason {
-    fn from(error: ReplayError) -> Self {
-        let reason = Self::new(error.to_string());
-        match error {
-            ReplayError::NoSuchMoment => reason.remedy(Remedy::ListMoments),
-            ReplayError::TooFar => reason.advise("go to a moment near it first").remedy(Remedy::ListMoments),
-            ReplayError::TooLarge(_) => reason.advise("ask for a field or an element of it"),
-            ReplayError::Changed(_) => {
-                reason.advise("go to a moment before it was mapped").advise("record the program again")
-            }
-            ReplayError::Diverged(_) | ReplayError::Interrupted | ReplayError::Trace(_) => reason,
-        }
-    }
-}
-
 /// How a replica is to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Advance {
@@ -119,9 +69,9 @@ const PATH_ROOM: u64 = 512;
 
 impl Replica {
     pub(crate) fn new(frozen: Frozen, event: u64) -> Result<Self, TraceError> {
-        let memory = ProcessMemory::open(frozen.tid())
-            .map_err(|source| TraceError::System { what: "cannot open the memory of a replica", source })?;
-        let interrupt = ProcessInterrupt::new(frozen.tid())?;
+        let unopened = |source| TraceError::System { what: "cannot open the memory of a replica", source };
+        let memory = ProcessMemory::open(frozen.tid()).map_err(unopened)?;
+        let interrupt = Arc::new(ProcessInterrupt::new(frozen.tid())?);
         Ok(Self {
             frozen,
             memory,
@@ -135,6 +85,7 @@ impl Replica {
             in_call: false,
             timed: false,
             interrupt,
+            running: Running::of_this_thread(),
         })
     }
 
@@ -150,8 +101,8 @@ impl Replica {
         Ok(self.registers()?.pc())
     }
 
-    pub(crate) fn interrupt(&self) -> &ProcessInterrupt {
-        &self.interrupt
+    pub(crate) fn interrupt(&self) -> Arc<ProcessInterrupt> {
+        self.interrupt.clone()
     }
 
     /// Another one that stands where this one does, without its breakpoints.
@@ -216,7 +167,7 @@ impl Replica {
 
     /// Runs for about this long, not counting when others run. A breakpoint that it stands at is passed.
     pub(crate) fn run_for(&mut self, log: &Log, time: Duration, until: u64) -> Result<Pause, ReplayError> {
-        let alarm = self.interrupt.try_clone()?;
+        let alarm = self.interrupt();
         let (cancel, cancelled) = std::sync::mpsc::channel::<()>();
         let process = self.frozen.tid();
         let end = self.time() + time;
@@ -275,9 +226,13 @@ impl Replica {
                 Advance::Run => Resume::Emulate,
                 Advance::Step => Resume::EmulateStep,
             };
-            self.frozen.take()?.resume(kind, 0)?;
-            self.in_call = false;
-            let pause = match sys::wait_for(self.frozen.tid())? {
+            let waited = self.running.wait(&self.interrupt, || {
+                self.frozen.take()?.resume(kind, 0)?;
+                self.in_call = false;
+                sys::wait_for(self.frozen.tid())
+            });
+            let Some(event) = waited else { return Ok(Pause::Interrupted) };
+            let pause = match event? {
                 sys::Event::Call(thread) => {
                     self.frozen.put(thread);
                     self.called(log)?

@@ -56,7 +56,11 @@ impl Context<'_> {
         let Some(previous) = self.timeline.before(&position.anchor).cloned() else { return Ok(None) };
         let anchor = self.timeline.get(&position.anchor).ok_or(ReplayError::NoSuchMoment)?;
         if !anchor.aligned {
-            let near = self.approach(previous, &position.anchor, window)?;
+            let known = window.as_ref().and_then(|window| window.way(&previous, &position.anchor));
+            let near = match known {
+                Some(known) => known,
+                None => self.approach(previous, &position.anchor, window)?,
+            };
             // At zero steps both are the same moment.
             return self.before(&near, window);
         }
@@ -130,7 +134,12 @@ impl Context<'_> {
         let mut time = Duration::MAX;
         for _ in 0..ROUNDS {
             let (mut replica, sites) = match self.walk_to(&near, &state, window)? {
-                Walked::Met(steps) => return Ok(Position { anchor: near, steps }),
+                Walked::Met(steps) => {
+                    if let Some(window) = window {
+                        window.end = Some(anchor.clone());
+                    }
+                    return Ok(Position { anchor: near, steps });
+                }
                 Walked::Not(replica, sites) => (replica, sites),
             };
             self.hurry(&mut replica, &state)?;
@@ -322,7 +331,7 @@ impl Context<'_> {
             let registers = here.registers;
             trail.push(here);
             if state.has_registers(&registers) && state.compare(&replica)? == Likeness::Same {
-                *window = Some(Window { base: near.clone(), first: 0, trail, copies });
+                *window = Some(Window { base: near.clone(), first: 0, trail, copies, end: None });
                 return Ok(Walked::Met(steps));
             }
             if steps == WALK {

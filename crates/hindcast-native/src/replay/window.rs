@@ -16,6 +16,8 @@ pub(crate) struct Window {
     pub(super) first: u32,
     pub(super) trail: Vec<Standing>,
     pub(super) copies: Vec<Copy>,
+    /// The anchor behind the last step, where it was made to find that.
+    pub(super) end: Option<Label>,
 }
 
 /// A copy so many steps behind the anchor.
@@ -29,6 +31,13 @@ pub(super) struct Copy {
 pub(super) const COPY_EVERY: u32 = 128;
 
 impl Window {
+    /// The moment of an anchor as steps from another one, where these are the steps between the two.
+    pub(super) fn way(&self, from: &Label, to: &Label) -> Option<Position> {
+        let is_known = self.base == *from && self.end.as_ref() == Some(to);
+        let steps = self.first + self.trail.len() as u32;
+        is_known.then(|| Position { anchor: from.clone(), steps: steps - 1 })
+    }
+
     /// Whether it has seen a moment, and what came before it.
     fn has_seen(&self, position: &Position) -> bool {
         let step = position.steps.checked_sub(self.first);
@@ -70,7 +79,8 @@ impl Context<'_> {
         // Who came from far may go further back.
         let first = position.steps.saturating_sub(WALK).max(steps);
         walk(self, &mut replica, first - steps)?;
-        let mut made = Window { base: position.anchor.clone(), first, trail: Vec::new(), copies: Vec::new() };
+        let base = position.anchor.clone();
+        let mut made = Window { base, first, trail: Vec::new(), copies: Vec::new(), end: None };
         steps = first;
         loop {
             made.trail.push(standing(&replica)?);

@@ -10,10 +10,13 @@ use hindcast_core::{
     progress::Progress,
 };
 
-use super::{Session, travel::Halted};
+use super::{
+    Session,
+    travel::{Halted, function_around},
+};
 use crate::{
     record::{Call, Event, Log, Replay},
-    replay::{Label, Position, Timeline},
+    replay::{Label, Position, ReplayError, Timeline},
     sys::{Tid, signal_name},
 };
 
@@ -84,6 +87,16 @@ impl TimeTravel for Session {
             Halted::Interrupted => given_up(),
             Halted::Failed(error) => error,
         })
+    }
+
+    fn prepare(&mut self) -> Result<bool, DebugError> {
+        if self.history().is_err() || self.process.ended().is_some() || self.plan.is_some() {
+            return Ok(true);
+        }
+        let symbols = &self.symbols;
+        let prepared = self.process.prepare(&|address| function_around(symbols, address));
+        // Who goes back is told why that fails.
+        Ok(!matches!(prepared, Err(ReplayError::Interrupted)))
     }
 
     fn timeline(&mut self, query: &TimelineQuery) -> Result<TimelinePage, DebugError> {

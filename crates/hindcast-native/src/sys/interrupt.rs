@@ -1,9 +1,6 @@
 //! Stopping a replica from another thread than the one that traces it. It is ours alone, so that a signal can do that.
 
-use std::{
-    io,
-    os::fd::{AsRawFd, OwnedFd},
-};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use hindcast_core::debug::Interrupt;
 
@@ -26,14 +23,6 @@ pub(crate) struct ProcessInterrupt {
 impl ProcessInterrupt {
     pub(crate) fn new(process: Tid) -> Result<Self, TraceError> {
         super::bell::descriptor(process).map(|process| Self { process })
-    }
-
-    /// The same, for another thread.
-    pub(crate) fn try_clone(&self) -> Result<Self, TraceError> {
-        let process = self.process.try_clone();
-        process
-            .map(|process| Self { process })
-            .map_err(|source: io::Error| TraceError::System { what: "cannot open the process", source })
     }
 
     /// Stops the process, with this mark.

@@ -1,8 +1,10 @@
 //! The past of a program that is interrupted between any two of its instructions: by signals, and by the user.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use hindcast_core::debug::{
-    Access, Destination, FrameRef, Granularity, Moment, Movement, StopReason, ThreadId, Trigger, Watched,
-    Watchpoint, Writer,
+    Access, Destination, FrameRef, Granularity, Moment, Movement, RegisterSet, StopReason, ThreadId, Trigger,
+    Watched, Watchpoint, Writer,
 };
 use hindcast_fixtures::Fixture;
 
@@ -239,4 +241,75 @@ fn faults_are_told_once_while_a_timer_runs_and_in_both_directions() {
         assert!(is_fault(&stop), "{stop:?}");
         assert_eq!((now(&mut debuggee).0, debuggee.value_of("faults"), stop.detail), *expected);
     }
+}
+
+/// Where a step back from the last line ends, by all registers.
+fn one_back(debuggee: &mut Debuggee) -> (Moment, Vec<Option<String>>) {
+    let thread = debuggee.thread();
+    debuggee.movement(Movement::StepBack { thread, granularity: Granularity::Instruction, count: 1 });
+    let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+    let registers = debuggee.backend().registers().expect("it sees registers");
+    let registers = registers.registers(frame, RegisterSet::General).expect("they can be read");
+    (now(debuggee).0, registers.into_iter().map(|register| register.value).collect())
+}
+
+fn prepare(debuggee: &mut Debuggee) -> bool {
+    debuggee.backend().time_travel().expect("it travels").prepare().expect("it tries")
+}
+
+#[test]
+fn a_step_back_that_was_prepared_ends_where_it_would_have_ended() {
+    let mut debuggee = Debuggee::record(&Fixture::c("hot"), &[]);
+    debuggee.run_to("done");
+    assert!(prepare(&mut debuggee), "nobody wanted anything else");
+    let present = now(&mut debuggee);
+    assert!(!present.1, "nothing moves");
+    let prepared = one_back(&mut debuggee);
+    // In the past, too.
+    assert!(prepare(&mut debuggee));
+    debuggee.movement(Movement::Goto(Destination::Present));
+    assert_eq!(now(&mut debuggee), present);
+    let mut another = Debuggee::record(&Fixture::c("hot"), &[]);
+    another.run_to("done");
+    assert_eq!(one_back(&mut another).1, prepared.1);
+}
+
+#[test]
+fn who_wants_something_else_does_not_wait_for_what_is_prepared() {
+    let mut debuggee = Debuggee::record(&Fixture::c("hot"), &[]);
+    debuggee.run_to("done");
+    let bell = debuggee.backend().interrupt();
+    // One that comes before it begins.
+    bell.interrupt();
+    assert!(!prepare(&mut debuggee));
+    // Again and again, wherever it is: within `hot` a preparation takes much longer than these.
+    for round in 0..40_u32 {
+        let over = AtomicBool::new(false);
+        let prepared = std::thread::scope(|scope| {
+            let (bell, over) = (&bell, &over);
+            scope.spawn(move || {
+                let mut turns = 0;
+                while !over.load(Ordering::SeqCst) {
+                    turns += 1;
+                    if turns > round * 500 {
+                        bell.interrupt();
+                    }
+                    std::thread::yield_now();
+                }
+            });
+            let prepared = prepare(&mut debuggee);
+            over.store(true, Ordering::SeqCst);
+            prepared
+        });
+        if prepared {
+            // It was over before; what it found is as good as what is found now.
+            break;
+        }
+    }
+    // The last interruption may still be remembered: then this ends for it at once, and the next one does not.
+    let _ = prepare(&mut debuggee) || prepare(&mut debuggee);
+    let (_, registers) = one_back(&mut debuggee);
+    let mut another = Debuggee::record(&Fixture::c("hot"), &[]);
+    another.run_to("done");
+    assert_eq!(one_back(&mut another).1, registers);
 }

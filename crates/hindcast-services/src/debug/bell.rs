@@ -1,6 +1,9 @@
 //! How a session's thread is rung for, and how it tells what changed.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use hindcast_core::{debug::Interrupt, identity::PrincipalId};
 
@@ -9,24 +12,40 @@ use crate::Events;
 
 /// Where the current engine's interrupt is kept for those outside.
 #[derive(Clone, Default)]
-pub(super) struct Bell(Arc<Mutex<Option<Arc<dyn Interrupt>>>>);
+pub(super) struct Bell(Arc<Hung>);
+
+#[derive(Default)]
+struct Hung {
+    interrupt: Mutex<Option<Arc<dyn Interrupt>>>,
+    /// Whether the thread is busy though the program stands still.
+    busy: AtomicBool,
+}
 
 impl Bell {
     pub(super) fn ring(&self) {
-        let interrupt = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let interrupt = self.0.interrupt.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(interrupt) = interrupt {
             interrupt.interrupt();
         }
     }
 
+    /// Who sends a command now has to ring. Who sent one before is seen by looking for commands after this.
+    pub(super) fn set_busy(&self, busy: bool) {
+        self.0.busy.store(busy, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.0.busy.load(Ordering::SeqCst)
+    }
+
     /// Does away with an engine that does not answer; false where that cannot be done.
     pub(super) fn abandon(&self) -> bool {
-        let interrupt = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let interrupt = self.0.interrupt.lock().unwrap_or_else(PoisonError::into_inner).clone();
         interrupt.is_some_and(|interrupt| interrupt.abandon())
     }
 
     pub(super) fn set(&self, interrupt: Option<Arc<dyn Interrupt>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = interrupt;
+        *self.0.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = interrupt;
     }
 }
 

@@ -14,6 +14,7 @@ mod bell;
 mod failures;
 mod fault;
 mod files;
+mod idle;
 mod look;
 mod options;
 mod origin;

@@ -319,7 +319,7 @@ impl Session {
     /// Has a command that was just sent served, also while the program runs. A worker that does not run yet looks for
     /// commands after it has said that it does.
     pub(super) fn ring(&self) {
-        if self.standing.borrow().state == State::Running {
+        if self.standing.borrow().state == State::Running || self.bell.is_busy() {
             self.bell.ring();
         }
     }

@@ -7,7 +7,6 @@ use std::{
         Arc,
         mpsc::{Receiver, RecvTimeoutError, TryRecvError},
     },
-    time::Duration,
 };
 
 use hindcast_core::{
@@ -22,6 +21,7 @@ use tokio::sync::{oneshot, watch};
 use super::{
     bell::{Announcer, Bell},
     failures::{self, Missing},
+    idle::Idle,
     origin::Origin,
     secrets::Mask,
     seen_threads::{CapturedThreads, SeenThread},
@@ -31,8 +31,6 @@ use super::{
 };
 use crate::{Failure, FailureKind};
 
-/// How often a program that stands still is looked after: whether it is still there.
-const LOOK_AFTER: Duration = Duration::from_millis(500);
 /// So many threads of a program under a debug adapter are looked at.
 const MOST_THREADS_OF_ADAPTERS: usize = 64;
 
@@ -89,6 +87,7 @@ pub(super) struct Core {
     pub(super) sources: AllowedSources,
     backend: Option<Box<dyn DebugBackend>>,
     memory: Memory,
+    pub(super) idle: Idle,
     /// What the program did before the movement or search that goes on: where that fails, it still does.
     pub(super) before: State,
 }
@@ -115,6 +114,7 @@ impl Core {
             sources,
             backend: None,
             memory,
+            idle: Idle::default(),
             before,
         }
     }
@@ -176,7 +176,7 @@ impl Core {
         loop {
             let command = match postponed.take() {
                 Some(command) => Ok(command),
-                None => commands.recv_timeout(LOOK_AFTER),
+                None => self.next(commands),
             };
             // Also before a question: it is to hear of the end, not of what cannot be read any more.
             self.notice_end();
@@ -447,6 +447,7 @@ impl Core {
             &mut self.memory,
             (self.mask, &self.sources),
         );
+        self.idle = Idle::since_stop();
         self.publish_breakpoints(breakpoints);
         let was_followed = self.standing.borrow().is_followed();
         if self.publish_target() && !was_followed {

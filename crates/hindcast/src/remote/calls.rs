@@ -45,6 +45,7 @@ macro_rules! seam {
                     Recording: fn recording() -> Recording;
                     Record: fn record(record: bool) -> ();
                     Now: fn now() -> Option<When>;
+                    Prepare: fn prepare() -> bool;
                     Ask: fn ask(question: (&Question)) -> Finding;
                     Timeline: fn timeline(query: (&TimelineQuery)) -> TimelinePage;
                 }

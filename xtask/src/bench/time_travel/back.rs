@@ -1,6 +1,6 @@
 //! Going back, through the tools of `hindcast mcp`.
 
-use std::{fs, process::Command};
+use std::{fs, process::Command, thread, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -14,6 +14,8 @@ pub(super) struct Back {
     /// One instruction back from somewhere in a program of ten megabytes: from a pause, and from a breakpoint.
     pub(super) first_step: Series,
     pub(super) first_step_from_breakpoint: Series,
+    /// The same by somebody who reads the answer first.
+    pub(super) first_step_after_reading: Series,
     /// The next ones.
     pub(super) next_steps: Series,
     /// To a breakpoint before a thousand million instructions.
@@ -38,11 +40,14 @@ pub(super) struct Back {
 const ROUNDS: u64 = 1_000_000_000 / INSTRUCTIONS_A_ROUND;
 const STOPS: u64 = 40;
 const NEXT_STEPS: usize = 30;
+/// An agent takes longer between two calls.
+const READING: Duration = Duration::from_millis(1500);
 const REPETITIONS: usize = 5;
 
 pub(super) fn measure(bench: &Bench) -> Result<Back> {
     let (first_step, next_steps) = steps(bench)?;
-    let first_step_from_breakpoint = steps_from_breakpoint(bench)?;
+    let first_step_from_breakpoint = steps_from_breakpoint(bench, Duration::ZERO)?;
+    let first_step_after_reading = steps_from_breakpoint(bench, READING)?;
     let [reverse_continue, last_write_secluded, last_write_sparse, last_write_hot] = searches(bench)?;
     let (history, to_the_start) = history(bench)?;
     let (event_in_memory, event_in_trace) = event_sizes(bench)?;
@@ -53,6 +58,7 @@ pub(super) fn measure(bench: &Bench) -> Result<Back> {
         back_to_hit,
         first_step,
         first_step_from_breakpoint,
+        first_step_after_reading,
         next_steps,
         reverse_continue,
         last_write_secluded,
@@ -111,13 +117,14 @@ fn steps(bench: &Bench) -> Result<(Series, Series)> {
     Ok((first, next))
 }
 
-fn steps_from_breakpoint(bench: &Bench) -> Result<Series> {
+fn steps_from_breakpoint(bench: &Bench, reading: Duration) -> Result<Series> {
     let mut debugger = Debugger::launch(bench, ["marks", "30000000"])?;
     debugger.ask("debugger/set_breakpoint", &json!({ "function": "mark" }))?;
     let mut first = Series::default();
     for _ in 0..STOPS {
         let stopped = debugger.ask("debugger/continue", &json!({ "timeout_ms": 50_000 }))?;
         ensure!(stopped["reason"] == "breakpoint", "it did not come to `mark`: {stopped}");
+        thread::sleep(reading);
         first.time(|| debugger.ask("debugger/step_backward", &json!({ "granularity": "instruction" })))?;
         debugger.return_to_present()?;
     }

@@ -284,6 +284,11 @@ impl TimeTravel for FakeBackend {
         Ok(Some(When { moment: moment(position), in_past, snapshot }))
     }
 
+    /// As one that would take very long.
+    fn prepare(&mut self) -> Result<bool, DebugError> {
+        Ok(!self.bell.wait(Duration::from_secs(600)))
+    }
+
     fn ask(&mut self, question: &Question) -> Result<Finding, DebugError> {
         let Question::LastWrite { watched, depth } = question else {
             return Err(DebugError::Unsupported("this fake knows only of last writes".into()));

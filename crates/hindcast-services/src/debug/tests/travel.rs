@@ -320,3 +320,25 @@ async fn a_recording_is_opened_only_where_its_file_and_its_program_may_be_used()
     assert!(failure.is_err_and(|failure| failure.details.contains("not a trace")));
     stage.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_while_a_step_back_is_prepared_does_not_wait_for_that() {
+    let stage = counter();
+    let (session, viewport) = stage.try_launch(&Caller::local(), recorded()).await.unwrap();
+    let prepares = async || {
+        while !session.bell.is_busy() {
+            tokio::task::yield_now().await;
+        }
+    };
+    prepares().await;
+    assert_eq!(session.threads().await.unwrap().threads.len(), 2, "a question");
+    prepares().await;
+    assert_eq!(session.viewport().moment, viewport.moment, "nothing moves");
+    session.add_breakpoint(at_function("report")).await.unwrap();
+    go(&session, Movement::Continue).await;
+    prepares().await;
+    let stepped = session.step_back(None, Granularity::Out, 1, &patience(5000)).await.unwrap();
+    assert_eq!(stands(&stepped), (Some(5), Some(true), Some(StopReason::Step)), "a movement");
+    prepares().await;
+    stage.finish().await;
+}
