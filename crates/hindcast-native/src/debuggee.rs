@@ -6,6 +6,7 @@ mod hunt;
 mod sift;
 mod survey;
 mod travel;
+mod trials;
 
 use std::{
     collections::BTreeMap,

@@ -20,6 +20,7 @@ mod target;
 mod trace;
 mod travel;
 mod wait;
+mod what_if;
 
 pub use address::{NotAnAddress, RuntimeAddr, ThreadId};
 pub use backend::{
@@ -62,3 +63,4 @@ pub use travel::{
     TimelinePage, TimelineQuery, TraceFormat, TraceRequest, When, Writer,
 };
 pub use wait::{Descriptor, Wait, WaitKind};
+pub use what_if::{PrintedDifference, TrialEnding, TrialRun, WhatIf, WhatIfQuestion};

@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{FrameRef, Location, MemoryWrite, Moment, Place, ThreadId, Watched, Writer};
+use super::{
+    FrameRef, Location, MemoryWrite, Moment, Place, ThreadId, Watched, WhatIf, WhatIfQuestion, Writer,
+};
 
 /// A question about the past.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,6 +23,8 @@ pub enum Question {
     When(WhenQuestion),
     /// What was called.
     Calls(CallsQuestion),
+    /// What would have happened.
+    WhatIf(WhatIfQuestion),
 }
 
 /// What was found.
@@ -34,6 +38,8 @@ pub enum Finding {
     When(ConditionHistory),
     /// To [`Question::Calls`].
     Calls(CallTrace),
+    /// To [`Question::WhatIf`].
+    WhatIf(WhatIf),
 }
 
 /// A part of the past.

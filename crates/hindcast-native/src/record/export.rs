@@ -38,13 +38,13 @@ fn description(event: &Event) -> (&'static str, String) {
                 Replay::Real | Replay::Map(_) => 0,
             };
             let wrote = if bytes == 0 { String::new() } else { format!(", {bytes} bytes written") };
-            ("system_call", format!("{}({}) = {result}{wrote}", name(*number), list(arguments)))
+            ("system_call", format!("{}({}) = {result}{wrote}", call_name(*number), list(arguments)))
         }
         Event::Barrier { number, arguments, result, .. } => {
-            ("barrier", format!("{}({}) = {result}, not replayed", name(*number), list(arguments)))
+            ("barrier", format!("{}({}) = {result}, not replayed", call_name(*number), list(arguments)))
         }
         Event::Interrupted { number, .. } => {
-            ("interrupted", format!("{}, which is made again", name(*number)))
+            ("interrupted", format!("{}, which is made again", call_name(*number)))
         }
         Event::Signal { number, .. } => ("signal", sys::signal_name(*number)),
         Event::Unreadable => ("unreadable", "the disk does not give it back".into()),
@@ -60,7 +60,7 @@ fn description(event: &Event) -> (&'static str, String) {
 }
 
 /// A system call's name, or its number where it is newer than all that we know.
-fn name(number: i64) -> String {
+pub(crate) fn call_name(number: i64) -> String {
     let known = usize::try_from(number).ok().and_then(Sysno::new);
     known.map_or_else(|| number.to_string(), |call| call.name().to_owned())
 }

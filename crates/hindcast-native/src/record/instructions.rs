@@ -17,7 +17,7 @@ const REGISTERS: [&str; 16] = [
 ];
 
 /// The answer to the instruction that a program stands at, if it is one of these.
-pub(super) fn answer(registers: &GeneralRegisters, memory: &ProcessMemory) -> Option<Answer> {
+pub(crate) fn answer(registers: &GeneralRegisters, memory: &ProcessMemory) -> Option<Answer> {
     let pc = registers.pc();
     let mut code = [0; LONGEST];
     let count = memory.read_some(pc, &mut code);

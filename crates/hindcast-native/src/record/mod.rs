@@ -30,8 +30,8 @@ pub(crate) use self::{
     calls::is_made_again,
     capabilities::{capabilities, try_capabilities},
     chaos::Decision,
-    export::export,
-    instructions::{CPUID_LENGTH, apply},
+    export::{call_name, export},
+    instructions::{CPUID_LENGTH, answer, apply},
     log::{
         Answer, BUDGET, Call, Event, Kept, Leaves, Log, MOST_EVENTS, Made, Packed, Replay, Told, Write,
         after_call, unpack,

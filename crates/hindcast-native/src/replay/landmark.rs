@@ -304,16 +304,17 @@ pub(super) fn run_to_pass(
         match pause {
             Pause::Breakpoint(at) if landmark.stops_at(at) => {
                 landmark.arrive(replica)?;
+                // Also at the pass that was wanted: whoever goes on from here does not stop where it stands.
+                let is_users = is_users(replica, &landmark, at);
+                if is_users && visit(replica, &Pause::Breakpoint(at))? {
+                    landmark.remove(replica)?;
+                    return Ok(Pause::Breakpoint(at));
+                }
                 if landmark.passes(replica) >= pass {
                     landmark.remove(replica)?;
                     return Ok(Pause::Event);
                 }
-                if is_users(replica, &landmark, at) {
-                    if visit(replica, &Pause::Breakpoint(at))? {
-                        landmark.remove(replica)?;
-                        return Ok(Pause::Breakpoint(at));
-                    }
-                } else if let Some(repeat) = &repeat {
+                if let Some(repeat) = repeat.as_ref().filter(|_| !is_users) {
                     replica.overlay.remove(&replica.memory, at);
                     met = repeat.finish(replica, log)?;
                     landmark.renew(replica)?;

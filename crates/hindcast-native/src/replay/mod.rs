@@ -1,5 +1,6 @@
 //! Replay: any moment of a recording is made again, from a copy of the process and the log.
 
+mod alarm;
 mod cast;
 mod error;
 mod follower;
@@ -19,6 +20,7 @@ mod state;
 pub(crate) mod tests;
 mod timeline;
 mod trampoline;
+mod trial;
 mod turns;
 mod window;
 
@@ -35,6 +37,7 @@ pub(crate) use self::{
     running::Running,
     sieve::{Caught, End, Gate, Sieves},
     timeline::{Anchor, Label, Position, Timeline},
+    trial::{Inputs, Over, Printed, Trial, TrialEnd},
     turns::Standing,
     window::Window,
 };

@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc, time::Duration};
 
 use hindcast_symbols::Memory as _;
 
-use super::{Frozen, ReplayError, Running, reel::Reel};
+use super::{Frozen, ReplayError, Running, alarm::Alarm, reel::Reel};
 use crate::{
     process::Overlay,
     record::{self, Call, Event, Leaves, Log, MappedFile, Replay, Write},
@@ -114,6 +114,11 @@ impl Replica {
         Ok(copy)
     }
 
+    /// Another one that stands where this one does, to look at.
+    pub(crate) fn stand_in(&mut self) -> Result<Self, TraceError> {
+        Self::new(self.fork()?, self.event)
+    }
+
     pub(crate) fn debug_registers(&self) -> DebugRegisters {
         self.debug_registers
     }
@@ -167,26 +172,16 @@ impl Replica {
 
     /// Runs for about this long, not counting when others run. A breakpoint that it stands at is passed.
     pub(crate) fn run_for(&mut self, log: &Log, time: Duration, until: u64) -> Result<Pause, ReplayError> {
-        let alarm = self.interrupt();
-        let (cancel, cancelled) = std::sync::mpsc::channel::<()>();
-        let process = self.frozen.tid();
-        let end = self.time() + time;
-        let timer = std::thread::spawn(move || {
-            let mut left = time;
-            while cancelled.recv_timeout(left) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                left = sys::cpu_time(process).map_or(Duration::ZERO, |now| end.saturating_sub(now));
-                if left.is_zero() {
-                    alarm.send(ALARM_MARK);
-                    return;
-                }
-            }
-        });
+        let _alarm = self.alarm_in(time);
         self.timed = true;
         let pause = self.advance(log, Advance::Run, until);
         self.timed = false;
-        drop(cancel);
-        let _ = timer.join();
         pause
+    }
+
+    /// Stops it after so long, unless that is dropped before.
+    pub(super) fn alarm_in(&self, time: Duration) -> Alarm {
+        Alarm::set(self.interrupt(), self.frozen.tid(), time)
     }
 
     fn resume(&mut self, log: &Log, how: Advance, until: u64) -> Result<Pause, ReplayError> {
@@ -348,7 +343,7 @@ impl Replica {
         Ok(Some(Pause::Event))
     }
 
-    fn replay(&mut self, call: &Call) -> Result<(), ReplayError> {
+    pub(super) fn replay(&mut self, call: &Call) -> Result<(), ReplayError> {
         match &call.replay {
             Replay::Emulate(writes) => self.write(writes)?,
             Replay::Real if call.number == libc::SYS_rt_sigreturn => return self.return_from_signal(call.pc),

@@ -189,6 +189,7 @@ impl Session {
             chronicle: None,
             inquiry: None,
             tracing: None,
+            experiment: None,
             history_end: None,
             tally: None,
             tellers: None,

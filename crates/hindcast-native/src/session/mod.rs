@@ -20,6 +20,7 @@ pub(crate) mod signals;
 mod step;
 mod travel;
 mod watch;
+mod what_if;
 mod when;
 mod writes;
 
@@ -94,6 +95,7 @@ pub(crate) struct Session {
     chronicle: Option<chronicle::Chronicle>,
     inquiry: Option<when::Inquiry>,
     tracing: Option<calls::Tracing>,
+    experiment: Option<Box<what_if::Experiment>>,
     /// Where the history ended and why, where the program went on.
     history_end: Option<String>,
     /// How often breakpoints were hit, up to a moment.

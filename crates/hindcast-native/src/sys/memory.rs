@@ -53,3 +53,10 @@ impl Memory for ProcessMemory {
         }
     }
 }
+
+/// Gives a process no more than so much address space. Without that it is only less bounded, so a failure does not matter.
+pub(crate) fn limit_memory(process: Tid, most: u64) {
+    let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+    // SAFETY: `limit` lives for the call, and nothing is written.
+    unsafe { libc::prlimit(process.0, libc::RLIMIT_AS, &raw const limit, std::ptr::null_mut()) };
+}

@@ -39,7 +39,7 @@ pub(crate) use dying::{Life, dismiss, end};
 pub(crate) use filter::Filter;
 pub(crate) use interrupt::{ALARM_MARK, INTERRUPT_MARK, ProcessInterrupt};
 pub(crate) use keeper::Keeper;
-pub(crate) use memory::ProcessMemory;
+pub(crate) use memory::{ProcessMemory, limit_memory};
 pub(crate) use pages::{PAGE, share_pages, touched};
 pub(crate) use processor::{cpu_time, processor_features, random_number, time_stamp_counter};
 pub(crate) use procfs::{

@@ -24,4 +24,5 @@ mod streams;
 mod threads;
 mod time_travel;
 mod waits;
+mod what_if;
 mod writes;

@@ -2,8 +2,8 @@
 
 use hindcast_core::debug::{
     Becomes, CallTrace, CallsQuestion, ConditionChange, ConditionHistory, DebugError, Destination, Finding,
-    FrameRef, HistoryQuestion, Movement, Place, Question, Span, Watched, WhenQuestion, Which, WriteHistory,
-    Writer, WritingStatement,
+    FrameRef, HistoryQuestion, Movement, Place, Question, Span, StopReason, Watched, WhenQuestion, Which,
+    WriteHistory, Writer, WritingStatement,
 };
 use hindcast_fixtures::{Built, Fixture};
 
@@ -298,4 +298,26 @@ fn calls_are_counted_as_the_program_counts_them_and_told_as_a_tree() {
     assert_eq!((local.arguments[0].value.as_str(), last[0].value.as_str()), ("10", "100"));
     debuggee.movement(Movement::Goto(Destination::Moment(local.moment.clone().expect("it has one"))));
     assert_eq!(debuggee.value_of("rounds"), "10");
+}
+
+#[test]
+fn no_call_is_missed_where_functions_begin_with_a_call() {
+    let mut debuggee = Debuggee::record(&Fixture::c("tails").flags(["-g", "-O2"]), &[]);
+    debuggee.run_to("done");
+    for (functions, count) in [("outer", 7), ("inner", 17), ("/^(outer|inner)$/", 24), ("outer", 7)] {
+        assert_eq!(calls(&mut debuggee, Some(functions), 5).total, count, "{functions}");
+    }
+    // Nor a stop, with and without those that are known already.
+    debuggee.movement(Movement::Goto(Destination::Start));
+    for mark in ["inner", "outer"] {
+        debuggee.break_at(mark);
+    }
+    for expected in [24, 24] {
+        let mut stops = 0;
+        while debuggee.go().reason == StopReason::Breakpoint {
+            stops += 1;
+        }
+        assert_eq!(stops, expected, "{:?}", debuggee.stop);
+        debuggee.movement(Movement::Goto(Destination::Start));
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::{
 
 use hindcast_core::debug::{
     CallTrace, ConditionHistory, DebugError, Finding, FrameRef, Location, MemoryWrite, Question, Variable,
-    Watched, When, WriteHistory,
+    Watched, WhatIf, When, WriteHistory,
 };
 use tokio::sync::oneshot;
 
@@ -34,6 +34,8 @@ pub enum Found {
     When(Box<ConditionHistory>),
     /// What was called.
     Calls(Box<CallTrace>),
+    /// What would have happened.
+    WhatIf(Box<WhatIf>),
 }
 
 /// A search, and what became of it.
@@ -259,6 +261,10 @@ impl Core {
                 self.mask_calls(&mut trace);
                 Found::Calls(Box::new(trace))
             }
+            Finding::WhatIf(mut told) => {
+                self.mask_trials(&mut told);
+                Found::WhatIf(Box::new(told))
+            }
         })
     }
 
@@ -312,6 +318,19 @@ impl Core {
         }
     }
 
+    fn mask_trials(&self, told: &mut WhatIf) {
+        let mask = self.mask;
+        for run in [&mut told.changed, &mut told.unchanged] {
+            for shown in &mut run.values {
+                shown.value = masked_value(mask, &shown.name, std::mem::take(&mut shown.value));
+            }
+            mask.string(&mut run.output);
+        }
+        let lines =
+            told.printed.iter_mut().flat_map(|printed| [&mut printed.changed, &mut printed.unchanged]);
+        lines.flatten().for_each(|line| mask.string(line));
+    }
+
     fn described_writes(&mut self, name: &str, writes: Vec<MemoryWrite>) -> Result<Vec<FoundWrite>, Failure> {
         let mask = self.mask;
         let mut name = name.to_owned();
@@ -345,6 +364,7 @@ fn tool(question: &Question) -> &'static str {
         Question::History(_) => "debugger/history",
         Question::When(_) => "debugger/when",
         Question::Calls(_) => "debugger/trace_calls",
+        Question::WhatIf(_) => "debugger/what_if",
     }
 }
 
@@ -355,6 +375,7 @@ fn expression(question: &Question) -> Option<&str> {
         Question::History(history) => &history.watched,
         Question::When(when) => return Some(&when.condition),
         Question::Calls(calls) => return calls.functions.as_deref(),
+        Question::WhatIf(what_if) => return what_if.set.first().map(String::as_str),
     };
     match watched {
         Watched::Expression { text, .. } => Some(text),

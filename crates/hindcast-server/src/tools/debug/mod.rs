@@ -12,6 +12,7 @@ mod running;
 mod session;
 mod text;
 mod travel;
+mod what_if;
 
 use std::sync::Arc;
 
@@ -46,6 +47,7 @@ pub(super) fn declare(registry: &mut Registry, debug: &Arc<DebugService>) {
     registry.add_tool(past::WrittenHistory(desk()));
     registry.add_tool(past::When(desk()));
     registry.add_tool(past::TraceCalls(desk()));
+    registry.add_tool(what_if::WhatIfTool(desk()));
     registry.add_tool(history::Timeline(desk()));
     registry.add_tool(history::ExportTrace(desk()));
     registry.add_tool(breakpoints::SetBreakpoint(desk()));

@@ -31,7 +31,7 @@ fn ten() -> u32 {
 }
 
 /// What a search was begun with, or the number of one that goes on.
-async fn ask(
+pub(super) async fn ask(
     session: &Session,
     call: &Call,
     (question, search, timeout_ms): (Result<Question, Failure>, Option<u64>, u64),
@@ -65,12 +65,12 @@ pub(super) struct Asked<T> {
 }
 
 impl<T> Asked<T> {
-    fn found(session: &Session, found: T, next: Vec<String>) -> Self {
+    pub(super) fn found(session: &Session, found: T, next: Vec<String>) -> Self {
         Self { state: session.standing().state, found: Some(found), search: None, next }
     }
 
     /// The answer while a search goes on.
-    fn running(tool: &str, number: u64) -> Answer<Self> {
+    pub(super) fn running(tool: &str, number: u64) -> Answer<Self> {
         let next = vec![
             format!("{tool} with search {number}: wait for the result"),
             "debugger/pause: give it up".to_owned(),
