@@ -15,6 +15,7 @@ mod cargo_metadata;
 mod command;
 mod conformance;
 mod dotnet;
+mod early_step;
 mod hindcast_process;
 mod http;
 mod install;

@@ -7,44 +7,54 @@ use anyhow::{Context, Result};
 use hindcast_fixtures::debian::PROGRAMS;
 
 use crate::workspace::Workspace;
-use crate::{command, conformance, install, licences, peers, tidy};
+use crate::{command, conformance, early_step::EarlyStep, install, licences, peers, tidy};
 
 /// One step; `task` is also the name under which it runs alone.
 pub(crate) struct Step {
     task: &'static str,
     run: fn(&Workspace) -> Result<()>,
+    /// Whether it begins beside the step before it, because it waits for downloads while that one compiles.
+    early: bool,
+}
+
+impl Step {
+    const fn new(task: &'static str, run: fn(&Workspace) -> Result<()>) -> Self {
+        Self { task, run, early: false }
+    }
 }
 
 /// Everything that must hold before a change is accepted; cheap steps first.
 pub(crate) const CI: &[Step] = &[
-    Step { task: "fmt", run: fmt },
-    Step { task: "tidy", run: tidy::run },
-    Step { task: "licences", run: licences::run },
-    Step { task: "clippy", run: clippy },
-    Step { task: "peers", run: peers::prepare },
-    Step { task: "test", run: |workspace| test(workspace, &[]) },
-    Step { task: "doctest", run: doctest },
-    Step {
-        task: "conformance",
-        run: |workspace| conformance::run(workspace, &conformance::Options::default()),
-    },
+    Step::new("fmt", fmt),
+    Step::new("tidy", tidy::run),
+    Step::new("licences", licences::run),
+    Step::new("clippy", clippy),
+    Step { task: "peers", run: peers::prepare, early: true },
+    Step::new("test", |workspace| test(workspace, &[])),
+    Step::new("doctest", doctest),
+    Step::new("conformance", |workspace| conformance::run(workspace, &conformance::Options::default())),
 ];
 
 /// What is quick enough to run after every edit.
 pub(crate) const CHECK: &[Step] = &[
-    Step { task: "fmt", run: fmt },
-    Step { task: "tidy", run: tidy::run },
-    Step { task: "clippy", run: clippy },
-    Step { task: "unit-test", run: unit_test },
+    Step::new("fmt", fmt),
+    Step::new("tidy", tidy::run),
+    Step::new("clippy", clippy),
+    Step::new("unit-test", unit_test),
 ];
 
 /// Runs the steps in order and stops at the first failure, saying how to repeat only that step.
 pub(crate) fn run_all(workspace: &Workspace, steps: &[Step]) -> Result<()> {
     let start = Instant::now();
+    let mut begun: Option<EarlyStep> = None;
     for (index, step) in steps.iter().enumerate() {
         println!("\n=== {}/{} {} ===", index + 1, steps.len(), step.task);
         let step_start = Instant::now();
-        (step.run)(workspace).with_context(|| {
+        let early = begun.take();
+        if let Some(next) = steps.get(index + 1).filter(|next| next.early) {
+            begun = Some(EarlyStep::begin(workspace, next.task)?);
+        }
+        early.map_or_else(|| (step.run)(workspace), EarlyStep::finish).with_context(|| {
             format!(
                 "step `{}` failed after {:.1} s · hint: repeat only this step with `cargo xtask {}`",
                 step.task,

@@ -28,6 +28,8 @@ pub(crate) struct Client {
     sender: SyncSender<Incoming>,
     pub(crate) connections: Vec<Connection>,
     answers: HashMap<(ConnectionId, i64), Response>,
+    /// How many messages were looked at after the time was up.
+    overtime: usize,
 }
 
 /// One connection.
@@ -73,7 +75,7 @@ impl Interrupt for Bell {
 impl Client {
     pub(crate) fn new() -> Self {
         let (sender, incoming) = sync_channel(WAITING);
-        Self { incoming, sender, connections: Vec::new(), answers: HashMap::new() }
+        Self { incoming, sender, connections: Vec::new(), answers: HashMap::new(), overtime: 0 }
     }
 
     /// What ends movements.
@@ -147,12 +149,17 @@ impl Client {
         }
     }
 
-    /// What comes in next; `None` where nothing has by then.
+    /// What comes in next; `None` where nothing has by then. What waits then is still looked at, but an adapter that sends
+    /// without end does not keep anybody longer.
     pub(crate) fn next(&mut self, until: Option<Instant>) -> Option<Incoming> {
-        match until {
-            None => self.incoming.recv().ok(),
-            Some(until) => self.incoming.recv_timeout(until.saturating_duration_since(Instant::now())).ok(),
+        let Some(until) = until else { return self.incoming.recv().ok() };
+        let left = until.saturating_duration_since(Instant::now());
+        self.overtime = if left.is_zero() { self.overtime + 1 } else { 0 };
+        let incoming = (self.overtime <= WAITING).then(|| self.incoming.recv_timeout(left).ok()).flatten();
+        if incoming.is_none() {
+            self.overtime = 0;
         }
+        incoming
     }
 
     /// Keeps an answer for whoever asked.

@@ -21,6 +21,7 @@ use crate::profile::{Profile, Waiting};
 
 /// How long Node may take to listen after it was asked to.
 const OPENS_WITHIN: Duration = Duration::from_secs(3);
+/// Between two looks whether it does: no system call waits until another process listens.
 const GLANCE: Duration = Duration::from_millis(4);
 /// Where Node listens unless it is told otherwise.
 const USUAL_INSPECTOR: u16 = 9229;

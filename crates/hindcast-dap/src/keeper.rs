@@ -30,7 +30,8 @@ use nix::{
     unistd::{Pid, close},
 };
 
-/// Between two looks at what is left.
+/// Between two looks at what is left. Waiting for the end of one would not do: it may wait for a device and never end, while others
+/// start processes that have to be found.
 const GLANCE: Duration = Duration::from_millis(1);
 /// What is left then cannot be ended: it waits for a device.
 const MOST_LOOKS: u32 = 5_000;

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use crate::cargo_metadata::{Extent, Metadata};
 use crate::workspace::Workspace;
 
-/// Folders that hold nothing we wrote.
+/// Folders that hold nothing we wrote; in a linked work tree, one of them is a file.
 const NOT_OURS: &[&str] = &[".git", "target", "node_modules", "__pycache__"];
 
 /// A broken rule: where, what and what to do about it.
@@ -82,10 +82,11 @@ fn read_sources(root: &Path) -> Result<Vec<SourceFile>> {
             let entry = entry?;
             let path = entry.path();
             let kind = entry.file_type()?;
+            if NOT_OURS.iter().any(|name| entry.file_name() == *name) {
+                continue;
+            }
             if kind.is_dir() {
-                if !NOT_OURS.iter().any(|name| entry.file_name() == *name) {
-                    folders.push(path);
-                }
+                folders.push(path);
             } else if kind.is_file() {
                 let bytes =
                     std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;

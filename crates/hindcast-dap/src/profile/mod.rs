@@ -94,6 +94,8 @@ pub struct Profile {
     pub ready: String,
     /// How often to start it again when it does not answer; at least once
     pub attempts: u32,
+    /// How long it may take to answer a question, in milliseconds; ten seconds unless told
+    pub answer_within_ms: Option<u64>,
     /// Variables that are set for it and the program
     pub env: BTreeMap<String, String>,
     /// Files to find: the first of each that exists. `{path}` stands for each folder of `PATH`, `{cwd}` for the working

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// How long an adapter may take to answer an ordinary question.
-pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// How long to wait before the system is made to acknowledge what was sent.
 pub(super) const POKE_AFTER: Duration = Duration::from_millis(3);
 pub(super) const MOST_POKES: u32 = 6;
@@ -69,6 +69,11 @@ impl From<Refusal> for DebugError {
 }
 
 impl Session {
+    /// How long the adapter may take to answer.
+    pub(super) fn answer_within(&self) -> Duration {
+        self.profile.answer_within_ms.map_or(ANSWER_WITHIN, Duration::from_millis)
+    }
+
     /// Asks and waits for the answer, looking at all that comes in meanwhile.
     pub(super) fn ask<T: DeserializeOwned>(
         &mut self,
@@ -76,7 +81,8 @@ impl Session {
         command: &str,
         arguments: Value,
     ) -> Result<T, Refusal> {
-        self.ask_within(to, command, arguments, ANSWER_WITHIN)
+        let within = self.answer_within();
+        self.ask_within(to, command, arguments, within)
     }
 
     /// The same with a limit of one's own.

@@ -44,7 +44,8 @@ use crate::{
 pub(super) const ADAPTER_WITHIN: Duration = Duration::from_secs(15);
 /// How long it may take to start the program; building it is a part of that.
 const PROGRAM_WITHIN: Duration = Duration::from_secs(28);
-/// Between two tries to connect to an adapter that has just been started.
+/// Between two tries to connect to an adapter that has just been started, and two looks whether it has said that it is ready or has
+/// ended. No system call waits until another process listens.
 const GLANCE: Duration = Duration::from_millis(4);
 
 /// Refuses options that only native programs support, instead of ignoring them.

@@ -11,7 +11,8 @@ use super::{ROOT, Session, State};
 pub(super) const END_WITHIN: Duration = Duration::from_millis(700);
 /// How long it may take to let go, which must not be cut short.
 const DETACH_WITHIN: Duration = Duration::from_secs(2);
-/// How long a program may take to go on after it was told to.
+/// How long a program may take to go on after it was told to. Ruby's debugger answers before it lets the program go, and no event
+/// follows.
 const NOTED_WITHIN: Duration = Duration::from_millis(200);
 const MOST_FRAMES: usize = 50;
 

@@ -23,6 +23,7 @@ use crate::{
 
 /// How long a program may take until it listens for the adapter.
 const LISTENS_WITHIN: Duration = Duration::from_secs(15);
+/// Between two looks whether it does: no system call waits until another process listens.
 const GLANCE: Duration = Duration::from_millis(4);
 
 impl Session {

@@ -9,11 +9,7 @@ use hindcast_core::debug::{
 use regex_lite::Regex;
 use serde_json::{Value, json};
 
-use super::{
-    Session,
-    ask::{ANSWER_WITHIN, Refusal},
-    assignment::assignment,
-};
+use super::{Session, ask::Refusal, assignment::assignment};
 use crate::{
     protocol::{DapVariable, Scope},
     purity,
@@ -229,7 +225,7 @@ impl Session {
         calls: Option<std::time::Duration>,
     ) -> Result<DapVariable, DebugError> {
         let arguments = json!({ "expression": expression, "frameId": frame, "context": "watch" });
-        let within = calls.unwrap_or(ANSWER_WITHIN);
+        let within = calls.unwrap_or_else(|| self.answer_within());
         let value: DapVariable = self
             .ask_within(connection, "evaluate", arguments, within)
             .map_err(|refusal| failed(expression, refusal))?;

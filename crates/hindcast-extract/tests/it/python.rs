@@ -1,6 +1,11 @@
 //! Python's documentation: HTML that Sphinx wrote.
 
-use std::{collections::HashSet, path::PathBuf};
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+};
+
+use hindcast_extract::Chunk;
 
 use crate::{documents, files, read};
 
@@ -33,25 +38,24 @@ fn headings(html: &str) -> HashSet<String> {
     found
 }
 
+/// Reading all of it takes long, so one test holds against it all that must be so.
 #[test]
-fn no_heading_is_a_comment_of_code_and_no_word_has_markup() {
+fn no_heading_is_a_comment_of_code_no_word_has_markup_and_what_is_around_the_content_makes_no_chunk() {
     let Some(folder) = html() else { return };
     let (mut chunks, mut strange) = (0, Vec::new());
-    for path in files(&folder.join("library"), ".html") {
-        let source = std::fs::read_to_string(&path).unwrap();
-        let known = headings(&source);
-        for (text, chunk) in read(&path).chunks {
-            chunks += 1;
-            let last = letters(
-                chunk.headings.last().unwrap_or_else(|| panic!("no heading: {}: {text}", path.display())),
-            );
-            if !known.iter().any(|known| known.contains(&last)) {
-                strange.push((path.clone(), chunk.headings));
-            }
-            let outside_code = text.split("```").step_by(2).collect::<String>();
-            assert!(!outside_code.contains("](") || source.contains("]("), "{}: {text}", path.display());
-            assert!(!outside_code.contains("\\_") || source.contains("\\_"), "{}: {text}", path.display());
-            assert!(!text.contains('¶'), "{}: {text}", path.display());
+    for path in files(&folder, ".html") {
+        let Ok(bytes) = std::fs::read(&path) else { continue };
+        // A page for the search, which a script fills.
+        if path.ends_with("search.html") || bytes.is_empty() {
+            continue;
+        }
+        let read = read(&path).chunks;
+        for (text, chunk) in &read {
+            has_nothing_around(&path, text, chunk);
+        }
+        if path.starts_with(folder.join("library")) {
+            chunks += read.len();
+            strange.extend(strange_headings(&path, &String::from_utf8(bytes).unwrap(), read));
         }
     }
     assert!(chunks > 10_000, "{chunks}");
@@ -61,26 +65,6 @@ fn no_heading_is_a_comment_of_code_and_no_word_has_markup() {
         strange.len(),
         &strange[..strange.len().min(5)]
     );
-}
-
-#[test]
-fn what_is_around_the_content_makes_no_chunk() {
-    let Some(folder) = html() else { return };
-    for path in files(&folder, ".html") {
-        let Ok(bytes) = std::fs::read(&path) else { continue };
-        // A page for the search, which a script fills.
-        if path.ends_with("search.html") || bytes.is_empty() {
-            continue;
-        }
-        for (text, chunk) in read(&path).chunks {
-            for around in ["previous |", "Show Source", "Report a Bug", "Created using Sphinx", "Theme\nAuto"]
-            {
-                assert!(!text.contains(around), "{}: {text}", path.display());
-            }
-            let is_contents = chunk.headings.iter().any(|heading| heading == "Table of Contents");
-            assert!(!is_contents, "{}: {text}", path.display());
-        }
-    }
     let contents = read(&folder.join("contents.html"));
     assert!(contents.chunks.len() <= 2, "a table of contents is not searched: {}", contents.chunks.len());
     assert!(
@@ -88,6 +72,32 @@ fn what_is_around_the_content_makes_no_chunk() {
             || contents.extracted.blocks.len() > 1000
     );
     assert!(read(&folder.join("genindex-P.html")).chunks.len() <= 2);
+}
+
+/// A page has no markup in its words; the headings that the page itself does not have.
+fn strange_headings(path: &Path, source: &str, read: Vec<(String, Chunk)>) -> Vec<(PathBuf, Vec<String>)> {
+    let known = headings(source);
+    let mut strange = Vec::new();
+    for (text, chunk) in read {
+        let last = chunk.headings.last();
+        let last = letters(last.unwrap_or_else(|| panic!("no heading: {}: {text}", path.display())));
+        if !known.contains(&last) && !known.iter().any(|known| known.contains(&last)) {
+            strange.push((path.to_owned(), chunk.headings));
+        }
+        let outside_code = text.split("```").step_by(2).collect::<String>();
+        assert!(!outside_code.contains("](") || source.contains("]("), "{}: {text}", path.display());
+        assert!(!outside_code.contains("\\_") || source.contains("\\_"), "{}: {text}", path.display());
+        assert!(!text.contains('¶'), "{}: {text}", path.display());
+    }
+    strange
+}
+
+fn has_nothing_around(path: &Path, text: &str, chunk: &Chunk) {
+    for around in ["previous |", "Show Source", "Report a Bug", "Created using Sphinx", "Theme\nAuto"] {
+        assert!(!text.contains(around), "{}: {text}", path.display());
+    }
+    let is_contents = chunk.headings.iter().any(|heading| heading == "Table of Contents");
+    assert!(!is_contents, "{}: {text}", path.display());
 }
 
 #[test]

@@ -134,7 +134,9 @@ impl Follower {
         overlay: &Overlay,
         range: Range<u64>,
     ) -> Option<(u64, u8, u8)> {
-        let (mut ours, mut theirs) = (vec![0; PIECE], vec![0; PIECE]);
+        // Most ranges are a page or two.
+        let most = PIECE.min((range.end - range.start) as usize);
+        let (mut ours, mut theirs) = (vec![0; most], vec![0; most]);
         for at in range.clone().step_by(PIECE) {
             let length = PIECE.min((range.end - at) as usize);
             let count = live.read_some(at, &mut ours[..length]);
@@ -142,8 +144,11 @@ impl Follower {
             // What cannot be read here is told as a zero.
             theirs[..length].fill(0);
             self.replica.memory.read_some(at, &mut theirs[..length]);
-            let index = (0..count).find(|&index| ours[index] != theirs[index]);
-            if let Some(index) = index {
+            // As a whole first: hardly any piece differs, and this is many times as fast.
+            if ours[..count] != theirs[..count]
+                && let Some(index) =
+                    ours[..count].iter().zip(&theirs[..count]).position(|(one, other)| one != other)
+            {
                 return Some((at + index as u64, ours[index], theirs[index]));
             }
         }

@@ -215,7 +215,7 @@ pub(crate) fn state_of(replica: &Replica) -> u64 {
 
 /// So many stops of a real program are visited again.
 fn visits_wanted() -> usize {
-    oracle_size(30, 100)
+    oracle_size(15, 100)
 }
 
 /// Runs a real program under the recorder, stopping it so often on its way: it prints the same and ends the same, and where

@@ -6,7 +6,7 @@ use hindcast_core::debug::{
     CallTrace, CallValue, CallsQuestion, DebugError, Moment, NumberFormat, Reason, TracedCall, ValueLimits,
 };
 use hindcast_symbols::{
-    FunctionPattern, FunctionTarget, GlobalName, Memory as _,
+    FunctionPattern, Memory as _,
     types::{Encoding, TypeKind, TypeRef, Types as _},
     value::{DerivedTypes, Inspector, Placed},
 };
@@ -139,22 +139,16 @@ impl Session {
         });
         Ok(own
             .map(|target| {
-                let returns = self.result_type(&target);
+                let returns = self.result_type(target.address);
                 (target.address, Traced { name: target.name, returns })
             })
             .collect())
     }
 
-    /// What a function returns. Others of the same name may return something else.
-    fn result_type(&self, target: &FunctionTarget) -> Option<TypeRef> {
-        let start = self.symbols.function_at(target.address)?.start;
-        match self.symbols.find_name(&target.name, target.address)? {
-            GlobalName::Function { type_ref, address } if address == start => {
-                match self.symbols.get(type_ref)?.kind {
-                    TypeKind::Function { returns, .. } => returns,
-                    _ => None,
-                }
-            }
+    /// What the function at an address returns. Others of the same name may return something else.
+    fn result_type(&self, address: u64) -> Option<TypeRef> {
+        match self.symbols.get(self.symbols.function_type_at(address)?)?.kind {
+            TypeKind::Function { returns, .. } => returns,
             _ => None,
         }
     }
@@ -349,6 +343,8 @@ fn is_alike(one: &[TracedCall], other: &[TracedCall]) -> bool {
         && one.iter().zip(other).enumerate().all(|(index, (one, other))| {
             one.depth == other.depth
                 && one.function == other.function
+                // Several functions may have one name.
+                && one.location == other.location
                 && (is_root(index) || (one.times > 1) == (other.times > 1))
         })
 }

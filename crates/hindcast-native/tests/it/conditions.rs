@@ -116,30 +116,38 @@ fn stops(debuggee: &mut Debuggee, breakpoint: &CodeBreakpoint, most: usize) -> V
 #[test]
 fn conditions_that_code_judges_hold_at_the_same_moments_as_those_that_are_evaluated() {
     let rounds = oracle_size(60, 600).to_string();
-    let count = oracle_size(10, 100);
-    for (optimisation, mark) in
-        [("-O0", "judged"), ("-O0", "followed"), ("-O1", "judged"), ("-O2", "written"), ("-O2", "followed")]
+    let count = oracle_size(6, 100);
+    // Reading the symbols takes longest, so one session is asked about several places.
+    for (optimisation, marks) in
+        [("-O0", &["judged", "followed"][..]), ("-O1", &["judged"]), ("-O2", &["written", "followed"])]
     {
         let mut debuggee = Debuggee::record(&Fixture::c("conditions").flags([optimisation]), &[&rounds]);
         debuggee.run_to("done");
-        let (file, line) = (debuggee.built.source_text(), debuggee.built.line(mark));
-        let mut random = Random(line.into());
-        for _ in 0..count {
-            let condition = random.condition();
-            let mut breakpoint = CodeBreakpoint::at(Place::Line { file: file.clone(), line });
-            if random.below(3) == 0 {
-                breakpoint.hit_count = 1 + random.below(20) as u64;
-                breakpoint.hit_count_multiple = random.below(5) as u64;
-            }
-            breakpoint.condition = Some(condition.clone());
-            let by_code = stops(&mut debuggee, &breakpoint, 4);
-            // Nobody makes code of this one.
-            breakpoint.condition = Some(format!("({condition}) ? 1 : 0"));
-            let by_evaluation = stops(&mut debuggee, &breakpoint, 4);
-            assert_eq!(by_code, by_evaluation, "{optimisation} {mark} {breakpoint:?}");
+        for mark in marks {
+            check_conditions(&mut debuggee, mark, count);
         }
         debuggee.movement(Movement::Goto(Destination::Present));
         debuggee.expect_exit(0);
+    }
+}
+
+/// Random conditions at a place, each judged by code and evaluated at each pass.
+fn check_conditions(debuggee: &mut Debuggee, mark: &str, count: usize) {
+    let (file, line) = (debuggee.built.source_text(), debuggee.built.line(mark));
+    let mut random = Random(line.into());
+    for _ in 0..count {
+        let condition = random.condition();
+        let mut breakpoint = CodeBreakpoint::at(Place::Line { file: file.clone(), line });
+        if random.below(3) == 0 {
+            breakpoint.hit_count = 1 + random.below(20) as u64;
+            breakpoint.hit_count_multiple = random.below(5) as u64;
+        }
+        breakpoint.condition = Some(condition.clone());
+        let by_code = stops(debuggee, &breakpoint, 4);
+        // Nobody makes code of this one.
+        breakpoint.condition = Some(format!("({condition}) ? 1 : 0"));
+        let by_evaluation = stops(debuggee, &breakpoint, 4);
+        assert_eq!(by_code, by_evaluation, "{} {breakpoint:?}", debuggee.built.path.display());
     }
 }
 
@@ -187,8 +195,13 @@ fn conditions_and_hits_of_threads_are_those_of_the_thread_that_passes() {
     let mut debuggee = Debuggee::record(&Fixture::c("crowd").flags(["-O0", "-pthread"]), &["4", "40", "1"]);
     debuggee.run_to("done");
     let (file, line) = (debuggee.built.source_text(), debuggee.built.line("computes"));
-    for condition in ["i == 7", "seed == 2000 && i < 3", "seed >= 1000 && i % 15 == 14", "work != 40"] {
-        for (hit_count, hit_count_multiple) in [(0, 0), (3, 0), (0, 2)] {
+    const HITS: [(u64, u64); 3] = [(0, 0), (3, 0), (0, 2)];
+    let conditions = ["i == 7", "seed == 2000 && i < 3", "seed >= 1000 && i % 15 == 14", "work != 40"];
+    for (first, condition) in conditions.into_iter().enumerate() {
+        // Each kind of hits with some condition; every one with each where there is time.
+        for (hit_count, hit_count_multiple) in
+            HITS.into_iter().cycle().skip(first).take(oracle_size(1, HITS.len()))
+        {
             let mut breakpoint = CodeBreakpoint::at(Place::Line { file: file.clone(), line });
             (breakpoint.hit_count, breakpoint.hit_count_multiple) = (hit_count, hit_count_multiple);
             breakpoint.condition = Some(condition.into());

@@ -1,5 +1,7 @@
 //! Questions over time, compared with what the program counts itself.
 
+mod edges;
+
 use hindcast_core::debug::{
     Becomes, CallTrace, CallsQuestion, ConditionChange, ConditionHistory, DebugError, Destination, Finding,
     FrameRef, HistoryQuestion, Movement, Place, Question, Span, StopReason, Watched, WhenQuestion, Which,

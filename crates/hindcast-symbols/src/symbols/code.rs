@@ -8,7 +8,7 @@ use crate::{
     dwarf::DieRef,
     elf::ElfSymbol,
     module::{FunctionDie, LoadedModule},
-    types::{Language, ModuleId},
+    types::{Language, ModuleId, TypeRef},
 };
 
 /// Where code is in its source.
@@ -136,6 +136,13 @@ impl Symbols {
             Some(function) => Some(describe(module, &function)),
             None => symbol_function(module, file_address),
         }
+    }
+
+    /// The type of the function at an address, where debug information tells of it. Functions of one name may have several.
+    pub fn function_type_at(&self, address: u64) -> Option<TypeRef> {
+        let module = self.loaded_at(address)?;
+        let function = module.function_die_at(module.to_file(address))?;
+        Some(TypeRef { module: module.id, entry: function.die.encode() })
     }
 
     pub(super) fn name_at(&self, address: u64) -> Option<(String, u64)> {

@@ -3,13 +3,16 @@
 use std::{ops::RangeInclusive, path::Path, sync::Mutex};
 
 use hindcast_core::audit::{AuditRow, ChainHash};
+use hindcast_fixtures::oracle_size;
 use rusqlite::{Connection as Database, params};
 use serde_json::{Value, json};
 
 use crate::server::{Dice, Server, hindcast, try_hindcast};
 
-const STORE_TAMPERINGS: usize = 500;
-const FILE_TAMPERINGS: usize = 500;
+/// How often something is changed; there are some dozens of ways.
+fn tamperings() -> usize {
+    oracle_size(200, 500)
+}
 
 /// The data folder of a server that served some hundred calls and has ended.
 struct Trail {
@@ -252,7 +255,7 @@ fn every_tampering_with_the_store_is_found_and_its_first_bad_row_named() {
         copy
     };
     assert_eq!(hindcast(copy().path(), &["audit", "verify"]), verified, "an untouched copy");
-    check_many(STORE_TAMPERINGS, |mut dice| {
+    check_many(tamperings(), |mut dice| {
         let copy = copy();
         let database = Database::open(copy.path().join("hindcast.db")).unwrap();
         database.execute_batch("PRAGMA synchronous = OFF").unwrap();
@@ -351,7 +354,7 @@ fn every_tampering_with_an_export_is_found_and_its_first_bad_row_named() {
     std::fs::write(&untouched, &trail.export).unwrap();
     let verified = hindcast(trail.folder.path(), &["audit", "verify", untouched.to_str().unwrap()]);
     assert_eq!(verified, format!("verified {} rows\n", trail.rows));
-    check_many(FILE_TAMPERINGS, |mut dice| {
+    check_many(tamperings(), |mut dice| {
         let file = scratch.path().join(dice.0.to_string());
         let (bytes, mut tampering) = tamper_with_an_export(&trail, &mut dice);
         assert_ne!(bytes, trail.export, "{}", tampering.what);

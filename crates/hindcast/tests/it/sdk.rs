@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use crate::server::{HINDCAST, Server, hindcast};
 
 /// Enough for the check of the trail to take much longer than telling the server to stop it.
-const LONG_TRAIL: usize = 100_000;
+const LONG_TRAIL: usize = 60_000;
 
 const EVERYWHERE: [&str; 13] = [
     "initialize",

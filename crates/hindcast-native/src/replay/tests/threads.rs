@@ -128,7 +128,7 @@ fn the_same_seed_gives_the_same_schedule() {
 #[test]
 fn random_schedules_are_replayed_to_the_same_states() {
     for race in ["lost_update", "torn_sum", "lost_item", "two_owners"] {
-        for seed in 0..8 {
+        for seed in 0..oracle_size(4, 8) as u64 {
             let (mut recorded, halt) = raced(race, seed);
             assert!(matches!(halt, Halt::Ended(_)), "{race} {seed}: {halt:?}");
             assert_eq!(recorded.process.recorder().unwrap().why_ended(), None, "{race} {seed}");

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use hindcast_core::{
     debug::{
         Capability, Happening, HappeningKind, Moment, Recording, TimelineQuery, TraceFormat, TraceRequest,
-        Watched, Writer, happening_in_a_line,
+        Writer, happening_in_a_line,
     },
     identity::Scope,
 };
@@ -18,7 +18,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Desk, declaration, invalid, looks, of_time_travel, one, patience, places::parse_address, text, usual_wait,
+    Desk, declaration, invalid, looks, of_time_travel, one,
+    past::{next_while_running, not_one_value, other_question, watched},
+    patience, text, usual_wait,
 };
 use crate::{
     excerpt::excerpt,
@@ -83,25 +85,16 @@ async fn last_writes(
     input: LastWriteInput,
 ) -> Result<(String, Searched), Failure> {
     let patience = patience(call, input.timeout_ms);
-    let (watched, name) = match (input.expression, input.address, input.search) {
-        (Some(text), None, None) => {
-            let frame = session.frame_in_history(input.frame)?;
-            (Watched::Expression { text: text.clone(), frame }, text)
-        }
-        (None, Some(address), None) => {
-            let size = input.size.unwrap_or(8);
-            (Watched::Memory { address: parse_address(&address)?, size }, address)
-        }
-        (None, None, Some(number)) => {
+    let name = match (input.expression.as_ref().or(input.address.as_ref()), input.search) {
+        (None, Some(number)) => {
             let name = session.search_name(number).unwrap_or_default();
             return Ok((name, session.searched(number, &patience).await?));
         }
-        _ => {
-            return Err(invalid("not one value is named").hint(
-                "give either `expression`, or `address` and `size`, or `search` of an answer `running`",
-            ));
-        }
+        (Some(name), None) => name.clone(),
+        _ => return Err(not_one_value()),
     };
+    let named = (input.expression.as_deref(), input.address.as_deref());
+    let watched = watched(session, named, input.size, input.frame)?;
     Ok((name, session.last_write(watched, input.depth.clamp(1, MOST_HOPS), &patience).await?))
 }
 
@@ -135,12 +128,9 @@ impl Tool for LastWrite {
                     content: LastWrites { state, writes, search: None, next: next.into_iter().collect() },
                 }
             }
-            Searched::Found(_) => return Err(super::past::other_question("debugger/last_write")),
+            Searched::Found(_) => return Err(other_question(Self::DECLARATION.name)),
             Searched::Running(number) => {
-                let next = vec![
-                    format!("debugger/last_write with search {number}: wait for the result"),
-                    "debugger/pause: give it up".to_owned(),
-                ];
+                let next = next_while_running(Self::DECLARATION.name, number);
                 let text = format!(
                     "Still looking for the last write to `{name}` (search {number}): it goes on\nnext: {}",
                     next.join("\nnext: ")

@@ -71,13 +71,38 @@ impl<T> Asked<T> {
 
     /// The answer while a search goes on.
     pub(super) fn running(tool: &str, number: u64) -> Answer<Self> {
-        let next = vec![
-            format!("{tool} with search {number}: wait for the result"),
-            "debugger/pause: give it up".to_owned(),
-        ];
+        let next = next_while_running(tool, number);
         let text = format!("Still looking (search {number}): it goes on\nnext: {}", next.join("\nnext: "));
         Answer { text, content: Self { state: State::Running, found: None, search: Some(number), next } }
     }
+}
+
+/// What is asked about: an expression in a frame, or memory.
+pub(super) fn watched(
+    session: &Session,
+    named: (Option<&str>, Option<&str>),
+    size: Option<u64>,
+    frame: u32,
+) -> Result<Watched, Failure> {
+    match named {
+        (Some(text), None) => {
+            Ok(Watched::Expression { text: text.to_owned(), frame: session.frame_in_history(frame)? })
+        }
+        (None, Some(address)) => {
+            Ok(Watched::Memory { address: parse_address(address)?, size: size.unwrap_or(8) })
+        }
+        _ => Err(not_one_value()),
+    }
+}
+
+pub(super) fn not_one_value() -> Failure {
+    invalid("not one value is named")
+        .hint("give either `expression`, or `address` and `size`, or `search` of an answer `running`")
+}
+
+/// What to call while a search goes on.
+pub(super) fn next_while_running(tool: &str, number: u64) -> Vec<String> {
+    vec![format!("{tool} with search {number}: wait for the result"), "debugger/pause: give it up".to_owned()]
 }
 
 fn span(since: Option<String>, until: Option<String>) -> Span {
@@ -120,19 +145,8 @@ pub(super) struct HistoryInput {
 
 impl HistoryInput {
     fn question(&self, session: &Session) -> Result<Question, Failure> {
-        let watched = match (&self.expression, &self.address) {
-            (Some(text), None) => {
-                Watched::Expression { text: text.clone(), frame: session.frame_in_history(self.frame)? }
-            }
-            (None, Some(address)) => {
-                Watched::Memory { address: parse_address(address)?, size: self.size.unwrap_or(8) }
-            }
-            _ => {
-                return Err(invalid("not one value is named").hint(
-                    "give either `expression`, or `address` and `size`, or `search` of an answer `running`",
-                ));
-            }
-        };
+        let named = (self.expression.as_deref(), self.address.as_deref());
+        let watched = watched(session, named, self.size, self.frame)?;
         let span = span(self.since.clone(), self.until.clone());
         let limit = self.limit.min(MOST_WRITES);
         Ok(Question::History(HistoryQuestion { watched, span, offset: self.offset, limit }))

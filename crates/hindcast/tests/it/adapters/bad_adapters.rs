@@ -5,13 +5,17 @@ use serde_json::json;
 use super::{data, left_over, profiles::configured, python, refused, text};
 use crate::server::eventually;
 
+/// Long enough for an adapter that answers.
+const ANSWER_WITHIN_MS: u64 = 2000;
+
 /// A client whose adapter for Python is this script.
 fn with_adapter(script: &str) -> Option<(crate::knowledge::Client, tempfile::TempDir)> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("adapter.py");
     std::fs::write(&file, format!("{PROTOCOL}\n{script}\n")).unwrap();
-    let configuration =
-        format!("[debug.adapters.python]\ncommands = [[\"python3\", {:?}]]\n", file.display().to_string());
+    let configuration = format!(
+        "[debug.adapters.python]\nanswer_within_ms = {ANSWER_WITHIN_MS}\ncommands = [[\"python3\", {file:?}]]\n"
+    );
     Some((configured(&configuration)?, folder))
 }
 
@@ -88,7 +92,7 @@ fn an_adapter_that_hangs_does_not_hold_the_session() {
     let launched = data(&mut client, "launch", json!({ "program": python().script.path }));
     assert_eq!(launched["reason"], "entry", "{launched}");
     let (_, why) = refused(&mut client, "evaluate", json!({ "expression": "x" }));
-    assert!(why.contains("has not answered `evaluate` within 10 s"), "{why}");
+    assert!(why.contains("has not answered `evaluate` within 2 s"), "{why}");
     text(&mut client, "disconnect", json!({}));
     eventually("nothing is left", || left_over(&client).len() <= 1);
 }

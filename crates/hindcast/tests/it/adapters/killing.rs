@@ -1,5 +1,6 @@
 //! Nothing is left running, whoever is killed.
 
+use hindcast_fixtures::oracle_size;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -9,8 +10,8 @@ use serde_json::json;
 use super::{Tongue, client, data, go, java, javascript, launch, left_over, python, ruby, text};
 use crate::server::eventually;
 
-/// How often a program is launched in a row.
-const LAUNCHES: usize = 3;
+/// How often a program is launched in a row: once it comes to its end, and once it is ended.
+const LAUNCHES: usize = 2;
 
 #[test]
 fn many_launches_of_python_leave_nothing() {
@@ -39,8 +40,7 @@ fn many_launches_of_java_leave_nothing() {
 
 fn launch_often(tongue: &Tongue) {
     let Some(mut client) = client() else { return };
-    let full = std::env::var_os("HINDCAST_ORACLES").is_some_and(|oracles| oracles == "full");
-    for number in 0..if full { 50 } else { LAUNCHES } {
+    for number in 0..oracle_size(LAUNCHES, 50) {
         launch(&mut client, &tongue.script, "hello\n");
         if number % 2 == 0 {
             let ended = data(&mut client, "continue", json!({ "timeout_ms": 60_000 }));
@@ -83,16 +83,15 @@ fn whatever_process_is_killed_the_others_end_too() {
     let tongues = [python(), javascript(), go(), ruby(), java()];
     for tongue in &tongues {
         let Some(mut client) = client() else { return };
-        launch(&mut client, &tongue.script, "hello\n");
-        let mut count = left_over(&client).len();
-        assert!(count > 2, "{:?}", left_over(&client));
-        text(&mut client, "disconnect", json!({}));
+        let mut killed = None;
         // Each but the server, which is the first.
-        while count > 1 {
-            count -= 1;
+        while killed != Some(1) {
             launch(&mut client, &tongue.script, "hello\n");
             let mut processes = left_over(&client);
+            assert!(killed.is_some() || processes.len() > 2, "{processes:?}");
             processes.sort_by_key(|process| process.split(' ').next().unwrap().parse::<u32>().unwrap());
+            let count = killed.unwrap_or(processes.len()) - 1;
+            killed = Some(count);
             if let Some(process) = processes.get(count) {
                 end(process);
             }

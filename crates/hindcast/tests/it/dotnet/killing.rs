@@ -61,23 +61,32 @@ struct Stage {
     root: String,
     /// A program that was running before, and is attached to.
     attached: Option<u32>,
+    /// All such programs. Where one is killed, its runtime leaves files behind, which are not ours.
+    started: Vec<u32>,
 }
 
 impl Stage {
     fn new(runtime: &Runtime) -> Self {
         let root = runtime.root.to_str().unwrap().to_owned();
         let temporary = tempfile::tempdir().unwrap();
-        Self { program: dotnet::program("Server"), temporary, root, attached: None }
+        Self { program: dotnet::program("Server"), temporary, root, attached: None, started: Vec::new() }
     }
 
     /// One with a program that is running.
     fn with_running(runtime: &Runtime) -> (Self, Running) {
         let mut stage = Self::new(runtime);
-        let mut command = runtime.command(&stage.program);
-        command.envs(stage.environment());
-        let running = Running::of(command);
-        stage.attached = Some(running.pid());
+        let running = stage.run_another(runtime);
         (stage, running)
+    }
+
+    /// Starts a program, and attaches to that from now on.
+    fn run_another(&mut self, runtime: &Runtime) -> Running {
+        let mut command = runtime.command(&self.program);
+        command.envs(self.environment());
+        let running = Running::of(command);
+        self.attached = Some(running.pid());
+        self.started.push(running.pid());
+        running
     }
 
     fn folder(&self) -> &str {
@@ -129,8 +138,8 @@ impl Stage {
             seen.extend(&left);
             left.is_empty()
         });
-        let known = self.attached.map(|pid| format!("-{pid}-"));
-        let is_left = |name: &String| known.as_ref().is_none_or(|known| !name.contains(known));
+        let known: Vec<_> = self.started.iter().map(|pid| format!("-{pid}-")).collect();
+        let is_left = |name: &String| !known.iter().any(|known| name.contains(known));
         let left = || names(self.temporary.path()).into_iter().filter(is_left).collect::<Vec<_>>();
         eventually("no file is left", || left().is_empty());
         let marks: Vec<_> = seen.iter().map(|pid| format!("{pid:08x}")).collect();
@@ -288,9 +297,10 @@ fn a_program_that_is_killed_has_ended_for_its_session() {
 #[test]
 fn an_attached_program_that_is_killed_has_ended_for_its_session() {
     on_both(|runtime| {
+        let mut stage = Stage::new(runtime);
+        let mut client = stage.client();
         for (moment, dice) in moments(6) {
-            let (stage, _running) = Stage::with_running(runtime);
-            let mut client = stage.client();
+            let _running = stage.run_another(runtime);
             let answer =
                 kill_meanwhile(&stage, &mut client, (moment, dice), |stage| stage.attached.map(u64::from));
             let (state, said) = told(&answer);
