@@ -9,6 +9,7 @@
 
 mod archive;
 mod chunk;
+mod docstrings;
 mod docx;
 mod encoding;
 mod epub;
@@ -22,6 +23,7 @@ mod office;
 mod outline;
 mod pdf;
 mod plain;
+mod rustdoc;
 mod summary;
 mod table;
 mod written_in;
@@ -61,6 +63,9 @@ pub enum ExtractError {
         "its {0} pages are images without text · hint: let `ocrmypdf in.pdf out.pdf` recognise the text first"
     )]
     Scanned(usize),
+    /// Nothing in a Python module is documented.
+    #[error("it has no docstrings")]
+    NoDocstrings,
     /// The page only leads to another one.
     #[error("it only leads to another page")]
     Redirect,
@@ -163,6 +168,8 @@ fn read(format: Format, bytes: &[u8]) -> Result<Extracted, ExtractError> {
         Format::Epub => epub::extract(bytes),
         Format::Html => html::extract(&text()?),
         Format::Notebook => notebook::extract(&text()?),
+        Format::Docstrings => docstrings::extract(&text()?),
+        Format::Rustdoc => rustdoc::extract(bytes),
         Format::Mbox => mail::extract(bytes, true),
         Format::Mail => mail::extract(bytes, false),
         Format::Man => {

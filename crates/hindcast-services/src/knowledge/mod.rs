@@ -32,6 +32,7 @@ mod reading;
 mod search;
 mod selection;
 mod settings;
+mod sources;
 mod topics;
 mod walk;
 mod watch;

@@ -69,8 +69,9 @@ pub(crate) struct Whose {
 pub(crate) struct AddKnowledge {
     /// The collection; made if there is none
     pub(crate) name: String,
-    /// Files and folders; hidden ones below them are left out
-    #[arg(required = true)]
+    /// Files and folders; hidden ones below them are left out. Also `git:FOLDER` (commit messages), `man:ls`, `man:printf.3`,
+    /// `man:3` (pages of the manual) and `python:PACKAGE` (docstrings of an installed package)
+    #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
     /// The id of a new collection (default: its name with `_` for spaces)
     #[arg(long)]

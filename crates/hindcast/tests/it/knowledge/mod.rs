@@ -11,6 +11,7 @@ mod ownership;
 mod questions;
 mod seeded;
 mod settings;
+mod sources;
 mod subscriptions;
 mod transfer;
 mod two_processes;
