@@ -178,7 +178,7 @@ def undocumented():
         };
         assert_eq!(of(""), ("Talks to herons.\n\nMore about it.", 2));
         let (called, line) = of("call(name: str, *, loud: bool = False) -> None");
-        assert!(called.ends_with("Calls a heron.\n\n    # Not a heading") && line == 9, "{called} {line}");
+        assert!(called.ends_with("Calls a heron.\n\n# Not a heading") && line == 9, "{called} {line}");
         assert!(of("class Lake(Water)").0.ends_with("Where herons stand."));
         assert!(of("class Lake(Water) › async def level(self)").0.ends_with(r"How high the \water is."));
         assert_eq!(said.len(), 4, "{said:?}");

@@ -15,6 +15,7 @@ mod encoding;
 mod epub;
 mod format;
 mod html;
+mod links;
 mod mail;
 mod man;
 mod markup;
@@ -32,6 +33,7 @@ use std::ops::Range;
 
 pub use chunk::{Chunk, chunk, chunk_within};
 pub use format::{Format, Language};
+pub use links::{Links, links};
 pub use written_in::written_in;
 
 /// Grows whenever a reader or the cutting into chunks makes something else of the same file: documents that an older version read

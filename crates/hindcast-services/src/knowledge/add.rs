@@ -201,6 +201,12 @@ impl KnowledgeService {
                     }
                     reports.extend(self.add_commits(&mut intake, repository, progress).await?);
                 }
+                for address in gathered.addresses {
+                    if watch {
+                        intake.notice(not_watched(&address));
+                    }
+                    reports.extend(self.add_pages(&mut intake, &address, progress).await?);
+                }
                 if watch {
                     self.watch(caller, &mut intake, &accepted, &patterns).await?;
                 }

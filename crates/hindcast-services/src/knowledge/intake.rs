@@ -60,6 +60,12 @@ impl Intake {
     fn skip(&mut self, file: &FoundFile, reason: &str) {
         let end = file.path.extension().map(|end| format!(".{}", end.to_string_lossy().to_lowercase()));
         let kind = end.filter(|end| end.len() <= 20).unwrap_or_else(|| "without a known ending".into());
+        self.skip_kind(&kind, reason);
+    }
+
+    /// Counts something of a kind that is not taken in.
+    pub(super) fn skip_kind(&mut self, kind: &str, reason: &str) {
+        let kind = kind.chars().take(80).collect();
         *self.skipped.entry((kind, reason.to_owned())).or_default() += 1;
     }
 

@@ -47,7 +47,7 @@ use std::{
 };
 
 use hindcast_core::{
-    knowledge::{ChatModel, Embedder, KnowledgeStore, Models, VectorWrite},
+    knowledge::{ChatModel, Embedder, KnowledgeStore, Models, VectorWrite, Web},
     time::Clock,
 };
 use tokio::sync::Notify;
@@ -95,6 +95,8 @@ pub struct KnowledgePolicy {
     pub ollama_is_expected: bool,
     /// The model that answers when none is named.
     pub chat_model: Option<String>,
+    /// Hosts whose pages may be taken in; `*` stands for any beginning.
+    pub web_hosts: Vec<String>,
 }
 
 /// What the knowledge base is put together from.
@@ -111,6 +113,8 @@ pub struct KnowledgeParts {
     pub models: Option<Arc<dyn Models>>,
     /// Answers; none where that is switched off.
     pub chat: Option<Arc<dyn ChatModel>>,
+    /// Gets pages; none where no host is allowed.
+    pub web: Option<Arc<dyn Web>>,
     /// Knows whether a key is still good; without it no folder of a key is watched.
     pub keys: Option<Arc<Gateway>>,
     /// Where changes are announced.
@@ -127,6 +131,7 @@ pub struct KnowledgeService {
     embedder: Arc<dyn Embedder>,
     models: Option<Arc<dyn Models>>,
     chat: Option<Arc<dyn ChatModel>>,
+    web: Option<Arc<dyn Web>>,
     keys: Option<Arc<Gateway>>,
     events: Events,
     clock: Arc<dyn Clock>,
@@ -169,6 +174,7 @@ impl KnowledgeService {
             embedder: parts.embedder,
             models: parts.models,
             chat: parts.chat,
+            web: parts.web,
             keys: parts.keys,
             events: parts.events,
             clock: parts.clock,

@@ -1,8 +1,9 @@
-//! What may be given besides files and folders: `man:ls`, `python:requests`, `git:FOLDER`.
+//! What may be given besides files and folders: `man:ls`, `python:requests`, `git:FOLDER`, `https://…`.
 
 mod commits;
 mod manual;
 mod python;
+mod web;
 
 use std::path::{Path, PathBuf};
 
@@ -27,6 +28,8 @@ enum Source {
     Docstrings(String),
     /// The commit messages of a repository.
     Commits(PathBuf),
+    /// A page or a sitemap.
+    Web(String),
 }
 
 impl Source {
@@ -39,6 +42,8 @@ impl Source {
             Self::Docstrings(name)
         } else if let Some(folder) = after(COMMITS) {
             Self::Commits(if folder.is_empty() { PathBuf::from(".") } else { folder.into() })
+        } else if web::is_address(text) {
+            Self::Web(text.to_owned())
         } else {
             Self::Path(given)
         }
@@ -51,6 +56,8 @@ pub(super) struct Gathered {
     pub(super) walked: Walked,
     /// Repositories whose commits are wanted, by their true paths.
     pub(super) repositories: Vec<PathBuf>,
+    /// Addresses whose pages are wanted.
+    pub(super) addresses: Vec<String>,
 }
 
 /// Looks for everything that was given. What is not there is among what was found, with the reason.
@@ -61,12 +68,14 @@ pub(super) fn gather(
     limits: WalkLimits,
     walking: &mut dyn Walking,
 ) -> Gathered {
-    let (mut paths, mut packages, mut gathered) = (Vec::new(), Vec::new(), Gathered::default());
+    let (mut paths, mut packages, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
+    let mut gathered = Gathered::default();
     let mut failed = |shown: String, reason: String| {
         gathered.walked.found.push(Found { shown, file: Err(reason) });
     };
     for source in given.into_iter().map(Source::of) {
         match source {
+            Source::Web(address) => addresses.push(address),
             Source::Path(path) => paths.push(path),
             Source::Manual(name) => match manual::pages(&name).and_then(|pages| covered(permit, pages)) {
                 Ok(pages) => paths.extend(pages),
@@ -85,6 +94,7 @@ pub(super) fn gather(
             },
         }
     }
+    gathered.addresses = addresses;
     if !paths.is_empty() {
         take(&mut gathered.walked, walk(permit, &paths, Selection::of(patterns), limits, walking));
     }
@@ -163,7 +173,7 @@ pub(super) fn is_read_once(root: &Path) -> bool {
 
 /// The file that a document was made from, by the path it has; none where there is no file.
 pub(super) fn file_of(path: &str) -> Option<&Path> {
-    if path.starts_with(COMMITS) {
+    if path.starts_with(COMMITS) || web::is_address(path) {
         return None;
     }
     Some(Path::new(path.strip_prefix(DOCSTRINGS).unwrap_or(path)))

@@ -16,6 +16,7 @@ mod subscriptions;
 mod transfer;
 mod two_processes;
 mod watching;
+mod web;
 
 use std::{
     path::Path,
