@@ -146,6 +146,8 @@ pub struct KnowledgeService {
     wrote: Notify,
     /// What is watched may be something else now.
     watches_changed: Notify,
+    /// Something was written, maybe what is decided for a collection.
+    settings_changed: Notify,
     stopping: Stopping,
 }
 
@@ -186,6 +188,7 @@ impl KnowledgeService {
             health_wanted: Notify::new(),
             wrote: Notify::new(),
             watches_changed: Notify::new(),
+            settings_changed: Notify::new(),
             stopping: Stopping::default(),
         })
     }
