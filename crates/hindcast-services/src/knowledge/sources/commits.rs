@@ -199,7 +199,11 @@ impl Commit {
 }
 
 fn read_log(permit: &Permit, folder: &Path) -> Result<Log, String> {
-    let root = root_of(permit, folder)?;
+    let root = match root_of(permit, folder) {
+        // Whether there is a repository around the folder, or where its `.git` leads, is not told.
+        Err(_) if permit.is_remote() => return Err(UNREADABLE.into()),
+        root => root?,
+    };
     let format = ["%H", "%an", "%aI", "%at", "%s", "%b"].join(&FIELD.to_string());
     let mut child = git(folder)
         .args([
@@ -237,6 +241,9 @@ fn read_log(permit: &Permit, folder: &Path) -> Result<Log, String> {
     commits.truncate(MOST_COMMITS);
     Ok(Log { root, commits, is_complete })
 }
+
+const UNREADABLE: &str = "it is no git repository, or not wholly in the folders of `knowledge.allowed_folders` · hint: give the \
+                          folder of a repository with commits";
 
 /// The folder of the repository that a folder is in. What git reads there must be what the caller may read: a file `.git` can name
 /// a repository elsewhere.

@@ -5,7 +5,10 @@ use std::{path::Path, process::Command};
 use serde_json::{Value, json};
 
 use super::{Client, knowledge};
-use crate::{sdk, server::command};
+use crate::{
+    sdk,
+    server::{Server, command},
+};
 
 fn git(folder: &Path, arguments: &[&str]) {
     let output = Command::new("git")
@@ -112,6 +115,48 @@ fn what_is_no_repository_package_or_page_says_what_to_do() {
         let reason = file["reason"].as_str().unwrap();
         assert!(reason.contains("hint") || reason.contains("no such file"), "{file}");
     }
+}
+
+/// Over HTTP a source is read only where files are, and nothing is told of what is elsewhere.
+#[test]
+fn a_remote_caller_reads_sources_only_below_the_folders_that_the_operator_allows() {
+    let files = tempfile::tempdir().unwrap();
+    let root = files.path().canonicalize().unwrap();
+    let (open, closed, linked, none) =
+        (root.join("open"), root.join("closed"), root.join("open/linked"), root.join("open/none"));
+    for folder in [&open, &closed, &linked, &none] {
+        std::fs::create_dir(folder).unwrap();
+    }
+    for folder in [&root, &closed] {
+        git(folder, &["init", "--quiet"]);
+        commit(folder, "secret plans");
+    }
+    std::fs::write(linked.join(".git"), format!("gitdir: {}\n", closed.join(".git").display())).unwrap();
+    let server = Server::start_with(&[("HINDCAST_KNOWLEDGE_ALLOWED_FOLDERS", open.to_str().unwrap())]);
+    let key = server.unlimited_key();
+    let refused = |source: &str| {
+        let answer = server.call(&key, "knowledge/add", json!({ "collection": "x", "paths": [source] }));
+        let file = &answer["result"]["structuredContent"]["files"][0];
+        assert_eq!(file["outcome"], "failed", "{source}: {answer}");
+        file["reason"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(refused(&format!("git:{}", closed.display())), refused("git:/nowhere"));
+    let reasons = [&linked, &none].map(|folder| refused(&format!("git:{}", folder.display())));
+    assert_eq!(reasons[0], reasons[1]);
+    assert!(!reasons[0].contains(root.to_str().unwrap()), "{}", reasons[0]);
+    assert_eq!(refused("python:json"), refused("python:no_such_package"));
+    assert_eq!(refused("man:ls"), refused("man:no-such-page"));
+
+    let own = root.join("open/own");
+    std::fs::create_dir(&own).unwrap();
+    git(&own, &["init", "--quiet"]);
+    commit(&own, "public plans");
+    let answer = server.call(
+        &key,
+        "knowledge/add",
+        json!({ "collection": "x", "paths": [format!("git:{}", own.display())] }),
+    );
+    assert_eq!(answer["result"]["structuredContent"]["added"], 1, "{answer}");
 }
 
 #[test]

@@ -161,6 +161,18 @@ fn a_sitemap_lists_the_pages() {
 }
 
 #[test]
+fn an_address_that_may_not_be_read_or_is_no_page_says_so() {
+    let (site, data) = (Site::open(), tempfile::tempdir().unwrap());
+    for (path, reason) in
+        [("/docs/secret.html", "robots.txt"), ("/docs/p.png", "not a page"), ("/none/", "answered 404")]
+    {
+        let added = add(data.path(), &format!("{}{path}", site.address), &[HOSTS, PRIVATE]);
+        let said = added["files"][0]["reason"].as_str().unwrap();
+        assert!(said.contains(reason), "{path}: {said}");
+    }
+}
+
+#[test]
 fn nothing_is_asked_for_unless_the_operator_allows_it() {
     let site = Site::open();
     for (settings, reason) in [

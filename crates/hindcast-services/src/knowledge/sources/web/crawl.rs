@@ -41,6 +41,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const MOST_REDIRECTS: usize = 5;
 const MOST_SITEMAPS: usize = 50;
 
+const NO_PAGE: &str =
+    "it is not a page · hint: give the address of a page, a folder or a sitemap that ends in `.xml`";
+const DISALLOWED: &str = "the site's robots.txt does not allow it to be read · hint: ask the site, or save the page and add the file";
+
 /// A page that was asked for.
 pub(super) struct Page {
     pub(super) url: Url,
@@ -102,7 +106,12 @@ impl Crawl {
         if start.path().ends_with(".xml") {
             crawl.read_sitemaps(&start)?;
         } else {
+            let is_allowed = crawl.robots.allow(path_of(&start));
             crawl.enqueue(start, 0);
+            if crawl.waiting.is_empty() {
+                let reason = if is_allowed { NO_PAGE } else { DISALLOWED };
+                return Err(reason.into());
+            }
         }
         Ok(crawl)
     }
