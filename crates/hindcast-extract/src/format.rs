@@ -73,6 +73,10 @@ pub enum Format {
     Man,
     Mail,
     Mbox,
+    /// The docstrings of a Python module.
+    Docstrings,
+    /// What rustdoc writes as JSON.
+    Rustdoc,
     Code(Language),
 }
 
@@ -165,6 +169,9 @@ const FORMATS: &[(Format, &[&str], &[&str])] = &[
     (Format::Code(Language::Nix), &["nix"], &["text/x-nix"]),
     (Format::Code(Language::Terraform), &["tf", "hcl"], &["text/x-hcl"]),
     (Format::Code(Language::Vue), &["vue", "svelte"], &["text/x-vue"]),
+    // Known by what they are asked for as, or by what is in them, and not by their names.
+    (Format::Docstrings, &["docstrings"], &["text/x-python"]),
+    (Format::Rustdoc, &["rustdoc"], &["application/json"]),
 ];
 
 /// Files that are known by their whole name, in lower case.
@@ -226,7 +233,17 @@ impl Format {
                 | Self::Man
                 | Self::Mail
                 | Self::Mbox
+                | Self::Docstrings
+                | Self::Rustdoc
         )
+    }
+
+    /// What a file turns out to be whose name says that it is this.
+    pub fn of_content(self, bytes: &[u8]) -> Self {
+        match self {
+            Self::Json if crate::rustdoc::is_rustdoc(bytes) => Self::Rustdoc,
+            named => named,
+        }
     }
 
     /// By the end of a file's name, such as `md`; in any case.
@@ -266,16 +283,28 @@ impl Format {
         matches!(self, Self::Code(_))
     }
 
+    /// Whether no file is called so.
+    fn is_named_otherwise(self) -> bool {
+        matches!(self, Self::Docstrings | Self::Rustdoc)
+    }
+
     /// The ends of file names that are understood, for people.
     pub fn known_extensions() -> String {
-        let known: Vec<_> =
-            FORMATS.iter().flat_map(|(_, extensions, _)| extensions.iter().copied()).collect();
+        let known: Vec<_> = FORMATS
+            .iter()
+            .filter(|(format, ..)| !format.is_named_otherwise())
+            .flat_map(|(_, extensions, _)| extensions.iter().copied())
+            .collect();
         known.join(", ")
     }
 
     /// The MIME types that are understood, for people.
     pub fn known_mime_types() -> String {
-        let known: Vec<_> = FORMATS.iter().filter_map(|(_, _, types)| types.first().copied()).collect();
+        let known: Vec<_> = FORMATS
+            .iter()
+            .filter(|(format, ..)| !format.is_named_otherwise())
+            .filter_map(|(_, _, types)| types.first().copied())
+            .collect();
         known.join(", ")
     }
 }

@@ -9,11 +9,13 @@
 
 mod archive;
 mod chunk;
+mod docstrings;
 mod docx;
 mod encoding;
 mod epub;
 mod format;
 mod html;
+mod links;
 mod mail;
 mod man;
 mod markup;
@@ -22,6 +24,7 @@ mod office;
 mod outline;
 mod pdf;
 mod plain;
+mod rustdoc;
 mod summary;
 mod table;
 mod written_in;
@@ -30,6 +33,7 @@ use std::ops::Range;
 
 pub use chunk::{Chunk, chunk, chunk_within};
 pub use format::{Format, Language};
+pub use links::{Links, links};
 pub use written_in::written_in;
 
 /// Grows whenever a reader or the cutting into chunks makes something else of the same file: documents that an older version read
@@ -61,6 +65,9 @@ pub enum ExtractError {
         "its {0} pages are images without text · hint: let `ocrmypdf in.pdf out.pdf` recognise the text first"
     )]
     Scanned(usize),
+    /// Nothing in a Python module is documented.
+    #[error("it has no docstrings")]
+    NoDocstrings,
     /// The page only leads to another one.
     #[error("it only leads to another page")]
     Redirect,
@@ -163,6 +170,8 @@ fn read(format: Format, bytes: &[u8]) -> Result<Extracted, ExtractError> {
         Format::Epub => epub::extract(bytes),
         Format::Html => html::extract(&text()?),
         Format::Notebook => notebook::extract(&text()?),
+        Format::Docstrings => docstrings::extract(&text()?),
+        Format::Rustdoc => rustdoc::extract(bytes),
         Format::Mbox => mail::extract(bytes, true),
         Format::Mail => mail::extract(bytes, false),
         Format::Man => {

@@ -7,6 +7,10 @@ use crate::{Block, Extracted, Role};
 pub(crate) struct Outline {
     pub(crate) text: String,
     blocks: Vec<Block>,
+    /// From which byte on which line of the original is told.
+    lines: Vec<(usize, u64)>,
+    /// The line of what comes next.
+    line: Option<u64>,
     pages: Vec<std::ops::Range<usize>>,
     page_start: Option<usize>,
 }
@@ -24,6 +28,20 @@ impl Outline {
     /// Adds something that is said.
     pub(crate) fn body(&mut self, text: &str) {
         self.push(text, Role::Body);
+    }
+
+    /// Adds something whose lines stand in the original from this one on.
+    pub(crate) fn body_from(&mut self, text: &str, first: u64) {
+        self.on_line(first);
+        self.body(text);
+        let Some(start) = self.blocks.last().map(|block| block.range.start) else { return };
+        let ends: Vec<usize> = self.text[start..].match_indices('\n').map(|(at, _)| start + at + 1).collect();
+        self.lines.extend(ends.into_iter().zip(first + 1..));
+    }
+
+    /// Says on which line of the original the next block stands.
+    pub(crate) fn on_line(&mut self, line: u64) {
+        self.line = Some(line);
     }
 
     /// Begins the next page.
@@ -49,6 +67,7 @@ impl Outline {
             self.text.push_str("\n\n");
         }
         let start = self.text.len();
+        self.lines.extend(self.line.take().map(|line| (start, line)));
         self.text.push_str(text);
         self.blocks.push(Block { range: start..self.text.len(), role });
     }
@@ -73,6 +92,7 @@ impl Outline {
             text: Some(self.text),
             title,
             pages: self.pages,
+            lines: self.lines,
             blocks: self.blocks,
             ..Extracted::default()
         }

@@ -7,6 +7,7 @@ mod openai;
 mod sqlite;
 mod tls;
 mod vectors;
+mod web;
 
 pub use embed::{
     CrossEncoder, MINI_LM, ModelShelf, ModelSource, OFFERED, OfferedModel, PullError, Pulled,
@@ -17,3 +18,4 @@ pub use ollama::{Ollama, OllamaEmbedder};
 pub use openai::OpenAi;
 pub use sqlite::{MovedCollection, SqliteKnowledge, SqliteStore};
 pub use vectors::VectorIndex;
+pub use web::WebClient;

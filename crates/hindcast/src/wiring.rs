@@ -11,7 +11,7 @@ use hindcast_core::{
     Timestamp,
     debug::DebugEngine,
     identity,
-    knowledge::{ChatModel, Embedder},
+    knowledge::{ChatModel, Embedder, Web},
     license::{License, LicenseError, LicenseFile},
     quota::Limits,
     time::Clock,
@@ -26,7 +26,7 @@ use hindcast_services::{
 };
 use hindcast_stores::{
     LexicalIndex, ModelShelf, ModelSource, Ollama, OpenAi, SentenceEncoder, SqliteKnowledge, SqliteStore,
-    VectorIndex,
+    VectorIndex, WebClient,
 };
 
 use crate::{
@@ -94,6 +94,10 @@ pub(crate) fn knowledge(
         }
         url => Some(Arc::new(Ollama::at(url)?) as Arc<dyn ChatModel>),
     };
+    let web = match config.knowledge.web_hosts.is_empty() {
+        true => None,
+        false => Some(Arc::new(WebClient::new(config.knowledge.web_private)) as Arc<dyn Web>),
+    };
     let service = KnowledgeService::new(KnowledgeParts {
         store: Arc::new(SqliteKnowledge::in_file(&folder.knowledge())),
         open_lexical: Box::new(move || Ok(Arc::new(LexicalIndex::open(&lexical)?))),
@@ -101,6 +105,7 @@ pub(crate) fn knowledge(
         embedder,
         models: Some(Arc::new(models)),
         chat,
+        web,
         keys,
         events: events.clone(),
         clock: Arc::new(SystemClock),
@@ -114,6 +119,7 @@ pub(crate) fn knowledge(
             extractor: std::env::current_exe().map_or(Extractor::Here, Extractor::Program),
             ollama_is_expected: ollama_url.is_some_and(|url| url != "off"),
             chat_model: config.knowledge.chat_model.clone(),
+            web_hosts: config.knowledge.web_hosts.clone(),
         },
     });
     Ok((service, indexes))

@@ -14,6 +14,7 @@ mod record;
 mod store;
 mod usage;
 mod vectors;
+mod web;
 
 pub use chat::{ChatError, ChatModel, InstalledModel, Message, OnText, Reply, Speaker};
 
@@ -32,6 +33,7 @@ pub use store::{
 };
 pub use usage::{AnswerFigures, AnswerRecord, ModelFigures, QueryFigures, QueryRecord, Turn, Used};
 pub use vectors::{VectorEntry, VectorRead, VectorWrite};
+pub use web::{Web, WebAnswer, WebError};
 
 /// A chunk, by its row in the truth. Never given to another chunk, also when this one is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
 mod debian;
+mod installed;
 mod manual;
 mod office;
 mod pdf;

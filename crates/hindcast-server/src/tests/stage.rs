@@ -185,6 +185,7 @@ fn knowledge(folder: &Path, events: &Events, clock: Arc<dyn Clock>) -> Arc<Knowl
         embedder,
         models: None,
         chat: None,
+        web: None,
         keys: None,
         events: events.clone(),
         clock,
@@ -195,6 +196,7 @@ fn knowledge(folder: &Path, events: &Events, clock: Arc<dyn Clock>) -> Arc<Knowl
             extractor: Extractor::Here,
             ollama_is_expected: false,
             chat_model: None,
+            web_hosts: Vec::new(),
         },
     })
 }

@@ -25,7 +25,8 @@ use super::{
     names::id_of_name,
     reading::{Permit, Reader},
     selection,
-    walk::{Selection, WalkLimits, Walked, Walking, shown, walk},
+    sources::{gather, is_read_once},
+    walk::{WalkLimits, Walked, Walking, shown},
 };
 use crate::Failure;
 
@@ -179,20 +180,33 @@ impl KnowledgeService {
                 let stopping = self.stopping.clone();
                 let limits = WalkLimits::for_files_of(self.policy.max_file_bytes);
                 let chosen = patterns.clone();
-                let (permit, walked) = blocking(move || {
+                let (permit, gathered) = blocking(move || {
                     let permit = policy.permit(reader);
-                    let walked = walk(&permit, &paths, Selection::of(&chosen), limits, &mut Waited(stopping));
-                    (Arc::new(permit), walked)
+                    let gathered = gather(&permit, paths, &chosen, limits, &mut Waited(stopping));
+                    (Arc::new(permit), gathered)
                 })
                 .await?;
-                let seen = walked.seen();
-                let Walked { found, accepted, notices } = walked;
+                let seen = gathered.walked.seen();
+                let Walked { found, accepted, notices, versions } = gathered.walked;
                 let mut intake =
                     self.intake(caller, &request.collection, request.id, request.ownership, permit).await?;
                 intake.tags = tags;
                 intake.notices.extend(notices);
+                intake.notices.extend(versions);
                 let mut reports = self.add_found(&mut intake, found, progress).await?;
                 reports.extend(self.remove_vanished(&intake, &accepted, &seen).await?);
+                for repository in gathered.repositories {
+                    if watch {
+                        intake.notice(not_watched(&format!("git:{}", shown(&repository))));
+                    }
+                    reports.extend(self.add_commits(&mut intake, repository, progress).await?);
+                }
+                for address in gathered.addresses {
+                    if watch {
+                        intake.notice(not_watched(&address));
+                    }
+                    reports.extend(self.add_pages(&mut intake, &address, progress).await?);
+                }
                 if watch {
                     self.watch(caller, &mut intake, &accepted, &patterns).await?;
                 }
@@ -211,6 +225,10 @@ impl KnowledgeService {
     ) -> Result<(), Failure> {
         let grant = caller.key.as_ref().map_or(WatchGrant::Local, |key| WatchGrant::Key(key.id.clone()));
         for root in roots {
+            if is_read_once(root) {
+                intake.notice(not_watched(&shown(root)));
+                continue;
+            }
             if root.to_str().is_none() {
                 intake.notice(format!("`{}` is not watched: its name is not UTF-8", shown(root)));
                 continue;
@@ -355,6 +373,10 @@ impl KnowledgeService {
         }
         Err(StoreError::Changed(format!("the document `{id}`")).into())
     }
+}
+
+fn not_watched(source: &str) -> String {
+    format!("`{source}` is not watched · hint: add it again to take in what is new")
 }
 
 /// Tags without the white space around them; refused where they are empty, long or many.

@@ -90,7 +90,8 @@ impl From<Text> for Extracted {
 impl Extractor {
     /// The text of a document, or why there is none. Blocks.
     pub(super) fn extract(&self, format: Format, bytes: &[u8]) -> Result<Extracted, String> {
-        let needs_parser = format.is_converted();
+        // Source code is parsed here, too, when it is cut.
+        let needs_parser = format.is_converted() && format != Format::Docstrings;
         match self {
             Self::Program(program) if needs_parser && !bytes.is_empty() => ask(program, format, bytes),
             _ => hindcast_extract::extract(format, bytes).map_err(|error| error.to_string()),

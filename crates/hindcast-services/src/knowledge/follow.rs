@@ -6,7 +6,7 @@ use std::{
 };
 
 use hindcast_core::{
-    knowledge::{ChangeRecord, Generation, Ownership},
+    knowledge::{ChangeRecord, Collection, Generation, Ownership},
     progress::Unwatched,
 };
 
@@ -24,6 +24,9 @@ const PROBE_EVERY: Duration = Duration::from_secs(15);
 
 /// How long vectors may be in memory only. They are in the truth all the while.
 const COMMIT_AFTER: Duration = Duration::from_secs(10);
+
+/// Nobody has written for so long: whoever changed a model does not make its vectors.
+const TAKE_OVER_AFTER: Duration = Duration::from_secs(3);
 
 /// Figures that change with every search are told at most this often.
 const USAGE_EVERY: Duration = Duration::from_secs(1);
@@ -80,6 +83,7 @@ impl KnowledgeService {
                 Ok(Some(newest)) => {
                     seen = newest;
                     self.watches_changed.notify_one();
+                    self.settings_changed.notify_one();
                     if let Err(failure) = self.indexing.catch_up().await {
                         tracing::warn!(%failure, "the indexes stay behind; the next search tries again");
                     }
@@ -191,13 +195,38 @@ impl KnowledgeService {
         }
     }
 
-    /// Chunks that came when there was no model, or another one, get their vectors.
+    /// Chunks that came when there was no model, or another one, get their vectors; later those of collections whose model was
+    /// changed by somebody who does not embed them.
     async fn embed_what_is_missing(&self) {
-        match self.embed_missing(&Unwatched).await {
+        self.embed_now(self.embed_missing(&Unwatched)).await;
+        loop {
+            self.settings_changed.notified().await;
+            // Whoever changed the model usually makes the vectors, too, and writes while at it.
+            while tokio::time::timeout(TAKE_OVER_AFTER, self.settings_changed.notified()).await.is_ok() {}
+            match self.is_a_model_changing().await {
+                Ok(true) => self.embed_now(self.embed_missing(&Unwatched)).await,
+                Ok(false) => {}
+                Err(failure) => tracing::warn!(%failure, "it was not seen which models collections have"),
+            }
+        }
+    }
+
+    async fn embed_now(&self, work: impl Future<Output = Result<Vec<String>, Failure>>) {
+        match work.await {
             Ok(notices) => notices.iter().for_each(|notice| tracing::info!("{notice}")),
             Err(failure) => tracing::warn!(%failure, "chunks stay without vectors"),
         }
         self.wrote.notify_one();
+    }
+
+    /// Whether a collection is answered by the vectors of another model than it should be.
+    async fn is_a_model_changing(&self) -> Result<bool, Failure> {
+        let collections = self.store.collections(None).await?;
+        let is_changing = |collection: &Collection| {
+            let serving = collection.vectors_by.as_deref();
+            collection.chunks > 0 && serving.is_some_and(|serving| serving != self.wanted_model(collection))
+        };
+        Ok(collections.iter().any(is_changing))
     }
 }
 

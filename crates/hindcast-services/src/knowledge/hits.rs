@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use hindcast_core::knowledge::{FoundChunk, SourceFile};
 use sha2::{Digest, Sha256};
 
-use super::Hit;
+use super::{Hit, sources::file_of};
 
 /// A file larger than this is not read only to see whether it changed.
 const LARGEST_COMPARED: u64 = 4 * 1024 * 1024;
@@ -93,7 +93,9 @@ pub(super) fn with_staleness(mut hits: Vec<Hit>) -> Vec<Hit> {
 
 /// Whether a file says something else than it did. One that is gone does.
 fn has_changed(source: &SourceFile, hash: &[u8; 32]) -> bool {
-    let Ok(metadata) = std::fs::metadata(&source.path) else { return true };
+    // What is in no file does not change: a commit has its hash.
+    let Some(file) = file_of(&source.path) else { return false };
+    let Ok(metadata) = std::fs::metadata(file) else { return true };
     if metadata.len() != source.size {
         return true;
     }
@@ -102,7 +104,7 @@ fn has_changed(source: &SourceFile, hash: &[u8; 32]) -> bool {
         return false;
     }
     source.size > LARGEST_COMPARED
-        || std::fs::read(&source.path).map_or(true, |bytes| Sha256::digest(&bytes)[..] != hash[..])
+        || std::fs::read(file).map_or(true, |bytes| Sha256::digest(&bytes)[..] != hash[..])
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use super::{
     extraction::Extractor,
     names::id_of_anything,
     reading::{Opened, Permit, is_gone},
+    sources,
     walk::{Found, FoundFile, Seen, is_escaped, shown},
 };
 use crate::Failure;
@@ -59,6 +60,12 @@ impl Intake {
     fn skip(&mut self, file: &FoundFile, reason: &str) {
         let end = file.path.extension().map(|end| format!(".{}", end.to_string_lossy().to_lowercase()));
         let kind = end.filter(|end| end.len() <= 20).unwrap_or_else(|| "without a known ending".into());
+        self.skip_kind(&kind, reason);
+    }
+
+    /// Counts something of a kind that is not taken in.
+    pub(super) fn skip_kind(&mut self, kind: &str, reason: &str) {
+        let kind = kind.chars().take(80).collect();
         *self.skipped.entry((kind, reason.to_owned())).or_default() += 1;
     }
 
@@ -118,7 +125,7 @@ impl KnowledgeService {
                     continue;
                 }
                 Ok(file) => match self.add_file(intake, &file, progress).await? {
-                    FileOutcome::Failed { reason } if !file.is_given && is_of_its_kind(&reason) => {
+                    FileOutcome::Failed { reason } if !file.is_given && is_of_its_kind(&file, &reason) => {
                         intake.skip(&file, &reason);
                         continue;
                     }
@@ -164,10 +171,13 @@ impl KnowledgeService {
         progress: &dyn Progress,
     ) -> Result<Result<FileOutcome, Hindrance>, Failure> {
         let (limit, permit, real) = (self.policy.max_file_bytes, intake.permit.clone(), file.path.clone());
-        let (opened, source) = match blocking(move || look_at(&permit, &real, limit)).await? {
+        let (opened, mut source) = match blocking(move || look_at(&permit, &real, limit)).await? {
             Ok(looked) => looked,
             Err(reason) => return Ok(Err(Hindrance::Reason(reason))),
         };
+        if file.reads_docstrings {
+            source.path = sources::docstrings_path(&source.path);
+        }
         let mut known = self.store.document_at(intake.collection.key, &source.path).await?;
         let reader = reader_of(&intake.collection.settings);
         let is_read_so = |known: &&Document| known.reader == reader;
@@ -194,12 +204,17 @@ impl KnowledgeService {
         if known.is_none() {
             known = self.moved(intake, hash).await?;
         }
+        let format = format.of_content(&bytes);
         let (extractor, settings) = (self.policy.extractor.clone(), intake.collection.settings.clone());
         let prepared = match blocking(move || prepare(&extractor, format, bytes, hash, &settings)).await? {
             Ok(prepared) => prepared,
             Err(reason) => return Ok(Err(Hindrance::Reason(reason))),
         };
-        let name = prepared.extracted.title.clone().unwrap_or_else(|| title_of_file(file, format));
+        let name = match (&prepared.extracted.title, format) {
+            (_, Format::Docstrings) => sources::module_name(&file.path),
+            (Some(title), _) => title.clone(),
+            (None, _) => title_of_file(file, format),
+        };
         let entry = Entry { ids: possible_ids(file, format), name, known, format, source: Some(source) };
         self.keep(intake, entry, prepared, progress).await
     }
@@ -221,7 +236,7 @@ impl KnowledgeService {
             same.into_iter().find(|document| {
                 let path = document.source.as_ref().map(|source| &*source.path);
                 // A path that had to be escaped cannot be looked for.
-                path.is_some_and(|path| !is_escaped(path) && is_gone(Path::new(path)))
+                path.is_some_and(|path| !is_escaped(path) && sources::file_of(path).is_some_and(is_gone))
             })
         })
         .await
@@ -421,7 +436,7 @@ impl KnowledgeService {
             candidates.extend(below.into_iter().filter_map(source).filter(|(path, _)| seen.misses(path)));
         }
         let gone = blocking(move || {
-            candidates.retain(|(path, _)| is_gone(Path::new(path)));
+            candidates.retain(|(path, _)| sources::file_of(path).is_some_and(is_gone));
             candidates
         })
         .await?;
@@ -446,8 +461,12 @@ pub(super) fn reader_of(settings: &CollectionSettings) -> u32 {
 }
 
 /// Whether a file is not taken in for what many others are, too: that is told once.
-fn is_of_its_kind(reason: &str) -> bool {
-    reason == ExtractError::Redirect.to_string()
+fn is_of_its_kind(file: &FoundFile, reason: &str) -> bool {
+    // Packages are full of empty `__init__.py`.
+    if file.reads_docstrings && reason == ExtractError::Empty.to_string() {
+        return true;
+    }
+    [ExtractError::Redirect, ExtractError::NoDocstrings].iter().any(|error| reason == error.to_string())
 }
 
 /// Why a file was not taken in.
@@ -542,6 +561,10 @@ fn title_of_file(file: &FoundFile, format: Format) -> String {
 
 /// Ids that say which file it is, shortest first: its name, with the end and the folders only where others have that name.
 fn possible_ids(file: &FoundFile, format: Format) -> Vec<String> {
+    if format == Format::Docstrings {
+        let module = sources::module_name(&file.path);
+        return vec![id_of_anything(&module), id_of_anything(&format!("{module}-docstrings"))];
+    }
     let stem = file.path.file_stem().unwrap_or_default().to_string_lossy();
     let name = file.path.file_name().unwrap_or_default().to_string_lossy();
     let parent = file.path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();

@@ -32,6 +32,7 @@ mod reading;
 mod search;
 mod selection;
 mod settings;
+mod sources;
 mod topics;
 mod walk;
 mod watch;
@@ -46,7 +47,7 @@ use std::{
 };
 
 use hindcast_core::{
-    knowledge::{ChatModel, Embedder, KnowledgeStore, Models, VectorWrite},
+    knowledge::{ChatModel, Embedder, KnowledgeStore, Models, VectorWrite, Web},
     time::Clock,
 };
 use tokio::sync::Notify;
@@ -94,6 +95,8 @@ pub struct KnowledgePolicy {
     pub ollama_is_expected: bool,
     /// The model that answers when none is named.
     pub chat_model: Option<String>,
+    /// Hosts whose pages may be taken in; `*` stands for any beginning.
+    pub web_hosts: Vec<String>,
 }
 
 /// What the knowledge base is put together from.
@@ -110,6 +113,8 @@ pub struct KnowledgeParts {
     pub models: Option<Arc<dyn Models>>,
     /// Answers; none where that is switched off.
     pub chat: Option<Arc<dyn ChatModel>>,
+    /// Gets pages; none where no host is allowed.
+    pub web: Option<Arc<dyn Web>>,
     /// Knows whether a key is still good; without it no folder of a key is watched.
     pub keys: Option<Arc<Gateway>>,
     /// Where changes are announced.
@@ -126,6 +131,7 @@ pub struct KnowledgeService {
     embedder: Arc<dyn Embedder>,
     models: Option<Arc<dyn Models>>,
     chat: Option<Arc<dyn ChatModel>>,
+    web: Option<Arc<dyn Web>>,
     keys: Option<Arc<Gateway>>,
     events: Events,
     clock: Arc<dyn Clock>,
@@ -140,6 +146,8 @@ pub struct KnowledgeService {
     wrote: Notify,
     /// What is watched may be something else now.
     watches_changed: Notify,
+    /// Something was written, maybe what is decided for a collection.
+    settings_changed: Notify,
     stopping: Stopping,
 }
 
@@ -168,6 +176,7 @@ impl KnowledgeService {
             embedder: parts.embedder,
             models: parts.models,
             chat: parts.chat,
+            web: parts.web,
             keys: parts.keys,
             events: parts.events,
             clock: parts.clock,
@@ -179,6 +188,7 @@ impl KnowledgeService {
             health_wanted: Notify::new(),
             wrote: Notify::new(),
             watches_changed: Notify::new(),
+            settings_changed: Notify::new(),
             stopping: Stopping::default(),
         })
     }

@@ -94,6 +94,11 @@ impl Permit {
         folder_id(metadata).is_some_and(|id| self.forbidden_folders.contains(&id))
     }
 
+    /// Whether the reader is somebody elsewhere.
+    pub(super) fn is_remote(&self) -> bool {
+        self.reader == Reader::Remote
+    }
+
     /// Whether a path that leads nowhere now may be read once there is something.
     pub(super) fn covers(&self, path: &Path) -> bool {
         self.refusal(&lexically(path)).is_none()

@@ -108,6 +108,7 @@ impl Stage {
             embedder,
             models: None,
             chat: Some(Arc::new(parrot)),
+            web: None,
             keys: None,
             events: Events::default(),
             clock: Arc::new(ManualClock::at("2026-02-05T10:30:05Z".parse().unwrap())),
@@ -118,6 +119,7 @@ impl Stage {
                 extractor: Extractor::Here,
                 ollama_is_expected: false,
                 chat_model: None,
+                web_hosts: Vec::new(),
             },
         }
     }

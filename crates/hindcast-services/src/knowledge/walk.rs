@@ -31,11 +31,16 @@ pub(super) struct FoundFile {
     pub(super) relative: PathBuf,
     /// Whether it was named itself, and not found in a folder.
     pub(super) is_given: bool,
+    /// Whether only what a Python module says about itself is taken.
+    pub(super) reads_docstrings: bool,
 }
 
 impl FoundFile {
     /// What it is written in, as its name tells.
     pub(super) fn format(&self) -> Option<Format> {
+        if self.reads_docstrings {
+            return Some(Format::Docstrings);
+        }
         Format::of_name(self.path.file_name()?.to_str()?)
     }
 }
@@ -67,6 +72,8 @@ pub(super) struct Walked {
     pub(super) accepted: Vec<PathBuf>,
     /// What was left out, and why.
     pub(super) notices: Vec<String>,
+    /// Which versions of packages were found.
+    pub(super) versions: Vec<String>,
 }
 
 /// What a walk saw.
@@ -111,17 +118,24 @@ pub(super) struct Selection<'a> {
     patterns: &'a Patterns,
     /// The folder that the roots are parts of; none where they were named themselves.
     base: Option<&'a Path>,
+    /// Whether what `.gitignore` and `.ignore` name is taken, too.
+    with_ignored: bool,
 }
 
 impl<'a> Selection<'a> {
     /// Of what was named itself.
     pub(super) fn of(patterns: &'a Patterns) -> Self {
-        Self { patterns, base: None }
+        Self { patterns, base: None, with_ignored: false }
+    }
+
+    /// Also what is ignored: environments of Python ignore themselves.
+    pub(super) fn with_ignored(self) -> Self {
+        Self { with_ignored: true, ..self }
     }
 
     /// Of parts of a folder that was named.
     pub(super) fn within(patterns: &'a Patterns, base: &'a Path) -> Self {
-        Self { patterns, base: Some(base) }
+        Self { patterns, base: Some(base), with_ignored: false }
     }
 }
 
@@ -145,11 +159,17 @@ pub(super) fn walk(
         walked: Walked::default(),
         is_over: false,
         rules: Rules::default(),
+        reads_rules: true,
     };
     for root in roots {
         let base = selection.base.filter(|base| root.starts_with(base) && root != base);
-        walk.rules = Rules::below(base.unwrap_or(root), selection.patterns);
-        walk.rules.take_from_above(permit, root, base);
+        // Files are told by their true paths, so a root that is reached by a link is known by its own.
+        let real = permit.resolve(root).unwrap_or_else(|_| root.clone());
+        walk.rules = Rules::below(base.unwrap_or(&real), selection.patterns);
+        walk.reads_rules = !selection.with_ignored;
+        if walk.reads_rules {
+            walk.rules.take_from_above(permit, root, base);
+        }
         let is_left_out = base.is_some_and(|base| {
             let mut folders = root.ancestors().skip(1).take_while(|folder| folder != &base);
             folders.any(|folder| walk.rules.leave_out(folder, true))
@@ -174,6 +194,7 @@ struct Walk<'a> {
     /// A limit was reached, and that was said.
     is_over: bool,
     rules: Rules,
+    reads_rules: bool,
 }
 
 enum Entry {
@@ -190,12 +211,16 @@ impl Walk<'_> {
         }
         match self.look(path, depth) {
             Ok(Entry::Folder(real, children)) => {
-                self.rules.enter(self.permit, &real);
+                if self.reads_rules {
+                    self.rules.enter(self.permit, &real);
+                }
                 for child in children {
                     let name = child.file_name().unwrap_or_default();
                     self.take(&child, &relative.join(name), depth + 1);
                 }
-                self.rules.leave();
+                if self.reads_rules {
+                    self.rules.leave();
+                }
                 Some(real)
             }
             Ok(Entry::LeftOut) => None,
@@ -207,8 +232,12 @@ impl Walk<'_> {
                     } else {
                         relative
                     };
-                    let file =
-                        FoundFile { path: real.clone(), relative: relative.into(), is_given: depth == 0 };
+                    let file = FoundFile {
+                        path: real.clone(),
+                        relative: relative.into(),
+                        is_given: depth == 0,
+                        reads_docstrings: false,
+                    };
                     let is_read = file.format().is_some() && size <= self.limits.file_bytes;
                     self.bytes += if is_read { size } else { 0 };
                     self.walked.found.push(Found { shown: shown(&real), file: Ok(file) });
@@ -321,6 +350,22 @@ pub(super) mod tests {
 
     fn walk_as(reader: Reader, policy: &ReadPolicy, limits: WalkLimits, root: &Path) -> Walked {
         walk(&policy.permit(reader), &[root.into()], Selection::of(&Patterns::default()), limits, &mut Alone)
+    }
+
+    #[test]
+    fn patterns_hold_below_a_folder_that_is_reached_by_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("real/sub")).unwrap();
+        for file in ["real/a.md", "real/b.txt", "real/sub/c.md", "real/sub/d.txt"] {
+            fs::write(root.join(file), "words").unwrap();
+        }
+        symlink(root.join("real"), root.join("link")).unwrap();
+        let patterns = Patterns { include: vec!["*.md".into()], exclude: vec!["sub/".into()] };
+        let permit = ReadPolicy::default().permit(Reader::Local);
+        let walked = walk(&permit, &[root.join("link")], Selection::of(&patterns), usual(), &mut Alone);
+        let found: Vec<_> = walked.found.into_iter().map(|found| found.shown).collect();
+        assert_eq!(found, [shown(&root.join("real/a.md"))]);
     }
 
     #[test]
@@ -441,7 +486,7 @@ pub(super) mod tests {
                 let own = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
                 let patterns = Patterns { include: own(include), exclude: own(exclude) };
                 let roots: Vec<_> = roots.iter().map(|path| root.join(path)).collect();
-                let selection = Selection { patterns: &patterns, base };
+                let selection = Selection { patterns: &patterns, base, with_ignored: false };
                 let permit = ReadPolicy::default().permit(Reader::Local);
                 let walked = walk(&permit, &roots, selection, usual(), &mut Alone);
                 let found: Vec<_> = walked

@@ -224,6 +224,11 @@ pub(crate) struct Knowledge {
     pub(crate) chat_model: Option<String>,
     /// The cross-encoder that reads the best passages of a search again, if it is installed (`hindcast models pull`). `off`: none.
     pub(crate) reranker: String,
+    /// Hosts whose pages `knowledge/add` may fetch, such as `docs.python.org`; `*.example.org` for all below one, `*` for all. Empty:
+    /// none.
+    pub(crate) web_hosts: Vec<String>,
+    /// Whether pages may be fetched from this machine and private networks, too.
+    pub(crate) web_private: bool,
 }
 
 /// What is written to the log, which goes to standard error.
@@ -370,6 +375,8 @@ impl Default for Knowledge {
             chat_key_file: None,
             chat_model: None,
             reranker: "ms-marco-MiniLM-L6-v2".into(),
+            web_hosts: Vec::new(),
+            web_private: false,
         }
     }
 }

@@ -69,8 +69,10 @@ pub(crate) struct Whose {
 pub(crate) struct AddKnowledge {
     /// The collection; made if there is none
     pub(crate) name: String,
-    /// Files and folders; hidden ones below them are left out
-    #[arg(required = true)]
+    /// Files and folders; hidden ones below them are left out. Also `git:FOLDER` (commit messages), `man:ls`, `man:printf.3`,
+    /// `man:3` (pages of the manual), `python:PACKAGE` (docstrings of an installed package) and `https://…` (a page with those
+    /// below it, or a sitemap; only of `knowledge.web_hosts`)
+    #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
     /// The id of a new collection (default: its name with `_` for spaces)
     #[arg(long)]

@@ -36,7 +36,7 @@ pub(super) struct AddInput {
     /// The id of a new collection
     #[serde(default, alias = "collectionId")]
     collection_id: Option<String>,
-    /// Files and folders on the server's machine
+    /// Files and folders on the server's machine; `git:FOLDER` (commit messages), `man:ls`, `man:3`, `python:PACKAGE` (docstrings), `https://…`
     #[serde(default)]
     paths: Vec<PathBuf>,
     /// What a given text is called; another of that name is replaced

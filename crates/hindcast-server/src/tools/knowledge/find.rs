@@ -11,7 +11,7 @@ use hindcast_services::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::HitView;
+use super::found::{HitView, fit};
 use crate::{
     excerpt::excerpt,
     registry::{Answer, Call, Declaration, Effects, Tool},
@@ -55,7 +55,7 @@ pub(super) struct SearchInput {
     /// Last changed before (RFC 3339)
     #[serde(default)]
     until: Option<Timestamp>,
-    /// Also show so many passages before and after each
+    /// Show passages whole, with so many before and after each
     #[serde(default)]
     #[schemars(range(min = 0, max = 5))]
     context: usize,
@@ -77,9 +77,6 @@ fn five() -> usize {
     5
 }
 
-/// So much of a passage is in the text: enough to choose by.
-const BEGINNING: usize = 240;
-
 #[derive(Serialize, JsonSchema)]
 pub(super) struct SearchView {
     /// Best first
@@ -97,8 +94,8 @@ impl Tool for Search {
     const DECLARATION: Declaration = Declaration {
         name: "knowledge/search",
         title: "Search the knowledge base",
-        description: "Find passages in the documents by words and by meaning. Each hit has its text, relevance (0 to 1), URI (for \
-                      resources/read), headings, lines or page",
+        description: "Find passages in the documents by words and by meaning. Each hit has its text (of long ones the part that \
+                      fits, read on with `context`), relevance (0 to 1), URI (for resources/read), headings, lines or page",
         scope: Some(Scope::KnowledgeRead),
         feature: Some(Feature::Knowledge),
         effects: Effects::ReadOnly,
@@ -121,7 +118,7 @@ impl Tool for Search {
             let details = format!("`context` is {}, not between 0 and {MOST_CONTEXT}", input.context);
             return Err(Failure::new(FailureKind::InvalidInput, details));
         }
-        let is_read_around = input.context > 0;
+        let (query, is_read_around) = (input.query.clone(), input.context > 0);
         let request = SearchRequest {
             query: input.query,
             collection: input.collection,
@@ -143,22 +140,28 @@ impl Tool for Search {
             keeps_duplicates: false,
         };
         let found = self.knowledge.search(&call.caller, request).await?;
-        let hits: Vec<HitView> = found.hits.iter().map(HitView::from).collect();
-        let mut text = match hits.len() {
+        let mut hits: Vec<HitView> = found.hits.iter().map(HitView::from).collect();
+        let heading = match hits.len() {
             0 => nothing(found.best_below),
             1 => "1 passage".into(),
             count => format!("{count} passages"),
         };
-        for (number, hit) in (1..).zip(&hits) {
-            // The data has the whole passage; whoever wants what is around it reads it here. Writing to a string cannot fail.
-            let passage = if is_read_around { hit.passage() } else { excerpt(&hit.text, BEGINNING) };
-            let _ = write!(text, "\n\n[{number}] {:.2} {}\n{passage}", hit.score, hit.citation());
-        }
-        for notice in &found.notices {
-            let _ = write!(text, "\n\nNotice: {notice}");
-        }
+        let places: Vec<_> = (1..).zip(&hits).map(place).collect();
+        let notices: String = found.notices.iter().map(|notice| format!("\n\nNotice: {notice}")).collect();
+        let passages = if is_read_around {
+            hits.iter().map(HitView::passage).collect()
+        } else {
+            fit(&mut hits, &query, &format!("{heading}{}{notices}{notices}", places.concat()))
+        };
+        let told = places.iter().zip(passages).map(|(place, passage)| format!("{place}{passage}"));
+        let text = format!("{heading}{}{notices}", told.collect::<String>());
         Ok(Answer { text, content: SearchView { hits, notices: found.notices } })
     }
+}
+
+/// What stands before a passage in the text.
+fn place((number, hit): (usize, &HitView)) -> String {
+    format!("\n\n[{number}] {:.2} {}\n", hit.score, hit.citation())
 }
 
 /// That nothing is relevant is an answer, too.

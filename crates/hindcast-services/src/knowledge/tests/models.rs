@@ -2,7 +2,9 @@
 
 use std::{path::PathBuf, sync::Mutex};
 
-use hindcast_core::knowledge::{Collection, IndexError, Models, Reranker, VectorWrite};
+use hindcast_core::knowledge::{
+    Catalogue, Collection, CollectionSettings, IndexError, Models, Reranker, VectorWrite,
+};
 
 use super::*;
 
@@ -164,4 +166,31 @@ async fn a_collection_has_a_language_and_a_size_of_passages_of_its_own() {
     ] {
         assert!(!change(&stage, wrong).await.unwrap_err().remedies.is_empty());
     }
+}
+
+/// The command that changes a model may be killed before it has made the vectors.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_server_takes_up_a_model_that_another_process_chose() {
+    let (stage, _) = stage_with_models();
+    stage.add("birds", "heron", "The heron stands in the water.").await;
+    stage.add("birds", "owl", "The owl hunts at night.").await;
+    let running = tokio::spawn(stage.service.clone().keep_up());
+    let elsewhere = SqliteKnowledge::in_file(&stage.folder.path().join("k.db"));
+    let birds = stage.service.collection(&Caller::local(), "birds").await.unwrap();
+    let settings = CollectionSettings { model: Some("pairs".into()), ..CollectionSettings::default() };
+    elsewhere.change_settings(birds.key, settings).await.unwrap();
+    let mut looks = tokio::time::interval(std::time::Duration::from_millis(20));
+    let taken_up = async {
+        while stage.service.collection(&Caller::local(), "birds").await.unwrap().vectors_by.as_deref()
+            != Some("pairs")
+        {
+            looks.tick().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), taken_up)
+        .await
+        .expect("the vectors are not made");
+    let found = found_by(&stage, "the owl hunts", SearchMode::Dense).await;
+    assert_eq!((&*found.hits[0].found.document.id, found.notices.len()), ("owl", 0));
+    running.abort();
 }

@@ -34,6 +34,8 @@ const TABLES: &str = "
     ) STRICT;
     CREATE TABLE moved.vectors (chunk INTEGER NOT NULL, model TEXT NOT NULL, numbers BLOB NOT NULL) STRICT;
     CREATE TABLE moved.tags (document INTEGER NOT NULL, tag TEXT NOT NULL, is_given INTEGER NOT NULL) STRICT;
+    CREATE TABLE moved.languages (document INTEGER NOT NULL, language TEXT NOT NULL) STRICT;
+    CREATE TABLE moved.settings (model TEXT, language TEXT, passage_bytes INTEGER, vectors_by TEXT) STRICT;
     CREATE TABLE moved.watched (path TEXT NOT NULL, include TEXT NOT NULL, exclude TEXT NOT NULL) STRICT;
 ";
 
@@ -141,6 +143,8 @@ fn export(connection: &Connection, key: CollectionKey) -> Result<MovedCollection
              WHERE collection = ?1",
             "INSERT INTO moved.tags SELECT document, tag, is_given FROM main.tags JOIN main.documents ON key = document
              WHERE collection = ?1",
+            "INSERT INTO moved.languages SELECT key, language FROM main.documents WHERE collection = ?1 AND language IS NOT NULL",
+            "INSERT INTO moved.settings SELECT model, language, passage_bytes, vectors_by FROM main.collections WHERE key = ?1",
             "INSERT INTO moved.watched SELECT path, include, exclude FROM main.watched WHERE collection = ?1",
         ] {
             connection.execute(copy, [key.0])?;
@@ -223,6 +227,9 @@ fn import(transaction: &Transaction<'_>, key: CollectionKey, now: Timestamp) -> 
             "INSERT INTO main.tags SELECT document + ?1, tag, is_given FROM moved.tags",
             [documents],
         )?;
+        if has_settings(transaction)? {
+            import_settings(transaction, key, documents)?;
+        }
         transaction.execute(
             "UPDATE main.collections SET updated_at = ?2 WHERE key = ?1",
             params![key.0, nanoseconds(now)],
@@ -230,4 +237,27 @@ fn import(transaction: &Transaction<'_>, key: CollectionKey, now: Timestamp) -> 
         Ok(())
     };
     write().map_err(unavailable)
+}
+
+/// Files of older versions have none.
+fn has_settings(connection: &Connection) -> rusqlite::Result<bool> {
+    let tables = "SELECT count(*) = 2 FROM moved.sqlite_master WHERE type = 'table' AND name IN ('settings', 'languages')";
+    connection.query_row(tables, [], |row| row.get(0))
+}
+
+/// What was decided for the collection, and the languages of its documents. A size that could not be decided here is not taken.
+fn import_settings(connection: &Connection, key: CollectionKey, documents: i64) -> rusqlite::Result<()> {
+    connection.execute(
+        "UPDATE main.documents SET language = moved.languages.language FROM moved.languages
+         WHERE main.documents.key = moved.languages.document + ?1",
+        [documents],
+    )?;
+    connection.execute(
+        "UPDATE main.collections SET model = moved.settings.model, language = moved.settings.language, vectors_by =
+             moved.settings.vectors_by, passage_bytes = CASE WHEN moved.settings.passage_bytes BETWEEN 200 AND 8000
+             THEN moved.settings.passage_bytes END
+         FROM moved.settings WHERE main.collections.key = ?1",
+        [key.0],
+    )?;
+    Ok(())
 }

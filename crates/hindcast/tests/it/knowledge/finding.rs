@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Client, documents::pdf, knowledge};
+use crate::sdk;
 
 fn text(client: &mut Client, arguments: Value) -> String {
     let answer = client.request("tools/call", json!({ "name": "knowledge/search", "arguments": arguments }));
@@ -109,4 +110,40 @@ fn nothing_relevant_is_an_answer() {
     }
     let shown = text(&mut client, json!({ "query": "heron lake" }));
     assert!(shown.starts_with("1 passage"), "{shown}");
+}
+
+/// Five hits cost an agent little, and one that is not enough is read whole.
+#[test]
+fn five_hits_of_real_documents_take_at_most_five_thousand_bytes() {
+    let Some(peers) = sdk::peers() else { return };
+    let library = peers.join("documents/usr/share/doc/python3.11/html/library");
+    let data = tempfile::tempdir().unwrap();
+    let pages = ["sqlite3", "subprocess", "csv", "re", "shutil", "tempfile", "threading", "logging.handlers"];
+    let pages = pages.map(|page| library.join(format!("{page}.html")).to_str().unwrap().to_owned());
+    let mut arguments = vec!["add", "Python"];
+    arguments.extend(pages.iter().map(String::as_str));
+    knowledge(data.path(), &arguments);
+    let mut client = Client::over(data, &[]);
+    for question in [
+        "connection from several threads",
+        "temporary directory that is removed",
+        "match groups",
+        "run a program and capture its output",
+        "how do I rotate log files",
+        "delimiter and quoting of a file with comma separated values",
+        "copy a whole directory tree",
+        "lock that one thread may acquire several times",
+    ] {
+        let arguments = json!({ "query": question });
+        let call = json!({ "name": "knowledge/search", "arguments": arguments });
+        let answer = client.request("tools/call", call);
+        let size = answer.to_string().len();
+        let hits = answer["result"]["structuredContent"]["hits"].as_array().unwrap().clone();
+        assert_eq!(hits.len(), 5, "{answer}");
+        assert!((3000..=5000).contains(&size), "{question}: {size} bytes\n{answer}");
+        let read = client.call("knowledge/search", json!({ "query": question, "limit": 1, "context": 1 }));
+        let (whole, shown) = (read["hits"][0]["text"].as_str().unwrap(), hits[0]["text"].as_str().unwrap());
+        assert!(whole.contains(shown.trim_matches('…')), "{shown}\n{whole}");
+        println!("{question}: {size} bytes, of the first hit {} of {}", shown.len(), whole.len());
+    }
 }

@@ -11,10 +11,12 @@ mod ownership;
 mod questions;
 mod seeded;
 mod settings;
+mod sources;
 mod subscriptions;
 mod transfer;
 mod two_processes;
 mod watching;
+mod web;
 
 use std::{
     path::Path,

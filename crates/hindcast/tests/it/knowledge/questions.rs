@@ -142,7 +142,8 @@ fn corpus(documents: &Path, folder: &Path, is_full: bool) -> Vec<PathBuf> {
 /// Where the right passage stands among the first five, by question.
 fn places(client: &mut Client, questions: &[Question], mode: &str) -> Vec<Option<usize>> {
     let ask = |question: &Question| {
-        let arguments = json!({ "query": question.text, "limit": 5, "mode": mode });
+        // With `context` passages are whole.
+        let arguments = json!({ "query": question.text, "limit": 5, "mode": mode, "context": 1 });
         let answer = client.call("knowledge/search", arguments);
         let hits = answer["hits"].as_array().cloned().unwrap_or_default();
         let place = hits.iter().position(|hit| question.is_answered_by(hit));

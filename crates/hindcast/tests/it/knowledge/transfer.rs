@@ -16,6 +16,7 @@ fn a_collection_is_found_elsewhere_after_it_was_moved() {
     let other = files.path().join("heron.md");
     knowledge(elsewhere.path(), &["add", "other", other.to_str().unwrap()]);
     knowledge(data.path(), &["add", "Field Notes", files.path().to_str().unwrap()]);
+    knowledge(data.path(), &["settings", "Field Notes", "--language", "de", "--passage-bytes", "500"]);
     let file = files.path().join("notes.hindcast");
     let moved = knowledge(data.path(), &["export", "Field Notes", file.to_str().unwrap()]);
     assert_eq!((&moved["collection"], &moved["documents"]), (&json!("Field_Notes"), &json!(2)));
@@ -34,6 +35,19 @@ fn a_collection_is_found_elsewhere_after_it_was_moved() {
     let listed = knowledge(elsewhere.path(), &["list"]);
     let counts: Vec<_> = listed.as_array().unwrap().iter().map(|one| one["documents"].clone()).collect();
     assert_eq!(counts, [1, 2], "{listed}");
+
+    let settings = knowledge(elsewhere.path(), &["settings", "Field Notes"]);
+    assert_eq!(
+        (&settings["language"], &settings["passage_bytes"]),
+        (&json!("de"), &json!(500)),
+        "{settings}"
+    );
+    // The size holds for what is added from then on.
+    let again = knowledge(
+        elsewhere.path(),
+        &["add", "Field Notes", files.path().join("report.pdf").to_str().unwrap()],
+    );
+    assert_eq!(again["files"][0]["outcome"], "updated", "{again}");
 
     for (folder, arguments, reason) in [
         (&data, ["export", "Field Notes", file.to_str().unwrap()], "exists already"),

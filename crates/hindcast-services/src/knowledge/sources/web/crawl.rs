@@ -1,0 +1,345 @@
+//! Which pages of a site are asked for, in which order, and when to stop.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use hindcast_core::knowledge::{Web, WebAnswer};
+use hindcast_extract::links;
+use url::Url;
+
+use super::{robots::Robots, sitemap};
+
+/// How much of a site is read at once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) pages: usize,
+    pub(super) bytes: u64,
+    pub(super) page_bytes: u64,
+    /// Links from the first page on.
+    pub(super) depth: usize,
+    /// Between two requests.
+    pub(super) pause: Duration,
+}
+
+impl Limits {
+    pub(super) fn usual(page_bytes: u64) -> Self {
+        Self {
+            pages: 500,
+            bytes: 200 << 20,
+            page_bytes: page_bytes.min(20 << 20),
+            depth: 3,
+            pause: Duration::from_millis(200),
+        }
+    }
+}
+
+/// A site asks for longer pauses than this are not waited for: it is given up.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const MOST_REDIRECTS: usize = 5;
+const MOST_SITEMAPS: usize = 50;
+
+const NO_PAGE: &str =
+    "it is not a page · hint: give the address of a page, a folder or a sitemap that ends in `.xml`";
+const DISALLOWED: &str = "the site's robots.txt does not allow it to be read · hint: ask the site, or save the page and add the file";
+
+/// A page that was asked for.
+pub(super) struct Page {
+    pub(super) url: Url,
+    pub(super) outcome: PageOutcome,
+}
+
+pub(super) enum PageOutcome {
+    /// It is there.
+    Read(WebAnswer),
+    /// The site says that it is gone.
+    Gone(u16),
+    /// It could not be had.
+    Failed(String),
+    /// It leads to a page that comes by itself, or does not want to be found.
+    PassedOver,
+}
+
+/// A walk through one site.
+pub(super) struct Crawl {
+    web: Arc<dyn Web>,
+    limits: Limits,
+    robots: Robots,
+    /// Where it began, which everything else must be below.
+    root: Url,
+    /// Whether links are followed; a sitemap lists all there is.
+    follows: bool,
+    waiting: VecDeque<(Url, usize)>,
+    seen: HashSet<String>,
+    asked: usize,
+    bytes: u64,
+    /// What was left out, and why.
+    pub(super) notices: Vec<String>,
+}
+
+impl Crawl {
+    /// Asks for the site's rules and the first page. Blocks.
+    pub(super) fn begin(web: Arc<dyn Web>, start: Url, limits: Limits) -> Result<Self, String> {
+        let mut crawl = Self {
+            web,
+            limits,
+            robots: Robots::default(),
+            root: folder_of(&start),
+            follows: true,
+            waiting: VecDeque::new(),
+            seen: HashSet::new(),
+            asked: 0,
+            bytes: 0,
+            notices: Vec::new(),
+        };
+        crawl.robots = crawl.rules(&start)?;
+        let pause = crawl.robots.delay.unwrap_or_default().max(limits.pause);
+        if pause > LONGEST_PAUSE {
+            return Err(format!(
+                "its robots.txt asks for pauses of {} seconds, longer than are waited",
+                pause.as_secs()
+            ));
+        }
+        crawl.limits.pause = pause;
+        if start.path().ends_with(".xml") {
+            crawl.read_sitemaps(&start)?;
+        } else {
+            let is_allowed = crawl.robots.allow(path_of(&start));
+            crawl.enqueue(start, 0);
+            if crawl.waiting.is_empty() {
+                let reason = if is_allowed { NO_PAGE } else { DISALLOWED };
+                return Err(reason.into());
+            }
+        }
+        Ok(crawl)
+    }
+
+    pub(super) fn pause(&self) -> Duration {
+        self.limits.pause
+    }
+
+    /// How many pages were asked for, and how many are known of.
+    pub(super) fn progress(&self) -> (usize, usize) {
+        (self.asked, (self.asked + self.waiting.len()).min(self.limits.pages))
+    }
+
+    /// The next page; none where there are no more. Blocks.
+    pub(super) fn next(&mut self) -> Option<Page> {
+        let (url, depth) = self.waiting.pop_front()?;
+        let reason = if self.asked >= self.limits.pages {
+            format!("more than {} pages", self.limits.pages)
+        } else if self.bytes >= self.limits.bytes {
+            format!("more than {} bytes", self.limits.bytes)
+        } else {
+            self.asked += 1;
+            return Some(self.ask(url, depth));
+        };
+        self.notices.push(format!(
+            "not everything was read: the site has {reason}; left out from `{url}` on · hint: add parts of it by themselves"
+        ));
+        self.waiting.clear();
+        None
+    }
+
+    fn ask(&mut self, url: Url, depth: usize) -> Page {
+        let answer = match self.web.get(url.as_str(), self.limits.page_bytes) {
+            Ok(answer) => answer,
+            Err(error) => return Page { url, outcome: PageOutcome::Failed(error.to_string()) },
+        };
+        self.bytes += answer.body.len() as u64;
+        let outcome = match answer.status {
+            200 => return self.read(url, answer, depth),
+            301 | 302 | 303 | 307 | 308 => match self.led(&url, &answer, depth) {
+                Ok(()) => PageOutcome::PassedOver,
+                Err(reason) => PageOutcome::Failed(reason),
+            },
+            404 | 410 => PageOutcome::Gone(answer.status),
+            status => PageOutcome::Failed(format!("the server answered {status}")),
+        };
+        Page { url, outcome }
+    }
+
+    fn read(&mut self, url: Url, answer: WebAnswer, depth: usize) -> Page {
+        let is_html = answer.mime_type.as_deref().is_none_or(|mime_type| mime_type.contains("html"));
+        if !is_html {
+            return Page { url, outcome: PageOutcome::Read(answer) };
+        }
+        let found = links(&answer.body);
+        if self.follows && depth < self.limits.depth && !found.is_dead_end {
+            let base =
+                found.base.as_deref().and_then(|base| url.join(base).ok()).unwrap_or_else(|| url.clone());
+            for target in found.targets.iter().filter_map(|target| base.join(target).ok()) {
+                self.enqueue(target, depth + 1);
+            }
+        }
+        let outcome = if found.is_unlisted { PageOutcome::PassedOver } else { PageOutcome::Read(answer) };
+        Page { url, outcome }
+    }
+
+    /// Puts what a page leads to in its place.
+    fn led(&mut self, url: &Url, answer: &WebAnswer, depth: usize) -> Result<(), String> {
+        let target = answer.location.as_deref().and_then(|location| url.join(location).ok());
+        let target = target.ok_or("it leads nowhere")?;
+        if !is_same_host(&target, &self.root) {
+            let host = target.host_str().unwrap_or_default();
+            return Err(format!("it leads to another host, `{host}` · hint: give the address there"));
+        }
+        // The page that was given itself may lead out of its folder.
+        if depth == 0 && self.follows {
+            self.root = folder_of(&target);
+        }
+        self.enqueue(target, depth);
+        Ok(())
+    }
+
+    /// Remembers a page to be read, once, if it is one of those that may be.
+    fn enqueue(&mut self, mut url: Url, depth: usize) {
+        url.set_fragment(None);
+        let is_here = is_same_host(&url, &self.root) && url.path().starts_with(self.root.path());
+        let is_known = url.as_str().len() > 2000 || self.seen.contains(url.as_str());
+        if is_here && !is_known && self.robots.allow(path_of(&url)) && looks_readable(&url) {
+            self.seen.insert(url.to_string());
+            self.waiting.push_back((url, depth));
+        }
+    }
+
+    /// The site's robots.txt. A site that has none allows everything; one that fails to say is left alone.
+    fn rules(&mut self, start: &Url) -> Result<Robots, String> {
+        let mut url = start.join("/robots.txt").map_err(|error| error.to_string())?;
+        for _ in 0..MOST_REDIRECTS {
+            let answer = self.web.get(url.as_str(), 1 << 20).map_err(|error| error.to_string())?;
+            match answer.status {
+                200 => return Ok(Robots::parse(&answer.body)),
+                300..400 => {
+                    let target = answer.location.and_then(|location| url.join(&location).ok());
+                    let Some(target) = target.filter(|target| is_same_host(target, start)) else { break };
+                    url = target;
+                }
+                400..500 => return Ok(Robots::default()),
+                status => {
+                    return Err(format!(
+                        "its robots.txt cannot be read, the server answered {status} · hint: try again later"
+                    ));
+                }
+            }
+        }
+        Ok(Robots::default())
+    }
+
+    fn read_sitemaps(&mut self, start: &Url) -> Result<(), String> {
+        self.follows = false;
+        // What a sitemap lists stands anywhere on its host.
+        self.root.set_path("/");
+        let (mut maps, mut read) = (VecDeque::from([start.clone()]), 0);
+        while let Some(url) = maps.pop_front().filter(|_| read < MOST_SITEMAPS) {
+            read += 1;
+            let answer = self.web.get(url.as_str(), 50 << 20).map_err(|error| error.to_string())?;
+            let text = String::from_utf8_lossy(&answer.body);
+            let Some(found) = sitemap::parse(&text).filter(|_| answer.status == 200) else {
+                self.notices.push(format!("`{url}` is no sitemap (the server answered {})", answer.status));
+                continue;
+            };
+            let others = found.sitemaps.iter().filter_map(|address| url.join(address).ok());
+            maps.extend(others.filter(|other| is_same_host(other, start)));
+            for page in found.pages.iter().filter_map(|address| url.join(address).ok()) {
+                self.enqueue(page, 0);
+            }
+        }
+        match self.waiting.is_empty() {
+            true => {
+                Err("it lists no pages of its own host that may be read · hint: give a sitemap or a page"
+                    .into())
+            }
+            false => Ok(()),
+        }
+    }
+}
+
+/// The folder that a page is in: `/3/library/` of `/3/library/csv.html`.
+fn folder_of(page: &Url) -> Url {
+    let mut folder = page.join(".").unwrap_or_else(|_| page.clone());
+    folder.set_query(None);
+    folder.set_fragment(None);
+    folder
+}
+
+/// The same host, also where it moved from `http` to `https`.
+pub(super) fn is_same_host(one: &Url, other: &Url) -> bool {
+    let port = |url: &Url| match url.port_or_known_default() {
+        Some(80) => Some(443),
+        port => port,
+    };
+    matches!(one.scheme(), "http" | "https") && one.host_str() == other.host_str() && port(one) == port(other)
+}
+
+fn path_of(url: &Url) -> &str {
+    &url[url::Position::BeforePath..url::Position::AfterQuery]
+}
+
+/// Pictures, archives and the like are not asked for.
+fn looks_readable(url: &Url) -> bool {
+    let name = url.path().rsplit('/').next().unwrap_or_default();
+    let Some((_, end)) = name.rsplit_once('.') else { return true };
+    let is_other = [
+        "png", "jpg", "jpeg", "gif", "svg", "webp", "ico", "css", "js", "zip", "gz", "bz2", "xz", "tgz",
+        "mp3", "mp4", "woff", "woff2",
+    ];
+    !is_other.contains(&&*end.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use hindcast_core::knowledge::WebError;
+
+    use super::*;
+
+    /// A site without an end: every page leads to two others, and each is a hundred bytes.
+    struct Endless;
+
+    impl Web for Endless {
+        fn get(&self, url: &str, _limit: u64) -> Result<WebAnswer, WebError> {
+            let url = Url::parse(url).unwrap();
+            let (status, location, body) = match url.path() {
+                "/robots.txt" => (404, None, String::new()),
+                "/loop/" => (302, Some("again".to_owned()), String::new()),
+                "/loop/again" => (302, Some("/loop/".to_owned()), String::new()),
+                _ => (200, None, "<a href='a/'>a</a><a href='b/'>b</a>".to_owned() + &"x".repeat(64)),
+            };
+            Ok(WebAnswer { status, location, mime_type: Some("text/html".into()), body: body.into_bytes() })
+        }
+    }
+
+    fn pages(start: &str, limits: Limits) -> (usize, Vec<String>) {
+        let mut crawl = Crawl::begin(Arc::new(Endless), start.parse().unwrap(), limits).unwrap();
+        let mut count = 0;
+        while let Some(page) = crawl.next() {
+            count += usize::from(matches!(page.outcome, PageOutcome::Read(_)));
+        }
+        (count, crawl.notices)
+    }
+
+    #[test]
+    fn a_site_without_an_end_is_left_at_every_limit() {
+        let limits = Limits { pages: 50, bytes: 1 << 20, page_bytes: 1000, depth: 3, pause: Duration::ZERO };
+        let (count, notices) = pages("https://site.example/docs/", limits);
+        assert_eq!((count, notices.len()), (1 + 2 + 4 + 8, 0), "by its depth, which is as it should be");
+        let (count, notices) = pages("https://site.example/docs/", Limits { depth: 30, ..limits });
+        assert_eq!((count, notices.len()), (50, 1));
+        let (count, notices) =
+            pages("https://site.example/docs/", Limits { depth: 30, bytes: 1000, ..limits });
+        assert_eq!((count, notices.len()), (10, 1), "{notices:?}");
+        assert_eq!(pages("https://site.example/loop/", limits).0, 0);
+    }
+
+    #[test]
+    fn a_folder_of_a_site_is_told_from_its_neighbours() {
+        let url = |text: &str| text.parse::<Url>().unwrap();
+        assert_eq!(folder_of(&url("https://a/3/library/csv.html?x#y")).as_str(), "https://a/3/library/");
+        assert!(is_same_host(&url("https://a/"), &url("http://a/")));
+        for other in ["https://b/", "https://a:444/", "ftp://a/", "https://a.b/"] {
+            assert!(!is_same_host(&url(other), &url("https://a/")), "{other}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What is taken in besides files and folders: commit messages, pages of the manual, docstrings of Python packages.
+
+use std::{path::Path, process::Command};
+
+use serde_json::{Value, json};
+
+use super::{Client, knowledge};
+use crate::{
+    sdk,
+    server::{Server, command},
+};
+
+fn git(folder: &Path, arguments: &[&str]) {
+    let output = Command::new("git")
+        .args([
+            "-c",
+            "user.name=A Person",
+            "-c",
+            "user.email=person@example.org",
+            "-c",
+            "commit.gpgsign=false",
+        ])
+        .args(["-c", "init.defaultBranch=main"])
+        .arg("-C")
+        .arg(folder)
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn commit(folder: &Path, message: &str) {
+    git(folder, &["commit", "--quiet", "--allow-empty", "-m", message]);
+}
+
+/// How many files became what.
+fn outcomes(added: &Value) -> [usize; 4] {
+    let files = added["files"].as_array().unwrap();
+    ["added", "unchanged", "removed", "failed"]
+        .map(|outcome| files.iter().filter(|file| file["outcome"] == outcome).count())
+}
+
+#[test]
+fn commit_messages_are_documents_and_only_new_ones_are_taken_in_again() {
+    let (folder, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let repository = folder.path().canonicalize().unwrap();
+    git(&repository, &["init", "--quiet"]);
+    commit(&repository, "lakes: herons stand still\n\nThey were counted twice when they moved.");
+    commit(&repository, "owls: hunt at night");
+    let source = format!("git:{}", repository.display());
+    let add = || knowledge(data.path(), &["add", "history", &source]);
+    let added = add();
+    assert_eq!(outcomes(&added), [2, 0, 0, 0], "{added}");
+    assert_eq!(outcomes(&add()), [0, 2, 0, 0]);
+    commit(&repository, "lakes: drain them");
+    assert_eq!(outcomes(&add()), [1, 2, 0, 0]);
+    git(&repository, &["commit", "--quiet", "--amend", "--allow-empty", "-m", "lakes: fill them"]);
+    assert_eq!(outcomes(&add()), [1, 2, 1, 0], "a commit that the history lost is removed");
+
+    let found = knowledge(data.path(), &["search", "why are herons counted twice", "--min-relevance", "0"]);
+    let hit = &found["hits"][0];
+    assert_eq!(
+        (&hit["headings"], &hit["stale"]),
+        (&json!("lakes: herons stand still"), &json!(false)),
+        "{hit}"
+    );
+    let (text, path) = (hit["text"].as_str().unwrap(), hit["path"].as_str().unwrap());
+    let hash = path.strip_prefix(&format!("{source}/")).unwrap_or_else(|| panic!("{path}"));
+    assert!(text.contains(hash) && text.contains("by A Person, 20"), "{text}");
+    assert_eq!(hit["document"], hash[..12], "{hit}");
+}
+
+/// A repository's configuration may name programs, which are not run.
+#[test]
+fn reading_a_repository_runs_nothing_of_it() {
+    let (folder, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    git(folder.path(), &["init", "--quiet"]);
+    commit(folder.path(), "first");
+    let ran = folder.path().join("ran");
+    let program = format!("touch {}; false", ran.display());
+    let script = folder.path().join("program");
+    std::fs::write(&script, format!("#!/bin/sh\n{program}\n")).unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    for (key, value) in [
+        ("log.showSignature", "true"),
+        ("gpg.program", script.to_str().unwrap()),
+        ("core.fsmonitor", script.to_str().unwrap()),
+        ("core.pager", script.to_str().unwrap()),
+        ("pager.log", script.to_str().unwrap()),
+        ("diff.external", script.to_str().unwrap()),
+        ("alias.log", &format!("!{program}")),
+    ] {
+        git(folder.path(), &["config", key, value]);
+    }
+    let added = knowledge(data.path(), &["add", "history", &format!("git:{}", folder.path().display())]);
+    assert_eq!(outcomes(&added), [1, 0, 0, 0], "{added}");
+    assert!(!ran.exists());
+}
+
+#[test]
+fn what_is_no_repository_package_or_page_says_what_to_do() {
+    let mut client = Client::new();
+    let folder = tempfile::tempdir().unwrap();
+    let paths = [
+        format!("git:{}", folder.path().display()),
+        "git:/nowhere/at/all".into(),
+        "python:no_such_package_here".into(),
+        "python:../x".into(),
+        "man:no-such-page-here".into(),
+        "man:".into(),
+    ];
+    let added = client.call("knowledge/add", json!({ "collection": "none", "paths": paths }));
+    assert_eq!(added["failed"], 6, "{added}");
+    for file in added["files"].as_array().unwrap() {
+        let reason = file["reason"].as_str().unwrap();
+        assert!(reason.contains("hint") || reason.contains("no such file"), "{file}");
+    }
+}
+
+/// Over HTTP a source is read only where files are, and nothing is told of what is elsewhere.
+#[test]
+fn a_remote_caller_reads_sources_only_below_the_folders_that_the_operator_allows() {
+    let files = tempfile::tempdir().unwrap();
+    let root = files.path().canonicalize().unwrap();
+    let (open, closed, linked, none) =
+        (root.join("open"), root.join("closed"), root.join("open/linked"), root.join("open/none"));
+    for folder in [&open, &closed, &linked, &none] {
+        std::fs::create_dir(folder).unwrap();
+    }
+    for folder in [&root, &closed] {
+        git(folder, &["init", "--quiet"]);
+        commit(folder, "secret plans");
+    }
+    std::fs::write(linked.join(".git"), format!("gitdir: {}\n", closed.join(".git").display())).unwrap();
+    let server = Server::start_with(&[("HINDCAST_KNOWLEDGE_ALLOWED_FOLDERS", open.to_str().unwrap())]);
+    let key = server.unlimited_key();
+    let refused = |source: &str| {
+        let answer = server.call(&key, "knowledge/add", json!({ "collection": "x", "paths": [source] }));
+        let file = &answer["result"]["structuredContent"]["files"][0];
+        assert_eq!(file["outcome"], "failed", "{source}: {answer}");
+        file["reason"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(refused(&format!("git:{}", closed.display())), refused("git:/nowhere"));
+    let reasons = [&linked, &none].map(|folder| refused(&format!("git:{}", folder.display())));
+    assert_eq!(reasons[0], reasons[1]);
+    assert!(!reasons[0].contains(root.to_str().unwrap()), "{}", reasons[0]);
+    assert_eq!(refused("python:json"), refused("python:no_such_package"));
+    assert_eq!(refused("man:ls"), refused("man:no-such-page"));
+
+    let own = root.join("open/own");
+    std::fs::create_dir(&own).unwrap();
+    git(&own, &["init", "--quiet"]);
+    commit(&own, "public plans");
+    let answer = server.call(
+        &key,
+        "knowledge/add",
+        json!({ "collection": "x", "paths": [format!("git:{}", own.display())] }),
+    );
+    assert_eq!(answer["result"]["structuredContent"]["added"], 1, "{answer}");
+}
+
+#[test]
+fn pages_of_the_manual_and_docstrings_are_taken_from_what_is_installed() {
+    let Some(peers) = sdk::peers() else { return };
+    let data = tempfile::tempdir().unwrap();
+    let add = |arguments: &[&str]| -> Value {
+        let output = command()
+            .args(["knowledge", "add", "installed", "--json"])
+            .args(arguments)
+            .arg("--data-dir")
+            .arg(data.path())
+            .env("MANPATH", peers.join("documents/usr/share/man"))
+            .env("VIRTUAL_ENV", peers.join("python"))
+            .output()
+            .unwrap();
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
+    };
+    let added = add(&["man:iconv", "python:click"]);
+    let [taken, _, _, failed] = outcomes(&added);
+    assert!(taken > 10 && failed == 0, "{added}");
+    let notices = added["notices"].to_string();
+    assert!(notices.contains("click 8.") || notices.contains("click 9."), "the version is told: {notices}");
+    let best = |query: &str| {
+        let found = knowledge(data.path(), &["search", query, "--min-relevance", "0"]);
+        found["hits"][0].clone()
+    };
+    let hit = best("iconv convert text from one character encoding to another");
+    assert!(hit["path"].as_str().is_some_and(|path| path.contains("man1/iconv.1")), "{hit}");
+    let hit = best("echo a message to stdout click");
+    assert_eq!((&hit["name"], &hit["stale"]), (&json!("click.utils"), &json!(false)), "{hit}");
+    assert!(hit["headings"].as_str().is_some_and(|headings| headings.starts_with("echo(")), "{hit}");
+    let path = hit["path"].as_str().and_then(|path| path.strip_prefix("python:")).unwrap();
+    let source = std::fs::read_to_string(path).unwrap();
+    let line = source.lines().nth(hit["first_line"].as_u64().unwrap() as usize - 1).unwrap();
+    let beginning = hit["text"].as_str().and_then(|text| text.lines().next()).unwrap();
+    assert!(line.contains(beginning), "the citation is the source's line: {line}: {hit}");
+    let again = add(&["python:click"]);
+    assert_eq!(outcomes(&again)[0], 0, "{again}");
+    // The same files as source code are other documents.
+    let code = add(&[Path::new(path).to_str().unwrap()]);
+    assert_eq!(outcomes(&code), [1, 0, 0, 0], "{code}");
+}
