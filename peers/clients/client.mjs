@@ -67,6 +67,7 @@ const TOOLS = [
   "debugger/trace_calls",
   "debugger/update_breakpoint",
   "debugger/wait",
+  "debugger/what_if",
   "debugger/when",
   "debugger/write_input",
   "knowledge/add",

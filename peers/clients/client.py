@@ -80,6 +80,7 @@ TOOLS = [
     "debugger/trace_calls",
     "debugger/update_breakpoint",
     "debugger/wait",
+    "debugger/what_if",
     "debugger/when",
     "debugger/write_input",
     "knowledge/add",

@@ -307,6 +307,9 @@ pub struct TracedCall {
     pub times: u64,
     /// Whether it has not returned
     pub is_open: bool,
+    /// Whether it did not return, but was left by an exception or a jump
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub left: bool,
     /// When it began
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moment: Option<Moment>,

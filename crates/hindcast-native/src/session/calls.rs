@@ -1,6 +1,6 @@
 //! What a thread called, as a tree in which what repeats itself is told once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hindcast_core::debug::{
     CallTrace, CallValue, CallsQuestion, DebugError, Moment, NumberFormat, Reason, TracedCall, ValueLimits,
@@ -13,6 +13,7 @@ use hindcast_symbols::{
 
 use super::{
     Session,
+    landing::Teller,
     scribe::Scribe,
     travel::{Halted, function_around},
 };
@@ -35,6 +36,8 @@ const MOST_MOMENTS: usize = 40;
 pub(super) struct Tracing {
     question: CallsQuestion,
     functions: BTreeMap<u64, Traced>,
+    /// Who tells where exceptions and jumps land.
+    tellers: Vec<Teller>,
     since: Position,
     until: Position,
     at: Position,
@@ -56,6 +59,8 @@ struct Kept {
     calls: Vec<TracedCall>,
     /// The calls that have not returned, outermost first.
     open: Vec<Open>,
+    /// Where calls return to, and where exceptions and jumps land.
+    ways_out: BTreeSet<u64>,
     moments: usize,
     is_full: bool,
 }
@@ -86,6 +91,7 @@ impl Session {
                 question,
                 thread: Tid(i32::try_from(question.thread.0).unwrap_or(-1)),
                 functions: &tracing.functions,
+                tellers: &tracing.tellers,
                 kept: &mut kept,
                 named: None,
             };
@@ -125,7 +131,8 @@ impl Session {
             return Err(DebugError::Expression(reason).into());
         }
         let at = since.clone();
-        Ok(Tracing { question: question.clone(), functions, since, until, at, kept: Kept::default() })
+        let (question, tellers, kept) = (question.clone(), self.tellers(), Kept::default());
+        Ok(Tracing { question, functions, tellers, since, until, at, kept })
     }
 
     fn traced_functions(&self, wanted: Option<&str>) -> Result<BTreeMap<u64, Traced>, DebugError> {
@@ -183,6 +190,7 @@ struct Tracer<'a> {
     question: &'a CallsQuestion,
     thread: Tid,
     functions: &'a BTreeMap<u64, Traced>,
+    tellers: &'a [Teller],
     kept: &'a mut Kept,
     /// The call whose moment was wished.
     named: Option<usize>,
@@ -201,15 +209,23 @@ impl Surveyor for Tracer<'_> {
         };
         let stack = thread.registers.sp();
         let memory = CleanMemory { memory: &replica.memory, overlay: &replica.overlay };
+        if let Some(teller) = self.tellers.iter().find(|teller| teller.address == address) {
+            let landing = teller.told(self.scribe.symbols, &memory, &thread.registers);
+            let is_new = landing.is_some_and(|landing| self.kept.ways_out.insert(landing));
+            if is_new {
+                return Ok(Wish::LookElsewhere);
+            }
+        }
+        self.leave_to(address, stack);
         self.return_to(address, stack, &thread, &memory);
         let Some(function) = self.functions.get(&address) else { return Ok(Wish::Pass) };
         let scene = self.scribe.scene(&memory);
         let Ok(scope) = FrameScope::enter(&scene, &thread, 0) else { return Ok(Wish::Pass) };
         let end = look::walk(&scene, &thread.registers, 0, 1).physical.first().and_then(|frame| frame.cfa);
         let Some(end) = end else { return Ok(Wish::Pass) };
-        // Whatever is not outside of this has returned without being seen, by a jump or an exception.
+        // Whatever is not outside of this was left.
         while self.kept.open.last().is_some_and(|open| open.end <= end) {
-            self.kept.close(None);
+            self.kept.leave();
         }
         let returns_to = memory.read_pointer(end.wrapping_sub(8)).unwrap_or_default();
         let depth = self.kept.open.len() as u32;
@@ -227,18 +243,23 @@ impl Surveyor for Tracer<'_> {
                 result: None,
                 times: 1,
                 is_open: false,
+                left: false,
                 moment: None,
                 location,
             });
         }
         self.kept.open.push(Open { index, end, returns_to, returns: function.returns });
         self.kept.is_full = self.kept.calls.len() >= MOST_KEPT;
-        let _ = replica.overlay.insert(&replica.memory, returns_to);
         if self.kept.is_full {
             return Ok(Wish::Stop);
         }
         self.named = index.filter(|_| self.kept.moments < MOST_MOMENTS);
-        Ok(if self.named.is_some() { Wish::Name } else { Wish::Pass })
+        let is_new = self.kept.ways_out.insert(returns_to);
+        Ok(match (self.named, is_new) {
+            (Some(_), _) => Wish::Name,
+            (None, true) => Wish::LookElsewhere,
+            (None, false) => Wish::Pass,
+        })
     }
 
     fn named(&mut self, _: &Replica, position: Position) -> Result<(), ReplayError> {
@@ -250,12 +271,20 @@ impl Surveyor for Tracer<'_> {
     }
 
     fn sights(&self) -> Sights {
-        let returns = self.kept.open.iter().map(|open| open.returns_to);
-        Sights::Code(self.functions.keys().copied().chain(returns).collect())
+        let tellers = self.tellers.iter().map(|teller| teller.address);
+        Sights::Code(self.functions.keys().chain(&self.kept.ways_out).copied().chain(tellers).collect())
     }
 }
 
 impl Tracer<'_> {
+    /// Calls whose part of the stack is gone did not return, but were left by an exception or a jump.
+    fn leave_to(&mut self, address: u64, stack: u64) {
+        let is_left = |open: &Open| open.end < stack || open.end == stack && open.returns_to != address;
+        while self.kept.open.last().is_some_and(is_left) {
+            self.kept.leave();
+        }
+    }
+
     /// The thread stands where a call returns to; perhaps it has just returned.
     fn return_to(&mut self, address: u64, stack: u64, thread: &ThreadScene, memory: &CleanMemory<'_>) {
         while let Some(open) = self.kept.open.last()
@@ -310,10 +339,22 @@ fn arguments(scope: &FrameScope<'_>) -> Vec<CallValue> {
 }
 
 impl Kept {
-    /// The innermost call has returned. Where it did the same as the one before it, both are one.
+    /// The innermost call has returned.
     fn close(&mut self, result: Option<String>) {
         let Some(index) = self.open.pop().and_then(|open| open.index) else { return };
         self.calls[index].result = result;
+        self.fold(index);
+    }
+
+    /// The innermost call was left without returning.
+    fn leave(&mut self) {
+        let Some(index) = self.open.pop().and_then(|open| open.index) else { return };
+        self.calls[index].left = true;
+        self.fold(index);
+    }
+
+    /// Makes a call one with the one before it, where both did the same.
+    fn fold(&mut self, index: usize) {
         let Some(before) = self.sibling_before(index) else { return };
         if !is_alike(&self.calls[before..index], &self.calls[index..]) {
             return;
@@ -343,6 +384,7 @@ fn is_alike(one: &[TracedCall], other: &[TracedCall]) -> bool {
         && one.iter().zip(other).enumerate().all(|(index, (one, other))| {
             one.depth == other.depth
                 && one.function == other.function
+                && one.left == other.left
                 // Several functions may have one name.
                 && one.location == other.location
                 && (is_root(index) || (one.times > 1) == (other.times > 1))

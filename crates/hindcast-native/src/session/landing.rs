@@ -6,7 +6,7 @@
 //! own frame or in one further out.
 
 use hindcast_core::debug::DebugError;
-use hindcast_symbols::Memory;
+use hindcast_symbols::{Memory, Symbols};
 
 use super::{Session, step::StepPlan, system};
 use crate::sys::{GeneralRegisters, Tid};
@@ -14,7 +14,7 @@ use crate::sys::{GeneralRegisters, Tid};
 /// A function that is told where a thread goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Teller {
-    address: u64,
+    pub(super) address: u64,
     kind: TellerKind,
 }
 
@@ -24,6 +24,27 @@ enum TellerKind {
     Unwinder,
     /// By what `setjmp` has put behind its first.
     LongJump,
+}
+
+impl Teller {
+    /// Where a thread goes on that has just called this.
+    pub(super) fn told(
+        self,
+        symbols: &Symbols,
+        memory: &dyn Memory,
+        registers: &GeneralRegisters,
+    ) -> Option<u64> {
+        if self.kind == TellerKind::Unwinder {
+            return registers.get("rsi");
+        }
+        let kept = memory.read_pointer(registers.get("rdi")?.wrapping_add(JUMP_TARGET)).ok()?;
+        // Not every C library hides it.
+        if symbols.function_at(kept).is_some() {
+            return Some(kept);
+        }
+        let guard = memory.read_pointer(registers.fs_base().wrapping_add(POINTER_GUARD)).ok()?;
+        Some(kept.rotate_right(17) ^ guard)
+    }
 }
 
 /// Some are names of the same function.
@@ -55,8 +76,8 @@ impl Landings {
 }
 
 impl Session {
-    /// Listens to the unwinders and jumps that are loaded.
-    pub(super) fn expect_landings(&mut self) -> Landings {
+    /// The unwinders and jumps that are loaded.
+    pub(super) fn tellers(&mut self) -> Vec<Teller> {
         let symbols = &self.symbols;
         let find = || {
             let mut tellers: Vec<Teller> = Vec::new();
@@ -67,25 +88,15 @@ impl Session {
             }
             tellers
         };
-        let mut tellers = self.tellers.get_or_insert_with(find).clone();
+        self.tellers.get_or_insert_with(find).clone()
+    }
+
+    /// Listens to them.
+    pub(super) fn expect_landings(&mut self) -> Landings {
+        let mut tellers = self.tellers();
         // Without one of them, what comes through it is not seen.
         tellers.retain(|teller| self.process.insert_breakpoint(teller.address).is_ok());
         Landings { tellers, known: Vec::new() }
-    }
-
-    /// Where a thread goes on that has just called this.
-    fn told(&self, teller: Teller, registers: &GeneralRegisters) -> Option<u64> {
-        if teller.kind == TellerKind::Unwinder {
-            return registers.get("rsi");
-        }
-        let memory = self.process.memory();
-        let kept = memory.read_pointer(registers.get("rdi")?.wrapping_add(JUMP_TARGET)).ok()?;
-        // Not every C library hides it.
-        if self.symbols.function_at(kept).is_some() {
-            return Some(kept);
-        }
-        let guard = memory.read_pointer(registers.fs_base().wrapping_add(POINTER_GUARD)).ok()?;
-        Some(kept.rotate_right(17) ^ guard)
     }
 
     /// A thread reached a breakpoint instruction; whether that was about an exception or a jump.
@@ -99,7 +110,8 @@ impl Session {
         let Some((landings, shortest)) = plan.landings() else { return Ok(false) };
         let registers = self.process.registers(tid).map_err(system)?;
         if let Some(&teller) = landings.tellers.iter().find(|teller| teller.address == address) {
-            let landing = self.told(teller, &registers).filter(|_| tid == thread);
+            let landing = teller.told(&self.symbols, &self.process.memory(), &registers);
+            let landing = landing.filter(|_| tid == thread);
             if let Some(landing) = landing.filter(|landing| !landings.known.contains(landing))
                 && self.process.insert_breakpoint(landing).is_ok()
             {

@@ -19,6 +19,9 @@ use crate::{
     sys::{GeneralRegisters, Tid, TraceError, WatchKind},
 };
 
+/// More memory than this cannot be looked for by any means: values are smaller.
+const MOST_SOUGHT: u64 = 1 << 20;
+
 /// What is compared after every instruction must be small.
 const LARGEST_BY_STEPS: u64 = 4096;
 /// More than that is told as what changed.
@@ -144,6 +147,12 @@ impl Session {
     /// Where something that is to be looked for is in memory.
     pub(super) fn place_of(&mut self, watched: &Watched) -> Result<Cell, DebugError> {
         let (address, size, name, type_ref) = match watched {
+            Watched::Memory { address, size }
+                if *size > MOST_SOUGHT || address.0.checked_add(*size).is_none() =>
+            {
+                let reason = Reason::new(format!("{size} bytes at {address} cannot be looked for at once"));
+                return Err(DebugError::Expression(reason.advise("give `size` 1 to 32, or a member's name")));
+            }
             Watched::Memory { address, size } => {
                 (address.0, *size, format!("{size} bytes at {address}"), None)
             }

@@ -132,7 +132,7 @@ fn what_nobody_can_know_is_not_made_up() {
         asked.time_ms = 1;
     });
     assert_eq!(told.unwrap().changed.end, TrialEnding::Time);
-    for (set, why) in [("limit", "no assignment"), ("nothing = 3", "nothing"), ("limit = = 3", "limit")] {
+    for (set, why) in [("limit", "no assignment"), ("nothing = 3", "nothing"), ("limit = = 3", "expected a value")] {
         let refused = ask((&mut debuggee, &moment), |asked| asked.set = vec![set.into()]);
         assert!(refused.as_ref().is_err_and(|error| error.to_string().contains(why)), "{refused:?}");
     }

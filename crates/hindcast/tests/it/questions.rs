@@ -1,4 +1,4 @@
-//! `debugger/history`, `debugger/when` and `debugger/trace_calls` with the built binary.
+//! `debugger/history`, `debugger/when`, `debugger/trace_calls` and `debugger/what_if` with the built binary.
 
 use hindcast_fixtures::{Built, Fixture};
 use serde_json::json;
@@ -80,4 +80,19 @@ fn what_an_answer_shows_has_no_secrets() {
     for said in [&told, &when] {
         assert!(!said.contains("hunter2"), "{said}");
     }
+}
+
+#[test]
+fn a_fix_is_tried_before_it_is_written() {
+    let (mut client, built) = store();
+    client.call("debugger/set_breakpoint", json!({ "function": "lose" }));
+    let lose = client.call("debugger/reverse_continue", json!({}));
+    assert!(lose.contains("lose"), "{lose}");
+    let tried = json!({ "returns": "", "until": format!("ledger.c:{}", built.line("printed")), "show": ["broken", "used"] });
+    let told = client.call("debugger/what_if", tried);
+    assert!(told.contains("with the change: came to ledger.c:"), "{told}");
+    let values: Vec<_> = told.lines().filter(|line| line.starts_with("  broken = ")).collect();
+    assert_eq!(values, ["  broken = 0", "  broken = 2000"], "{told}");
+    let refused = client.refused("debugger/what_if", json!({}));
+    assert!(refused.to_string().contains("no change is named"), "{refused}");
 }

@@ -2,7 +2,7 @@
 
 use hindcast_core::debug::{
     CallTrace, CallsQuestion, DebugError, Destination, Finding, FrameRef, HistoryQuestion, Moment, Movement,
-    Question, Remedy, Span, Watched, WhenQuestion, Which, WriteHistory,
+    Question, Remedy, RuntimeAddr, Span, Watched, WhenQuestion, Which, WriteHistory,
 };
 use hindcast_fixtures::Fixture;
 
@@ -188,4 +188,36 @@ fn overloaded_functions_have_the_results_of_their_own_types() {
     assert!(text.is_some_and(|text| text.contains("\"text\"")), "{trace:?}");
     let sums = calls(&mut debuggee, Some("add<int>"), 9);
     assert_eq!(results(&sums), [("1".to_owned(), Some("4".to_owned()))], "{sums:?}");
+}
+
+#[test]
+fn calls_that_an_exception_left_have_no_result_and_are_told_apart() {
+    for optimised in ["-O0", "-O2"] {
+        let fixture = Fixture::cpp("trials").flags(["-g", optimised, "-std=c++17", "-fno-inline"]);
+        let mut debuggee = Debuggee::record(&fixture, &[]);
+        debuggee.run_to("total");
+        let told = calls(&mut debuggee, Some("check"), 5);
+        let told: Vec<_> = told
+            .calls
+            .iter()
+            .map(|call| (call.times, call.left, call.is_open, call.result.as_deref()))
+            .collect();
+        let expected = [(1, true, false, None), (2, false, false, Some("4")), (2, true, false, None)];
+        assert_eq!(told, expected, "{optimised}");
+    }
+}
+
+#[test]
+fn sizes_that_no_value_has_are_refused() {
+    let mut debuggee = Debuggee::record(&Fixture::c("ledger"), &[]);
+    debuggee.run_to("printed");
+    for (address, size) in [(0x1000, 1 << 62), (0x1000, u64::MAX), (u64::MAX, 8), (0x1000, 1 << 32)] {
+        let watched = Watched::Memory { address: RuntimeAddr(address), size };
+        let past = debuggee.backend().time_travel().expect("it travels");
+        let refused = past.last_write(&watched, 1).unwrap_err();
+        assert!(refused.to_string().contains("cannot be looked for"), "{refused}");
+        let span = Span::default();
+        let history = Question::History(HistoryQuestion { watched, span, offset: 0, limit: 1 });
+        assert!(past.ask(&history).is_err());
+    }
 }

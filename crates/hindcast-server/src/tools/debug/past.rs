@@ -320,7 +320,11 @@ fn say_changes(name: &str, whole: &ConditionHistory) -> String {
     if whole.changes.is_empty() {
         let held = match (whole.at_first, whole.judged) {
             (_, 0) => "was never judged: the program did not come there",
+            (Some(true), _) if whole.unknown > 0 => "held whenever it could be judged",
             (Some(true), _) if whole.at_last == Some(true) => "held from the beginning on",
+            (Some(false), _) if whole.at_last == Some(false) && whole.unsure.is_some() => {
+                "was not seen to become true (it may have been so in between)"
+            }
             (Some(false), _) if whole.at_last == Some(false) => "did not become true",
             _ => "did not change so",
         };
@@ -444,6 +448,7 @@ fn say_calls(trace: &CallTrace) -> String {
         match &call.result {
             Some(result) => drop(write!(said, " = {}", excerpt(result, LONGEST_ARGUMENT))),
             None if call.is_open => said.push_str(" (has not returned)"),
+            None if call.left => said.push_str(" (left by an exception or a jump)"),
             None => {}
         }
         if let Some(moment) = call.moment.as_ref().filter(|_| call.depth == 0) {
