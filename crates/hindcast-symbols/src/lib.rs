@@ -12,6 +12,7 @@ mod error;
 pub mod expression;
 mod memory;
 mod module;
+pub mod names;
 mod symbols;
 pub mod types;
 mod unwind;
@@ -24,7 +25,7 @@ pub use memory::{Memory, Pages, Unreadable};
 pub use module::{Module, SymbolKind};
 pub use symbols::{
     CodePlace, FixedPlace, FrameContext, Function, FunctionPattern, FunctionTarget, GlobalName, InlineFrame,
-    LineMatches, LineRow, LineTarget, Piece, PieceKind, Placement, Symbols, VariableHandle, VariableInfo,
-    Viewpoint, demangle_type,
+    LineMatches, LineRow, LineTarget, PatternError, Piece, PieceKind, Placement, Symbols, VariableHandle,
+    VariableInfo, Viewpoint, demangle_type,
 };
 pub use unwind::{Registers, Unwound};

@@ -18,7 +18,7 @@ use std::{ops::Range, path::Path};
 
 pub use code::{CodePlace, Function, InlineFrame};
 pub use fixed::FixedPlace;
-pub use functions::{FunctionPattern, FunctionTarget};
+pub use functions::{FunctionPattern, FunctionTarget, PatternError};
 pub use globals::{GlobalName, Viewpoint};
 pub use line_search::{LineMatches, LineTarget};
 pub use lines::LineRow;

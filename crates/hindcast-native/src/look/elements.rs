@@ -6,7 +6,9 @@ use hindcast_core::debug::{
     DebugError, ElementPage, ElementSearch, FoundElement, NumberFormat, Reason, RuntimeAddr, Variable,
 };
 use hindcast_symbols::{
-    expression::{Evaluated, Expression, ExpressionError, Found, Position, Rank, on_element},
+    expression::{
+        Bounded, Evaluated, Expression, ExpressionError, Found, Position, Rank, Scope, SortKey, on_element,
+    },
     value::{Inspector, Placed},
 };
 
@@ -31,31 +33,32 @@ struct Wanted {
     elements: Expression,
     condition: Option<Expression>,
     show: Vec<Expression>,
-    order: Option<Expression>,
+    order: Option<SortKey>,
     same: Option<Expression>,
 }
 
 impl Wanted {
     fn parse(search: &ElementSearch) -> Result<Self, ExpressionError> {
-        let parse = |text: &str| {
-            let expression = Expression::parse(text)?;
-            // Nothing is changed by looking for it.
-            if expression.writes() {
-                return Err(ExpressionError::Syntax {
-                    column: 1,
-                    expected: "no assignment",
-                    found: text.into(),
-                });
-            }
-            Ok(expression)
-        };
+        let parse = |text: &str| reads_only(text, Expression::parse(text)?);
+        let order = search.order.as_deref().map(|text| {
+            let SortKey { key, is_descending } = SortKey::parse(text)?;
+            Ok(SortKey { key: reads_only(text, key)?, is_descending })
+        });
         Ok(Self {
             elements: parse(&search.elements)?,
             condition: search.condition.as_deref().map(parse).transpose()?,
             show: search.show.iter().map(|text| parse(text)).collect::<Result<_, _>>()?,
-            order: search.order.as_deref().map(parse).transpose()?,
+            order: order.transpose()?,
             same: search.duplicates_of.as_deref().map(parse).transpose()?,
         })
+    }
+}
+
+/// Nothing is changed by looking for it.
+fn reads_only(text: &str, expression: Expression) -> Result<Expression, ExpressionError> {
+    match expression.writes() {
+        true => Err(ExpressionError::Syntax { column: 1, expected: "no assignment", found: text.into() }),
+        false => Ok(expression),
     }
 }
 
@@ -63,6 +66,8 @@ impl Wanted {
 pub(crate) fn find(scope: &FrameScope<'_>, search: &ElementSearch) -> Result<ElementPage, DebugError> {
     let failed = |error: ExpressionError| DebugError::Expression(error.into());
     let wanted = Wanted::parse(search).map_err(failed)?;
+    // All that a search evaluates: the elements, the conditions on them, and what is shown.
+    let scope = &Bounded::new(scope);
     let mut finding = Finding::new(search, &wanted);
     let visited = wanted.elements.each(scope, &mut |found| finding.visit(found));
     match visited {
@@ -118,8 +123,9 @@ impl<'s> Finding<'s> {
         {
             return Ok(());
         }
-        let rank = |by: &Option<Expression>| by.as_ref().map(|by| by.rank(found.scope)).transpose();
-        let (order, same) = (rank(&self.wanted.order)?, rank(&self.wanted.same)?);
+        let rank = |by: Option<&Expression>| by.map(|by| by.rank(found.scope)).transpose();
+        let order = rank(self.wanted.order.as_ref().map(|order| &order.key))?;
+        let same = rank(self.wanted.same.as_ref())?;
         let index = self.page.found;
         self.page.found += 1;
         let is_in_page =
@@ -147,8 +153,10 @@ impl<'s> Finding<'s> {
             self.hits.sort_by(|one, other| one.same.cmp(&other.same));
             self.page.found = self.hits.len() as u64;
         }
-        if self.search.order.is_some() {
-            self.hits.sort_by(|one, other| one.order.cmp(&other.order));
+        match &self.wanted.order {
+            Some(order) if order.is_descending => self.hits.sort_by(|one, other| other.order.cmp(&one.order)),
+            Some(_) => self.hits.sort_by(|one, other| one.order.cmp(&other.order)),
+            None => {}
         }
         if self.keeps_all() {
             let skipped = usize::try_from(self.search.offset).unwrap_or(usize::MAX);
@@ -159,8 +167,8 @@ impl<'s> Finding<'s> {
 }
 
 /// What is told of an element.
-fn tell(scope: &FrameScope<'_>, search: &ElementSearch, wanted: &Wanted, hit: &Hit) -> FoundElement {
-    let inspector = Inspector::new(&scope.types, scope.scene.memory, search.limits, NumberFormat::Auto);
+fn tell(scope: &dyn Scope, search: &ElementSearch, wanted: &Wanted, hit: &Hit) -> FoundElement {
+    let inspector = Inspector::new(scope.types(), scope.memory(), search.limits, NumberFormat::Auto);
     let shown = search.show.iter().zip(&wanted.show).map(|(text, expression)| {
         let evaluated = on_element(scope, (hit.key.as_ref(), &hit.value), |scope| expression.evaluate(scope));
         match evaluated {
@@ -204,7 +212,7 @@ fn by_position(search: &ElementSearch, hit: &Hit) -> Option<String> {
     }
 }
 
-fn by_address(scope: &FrameScope<'_>, hit: &Hit) -> Option<String> {
+fn by_address(scope: &dyn Scope, hit: &Hit) -> Option<String> {
     let address = hit.value.address()?;
-    Some(format!("(*({}*){address:#x})", scope.types.name_of(hit.value.type_ref)))
+    Some(format!("(*({}*){address:#x})", scope.types().name_of(hit.value.type_ref)))
 }

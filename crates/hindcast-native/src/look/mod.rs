@@ -14,8 +14,14 @@ mod waits;
 
 use std::path::PathBuf;
 
-use hindcast_core::debug::{CompletionKind, DebugError, Location, Module, Place, Region, RuntimeAddr};
-use hindcast_symbols::{FunctionPattern, Memory, Symbols, types::ModuleId};
+use hindcast_core::debug::{
+    CompletionKind, DebugError, Location, Module, Place, Reason, Region, RuntimeAddr,
+};
+use hindcast_symbols::{
+    FunctionPattern, Memory, Symbols,
+    names::{LONGEST_NAME, cut},
+    types::ModuleId,
+};
 
 pub(crate) use self::{
     code::{decode, disassemble, register_value},
@@ -127,9 +133,29 @@ pub(crate) fn complete(symbols: &Symbols, kind: CompletionKind, prefix: &str, li
     }
 }
 
+/// Why a place is refused at once: no program has such a long name, and to look for it takes seconds.
+pub(crate) fn too_long(place: &Place) -> Option<Reason> {
+    let (what, name) = match place {
+        Place::Address(_) => return None,
+        Place::Function(name) => ("function", name),
+        Place::Line { file, .. } => ("file", file),
+        Place::Statement { text, .. } if text.len() > LONGEST_NAME => ("statement", text),
+        Place::Statement { file, .. } => ("file", file),
+    };
+    (name.len() > LONGEST_NAME).then(|| {
+        let (length, beginning) = (name.len(), cut(name));
+        Reason::new(format!("the {what} `{beginning}` has {length} bytes; no program has such a long one"))
+            .advise(format!("give at most {LONGEST_NAME} bytes"))
+    })
+}
+
 /// Where to begin to disassemble: a function from its very beginning, not from behind the prologue.
 pub(crate) fn code_start(symbols: &Symbols, place: &Place) -> Result<u64, DebugError> {
-    let nothing = || DebugError::Expression(format!("there is no code at `{place}`").into());
+    if let Some(reason) = too_long(place) {
+        return Err(DebugError::Expression(reason));
+    }
+    let nothing =
+        || DebugError::Expression(format!("there is no code at `{}`", cut(&place.to_string())).into());
     match place {
         Place::Address(address) => Ok(address.0),
         Place::Function(name) => {

@@ -6,7 +6,7 @@ use hindcast_core::debug::DebugError;
 use hindcast_symbols::{
     FrameContext, InlineFrame, Memory, Registers, VariableInfo, Viewpoint,
     expression::{self, Expression, ExpressionError, Global, Scope},
-    types::ModuleId,
+    types::{Language, ModuleId},
     value::{Absence, DerivedTypes, Placed, Storage},
 };
 
@@ -228,6 +228,10 @@ impl Scope for FrameScope<'_> {
 
     fn register(&self, name: &str) -> Option<expression::Register> {
         if self.is_fixed { None } else { super::registers::named(self, name) }
+    }
+
+    fn language(&self) -> Language {
+        self.source.as_ref().map(|source| source.language).unwrap_or_default()
     }
 
     fn types(&self) -> &DerivedTypes<'_> {

@@ -10,6 +10,7 @@ use hindcast_symbols::{
     FunctionPattern, FunctionTarget, Symbols,
     expression::{Expression, ExpressionError, Template},
     in_last_parentheses,
+    names::cut,
 };
 
 use super::{
@@ -19,7 +20,7 @@ use super::{
     judge::Ordinal,
     watch::Watching,
 };
-use crate::look::file_name;
+use crate::look::{file_name, too_long};
 
 /// All breakpoints of a session.
 #[derive(Debug, Default)]
@@ -217,6 +218,11 @@ pub(super) fn in_words(what: &impl fmt::Display, remedies: &[Remedy]) -> String 
 impl Session {
     pub(super) fn added(&mut self, trigger: Trigger) -> Result<Breakpoint, DebugError> {
         let mut entry = Entry::new(trigger)?;
+        if let Trigger::Code(CodeBreakpoint { place, .. }) = &entry.trigger
+            && let Some(reason) = too_long(place)
+        {
+            return Err(DebugError::BreakpointFailed(reason));
+        }
         // Its hits count from here on, so those of the others have to be known here, too.
         self.count_hits_up_to_here()?;
         match &entry.trigger {
@@ -386,6 +392,9 @@ impl Session {
 
     /// What a place means in the program as it is.
     pub(super) fn resolve(&self, place: &Place) -> Resolved {
+        if let Some(reason) = too_long(place) {
+            return Resolved::nothing(reason);
+        }
         match place {
             Place::Address(address) => {
                 Resolved { targets: vec![self.location(address.0)], ..Resolved::default() }
@@ -414,13 +423,14 @@ impl Session {
             }
             (None, Some(last)) => {
                 let binds = if is_impossible { "" } else { "; it binds when a library has some there" };
+                let file = cut(file);
                 let what = format!("`{file}` has no code at line {line} or behind it{binds}");
                 Some(Reason::new(what).advise(format!("line {last} is its last with code")))
             }
             (None, None) if targets.is_empty() => {
                 let similar = self.nearest_file(file);
                 let what = "it binds when a library with it is loaded";
-                Some(format!("no loaded symbols name the file `{file}`{similar}; {what}").into())
+                Some(format!("no loaded symbols name the file `{}`{similar}; {what}", cut(file)).into())
             }
             (None, None) => None,
         };
@@ -455,7 +465,8 @@ impl Session {
                 format!(" (there is `{}`)", similar.join("`, `"))
             };
             format!(
-                "no loaded symbols name a function `{name}`{hint}; it binds when a library with it is loaded"
+                "no loaded symbols name a function `{}`{hint}; it binds when a library with it is loaded",
+                cut(name)
             )
         });
         Resolved { targets, note: note.or(said).map(Reason::from), is_impossible: false }

@@ -6,7 +6,8 @@ use hindcast_core::debug::{
     CallTrace, CallValue, CallsQuestion, DebugError, Moment, NumberFormat, Reason, TracedCall, ValueLimits,
 };
 use hindcast_symbols::{
-    FunctionPattern, Memory as _,
+    FunctionPattern, Memory as _, PatternError,
+    names::cut,
     types::{Encoding, TypeKind, TypeRef, Types as _},
     value::{DerivedTypes, Inspector, Placed},
 };
@@ -123,7 +124,7 @@ impl Session {
         let functions = self.traced_functions(question.functions.as_deref())?;
         if functions.is_empty() {
             let reason = match &question.functions {
-                Some(name) => Reason::new(format!("no function with code is called `{name}`"))
+                Some(name) => Reason::new(format!("no function with code is called `{}`", cut(name)))
                     .advise("give a name, or `/…/` with a part of names"),
                 None => Reason::new("the program has no function whose source is here")
                     .advise("name some with `functions`, such as `/^parse/`"),
@@ -137,7 +138,11 @@ impl Session {
 
     fn traced_functions(&self, wanted: Option<&str>) -> Result<BTreeMap<u64, Traced>, DebugError> {
         let pattern = FunctionPattern::read(wanted.unwrap_or("/./")).map_err(|error| {
-            DebugError::Expression(Reason::new(error.to_string()).advise("mend the regular expression"))
+            let advice = match error {
+                PatternError::TooLong { .. } => "give a shorter name, or `/…/` with a part of names",
+                PatternError::Regex(_) => "mend the regular expression",
+            };
+            DebugError::Expression(Reason::new(error.to_string()).advise(advice))
         })?;
         let scribe = self.scribe();
         let found = self.symbols.functions_named(&pattern, MOST_FUNCTIONS).into_iter();

@@ -1,6 +1,7 @@
 //! Moving: from a command to the stop that ends it.
 
 use hindcast_core::debug::{DebugError, Movement, Outcome, Place, Stop, StopReason, ThreadId};
+use hindcast_symbols::names::cut;
 
 use super::{Session, hits::Hit, late::Start, signals, step::StepPlan, system};
 use crate::{
@@ -376,7 +377,9 @@ impl Session {
         let addresses: Vec<u64> =
             resolved.targets.iter().filter_map(|target| target.address).map(|at| at.0).collect();
         if addresses.is_empty() {
-            let reason = resolved.note.unwrap_or_else(|| format!("there is no code at `{place}`").into());
+            let reason = resolved
+                .note
+                .unwrap_or_else(|| format!("there is no code at `{}`", cut(&place.to_string())).into());
             return Err(DebugError::BreakpointFailed(reason));
         }
         self.insert_all(&addresses)?;

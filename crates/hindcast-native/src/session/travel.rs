@@ -6,7 +6,7 @@ use hindcast_core::debug::{
     DebugError, Destination, Granularity, Happening, HappeningKind, Moment, Movement, Outcome, RaisedSignal,
     Reason, Remedy, Stop, StopReason, ThreadId,
 };
-use hindcast_symbols::Symbols;
+use hindcast_symbols::{Symbols, names::cut};
 
 use super::{Session, movement::Plan, system};
 use crate::{
@@ -471,7 +471,7 @@ impl Session {
 
     fn parse(&self, moment: &Moment) -> Result<Position, DebugError> {
         moment.0.trim().parse().map_err(|_| {
-            let reason = Reason::new(format!("`{moment}` is not a moment of this recording"));
+            let reason = Reason::new(format!("`{}` is not a moment of this recording", cut(&moment.0)));
             DebugError::NoHistory(reason.remedy(Remedy::ListMoments))
         })
     }

@@ -6,6 +6,7 @@ use hindcast_core::debug::{
     CallValue, DebugError, Evaluation, FrameRef, Location, Moment, NumberFormat, Place, PrintedDifference,
     Reason, Remedy, TrialEnding, TrialRun, ValueLimits, Variable, WhatIf, WhatIfQuestion,
 };
+use hindcast_symbols::names::cut;
 
 use super::{
     Session, movement, system,
@@ -169,7 +170,8 @@ impl Session {
         let stops: Vec<_> =
             resolved.targets.iter().filter_map(|target| target.address).map(|at| at.0).collect();
         if stops.is_empty() {
-            let note = resolved.note.unwrap_or_else(|| Reason::new(format!("there is no code at `{place}`")));
+            let nothing = || Reason::new(format!("there is no code at `{}`", cut(&place.to_string())));
+            let note = resolved.note.unwrap_or_else(nothing);
             return Err(DebugError::Expression(note));
         }
         Ok(stops)

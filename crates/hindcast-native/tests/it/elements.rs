@@ -201,6 +201,29 @@ fn elements_are_found_with_an_expression_for_each() {
 }
 
 #[test]
+fn unsigned_numbers_are_ordered_largest_first() {
+    let (mut debuggee, _) = counted::<7>(&Fixture::c("many"));
+    let mut wanted = search(&mut debuggee, "builds[*].job[*]", None);
+    wanted.show = vec!["id".into()];
+    wanted.order = Some("-(unsigned)id".into());
+    wanted.limit = 100;
+    let ordered = lines(&find(&mut debuggee, &wanted));
+    assert_eq!(
+        (ordered[0].as_str(), ordered[99].as_str()),
+        ("builds[19].job[4]: 194", "builds[0].job[0]: 0")
+    );
+
+    let (mut debuggee, _) = counted::<5>(&Fixture::rust("many"));
+    let mut wanted = search(&mut debuggee, "nested[*]", None);
+    wanted.show = vec!["it.len()".into()];
+    wanted.order = Some("-it.len()".into());
+    let page = find(&mut debuggee, &wanted);
+    assert_eq!((page.found, page.unknown), (10, 0));
+    let ordered = lines(&page);
+    assert_eq!((ordered[0].as_str(), ordered[9].as_str()), ("nested[9]: 9", "nested[0]: 0"));
+}
+
+#[test]
 fn elements_of_lists_and_maps_are_named_by_their_address() {
     let (mut debuggee, _) = counted::<7>(&Fixture::c("many"));
     let listed = search(&mut debuggee, "list(head, next)", Some("value == 5"));

@@ -3,9 +3,9 @@
 mod edges;
 
 use hindcast_core::debug::{
-    Becomes, CallTrace, CallsQuestion, ConditionChange, ConditionHistory, DebugError, Destination, Finding,
-    FrameRef, HistoryQuestion, Movement, Place, Question, Span, StopReason, Watched, WhenQuestion, Which,
-    WriteHistory, Writer, WritingStatement,
+    Becomes, CallTrace, CallsQuestion, CodeBreakpoint, ConditionChange, ConditionHistory, DebugError,
+    Destination, Finding, FrameRef, HistoryQuestion, Moment, Movement, Place, Question, Span, StopReason,
+    Trigger, Watched, WhenQuestion, Which, WriteHistory, Writer, WritingStatement,
 };
 use hindcast_fixtures::{Built, Fixture};
 
@@ -269,6 +269,39 @@ fn calls(debuggee: &mut Debuggee, functions: Option<&str>, depth: u32) -> CallTr
         Ok(Finding::Calls(trace)) => trace,
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn names_that_no_program_has_are_refused_and_not_repeated_whole() {
+    let (mut debuggee, _, _) = store();
+    let long = "y".repeat(1_000_000);
+    let thread = debuggee.thread();
+    let place = Place::Function(long.clone());
+    let asked = |functions: &str, since: Option<&str>| {
+        Question::Calls(CallsQuestion {
+            thread,
+            span: Span { since: since.map(|since| Moment(since.into())), ..Span::default() },
+            functions: Some(functions.into()),
+            depth: 1,
+            limit: 1,
+        })
+    };
+    let refusals = [
+        debuggee.backend().add_breakpoint(Trigger::Code(CodeBreakpoint::at(place.clone()))).unwrap_err(),
+        debuggee.backend().run(Movement::RunTo(place.clone())).unwrap_err(),
+        debuggee.backend().disassembly().expect("it disassembles").disassemble(&place, 0, 1).unwrap_err(),
+        When { at: Some(&long), ..When::new("used > 0") }.ask(&mut debuggee).unwrap_err(),
+        debuggee.backend().time_travel().expect("it travels").ask(&asked(&long, None)).unwrap_err(),
+        // Short enough to be looked for, and too long to be repeated.
+        debuggee.backend().time_travel().expect("it travels").ask(&asked(&long[..4000], None)).unwrap_err(),
+        debuggee.backend().time_travel().expect("it travels").ask(&asked("take", Some(&long))).unwrap_err(),
+    ];
+    for refusal in &refusals {
+        assert!(refusal.to_string().len() < 300, "{refusal}");
+        assert!(!refusal.remedies().is_empty(), "{refusal}");
+    }
+    assert!(refusals[0].to_string().contains("has 1000000 bytes"), "{}", refusals[0]);
+    assert!(debuggee.backend().breakpoints().unwrap().is_empty());
 }
 
 /// The same twice: the moments that the first one names are not others for the second.

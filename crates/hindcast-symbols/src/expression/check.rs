@@ -248,6 +248,10 @@ impl Scope for Imagined<'_> {
         None
     }
 
+    fn language(&self) -> Language {
+        self.level.language
+    }
+
     fn types(&self) -> &DerivedTypes<'_> {
         self.types
     }
@@ -381,7 +385,9 @@ impl Maker<'_> {
             Kind::Name(_) | Kind::Field(..) | Kind::Index(..) | Kind::Unary(Unary::Dereference, _) => {
                 self.value(node)
             }
-            Kind::Integer(..) | Kind::Character(_) | Kind::Truth(_) | Kind::Null => self.constant(node),
+            Kind::Integer(..) | Kind::Character(_) | Kind::HighCharacter(_) | Kind::Truth(_) | Kind::Null => {
+                self.constant(node)
+            }
             Kind::Unary(Unary::Negate | Unary::Plus, of) if matches!(of.kind, Kind::Integer(..)) => {
                 self.constant(node)
             }

@@ -1,14 +1,9 @@
 //! Many values at once: the elements of containers, lists and trees, and what they come to together.
 
-use std::{
-    cell::Cell,
-    collections::HashSet,
-    ops::ControlFlow,
-    time::{Duration, Instant},
-};
+use std::{collections::HashSet, ops::ControlFlow};
 
 use super::{
-    Expression, ExpressionError, Global, Register, Scope,
+    Budget, Expression, ExpressionError, Global, Register, Scope,
     error::ExpressionError as Failure,
     evaluate::{Bound, Evaluator, Operand},
     scalar::Scalar,
@@ -20,14 +15,10 @@ use crate::{
     types::{Encoding, Language, TypeKind, TypeRef},
     value::{
         Absence, DerivedTypes, Placed,
-        items::MOST_ELEMENTS,
         layout::{Search, plain_field_name},
         shape::{Shape, Style},
     },
 };
-
-/// How long one question may take: whoever asks waits no longer.
-const LONGEST: Duration = Duration::from_secs(10);
 
 /// What is done with each element, until one is enough.
 type Visit<'v> = dyn FnMut(&Element) -> Result<ControlFlow<()>, Failure> + 'v;
@@ -116,6 +107,10 @@ impl Scope for PagedScope<'_> {
         self.around.register(name)
     }
 
+    fn language(&self) -> Language {
+        self.around.language()
+    }
+
     fn types(&self) -> &DerivedTypes<'_> {
         self.around.types()
     }
@@ -126,6 +121,10 @@ impl Scope for PagedScope<'_> {
 
     fn names(&self) -> Vec<String> {
         self.around.names()
+    }
+
+    fn budget(&self) -> Option<Budget> {
+        self.around.budget()
     }
 }
 
@@ -169,6 +168,10 @@ impl Scope for ElementScope<'_> {
         self.around.scope.register(name)
     }
 
+    fn language(&self) -> Language {
+        self.around.scope.language()
+    }
+
     fn types(&self) -> &DerivedTypes<'_> {
         self.around.scope.types()
     }
@@ -180,6 +183,10 @@ impl Scope for ElementScope<'_> {
     fn names(&self) -> Vec<String> {
         let members = self.around.field_names(&self.element.value);
         members.into_iter().chain(self.around.scope.names()).collect()
+    }
+
+    fn budget(&self) -> Option<Budget> {
+        Some(self.around.budget.clone())
     }
 }
 
@@ -227,7 +234,8 @@ impl Evaluator<'_> {
         if !self.scope.memory().is_in_pages() {
             let pages = Pages::over(self.scope.memory());
             let scope = PagedScope { around: self.scope, pages: &pages };
-            return Evaluator::new(&scope).together(together, of, condition, column);
+            let evaluator = Evaluator { budget: self.budget.clone(), ..Evaluator::new(&scope) };
+            return evaluator.together(together, of, condition, column);
         }
         let mut sum = Sum::default();
         let (mut count, mut holds) = (0_u64, 0_u64);
@@ -296,13 +304,12 @@ impl Evaluator<'_> {
     /// Goes through the values of an expression with `[*]`, `list` or `tree` in it, or through the elements of one value.
     fn each_of(&self, node: &Node, visit: &mut Visit<'_>) -> Result<(), Failure> {
         let sources = Self::sources_of(node)?;
-        let patience = Patience::new(node.column);
         let _ = match sources.as_slice() {
             [] => self.each_element(&self.placed(node)?, node.column, &mut |element| {
-                patience.step()?;
+                self.budget.step(node.column)?;
                 visit(element)
             })?,
-            sources => self.each_value(node, sources, &patience, visit)?,
+            sources => self.each_value(node, sources, visit)?,
         };
         Ok(())
     }
@@ -339,7 +346,6 @@ impl Evaluator<'_> {
         &self,
         node: &Node,
         sources: &[Vec<&Node>],
-        patience: &Patience,
         visit: &mut Visit<'_>,
     ) -> Result<ControlFlow<()>, Failure> {
         let [same, inner @ ..] = sources else {
@@ -348,7 +354,7 @@ impl Evaluator<'_> {
         let source = same[0];
         let is_whole = std::ptr::eq(source, node);
         let mut bind = |element: &Element| {
-            patience.step()?;
+            self.budget.step(source.column)?;
             if is_whole {
                 return visit(element);
             }
@@ -357,7 +363,7 @@ impl Evaluator<'_> {
                 let position = element.position.filter(|_| copy == 0);
                 self.bound.borrow_mut().push(Bound { node: *node, value: element.value.clone(), position });
             }
-            let visited = self.each_value(node, inner, patience, visit);
+            let visited = self.each_value(node, inner, visit);
             self.bound.borrow_mut().truncate(before);
             visited
         };
@@ -507,30 +513,6 @@ impl Evaluator<'_> {
             };
         }
         Err(self.wrong_type(&at, "a pointer to something", column))
-    }
-}
-
-/// How much one question may cost.
-struct Patience {
-    steps: Cell<u64>,
-    begun: Instant,
-    column: usize,
-}
-
-impl Patience {
-    fn new(column: usize) -> Self {
-        Self { steps: Cell::new(0), begun: Instant::now(), column }
-    }
-
-    /// Counts an element, of whatever level.
-    fn step(&self) -> Result<(), Failure> {
-        let steps = self.steps.get() + 1;
-        self.steps.set(steps);
-        let is_late = steps.is_multiple_of(1024) && self.begun.elapsed() > LONGEST;
-        if steps > MOST_ELEMENTS || is_late {
-            return Err(Failure::TooManyElements { column: self.column, count: steps - 1 });
-        }
-        Ok(())
     }
 }
 

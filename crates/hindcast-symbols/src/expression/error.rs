@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use hindcast_core::debug::{Reason, Remedy};
 
+use crate::names::cut;
+
 /// Why an expression has no value. Columns count characters from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
@@ -12,27 +14,27 @@ pub enum ExpressionError {
     TooLong { length: usize, most: usize },
     #[error("the expression is nested too deep at column {column}")]
     TooDeep { column: usize, most: u32 },
-    #[error("expected {expected} at column {column}, found `{found}`")]
+    #[error("expected {expected} at column {column}, found `{}`", cut(found))]
     Syntax { column: usize, expected: &'static str, found: String },
-    #[error("`{text}` at column {column} is not a number")]
+    #[error("`{}` at column {column} is not a number", cut(text))]
     BadNumber { column: usize, text: String },
     #[error("the quote at column {column} is not closed")]
     OpenQuote { column: usize },
     #[error("the brace at column {column} is not closed")]
     OpenBrace { column: usize },
-    #[error("no variable `{name}` here, at column {column}")]
+    #[error("no variable `{}` here, at column {column}", cut(name))]
     UnknownName { column: usize, name: String, nearest: Option<String> },
-    #[error("`{of}` has no field `{name}`, at column {column}")]
+    #[error("`{of}` has no field `{}`, at column {column}", cut(name))]
     UnknownField { column: usize, name: String, of: String, nearest: Option<String> },
     #[error("`{name}` of `{of}` is ambiguous at column {column}: {classes} have one each")]
     Ambiguous { column: usize, name: String, of: String, classes: String, example: String },
-    #[error("no type `{name}`, at column {column}")]
+    #[error("no type `{}`, at column {column}", cut(name))]
     UnknownType { column: usize, name: String },
-    #[error("no register `{name}`, at column {column}")]
+    #[error("no register `{}`, at column {column}", cut(name))]
     UnknownRegister { column: usize, name: String },
-    #[error("`{type_name}` has no method `{name}` that the debugger knows, at column {column}")]
+    #[error("`{type_name}` has no method `{}` that the debugger knows, at column {column}", cut(name))]
     UnknownMethod { column: usize, name: String, type_name: String },
-    #[error("`{name}` is called at column {column}")]
+    #[error("`{}` is called at column {column}", cut(name))]
     Call { column: usize, name: String },
     #[error("`{type_name}` at column {column} is not {wanted}")]
     WrongType { column: usize, type_name: String, wanted: &'static str },
@@ -42,7 +44,7 @@ pub enum ExpressionError {
     UnknownDerived { column: usize, base: String, derived: String },
     #[error("index {index} at column {column} is beyond the {count} elements")]
     BeyondEnd { column: usize, index: i128, count: u64 },
-    #[error("no key {key} in the map, at column {column}")]
+    #[error("no key {} in the map, at column {column}", cut(key))]
     NoSuchKey { column: usize, key: String },
     #[error("division by zero at column {column}")]
     DivisionByZero { column: usize },
@@ -126,8 +128,14 @@ impl From<ExpressionError> for Reason {
     }
 }
 
+/// No longer names are compared with all that are known: nobody misspells these, and it would take seconds.
+const LONGEST_MISSPELLED: usize = 200;
+
 /// The known name that is most like `name`, if any is.
 pub(super) fn most_alike<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<String> {
+    if name.len() > LONGEST_MISSPELLED {
+        return None;
+    }
     let scored = known.filter(|candidate| !candidate.is_empty()).map(|candidate| {
         let lower = strsim::jaro_winkler(&name.to_lowercase(), &candidate.to_lowercase());
         (lower, candidate)
@@ -139,6 +147,13 @@ pub(super) fn most_alike<'n>(name: &str, known: impl Iterator<Item = &'n str>) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_repeat_the_beginning_of_long_names_only() {
+        let error = ExpressionError::UnknownName { column: 1, name: "x".repeat(8000), nearest: None };
+        assert_eq!(error.to_string(), format!("no variable `{}…` here, at column 1", "x".repeat(100)));
+        assert_eq!(most_alike(&"x".repeat(8000), [&*"x".repeat(7999)].into_iter()), None);
+    }
 
     #[test]
     fn only_an_unknown_name_is_answered_with_the_names_there_are() {

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use super::{
-    Scope,
+    Budget, Scope,
     elements::Position,
     error::ExpressionError,
     scalar::{Fraction, Scalar, Whole, combine},
@@ -36,6 +36,8 @@ pub(super) struct Evaluator<'s> {
     pub(super) layout: Layout<'s>,
     /// What nodes that give many values stand for at the moment.
     pub(super) bound: RefCell<Vec<Bound>>,
+    /// What is left to be spent on elements.
+    pub(super) budget: Budget,
 }
 
 /// The one of its many values that a node stands for.
@@ -52,6 +54,7 @@ impl<'s> Evaluator<'s> {
             scope,
             layout: Layout { types: scope.types(), memory: scope.memory() },
             bound: RefCell::default(),
+            budget: scope.budget().unwrap_or_default(),
         }
     }
 
@@ -83,6 +86,7 @@ impl<'s> Evaluator<'s> {
             Kind::Integer(value, suffix) => Operand::Scalar(integer(*value, suffix)),
             Kind::Float(value, suffix) => Operand::Scalar(fraction(*value, suffix)),
             Kind::Character(value) => Operand::Scalar(Scalar::Literal(i128::from(*value))),
+            Kind::HighCharacter(byte) => Operand::Scalar(self.high_character(*byte)),
             Kind::Text(bytes) => Operand::Text(bytes.clone()),
             Kind::Truth(truth) => Operand::Scalar(Scalar::Truth(*truth)),
             Kind::Null => Operand::Scalar(Scalar::Pointer(0, None)),
@@ -131,6 +135,16 @@ impl<'s> Evaluator<'s> {
                 });
             }
         })
+    }
+
+    /// In C and C++ a `char` that is turned into an `int`; the program says whether its `char` has a sign.
+    fn high_character(&self, byte: u8) -> Scalar {
+        let is_unsigned = || {
+            let found = self.types().named("char").and_then(|char_type| self.types().real(char_type));
+            found.is_some_and(|(_, found)| matches!(found.kind, TypeKind::Base(Encoding::UnsignedChar)))
+        };
+        let is_negative = self.scope.language() != Language::Rust && !is_unsigned();
+        Scalar::Literal(if is_negative { i128::from(byte.cast_signed()) } else { i128::from(byte) })
     }
 
     pub(super) fn truth(&self, node: &Node) -> Result<bool, Failure> {

@@ -5,7 +5,7 @@ use std::{cell::OnceCell, sync::Arc};
 use super::{Global, Register, RegisterKind, Scope};
 use crate::{
     FrameContext, GlobalName, InlineFrame, Memory, Symbols, VariableInfo, Viewpoint,
-    types::Types,
+    types::{Language, Types},
     value::{DerivedTypes, Placed, register_name},
 };
 
@@ -60,6 +60,10 @@ impl Scope for FrameScope<'_> {
             bytes: whole.get(offset..end)?.to_vec(),
             kind,
         })
+    }
+
+    fn language(&self) -> Language {
+        self.level.language
     }
 
     fn types(&self) -> &DerivedTypes<'_> {

@@ -5,6 +5,7 @@
 
 mod access;
 mod assign;
+mod budget;
 mod check;
 mod classes;
 mod compare;
@@ -24,16 +25,18 @@ mod token;
 
 use std::sync::Arc;
 
+pub use budget::{Bounded, Budget};
 pub use check::{Check, Number, Relation};
 pub use elements::{Found, Position, on_element};
 pub use error::ExpressionError;
 pub use frame_scope::{FrameScope, register_part, visible};
-pub use rank::Rank;
+pub use rank::{Rank, SortKey};
 use syntax::{Kind, Node};
 pub use template::Template;
 
 use crate::{
     Memory,
+    types::Language,
     value::{DerivedTypes, Placed},
 };
 
@@ -48,6 +51,9 @@ pub trait Scope {
     /// A register by its name, without `$`.
     fn register(&self, name: &str) -> Option<Register>;
 
+    /// The language that expressions are taken for where languages differ: that of the code.
+    fn language(&self) -> Language;
+
     /// The types, and where those are kept that casts make.
     fn types(&self) -> &DerivedTypes<'_>;
 
@@ -56,6 +62,11 @@ pub trait Scope {
 
     /// All names that [`Scope::local`] and [`Scope::global`] would find and that are worth suggesting.
     fn names(&self) -> Vec<String>;
+
+    /// What expressions may cost together; without one, each has its own.
+    fn budget(&self) -> Option<Budget> {
+        None
+    }
 }
 
 /// What is always there under a name.

@@ -458,6 +458,7 @@ impl Parser<'_> {
             TokenKind::Integer(value, suffix) => Kind::Integer(value, suffix),
             TokenKind::Float(value, suffix) => Kind::Float(value, suffix),
             TokenKind::Character(value) => Kind::Character(value),
+            TokenKind::HighCharacter(byte) => Kind::HighCharacter(byte),
             TokenKind::Text(bytes) => Kind::Text(bytes),
             TokenKind::Register(name) => Kind::Register(name),
             TokenKind::Name(_) => return self.name(column),

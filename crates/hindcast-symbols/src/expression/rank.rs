@@ -3,6 +3,8 @@
 use super::{
     Expression, ExpressionError, Scope,
     evaluate::{Evaluator, Operand},
+    scalar::Scalar,
+    syntax::{Kind, Unary},
 };
 
 /// What values are ordered and told apart by.
@@ -10,6 +12,8 @@ use super::{
 pub enum Rank {
     /// A number, truth value or address.
     Whole(i128),
+    /// A number above `i128::MAX`.
+    Beyond(u128),
     /// A number with a fraction, as bits whose order is that of the numbers.
     Fraction(u64),
     /// A text.
@@ -36,11 +40,42 @@ impl Expression {
                 None => evaluator.load(&placed, self.root.column)?,
             },
         };
-        Ok(if scalar.is_float() {
-            Rank::of_fraction(scalar.as_float())
-        } else {
-            Rank::Whole(scalar.as_whole())
+        Ok(match scalar {
+            Scalar::Whole(bits, whole) if !whole.signed && bits > i128::MAX as u128 => Rank::Beyond(bits),
+            _ if scalar.is_float() => Rank::of_fraction(scalar.as_float()),
+            _ => Rank::Whole(scalar.as_whole()),
         })
+    }
+}
+
+/// What elements are sorted by.
+#[derive(Debug, Clone)]
+pub struct SortKey {
+    /// What each element is ranked by.
+    pub key: Expression,
+    /// Whether the largest comes first.
+    pub is_descending: bool,
+}
+
+impl SortKey {
+    /// Understands a key. A `-` before it asks for the largest first: it negates nothing, as unsigned numbers and texts have
+    /// no negative.
+    pub fn parse(text: &str) -> Result<Self, ExpressionError> {
+        let whole = Expression::parse(text)?;
+        if !text.trim_start().starts_with('-') {
+            return Ok(Self { key: whole, is_descending: false });
+        }
+        match whole.root.kind {
+            Kind::Unary(Unary::Negate, key) => {
+                Ok(Self { key: Expression { root: *key }, is_descending: true })
+            }
+            // `-a + b` could mean both.
+            _ => Err(ExpressionError::Syntax {
+                column: 1,
+                expected: "`-(…)` for the largest first, or a key that does not begin with `-`",
+                found: text.to_owned(),
+            }),
+        }
     }
 }
 

@@ -43,6 +43,8 @@ pub(super) enum Kind {
     Integer(u128, String),
     Float(f64, String),
     Character(u32),
+    /// One byte above 127, negative where `char` is signed.
+    HighCharacter(u8),
     Text(Vec<u8>),
     Truth(bool),
     Null,
@@ -83,6 +85,7 @@ impl Kind {
             | Self::Integer(..)
             | Self::Float(..)
             | Self::Character(_)
+            | Self::HighCharacter(_)
             | Self::Text(_)
             | Self::Truth(_)
             | Self::Null
@@ -115,6 +118,7 @@ impl Kind {
             | Self::Integer(..)
             | Self::Float(..)
             | Self::Character(_)
+            | Self::HighCharacter(_)
             | Self::Text(_)
             | Self::Truth(_)
             | Self::Null

@@ -2,7 +2,7 @@
 
 use hindcast_core::debug::{NumberFormat, ValueLimits};
 
-use super::{Evaluated, Expression, Scope, error::ExpressionError, token::column};
+use super::{Bounded, Evaluated, Expression, Scope, error::ExpressionError, token::column};
 use crate::value::Inspector;
 
 /// A text with expressions in braces: `x is {x}, sum {a + b:x}`.
@@ -50,6 +50,7 @@ impl Template {
 
     /// The text with values. What has none says why in its place.
     pub fn render(&self, scope: &dyn Scope, limits: ValueLimits) -> String {
+        let scope = &Bounded::new(scope);
         let mut out = String::new();
         for part in &self.parts {
             match part {

@@ -1,5 +1,7 @@
 //! Expressions cut into tokens.
 
+use std::str::CharIndices;
+
 use super::error::ExpressionError;
 
 /// A token, and at which byte it begins.
@@ -17,6 +19,8 @@ pub(super) enum TokenKind {
     Integer(u128, String),
     Float(f64, String),
     Character(u32),
+    /// Of one byte above 127, such as `'\xe7'`, and not `b'\xe7'`: what it is depends on the language.
+    HighCharacter(u8),
     Text(Vec<u8>),
     /// Without its `$`.
     Register(String),
@@ -196,16 +200,18 @@ impl Lexer<'_> {
         let bytes = self.quoted('\'')?;
         let text = String::from_utf8_lossy(&bytes);
         let mut characters = text.chars();
-        let value = match (bytes.as_slice(), characters.next(), characters.next()) {
-            ([byte], ..) => u32::from(*byte),
-            (_, Some(character), None) => u32::from(character),
+        let is_byte = self.text[start..].starts_with('b');
+        let kind = match (bytes.as_slice(), characters.next(), characters.next()) {
+            ([byte], ..) if byte.is_ascii() || is_byte => TokenKind::Character(u32::from(*byte)),
+            ([byte], ..) => TokenKind::HighCharacter(*byte),
+            (_, Some(character), None) => TokenKind::Character(u32::from(character)),
             _ => {
                 let found = self.text[start..self.at].to_owned();
                 let column = column(self.text, start);
                 return Err(ExpressionError::Syntax { column, expected: "one character", found });
             }
         };
-        self.push(TokenKind::Character(value), start);
+        self.push(kind, start);
         Ok(())
     }
 
@@ -232,6 +238,12 @@ impl Lexer<'_> {
                 't' => out.push('\t'),
                 'r' => out.push('\r'),
                 '0' => out.push('\0'),
+                'a' => out.push('\x07'),
+                'b' => out.push('\x08'),
+                'e' => out.push('\x1b'),
+                'f' => out.push('\x0c'),
+                'v' => out.push('\x0b'),
+                'u' => out.push(self.code_point(&mut characters, start)?),
                 'x' => {
                     let digits: String = characters.by_ref().take(2).map(|(_, digit)| digit).collect();
                     let byte = u8::from_str_radix(&digits, 16).map_err(|_| ExpressionError::BadNumber {
@@ -247,5 +259,19 @@ impl Lexer<'_> {
             }
         }
         Err(open)
+    }
+
+    /// The character of `\u{1f600}`, as values are shown, and of `\u1234`, as C writes it; `u` was read.
+    fn code_point(&self, rest: &mut CharIndices<'_>, start: usize) -> Result<char, ExpressionError> {
+        let text = rest.as_str();
+        let braced = text.strip_prefix('{').and_then(|inner| inner.split_once('}')).map(|(digits, _)| digits);
+        let digits = braced.or(text.get(..4)).unwrap_or(text);
+        let length = digits.chars().count() + if braced.is_some() { 2 } else { 0 };
+        rest.by_ref().take(length).for_each(drop);
+        let character = u32::from_str_radix(digits, 16).ok().and_then(char::from_u32);
+        character.ok_or_else(|| ExpressionError::BadNumber {
+            column: column(self.text, start),
+            text: format!("\\u{digits}"),
+        })
     }
 }

@@ -6,19 +6,24 @@ use std::{
 };
 
 use super::Symbols;
-use crate::{demangle, dwarf::paths, elf::SymbolType, module::LoadedModule, types::Language};
+use crate::{
+    demangle, dwarf::paths, elf::SymbolType, module::LoadedModule, names::LONGEST_NAME, types::Language,
+};
 
 impl Symbols {
     /// Names of functions that begin with `prefix`, or have a part after `::` that does; sorted.
     pub fn complete_function(&self, prefix: &str, limit: usize) -> Vec<String> {
         let mut found = BTreeSet::new();
+        if prefix.len() > LONGEST_NAME {
+            return Vec::new();
+        }
+        // The first part may be mangled away; its letters are not.
+        let letters = prefix.rsplit("::").next().unwrap_or(prefix);
+        let is_word = letters.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         for module in self.loaded() {
             let Some(table) = module.symbol_table() else { continue };
             for symbol in table.symbols().iter().filter(|symbol| symbol.kind == SymbolType::Function) {
-                // The first part may be mangled away; its letters are not.
                 let name = String::from_utf8_lossy(table.name(symbol));
-                let letters = prefix.rsplit("::").next().unwrap_or(prefix);
-                let is_word = letters.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
                 if is_word && !name.contains(letters) {
                     continue;
                 }

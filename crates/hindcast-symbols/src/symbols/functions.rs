@@ -13,6 +13,7 @@ use crate::{
     dwarf::{DieRef, Entry},
     elf::SymbolType,
     module::{FunctionDie, LoadedModule, NameClass, NameKind, Named, all_named, base_name},
+    names::LONGEST_NAME,
 };
 
 /// Which functions are meant.
@@ -25,11 +26,28 @@ pub enum FunctionPattern {
     Regex(regex_lite::Regex),
 }
 
+/// Why a text says of no function that it is meant.
+#[derive(Debug, thiserror::Error)]
+pub enum PatternError {
+    /// No function has such a name.
+    #[error("a name of {length} bytes, longer than the {LONGEST_NAME} that names may have")]
+    TooLong {
+        /// In bytes.
+        length: usize,
+    },
+    /// What is between slashes is no regular expression.
+    #[error(transparent)]
+    Regex(#[from] regex_lite::Error),
+}
+
 impl FunctionPattern {
     /// A name, or a regular expression between slashes.
-    pub fn read(text: &str) -> Result<Self, regex_lite::Error> {
+    pub fn read(text: &str) -> Result<Self, PatternError> {
+        if text.len() > LONGEST_NAME {
+            return Err(PatternError::TooLong { length: text.len() });
+        }
         match text.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')) {
-            Some(expression) => regex_lite::Regex::new(expression).map(Self::Regex),
+            Some(expression) => Ok(Self::Regex(regex_lite::Regex::new(expression)?)),
             None => Ok(Self::Exact(text.to_owned())),
         }
     }

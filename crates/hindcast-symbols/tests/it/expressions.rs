@@ -1,8 +1,10 @@
 //! Expressions: what is refused and how, assignments, registers, templates.
 
+use std::ops::ControlFlow;
+
 use hindcast_core::debug::ValueLimits;
 use hindcast_fixtures::Fixture;
-use hindcast_symbols::expression::{Expression, Template};
+use hindcast_symbols::expression::{Bounded, Budget, Expression, ExpressionError, SortKey, Template};
 use proptest::prelude::*;
 
 use crate::{core_image::CoreImage, support, values::Globals};
@@ -162,6 +164,87 @@ fn operators_bind_as_in_c() {
             ],
         );
         assert!(globals.shown("$pc").contains("<done>") || globals.shown("$pc").starts_with("0x"));
+    });
+}
+
+#[test]
+fn characters_above_127_are_what_the_language_makes_of_them() {
+    let shown_again = [
+        ("high_char", "-23 '\\xe9'"),
+        ("high_char == '\\xe9'", "true"),
+        ("'\\xe9'", "-23"),
+        ("(char)231 == '\\xe7'", "true"),
+        // A `b` makes it a byte, which has no sign.
+        ("b'\\xe9'", "233"),
+        ("byte == '\\xc8'", "false"),
+        ("byte == b'\\xc8'", "true"),
+        ("'\\u{7}' == '\\x07' && '\\a' == 7 && '\\u00e9' == 233", "true"),
+    ];
+    on(Fixture::c("values"), |globals| compare(globals, &shown_again));
+    on(Fixture::cpp("values"), |globals| compare(globals, &[("(char)231 == '\\xe7'", "true")]));
+    on(Fixture::c("values").flags(["-funsigned-char"]), |globals| {
+        let cases = [("high_char", "233 '\\xe9'"), ("high_char == '\\xe9'", "true"), ("'\\xe9'", "233")];
+        compare(globals, &cases);
+    });
+    on(Fixture::rust("values"), |globals| {
+        let cases = [
+            ("unsigned8 == '\\xc8'", "true"),
+            ("unsigned8 == b'\\xc8'", "true"),
+            ("'\\xe7'", "231"),
+            ("'\\xe7' as i8", "-25"),
+        ];
+        compare(globals, &cases);
+    });
+}
+
+#[test]
+fn numbers_above_all_signed_ones_are_ranked_above_them() {
+    on(Fixture::rust("values"), |globals| {
+        let rank = |text: &str| Expression::parse(text).and_then(|parsed| parsed.rank(globals));
+        assert!(rank("unsigned128").expect("a number") > rank("1").expect("a number"));
+    });
+}
+
+#[test]
+fn a_minus_before_a_sort_key_asks_for_the_largest_first() {
+    let is_descending = |text: &str| SortKey::parse(text).map(|key| key.is_descending);
+    assert_eq!(is_descending("price"), Ok(false));
+    assert_eq!(is_descending(" -price"), Ok(true));
+    assert_eq!(is_descending("-(price - cost)"), Ok(true));
+    assert_eq!(is_descending("(-price)"), Ok(false));
+    for unclear in ["-price + cost", "-price as i64"] {
+        let error = is_descending(unclear).expect_err("it could mean both");
+        assert!(error.to_string().contains("`-(…)` for the largest first"), "{error}");
+    }
+}
+
+#[test]
+fn nested_conditions_spend_of_one_budget() {
+    on(Fixture::c("values"), |globals| {
+        let count = |most: u64, text: &str| {
+            let scope = Bounded::by(Budget::of(most), globals);
+            Expression::parse(text).and_then(|parsed| parsed.is_true(&scope))
+        };
+        // 5 numbers, and 5 more for each of them.
+        let nested = "count(numbers, count(numbers, it > 0) == 5) == 5";
+        assert_eq!(count(30, nested), Ok(true));
+        assert!(matches!(count(29, nested), Err(ExpressionError::TooManyElements { count: 29, .. })));
+        assert_eq!(count(10, "count(numbers) == count(numbers)"), Ok(true));
+        assert!(count(9, "count(numbers) == count(numbers)").is_err());
+        assert_eq!(count(4, "count(numbers)"), Err(ExpressionError::TooManyElements { column: 7, count: 4 }));
+        // In a search, what is asked of the elements counts as well.
+        let found = |most: u64| {
+            let scope = Bounded::by(Budget::of(most), globals);
+            let condition = Expression::parse("count(numbers) == 5")?;
+            Expression::parse("numbers")?
+                .each(&scope, &mut |found| condition.is_true(found.scope).map(|_| ControlFlow::Continue(())))
+        };
+        assert_eq!(found(30), Ok(()));
+        assert!(found(29).is_err());
+        // Also without a budget from outside.
+        let deep = "count(many, count(many, count(many, count(many, it < 0) > 0) > 0) > 0) > 0";
+        let error = Expression::parse(deep).and_then(|parsed| parsed.is_true(globals));
+        assert!(matches!(error, Err(ExpressionError::TooManyElements { .. })), "{error:?}");
     });
 }
 

@@ -7,7 +7,7 @@ use hindcast_fixtures::Fixture;
 use hindcast_symbols::{
     FrameContext, Memory, Symbols,
     expression::{Evaluated, Expression, ExpressionError, Global, Register, RegisterKind, Scope},
-    types::ModuleId,
+    types::{Language, ModuleId},
     value::{DerivedTypes, Inspector, Placed},
 };
 
@@ -94,6 +94,10 @@ impl Scope for Globals<'_> {
             _ => return None,
         };
         Some(Register { name: Arc::from(name), offset: 0, bytes, kind })
+    }
+
+    fn language(&self) -> Language {
+        self.symbols.frames_at(self.near).first().map(|frame| frame.language).unwrap_or_default()
     }
 
     fn types(&self) -> &DerivedTypes<'_> {

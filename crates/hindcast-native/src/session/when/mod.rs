@@ -9,7 +9,7 @@ mod witness;
 use hindcast_core::debug::{
     ConditionChange, ConditionHistory, DebugError, Moment, Place, Reason, WhenQuestion,
 };
-use hindcast_symbols::expression::ExpressionError;
+use hindcast_symbols::{expression::ExpressionError, names::cut};
 
 use self::{
     checkpoints::Sparse,
@@ -134,7 +134,7 @@ impl Session {
         let addresses = resolved.targets.iter().filter_map(|target| Some(target.address?.0));
         let addresses: Vec<_> = addresses.collect();
         if addresses.is_empty() {
-            let nothing = || Reason::new(format!("there is no code at `{place}`"));
+            let nothing = || Reason::new(format!("there is no code at `{}`", cut(&place.to_string())));
             return Err(DebugError::Expression(resolved.note.unwrap_or_else(nothing)).into());
         }
         inquiry.way = Way::Places(addresses);
