@@ -39,7 +39,7 @@ pub enum Finding {
     /// To [`Question::Calls`].
     Calls(CallTrace),
     /// To [`Question::WhatIf`].
-    WhatIf(WhatIf),
+    WhatIf(Box<WhatIf>),
 }
 
 /// A part of the past.

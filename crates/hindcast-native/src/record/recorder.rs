@@ -411,7 +411,12 @@ impl Recorder {
         let copied_pages = u32::try_from(faults.saturating_sub(self.faults)).unwrap_or(u32::MAX);
         self.faults = faults;
         self.metronome.restart(begun.elapsed() + FAULT.saturating_mul(copied_pages), self.log.len());
-        self.timeline.thin(&self.log);
+        let is_short = sys::memory_is_short();
+        self.timeline.thin(&self.log, is_short);
+        if is_short {
+            // Each checkpoint adds one; in this way there will be fewer.
+            self.timeline.thin(&self.log, is_short);
+        }
         self.keep_to_budget();
         self.follow_checkpoint()?;
         Ok(thread)

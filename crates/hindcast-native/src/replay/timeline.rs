@@ -65,6 +65,8 @@ pub(crate) struct Timeline {
 const MOST: usize = 128;
 /// Beyond this also those that somebody was told of.
 const MOST_KNOWN: usize = 2000;
+/// So many stay however little memory there is.
+const FEWEST: usize = 48;
 /// Beyond this the history begins later: what cannot be replayed needs a copy each.
 const LIMIT: usize = 2500;
 /// So many of the last stay.
@@ -240,11 +242,11 @@ impl Timeline {
         log.break_at(self.get(label).filter(|anchor| anchor.aligned)?.event.checked_sub(1)?)
     }
 
-    /// Drops an anchor where there are too many: the one that is missed least.
-    pub(crate) fn thin(&mut self, log: &Log) {
+    /// Drops an anchor where there are too many, or too little memory: the one that is missed least.
+    pub(crate) fn thin(&mut self, log: &Log, memory_is_short: bool) {
         // Moments that somebody was told of stay, as long as there is room.
         let is_known = |anchor: &Anchor| anchor.pinned || anchor.walked > 0;
-        let crowded = self.anchors.len() > MOST_KNOWN;
+        let crowded = self.anchors.len() > MOST_KNOWN || memory_is_short && self.anchors.len() > FEWEST;
         if !crowded && self.anchors.values().filter(|anchor| !is_known(anchor)).count() <= MOST {
             return;
         }

@@ -73,7 +73,7 @@ impl TimeTravel for Session {
             Question::History(question) => self.chronicle(question).map(Finding::History),
             Question::When(question) => self.inquire(question).map(Finding::When),
             Question::Calls(question) => self.trace_calls(question).map(Finding::Calls),
-            Question::WhatIf(question) => self.what_if(question).map(Finding::WhatIf),
+            Question::WhatIf(question) => self.what_if(question).map(Box::new).map(Finding::WhatIf),
         };
         self.process.stop_listening(matches!(result, Err(Halted::Interrupted)));
         // Looking does not move.

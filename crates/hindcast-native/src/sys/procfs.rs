@@ -325,6 +325,17 @@ pub(crate) fn is_zombie(process: Tid, thread: Tid) -> bool {
     stat.is_ok_and(|stat| matches!(after_name(&stat).trim_start().as_bytes().first(), Some(b'Z' | b'X')))
 }
 
+/// Whether less than an eighth of the machine's memory is left. Not known is taken for no.
+pub(crate) fn memory_is_short() -> bool {
+    const LEAST_SHARE: u64 = 8;
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kilobytes = |name: &str| -> Option<u64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim_start_matches(':').split_whitespace().next()?.parse().ok()
+    };
+    kilobytes("MemAvailable").zip(kilobytes("MemTotal")).is_some_and(|(left, all)| left < all / LEAST_SHARE)
+}
+
 #[cfg(test)]
 mod tests {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};

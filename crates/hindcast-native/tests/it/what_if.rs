@@ -27,7 +27,7 @@ fn ask(
     };
     change(&mut asked);
     match debuggee.backend().time_travel().expect("it travels").ask(&Question::WhatIf(asked))? {
-        Finding::WhatIf(told) => Ok(told),
+        Finding::WhatIf(told) => Ok(*told),
         other => panic!("{other:?}"),
     }
 }
@@ -132,7 +132,9 @@ fn what_nobody_can_know_is_not_made_up() {
         asked.time_ms = 1;
     });
     assert_eq!(told.unwrap().changed.end, TrialEnding::Time);
-    for (set, why) in [("limit", "no assignment"), ("nothing = 3", "nothing"), ("limit = = 3", "expected a value")] {
+    for (set, why) in
+        [("limit", "no assignment"), ("nothing = 3", "nothing"), ("limit = = 3", "expected a value")]
+    {
         let refused = ask((&mut debuggee, &moment), |asked| asked.set = vec![set.into()]);
         assert!(refused.as_ref().is_err_and(|error| error.to_string().contains(why)), "{refused:?}");
     }

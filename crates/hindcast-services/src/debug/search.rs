@@ -263,7 +263,7 @@ impl Core {
             }
             Finding::WhatIf(mut told) => {
                 self.mask_trials(&mut told);
-                Found::WhatIf(Box::new(told))
+                Found::WhatIf(told)
             }
         })
     }
