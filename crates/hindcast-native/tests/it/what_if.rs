@@ -127,9 +127,12 @@ fn what_nobody_can_know_is_not_made_up() {
     assert_eq!(told.changed.end, TrialEnding::Unknown, "{told:?}");
     assert!(told.changed.detail.contains("`read`"), "{told:?}");
     assert_eq!(told.changed.location.unwrap().function.unwrap(), "main");
+    let told = ask((&mut debuggee, &moment), |asked| asked.set = vec!["echo = 4".into()]).unwrap();
+    assert_eq!(told.changed.end, TrialEnding::Unknown, "what comes back by the pipe is another: {told:?}");
+    assert!(told.notes.iter().any(|note| note.contains("written something else")), "{told:?}");
     let told = ask((&mut debuggee, &moment), |asked| {
-        asked.set = vec!["limit = 2000000000".into()];
-        asked.time_ms = 1;
+        asked.set = vec!["waits = 1".into()];
+        asked.time_ms = 100;
     });
     assert_eq!(told.unwrap().changed.end, TrialEnding::Time);
     for (set, why) in

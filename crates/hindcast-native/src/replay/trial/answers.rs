@@ -6,10 +6,14 @@
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
+    hash::{DefaultHasher, Hasher as _},
     rc::Rc,
 };
 
-use super::{Inputs, printed::pieces};
+use super::{
+    Inputs,
+    printed::{LONGEST_WRITE, pieces},
+};
 use crate::{
     record::{self, Call, Event, Log},
     sys::{GeneralRegisters, ProcessMemory, Tid},
@@ -55,6 +59,8 @@ pub(super) struct Answers {
     pub(super) seen: Inputs,
     /// Whether memory was mapped otherwise than in the recording.
     has_other_space: bool,
+    /// Whether something else was written than in the recording, which may come back by a pipe or a file.
+    wrote_otherwise: bool,
     pub(super) notes: BTreeSet<&'static str>,
 }
 
@@ -70,7 +76,7 @@ impl Answers {
             left.entry(queue).or_default().push_back(index);
         }
         let (seen, notes) = (Inputs::new(), BTreeSet::new());
-        Self { left, inputs, seen, has_other_space: false, notes }
+        Self { left, inputs, seen, has_other_space: false, wrote_otherwise: false, notes }
     }
 
     /// The registers after an instruction that asks the processor, if it is one.
@@ -102,7 +108,11 @@ impl Answers {
         acting: Tid,
     ) -> Known {
         let queue = queue_of(number, arguments);
-        let given = path_of(number, arguments, memory);
+        if self.wrote_otherwise && reads(number) {
+            self.notes.insert("it had written something else before, which may be what it reads");
+            return Known::Nothing;
+        }
+        let given = given(number, arguments, memory);
         let front = self.left.get(&queue).and_then(|queue| queue.front().copied());
         let recorded = front.and_then(|index| Some((index, log.get(index)?)));
         let known = recorded.filter(|(index, event)| match &**event {
@@ -143,7 +153,7 @@ impl Answers {
         let same = |(at, kind): (usize, &Kind)| match kind {
             Kind::Same => call.arguments[at] == arguments[at],
             Kind::Out => (call.arguments[at] == 0) == (arguments[at] == 0),
-            Kind::Path => inputs.get(&index).map(Vec::as_slice) == given,
+            Kind::Path | Kind::Content => inputs.get(&index).map(Vec::as_slice) == given,
             Kind::Any => true,
         };
         shape.iter().enumerate().all(same)
@@ -159,6 +169,7 @@ impl Answers {
         match number {
             libc::SYS_write | libc::SYS_pwrite64 | libc::SYS_writev => {
                 self.notes.insert("what it wrote is taken to have succeeded");
+                self.wrote_otherwise |= !is_printed(arguments);
                 // The sequence of the file goes on behind what was written then.
                 let queue = self.left.entry(queue_of(number, arguments)).or_default();
                 queue.pop_front();
@@ -234,16 +245,22 @@ enum Kind {
     Out,
     /// The address of a path.
     Path,
+    /// The address of what is written.
+    Content,
     /// What it names does not matter for the answer.
     Any,
 }
 
 /// The arguments of calls that are the same where these are.
 fn shape(number: i64, arguments: &[u64; 6]) -> Option<&'static [Kind]> {
-    use Kind::{Any, Out, Path, Same};
+    use Kind::{Any, Content, Out, Path, Same};
     Some(match number {
-        libc::SYS_write => &[Same, Any, Same],
-        libc::SYS_pwrite64 => &[Same, Any, Same, Same],
+        // What is printed comes back to nobody.
+        libc::SYS_write if is_printed(arguments) => &[Same, Any, Same],
+        libc::SYS_write | libc::SYS_writev => &[Same, Content, Same],
+        libc::SYS_pwrite64 => &[Same, Content, Same, Same],
+        libc::SYS_pipe => &[Out],
+        libc::SYS_pipe2 => &[Out, Same],
         libc::SYS_read | libc::SYS_getdents64 => &[Same, Out, Same],
         libc::SYS_pread64 => &[Same, Out, Same, Same],
         libc::SYS_fstat | libc::SYS_clock_gettime | libc::SYS_getrusage | libc::SYS_getrlimit => &[Same, Out],
@@ -300,6 +317,45 @@ fn shape(number: i64, arguments: &[u64; 6]) -> Option<&'static [Kind]> {
 fn is_wake(arguments: &[u64; 6]) -> bool {
     let command = arguments[1] as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
     command == libc::FUTEX_WAKE
+}
+
+/// Standard output and error.
+fn is_printed(arguments: &[u64; 6]) -> bool {
+    matches!(arguments[0], 1 | 2)
+}
+
+/// Whether a call tells what is in a file, a pipe or a folder, or about one.
+fn reads(number: i64) -> bool {
+    matches!(
+        number,
+        libc::SYS_read
+            | libc::SYS_readv
+            | libc::SYS_pread64
+            | libc::SYS_getdents64
+            | libc::SYS_lseek
+            | libc::SYS_fstat
+            | libc::SYS_stat
+            | libc::SYS_lstat
+            | libc::SYS_newfstatat
+            | libc::SYS_statx
+    )
+}
+
+/// What a call is given in memory, as far as that decides about its answer.
+fn given(number: i64, arguments: &[u64; 6], memory: &ProcessMemory) -> Option<Vec<u8>> {
+    match number {
+        libc::SYS_write | libc::SYS_writev | libc::SYS_pwrite64 if !is_printed(arguments) => {
+            // Whether it is the same is all that is asked.
+            let mut hasher = DefaultHasher::new();
+            for (address, length) in pieces(number, arguments, memory) {
+                let mut bytes = vec![0; length.min(LONGEST_WRITE) as usize];
+                let count = memory.read_some(address, &mut bytes);
+                hasher.write(&bytes[..count]);
+            }
+            Some(hasher.finish().to_le_bytes().to_vec())
+        }
+        _ => path_of(number, arguments, memory),
+    }
 }
 
 /// The path that a call names, if it names one.

@@ -7,7 +7,7 @@ use crate::sys::ProcessMemory;
 /// So many bytes are kept; of the rest only whether it is the same.
 const MOST: usize = 64 << 10;
 /// A program can claim to write more than it has.
-const LONGEST_WRITE: u64 = 16 << 20;
+pub(super) const LONGEST_WRITE: u64 = 16 << 20;
 
 /// Output to descriptors 1 and 2, as one.
 #[derive(Default, Clone)]

@@ -50,7 +50,6 @@ pub(super) struct WhatIfInput {
     show: Vec<String>,
     #[serde(default)]
     frame: u32,
-    /// Each run computes for so long at most
     #[serde(default = "five_seconds")]
     time_ms: u64,
     /// Of an answer `running`
@@ -90,8 +89,7 @@ impl Tool for WhatIfTool {
     const DECLARATION: Declaration = of_time_travel(looks(
         "debugger/what_if",
         "What if",
-        "Try a fix: change a value, skip a line or return early at a moment, in a copy that runs on; tells what then differs. \
-         Program and recording stay as they are",
+        "Try a fix: change a value, skip a line or return early at a moment, in a copy that runs on, and tell what then differs",
     ));
 
     async fn call(&self, call: &Call, input: WhatIfInput) -> Result<Answer<Self::Output>, Failure> {
