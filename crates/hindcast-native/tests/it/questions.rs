@@ -337,7 +337,7 @@ fn calls_are_counted_as_the_program_counts_them_and_told_as_a_tree() {
 
 #[test]
 fn no_call_is_missed_where_functions_begin_with_a_call() {
-    let mut debuggee = Debuggee::record(&Fixture::c("tails").flags(["-g", "-O2"]), &[]);
+    let mut debuggee = Debuggee::record(&Fixture::c("openings").flags(["-g", "-O2"]), &[]);
     debuggee.run_to("done");
     for (functions, count) in [("outer", 7), ("inner", 17), ("/^(outer|inner)$/", 24), ("outer", 7)] {
         assert_eq!(calls(&mut debuggee, Some(functions), 5).total, count, "{functions}");
