@@ -197,7 +197,7 @@ impl Session {
         let changed = self.change(question, notes);
         let replica = self.process.look_back(before);
         changed?;
-        replica.ok_or(Halted::Interrupted)
+        replica.ok_or_else(|| DebugError::System("a copy of the program is missing".into()).into())
     }
 
     fn change(&mut self, question: &WhatIfQuestion, notes: &mut Vec<String>) -> Result<(), DebugError> {

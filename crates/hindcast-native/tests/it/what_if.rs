@@ -170,3 +170,12 @@ fn exceptions_and_panics_take_their_way() {
         );
     }
 }
+
+#[test]
+fn signals_that_do_not_come_again_are_told() {
+    let mut debuggee = Debuggee::record(&Fixture::c("interrupts"), &[]);
+    let when = debuggee.backend().time_travel().unwrap().now().unwrap().unwrap();
+    debuggee.run_to("done");
+    let told = ask((&mut debuggee, &when.moment), |asked| asked.set = vec!["value = 7".into()]).unwrap();
+    assert!(told.notes.iter().any(|note| note.starts_with("signals that came")), "{told:?}");
+}

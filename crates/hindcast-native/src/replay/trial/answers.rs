@@ -67,16 +67,24 @@ pub(super) struct Answers {
 impl Answers {
     pub(super) fn from(log: &Log, event: u64, inputs: Option<Rc<Inputs>>) -> Self {
         let mut left: HashMap<Queue, VecDeque<u64>> = HashMap::new();
+        let mut notes = BTreeSet::new();
         for (index, event) in log.range(event, log.len().min(event + MOST_EVENTS)) {
             let queue = match &*event {
                 Event::Call(call) => queue_of(call.number, &call.arguments),
                 Event::Answer(_) => Queue::Processor,
+                Event::Signal { .. } => {
+                    notes.insert("signals that came to the program then come to neither copy");
+                    continue;
+                }
+                Event::Edit => {
+                    notes.insert("what was changed by hand later is changed in neither copy");
+                    continue;
+                }
                 _ => continue,
             };
             left.entry(queue).or_default().push_back(index);
         }
-        let (seen, notes) = (Inputs::new(), BTreeSet::new());
-        Self { left, inputs, seen, has_other_space: false, wrote_otherwise: false, notes }
+        Self { left, inputs, seen: Inputs::new(), has_other_space: false, wrote_otherwise: false, notes }
     }
 
     /// The registers after an instruction that asks the processor, if it is one.
@@ -159,6 +167,13 @@ impl Answers {
         shape.iter().enumerate().all(same)
     }
 
+    /// Whoever asks how signals are handled is told something made up.
+    fn note_signals(&mut self, asked_for: u64) {
+        if asked_for != 0 {
+            self.notes.insert("a question how signals were handled before was answered with the usual way");
+        }
+    }
+
     fn without_record(
         &mut self,
         number: i64,
@@ -185,9 +200,11 @@ impl Answers {
             }
             libc::SYS_getpid | libc::SYS_gettid => Known::result(i64::from(acting.0)),
             libc::SYS_rt_sigprocmask => {
+                self.note_signals(arguments[2]);
                 Known::Result { result: 0, zeroes: (arguments[2] != 0).then_some((arguments[2], 8)) }
             }
             libc::SYS_rt_sigaction => {
+                self.note_signals(arguments[2]);
                 Known::Result { result: 0, zeroes: (arguments[2] != 0).then_some((arguments[2], 32)) }
             }
             libc::SYS_futex if is_wake(arguments) => Known::result(0),
