@@ -22,6 +22,11 @@ pub(crate) enum ReplayError {
     /// The program saw something else there than is there now.
     #[error("`{0}` has changed since the program mapped it, so what it saw then is lost")]
     Changed(String),
+    /// The copy of the program that the moment is reached from is gone.
+    #[error(
+        "a copy of the program that is kept for its past was ended from outside, perhaps for lack of memory"
+    )]
+    CopyLost,
     /// Somebody asked.
     #[error("interrupted")]
     Interrupted,
@@ -49,6 +54,9 @@ impl From<ReplayError> for Reason {
             ReplayError::Changed(_) => {
                 reason.advise("go to a moment before it was mapped").advise("record the program again")
             }
+            ReplayError::CopyLost => reason
+                .advise("ask again: an earlier copy is used then, if there is one")
+                .advise("go on and ask at the next stop"),
             ReplayError::Diverged(_) | ReplayError::Interrupted | ReplayError::Trace(_) => reason,
         }
     }

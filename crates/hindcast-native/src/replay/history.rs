@@ -101,7 +101,14 @@ impl Context<'_> {
         self.check()?;
         let anchor = self.timeline.get_mut(label).ok_or(ReplayError::NoSuchMoment)?;
         check_files(self.log, &anchor.frozen)?;
-        Ok(Replica::new(anchor.frozen.fork()?, anchor.event)?)
+        match anchor.frozen.fork() {
+            Ok(copy) => Ok(Replica::new(copy, anchor.event)?),
+            Err(TraceError::Gone) => {
+                self.timeline.drop_lost(self.log);
+                Err(ReplayError::CopyLost)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// How far one can go from `label` without leaving the stretch to the next anchor.

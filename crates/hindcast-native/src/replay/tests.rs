@@ -282,6 +282,25 @@ fn tools_behave_as_without_a_recorder_and_are_replayed_to_the_same_states() {
 }
 
 #[test]
+fn where_a_copy_was_ended_from_outside_an_earlier_one_serves() {
+    let mut recorded = Recorded::fixture("-O1", &["clocks", "20000"]);
+    let (_, seen) = recorded.run_with_stops(Duration::from_millis(3), 12);
+    let last = seen.keys().max().unwrap().clone();
+    let end = recorded.process.recorder().unwrap().log.len();
+    recorded.with_context(|context| {
+        let first = context.timeline.first().unwrap().clone();
+        let lost: Vec<_> = context.timeline.iter().skip(1).map(|(_, anchor)| anchor.frozen.tid()).collect();
+        lost.into_iter().for_each(sys::end);
+        let error = context.replica_of(&last, &mut None).err();
+        assert!(matches!(error, Some(ReplayError::CopyLost)), "{error:?}");
+        // What lay behind them is reached from what is left.
+        let mut replica = context.replica_at(&first).unwrap();
+        context.run(&mut replica, &Bound::Events(end - 1), &mut |_, _| Ok(false)).unwrap();
+        assert!(context.timeline.len() < seen.len(), "the others are forgotten");
+    });
+}
+
+#[test]
 fn a_program_is_stopped_while_it_makes_processes_and_loses_none() {
     // The second is made without a copy of the memory.
     let script = "n=0; while [ $n -lt 50 ]; do (exit 7) || /bin/true && n=$((n+1)); done; exit 3";

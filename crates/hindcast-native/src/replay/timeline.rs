@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
 use super::Frozen;
-use crate::record::Log;
+use crate::{record::Log, sys};
 
 /// A copy of the process, by which moments are named.
 pub(crate) struct Anchor {
@@ -271,6 +271,22 @@ impl Timeline {
             .map(|window| window[1].clone());
         if let Some(label) = candidate {
             self.anchors.remove(&label);
+        }
+    }
+
+    /// Drops the anchors whose copies were ended from outside, where others lead to what comes after them.
+    pub(crate) fn drop_lost(&mut self, log: &Log) {
+        let is_there = |anchor: &Anchor| sys::mappings(anchor.frozen.tid()).is_ok_and(|all| !all.is_empty());
+        let frontier = self.frontier().map(|frontier| &frontier.anchor);
+        let lost = self.anchors.iter().skip(1).filter(|(label, anchor)| {
+            !is_there(anchor)
+                && frontier != Some(label)
+                && !self.follows_barrier(label, log)
+                && !self.precedes_interruption(label, log)
+        });
+        let lost: Vec<_> = lost.map(|(label, _)| label.clone()).collect();
+        for label in &lost {
+            self.anchors.remove(label);
         }
     }
 

@@ -17,6 +17,7 @@ use super::{
     Session,
     awaited::{Awaited, Watch},
     exceptions::ExceptionKind,
+    hidden::Hidden,
     judge::Ordinal,
     watch::Watching,
 };
@@ -39,6 +40,7 @@ pub(super) struct Entry {
     pub(super) exception: Option<ExceptionKind>,
     /// Where it is, when it is anywhere.
     pub(super) targets: Vec<Location>,
+    pub(super) hidden: Hidden,
     /// Whether its breakpoint instructions are in the program.
     inserted: bool,
     pub(super) note: Option<String>,
@@ -127,6 +129,7 @@ impl Entry {
             template: None,
             exception: None,
             targets: Vec::new(),
+            hidden: Hidden::default(),
             inserted: false,
             note: None,
             watching: None,
@@ -278,9 +281,13 @@ impl Session {
             (Trigger::Exception(exception), Some(kind)) => self.resolve_exception(kind, exception),
             _ => Resolved::default(),
         };
+        let hidden = match &entry.trigger {
+            Trigger::Code(code) => Hidden::of(&self.symbols, &code.place, resolved.addresses()),
+            _ => Hidden::default(),
+        };
         self.take_out(id)?;
         let entry = self.breakpoints.get_mut(id)?;
-        entry.targets = resolved.targets;
+        (entry.targets, entry.hidden) = (resolved.targets, hidden);
         entry.note = resolved.note.map(|note| in_words(&note, &note.remedies));
         if entry.is_enabled() {
             self.put_in(id)?;
@@ -553,6 +560,10 @@ fn is_header(file: &str) -> bool {
 }
 
 impl Resolved {
+    pub(super) fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
+        self.targets.iter().filter_map(|target| Some(target.address?.0))
+    }
+
     fn nothing(why: Reason) -> Self {
         Self { note: Some(why), ..Self::default() }
     }

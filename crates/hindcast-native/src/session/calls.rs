@@ -14,6 +14,7 @@ use hindcast_symbols::{
 
 use super::{
     Session,
+    hidden::all_inlined,
     landing::Teller,
     scribe::Scribe,
     travel::{Halted, function_around},
@@ -50,6 +51,8 @@ pub(super) struct Tracing {
 struct Traced {
     name: String,
     returns: Option<TypeRef>,
+    /// How many calls are inlined where it begins.
+    inlined: usize,
 }
 
 /// What was found out so far.
@@ -147,12 +150,13 @@ impl Session {
         let scribe = self.scribe();
         let found = self.symbols.functions_named(&pattern, MOST_FUNCTIONS).into_iter();
         let own = found.filter(|target| {
-            !target.inlined && (wanted.is_some() || scribe.own_statement(target.address).is_some())
+            !target.inlined && (wanted.is_some() || scribe.own_beginning(target.address).is_some())
         });
         Ok(own
             .map(|target| {
                 let returns = self.result_type(target.address);
-                (target.address, Traced { name: target.name, returns })
+                let inlined = all_inlined(&self.symbols, target.address);
+                (target.address, Traced { name: target.name, returns, inlined })
             })
             .collect())
     }
@@ -210,7 +214,7 @@ impl Surveyor for Tracer<'_> {
         let thread = ThreadScene {
             registers: replica.registers()?,
             vectors: replica.frozen.thread()?.vector_registers().ok(),
-            hidden: 0,
+            hidden: self.functions.get(&address).map_or(0, |function| function.inlined),
         };
         let stack = thread.registers.sp();
         let memory = CleanMemory { memory: &replica.memory, overlay: &replica.overlay };
@@ -239,7 +243,7 @@ impl Surveyor for Tracer<'_> {
         let index = is_told.then_some(self.kept.calls.len());
         if is_told {
             let location =
-                self.scribe.own_statement(address).unwrap_or_else(|| self.scribe.location(address));
+                self.scribe.own_beginning(address).unwrap_or_else(|| self.scribe.location(address));
             self.kept.calls.push(TracedCall {
                 depth,
                 function: function.name.clone(),

@@ -1,10 +1,8 @@
 //! What happens when a thread gets to one of the user's breakpoints.
 
 use hindcast_core::debug::{
-    BreakpointId, CodeBreakpoint, DebugError, OutputStream, Place, RaisedException, Stop, StopReason,
-    Trigger, ValueLimits,
+    BreakpointId, DebugError, OutputStream, RaisedException, Stop, StopReason, Trigger, ValueLimits,
 };
-use hindcast_symbols::FunctionPattern;
 
 use super::{Session, judge::stops_at, movement::Verdict, system};
 use crate::{look::FrameScope, sys::Tid};
@@ -61,10 +59,17 @@ impl Session {
         };
         details.extend(stop.detail.take());
         stop.detail = (!details.is_empty()).then(|| details.join("; "));
-        self.hidden = self.hidden_behind(tid, &stopping)?;
+        self.hidden = self.hidden_from(&stopping, address);
         self.remove_temporary(&stopping)?;
         stop.breakpoints = stopping;
         Ok(Hit::Stop(Box::new(stop)))
+    }
+
+    /// How many inlined calls are left out of what is shown where breakpoints stop.
+    pub(super) fn hidden_from(&self, stopping: &[BreakpointId], address: u64) -> usize {
+        let hidden =
+            stopping.iter().filter_map(|&id| Some(self.breakpoints.get(id).ok()?.hidden.at(address)));
+        hidden.max().unwrap_or(0)
     }
 
     /// What is raised where an exception breakpoint is, if it waits for that.
@@ -80,26 +85,6 @@ impl Session {
         };
         let function = self.location(address).function.unwrap_or_default();
         Ok(self.raised(tid, kind, wanted, &function))
-    }
-
-    /// Who asked for a function sees it from its beginning, and not what is inlined there; who asked
-    /// for a line sees that line.
-    fn hidden_behind(&self, tid: Tid, stopping: &[BreakpointId]) -> Result<usize, DebugError> {
-        for &id in stopping {
-            if let Trigger::Code(CodeBreakpoint { place: Place::Function(name), .. }) =
-                &self.breakpoints.get(id)?.trigger
-            {
-                let Ok(pattern) = FunctionPattern::read(name) else { continue };
-                let pc = self.process.registers(tid).map_err(system)?.pc();
-                let frames = self.symbols.frames_at(pc);
-                let before = frames.iter().take(self.inlined_from_here(tid));
-                let asked = |frame: &&hindcast_symbols::InlineFrame| {
-                    frame.function.as_deref().is_some_and(|function| pattern.matches(function))
-                };
-                return Ok(before.take_while(|frame| !asked(frame)).count());
-            }
-        }
-        Ok(0)
     }
 
     /// `Some` where it stops, with what is to be said of that.
@@ -134,7 +119,7 @@ impl Session {
 
     fn condition(&self, tid: Tid, id: BreakpointId) -> Result<Condition, DebugError> {
         let Some(condition) = &self.breakpoints.get(id)?.condition else { return Ok(Condition::True) };
-        let result = self.with_scope(tid, 0, |scope: &FrameScope<'_>| condition.is_true(scope))?;
+        let result = self.with_scope_of(tid, id, |scope| condition.is_true(scope))?;
         Ok(match result {
             Ok(true) => Condition::True,
             Ok(false) => Condition::False,
@@ -143,10 +128,21 @@ impl Session {
         })
     }
 
+    /// Looks at the names that are meant where a thread stands at a breakpoint.
+    fn with_scope_of<T>(
+        &self,
+        tid: Tid,
+        id: BreakpointId,
+        look: impl FnOnce(&FrameScope<'_>) -> T,
+    ) -> Result<T, DebugError> {
+        let mut thread = self.thread_scene(tid)?;
+        thread.hidden = self.breakpoints.get(id)?.hidden.at(thread.registers.pc());
+        self.with_scene(|scene| FrameScope::enter(scene, &thread, 0).map(|scope| look(&scope)))
+    }
+
     fn log_hit(&mut self, tid: Tid, id: BreakpointId) -> Result<(), DebugError> {
         let Some(template) = &self.breakpoints.get(id)?.template else { return Ok(()) };
-        let mut text =
-            self.with_scope(tid, 0, |scope: &FrameScope<'_>| template.render(scope, ValueLimits::default()))?;
+        let mut text = self.with_scope_of(tid, id, |scope| template.render(scope, ValueLimits::default()))?;
         text.push('\n');
         self.log.push(OutputStream::Log, text.as_bytes());
         self.breakpoints.get_mut(id)?.notifications_sent += 1;

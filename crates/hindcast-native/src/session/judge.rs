@@ -65,15 +65,15 @@ struct PastJudge<'a> {
 
 impl PastJudge<'_> {
     fn condition_holds(&self, replica: &Replica, id: BreakpointId) -> Result<bool, ReplayError> {
-        let Some(condition) = self.breakpoints.get(id).ok().and_then(|entry| entry.condition.as_ref()) else {
-            return Ok(true);
-        };
+        let Ok(entry) = self.breakpoints.get(id) else { return Ok(true) };
+        let Some(condition) = &entry.condition else { return Ok(true) };
         let memory = CleanMemory { memory: &replica.memory, overlay: &replica.overlay };
         let scene = Scene { symbols: self.symbols, image: self.image, memory: &memory, main: self.main };
+        let registers = replica.registers()?;
         let thread = ThreadScene {
-            registers: replica.registers()?,
+            registers,
             vectors: replica.frozen.thread()?.vector_registers().ok(),
-            hidden: 0,
+            hidden: entry.hidden.at(registers.pc()),
         };
         let holds = FrameScope::enter(&scene, &thread, 0).map(|scope| condition.is_true(&scope));
         // As in the present, a condition that fails stops, so that its mistake is seen.
@@ -200,6 +200,7 @@ fn gates(symbols: &Symbols, breakpoints: &Breakpoints, panic_event: Option<u64>)
         let gate = |address: u64| {
             let is_alone = breakpoints.at(address) == [id] && panic_event != Some(address);
             let check = match &entry.condition {
+                Some(_) if entry.hidden.at(address) > 0 => return None,
                 Some(condition) => Some(condition.check_at(symbols, address)?),
                 None => None,
             };

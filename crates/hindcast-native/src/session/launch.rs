@@ -168,6 +168,7 @@ impl Session {
             claim: None,
             current: process.acting(),
             hidden: 0,
+            percents: super::percents::Percents::default(),
             process,
             symbols: hindcast_symbols::Symbols::new(),
             image: crate::image::Image::of_process(witness),

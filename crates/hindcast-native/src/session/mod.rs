@@ -8,12 +8,14 @@ mod calls;
 mod chronicle;
 mod exceptions;
 mod following;
+mod hidden;
 mod hits;
 mod judge;
 mod landing;
 mod late;
 mod launch;
 mod movement;
+mod percents;
 mod recording;
 mod scribe;
 pub(crate) mod signals;
@@ -77,6 +79,7 @@ pub(crate) struct Session {
     current: Tid,
     /// How many inlined calls begin right where that thread stands, without having been stepped into.
     hidden: usize,
+    percents: percents::Percents,
     pump: Option<Pump>,
     log: Arc<OutputLog>,
     entry: StopAtEntry,

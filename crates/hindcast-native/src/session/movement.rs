@@ -327,7 +327,7 @@ impl Session {
     pub(super) fn stop_at(&mut self, tid: Tid, reason: StopReason) -> Stop {
         self.current = tid;
         self.hidden = match reason {
-            StopReason::Entry => self.inlined_from_here(tid),
+            StopReason::Entry | StopReason::Goto => self.inlined_from_here(tid),
             // Steps know themselves how deep they went.
             StopReason::Step => self.hidden,
             _ => 0,
@@ -374,8 +374,7 @@ impl Session {
 
     pub(super) fn run_to_addresses(&mut self, place: &Place) -> Result<Vec<u64>, DebugError> {
         let resolved = self.resolve(place);
-        let addresses: Vec<u64> =
-            resolved.targets.iter().filter_map(|target| target.address).map(|at| at.0).collect();
+        let addresses: Vec<u64> = resolved.addresses().collect();
         if addresses.is_empty() {
             let reason = resolved
                 .note

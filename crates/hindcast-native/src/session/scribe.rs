@@ -89,6 +89,21 @@ impl<'a> Scribe<'a> {
         statement.clone()
     }
 
+    /// Where a function begins, if it is the program's own: not what is inlined there.
+    pub(super) fn own_beginning(&self, address: u64) -> Option<Location> {
+        let function = self.symbols.frames_at(address).pop()?;
+        let statement = (function.file.as_deref().map(str::to_owned), function.line);
+        // Compilers move instructions of what they inlined to before what they count to it.
+        let declared = || self.symbols.declaration_at(address).map(|(file, line)| (Some(file), line));
+        let places = std::iter::once(statement).chain(std::iter::once_with(declared).flatten());
+        let mut locations = places.map(|(file, line)| {
+            let (module, library) = self.image.whose(address, self.main, file.as_deref());
+            let function = function.function.clone();
+            Location { file, line, function, module, library, ..Location::default() }
+        });
+        locations.find(is_own)
+    }
+
     /// The instruction that has just written.
     fn writer(&self, memory: &CleanMemory<'_>, registers: &GeneralRegisters, written: &[Range<u64>]) -> u64 {
         let pc = registers.pc();

@@ -163,15 +163,24 @@ impl Session {
             };
             match earlier {
                 Some(earlier) => position = earlier,
-                None => {
-                    let start = self.first()?;
-                    self.land(&start)?;
-                    return Ok(across(gap, self.start_stop()));
-                }
+                None => return Ok(across(gap, self.stop_at_first(position, tid)?)),
             }
         }
         self.land(&position)?;
         Ok(across(gap, self.stop_at(self.process.acting(), StopReason::Step)))
+    }
+
+    /// A thread did nothing before a moment: the first one stops where the history begins, the others where they are.
+    fn stop_at_first(&mut self, position: Position, tid: Tid) -> Result<Stop, Halted> {
+        if tid == self.process.pid() {
+            let start = self.first()?;
+            self.land(&start)?;
+            return Ok(self.start_stop());
+        }
+        self.land(&position)?;
+        let mut stop = self.stop_at(self.process.acting(), StopReason::HistoryStart);
+        stop.detail = Some(format!("thread {} did nothing before this that could be shown", tid.0));
+        Ok(stop)
     }
 
     pub(super) fn first(&self) -> Result<Position, DebugError> {
@@ -382,6 +391,7 @@ impl Session {
                     None if stopping.is_empty() => return Ok(None),
                     None => self.stop_at(tid, StopReason::Breakpoint),
                 };
+                self.hidden = self.hidden_from(&stopping, *address);
                 stop.breakpoints = stopping;
                 Ok(Some(stop))
             }
@@ -434,9 +444,7 @@ impl Session {
             Destination::Percent(percent) => {
                 // The present is an end, too: it needs a name before anything is measured by it.
                 let _ = self.process.position();
-                let (symbols, share) = (&self.symbols, f64::from(*percent) / 100.0);
-                let found = self.process.at_share(share, &|address| function_around(symbols, address))?;
-                found.ok_or_else(|| DebugError::NoHistory("the recording is empty".into()))?
+                self.at_percent(*percent)?
             }
         };
         // What one leaves keeps its name, so that one can come back.
@@ -554,9 +562,10 @@ impl From<ReplayError> for Halted {
         match error {
             ReplayError::Interrupted => Self::Interrupted,
             ReplayError::Trace(error) => error.into(),
-            error @ (ReplayError::NoSuchMoment | ReplayError::TooFar | ReplayError::Changed(_)) => {
-                DebugError::NoHistory(error.into()).into()
-            }
+            error @ (ReplayError::NoSuchMoment
+            | ReplayError::TooFar
+            | ReplayError::Changed(_)
+            | ReplayError::CopyLost) => DebugError::NoHistory(error.into()).into(),
             error @ ReplayError::TooLarge(_) => DebugError::Expression(error.into()).into(),
             ReplayError::Diverged(reason) => system(TraceError::Diverged(reason)).into(),
         }

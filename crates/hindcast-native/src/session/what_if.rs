@@ -167,8 +167,7 @@ impl Session {
     fn stops_of(&self, until: Option<&Place>) -> Result<Vec<u64>, DebugError> {
         let Some(place) = until else { return Ok(Vec::new()) };
         let resolved = self.resolve(place);
-        let stops: Vec<_> =
-            resolved.targets.iter().filter_map(|target| target.address).map(|at| at.0).collect();
+        let stops: Vec<_> = resolved.addresses().collect();
         if stops.is_empty() {
             let nothing = || Reason::new(format!("there is no code at `{}`", cut(&place.to_string())));
             let note = resolved.note.unwrap_or_else(nothing);

@@ -1,6 +1,7 @@
 //! Questions over time, compared with what the program counts itself.
 
 mod edges;
+mod inlined;
 
 use hindcast_core::debug::{
     Becomes, CallTrace, CallsQuestion, CodeBreakpoint, ConditionChange, ConditionHistory, DebugError,

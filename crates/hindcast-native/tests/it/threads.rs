@@ -115,6 +115,19 @@ fn another_thread_than_the_one_that_stopped_can_be_stepped() {
 }
 
 #[test]
+fn before_its_first_instruction_a_thread_has_nowhere_to_go() {
+    let mut debuggee = Debuggee::record(&crowd(), &["3", "300", "3"]);
+    debuggee.run_to("computes");
+    let thread = debuggee.stop.thread;
+    let back = Movement::StepBack { thread, granularity: Granularity::Instruction, count: 5000 };
+    let stop = debuggee.movement(back.clone()).clone();
+    assert_eq!((stop.reason, stop.thread), (StopReason::HistoryStart, thread), "{stop:?}");
+    let first = now(&mut debuggee);
+    assert_eq!(debuggee.movement(back).reason, StopReason::HistoryStart);
+    assert_eq!(now(&mut debuggee), first, "it stays where it is");
+}
+
+#[test]
 fn a_recording_with_threads_is_the_same_from_a_file() {
     let mut debuggee = Debuggee::record(&crowd(), &["3", "2000", "2"]);
     debuggee.break_at("adds");

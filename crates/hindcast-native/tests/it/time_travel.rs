@@ -532,6 +532,16 @@ fn a_share_of_the_recording_is_one_of_its_time() {
         last = here;
     }
     assert!(last.1 > 150, "{last:?}");
+    // Shares keep their order, and each its moment, whatever was visited in between.
+    let mut told = Vec::new();
+    for percent in (1..100).step_by(9).chain((2..100).rev().step_by(13)).chain([30, 50, 90]) {
+        debuggee.movement(Movement::Goto(Destination::Percent(percent)));
+        told.push((percent, now(&mut debuggee).0));
+        back(&mut debuggee, Granularity::Over);
+    }
+    told.sort();
+    told.dedup();
+    assert!(told.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1), "{told:?}");
     debuggee.movement(Movement::Goto(Destination::Percent(0)));
     assert_eq!(back(&mut debuggee, Granularity::Instruction).reason, StopReason::HistoryStart);
     debuggee.movement(Movement::Goto(Destination::Percent(100)));

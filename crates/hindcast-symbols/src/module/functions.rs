@@ -115,13 +115,19 @@ impl LoadedModule {
 
     /// The source file that declares a function or variable.
     pub(crate) fn declaring_file(&self, die: DieRef) -> Option<String> {
+        self.declaration_of(die).map(|(file, _)| file)
+    }
+
+    /// The source file and line that declare a function or variable.
+    pub(crate) fn declaration_of(&self, die: DieRef) -> Option<(String, Option<u32>)> {
         let debug = self.debug()?;
         let mut at = die;
         for _ in 0..LONGEST_CHAIN {
             let view = debug.view_of(at)?;
             let entry = view.entry(at)?;
             if let Some(gimli::AttributeValue::FileIndex(index)) = entry.attr_value(gimli::DW_AT_decl_file) {
-                return view.file_path(index);
+                let line = entry.attr_value(gimli::DW_AT_decl_line).and_then(|line| line.udata_value());
+                return Some((view.file_path(index)?, line.and_then(|line| u32::try_from(line).ok())));
             }
             at = debug
                 .attribute_reference(&view, &entry, gimli::DW_AT_abstract_origin)

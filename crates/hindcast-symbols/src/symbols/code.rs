@@ -138,6 +138,12 @@ impl Symbols {
         }
     }
 
+    /// The source file and line that declare the function at an address, where debug information tells of it.
+    pub fn declaration_at(&self, address: u64) -> Option<(String, Option<u32>)> {
+        let module = self.loaded_at(address)?;
+        module.declaration_of(module.function_die_at(module.to_file(address))?.die)
+    }
+
     /// The type of the function at an address, where debug information tells of it. Functions of one name may have several.
     pub fn function_type_at(&self, address: u64) -> Option<TypeRef> {
         let module = self.loaded_at(address)?;

@@ -124,7 +124,7 @@ fn from_symbol_table(module: &LoadedModule, matcher: &Matcher<'_>, limit: usize,
             continue;
         }
         let name = table.name(symbol);
-        if finder.find(name).is_none() || name.contains(&b'.') {
+        if finder.find(name).is_none() || is_piece(name) {
             continue;
         }
         let readable = demangle::readable(&String::from_utf8_lossy(name));
@@ -142,6 +142,13 @@ fn from_symbol_table(module: &LoadedModule, matcher: &Matcher<'_>, limit: usize,
         };
         found.entry(address).or_insert((readable, false));
     }
+}
+
+/// Whether a symbol is only a part of a function, or a special copy of it, such as `parse.cold`.
+fn is_piece(symbol: &[u8]) -> bool {
+    // Rust writes `..` for `::` within its names, which end with `E`.
+    let end = if symbol.starts_with(b"_ZN") { memchr::memrchr(b'E', symbol) } else { None };
+    symbol[end.unwrap_or(0)..].contains(&b'.')
 }
 
 fn from_debug_information(module: &LoadedModule, matcher: &Matcher<'_>, limit: usize, found: &mut Found) {

@@ -57,6 +57,8 @@ fn rust_functions_are_found_by_path_method_and_closure() {
     let closures =
         FunctionPattern::Regex(regex_lite::Regex::new(r"^shapes::main::\{+closure").expect("a pattern"));
     assert!(!symbols.functions_named(&closures, 50).is_empty());
+    let methods = FunctionPattern::Regex(regex_lite::Regex::new("Point<f64> as .*area$").expect("a pattern"));
+    assert_eq!(symbols.functions_named(&methods, 50).len(), 1, "a name with `..` in its symbol");
     assert!(named(&symbols, "main").contains(&"shapes::main".to_owned()), "{:?}", named(&symbols, "main"));
     assert!(symbols.complete_function("shapes::sq", 10).contains(&"shapes::square".to_owned()));
     assert!(symbols.producer().is_some_and(|producer| producer.starts_with("Rust (")));

@@ -10,7 +10,8 @@ use crate::{
     replay::{Advance, Pause},
 };
 
-/// At moments of a program: many steps, and all of them back, at once and one by one. How many could be wound back.
+/// At moments of a program: many steps, and all of them back, at once and one by one. How many steps could be wound
+/// back at a moment, on average: how many moments there are is a matter of the machine's speed.
 fn check_winding(mut recorded: Recorded, every: Duration) -> usize {
     let steps = oracle_size(150, 1000);
     let (halt, seen) = recorded.run_with_stops(every, 8);
@@ -33,6 +34,7 @@ fn check_winding(mut recorded: Recorded, every: Duration) -> usize {
                 let back = replica.steps_kept().min(7);
                 if step % 20 == 0 {
                     assert!(replica.wind_back(back).unwrap());
+                    wound += back as usize;
                     states.truncate(states.len() - back as usize);
                     assert_eq!(state_of(&replica), *states.last().unwrap(), "{back} steps before {position}");
                 }
@@ -55,20 +57,20 @@ fn check_winding(mut recorded: Recorded, every: Duration) -> usize {
             }
         });
     }
-    wound
+    wound / seen.len()
 }
 
 #[test]
 fn all_kinds_of_writes_are_wound_back() {
     let program = Fixture::c("odd_writes").flags(["-O1"]).build().path;
     let wound = check_winding(Recorded::start(&program, &["3000000"]), Duration::from_millis(20));
-    assert!(wound > 200, "{wound}");
+    assert!(wound >= 20, "{wound}");
 }
 
 #[test]
 fn steps_among_signals_and_system_calls_are_wound_back() {
     let wound = check_winding(Recorded::fixture("-O1", &["alarms", "400"]), Duration::from_millis(2));
-    assert!(wound > 100, "{wound}");
+    assert!(wound >= 10, "{wound}");
 }
 
 #[test]
@@ -89,6 +91,6 @@ fn steps_of_real_programs_are_wound_back() {
     for command in scripts {
         let recorded = Recorded::start(command[0].as_ref(), &command[1..]);
         let wound = check_winding(recorded, Duration::from_millis(10));
-        assert!(wound > 200, "{}: {wound}", command[0]);
+        assert!(wound >= 20, "{}: {wound}", command[0]);
     }
 }

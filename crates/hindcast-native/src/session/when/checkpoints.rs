@@ -13,6 +13,7 @@ use crate::{
     replay::{Position, Replica},
     session::{
         Session,
+        hidden::Hidden,
         scribe::Scribe,
         travel::{Halted, function_around},
     },
@@ -177,6 +178,7 @@ impl Session {
             terms: &inquiry.terms,
             sights: Sights::Memory(words.clone()),
             fixed: Some(frame),
+            hidden: Hidden::default(),
             follows: false,
             seen: &mut seen,
             change: None,

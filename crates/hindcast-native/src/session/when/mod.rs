@@ -18,6 +18,7 @@ use self::{
 use super::{
     Session,
     chronicle::{Life, check_order},
+    hidden::Hidden,
     travel::{Halted, function_around},
 };
 use crate::{
@@ -45,7 +46,7 @@ pub(super) struct Inquiry {
 #[derive(Clone)]
 enum Way {
     /// Here, with the names of each place.
-    Places(Vec<u64>),
+    Places(Vec<u64>, Hidden),
     /// Wherever something writes to what it reads.
     Writes(FixedFrame),
     /// At checkpoints: it reads too much to be watched.
@@ -94,7 +95,7 @@ impl Session {
             None => self.begin_inquiry(question)?,
         };
         let result = match inquiry.way.clone() {
-            Way::Places(addresses) => {
+            Way::Places(addresses, _) => {
                 let sights = Sights::Code(addresses);
                 self.search_all(&mut inquiry, |_, _| Ok((sights.clone(), None)))
             }
@@ -119,7 +120,7 @@ impl Session {
             at: since.clone(),
             since,
             until,
-            way: Way::Places(Vec::new()),
+            way: Way::Places(Vec::new(), Hidden::default()),
             seen: Seen::default(),
             unsure: None,
         };
@@ -131,13 +132,13 @@ impl Session {
 
     fn begin_at(&mut self, place: &Place, mut inquiry: Inquiry) -> Result<Inquiry, Halted> {
         let resolved = self.resolve(place);
-        let addresses = resolved.targets.iter().filter_map(|target| Some(target.address?.0));
-        let addresses: Vec<_> = addresses.collect();
+        let addresses: Vec<_> = resolved.addresses().collect();
         if addresses.is_empty() {
             let nothing = || Reason::new(format!("there is no code at `{}`", cut(&place.to_string())));
             return Err(DebugError::Expression(resolved.note.unwrap_or_else(nothing)).into());
         }
-        inquiry.way = Way::Places(addresses);
+        let hidden = Hidden::of(&self.symbols, place, addresses.iter().copied());
+        inquiry.way = Way::Places(addresses, hidden);
         if inquiry.question.monotone {
             inquiry.at = self.skip_what_is_alike(&inquiry)?;
         }
@@ -260,6 +261,10 @@ impl Session {
             terms: &inquiry.terms,
             sights,
             fixed,
+            hidden: match &inquiry.way {
+                Way::Places(_, hidden) => hidden.clone(),
+                _ => Hidden::default(),
+            },
             follows: matches!(inquiry.way, Way::Writes(_)),
             seen: &mut seen,
             change: None,
@@ -300,12 +305,12 @@ impl Session {
 
     /// How it is judged at a place when the program next comes there.
     fn first_judged(&mut self, inquiry: &Inquiry, from: &Position) -> Result<Option<bool>, Halted> {
-        let Way::Places(addresses) = &inquiry.way else { return Ok(None) };
+        let Way::Places(addresses, hidden) = &inquiry.way else { return Ok(None) };
         let mut at = from.clone();
         loop {
             let symbols = &self.symbols;
             let scribe = super::scribe::Scribe::new(symbols, &self.image, self.main);
-            let mut probe = Probe { scribe, terms: &inquiry.terms, addresses, holds: None };
+            let mut probe = Probe { scribe, terms: &inquiry.terms, addresses, hidden, holds: None };
             let functions = |address| function_around(symbols, address);
             let surveyed = self.process.survey((&at, &inquiry.until), &functions, &mut probe)?;
             match (probe.holds, surveyed) {

@@ -14,7 +14,10 @@ use crate::{
     look::{FixedFrame, FrameScope, ReadSet, Scene, ThreadScene},
     process::CleanMemory,
     replay::{Position, ReplayError, Replica},
-    session::scribe::{Author, Scribe},
+    session::{
+        hidden::Hidden,
+        scribe::{Author, Scribe},
+    },
 };
 
 /// What is judged.
@@ -85,13 +88,19 @@ impl Terms {
     }
 
     /// With the names of where a replica stands.
-    fn judge_here(&self, scribe: &Scribe<'_>, replica: &Replica) -> Result<Judgement, ReplayError> {
+    fn judge_here(
+        &self,
+        scribe: &Scribe<'_>,
+        hidden: &Hidden,
+        replica: &Replica,
+    ) -> Result<Judgement, ReplayError> {
         let memory = CleanMemory { memory: &replica.memory, overlay: &replica.overlay };
         let scene = scribe.scene(&memory);
+        let registers = replica.registers()?;
         let thread = ThreadScene {
-            registers: replica.registers()?,
+            registers,
             vectors: replica.frozen.thread()?.vector_registers().ok(),
-            hidden: 0,
+            hidden: hidden.at(registers.pc()),
         };
         Ok(match FrameScope::enter(&scene, &thread, 0) {
             Ok(scope) => self.judge(&scope, &ReadSet::default),
@@ -110,12 +119,13 @@ pub(super) struct Probe<'a> {
     pub(super) scribe: Scribe<'a>,
     pub(super) terms: &'a Terms,
     pub(super) addresses: &'a [u64],
+    pub(super) hidden: &'a Hidden,
     pub(super) holds: Option<bool>,
 }
 
 impl Surveyor for Probe<'_> {
     fn see(&mut self, replica: &mut Replica, _: Sight) -> Result<Wish, ReplayError> {
-        self.holds = self.terms.judge_here(&self.scribe, replica)?.holds();
+        self.holds = self.terms.judge_here(&self.scribe, self.hidden, replica)?.holds();
         Ok(if self.holds.is_some() { Wish::Stop } else { Wish::Pass })
     }
 
@@ -136,6 +146,7 @@ pub(super) struct Witness<'a> {
     pub(super) sights: Sights,
     /// Whose names it uses; those of where the program stands, where absent.
     pub(super) fixed: Option<&'a FixedFrame>,
+    pub(super) hidden: Hidden,
     /// Whether what it reads is watched, wherever that comes to be.
     pub(super) follows: bool,
     pub(super) seen: &'a mut Seen,
@@ -145,7 +156,9 @@ pub(super) struct Witness<'a> {
 
 impl Witness<'_> {
     fn judge(&self, replica: &Replica) -> Result<Judgement, ReplayError> {
-        let Some(frame) = self.fixed else { return self.terms.judge_here(&self.scribe, replica) };
+        let Some(frame) = self.fixed else {
+            return self.terms.judge_here(&self.scribe, &self.hidden, replica);
+        };
         let memory = CleanMemory { memory: &replica.memory, overlay: &replica.overlay };
         Ok(self.terms.judge_in(frame, &self.scribe.scene(&memory)))
     }
