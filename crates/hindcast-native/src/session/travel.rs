@@ -7,6 +7,7 @@ use hindcast_core::debug::{
     Reason, Remedy, Stop, StopReason, ThreadId,
 };
 use hindcast_symbols::{Symbols, names::cut};
+use iced_x86::FlowControl;
 
 use super::{Session, movement::Plan, system};
 use crate::{
@@ -239,6 +240,14 @@ impl Session {
         tid: Tid,
     ) -> Result<Option<Position>, Halted> {
         let (pc, _) = self.place_at(from)?;
+        if self.visible_line(pc).is_none() {
+            // Without lines there is only the way out, as forwards; and where nobody called, the instruction before.
+            return match self.caller_before(from, tid) {
+                Ok(call) => Ok(Some(call)),
+                Err(Halted::Failed(_)) => Ok(self.before_in_thread(from, tid)?),
+                Err(interrupted) => Err(interrupted),
+            };
+        }
         let origin = self.line_key(pc);
         let mut position = from.clone();
         let mut found: Option<(Position, LineKey)> = None;
@@ -248,7 +257,7 @@ impl Session {
                 return Ok(found.map(|(found, _)| found));
             };
             let (mut pc, stack) = self.place_at(&earlier)?;
-            if self.is_return(pc) {
+            if self.flow_at(pc) == Some(FlowControl::Return) {
                 let returns_to = self.place_at(&position)?.0;
                 if granularity == Granularity::Line
                     && self.visible_line(pc).is_some()
@@ -283,12 +292,11 @@ impl Session {
         Some((row.file, row.line, function))
     }
 
-    fn is_return(&self, pc: u64) -> bool {
-        crate::look::decode(&self.process.memory(), pc)
-            .is_some_and(|instruction| instruction.flow_control() == iced_x86::FlowControl::Return)
+    fn flow_at(&self, pc: u64) -> Option<FlowControl> {
+        crate::look::decode(&self.process.memory(), pc).map(|instruction| instruction.flow_control())
     }
 
-    /// The call that a function returned from, which is about to.
+    /// The call that a function returned from, which is about to, with the address of its caller at `stack`.
     fn call_before(
         &mut self,
         position: &Position,
@@ -296,6 +304,17 @@ impl Session {
         stack: u64,
         tid: Tid,
     ) -> Result<Option<Position>, ReplayError> {
+        // It wrote the address that is returned to. Jumps may lie between it and the function.
+        if let Some(found) = self.find(position, Quarry::Write { address: stack, size: 8 })?
+            && let Some(call) = self.before_in_thread(&found.position, tid)?
+        {
+            let at = self.place_at(&call)?.0;
+            let is_call = matches!(self.flow_at(at), Some(FlowControl::Call | FlowControl::IndirectCall));
+            if is_call || found.pause.is_none() {
+                return Ok(Some(call));
+            }
+        }
+        // Something else has written there since.
         let Some(function) = self.symbols.function_at(pc) else { return Ok(None) };
         match self.find(position, Quarry::Call { address: function.start, stack })? {
             Some(found) => self.before_in_thread(&found.position, tid),
@@ -321,18 +340,9 @@ impl Session {
             .unwind(&hindcast_symbols::Registers::all(registers.dwarf()), &memory, false)
             .ok()
             .flatten();
-        let function = self.symbols.function_at(registers.pc());
-        let (Some(unwound), Some(function)) = (unwound, function) else {
-            return Err(Halted::Failed(outside()));
-        };
-        let stack = unwound.cfa.wrapping_sub(8);
-        let entry = if registers.pc() == function.start && registers.sp() == stack {
-            position.clone()
-        } else {
-            let found = self.find(position, Quarry::Call { address: function.start, stack })?;
-            found.ok_or_else(outside)?.position
-        };
-        Ok(self.before_in_thread(&entry, tid)?.ok_or_else(outside)?)
+        let Some(unwound) = unwound else { return Err(Halted::Failed(outside())) };
+        let call = self.call_before(position, registers.pc(), unwound.cfa.wrapping_sub(8), tid)?;
+        Ok(call.ok_or_else(outside)?)
     }
 
     fn reverse_continue(&mut self) -> Result<Stop, Halted> {

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use hindcast_core::debug::{
     CodeBreakpoint, DebugError, Destination, ExceptionBreakpoint, FrameRef, Granularity, Moment, Movement,
-    Outcome, Place, Remedy, RuntimeAddr, Stop, StopReason, Trigger, Watched, Writer,
+    Outcome, Place, Remedy, RuntimeAddr, Stop, StopReason, Trigger, ValueState, Watched, Writer,
 };
 use hindcast_fixtures::{Fixture, oracle_size};
 
@@ -394,6 +394,18 @@ fn one_steps_back_out_of_a_function_to_its_call() {
 }
 
 #[test]
+fn a_step_back_in_code_without_lines_ends_at_its_call() {
+    for granularity in [Granularity::Over, Granularity::Line] {
+        let mut debuggee = Debuggee::record(&Fixture::c("calls"), &[]);
+        debuggee.add(CodeBreakpoint::at(Place::Function("printf".into())));
+        assert_eq!(debuggee.go().reason, StopReason::Breakpoint);
+        let called = debuggee.frames()[1].location.line;
+        assert_eq!(back(&mut debuggee, granularity).reason, StopReason::Step);
+        assert_eq!((debuggee.function().as_str(), debuggee.line()), ("main", called), "{granularity:?}");
+    }
+}
+
+#[test]
 fn without_a_recording_the_reason_is_told() {
     let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
     let thread = debuggee.thread();
@@ -515,6 +527,18 @@ fn breakpoints_in_a_library_that_was_unloaded_are_met_in_the_past() {
     debuggee.expect_exit(0);
     assert_eq!(debuggee.movement(Movement::ReverseContinue).breakpoints, [id]);
     assert_eq!(now(&mut debuggee).0, inside);
+}
+
+#[test]
+fn before_a_function_has_its_arguments_those_of_the_call_before_are_not_shown() {
+    let mut debuggee = Debuggee::record(&Fixture::c("ledger"), &[]);
+    debuggee.add(CodeBreakpoint::at(Place::Function("serve".into())));
+    debuggee.go();
+    debuggee.go();
+    assert_eq!(debuggee.value_of("number"), "1");
+    back(&mut debuggee, Granularity::Instruction);
+    assert_eq!(debuggee.function(), "serve");
+    assert_eq!(debuggee.local("number").state, ValueState::NotYetInitialised);
 }
 
 #[test]

@@ -94,6 +94,14 @@ impl LoadedModule {
             .unwrap_or(range.start)
     }
 
+    /// Whether a function that begins a little before an address is still making its frame there.
+    pub(crate) fn is_in_prologue(&self, address: u64) -> bool {
+        self.function_die_at(address).is_some_and(|function| {
+            let begins = function.ranges.first().is_some_and(|range| range.contains(&address));
+            begins && address < self.after_prologue(&function)
+        })
+    }
+
     fn behind_prologue(&self, function: &FunctionDie, range: &Range<u64>) -> Option<u64> {
         let debug = self.debug()?;
         let table = debug.lines(function.unit)?;

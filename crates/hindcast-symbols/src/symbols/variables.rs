@@ -52,8 +52,9 @@ impl Symbols {
             let view = module.debug()?.view_of(scope.die)?;
             let line_begins =
                 module.line_begins_at(module.to_file(frame.start), module.to_file(frame.address));
-            let mut collected =
-                Collected { module, frame, scope, line_begins, found: Vec::new(), origins: Vec::new() };
+            let in_prologue = !frame.inlined && module.is_in_prologue(module.to_file(frame.address));
+            let (found, origins) = (Vec::new(), Vec::new());
+            let mut collected = Collected { module, frame, scope, line_begins, in_prologue, found, origins };
             collected.add_from_instance(&view);
             collected.add_from_origin(&view);
             let mut found = collected.found;
@@ -223,6 +224,8 @@ struct Collected<'m> {
     found: Vec<VariableInfo>,
     /// Whether execution is before the first instruction of its line.
     line_begins: bool,
+    /// Whether the function is still making its frame.
+    in_prologue: bool,
     /// The origins of what was found: these are not listed again.
     origins: Vec<DieRef>,
 }
@@ -300,9 +303,22 @@ impl Collected<'_> {
             is_argument,
             line: about.line,
             depth: u32::try_from(depth).unwrap_or(0),
-            declared_later: !is_argument && same_file && ahead,
+            declared_later: match is_argument {
+                true => self.in_prologue && is_stored_by_prologue(view, entry),
+                false => same_file && ahead,
+            },
             artificial: about.artificial,
             handle: VariableHandle { module: self.module.id, die, function: Some(self.scope.function) },
         });
     }
+}
+
+/// Whether an argument has a place in the frame of its function, where the function puts it before anything else. What the
+/// caller puts on the stack is there from the beginning.
+fn is_stored_by_prologue<'a>(view: &View<'a>, entry: &Entry<'a>) -> bool {
+    let Some(gimli::AttributeValue::Exprloc(place)) = entry.attr_value(gimli::DW_AT_location) else {
+        return false;
+    };
+    let first = place.operations(view.unit.encoding()).next();
+    matches!(first, Ok(Some(gimli::Operation::FrameOffset { offset: ..0 })))
 }
