@@ -196,9 +196,9 @@ impl Debuggee {
                 _ => Vec::new(),
             };
             let mut hunt = Hunt { quarry, arm: &arm, origin: position, floor, judge, gates };
-            if hunt.judge.is_some() {
-                let replica = context.replica_of(position, window)?;
-                hunt.pass_origin(replica)?;
+            let executes = position.steps > 0 || !context.gives_way_at(&position.anchor);
+            if hunt.judge.is_some() && executes {
+                hunt.pass_origin(context.replica_of(position, window)?)?;
             }
             let mut label = position.anchor.clone();
             let mut bound = Bound::Steps(position.steps);
@@ -412,7 +412,7 @@ impl Hunt<'_, '_> {
     fn at_start(&mut self, context: &mut Context<'_>, label: &Label) -> Result<Option<Found>, ReplayError> {
         let mut replica = context.replica_at(label)?;
         let position = Position { anchor: label.clone(), steps: 0 };
-        if position == *self.origin {
+        if position == *self.origin || context.gives_way_at(label) {
             return Ok(None);
         }
         (self.arm)(&mut replica)?;

@@ -362,7 +362,8 @@ impl Walk<'_> {
     fn look_around(&mut self, context: &mut Context<'_>) -> Result<Option<Position>, ReplayError> {
         let pc = self.replica.pc()?;
         let is_there = matches!(&self.sights, Sights::Code(addresses) if addresses.contains(&pc));
-        if is_there { self.see(context, Sight::At(pc)) } else { Ok(None) }
+        let executes = self.steps != Some(0) || !context.gives_way_at(&self.anchor);
+        if is_there && executes { self.see(context, Sight::At(pc)) } else { Ok(None) }
     }
 
     /// Up to a bound, without what the system does.

@@ -311,11 +311,17 @@ impl Debuggee {
         }
         let past = self.past.as_ref().ok_or(TraceError::Gone)?;
         let pc = past.replica.pc()?;
-        if past.replica.overlay.contains(pc) {
+        if past.replica.overlay.contains(pc) && !self.gives_way_here() {
             return Ok(Some(Halt::Breakpoint(self.acting(), pc)));
         }
         let position = Position { anchor: past.anchor.clone(), steps: past.steps.unwrap_or(0) };
         Ok(self.signal_after(&position).map(|details| Halt::PastSignal(self.acting(), details)))
+    }
+
+    /// Whether the turn of the thread that is looked at ends where it stands.
+    fn gives_way_here(&self) -> bool {
+        let Some((past, recorder)) = self.past.as_ref().zip(self.live.recorder()) else { return false };
+        past.steps == Some(0) && recorder.timeline.gives_way_at(&past.anchor, &recorder.log)
     }
 
     /// The signal that came at a moment.

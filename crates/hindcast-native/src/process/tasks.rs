@@ -391,7 +391,8 @@ impl Process {
             if is_about_to_trap(&stopped)? {
                 return self.go_on(stopped).map(|()| None);
             }
-            if tid == self.acting() && std::mem::take(&mut self.asked_for_turn) {
+            // While it steps over a breakpoint, that is not in the memory: nobody else may run past it.
+            if !self.alone && tid == self.acting() && std::mem::take(&mut self.asked_for_turn) {
                 return self.preempt(stopped);
             }
             let (stopped, halt) = self.checkpoint_if_asked(stopped)?;

@@ -111,6 +111,11 @@ impl Context<'_> {
         }
     }
 
+    /// Whether a thread's turn ends at an anchor: the instruction that it stands at there is executed when it goes on.
+    pub(crate) fn gives_way_at(&self, label: &Label) -> bool {
+        self.timeline.gives_way_at(label, self.log)
+    }
+
     /// How far one can go from `label` without leaving the stretch to the next anchor.
     pub(crate) fn bound_after(&self, label: &Label) -> Bound {
         match self.timeline.after(label) {

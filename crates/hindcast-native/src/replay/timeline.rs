@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
 use super::Frozen;
-use crate::{record::Log, sys};
+use crate::{
+    record::{Event, Log},
+    sys,
+};
 
 /// A copy of the process, by which moments are named.
 pub(crate) struct Anchor {
@@ -230,6 +233,13 @@ impl Timeline {
     /// Whether this anchor stands at such a moment: nothing but the anchor tells when that was.
     pub(crate) fn precedes_interruption(&self, label: &Label, log: &Log) -> bool {
         self.after(label).is_some_and(|next| self.follows_interruption(next, log))
+    }
+
+    /// Whether a thread's turn ends at this anchor.
+    pub(crate) fn gives_way_at(&self, label: &Label, log: &Log) -> bool {
+        let event = self.get(label).and_then(|anchor| log.get(anchor.event));
+        event.is_some_and(|event| matches!(*event, Event::Turn { .. }))
+            && self.precedes_interruption(label, log)
     }
 
     /// Whether the history before this anchor cannot be replayed up to it.

@@ -59,6 +59,8 @@ struct Traced {
 #[derive(Debug, Clone, Default)]
 struct Kept {
     total: u64,
+    /// Calls by other threads.
+    elsewhere: u64,
     /// In the order of time.
     calls: Vec<TracedCall>,
     /// The calls that have not returned, outermost first.
@@ -172,7 +174,7 @@ impl Session {
 
 impl Tracing {
     fn told(mut self) -> CallTrace {
-        let Kept { total, mut calls, open, is_full, .. } = std::mem::take(&mut self.kept);
+        let Kept { total, elsewhere, mut calls, open, is_full, .. } = std::mem::take(&mut self.kept);
         for call in open.iter().filter_map(|open| open.index) {
             calls[call].is_open = true;
         }
@@ -186,9 +188,17 @@ impl Tracing {
             functions: self.functions.len() as u64,
             since: Moment(self.since.to_string()),
             until: Moment(self.until.to_string()),
-            note: is_full.then(|| {
-                format!("more than {MOST_KEPT} calls that do not repeat: told up to moment {}", self.at)
-            }),
+            note: match (is_full, elsewhere) {
+                (true, _) => Some(format!(
+                    "more than {MOST_KEPT} calls that do not repeat: told up to moment {}",
+                    self.at
+                )),
+                (false, 0) => None,
+                (false, _) => Some(format!(
+                    "these are the calls by thread {}; others made {elsewhere} more: `thread_id` asks for them",
+                    self.question.thread
+                )),
+            },
         }
     }
 }
@@ -209,6 +219,7 @@ impl Surveyor for Tracer<'_> {
     fn see(&mut self, replica: &mut Replica, sight: Sight) -> Result<Wish, ReplayError> {
         let Sight::At(address) = sight else { return Ok(Wish::Pass) };
         if replica.frozen.cast().acting() != self.thread {
+            self.kept.elsewhere += u64::from(self.functions.contains_key(&address));
             return Ok(Wish::Pass);
         }
         let thread = ThreadScene {

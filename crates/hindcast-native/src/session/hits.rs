@@ -4,7 +4,7 @@ use hindcast_core::debug::{
     BreakpointId, DebugError, OutputStream, RaisedException, Stop, StopReason, Trigger, ValueLimits,
 };
 
-use super::{Session, judge::stops_at, movement::Verdict, system};
+use super::{Session, judge::stops_at, movement::Verdict};
 use crate::{look::FrameScope, sys::Tid};
 
 /// Whether a breakpoint instruction is the user's business.

@@ -337,6 +337,15 @@ fn calls_are_counted_as_the_program_counts_them_and_told_as_a_tree() {
 }
 
 #[test]
+fn calls_by_other_threads_are_counted_beside_those_that_are_told() {
+    let mut debuggee = Debuggee::record(&Fixture::c("crowd").flags(["-O0", "-pthread"]), &["3", "300", "3"]);
+    debuggee.run_to("done");
+    let trace = calls(&mut debuggee, Some("compute"), 9);
+    let note = trace.note.expect("something is to be said");
+    assert!(trace.total == 0 && note.contains("others made 9 more"), "{note}");
+}
+
+#[test]
 fn no_call_is_missed_where_functions_begin_with_a_call() {
     let mut debuggee = Debuggee::record(&Fixture::c("openings").flags(["-g", "-O2"]), &[]);
     debuggee.run_to("done");

@@ -1,6 +1,8 @@
 //! Threads of a recorded program: one at a time, forwards and backwards.
 
-use hindcast_core::debug::{Destination, Frame, Granularity, Moment, Movement, StopReason, ThreadId};
+use hindcast_core::debug::{
+    CodeBreakpoint, Destination, Frame, Granularity, Moment, Movement, Place, StopReason, ThreadId,
+};
 use hindcast_fixtures::{Fixture, oracle_size};
 
 use crate::{
@@ -125,6 +127,35 @@ fn before_its_first_instruction_a_thread_has_nowhere_to_go() {
     let first = now(&mut debuggee);
     assert_eq!(debuggee.movement(back).reason, StopReason::HistoryStart);
     assert_eq!(now(&mut debuggee), first, "it stays where it is");
+}
+
+/// How often something stops until something else does.
+fn stops(debuggee: &mut Debuggee, movement: &Movement) -> usize {
+    std::iter::from_fn(|| {
+        (debuggee.movement(movement.clone()).reason == StopReason::Breakpoint).then_some(())
+    })
+    .count()
+}
+
+#[test]
+fn breakpoints_that_are_passed_are_hit_as_often_as_the_threads_come_there() {
+    let passers = Fixture::c("passers").flags(["-O0", "-pthread"]);
+    let place = || CodeBreakpoint::at(Place::Function("pass".into()));
+    // And once where it prints. The first is judged by us at every pass, the second is only counted.
+    let slow = CodeBreakpoint { condition: Some("(long)id * 2 == 2".into()), ..place() };
+    let counted = CodeBreakpoint { hit_count_multiple: 10, ..place() };
+    for (breakpoint, expected) in [(slow, 101), (counted, 41)] {
+        for _ in 0..oracle_size(2, 20) {
+            let mut debuggee = Debuggee::record(&passers, &["100"]);
+            let text = format!("{breakpoint:?}");
+            debuggee.break_at("printed");
+            debuggee.add(breakpoint.clone());
+            assert_eq!(stops(&mut debuggee, &Movement::Continue), expected, "{text}");
+            debuggee.movement(Movement::Goto(Destination::Start));
+            assert_eq!(stops(&mut debuggee, &Movement::Continue), expected, "{text}");
+            assert_eq!(stops(&mut debuggee, &Movement::ReverseContinue), expected, "{text}");
+        }
+    }
 }
 
 #[test]

@@ -83,6 +83,12 @@ pub(super) fn running() -> Failure {
         .hint("stop it with `debugger/pause`, or wait for it to stop with `debugger/wait`")
 }
 
+/// The same while the past is searched.
+pub(super) fn searching(search: u64) -> Failure {
+    Failure::new(FailureKind::InvalidInput, format!("the past is being searched (search {search})"))
+        .hint("wait for that with `debugger/wait`, or give it up with `debugger/pause`")
+}
+
 /// The engine's thread does not answer.
 pub(super) fn no_answer() -> Failure {
     Failure::new(FailureKind::Internal, "the debug engine does not answer")

@@ -80,6 +80,11 @@ impl Search {
         self.outcome.is_none()
     }
 
+    /// Its number, while it goes on.
+    pub(super) fn running(&self) -> Option<u64> {
+        self.is_running().then_some(self.number)
+    }
+
     /// What is to be said of it beside other answers.
     pub(super) fn note(&self) -> Option<String> {
         let number = self.number;

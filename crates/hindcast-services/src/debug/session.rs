@@ -289,7 +289,7 @@ impl Session {
         match state {
             State::Exited if need == Need::Session && !faulty => Ok(()),
             State::Exited => Err(self.why_ended()),
-            State::Running if need == Need::Standstill => Err(failures::running()),
+            State::Running if need == Need::Standstill => Err(self.standing.borrow().why_busy()),
             State::Running | State::Paused => Ok(()),
         }
     }
@@ -346,6 +346,7 @@ impl Session {
             in_past: when.map(|when| when.in_past),
             snapshot: when.and_then(|when| when.snapshot),
             thread_id: stop.map(|stop| stop.thread),
+            several_threads: scene.as_ref().is_some_and(|scene| scene.several_threads),
             location: scene.as_ref().and_then(|scene| scene.location.clone()),
             instruction: scene
                 .as_ref()

@@ -94,6 +94,14 @@ impl Standing {
         self.fault.as_ref().is_some_and(|loss| !loss.program_ended) && was_attached
     }
 
+    /// Why nothing can be looked at until it stands still.
+    pub(super) fn why_busy(&self) -> Failure {
+        match self.search.as_ref().and_then(|search| search.running()) {
+            Some(number) => failures::searching(number),
+            None => failures::running(),
+        }
+    }
+
     /// Why there is nothing to look at any more.
     pub(super) fn why_ended(&self) -> Failure {
         if let Some(fault) = &self.fault {

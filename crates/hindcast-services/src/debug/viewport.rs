@@ -79,6 +79,9 @@ pub struct Viewport {
     /// The thread that stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<ThreadId>,
+    /// Whether threads must be told apart, because several have stopped.
+    #[serde(skip)]
+    pub several_threads: bool,
     /// Where it stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
@@ -232,21 +235,35 @@ pub struct Scene {
     pub location: Option<Location>,
     /// The next instruction, after a step of one.
     pub instruction: Option<Instruction>,
+    pub(super) several_threads: bool,
     pub(super) frames: Vec<FrameView>,
     pub(super) locals: Vec<LocalView>,
     pub(super) source: Vec<SourceLine>,
     pub(super) notes: Vec<String>,
 }
 
-/// Values of locals at earlier stops, by thread and function; the newest last.
+/// What was seen at earlier stops.
 #[derive(Default)]
-pub(super) struct Memory(VecDeque<((ThreadId, String), HashMap<String, String>)>);
+pub(super) struct Memory {
+    /// Values of locals, by thread and function; the newest last.
+    locals: VecDeque<((ThreadId, String), HashMap<String, String>)>,
+    /// The thread that stopped first, and whether it was not the only one.
+    first: Option<ThreadId>,
+    several: bool,
+}
 
 impl Memory {
+    /// Whether threads must be told apart by now.
+    fn note(&mut self, thread: ThreadId) -> bool {
+        self.several |= *self.first.get_or_insert(thread) != thread;
+        self.several
+    }
+
     /// Marks what changed, and remembers what is now.
     fn compare(&mut self, thread: ThreadId, function: &str, locals: &mut [LocalView]) {
         let frame = (thread, function.to_owned());
-        let before = self.0.iter().position(|(known, _)| *known == frame).and_then(|at| self.0.remove(at));
+        let before =
+            self.locals.iter().position(|(known, _)| *known == frame).and_then(|at| self.locals.remove(at));
         if let Some((_, before)) = before {
             for local in locals.iter_mut() {
                 local.changed = before.get(&local.name).is_some_and(|value| *value != local.value);
@@ -254,9 +271,9 @@ impl Memory {
         }
         // The first of a name is the innermost.
         let now = locals.iter().rev().map(|local| (local.name.clone(), local.value.clone())).collect();
-        self.0.push_back((frame, now));
-        if self.0.len() > REMEMBERED_FRAMES {
-            self.0.pop_front();
+        self.locals.push_back((frame, now));
+        if self.locals.len() > REMEMBERED_FRAMES {
+            self.locals.pop_front();
         }
     }
 }
@@ -276,6 +293,7 @@ pub(super) fn look(
     (mask, sources): (Mask, &AllowedSources),
 ) -> Scene {
     let mut scene = Scene {
+        several_threads: memory.note(stop.thread),
         stop,
         when: backend.time_travel().and_then(|past| past.now().ok().flatten()),
         location: None,

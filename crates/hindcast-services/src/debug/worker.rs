@@ -403,10 +403,12 @@ impl Core {
     pub(super) fn serve_meanwhile(&mut self, commands: &Receiver<Command>) -> Meanwhile {
         loop {
             match commands.try_recv() {
-                Ok(Command::Ask { need: Need::Standstill, work }) => work(Err(failures::running())),
+                Ok(Command::Ask { need: Need::Standstill, work }) => {
+                    work(Err(self.standing.borrow().why_busy()))
+                }
                 Ok(Command::Ask { work, .. }) => work(Ok(self)),
                 Ok(Command::Move { begun, .. } | Command::Search { begun, .. }) => {
-                    drop(begun.send(Err(failures::running())));
+                    drop(begun.send(Err(self.standing.borrow().why_busy())));
                 }
                 Ok(Command::Pause { done }) => return Meanwhile::Pause(done),
                 Ok(ending) => return Meanwhile::End(ending),

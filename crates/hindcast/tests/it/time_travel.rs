@@ -412,6 +412,18 @@ fn the_doctor_tells_what_recording_lacks_on_this_machine() {
 }
 
 #[test]
+fn stops_name_their_thread_once_several_have_stopped() {
+    let crowd = Fixture::c("crowd").flags(["-O0", "-pthread"]);
+    let mut client = Client::new();
+    let entry = client.launch(&crowd, &["2", "300", "2"]);
+    assert!(!entry.contains("(thread "), "{entry}");
+    let line = crowd.build().line("adds");
+    client.call("debugger/set_breakpoint", json!({ "file": "crowd.c", "line": line }));
+    let stopped = client.call("debugger/continue", json!({}));
+    assert!(stopped.contains("run at ") && stopped.contains(" (thread "), "{stopped}");
+}
+
+#[test]
 fn a_search_for_an_old_write_goes_on_while_nobody_waits_for_it() {
     let phases = Fixture::c("phases");
     let mut client = Client::new();
@@ -423,6 +435,11 @@ fn a_search_for_an_old_write_goes_on_while_nobody_waits_for_it() {
     let running = data(&mut client, "debugger/last_write", question.clone());
     assert_eq!((&running["state"], &running["writes"]), (&json!("running"), &json!([])), "{running}");
     let search = running["search"].clone();
+    let refused = client.refused("debugger/get_registers", json!({}));
+    assert!(
+        refused["data"]["details"].as_str().unwrap().contains(&format!("(search {search})")),
+        "{refused}"
+    );
     // Who pauses gives it up; the program stands where it stood.
     let paused = client.call("debugger/pause", json!({}));
     assert!(paused.contains(&format!("phases.c:{}", built.line("done"))), "{paused}");

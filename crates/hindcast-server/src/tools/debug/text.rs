@@ -36,7 +36,9 @@ fn with_surroundings(mut text: String, view: &Viewport) -> String {
     if view.state == State::Paused
         && let Some(location) = &view.location
     {
-        let _ = write!(text, "\nin {}", place(location));
+        let thread = view.thread_id.filter(|_| view.several_threads);
+        let thread = thread.map(|thread| format!(" (thread {thread})")).unwrap_or_default();
+        let _ = write!(text, "\nin {}{thread}", place(location));
     }
     if let Some(thrown) = view.exception.as_ref().and_then(thrown_in_words) {
         let _ = write!(text, "\n{thrown}");
@@ -113,7 +115,9 @@ fn sentence(view: &Viewport) -> String {
         },
         StopReason::Goto => with_detail(format!("Went to {address}"), view),
         StopReason::HistoryStart => {
-            with_detail(format!("Stopped at the start of the recording ({address})"), view)
+            let is_threads = view.detail.as_ref().is_some_and(|detail| detail.starts_with("thread "));
+            let what = if is_threads { "thread" } else { "recording" };
+            with_detail(format!("Stopped at the start of the {what} ({address})"), view)
         }
         StopReason::Present => {
             let signal = view.signal.as_ref().map(|signal| format!(", stopped by {signal}"));
