@@ -80,7 +80,7 @@ async fn record(
     let started = Instant::now();
     // Where nobody reads our own words, the program still has its exit code and the recording is written.
     let mut say = |text: &str| drop(writeln!(stderr, "{text}").and_then(|()| stderr.flush()));
-    let (session, view, seed, hangs) = if options.until_failure {
+    let (session, view, seed, hangs, took) = if options.until_failure {
         let limits = Limits {
             first_seed: options.chaos.unwrap_or(1),
             tries: options.tries,
@@ -100,14 +100,14 @@ async fn record(
                 let tried = failed.seed.wrapping_sub(limits.first_seed) + 1;
                 let hangs = if failed.hangs { "hangs" } else { "fails" };
                 say(&format!("hindcast: run {tried} of {} {hangs}, with seed {}", limits.tries, failed.seed));
-                (failed.session, failed.view, Some(failed.seed), failed.hangs)
+                (failed.session, failed.view, Some(failed.seed), failed.hangs, failed.took)
             }
         }
     } else {
         // Whoever runs their own program sees what it prints.
         let (session, _) = service.launch(&caller, launch, Mask::new(false), &patience(0)).await?;
         let view = follow(&session, signals).await?;
-        (session, view, options.chaos, false)
+        (session, view, options.chaos, false, started.elapsed())
     };
     // A failure that was looked for is kept.
     let kept = || service.new_file(&caller, &kept_file(&program, seed));
@@ -115,11 +115,15 @@ async fn record(
         None if options.until_failure => Some(kept()?),
         output => output,
     };
-    say(&format!("\nhindcast: {}", summary(&session, &view, started)));
+    say(&format!("\nhindcast: {}", summary(&session, &view, took)));
     let told = async {
         if view.state == State::Paused {
             say(&format!("\n{}", session.autopsy(10, 1).await?));
-            say(&how_to_go_back(&session, &program.display().to_string(), &args, seed));
+            let launch = match &output {
+                Some(file) => serde_json::json!({ "trace": file }),
+                None => launch_again(&program, &args, seed),
+            };
+            say(&how_to_go_back(&session, &launch));
         }
         if let Some(file) = output {
             let request =
@@ -196,10 +200,10 @@ fn is_crash(session: &Session, view: &Viewport) -> bool {
     }
 }
 
-fn summary(session: &Session, view: &Viewport, started: Instant) -> String {
+fn summary(session: &Session, view: &Viewport, took: Duration) -> String {
     let standing = session.standing();
     let name = standing.target.as_ref().map_or("the program", |target| target.name.as_str());
-    let seconds = started.elapsed().as_secs_f64();
+    let seconds = took.as_secs_f64();
     let mut text = match (view.state, &view.signal, view.exit_code) {
         (State::Exited, _, Some(code)) => format!("{name} exited with code {code} after {seconds:.1} s"),
         (State::Exited, Some(signal), _) => format!("{name} was ended by {signal} after {seconds:.1} s"),
@@ -249,18 +253,24 @@ fn kept_file(program: &Path, seed: Option<u64>) -> PathBuf {
     names.find(|file| !file.exists()).unwrap_or_default()
 }
 
-fn how_to_go_back(session: &Session, program: &str, args: &[String], seed: Option<u64>) -> String {
-    if !session.standing().has_history() {
-        return String::new();
-    }
+/// What `debugger/launch` needs for the same run.
+fn launch_again(program: &Path, args: &[String], seed: Option<u64>) -> serde_json::Value {
     let mut launch = serde_json::json!({ "program": program, "args": args });
     if let Some(seed) = seed {
         launch["chaos"] = seed.into();
     }
+    launch
+}
+
+fn how_to_go_back(session: &Session, launch: &serde_json::Value) -> String {
+    if !session.standing().has_history() {
+        return String::new();
+    }
+    // A recording opens where it ends.
+    let run = if launch["trace"].is_null() { "\n  debugger/continue      {}" } else { "" };
     format!(
         "\nTo go back from here, have an agent do the same (`hindcast mcp install`):\n  \
-         debugger/launch        {launch}\n  \
-         debugger/continue      {{}}\n  \
+         debugger/launch        {launch}{run}\n  \
          debugger/last_write    {{\"expression\": \"the value that is wrong\"}}\n  \
          debugger/step_backward {{\"granularity\": \"over\"}}\n"
     )

@@ -73,7 +73,8 @@ fn the_run_that_failed_is_kept_and_can_be_opened_and_made_again() {
     let seed = said.split("with seed ").nth(1).and_then(|rest| rest.lines().next()).expect("a seed");
     let kept = folder.path().join(format!("races-seed-{seed}.trace"));
     assert!(said.contains(&format!("races-seed-{seed}.trace")) && kept.exists(), "{said}");
-    assert!(said.contains(&format!("\"chaos\":{seed}")), "{said}");
+    let opens = said.lines().find(|line| line.contains("debugger/launch")).unwrap_or_default();
+    assert!(opens.contains("\"trace\":") && opens.contains(&format!("races-seed-{seed}.trace")), "{said}");
     let shown = command().arg("replay").arg(&kept).output().unwrap();
     assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
     assert!(String::from_utf8_lossy(&shown.stdout).contains("SIGABRT"), "{shown:?}");

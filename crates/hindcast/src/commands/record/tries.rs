@@ -1,7 +1,10 @@
 //! `hindcast record --until-failure`: runs a program again and again, each time with another schedule of its threads, until
 //! one run fails.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
 use hindcast_core::{
@@ -36,6 +39,8 @@ pub(super) struct Failed {
     pub(super) view: Viewport,
     pub(super) seed: u64,
     pub(super) hangs: bool,
+    /// How long this run took.
+    pub(super) took: Duration,
 }
 
 /// Runs the program until it exits with another code than 0, is ended by a signal, fails an assertion, or hangs.
@@ -49,6 +54,7 @@ pub(super) async fn until_failure(
     let launch = LaunchOptions { streams: Streams::Pipes, stdin: Stdin::Text(String::new()), ..launch };
     for seed in (0..limits.tries).map(|tried| limits.first_seed.wrapping_add(tried)) {
         let launch = LaunchOptions { chaos: Some(seed), ..launch.clone() };
+        let started = Instant::now();
         let (session, _) = service.launch(caller, launch, Mask::new(false), &patience(0)).await?;
         let ended = tokio::select! {
             view = to_its_end(&session) => Some(view?),
@@ -63,7 +69,8 @@ pub(super) async fn until_failure(
             Some(view) => (view, false),
             None => (session.pause().await?, true),
         };
-        return Ok(Tried::Failed(Box::new(Failed { session, view, seed, hangs })));
+        let took = started.elapsed();
+        return Ok(Tried::Failed(Box::new(Failed { session, view, seed, hangs, took })));
     }
     Ok(Tried::AllPassed)
 }
