@@ -49,13 +49,15 @@ pub enum Scope {
     DocumentWrite,
     KnowledgeRead,
     KnowledgeWrite,
+    /// What it launches is not confined, and it attaches to processes of the server's user.
+    DebugUnconfined,
     /// Sees other principals' audit rows and manages keys.
     Admin,
 }
 
 impl Scope {
     /// Every scope, in the order in which they are listed to people.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::DebugRead,
         Self::DebugWrite,
         Self::AuditRead,
@@ -63,6 +65,7 @@ impl Scope {
         Self::DocumentWrite,
         Self::KnowledgeRead,
         Self::KnowledgeWrite,
+        Self::DebugUnconfined,
         Self::Admin,
     ];
 
@@ -76,6 +79,7 @@ impl Scope {
             Self::DocumentWrite => "document:write",
             Self::KnowledgeRead => "knowledge:read",
             Self::KnowledgeWrite => "knowledge:write",
+            Self::DebugUnconfined => "debug:unconfined",
             Self::Admin => "admin",
         }
     }
@@ -110,12 +114,18 @@ impl FromStr for Scope {
 
 /// A set of scopes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ScopeSet(u8);
+pub struct ScopeSet(u16);
 
 impl ScopeSet {
-    /// What a key may do when nothing else is said: all but administration.
+    /// What a key may do when nothing else is said: all that harms nobody else.
     pub fn standard() -> Self {
-        Scope::ALL.into_iter().filter(|scope| *scope != Scope::Admin).collect()
+        let harms_others = |scope: &Scope| matches!(scope, Scope::Admin | Scope::DebugUnconfined);
+        Scope::ALL.into_iter().filter(|scope| !harms_others(scope)).collect()
+    }
+
+    /// The same for the operator's own programs: those that it launches are not confined.
+    pub fn of_operator() -> Self {
+        Self::standard().iter().chain([Scope::DebugUnconfined]).collect()
     }
 
     /// Everything; the local user on standard input and output.
@@ -321,7 +331,11 @@ mod tests {
         for set in [ScopeSet::default(), ScopeSet::standard(), ScopeSet::all()] {
             assert_eq!(set.to_string().parse::<ScopeSet>().unwrap(), set);
         }
-        assert!(!ScopeSet::standard().contains(Scope::Admin));
+        for scope in [Scope::Admin, Scope::DebugUnconfined] {
+            assert!(!ScopeSet::standard().contains(scope));
+        }
+        assert!(ScopeSet::of_operator().contains(Scope::DebugUnconfined));
+        assert!(!ScopeSet::of_operator().contains(Scope::Admin));
     }
 
     #[test]

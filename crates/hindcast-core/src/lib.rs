@@ -9,6 +9,7 @@ pub mod event;
 pub mod identity;
 pub mod knowledge;
 pub mod license;
+pub mod printable;
 pub mod progress;
 pub mod quota;
 pub mod store;

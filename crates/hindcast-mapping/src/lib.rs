@@ -13,12 +13,14 @@
 
 #[cfg(target_os = "linux")]
 mod code;
+mod plain;
 mod shrunk;
 
 use std::{fs::File, io, ops::Range, os::fd::AsRawFd, ptr, slice};
 
 #[cfg(target_os = "linux")]
 pub use code::give_back_code;
+pub use plain::{open_plain, read_plain};
 
 /// A whole file, mapped for reading.
 #[derive(Debug)]

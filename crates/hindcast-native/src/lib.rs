@@ -2,6 +2,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod archive;
+pub mod confine;
 mod core_file;
 mod debuggee;
 mod image;
@@ -30,7 +31,7 @@ impl DebugEngine for NativeEngine {
         if request.record {
             record::try_capabilities();
         }
-        Ok(Box::new(session::Session::launch(request)?))
+        Ok(Box::new(session::Session::launch(request, std::env::vars_os())?))
     }
 
     fn attach(&self, request: &AttachRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
@@ -43,5 +44,34 @@ impl DebugEngine for NativeEngine {
 
     fn open_trace(&self, request: &TraceFileRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
         Ok(Box::new(session::Session::open_trace(request)?))
+    }
+}
+
+/// The same in a worker process, whose own variables are none of the program's.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HostedNativeEngine;
+
+impl DebugEngine for HostedNativeEngine {
+    fn capabilities(&self) -> Vec<Capability> {
+        NativeEngine.capabilities()
+    }
+
+    fn launch(&self, request: &LaunchRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
+        if request.record {
+            record::try_capabilities();
+        }
+        Ok(Box::new(session::Session::launch(request, std::iter::empty())?))
+    }
+
+    fn attach(&self, request: &AttachRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
+        NativeEngine.attach(request)
+    }
+
+    fn open_core(&self, request: &CoreRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
+        NativeEngine.open_core(request)
+    }
+
+    fn open_trace(&self, request: &TraceFileRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
+        NativeEngine.open_trace(request)
     }
 }

@@ -11,7 +11,7 @@ use futures::FutureExt as _;
 use hindcast_core::{
     Timestamp,
     audit::AuditRecord,
-    identity::{Caller, Scope},
+    identity::{Caller, Scope, Tier},
     license::Feature,
     progress::{Progress, Unwatched},
     time::Clock,
@@ -226,6 +226,8 @@ impl App {
             },
             "resources/read" if subject == Gateway::USAGE_URI => Price::FreeAtARate,
             "resources/read" => Price::One,
+            // They are long, and a key that costs nothing could ask for nothing else.
+            method if method.ends_with("/list") && is_free_tier(caller) => Price::FreeAtARate,
             _ => Price::Free,
         }
     }
@@ -379,6 +381,10 @@ pub(crate) enum Price {
     FreeAtARate,
     /// Nothing.
     Free,
+}
+
+fn is_free_tier(caller: &Caller) -> bool {
+    caller.key.as_ref().is_some_and(|key| key.tier == Tier::Free)
 }
 
 /// A request with a time limit.

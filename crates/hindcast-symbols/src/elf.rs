@@ -3,8 +3,9 @@
 mod content;
 mod symbol_table;
 
-use std::{borrow::Cow, fs::File, ops::Range, path::Path, sync::Arc};
+use std::{borrow::Cow, io, ops::Range, path::Path, sync::Arc};
 
+use hindcast_mapping::open_plain;
 use object::read::{CompressedData, CompressionFormat};
 
 use content::{Content, Source};
@@ -67,11 +68,11 @@ impl Segment {
 impl ElfFile {
     pub(crate) fn open(path: &Path) -> Result<Self, SymbolError> {
         let read = |cause| SymbolError::Read { path: path.to_owned(), cause };
-        let file = File::open(path).map_err(read)?;
+        let file = open_plain(path).map_err(|cause| match cause.kind() {
+            io::ErrorKind::InvalidInput => SymbolError::NotElf { name: path.display().to_string() },
+            _ => read(cause),
+        })?;
         let metadata = file.metadata().map_err(read)?;
-        if !metadata.is_file() {
-            return Err(SymbolError::NotElf { name: path.display().to_string() });
-        }
         Self::parse(Source::new(file), metadata.len(), &path.display().to_string())
     }
 

@@ -21,6 +21,7 @@ pub mod value;
 pub use demangle::in_last_parentheses;
 pub use elf::build_id_in;
 pub use error::{LocateError, SymbolError, UnwindError};
+pub use hindcast_mapping::{open_plain, read_plain};
 pub use memory::{Memory, Pages, Unreadable};
 pub use module::{Module, SymbolKind};
 pub use symbols::{

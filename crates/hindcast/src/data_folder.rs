@@ -16,8 +16,9 @@ use nix::sys::stat::{Mode, umask};
 
 /// All that hindcast keeps in its data folder.
 #[cfg(unix)]
-const OURS: [&str; 14] = [
+const OURS: [&str; 15] = [
     "audit.key",
+    "first.key",
     "hindcast.db",
     "hindcast.db-shm",
     "hindcast.db-wal",
@@ -122,6 +123,18 @@ impl DataFolder {
 
     pub(crate) fn license(&self) -> PathBuf {
         self.0.join("license.json")
+    }
+
+    /// Writes the first API key to a file that only its owner can read, for who starts the server without a terminal.
+    pub(crate) fn keep_first_key(&self, key: &str) -> Result<PathBuf> {
+        let path = self.0.join("first.key");
+        let written = private().create(true).truncate(true).open(&path).and_then(|mut file| {
+            file.write_all(key.as_bytes())?;
+            file.write_all(b"\n")?;
+            file.sync_all()
+        });
+        written.with_context(|| format!("cannot write the first key to `{}`", path.display()))?;
+        Ok(path)
     }
 
     /// Where our own certificate is kept.

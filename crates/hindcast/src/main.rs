@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         // The reader of our output went away, as `head` does: nobody is left to tell.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", hindcast_core::printable::printable_lines(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }

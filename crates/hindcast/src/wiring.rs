@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 use hindcast_core::{
     Timestamp,
-    debug::DebugEngine,
+    debug::{Confinement, ConfinementLimits, DebugEngine, Layer},
     identity,
     knowledge::{ChatModel, Embedder, Web},
     license::{License, LicenseError, LicenseFile},
@@ -19,7 +19,7 @@ use hindcast_core::{
 use hindcast_server::{App, AppParts, ToolNames, http::HttpPolicy};
 use hindcast_services::{
     Events,
-    debug::{DebugService, TargetPolicy},
+    debug::{ConfinementPolicy, DebugService, TargetPolicy},
     documents::{DocumentPolicy, DocumentService, FilePolicy, WorkerCommand},
     gateway::{AuditTrail, Gateway, GatewayPolicy, TierLimits},
     knowledge::{Extractor, KnowledgeParts, KnowledgePolicy, KnowledgeService, ReadPolicy},
@@ -29,6 +29,8 @@ use hindcast_stores::{
     VectorIndex, WebClient,
 };
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+use crate::remote::Variables;
 use crate::{
     config::{self, Config},
     data_folder::DataFolder,
@@ -194,7 +196,7 @@ pub(crate) fn debug_service(
     engine: Option<Arc<dyn DebugEngine>>,
     events: Events,
 ) -> Result<DebugService> {
-    Ok(DebugService::new(target_policy(&config.debug)?, engine, events, Arc::new(SystemClock)))
+    Ok(DebugService::new(target_policy(config)?, engine, events, Arc::new(SystemClock)))
 }
 
 /// What debugs programs for the local user; elsewhere than on Linux x86-64 nothing does. The .NET runtime's debugging library
@@ -203,8 +205,8 @@ pub(crate) fn debug_engine(debug: &config::Debug) -> Result<Option<Arc<dyn Debug
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     return Ok(Some(Arc::new(crate::engines::Engines {
         native: Box::new(hindcast_native::NativeEngine),
-        dotnet: Box::new(worker_engine(debug)?),
-        adapter: Box::new(worker_engine(debug)?),
+        dotnet: Box::new(worker_engine(debug, Variables::Ours)?),
+        adapter: Box::new(worker_engine(debug, Variables::Ours)?),
         profiles: profiles(debug)?,
     })));
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
@@ -221,30 +223,28 @@ pub(crate) fn profiles(debug: &config::Debug) -> Result<hindcast_dap::Profiles> 
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-fn worker_engine(debug: &config::Debug) -> Result<crate::remote::WorkerEngine> {
+fn worker_engine(debug: &config::Debug, variables: Variables) -> Result<crate::remote::WorkerEngine> {
     let users_profiles =
         (!debug.adapters.is_empty()).then(|| serde_json::to_string(&debug.adapters)).transpose()?;
     Ok(crate::remote::WorkerEngine {
         dotnet: debug.dotnet.clone(),
         profiles: profiles(debug)?,
         users_profiles,
+        variables,
+        confinement: None,
     })
 }
 
-/// The variable in which a worker is told of the user's profiles of debug adapters.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub(crate) const USERS_PROFILES: &str = "HINDCAST_WORKER_ADAPTERS";
-
 /// What debugs programs in a worker process, which has one session.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub(crate) fn debug_engine_of_worker() -> Result<crate::engines::Engines> {
-    let users = match std::env::var(USERS_PROFILES) {
-        Ok(text) => serde_json::from_str(&text)?,
-        Err(_) => std::collections::BTreeMap::new(),
+pub(crate) fn debug_engine_of_worker(users_profiles: Option<&str>) -> Result<crate::engines::Engines> {
+    let users = match users_profiles {
+        Some(text) => serde_json::from_str(text)?,
+        None => std::collections::BTreeMap::new(),
     };
     let profiles = hindcast_dap::Profiles::with(&users)?;
     Ok(crate::engines::Engines {
-        native: Box::new(hindcast_native::NativeEngine),
+        native: Box::new(hindcast_native::HostedNativeEngine),
         dotnet: Box::new(hindcast_dotnet::DotnetEngine),
         adapter: Box::new(hindcast_dap::AdapterEngine::new(profiles.clone())),
         profiles,
@@ -254,7 +254,7 @@ pub(crate) fn debug_engine_of_worker() -> Result<crate::engines::Engines> {
 /// The same for many users, whose programs may be hostile: each session in a process of its own.
 pub(crate) fn debug_engine_in_workers(debug: &config::Debug) -> Result<Option<Arc<dyn DebugEngine>>> {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    return Ok(Some(Arc::new(worker_engine(debug)?)));
+    return Ok(Some(Arc::new(worker_engine(debug, Variables::Harmless)?)));
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
     return {
         let _ = debug;
@@ -294,13 +294,55 @@ fn license(config: &Config, folder: &DataFolder) -> Result<License> {
     Ok(terms.map_or_else(License::Invalid, License::Granted))
 }
 
-fn target_policy(debug: &config::Debug) -> Result<TargetPolicy> {
+fn target_policy(config: &Config) -> Result<TargetPolicy> {
+    let debug = &config.debug;
     let users = debug.allowed_users.iter().map(|user| user_id(user)).collect::<Result<_>>()?;
     Ok(TargetPolicy {
         users,
         programs: debug.allowed_programs.clone(),
         folders: debug.allowed_folders.clone(),
+        writable: None,
+        confinement: Some(confinement_policy(config)),
     })
+}
+
+/// What keeps the programs of key holders in.
+fn confinement_policy(config: &Config) -> ConfinementPolicy {
+    let debug = &config.debug;
+    // Policies compare real paths.
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let data = real(&config.data_dir);
+    ConfinementPolicy {
+        workspaces: debug.workspaces.as_deref().map_or_else(|| data.join("workspaces"), real),
+        system: SYSTEM_FOLDERS.map(PathBuf::from).into(),
+        readable: debug.readable.iter().chain(&debug.dotnet).map(|path| real(path)).collect(),
+        hidden: vec![data],
+        network: debug.network,
+        limits: ConfinementLimits {
+            memory: debug.memory_bytes,
+            processes: debug.processes,
+            files: debug.file_bytes,
+        },
+    }
+}
+
+/// Where the system has programs that everybody may run.
+const SYSTEM_FOLDERS: [&str; 5] = ["/usr", "/bin", "/sbin", "/lib", "/lib64"];
+
+/// What confines the programs of key holders on this machine, found out by trying; why nothing does.
+pub(crate) fn confining_layers(config: &Config) -> Result<Vec<Layer>> {
+    let policy = confinement_policy(config);
+    let engine = debug_engine_in_workers(&config.debug)?.context("this build has no debug engine")?;
+    let tried = Confinement {
+        tenant: "doctor".into(),
+        readable: Vec::new(),
+        hidden: Vec::new(),
+        workspace: None,
+        network: policy.network,
+        limits: policy.limits,
+    };
+    let confined = engine.confined(tried).context("this build cannot confine what is launched")?;
+    Ok(confined.layers()?)
 }
 
 /// A user by number or by name.

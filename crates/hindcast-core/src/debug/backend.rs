@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AttachRequest, Breakpoint, BreakpointChange, BreakpointId, Capability, CompletionKind, CoreRequest,
-    DebugError, ElementPage, ElementSearch, Evaluation, FrameRef, Instruction, LaunchRequest, MemoryBlock,
-    Module, Movement, Outcome, Place, Reason, Region, Register, RegisterSet, RuntimeAddr, SourceFile, Stack,
-    Stop, Target, Thread, ThreadId, TimeTravel, TraceFileRequest, Trigger, Variable, VariablePage,
-    VariableQuery,
+    AttachRequest, Breakpoint, BreakpointChange, BreakpointId, Capability, CompletionKind, Confinement,
+    CoreRequest, DebugError, ElementPage, ElementSearch, Evaluation, FrameRef, Instruction, LaunchRequest,
+    Layer, MemoryBlock, Module, Movement, Outcome, Place, Reason, Region, Register, RegisterSet, RuntimeAddr,
+    SourceFile, Stack, Stop, Target, Thread, ThreadId, TimeTravel, TraceFileRequest, Trigger, Variable,
+    VariablePage, VariableQuery,
 };
 
 /// Begins sessions. Called on the thread that will own the session; [`Movement::Begin`] then takes
@@ -36,6 +36,17 @@ pub trait DebugEngine: Send + Sync {
             Reason::new(format!("this engine cannot go back in `{}`", request.trace.display()))
                 .advise("`hindcast replay` lists what is in it"),
         ))
+    }
+
+    /// What keeps the programs of its sessions in.
+    fn layers(&self) -> Result<Vec<Layer>, DebugError> {
+        Ok(Vec::new())
+    }
+
+    /// The same engine for a tenant whose programs are kept from everybody else; none where it cannot do that.
+    fn confined(&self, confinement: Confinement) -> Option<Arc<dyn DebugEngine>> {
+        drop(confinement);
+        None
     }
 }
 
@@ -116,6 +127,11 @@ pub trait DebugBackend {
     /// An engine in this process is never lost.
     fn when_lost(&mut self, tell: TellLoss) {
         drop(tell);
+    }
+
+    /// What keeps the program in; empty where nothing does.
+    fn layers(&self) -> &[Layer] {
+        &[]
     }
 
     /// Bytes, where the engine sees them.

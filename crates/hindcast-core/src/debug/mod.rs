@@ -6,6 +6,7 @@ mod backend;
 mod breakpoint;
 #[cfg(target_os = "linux")]
 mod claim;
+mod confinement;
 mod error;
 #[cfg(feature = "test-support")]
 pub mod fake;
@@ -33,6 +34,7 @@ pub use breakpoint::{
 };
 #[cfg(target_os = "linux")]
 pub use claim::Claim;
+pub use confinement::{Confinement, ConfinementLimits, Layer};
 pub use error::{DebugError, Reason};
 pub use look::{
     CompletionKind, ElementPage, ElementSearch, Evaluation, FoundElement, Frame, FrameRef, Instruction,

@@ -18,7 +18,7 @@ use hindcast_core::debug::{
     Register, RegisterSet, Registers, Remedy, RuntimeAddr, SourceFile, Stack, Stop, StopReason, Target,
     Thread, ThreadId, ThreadState, Trigger, Variable, VariablePage, VariableQuery,
 };
-use hindcast_symbols::{Memory, Symbols, Unreadable, types::ModuleId};
+use hindcast_symbols::{Memory, Symbols, Unreadable, open_plain, types::ModuleId};
 use jiff::Timestamp;
 use object::ReadCache;
 
@@ -178,7 +178,8 @@ impl CoreMemory {
             return 0;
         }
         let mut files = self.files.borrow_mut();
-        let file = files.entry(mapping.name.clone()).or_insert_with(|| File::open(&mapping.name).ok());
+        let file =
+            files.entry(mapping.name.clone()).or_insert_with(|| open_plain(mapping.name.as_ref()).ok());
         let offset = mapping.offset.saturating_add(address - mapping.start);
         file.as_ref().and_then(|file| file.read_at(&mut buffer[..room], offset).ok()).unwrap_or(0)
     }

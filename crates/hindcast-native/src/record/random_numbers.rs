@@ -156,9 +156,12 @@ fn is_instruction(code: &[u8], start: u64, place: u64) -> bool {
     })
 }
 
+/// No program is larger. What is mapped may be a device, or a file with a hole.
+const LARGEST_CODE: u64 = 2 << 30;
+
 /// What is known of the file that is mapped.
 pub(super) fn tables(mapping: &Mapping) -> Option<Symbols> {
-    let bytes = std::fs::read(&mapping.name).ok()?;
+    let bytes = hindcast_symbols::read_plain(mapping.name.as_ref(), LARGEST_CODE).ok()?;
     let file = object::File::parse(&*bytes).ok()?;
     let bias = file.segments().find_map(|segment| {
         let (offset, size) = segment.file_range();

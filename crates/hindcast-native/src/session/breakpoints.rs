@@ -11,6 +11,7 @@ use hindcast_symbols::{
     expression::{Expression, ExpressionError, Template},
     in_last_parentheses,
     names::cut,
+    read_plain,
 };
 
 use super::{
@@ -22,6 +23,9 @@ use super::{
     watch::Watching,
 };
 use crate::look::{file_name, too_long};
+
+/// No source that a person reads is larger. Debug information may name any file.
+const LARGEST_SOURCE: u64 = 8 << 20;
 
 /// All breakpoints of a session.
 #[derive(Debug, Default)]
@@ -520,7 +524,7 @@ impl Session {
         let Some(path) = self.symbols.find_source(file) else {
             return self.resolve_line(file, 1).without_targets();
         };
-        let Ok(source) = std::fs::read(&*path) else {
+        let Ok(source) = read_plain(path.as_ref().as_ref(), LARGEST_SOURCE) else {
             let what = format!("cannot read `{path}` to look for the statement");
             return Resolved::nothing(Reason::new(what).advise("use `line` instead"));
         };

@@ -1,7 +1,7 @@
 //! Beginning a session: starting a program, or taking hold of a running one.
 
 use std::{
-    ffi::{CString, OsStr},
+    ffi::{CString, OsStr, OsString},
     fs::File,
     io::Read as _,
     os::unix::{ffi::OsStrExt, fs::PermissionsExt},
@@ -32,7 +32,11 @@ use crate::{
 };
 
 impl Session {
-    pub(crate) fn launch(request: &LaunchRequest) -> Result<Self, DebugError> {
+    /// Starts a program with these variables and those that the request names.
+    pub(crate) fn launch(
+        request: &LaunchRequest,
+        variables: impl Iterator<Item = (OsString, OsString)>,
+    ) -> Result<Self, DebugError> {
         let program = find_program(&request.program, request.cwd.as_deref())?;
         let opened = hindcast_streams::open(&request.stdin, request.streams).map_err(no_streams)?;
         let (streams, ends) = match opened {
@@ -47,7 +51,7 @@ impl Session {
                 .chain(request.args.iter().map(OsStr::new))
                 .map(c_text)
                 .collect::<Result<_, _>>()?,
-            environment: environment(request)?,
+            environment: environment(request, variables)?,
             folder: request.cwd.as_ref().map(|folder| c_text(folder.as_os_str())).transpose()?,
             streams,
         };
@@ -353,8 +357,11 @@ fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
 
-fn environment(request: &LaunchRequest) -> Result<Vec<CString>, DebugError> {
-    let ours = std::env::vars_os()
+fn environment(
+    request: &LaunchRequest,
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<Vec<CString>, DebugError> {
+    let others = variables
         .filter(|(name, _)| !name.to_str().is_some_and(|name| request.env.contains_key(name)))
         .map(|(mut variable, value)| {
             variable.push("=");
@@ -362,7 +369,7 @@ fn environment(request: &LaunchRequest) -> Result<Vec<CString>, DebugError> {
             variable
         });
     let theirs = request.env.iter().map(|(name, value)| format!("{name}={value}").into());
-    ours.chain(theirs).map(|variable| c_text(&variable)).collect()
+    others.chain(theirs).map(|variable| c_text(&variable)).collect()
 }
 
 fn c_text(text: &OsStr) -> Result<CString, DebugError> {

@@ -8,8 +8,10 @@ pub(crate) mod call_page;
 mod debug_registers;
 mod descriptors;
 mod dying;
+mod enclosure;
 #[cfg(test)]
 mod filter;
+mod forbidden_calls;
 mod interrupt;
 mod keeper;
 mod memory;
@@ -35,8 +37,13 @@ pub(crate) use descriptors::{
     Users, borrow_descriptor, descriptors, file_of, has_no, is_direct, is_writable, watched_by,
 };
 pub(crate) use dying::{Life, dismiss, end};
+pub(crate) use enclosure::{
+    be_modest, become_user, change_root, fork_alone, give_up_rights, make_read_only, settle_as_child,
+    start_loopback,
+};
 #[cfg(test)]
 pub(crate) use filter::Filter;
+pub(crate) use forbidden_calls::forbid_calls;
 pub(crate) use interrupt::{ALARM_MARK, INTERRUPT_MARK, ProcessInterrupt};
 pub(crate) use keeper::Keeper;
 pub(crate) use memory::{ProcessMemory, limit_memory};
@@ -51,7 +58,7 @@ pub(crate) use procfs::{
 pub(crate) use registers::GeneralRegisters;
 pub(crate) use remote::{remote_call, rest, restarts};
 pub(crate) use signal::{SignalDetails, SignalInfo, signal_name};
-pub(crate) use spawn::{SpawnError, SpawnPlan, SpawnStreams, spawn, spawn_tree};
+pub(crate) use spawn::{SpawnError, SpawnPlan, SpawnStreams, limit_programs, spawn, spawn_tree};
 pub(crate) use tracee::{
     Call, Event, RestartableSequence, Resume, Running, Stopped, Tid, TraceError, attach_thread, death_of,
     detach_running, interrupt, kill, robust_list, send_again, wait_for, wait_for_any, wait_for_any_now,

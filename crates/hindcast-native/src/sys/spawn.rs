@@ -5,6 +5,7 @@ use std::{
     io::{self, PipeReader, PipeWriter, Read, Write},
     os::fd::{AsRawFd, OwnedFd},
     ptr,
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use super::{
@@ -48,6 +49,14 @@ pub(crate) enum SpawnError {
     Trace(#[from] TraceError),
     #[error("the process ended before it became the program")]
     Died,
+}
+
+/// The most memory that programs may have, where that is less than ours; 0 where it is not.
+static MOST_MEMORY: AtomicU64 = AtomicU64::new(0);
+
+/// Has all programs that are started from now on keep to this many bytes.
+pub(crate) fn limit_programs(bytes: u64) {
+    MOST_MEMORY.store(bytes, Ordering::Relaxed);
 }
 
 /// Steps of the child that can fail, as they are told to us.
@@ -222,6 +231,11 @@ unsafe fn become_program(child: &Child<'_>, parent: libc::pid_t) -> Step {
             return Step::Setup;
         }
         libc::prctl(libc::PR_SET_PDEATHSIG, 0);
+        let most = MOST_MEMORY.load(Ordering::Relaxed);
+        let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+        if most != 0 && libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) == -1 {
+            return Step::Setup;
+        }
         if let Some(folder) = &plan.folder
             && libc::chdir(folder.as_ptr()) == -1
         {

@@ -28,7 +28,9 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Body, HttpPolicy, PROTOCOL_VERSION,
     answer::{self, With},
-    body, direct,
+    body,
+    crowd::{Crowd, Presence, Present, TooMuch},
+    direct,
     drain::{Counted, Drain, InFlight},
     guard::Guard,
     polish,
@@ -48,6 +50,7 @@ const LAST_EVENT_ID: &str = "last-event-id";
 const EVENT_STREAM: &str = "text/event-stream";
 const BOTH: &str = "application/json, text/event-stream";
 const ENDPOINT: &str = "/mcp";
+const HEALTH: &str = "/healthz";
 
 /// The HTTP face of the server.
 pub struct Front {
@@ -55,6 +58,7 @@ pub struct Front {
     policy: HttpPolicy,
     guard: Guard,
     drain: Drain,
+    crowd: Crowd,
     sessions: Sessions,
     with_sessions: StreamableHttpService<Handler, LocalSessionManager>,
     stateless: StreamableHttpService<Handler, NeverSessionManager>,
@@ -94,6 +98,7 @@ impl Front {
         let refusals = Refusals::new();
         Arc::new(Self {
             app,
+            crowd: Crowd::new(policy.max_body_bytes),
             policy,
             guard,
             drain: Drain::new(),
@@ -129,15 +134,20 @@ impl Front {
             ENDPOINT => match self.admit(&request, from).await {
                 Ok(caller) => {
                     let key = caller.key.clone();
-                    let answered = self.mcp(request, caller, from, in_flight).await;
+                    let answered = match self.crowd.enter(&caller) {
+                        Ok(presence) => {
+                            self.mcp(request, caller, from, Entered { in_flight, presence }).await
+                        }
+                        Err(too_much) => {
+                            let response = self.too_much(too_much, &Value::Null);
+                            Err(Box::new(without_its_body(response, request.into_body()).await))
+                        }
+                    };
                     self.with_limit(answered.unwrap_or_else(|turned_away| *turned_away), key.as_deref()).await
                 }
                 Err(turned_away) => without_its_body(*turned_away, request.into_body()).await,
             },
-            "/healthz" => {
-                let response = answer::json(StatusCode::OK, r#"{"status":"ok"}"#);
-                without_its_body(response, request.into_body()).await
-            }
+            HEALTH => without_its_body(healthy(), request.into_body()).await,
             other => {
                 let details = format!("there is nothing at `{other}`");
                 let error = WireError::new(ErrorKind::InvalidRequest, details).hint("the endpoint is /mcp");
@@ -146,6 +156,20 @@ impl Front {
                 without_its_body(response, request.into_body()).await
             }
         }
+    }
+
+    /// Answers where no more connections fit: only that the server is alive.
+    pub(super) fn answer_crowded(&self, request: &Request<Incoming>) -> Response<Body> {
+        let response = match request.uri().path() {
+            HEALTH => healthy(),
+            _ => {
+                let error =
+                    WireError::new(ErrorKind::InternalError, "the server has no room for more connections")
+                        .hint("try again in a moment, or raise `server.max_connections`");
+                unavailable(&error, &Value::Null)
+            }
+        };
+        response.with("connection", "close")
     }
 
     /// Turns away whoever comes while the server stops.
@@ -215,15 +239,15 @@ impl Front {
         request: Request<Incoming>,
         caller: Caller,
         from: IpAddr,
-        in_flight: InFlight,
+        entered: Entered,
     ) -> Answered {
         if let Err(turned_away) = self.own_session(request.headers(), &caller) {
             return Err(Box::new(without_its_body(*turned_away, request.into_body()).await));
         }
         if *request.method() == Method::POST {
-            self.post(request, caller, from, in_flight).await
+            self.post(request, caller, from, entered).await
         } else {
-            Ok(self.stream(request, caller).await)
+            self.stream(request, caller, entered.presence).await
         }
     }
 
@@ -239,8 +263,16 @@ impl Front {
     }
 
     /// GET and DELETE: the event stream and the end of a session.
-    async fn stream(&self, mut request: Request<Incoming>, caller: Caller) -> Response<Body> {
+    async fn stream(
+        &self,
+        mut request: Request<Incoming>,
+        caller: Caller,
+        mut presence: Presence,
+    ) -> Answered {
         let ends_session = request.method() == Method::DELETE;
+        if !ends_session && let Err(too_much) = presence.become_stream() {
+            return Err(Box::new(self.too_much(too_much, &Value::Null)));
+        }
         let resumes = request.headers().contains_key(LAST_EVENT_ID);
         request.extensions_mut().insert(Arc::new(Admitted { caller, plain: false, until: None }));
         let mut response = self.with_sessions.handle(request).await;
@@ -249,7 +281,8 @@ impl Front {
             *response.status_mut() = StatusCode::NO_CONTENT;
         }
         let response = if resumes { rest_or_refusal(response) } else { response };
-        polish::polished(response, false, &Value::Null).await
+        let response = polish::polished(response, false, &Value::Null).await;
+        Ok(response.map(|body| Present::new(body, presence).boxed()))
     }
 
     async fn post(
@@ -257,7 +290,7 @@ impl Front {
         request: Request<Incoming>,
         caller: Caller,
         from: IpAddr,
-        in_flight: InFlight,
+        Entered { in_flight, mut presence }: Entered,
     ) -> Answered {
         let (parts, body) = request.into_parts();
         if !is_json(&parts.headers) {
@@ -266,7 +299,7 @@ impl Front {
             let response = turned_away(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error);
             return Err(Box::new(without_its_body(*response, body).await));
         }
-        let body = body::read(body, &self.policy)
+        let body = body::read(body, &self.policy, &mut presence)
             .await
             .map_err(|(status, error)| Box::new(turned_away(status, &error).with("connection", "close")))?;
         let message =
@@ -278,6 +311,11 @@ impl Front {
             )
             .hint("send requests and notifications; an answer belongs to the session that it was asked in");
             return Err(Box::new(answer::error(&error, message.id())));
+        }
+        // A subscription ends when the client or the server does; nobody waits for it.
+        let endless = message.method() == "subscriptions/listen";
+        if endless && let Err(too_much) = presence.become_stream() {
+            return Err(Box::new(self.too_much(too_much, message.id())));
         }
         let limit = self.reserve(&caller, from, &message).await?;
 
@@ -293,8 +331,6 @@ impl Front {
         let bare = plain && !in_session && !parts.headers.contains_key(PROTOCOL_VERSION);
         let id = message.id().clone();
         let is_request = message.kind() == Kind::Request;
-        // A subscription ends when the client or the server does; nobody waits for it.
-        let endless = message.method() == "subscriptions/listen";
         let until = Instant::now() + self.policy.request_timeout;
         let answered = async {
             let client = direct::Client { bare, plain };
@@ -312,6 +348,7 @@ impl Front {
             response = timeout_at(until + GRACE, answered) => response.unwrap_or_else(|_| self.too_late(&id)),
             () = self.cut.cancelled() => unavailable(&cut_off(), &id),
         };
+        let response = response.map(|body| Present::new(body, presence).boxed());
         if endless {
             return Ok(answer::with_limit(response, limit.as_ref()));
         }
@@ -385,6 +422,18 @@ impl Front {
         answer::with_limit(response, Some(&Allowance { limit: most, used: most, resets_at }))
     }
 
+    /// Turns away an owner that has enough of the server.
+    fn too_much(&self, too_much: TooMuch, id: &Value) -> Response<Body> {
+        let TooMuch { of, limit, .. } = too_much;
+        let limit = limit as u64;
+        let resets_at = self.app.now().saturating_add(ROOM_AGAIN).unwrap_or(Timestamp::MAX);
+        let mut error = WireError::new(ErrorKind::QuotaExceeded, format!("there are {limit} {of} already"))
+            .hint("wait for some to end, or end them");
+        let facts = json!({ "limit": limit, "used": limit, "reset_at": resets_at.to_string() });
+        error.data.extend(facts.as_object().cloned().unwrap_or_default());
+        answer::error(&error, id).with("retry-after", ROOM_AGAIN.as_secs())
+    }
+
     fn too_late(&self, id: &Value) -> Response<Body> {
         let limit = self.policy.request_timeout;
         let details = format!("there was no answer within {limit:?}");
@@ -402,6 +451,9 @@ const FREE_AT_ONCE: NonZeroU32 = NonZeroU32::new(30).expect("not zero");
 /// …and then in a second: each is written down, and that must stay bounded.
 const FREE_PER_SECOND: NonZeroU32 = NonZeroU32::new(1).expect("not zero");
 
+/// When somebody who has too much may try again.
+const ROOM_AGAIN: Duration = Duration::from_secs(5);
+
 /// How long telling those whose calls outlast the drain may take.
 const UNTIL_TOLD: Duration = Duration::from_millis(500);
 
@@ -412,8 +464,18 @@ const IDLE_SESSIONS_END: Duration = Duration::from_secs(300);
 const LARGEST_PASSED_OVER: usize = 64 << 10;
 const UNTIL_PASSED_OVER: Duration = Duration::from_millis(50);
 
+/// A request that was let in, and counts until it is answered.
+struct Entered {
+    in_flight: InFlight,
+    presence: Presence,
+}
+
 /// An answer; the error side is one that the front gave itself.
 type Answered = Result<Response<Body>, Box<Response<Body>>>;
+
+fn healthy() -> Response<Body> {
+    answer::json(StatusCode::OK, r#"{"status":"ok"}"#)
+}
 
 fn turned_away(status: StatusCode, error: &WireError) -> Box<Response<Body>> {
     Box::new(answer::error_as(status, error, &Value::Null))

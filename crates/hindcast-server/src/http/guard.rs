@@ -31,8 +31,11 @@ impl Guard {
             None => uri.authority().cloned(),
         };
         let host = host.ok_or("the Host header is missing or malformed")?;
-        if !self.knows_host(&host) {
-            return Err(format!("this server does not answer to the host `{host}`"));
+        // A target in absolute form names the host a second time, and proxies go by that one.
+        for host in [Some(&host), uri.authority()].into_iter().flatten() {
+            if !self.knows_host(host) {
+                return Err(format!("this server does not answer to the host `{host}`"));
+            }
         }
         for origin in headers.get_all(header::ORIGIN) {
             let allowed =
@@ -72,6 +75,10 @@ mod tests {
     use super::*;
 
     fn check(host: &str, origin: Option<&str>) -> Result<(), String> {
+        check_target("/mcp", host, origin)
+    }
+
+    fn check_target(target: &'static str, host: &str, origin: Option<&str>) -> Result<(), String> {
         let guard = Guard::new(&HttpPolicy {
             listen: "127.0.0.1:7443".parse().unwrap(),
             allowed_hosts: vec!["debug.example.com".into()],
@@ -87,7 +94,7 @@ mod tests {
         if let Some(origin) = origin {
             headers.insert(header::ORIGIN, origin.parse().unwrap());
         }
-        guard.check(&Uri::from_static("/mcp"), &headers)
+        guard.check(&Uri::from_static(target), &headers)
     }
 
     #[test]
@@ -98,6 +105,13 @@ mod tests {
         for host in ["evil.example.com", "localhost.evil.example.com", "debug.example.com.evil", "10.0.0.1"] {
             assert!(check(host, None).is_err(), "{host}");
         }
+    }
+
+    #[test]
+    fn a_target_in_absolute_form_must_name_a_known_host_too() {
+        assert_eq!(check_target("http://localhost:7443/mcp", "localhost", None), Ok(()));
+        assert!(check_target("http://evil.example.com/mcp", "localhost", None).is_err());
+        assert!(check_target("http://localhost/mcp", "evil.example.com", None).is_err());
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Connections: accepting them, timing them out, closing them.
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc};
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
 use tokio_io_timeout::TimeoutStream;
@@ -18,6 +18,11 @@ use super::{Certificate, Front, TlsError, workers::Workers};
 
 /// The longest head of a request.
 const LARGEST_HEAD: usize = 64 << 10;
+
+/// Connections beyond the most that are served…
+const RESERVE: usize = 32;
+/// …and how long they may take to say what they want.
+const CROWDED_WAIT: Duration = Duration::from_secs(1);
 
 /// An open port.
 pub struct Listener {
@@ -73,8 +78,8 @@ pub async fn serve(listener: Listener, front: Arc<Front>, stop: impl Future<Outp
 
 async fn accept(listener: &Listener, front: &Arc<Front>, closing: &CancellationToken, workers: &Workers) {
     let places = Arc::new(Semaphore::new(front.policy().max_connections));
+    let reserve = Arc::new(Semaphore::new(RESERVE));
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
         let accepted = listener.socket.accept().await.and_then(|(stream, peer)| {
             // It is to be woken by the worker that it is handed to.
             Ok((stream.into_std()?, peer))
@@ -88,11 +93,13 @@ async fn accept(listener: &Listener, front: &Arc<Front>, closing: &CancellationT
                 continue;
             }
         };
+        // After it is accepted: what is free now counts, not what was free when the one before came.
+        let Some((place, kind)) = room(&places, &reserve).await else { return };
         let (front, tls, closing) = (front.clone(), listener.tls.clone(), closing.clone());
         workers.spawn(async move {
             let _place = place;
             let conversed = match TcpStream::from_std(stream) {
-                Ok(stream) => converse(stream, peer, tls, front, closing).await,
+                Ok(stream) => converse(stream, Peer { address: peer, kind }, tls, front, closing).await,
                 Err(error) => Err(error),
             };
             if let Err(error) = conversed {
@@ -102,15 +109,48 @@ async fn accept(listener: &Listener, front: &Arc<Front>, closing: &CancellationT
     }
 }
 
+/// Waits for a place. Where all are taken, there are some that are given back soon: whoever gets one is told that there is no
+/// room, and whoever watches over the server hears that it is alive.
+async fn room(places: &Arc<Semaphore>, reserve: &Arc<Semaphore>) -> Option<(OwnedSemaphorePermit, Kind)> {
+    tokio::select! {
+        biased;
+        place = places.clone().acquire_owned() => place.ok().map(|place| (place, Kind::Usual)),
+        place = reserve.clone().acquire_owned() => place.ok().map(|place| (place, Kind::Crowded)),
+    }
+}
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Usual,
+    /// One answer, soon.
+    Crowded,
+}
+
+/// Who is at the other end.
+#[derive(Debug, Clone, Copy)]
+struct Peer {
+    address: SocketAddr,
+    kind: Kind,
+}
+
+impl Peer {
+    /// How long it may take to say what it wants.
+    fn patience(self, front: &Front) -> Duration {
+        let usual = front.policy().connection_timeout;
+        if self.kind == Kind::Crowded { usual.min(CROWDED_WAIT) } else { usual }
+    }
+}
+
 async fn converse(
     stream: TcpStream,
-    peer: SocketAddr,
+    peer: Peer,
     tls: Option<TlsAcceptor>,
     front: Arc<Front>,
     closing: CancellationToken,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let limit = front.policy().connection_timeout;
+    let limit = peer.patience(&front);
     // A client that does not read its answers must not keep them, and its place, for ever.
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(limit));
@@ -122,14 +162,19 @@ async fn converse(
 
 async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    peer: SocketAddr,
+    peer: Peer,
     front: Arc<Front>,
     closing: CancellationToken,
 ) -> io::Result<()> {
-    let limit = front.policy().connection_timeout;
+    let limit = peer.patience(&front);
     let service = service_fn(move |request: http::Request<Incoming>| {
         let front = front.clone();
-        async move { Ok::<_, Infallible>(front.answer(request, peer.ip()).await) }
+        async move {
+            Ok::<_, Infallible>(match peer.kind {
+                Kind::Usual => front.answer(request, peer.address.ip()).await,
+                Kind::Crowded => front.answer_crowded(&request),
+            })
+        }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())

@@ -2,6 +2,7 @@
 
 mod answer;
 mod body;
+mod crowd;
 mod direct;
 mod drain;
 mod front;

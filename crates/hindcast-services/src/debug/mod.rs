@@ -11,6 +11,7 @@
 
 mod autopsy;
 mod bell;
+mod confining;
 mod failures;
 mod fault;
 mod files;
@@ -18,6 +19,7 @@ mod idle;
 mod look;
 mod options;
 mod origin;
+mod place;
 mod policy;
 mod ports;
 mod search;
@@ -56,6 +58,7 @@ use hindcast_core::{
 use tokio::sync::{oneshot, watch};
 
 pub use autopsy::{Autopsy, AutopsyFrame, Hang, HangingThread};
+pub use confining::ConfinementPolicy;
 pub use fault::FaultyAccess;
 pub use look::{MemoryPlace, ThreadsView};
 pub use options::{AttachOptions, LaunchOptions};
@@ -74,6 +77,7 @@ pub use viewport::{FrameView, LocalView, OutputView, Scene, State, Viewport};
 use bell::{Announcer, Bell};
 use files::{find_program, readable, real, recorded_program};
 use origin::Origin;
+use place::Place;
 use worker::Core;
 
 use crate::{Events, Failure, FailureKind};
@@ -132,10 +136,11 @@ impl DebugService {
     pub async fn launch(
         &self,
         caller: &Caller,
-        options: LaunchOptions,
+        mut options: LaunchOptions,
         mask: Mask,
         patience: &Patience,
     ) -> Result<(Arc<Session>, Viewport), Failure> {
+        options.cwd = self.working_folder(caller, options.cwd)?;
         if let Some(name) = options.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
             let name: String = name.escape_debug().take(80).collect();
             return Err(Failure::new(
@@ -146,7 +151,7 @@ impl DebugService {
         }
         // First, so that nothing is told of what is there.
         if let Some(cwd) = options.cwd.as_deref().filter(|_| caller.key.is_some()) {
-            self.policy.check_working_folder(cwd)?;
+            self.policy_for(caller).check_working_folder(cwd)?;
         }
         let env = options.env.keys().map(String::as_str).collect();
         let program = self.program(caller, &options.program, options.cwd.as_deref(), env)?;
@@ -193,6 +198,7 @@ impl DebugService {
         mask: Mask,
         patience: &Patience,
     ) -> Result<(Arc<Session>, Viewport), Failure> {
+        self.check_attach(caller, &options)?;
         let pid = ports::process_of(&options)?;
         let AttachOptions { port, record, language, just_my_code, .. } = options;
         let mut target = policy::Target::of(pid).ok_or_else(|| failures::no_process(pid))?;
@@ -222,7 +228,9 @@ impl DebugService {
         patience: &Patience,
     ) -> Result<(Arc<Session>, Viewport), Failure> {
         let core = self.readable(caller, &core)?;
-        let program = program.map(|program| self.program(caller, &program, None, Vec::new())).transpose()?;
+        let cwd = self.working_folder(caller, None)?;
+        let program =
+            program.map(|program| self.program(caller, &program, cwd.as_deref(), Vec::new())).transpose()?;
         let output = Arc::new(OutputLog::new(OUTPUT_KEPT));
         let origin = Origin::Core(CoreRequest { core, program });
         self.begin(caller, origin, output, mask, patience).await
@@ -239,7 +247,8 @@ impl DebugService {
         let trace = self.readable(caller, &trace)?;
         if caller.key.is_some() {
             let program = &recorded_program(&trace)?;
-            self.policy.check_launch(&policy::Launch { program, named: program, env: Vec::new() })?;
+            let launch = policy::Launch { program, named: program, env: Vec::new() };
+            self.policy_for(caller).check_launch(&launch)?;
         }
         let output = Arc::new(OutputLog::new(OUTPUT_KEPT));
         let origin = Origin::Trace(TraceFileRequest { trace });
@@ -248,8 +257,9 @@ impl DebugService {
 
     /// Where a new file may be written to for the caller.
     pub fn new_file(&self, caller: &Caller, path: &Path) -> Result<PathBuf, Failure> {
+        let path = &self.resolved(caller, path);
         if caller.key.is_some() {
-            self.policy.check_written(path)?;
+            self.policy_for(caller).check_written(path)?;
         }
         policy::new_file(path)
     }
@@ -265,11 +275,12 @@ impl DebugService {
     ) -> Result<PathBuf, Failure> {
         let found = find_program(named, cwd);
         if caller.key.is_some() {
+            let policy = self.policy_for(caller);
             match &found {
                 Ok(program) => {
-                    self.policy.check_launch(&policy::Launch { program: &real(program), named, env })?;
+                    policy.check_launch(&policy::Launch { program: &real(program), named, env })?;
                 }
-                Err(_) => self.policy.check_missing_program(named, cwd)?,
+                Err(_) => policy.check_missing_program(named, cwd)?,
             }
         }
         found
@@ -277,8 +288,9 @@ impl DebugService {
 
     /// The real path of a plain file that the caller may have read.
     fn readable(&self, caller: &Caller, file: &Path) -> Result<PathBuf, Failure> {
+        let file = &self.resolved(caller, file);
         if caller.key.is_some() {
-            self.policy.check_read(file)?;
+            self.policy_for(caller).check_read(file)?;
         }
         readable(file)
     }
@@ -295,10 +307,11 @@ impl DebugService {
             Failure::new(FailureKind::Internal, "this build has no debug engine")
                 .hint("use a build for a platform that hindcast debugs on: Linux x86-64")
         })?;
+        let engine = self.engine_for(caller, engine)?;
         let place = Place::take(self, &caller.principal)?;
         self.put_away_the_ended(&caller.principal).await;
         let announcer = Announcer { events: self.events.clone(), principal: caller.principal.clone() };
-        let showing = Showing { mask, sources: self.policy.sources_for(caller) };
+        let showing = Showing { mask, sources: self.policy_for(caller).sources_for(caller) };
         let mut session = start(engine, origin, output, showing, announcer, self.clock.clone()).await?;
         session.key = caller.key.as_ref().map(|key| key.id.clone());
         session.asked_for = AtomicI64::new(self.clock.now().as_millisecond());
@@ -480,56 +493,8 @@ impl DebugService {
     }
 }
 
-/// Room for one more session, given back unless it is filled.
-struct Place<'a> {
-    service: &'a DebugService,
-    principal: &'a PrincipalId,
-}
-
-impl<'a> Place<'a> {
-    fn take(service: &'a DebugService, principal: &'a PrincipalId) -> Result<Self, Failure> {
-        let mut desks = service.desks();
-        if service.closed.load(Ordering::SeqCst) {
-            return Err(closing());
-        }
-        let desk = desks.entry(principal.clone()).or_default();
-        let alive = |session: &&Arc<Session>| session.standing.borrow().state != State::Exited;
-        if desk.sessions.iter().filter(alive).count() + desk.beginning >= MOST_SESSIONS {
-            return Err(Failure::new(
-                FailureKind::InvalidInput,
-                format!("there are {MOST_SESSIONS} debug sessions already"),
-            )
-            .hint("end one with `debugger/disconnect`; `debugger/status` lists them"));
-        }
-        desk.beginning += 1;
-        Ok(Self { service, principal })
-    }
-
-    /// False when the server has begun to end since.
-    fn fill(self, session: Arc<Session>) -> bool {
-        let mut desks = self.service.desks();
-        let open = !self.service.closed.load(Ordering::SeqCst);
-        if open {
-            desks.entry(self.principal.clone()).or_default().sessions.push(session);
-        }
-        open
-    }
-}
-
 fn closing() -> Failure {
     Failure::new(FailureKind::Internal, "the server is shutting down").hint("try again in a moment")
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        let mut desks = self.service.desks();
-        if let Some(desk) = desks.get_mut(self.principal) {
-            desk.beginning -= 1;
-            if desk.sessions.is_empty() && desk.beginning == 0 {
-                desks.remove(self.principal);
-            }
-        }
-    }
 }
 
 /// What a session shows.
@@ -551,6 +516,7 @@ async fn start(
         state: State::Running,
         moves: 1,
         target: None,
+        layers: Arc::default(),
         scene: None,
         threads: None,
         breakpoints: Arc::default(),

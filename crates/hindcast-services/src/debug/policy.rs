@@ -7,7 +7,7 @@ use std::{
 
 use hindcast_core::identity::Caller;
 
-use super::source::AllowedSources;
+use super::{confining::ConfinementPolicy, source::AllowedSources};
 use crate::{Failure, FailureKind};
 
 /// What the operator allows over HTTP.
@@ -19,6 +19,10 @@ pub struct TargetPolicy {
     pub programs: Vec<PathBuf>,
     /// Folders whose programs are allowed, at any depth.
     pub folders: Vec<PathBuf>,
+    /// The only folder that files are written to; none where that is any of `folders`.
+    pub writable: Option<PathBuf>,
+    /// What keeps programs of key holders in; none where nothing does.
+    pub confinement: Option<ConfinementPolicy>,
 }
 
 /// What is about to be started, or opened after it died.
@@ -362,7 +366,11 @@ impl TargetPolicy {
 
     /// Refuses to write outside of the folders, whether the file is there or not.
     pub(super) fn check_written(&self, named: &Path) -> Result<(), Failure> {
-        if self.is_inside_folders(named) {
+        let is_allowed = match &self.writable {
+            Some(writable) => settled(named).is_some_and(|file| file.starts_with(writable)),
+            None => self.is_inside_folders(named),
+        };
+        if is_allowed {
             return Ok(());
         }
         Err(outside(named).hint("leave `path` out, or name a file in a folder of `debug.allowed_folders`"))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hindcast_core::debug::{Breakpoint, HowBegun, Loss, Recording, Streams, Target};
+use hindcast_core::debug::{Breakpoint, HowBegun, Layer, Loss, Recording, Streams, Target};
 
 use super::{
     failures,
@@ -21,6 +21,8 @@ pub struct Standing {
     pub moves: u64,
     /// What the session is about; none before it has begun.
     pub target: Option<Arc<Target>>,
+    /// What keeps the program in; empty where nothing does.
+    pub layers: Arc<[Layer]>,
     /// What was to be seen at the last stop.
     pub scene: Option<Arc<Scene>>,
     /// The threads as they were when the program last stood still.
@@ -74,11 +76,12 @@ impl Standing {
     /// Whether the session has this process.
     ///
     /// One that can be gone back in may have ended long ago, and its number be another's. As long as it has not it is traced,
-    /// which everybody sees.
+    /// which everybody sees. The number of a confined process means nothing to others.
     pub(super) fn holds(&self, pid: u32) -> bool {
         let is_process = |target: &&Arc<Target>| matches!(target.how, HowBegun::Launch | HowBegun::Attach);
         let target = self.target.as_ref().filter(is_process);
         self.state != State::Exited
+            && self.layers.is_empty()
             && !self.has_history()
             && target.is_some_and(|target| target.pid == Some(pid))
     }

@@ -259,6 +259,7 @@ impl Core {
         self.hear_of_loss(&mut *backend);
         self.bell.set(Some(backend.interrupt()));
         self.backend = Some(backend);
+        self.publish_layers();
         self.publish_target();
         self.publish_recording();
         Ok(())

@@ -12,6 +12,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ed25519_dalek::VerifyingKey;
 use hindcast_core::{
     audit::{AuditFilter, BadRow, FileVerifier, Problem},
+    printable::printable,
     progress::Unwatched,
 };
 use hindcast_services::gateway::ChainVerdict;
@@ -55,10 +56,11 @@ fn show(config: &Config, request: ShowAudit) -> Result<ExitCode> {
             "{:>6}  {:.3}  {:<12} {:<15} {:<34} {:<22} {:>8} µs\n",
             row.seq,
             record.time,
-            record.principal.as_ref().map_or("-", |principal| &principal.0),
+            printable(record.principal.as_ref().map_or("-", |principal| &principal.0)),
             record.ip.as_deref().unwrap_or("-"),
-            record.tool.as_deref().or(record.target.as_deref()).unwrap_or(&record.method),
-            record.outcome,
+            // Callers wrote it, and may have meant it to be read as a row of its own.
+            printable(record.tool.as_deref().or(record.target.as_deref()).unwrap_or(&record.method)),
+            printable(&record.outcome),
             record.duration_us,
         );
     }

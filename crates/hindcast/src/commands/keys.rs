@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use hindcast_core::{
     identity::{Environment, KeyId, KeyRecord, PrincipalId, ScopeSet},
+    printable::printable,
     quota::{Limits, Usage},
 };
 use hindcast_services::{
@@ -101,7 +102,7 @@ async fn show(gateway: &Gateway, key: OneKey) -> Result<()> {
     for (name, value) in value.as_object().into_iter().flatten() {
         let value = match value {
             Value::Null => "-".into(),
-            Value::String(value) => value.clone(),
+            Value::String(value) => printable(value).into_owned(),
             Value::Array(items) if items.is_empty() => "-".into(),
             Value::Array(items) => items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
             other => other.to_string(),
@@ -126,7 +127,7 @@ async fn list(gateway: &Gateway, output: Json) -> Result<()> {
         text += &format!(
             "{:<10} {:<20} {:<12} {:<8} {:<21} {last_used}\n",
             key.id.0,
-            key.name.chars().take(20).collect::<String>(),
+            printable(&key.name).chars().take(20).collect::<String>(),
             key.tier.name(),
             state(&key),
             format!("{:.0}", key.created_at),

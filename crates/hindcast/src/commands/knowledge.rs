@@ -16,7 +16,8 @@ use hindcast_services::{
 use serde_json::{Value, json};
 
 use super::{
-    collection_settings, eval, print_json, print_text, progress_line::ProgressLine, small_runtime, transfer,
+    collection_settings, eval, print_content, print_json, print_text, progress_line::ProgressLine,
+    small_runtime, transfer,
 };
 use crate::{
     config::Config,
@@ -207,7 +208,7 @@ async fn show(knowledge: &KnowledgeService, show: ShowKnowledge) -> Result<ExitC
                 &json!({ "id": document.id, "name": document.name, "mime_type": document.mime_type, "text": read.text }),
             )?;
         } else {
-            print_text(&read.text)?;
+            print_content(&read.text)?;
         }
         return Ok(ExitCode::SUCCESS);
     }

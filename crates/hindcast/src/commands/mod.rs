@@ -3,6 +3,7 @@
 mod audit;
 mod collection_settings;
 mod demo;
+mod escaping_log;
 mod eval;
 mod keys;
 mod knowledge;
@@ -27,9 +28,11 @@ use std::{
 
 use anyhow::Result;
 use clap::CommandFactory;
-use hindcast_core::progress::Unwatched;
+use hindcast_core::{printable::printable_lines, progress::Unwatched};
 use hindcast_services::debug::Patience;
 use tracing_subscriber::EnvFilter;
+
+use escaping_log::EscapingLog;
 
 use crate::{
     config::{self, Config, Loaded, Sources},
@@ -86,9 +89,10 @@ fn start_logging(log: &config::Log) -> Result<()> {
         // The protocol library reports every session's ordinary end, and the one that watches folders every folder that is gone.
         Err(_) => EnvFilter::try_new(format!("{},rmcp=off,notify=error", log.level.as_str()))?,
     };
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let coloured = std::io::stderr().is_terminal() && matches!(log.format, config::LogFormat::Text);
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(EscapingLog { coloured });
     match log.format {
-        config::LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).init(),
+        config::LogFormat::Text => lines.with_ansi(coloured).init(),
         config::LogFormat::Json => lines.json().init(),
     }
     Ok(())
@@ -104,12 +108,14 @@ fn show_config(loaded: &Loaded, output: Json) -> Result<ExitCode> {
 }
 
 fn run_doctor(config: &Config, output: Json) -> Result<ExitCode> {
-    let input = doctor::DoctorInput::from_process(config);
+    let mut input = doctor::DoctorInput::from_process(config);
+    input.confinement = Some(crate::wiring::confining_layers(config).map_err(|error| error.to_string()));
     let checks = doctor::run(&input);
     if output.json {
         print_json(&doctor::render_json(&checks))?;
     } else {
-        print_text(&doctor::render_text(&checks, std::io::stdout().is_terminal()))?;
+        // What it shows is this machine's; the colours are ours.
+        print_raw(&doctor::render_text(&checks, std::io::stdout().is_terminal()))?;
     }
     Ok(if doctor::is_healthy(&checks) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -147,8 +153,18 @@ fn print_json(value: &serde_json::Value) -> Result<()> {
     print_text(&format!("{value}\n"))
 }
 
-/// Prints without the panic that `print!` ends in when nobody reads any more.
+/// Prints text, in which only lines and tabs do anything on a terminal: much of it was written by others.
 fn print_text(text: &str) -> Result<()> {
+    print_raw(&printable_lines(text))
+}
+
+/// Prints what was asked for itself, such as a document: as it is for a file or another program.
+fn print_content(text: &str) -> Result<()> {
+    if std::io::stdout().is_terminal() { print_text(text) } else { print_raw(text) }
+}
+
+/// Prints without the panic that `print!` ends in when nobody reads any more.
+fn print_raw(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)

@@ -1,9 +1,12 @@
 //! `hindcast serve`.
 
-use std::{process::ExitCode, sync::Arc, time::Duration};
+use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
-use hindcast_core::identity::{Environment, ScopeSet, Tier};
+use hindcast_core::{
+    debug::Layer,
+    identity::{Environment, ScopeSet, Tier},
+};
 use hindcast_server::{
     App,
     http::{Certificate, Front, Listener, serve},
@@ -33,6 +36,7 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
     if let Some(notice) = gateway.license().notice {
         tracing::warn!("{notice}");
     }
+    let layers = wiring::confining_layers(config);
     // For what happens once: accepting connections and stopping. The rest has threads of its own.
     let runtime = small_runtime()?;
     runtime.block_on(async {
@@ -54,8 +58,13 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
             watched.abort();
             stopping.stop();
         };
-        let key = first_key(&gateway, config).await?;
-        print_text(&greeting(config, certificate.as_ref(), port, key.as_deref()))?;
+        let key = match first_key(&gateway, config).await? {
+            Some(text) => Some(FirstKey::show(text, &folder)?),
+            None => None,
+        };
+        let mut greeting = greeting(config, certificate.as_ref(), port, key.as_ref());
+        greeting += &confinement(&layers);
+        print_text(&greeting)?;
         let idle = tokio::spawn(end_idle_sessions(app.clone(), config.debug.idle_minutes));
         let keyless = tokio::spawn(end_sessions_of_ended_keys(app.clone()));
         let served = serve(listener, front, stop).await;
@@ -136,14 +145,15 @@ async fn first_key(gateway: &Gateway, config: &Config) -> Result<Option<String>>
         },
         tier: Tier::Enterprise,
         own_limits: None,
-        scopes: ScopeSet::standard(),
+        // It is the operator's own, who may run programs on this machine anyway.
+        scopes: ScopeSet::of_operator(),
         expires_at: None,
         allowed_ips: Vec::new(),
     };
     Ok(Some(gateway.create_key(request).await?.text))
 }
 
-fn greeting(config: &Config, certificate: Option<&Certificate>, port: u16, key: Option<&str>) -> String {
+fn greeting(config: &Config, certificate: Option<&Certificate>, port: u16, key: Option<&FirstKey>) -> String {
     let address = config.server.listen.ip();
     let host = if address.is_loopback() || address.is_unspecified() {
         "localhost".into()
@@ -167,12 +177,52 @@ fn greeting(config: &Config, certificate: Option<&Certificate>, port: u16, key: 
         text += "keys: `hindcast keys list` shows them, `hindcast keys create --name NAME` makes another\n";
         return text;
     };
+    let (told, given) = match key {
+        FirstKey::Text(key) => (format!("API key (shown only now): {key}"), key.clone()),
+        FirstKey::File(path) => {
+            let told = format!("API key: in the file {} (yours alone; move it away)", path.display());
+            (told, format!("$(cat {})", quoted(path)))
+        }
+    };
     text += &format!(
-        "API key (shown only now): {key}\n\nTry it:\n  curl{trust} -X POST {url} \\\n    \
-         -H \"Authorization: Bearer {key}\" \\\n    -H \"Content-Type: application/json\" \\\n    \
+        "{told}\nIt is for you: what it launches is not confined. Make others with `hindcast keys create --name NAME`.\n\n\
+         Try it:\n  curl{trust} -X POST {url} \\\n    \
+         -H \"Authorization: Bearer {given}\" \\\n    -H \"Content-Type: application/json\" \\\n    \
          -d '{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":{{}}}}'\n"
     );
     text
+}
+
+/// What keeps the programs of key holders in.
+fn confinement(layers: &Result<Vec<Layer>>) -> String {
+    match layers {
+        Ok(layers) => {
+            let names: Vec<_> = layers.iter().map(|layer| layer.name()).collect();
+            format!("confinement of what keys launch: {}\n", names.join(", "))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "what keys launch cannot be confined here");
+            "confinement of what keys launch: none here, so only keys with the scope `debug:unconfined` launch programs; \
+             `hindcast doctor` says what is missing\n"
+                .into()
+        }
+    }
+}
+
+/// How the first key reaches whoever started the server.
+enum FirstKey {
+    Text(String),
+    /// What services print is kept in logs, which others read.
+    File(PathBuf),
+}
+
+impl FirstKey {
+    fn show(text: String, folder: &DataFolder) -> Result<Self> {
+        if std::io::stdout().is_terminal() {
+            return Ok(Self::Text(text));
+        }
+        Ok(Self::File(folder.keep_first_key(&text)?))
+    }
 }
 
 fn quoted(path: &std::path::Path) -> String {

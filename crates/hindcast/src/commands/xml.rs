@@ -9,7 +9,7 @@ use hindcast_services::documents::{
 };
 use serde_json::{Value, json};
 
-use super::{print_json, print_text, small_runtime};
+use super::{print_content, print_json, print_text, small_runtime};
 use crate::{
     config::Config,
     options::{Json, Xml, XmlQuery, XmlValidate},
@@ -60,7 +60,7 @@ fn query(
     if request.output.json {
         print_json(&query_json(&answer))?;
     } else {
-        print_text(&query_text(&answer))?;
+        print_content(&query_text(&answer))?;
     }
     Ok(ExitCode::SUCCESS)
 }

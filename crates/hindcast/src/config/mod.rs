@@ -157,6 +157,24 @@ pub(crate) struct Debug {
     /// for in `PATH` and in the folders where installers put it.
     #[schemars(extend("format" = "path"))]
     pub(crate) dotnet: Option<PathBuf>,
+    /// Files and folders that programs of key holders may read, besides those of the system, `debug.allowed_folders` and
+    /// `debug.allowed_programs`. They see nothing else of this machine, unless their key has the scope `debug:unconfined`.
+    #[schemars(extend("format" = "path"))]
+    pub(crate) readable: Vec<PathBuf>,
+    /// Folder with a workspace for each owner of keys. Without it, `workspaces` in the data folder.
+    #[schemars(extend("format" = "path"))]
+    pub(crate) workspaces: Option<PathBuf>,
+    /// Whether programs of key holders may use the network.
+    pub(crate) network: bool,
+    /// Memory in bytes that each process of a key holder may take, and all of a session where the system counts that.
+    #[schemars(range(min = 67_108_864, max = 1_099_511_627_776_u64))]
+    pub(crate) memory_bytes: u64,
+    /// Processes and threads that a session of a key holder may have, with the copies that time travel keeps.
+    #[schemars(range(min = 64, max = 1_000_000))]
+    pub(crate) processes: u64,
+    /// Bytes that the programs of such a session may write to files. They are gone when it ends.
+    #[schemars(range(min = 1_048_576, max = 1_099_511_627_776_u64))]
+    pub(crate) file_bytes: u64,
     /// Profiles of debug adapters, by name: a table `debug.adapters.NAME` changes what it names of a profile of ours, or adds
     /// one. See `docs/adapters.md`.
     pub(crate) adapters: BTreeMap<String, serde_json::Value>,
@@ -170,6 +188,12 @@ impl Default for Debug {
             allowed_users: Vec::new(),
             idle_minutes: 60,
             dotnet: None,
+            readable: Vec::new(),
+            workspaces: None,
+            network: false,
+            memory_bytes: 4 << 30,
+            processes: 1024,
+            file_bytes: 256 << 20,
             adapters: BTreeMap::new(),
         }
     }

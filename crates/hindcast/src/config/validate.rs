@@ -86,6 +86,7 @@ fn check_policy(loaded: &Loaded, found: &mut Vec<Problem>) {
     let lists = [
         ("debug.allowed_programs", &debug.allowed_programs),
         ("debug.allowed_folders", &debug.allowed_folders),
+        ("debug.readable", &debug.readable),
         ("documents.allowed_folders", &loaded.config.documents.allowed_folders),
         ("knowledge.allowed_folders", &loaded.config.knowledge.allowed_folders),
     ];

@@ -8,6 +8,7 @@
 mod adapters;
 mod brief_command;
 mod clock;
+mod confinement;
 mod data_folder;
 mod dotnet;
 #[cfg(target_os = "linux")]
@@ -23,7 +24,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hindcast_core::debug::Capability;
+use hindcast_core::debug::{Capability, Layer};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -48,6 +49,8 @@ pub(crate) struct DoctorInput {
     pub(crate) home: Option<OsString>,
     /// `debug.dotnet` of the configuration.
     pub(crate) configured_dotnet: Option<PathBuf>,
+    /// What keeps programs of key holders in, where that was tried.
+    pub(crate) confinement: Option<Result<Vec<Layer>, String>>,
     /// The debug adapters that there may be.
     #[cfg(target_os = "linux")]
     pub(crate) profiles: hindcast_dap::Profiles,
@@ -83,6 +86,7 @@ pub(crate) enum Status {
 pub(crate) fn run(input: &DoctorInput) -> Vec<Check> {
     let mut checks = system_checks(input);
     checks.extend(recording::checks(&input.capabilities));
+    checks.extend(input.confinement.as_ref().map(confinement::check));
     checks.push(port::check(input.listen));
     checks.push(data_folder::check(&input.data_dir));
     checks.push(clock::check(input.now));
@@ -165,6 +169,7 @@ impl DoctorInput {
             dotnet_root: std::env::var_os("DOTNET_ROOT"),
             home: std::env::var_os("HOME"),
             configured_dotnet: config.debug.dotnet.clone(),
+            confinement: None,
             // A configuration with bad profiles is not loaded.
             #[cfg(target_os = "linux")]
             profiles: crate::wiring::profiles(&config.debug).unwrap_or_default(),

@@ -6,10 +6,10 @@ use hindcast_core::{
     debug::{
         Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DataSearch, DebugBackend, DebugError,
         Disassembly, ElementPage, ElementSearch, Ending, Evaluation, Finding, FrameRef, Instruction,
-        Interrupt, MemoryBlock, Module, Movement, Outcome, Place, Question, RawMemory, Recording, Region,
-        Register, RegisterSet, Registers, RuntimeAddr, SourceFile, Stack, Stop, Target, TellLoss, Thread,
-        ThreadId, TimeTravel, TimelinePage, TimelineQuery, TraceRequest, Trigger, Variable, VariablePage,
-        VariableQuery, When,
+        Interrupt, Layer, MemoryBlock, Module, Movement, Outcome, Place, Question, RawMemory, Recording,
+        Region, Register, RegisterSet, Registers, RuntimeAddr, SourceFile, Stack, Stop, Target, TellLoss,
+        Thread, ThreadId, TimeTravel, TimelinePage, TimelineQuery, TraceRequest, Trigger, Variable,
+        VariablePage, VariableQuery, When,
     },
     progress::Progress,
 };
@@ -25,12 +25,13 @@ pub(super) struct RemoteBackend {
     link: Link,
     target: Target,
     facets: Facets,
+    layers: Vec<Layer>,
 }
 
 impl RemoteBackend {
     pub(super) fn begin(link: Link, beginning: Beginning) -> Result<Self, DebugError> {
-        let Begun { target, facets } = link.ask(&Call::Begin(beginning))?;
-        Ok(Self { link, target, facets })
+        let Begun { target, facets, layers } = link.ask(&Call::Begin(beginning))?;
+        Ok(Self { link, target, facets, layers })
     }
 
     fn ask<T: DeserializeOwned>(&mut self, call: &Call) -> Result<T, DebugError> {
@@ -94,6 +95,10 @@ macro_rules! define_client {
 
             fn when_lost(&mut self, tell: TellLoss) {
                 self.link.when_lost(tell);
+            }
+
+            fn layers(&self) -> &[Layer] {
+                &self.layers
             }
 
             passed_on! { moved: $($moved)* }

@@ -14,8 +14,9 @@ use std::{
 };
 
 use hindcast_core::debug::{
-    AttachRequest, Capability, CoreRequest, DebugBackend, DebugEngine, DebugError, Ending, Engine, Language,
-    LaunchRequest, Loss, Movement, OutputLog, Reason, Remedy, Streams, TraceFileRequest,
+    AttachRequest, Capability, Confinement, CoreRequest, DebugBackend, DebugEngine, DebugError, Ending,
+    Engine, Language, LaunchRequest, Layer, Loss, Movement, OutputLog, Reason, Remedy, Streams,
+    TraceFileRequest,
 };
 use hindcast_dap::Profiles;
 use nix::sys::signal::Signal;
@@ -23,13 +24,13 @@ use nix::sys::signal::Signal;
 use crate::{
     data_folder::usual_umask,
     engines::{engine_of_attach, engine_of_launch},
-    wiring,
 };
 
 use super::{
     backend::RemoteBackend,
     link::Link,
-    wire::{Beginning, Call},
+    variables::Variables,
+    wire::{Beginning, Call, Setup},
 };
 
 /// Begins every session in a worker process, which is this program again.
@@ -41,12 +42,17 @@ pub(crate) struct WorkerEngine {
     pub(crate) profiles: Profiles,
     /// The user's part of them, for the worker: JSON.
     pub(crate) users_profiles: Option<String>,
+    /// What programs have of our variables.
+    pub(crate) variables: Variables,
+    /// What keeps workers and their programs in.
+    pub(crate) confinement: Option<Confinement>,
 }
 
 impl DebugEngine for WorkerEngine {
     fn capabilities(&self) -> Vec<Capability> {
-        let asked = start(&nothing_printed(), Circumstances::default())
-            .and_then(|link| link.ask(&Call::Capabilities));
+        let circumstances =
+            Circumstances { setup: self.setup(), variables: self.variables, ..Circumstances::default() };
+        let asked = start(&nothing_printed(), circumstances).and_then(|link| link.ask(&Call::Capabilities));
         asked.unwrap_or_else(|error| {
             tracing::warn!(%error, "a worker process cannot tell what this machine allows");
             Vec::new()
@@ -67,9 +73,8 @@ impl DebugEngine for WorkerEngine {
             let what = "a program in a worker process cannot have our standard streams";
             return Err(DebugError::Unsupported(what.into()));
         }
-        // The program's environment is ours, as without a worker; the worker itself has next to none.
-        let mut env: BTreeMap<_, _> =
-            std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect();
+        // The worker itself has next to none.
+        let mut env = self.variables.collect();
         env.extend(request.env.clone());
         if engine == Engine::Dotnet {
             self.name_dotnet(&mut env);
@@ -104,9 +109,24 @@ impl DebugEngine for WorkerEngine {
     fn open_trace(&self, request: &TraceFileRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
         self.begin(Beginning::Trace(request.clone()), &nothing_printed())
     }
+
+    fn layers(&self) -> Result<Vec<Layer>, DebugError> {
+        let circumstances =
+            Circumstances { setup: self.setup(), variables: self.variables, ..Circumstances::default() };
+        start(&nothing_printed(), circumstances)?.ask(&Call::Layers)
+    }
+
+    fn confined(&self, confinement: Confinement) -> Option<Arc<dyn DebugEngine>> {
+        let variables = Variables::Confined;
+        Some(Arc::new(Self { variables, confinement: Some(confinement), ..self.clone() }))
+    }
 }
 
 impl WorkerEngine {
+    fn setup(&self) -> Setup {
+        Setup { users_profiles: self.users_profiles.clone(), confinement: self.confinement.clone() }
+    }
+
     fn begin(
         &self,
         beginning: Beginning,
@@ -129,7 +149,6 @@ impl WorkerEngine {
 const DOTNET_ROOT: &str = "DOTNET_ROOT";
 
 /// What a worker must know when it is started.
-#[derive(Default)]
 struct Circumstances {
     /// Whether it only mends what another worker has left.
     mends: bool,
@@ -139,16 +158,31 @@ struct Circumstances {
     temporary: Option<OsString>,
     /// Whether it puts its session away when the server dies, instead of dying with it.
     gently: bool,
-    /// The user's profiles of debug adapters.
-    users_profiles: Option<String>,
-    /// Whether it has our variables: a debug adapter that attaches is found by them.
-    has_variables: bool,
+    /// What it is told before anything else.
+    setup: Setup,
+    /// What it and its program have of our variables.
+    variables: Variables,
+    /// Whether it has those that a debug adapter is found by that attaches.
+    finds_adapters: bool,
+}
+
+impl Default for Circumstances {
+    fn default() -> Self {
+        Self {
+            mends: false,
+            attached: None,
+            temporary: None,
+            gently: false,
+            setup: Setup::default(),
+            variables: Variables::Ours,
+            finds_adapters: false,
+        }
+    }
 }
 
 impl Circumstances {
     fn of(beginning: &Beginning, engine: &WorkerEngine) -> Self {
         let profiles = &engine.profiles;
-        let users_profiles = engine.users_profiles.clone();
         let its = match beginning {
             Beginning::Launch(request) => match engine_of_launch(request, profiles) {
                 Engine::Dotnet => {
@@ -161,14 +195,14 @@ impl Circumstances {
             Beginning::Attach(request) => Self::of_attached(request, engine_of_attach(request, profiles)),
             _ => Self::default(),
         };
-        Self { users_profiles, ..its }
+        Self { setup: engine.setup(), variables: engine.variables, ..its }
     }
 
     fn of_attached(request: &AttachRequest, engine: Engine) -> Self {
         let is_dotnet = engine == Engine::Dotnet;
         let temporary = is_dotnet.then(|| hindcast_dotnet::temporary_folder(request.pid).into());
-        let has_variables = engine == Engine::Adapter;
-        Self { attached: Some(request.pid), temporary, gently: true, has_variables, ..Self::default() }
+        let finds_adapters = engine == Engine::Adapter;
+        Self { attached: Some(request.pid), temporary, gently: true, finds_adapters, ..Self::default() }
     }
 }
 
@@ -185,8 +219,9 @@ fn start(output: &Arc<OutputLog>, circumstances: Circumstances) -> Result<Link, 
 
 /// Called on the session's thread, because the system ends a worker with the thread that started it.
 fn spawn(output: &Arc<OutputLog>, circumstances: Circumstances) -> io::Result<Link> {
-    let Circumstances { attached, temporary, mends, gently, users_profiles, has_variables } = circumstances;
-    let (calls, its_calls) = UnixStream::pair()?;
+    let Circumstances { attached, temporary, mends, gently, setup, variables, finds_adapters } =
+        circumstances;
+    let (mut calls, its_calls) = UnixStream::pair()?;
     let (bells, its_bells) = UnixStream::pair()?;
     // Not by its path: what is installed there by now may be another version.
     let mut command = Command::new("/proc/self/exe");
@@ -197,26 +232,24 @@ fn spawn(output: &Arc<OutputLog>, circumstances: Circumstances) -> io::Result<Li
     if let Some(mask) = usual_umask() {
         command.arg("--umask").arg(mask.to_string());
     }
-    // What is needed to load it; and variables that are no text, which cannot be told later.
     let kept = std::env::vars_os().filter(|(name, value)| {
-        has_variables || name == "LD_LIBRARY_PATH" || name.to_str().is_none() || value.to_str().is_none()
+        variables.reach_worker(name, value) || finds_adapters && variables.find_adapters(name)
     });
+    // A confined program can open what its worker has open.
+    let errors = if setup.confinement.is_some() { Stdio::null() } else { Stdio::inherit() };
     let child = command
         .env_clear()
         .envs(kept)
         .envs(temporary.map(|folder| (TMPDIR, folder)))
-        .envs(users_profiles.map(|profiles| (wiring::USERS_PROFILES, profiles)))
         // What is typed at our terminal is not meant for it.
         .process_group(0)
         .stdin(OwnedFd::from(its_calls))
         .stdout(OwnedFd::from(its_bells))
-        .stderr(Stdio::inherit())
+        .stderr(errors)
         .spawn()?;
-    Link::new(calls, bells, Worker::of(child, attached.filter(|_| !mends)), output.clone())
-}
-
-fn text(variable: OsString) -> Option<String> {
-    variable.into_string().ok()
+    let worker = Worker::of(child, attached.filter(|_| !mends));
+    setup.write(&mut calls)?;
+    Link::new(calls, bells, worker, output.clone())
 }
 
 /// A worker process, which is killed and waited for at the latest when nobody holds it any more.
@@ -314,7 +347,8 @@ mod tests {
 
     fn none() -> WorkerEngine {
         let profiles = Profiles::with(&BTreeMap::new()).unwrap();
-        WorkerEngine { dotnet: None, profiles, users_profiles: None }
+        let variables = Variables::Ours;
+        WorkerEngine { dotnet: None, profiles, users_profiles: None, variables, confinement: None }
     }
 
     #[test]

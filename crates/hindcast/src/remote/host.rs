@@ -12,7 +12,7 @@ use std::{
 };
 
 use hindcast_core::{
-    debug::{DebugBackend, DebugEngine, DebugError, Interrupt, OutputLog, Target, TraceRequest},
+    debug::{DebugBackend, DebugEngine, DebugError, Interrupt, Layer, OutputLog, Target, TraceRequest},
     progress::Progress,
 };
 use serde::Serialize;
@@ -25,7 +25,7 @@ const PUT_AWAY_WITHIN: Duration = Duration::from_secs(10);
 /// Serves one session over the sockets, on this thread, until the server has heard enough or is gone.
 /// `give_up` ends the process when that takes too long.
 pub(crate) fn serve(
-    engine: &dyn DebugEngine,
+    inside: Inside<'_>,
     calls: UnixStream,
     bells: UnixStream,
     give_up: fn(),
@@ -35,7 +35,7 @@ pub(crate) fn serve(
     let bell = Arc::new(Bell::default());
     let its_bell = bell.clone();
     std::thread::Builder::new().name("bells".into()).spawn(move || its_bell.listen(bells, give_up))?;
-    let host = Host { engine, out: out.clone(), bell };
+    let host = Host { inside, out: out.clone(), bell };
     // The session is put away before anybody hears of the panic.
     match catch_unwind(AssertUnwindSafe(|| host.work(source))) {
         Ok(worked) => worked,
@@ -84,8 +84,15 @@ impl Out {
     }
 }
 
+/// What a worker has to work with.
+pub(crate) struct Inside<'a> {
+    pub(crate) engine: &'a dyn DebugEngine,
+    /// What keeps it in; why nothing does, where something should.
+    pub(crate) layers: Result<Vec<Layer>, DebugError>,
+}
+
 struct Host<'a> {
-    engine: &'a dyn DebugEngine,
+    inside: Inside<'a>,
     out: Out,
     bell: Arc<Bell>,
 }
@@ -95,7 +102,8 @@ impl Host<'_> {
         let mut session: Option<Session> = None;
         while let Some((number, call)) = next_call(&mut source)? {
             match (call, &mut session) {
-                (Call::Capabilities, _) => self.out.answer(number, Ok(self.engine.capabilities()))?,
+                (Call::Capabilities, _) => self.out.answer(number, Ok(self.inside.engine.capabilities()))?,
+                (Call::Layers, _) => self.out.answer(number, self.inside.layers.clone())?,
                 (Call::Begin(beginning), None) => match self.begin(beginning) {
                     Ok(mut new) => {
                         self.bell.hang(new.backend.interrupt());
@@ -118,20 +126,22 @@ impl Host<'_> {
     }
 
     fn begin(&self, beginning: Beginning) -> Result<Session, DebugError> {
+        let layers = self.inside.layers.clone()?;
+        let engine = self.inside.engine;
         let backend = match beginning {
             Beginning::Launch(mut request) => {
                 request.output = self.out.log();
-                self.engine.launch(&request)
+                engine.launch(&request)
             }
             Beginning::Attach(mut request) => {
                 request.output = self.out.log();
-                self.engine.attach(&request)
+                engine.attach(&request)
             }
-            Beginning::Core(request) => self.engine.open_core(&request),
-            Beginning::Trace(request) => self.engine.open_trace(&request),
+            Beginning::Core(request) => engine.open_core(&request),
+            Beginning::Trace(request) => engine.open_trace(&request),
         }?;
         let target = backend.target().clone();
-        Ok(Session { backend, out: self.out.clone(), bell: self.bell.clone(), target })
+        Ok(Session { backend, out: self.out.clone(), bell: self.bell.clone(), target, layers })
     }
 }
 
@@ -149,6 +159,7 @@ struct Session {
     bell: Arc<Bell>,
     /// As the server knows it.
     target: Target,
+    layers: Vec<Layer>,
 }
 
 impl Session {
@@ -183,7 +194,7 @@ macro_rules! define_dispatch {
         impl Session {
             fn begun(&mut self) -> Begun {
                 let facets = Facets { $($facet: self.backend.$facet().is_some(),)* };
-                Begun { target: self.target.clone(), facets }
+                Begun { target: self.target.clone(), facets, layers: self.layers.clone() }
             }
 
             fn answer(&mut self, number: u64, call: Call) -> io::Result<()> {
@@ -204,7 +215,7 @@ macro_rules! define_dispatch {
                         let written = self.export(number, &request);
                         out.answer(number, written)
                     }
-                    Call::Capabilities | Call::Begin(_) => Err(malformed("a session that begins again")),
+                    Call::Capabilities | Call::Layers | Call::Begin(_) => Err(malformed("a session that begins again")),
                 }
             }
         }

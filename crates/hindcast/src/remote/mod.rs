@@ -19,7 +19,10 @@ mod host;
 mod link;
 #[cfg(test)]
 mod tests;
+mod variables;
 mod wire;
 
 pub(crate) use engine::WorkerEngine;
-pub(crate) use host::serve;
+pub(crate) use host::{Inside, serve};
+pub(crate) use variables::Variables;
+pub(crate) use wire::Setup;

@@ -26,7 +26,7 @@ use hindcast_core::{
 use super::{
     backend::RemoteBackend,
     engine::Worker,
-    host,
+    host::{self, Inside},
     link::Link,
     wire::{Beginning, Begun, Call, Facets, Frame, json},
 };
@@ -60,11 +60,15 @@ fn link(output: &Arc<OutputLog>, work: impl FnOnce(UnixStream, UnixStream) + Sen
 }
 
 /// A session with a fake program in a "worker".
+fn unconfined(engine: &dyn DebugEngine) -> Inside<'_> {
+    Inside { engine, layers: Ok(Vec::new()) }
+}
+
 fn remote(program: FakeProgram, output: &Arc<OutputLog>) -> (RemoteBackend, Arc<FakeEngine>) {
     let engine = Arc::new(FakeEngine::new(program));
     let its_engine = engine.clone();
     let link = link(output, move |calls, bells| {
-        host::serve(&*its_engine, calls, bells, || {}).unwrap();
+        host::serve(unconfined(&*its_engine), calls, bells, || {}).unwrap();
     });
     (RemoteBackend::begin(link, Beginning::Launch(request(output))).unwrap(), engine)
 }
@@ -168,7 +172,8 @@ fn a_worker_answers_as_the_engine_itself() {
 fn what_cannot_begin_says_why_and_leaves_nothing() {
     let output = Arc::new(OutputLog::new(1000));
     let engine = FakeEngine::new(FakeProgram::default());
-    let link = link(&output, move |calls, bells| host::serve(&engine, calls, bells, || {}).unwrap());
+    let link =
+        link(&output, move |calls, bells| host::serve(unconfined(&engine), calls, bells, || {}).unwrap());
     let broken = LaunchRequest { program: "/bin/broken".into(), ..request(&output) };
     let error = RemoteBackend::begin(link, Beginning::Launch(broken)).err().unwrap();
     assert!(matches!(error, DebugError::LaunchFailed(_)), "{error}");
@@ -266,7 +271,8 @@ fn answering(bytes: &'static [u8], stays: bool) -> RemoteBackend {
     let link = link(&output, move |mut calls, _bells| {
         let Some(Frame::Call { number, json: call }) = Frame::read(&mut calls).unwrap() else { panic!() };
         assert!(matches!(json(&call).unwrap(), Call::Begin(_)));
-        let begun = serde_json::to_vec(&Ok::<_, DebugError>(Begun { target, facets })).unwrap();
+        let begun =
+            serde_json::to_vec(&Ok::<_, DebugError>(Begun { target, facets, layers: Vec::new() })).unwrap();
         Frame::Answer { number, json: begun }.write(&mut calls).unwrap();
         Frame::read(&mut calls).unwrap();
         calls.write_all(bytes).unwrap();

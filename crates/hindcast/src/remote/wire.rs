@@ -8,6 +8,7 @@
 //!                    WRITTEN   bytes                              of the recording that is written out
 //!                    PROGRESS  a Report, JSON                     of the same
 //!                    FAULT     text                               the engine panicked; the last frame
+//!   to the worker, before all frames: length (u32) · a Setup, JSON
 //! bells:  number (u64)                                            a second socket, to the worker:
 //!                                                                 0 interrupts, others give up that call
 //! ```
@@ -17,9 +18,10 @@
 use std::io::{self, Read, Write};
 
 use hindcast_core::debug::{
-    AttachRequest, BreakpointChange, BreakpointId, CompletionKind, CoreRequest, ElementSearch, Ending,
-    Evaluation, FrameRef, LaunchRequest, Movement, OutputStream, Place, Question, RegisterSet, RuntimeAddr,
-    Target, ThreadId, TimelineQuery, TraceFileRequest, TraceRequest, Trigger, VariableQuery, as_base64,
+    AttachRequest, BreakpointChange, BreakpointId, CompletionKind, Confinement, CoreRequest, ElementSearch,
+    Ending, Evaluation, FrameRef, LaunchRequest, Layer, Movement, OutputStream, Place, Question, RegisterSet,
+    RuntimeAddr, Target, ThreadId, TimelineQuery, TraceFileRequest, TraceRequest, Trigger, VariableQuery,
+    as_base64,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -62,6 +64,8 @@ macro_rules! define_call {
         #[derive(Debug, Serialize, Deserialize)]
         pub(super) enum Call {
             Capabilities,
+            /// What keeps the worker in.
+            Layers,
             /// The first of a session, which all others need; answered with [`Begun`].
             Begin(Beginning),
             /// What is written comes before the answer, in frames of its own.
@@ -72,6 +76,32 @@ macro_rules! define_call {
 }
 
 seam!(define_calls);
+
+/// What a worker is told before anything else. Not in its arguments or variables, which a program that it starts can read.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Setup {
+    /// The user's profiles of debug adapters: JSON.
+    pub(crate) users_profiles: Option<String>,
+    /// What keeps it and its programs in.
+    pub(crate) confinement: Option<Confinement>,
+}
+
+impl Setup {
+    pub(super) fn write(&self, sink: &mut impl Write) -> io::Result<()> {
+        let json = serde_json::to_vec(self)?;
+        let length = u32::try_from(json.len()).map_err(io::Error::other)?;
+        sink.write_all(&length.to_le_bytes())?;
+        sink.write_all(&json)
+    }
+
+    pub(crate) fn read(source: &mut impl Read) -> io::Result<Self> {
+        let mut length = [0; 4];
+        source.read_exact(&mut length)?;
+        let mut bytes = vec![0; u32::from_le_bytes(length) as usize];
+        source.read_exact(&mut bytes)?;
+        json(&bytes)
+    }
+}
 
 /// How a session begins. Where the output goes is not said: it comes back in frames.
 #[derive(Debug, Serialize, Deserialize)]
@@ -88,6 +118,7 @@ pub(super) enum Beginning {
 pub(super) struct Begun {
     pub(super) target: Target,
     pub(super) facets: Facets,
+    pub(super) layers: Vec<Layer>,
 }
 
 /// The end of a movement.

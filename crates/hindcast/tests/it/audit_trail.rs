@@ -447,3 +447,19 @@ fn a_data_folder_with_another_audit_key_is_not_served() {
     assert_eq!(verdict.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&verdict.stdout).contains("signature"));
 }
+
+#[test]
+fn what_callers_wrote_neither_commands_the_terminal_nor_forges_a_row() {
+    let server = Server::start(&[]);
+    let key = server.unlimited_key();
+    let named = "x\u{1b}]0;owned\u{7}\n     9  forged row\u{9b}2J\u{202e}";
+    server.rpc(&key, "tools/call", json!({ "name": named, "arguments": {} }));
+    server.rpc(&key, named, json!({}));
+    server.rpc(&key, "resources/read", json!({ "uri": named }));
+    let data = server.stop();
+    let shown = hindcast(&data.path, &["audit", "show"]);
+    let acts = |letter: char| letter != '\n' && (letter.is_control() || letter == '\u{202e}');
+    assert!(!shown.contains(acts), "{shown:?}");
+    assert!(shown.lines().all(|line| !line.trim_start().starts_with("9  forged")), "{shown}");
+    assert!(shown.contains("\\u{1b}]0;owned"), "the rows are there: {shown}");
+}

@@ -96,7 +96,7 @@ fn a_program_that_a_server_starts_has_the_usual_mask() {
 }
 
 #[test]
-fn the_first_key_is_printed_with_a_line_that_works() {
+fn the_first_key_is_in_a_file_of_its_own_where_nobody_watches_and_the_line_works() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = command()
         .args(["serve", "--http", "--listen", "127.0.0.1:0", "--data-dir"])
@@ -108,7 +108,11 @@ fn the_first_key_is_printed_with_a_line_that_works() {
     let lines: Vec<_> =
         stdout.lines().map(Result::unwrap).take_while(|line| !line.contains("-d '")).collect();
     let greeting = lines.join("\n");
-    assert!(greeting.contains("API key (shown only now): kdb_live_"), "{greeting}");
+    // What is printed to a log is read by others.
+    assert!(!greeting.contains("kdb_live_"), "{greeting}");
+    let file = folder.path().join("first.key");
+    assert!(greeting.contains(file.to_str().unwrap()), "{greeting}");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let curl = &greeting[greeting.find("curl").unwrap()..];
     let curl = format!("{curl}\n -sS -d '{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}}'");
     let listed = std::process::Command::new("/bin/sh").args(["-c", &curl]).output().unwrap();

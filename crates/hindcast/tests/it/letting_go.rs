@@ -43,7 +43,7 @@ impl Drop for Attached {
 fn a_process_check_let_go_when_the_limits_are_used_up() {
     let server = Server::start(&[]);
     for limits in [["--per-month", "1", "--per-minute", "100"], ["--per-month", "100", "--per-minute", "1"]] {
-        let key = server.key(&limits);
+        let key = server.unconfined_key(&limits);
         let program = Attached::by(&server, &key);
         // Another minute may have begun.
         eventually("the limit is used up", || {
@@ -58,7 +58,7 @@ fn a_process_check_let_go_when_the_limits_are_used_up() {
 #[test]
 fn disconnecting_is_not_counted_and_a_session_is_ended_however_often_that_was_tried_in_vain() {
     let server = Server::start(&[]);
-    let made = server.new_key(&["--per-month", "1", "--per-minute", "100"]);
+    let made = server.new_unconfined_key(&["--per-month", "1", "--per-minute", "100"]);
     let key = made["key"].as_str().unwrap();
     let program = Attached::by(&server, key);
     let disconnect = |session: &str| {
@@ -99,9 +99,9 @@ fn in_seconds(seconds: u64) -> String {
 #[test]
 fn sessions_of_a_key_end_with_the_key() {
     let server = Server::start(&[]);
-    let revoked = server.new_key(&["--tier", "enterprise", "--owner", "same"]);
+    let revoked = server.new_unconfined_key(&["--tier", "enterprise", "--owner", "same"]);
     let program = Attached::by(&server, revoked["key"].as_str().unwrap());
-    let stays = server.key(&["--tier", "enterprise", "--owner", "same"]);
+    let stays = server.unconfined_key(&["--tier", "enterprise", "--owner", "same"]);
     let other = Attached::by(&server, &stays);
     hindcast(&server.data, &["keys", "revoke", revoked["id"].as_str().unwrap()]);
     program.check_let_go();
@@ -110,7 +110,7 @@ fn sessions_of_a_key_end_with_the_key() {
     assert!(answer["result"].is_object(), "{answer}");
     other.check_let_go();
 
-    let ends = server.key(&["--tier", "enterprise", "--expires", &in_seconds(4)]);
+    let ends = server.unconfined_key(&["--tier", "enterprise", "--expires", &in_seconds(4)]);
     Attached::by(&server, &ends).check_let_go();
 }
 

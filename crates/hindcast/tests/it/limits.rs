@@ -271,3 +271,88 @@ fn how_the_limits_stand_is_told_when_they_are_used_up() {
     assert_eq!(statuses[0], 200);
     assert!(statuses.contains(&429), "also that has an end");
 }
+
+/// A connection with an event stream of the session.
+fn stream(server: &Server, key: &str, session: &str) -> (u16, Connection) {
+    let mut connection = server.connect();
+    let head = format!(
+        "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nAuthorization: Bearer {key}\r\n{session}\r\n"
+    );
+    connection.send(head.as_bytes()).unwrap();
+    let status = connection.head().unwrap().status;
+    (status, connection)
+}
+
+#[test]
+fn one_key_with_event_streams_without_end_locks_nobody_out() {
+    let server = Server::start(&[]);
+    let (greedy, other) = (server.key(&[]), server.unlimited_key());
+    let mut open = Vec::new();
+    let mut refused = 0;
+    // Each in a session of its own, because a session has one such stream.
+    for _ in 0..140 {
+        let session = server.connect().initialize(&greedy);
+        let (status, connection) = stream(&server, &greedy, &session);
+        match status {
+            200 => open.push(connection),
+            429 => refused += 1,
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!((open.len(), refused), (128, 12));
+    assert_eq!(call(&server, &other).status, 200);
+    drop(open);
+    eventually("there is room again", || {
+        let session = server.connect().initialize(&greedy);
+        stream(&server, &greedy, &session).0 == 200
+    });
+}
+
+#[test]
+fn unfinished_bodies_of_one_key_take_a_bounded_share_and_others_are_heard() {
+    let server = Server::start(&[]);
+    let (greedy, other) = (server.key(&[]), server.unlimited_key());
+    let before = server.resident_bytes();
+    let piece = vec![b' '; 4_000_000];
+    let mut unfinished = Vec::new();
+    for _ in 0..40 {
+        let mut connection = server.connect();
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer {greedy}\r\nContent-Length: 4000001\r\n\r\n"
+        );
+        connection.send(head.as_bytes()).unwrap();
+        // Whoever is turned away need not read it to the end.
+        let _ = connection.send(&piece);
+        unfinished.push(connection);
+    }
+    assert_eq!(call(&server, &other).status, 200);
+    let taken = server.resident_bytes().saturating_sub(before);
+    assert!(taken < 120 << 20, "{} MB", taken >> 20);
+    let mut turned_away = 0;
+    for connection in unfinished.iter_mut().skip(4) {
+        turned_away += usize::from(connection.head().is_ok_and(|head| head.status == 429));
+    }
+    assert!(turned_away >= 30, "{turned_away}");
+}
+
+#[test]
+fn health_is_told_also_where_no_more_connections_fit() {
+    let server = Server::start_with(&[("HINDCAST_SERVER_MAX_CONNECTIONS", "4")]);
+    let key = server.unlimited_key();
+    let mut taken = Vec::new();
+    for _ in 0..4 {
+        // The server may not have noticed yet that a connection before this one is closed.
+        eventually("a stream opens", || {
+            let Some(session) = server.connect().try_initialize(&key) else { return false };
+            let (status, connection) = stream(&server, &key, &session);
+            taken.extend((status == 200).then_some(connection));
+            status == 200
+        });
+    }
+    let healthy = server.connect().request("GET /healthz", "Host: localhost\r\n", b"").unwrap();
+    assert_eq!(healthy.status, 200, "{healthy:?}");
+    let crowded = call(&server, &key);
+    assert_eq!(crowded.status, 503, "{crowded:?}");
+    drop(taken);
+    eventually("there is room again", || call(&server, &key).status == 200);
+}

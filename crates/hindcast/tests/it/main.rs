@@ -6,6 +6,8 @@ mod adapters;
 mod audit_trail;
 mod bad_input;
 mod command_line;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod confinement;
 mod crash;
 #[cfg(target_os = "linux")]
 mod data_folder;

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hindcast_core::identity::Scope;
 use serde_json::{Value, json};
 
 /// The binary under test.
@@ -112,7 +113,10 @@ impl Server {
             line.clear();
             stdout.read_line(&mut line).unwrap();
             lines += 1;
-            first_key = line.split_whitespace().find(|word| word.starts_with("kdb_")).map(str::to_owned);
+            if line.starts_with("API key: in the file ") {
+                let file = std::fs::read_to_string(data.join("first.key")).unwrap();
+                first_key = Some(file.trim().to_owned());
+            }
         }
         Self {
             process,
@@ -136,9 +140,27 @@ impl Server {
         serde_json::from_str(&hindcast(&self.data, &all)).unwrap()
     }
 
-    /// A key that no limit stops.
-    pub(crate) fn unlimited_key(&self) -> String {
+    /// A key that no limit stops, of a tenant whose programs are confined.
+    pub(crate) fn tenant_key(&self) -> String {
         self.key(&["--tier", "enterprise"])
+    }
+
+    /// A key that no limit and no confinement stops.
+    pub(crate) fn unlimited_key(&self) -> String {
+        self.unconfined_key(&["--tier", "enterprise"])
+    }
+
+    /// A key with all scopes but `admin`, and these further arguments: it may touch what runs beside the server.
+    pub(crate) fn unconfined_key(&self, arguments: &[&str]) -> String {
+        self.new_unconfined_key(arguments)["key"].as_str().unwrap().to_owned()
+    }
+
+    /// The same; gives all that is told of it.
+    pub(crate) fn new_unconfined_key(&self, arguments: &[&str]) -> Value {
+        let scopes = Scope::ALL.into_iter().filter(|scope| *scope != Scope::Admin);
+        let mut all: Vec<&str> = scopes.flat_map(|scope| ["--scope", scope.name()]).collect();
+        all.extend(arguments);
+        self.new_key(&all)
     }
 
     pub(crate) fn connect(&self) -> Connection {
@@ -395,10 +417,14 @@ impl Connection {
 
     /// Opens an MCP session; gives the header line that names it.
     pub(crate) fn initialize(&mut self, key: &str) -> String {
+        self.try_initialize(key).unwrap_or_else(|| panic!("no session is opened"))
+    }
+
+    /// The same; none where the server has no room.
+    pub(crate) fn try_initialize(&mut self, key: &str) -> Option<String> {
         let headers = format!("Authorization: Bearer {key}\r\nAccept: {BOTH}\r\n");
-        let opened = self.post_with(&headers, INITIALIZE.as_bytes()).unwrap();
-        assert_eq!(opened.status, 200, "{opened:?}");
-        format!("Mcp-Session-Id: {}\r\n", opened.header("mcp-session-id").unwrap())
+        let opened = self.post_with(&headers, INITIALIZE.as_bytes()).ok()?;
+        Some(format!("Mcp-Session-Id: {}\r\n", opened.header("mcp-session-id")?))
     }
 
     pub(crate) fn rpc(&mut self, key: &str, method: &str, params: Value) -> Reply {

@@ -163,15 +163,18 @@ fn a_whole_session_goes_through_a_worker() {
 }
 
 #[test]
-fn a_program_prints_and_reads_through_a_worker_and_has_the_servers_environment() {
-    let hosted = Hosted::start_with(&[("MARK_OF_THE_SERVER", "from the server"), ("OVERRIDDEN", "no")]);
-    let env = json!({ "OVERRIDDEN": "yes", "ADDED": "by the call" });
+fn a_program_prints_and_reads_through_a_worker_and_has_none_of_the_servers_secrets() {
+    let hosted = Hosted::start_with(&[("SECRET_OF_THE_SERVER", "hunter2"), ("LANG", "C"), ("TZ", "UTC")]);
+    let env = json!({ "LANG": "C.UTF-8", "ADDED": "by the call" });
     let arguments = json!({ "program": "/usr/bin/env", "env": env, "stop_at_entry": "no", "record": false });
     hosted.call("debugger/launch", arguments);
     hosted.call("debugger/wait", json!({ "until": "exited", "timeout_ms": 10_000 }));
     let printed = hosted.call("debugger/read_output", json!({ "limit": 65536 }));
-    for line in ["MARK_OF_THE_SERVER=from the server", "OVERRIDDEN=yes", "ADDED=by the call", "PATH=/"] {
+    for line in ["TZ=UTC", "LANG=C.UTF-8", "ADDED=by the call", "PATH=/"] {
         assert!(printed.contains(line), "{line} is not in {printed}");
+    }
+    for mark in ["SECRET_OF_THE_SERVER", "hunter2", "HINDCAST_"] {
+        assert!(!printed.contains(mark), "{mark} is in {printed}");
     }
     // The worker itself has none of it, so there is nothing in it to find.
     let environment = std::fs::read_to_string(format!("/proc/{}/environ", hosted.worker())).unwrap();

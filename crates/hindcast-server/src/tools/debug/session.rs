@@ -213,6 +213,10 @@ fn begun(session: &Session, mut view: Viewport, record: bool) -> Answer<Viewport
     if let Some(reason) = not_recorded.and_then(|recording| recording.reason.as_deref()) {
         view.notes.push(format!("it is not recorded, so one cannot go back: {reason}"));
     }
+    if !standing.layers.is_empty() {
+        let layers: Vec<_> = standing.layers.iter().map(|layer| layer.name()).collect();
+        view.notes.push(format!("it is confined by: {}", layers.join(", ")));
+    }
     let missing = standing.recording.iter().flat_map(|recording| &recording.capabilities);
     for capability in missing.filter(|capability| standing.is_to_be_recorded && !capability.works) {
         let lost = capability.note.as_deref().unwrap_or_default();

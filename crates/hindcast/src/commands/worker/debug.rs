@@ -7,13 +7,18 @@ use std::{
 };
 
 use anyhow::Result;
+use hindcast_core::debug::{DebugError, Reason};
+use hindcast_native::confine::{self, ConfineError};
 use nix::sys::{
     prctl,
     signal::{Signal, raise},
     stat::{Mode, umask},
 };
 
-use crate::{remote, wiring};
+use crate::{
+    remote::{self, Inside, Setup},
+    wiring,
+};
 
 pub(super) fn run(gently: bool, mask: Option<u32>) -> Result<ExitCode> {
     if let Some(mask) = mask {
@@ -26,11 +31,27 @@ pub(super) fn run(gently: bool, mask: Option<u32>) -> Result<ExitCode> {
     if !gently {
         prctl::set_pdeathsig(Signal::SIGKILL)?;
     }
-    let calls = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let mut calls = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let bells = UnixStream::from(io::stdout().as_fd().try_clone_to_owned()?);
-    let engine = wiring::debug_engine_of_worker()?;
-    remote::serve(&engine, calls, bells, || {
+    let setup = Setup::read(&mut calls)?;
+    // Before anything of a caller is looked at, and before there are threads. What cannot be confined is not begun.
+    let layers = match &setup.confinement {
+        Some(confinement) => confine::enter(confinement, !gently).map_err(|error| cannot_confine(&error)),
+        None => Ok(Vec::new()),
+    };
+    let engine = wiring::debug_engine_of_worker(setup.users_profiles.as_deref())?;
+    remote::serve(Inside { engine: &engine, layers }, calls, bells, || {
         let _ = raise(Signal::SIGKILL);
+        // The first process of a namespace is not killed from inside.
+        std::process::exit(1);
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn cannot_confine(error: &ConfineError) -> DebugError {
+    let reason = Reason::new(error.to_string());
+    DebugError::PermissionDenied(reason.advise(
+        "the operator allows namespaces or Landlock on this machine (`hindcast doctor` says how), or gives the key the scope \
+         `debug:unconfined`",
+    ))
 }

@@ -27,7 +27,8 @@ fn a_key_that_may_only_read_cannot_run_code_of_the_program() {
             arguments.extend(scopes.iter().flat_map(|scope| ["--scope", scope]));
             server.key(&arguments)
         };
-        let (writer, reader) = (key(&["debug:read", "debug:write"]), key(&["debug:read"]));
+        let (writer, reader) =
+            (key(&["debug:read", "debug:write", "debug:unconfined"]), key(&["debug:read"]));
         let program = dotnet::program("Exceptions");
         let arguments = json!({ "program": program.dll, "args": ["nullref"] });
         done(server.call(&writer, "debugger/launch", arguments));
@@ -113,7 +114,8 @@ fn only_assemblies_in_allowed_folders_are_launched_and_attached_to() {
 fn nobody_else_attaches_to_a_process_that_a_session_has_without_tracing_it() {
     on_both(|runtime| {
         let server = server(runtime, None);
-        let (owner, stranger) = (server.unlimited_key(), server.key(&["--owner", "somebody else"]));
+        let (owner, stranger) =
+            (server.unlimited_key(), server.unconfined_key(&["--owner", "somebody else"]));
         let mut running = Running::start(runtime, &dotnet::program("Server"), &[]);
         done(server.call(&owner, "debugger/attach", json!({ "pid": running.pid() })));
         for language in ["cpp", "dotnet"] {

@@ -1,0 +1,157 @@
+//! Which callers' programs are confined, and to what.
+
+use std::{
+    borrow::Cow,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use hindcast_core::{
+    debug::{Confinement, ConfinementLimits, DebugEngine},
+    identity::{Caller, PrincipalId, Scope},
+};
+use sha2::{Digest as _, Sha256};
+
+use super::{AttachOptions, DebugService, TargetPolicy, worker::Core};
+use crate::{Failure, FailureKind};
+
+/// What keeps the programs of key holders in, unless their key has the scope `debug:unconfined`.
+#[derive(Debug, Clone)]
+pub struct ConfinementPolicy {
+    /// Each owner has a folder in it.
+    pub workspaces: PathBuf,
+    /// The folders of the system whose programs may be launched where no others are named.
+    pub system: Vec<PathBuf>,
+    /// Files and folders that programs may read besides those.
+    pub readable: Vec<PathBuf>,
+    /// Folders that they never see.
+    pub hidden: Vec<PathBuf>,
+    /// Whether they may use the network.
+    pub network: bool,
+    /// What the programs of one session may take.
+    pub limits: ConfinementLimits,
+}
+
+impl ConfinementPolicy {
+    /// The folder of an owner. Its name tells nothing, and every owner's text makes one.
+    pub(super) fn workspace_of(&self, owner: &PrincipalId) -> PathBuf {
+        let hash = Sha256::digest(owner.0.as_bytes());
+        let name: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        self.workspaces.join(name)
+    }
+}
+
+impl DebugService {
+    /// What confines the caller's programs; none for the local user, and for keys that may do without.
+    fn confines(&self, caller: &Caller) -> Option<&ConfinementPolicy> {
+        let is_tenant = caller.key.is_some() && !caller.scopes.contains(Scope::DebugUnconfined);
+        self.policy.confinement.as_ref().filter(|_| is_tenant)
+    }
+
+    /// What the caller may touch: where it is confined, what it cannot see is refused in the same words.
+    pub(super) fn policy_for(&self, caller: &Caller) -> Cow<'_, TargetPolicy> {
+        let Some(confinement) = self.confines(caller) else { return Cow::Borrowed(&self.policy) };
+        let workspace = confinement.workspace_of(&caller.principal);
+        let mut policy = self.policy.clone();
+        if policy.programs.is_empty() && policy.folders.is_empty() {
+            policy.folders.extend(confinement.system.iter().chain(&confinement.readable).cloned());
+        }
+        policy.folders.push(workspace.clone());
+        policy.writable = Some(workspace);
+        Cow::Owned(policy)
+    }
+
+    /// The engine that has the caller's sessions.
+    pub(super) fn engine_for(
+        &self,
+        caller: &Caller,
+        engine: Arc<dyn DebugEngine>,
+    ) -> Result<Arc<dyn DebugEngine>, Failure> {
+        let Some(policy) = self.confines(caller) else { return Ok(engine) };
+        let workspace = self.workspace(caller, policy)?;
+        let readable = [&self.policy.folders, &self.policy.programs, &policy.readable];
+        let confined = engine.confined(Confinement {
+            tenant: caller.principal.0.to_string(),
+            readable: readable.into_iter().flatten().cloned().collect(),
+            hidden: policy.hidden.clone(),
+            workspace: Some(workspace),
+            network: policy.network,
+            limits: policy.limits,
+        });
+        confined.ok_or_else(|| {
+            Failure::new(FailureKind::PermissionDenied, "this build cannot confine what is launched")
+                .hint("ask the operator for a key with the scope `debug:unconfined`")
+        })
+    }
+
+    /// The caller's folder, which is there from now on.
+    fn workspace(&self, caller: &Caller, policy: &ConfinementPolicy) -> Result<PathBuf, Failure> {
+        let folder = policy.workspace_of(&caller.principal);
+        make_workspace(&folder).map_err(|error| {
+            tracing::error!(%error, folder = %folder.display(), "cannot make a workspace");
+            Failure::new(FailureKind::Internal, "there is no room for a workspace")
+                .hint("ask the operator to look at the server's log")
+        })?;
+        Ok(folder)
+    }
+
+    /// Where the caller's program runs: paths of a tenant begin in its workspace.
+    pub(super) fn working_folder(
+        &self,
+        caller: &Caller,
+        named: Option<PathBuf>,
+    ) -> Result<Option<PathBuf>, Failure> {
+        let Some(policy) = self.confines(caller) else { return Ok(named) };
+        let workspace = self.workspace(caller, policy)?;
+        Ok(Some(named.map_or_else(|| workspace.clone(), |named| workspace.join(named))))
+    }
+
+    /// The path that the caller means.
+    pub(super) fn resolved(&self, caller: &Caller, named: &Path) -> PathBuf {
+        match self.confines(caller) {
+            Some(policy) => policy.workspace_of(&caller.principal).join(named),
+            None => named.to_owned(),
+        }
+    }
+
+    /// Nothing outside of its confinement exists for a tenant, whether it is there or not.
+    pub(super) fn check_attach(&self, caller: &Caller, options: &AttachOptions) -> Result<(), Failure> {
+        if self.confines(caller).is_none() {
+            return Ok(());
+        }
+        let what = match (options.pid, options.port) {
+            (Some(pid), _) => format!("there is no process {pid} of yours"),
+            (None, Some(port)) => format!("no process of yours listens at port {port}"),
+            (None, None) => "nothing says what to attach to".to_owned(),
+        };
+        let failure = Failure::new(FailureKind::ProcessNotFound, what)
+            .hint("launch the program with `debugger/launch`; to attach to the server's processes, a key needs the scope `debug:unconfined`");
+        Err(match options.pid {
+            Some(pid) => failure.fact("pid", pid),
+            None => failure,
+        })
+    }
+}
+
+/// The folder above is the server's alone; in a workspace, the tenant's programs can look around, whoever they run as.
+fn make_workspace(folder: &Path) -> std::io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(folder)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(())
+}
+
+impl Core {
+    /// Tells everybody what keeps the program in.
+    pub(super) fn publish_layers(&mut self) {
+        let layers = self.backend().map(|backend| backend.layers().into()).unwrap_or_default();
+        self.standing.send_modify(|standing| standing.layers = layers);
+    }
+}
