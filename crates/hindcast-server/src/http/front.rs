@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _};
 use hindcast_core::{
     Timestamp,
-    identity::{Caller, KeyId, KeyRecord},
+    identity::{Caller, KeyId, KeyRecord, Scope},
     quota::Allowance,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -31,6 +31,7 @@ use super::{
     body, direct,
     drain::{Counted, Drain, InFlight},
     guard::Guard,
+    operations::{self, Figures},
     polish,
     refusals::{Attempt, Refusals},
     replay::Replay,
@@ -65,6 +66,7 @@ pub struct Front {
     cut: CancellationToken,
     /// Requests of a key that are free unless they come too often.
     free_requests: governor::DefaultKeyedRateLimiter<KeyId>,
+    figures: Figures,
 }
 
 impl Front {
@@ -106,6 +108,7 @@ impl Front {
             free_requests: governor::RateLimiter::keyed(
                 governor::Quota::per_second(FREE_PER_SECOND).allow_burst(FREE_AT_ONCE),
             ),
+            figures: Figures::new(),
         })
     }
 
@@ -124,6 +127,16 @@ impl Front {
 
     /// Answers one request.
     pub(super) async fn answer(&self, request: Request<Incoming>, from: IpAddr) -> Response<Body> {
+        if request.uri().path() != ENDPOINT {
+            return self.answer_uncounted(request, from).await;
+        }
+        let begun = Instant::now();
+        let response = self.answer_uncounted(request, from).await;
+        self.figures.add(response.status(), begun.elapsed());
+        response
+    }
+
+    async fn answer_uncounted(&self, request: Request<Incoming>, from: IpAddr) -> Response<Body> {
         let Some(in_flight) = self.drain.enter() else { return self.closing(&request, from).await };
         match request.uri().path() {
             ENDPOINT => match self.admit(&request, from).await {
@@ -134,8 +147,15 @@ impl Front {
                 }
                 Err(turned_away) => without_its_body(*turned_away, request.into_body()).await,
             },
-            "/healthz" => {
-                let response = answer::json(StatusCode::OK, r#"{"status":"ok"}"#);
+            operations::ALIVE => without_its_body(operations::alive(), request.into_body()).await,
+            operations::READY => {
+                without_its_body(operations::ready(&self.app.gateway).await, request.into_body()).await
+            }
+            operations::METRICS => {
+                let response = match self.may_see_metrics(&request, from).await {
+                    Ok(()) => operations::metrics(&self.figures, &self.app.gateway).await,
+                    Err(turned_away) => *turned_away,
+                };
                 without_its_body(response, request.into_body()).await
             }
             other => {
@@ -146,6 +166,21 @@ impl Front {
                 without_its_body(response, request.into_body()).await
             }
         }
+    }
+
+    /// Figures tell how much others use the server, so they are for its operator unless it says otherwise.
+    async fn may_see_metrics(
+        &self,
+        request: &Request<Incoming>,
+        from: IpAddr,
+    ) -> Result<(), Box<Response<Body>>> {
+        if self.policy.open_metrics || self.admit(request, from).await?.may(Some(Scope::Admin)) {
+            return Ok(());
+        }
+        let error = WireError::new(ErrorKind::PermissionDenied, "`/metrics` needs the scope `admin`").hint(
+            "use a key that has it: `hindcast keys create --scope admin …`, or set `server.open_metrics`",
+        );
+        Err(turned_away(StatusCode::FORBIDDEN, &error))
     }
 
     /// Turns away whoever comes while the server stops.

@@ -7,6 +7,7 @@ mod drain;
 mod front;
 mod guard;
 mod listener;
+mod operations;
 mod polish;
 mod refusals;
 mod replay;
@@ -45,4 +46,6 @@ pub struct HttpPolicy {
     pub request_timeout: Duration,
     /// For requests in flight when the server is told to stop.
     pub drain_timeout: Duration,
+    /// Shows its figures to everybody, and not only to keys with the scope `admin`.
+    pub open_metrics: bool,
 }

@@ -55,7 +55,8 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
             stopping.stop();
         };
         let key = first_key(&gateway, config).await?;
-        print_text(&greeting(config, certificate.as_ref(), port, key.as_deref()))?;
+        let database = gateway.database();
+        print_text(&greeting(config, certificate.as_ref(), port, key.as_deref(), database))?;
         let idle = tokio::spawn(end_idle_sessions(app.clone(), config.debug.idle_minutes));
         let keyless = tokio::spawn(end_sessions_of_ended_keys(app.clone()));
         let served = serve(listener, front, stop).await;
@@ -143,7 +144,13 @@ async fn first_key(gateway: &Gateway, config: &Config) -> Result<Option<String>>
     Ok(Some(gateway.create_key(request).await?.text))
 }
 
-fn greeting(config: &Config, certificate: Option<&Certificate>, port: u16, key: Option<&str>) -> String {
+fn greeting(
+    config: &Config,
+    certificate: Option<&Certificate>,
+    port: u16,
+    key: Option<&str>,
+    database: Option<&str>,
+) -> String {
     let address = config.server.listen.ip();
     let host = if address.is_loopback() || address.is_unspecified() {
         "localhost".into()
@@ -152,8 +159,11 @@ fn greeting(config: &Config, certificate: Option<&Certificate>, port: u16, key: 
     };
     let scheme = if certificate.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{host}:{port}/mcp");
+    let elsewhere = database.map_or_else(String::new, |database| {
+        format!(" (knowledge base of this server alone); keys, limits, license and audit trail: PostgreSQL at {database}")
+    });
     let mut text = format!(
-        "hindcast {} serves MCP at {url}\ndata folder: {}\n",
+        "hindcast {} serves MCP at {url}\ndata folder: {}{elsewhere}\n",
         env!("CARGO_PKG_VERSION"),
         config.data_dir.display()
     );
