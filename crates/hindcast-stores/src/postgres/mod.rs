@@ -20,7 +20,7 @@ use hindcast_core::{
     quota::{Limits, Reservation, Usage},
     store::{MetadataStore, StoreError},
 };
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 pub use database::PostgresSettings;
 use database::{Database, column};
@@ -34,8 +34,8 @@ pub struct PostgresStore {
     audit_key: Arc<AuditKey>,
     database: Arc<Database>,
     writer: Writer,
-    /// Where connections live. None only while it is dropped.
-    runtime: Option<Runtime>,
+    /// The last to go.
+    _thread: ConnectionThread,
 }
 
 impl PostgresStore {
@@ -63,19 +63,16 @@ impl PostgresStore {
 
     /// Connects to see whether the database answers, and what it is. Nothing is made or changed.
     pub async fn look(settings: &PostgresSettings) -> Result<PostgresFound, StoreError> {
-        let runtime = runtime()?;
-        let database = Database::new(settings, runtime.handle())?;
-        let found = look(&database).await;
-        runtime.shutdown_background();
-        found
+        let thread = ConnectionThread::start()?;
+        look(&Database::new(settings, thread.handle()?)?).await
     }
 
     fn over(settings: &PostgresSettings, audit_key: SigningKey) -> Result<Self, StoreError> {
-        let runtime = runtime()?;
+        let thread = ConnectionThread::start()?;
         let audit_key = Arc::new(AuditKey::new(audit_key));
-        let database = Arc::new(Database::new(settings, runtime.handle())?);
-        let writer = Writer::start(database.clone(), audit_key.clone(), runtime.handle());
-        Ok(Self { audit_key, database, writer, runtime: Some(runtime) })
+        let database = Arc::new(Database::new(settings, thread.handle()?)?);
+        let writer = Writer::start(database.clone(), audit_key.clone(), thread.handle()?);
+        Ok(Self { audit_key, database, writer, _thread: thread })
     }
 
     /// The license file that all servers go by, if there is one.
@@ -130,15 +127,26 @@ async fn look(database: &Database) -> Result<PostgresFound, StoreError> {
     Ok(PostgresFound { place, version, tables, is_encrypted, is_local })
 }
 
-/// Where connections live: a thread of their own.
-fn runtime() -> Result<Runtime, StoreError> {
-    let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("postgres").enable_all().build();
-    runtime.map_err(|error| StoreError::Unavailable(format!("no thread for connections: {error}")))
+/// Where connections live: a thread of their own, which may also be ended by those who must not wait for it.
+struct ConnectionThread(Option<Runtime>);
+
+impl ConnectionThread {
+    fn start() -> Result<Self, StoreError> {
+        let runtime =
+            Builder::new_multi_thread().worker_threads(1).thread_name("postgres").enable_all().build();
+        let failed = |error| StoreError::Unavailable(format!("no thread for connections: {error}"));
+        Ok(Self(Some(runtime.map_err(failed)?)))
+    }
+
+    fn handle(&self) -> Result<&Handle, StoreError> {
+        let ended = || StoreError::Unavailable("the store is being closed".into());
+        self.0.as_ref().map(Runtime::handle).ok_or_else(ended)
+    }
 }
 
-impl Drop for PostgresStore {
+impl Drop for ConnectionThread {
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
+        if let Some(runtime) = self.0.take() {
             // Nothing is under way any more: whoever waits for an answer holds the store.
             runtime.shutdown_background();
         }
