@@ -1,4 +1,5 @@
-//! Official SDKs, the conformance suite, a Node that can run it, debug adapters and .NET, under `target/peers`.
+//! Official SDKs, the conformance suite, a Node that can run it, debug adapters and .NET, under `target/peers`; PostgreSQL, from
+//! Debian.
 //!
 //! `peers/requirements.txt` and `peers/package.json` pin what is installed. Each half is left alone while a stamp inside it
 //! still equals its manifest, so this costs nothing after the first time.
@@ -14,6 +15,7 @@ use crate::{adapters, command, dotnet, install};
 /// Installs whatever is missing or out of date.
 pub(crate) fn prepare(workspace: &Workspace) -> Result<()> {
     install::ensure_program("curl", "curl")?;
+    prepare_postgres()?;
     prepare_sdk(workspace)?;
     prepare_model(workspace)?;
     prepare_embedding(workspace)?;
@@ -27,6 +29,15 @@ pub(crate) fn prepare(workspace: &Workspace) -> Result<()> {
 pub(crate) fn prepare_dotnet(workspace: &Workspace) -> Result<()> {
     prepare_sdk(workspace)?;
     dotnet::prepare(workspace)
+}
+
+/// Installs PostgreSQL; tests start clusters of their own, below a folder that Debian names after the version.
+fn prepare_postgres() -> Result<()> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    if versions.map(|version| version.path().join("bin/initdb")).any(|initdb| initdb.is_file()) {
+        return Ok(());
+    }
+    install::apt_install("postgresql")
 }
 
 fn prepare_sdk(workspace: &Workspace) -> Result<()> {

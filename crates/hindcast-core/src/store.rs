@@ -17,6 +17,14 @@ pub enum StoreError {
     /// It did not answer or answered with an error of its own.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
+    /// The server that keeps it is down, or the way there is. `details` are for its operator alone.
+    #[error("{server} cannot be reached: {details}")]
+    Unreachable {
+        /// What kind of server it is, such as `PostgreSQL`.
+        server: &'static str,
+        /// Where it is, and what became of the try.
+        details: String,
+    },
     /// What it holds does not make sense.
     #[error("the store holds something unreadable: {0}")]
     Corrupt(String),
@@ -37,13 +45,14 @@ pub enum StoreError {
     Changed(String),
 }
 
-/// Keys, usage and audit trail. Every verb is atomic, and durable when it returns unless it says otherwise.
+/// Keys, usage and audit trail, which all processes with the same store share. Every verb is atomic among them, and durable when
+/// it returns unless it says otherwise.
 #[async_trait]
 pub trait MetadataStore: Send + Sync {
     /// Keeps a new key.
     async fn insert_key(&self, key: KeyRecord) -> Result<(), StoreError>;
 
-    /// The key with this id, whatever its state.
+    /// The key with this id, whatever its state, as it is now: also where another process has just changed it.
     async fn find_key(&self, id: &KeyId) -> Result<Option<Arc<KeyRecord>>, StoreError>;
 
     /// Every key, oldest first.
@@ -55,8 +64,9 @@ pub trait MetadataStore: Send + Sync {
     /// From now on the key opens nothing. Revoking twice keeps the first time.
     async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<(), StoreError>;
 
-    /// Counts one request against both limits, or none. Exact under concurrency; durable at the latest
-    /// when an audit row of the key that is appended afterwards is.
+    /// Admits one request: counts it against both limits, or against none. Durable at the latest when an audit row of the key
+    /// that is appended afterwards is. Exact under concurrency among all that count: a store in a file has one server that
+    /// does, a database server may have many.
     async fn reserve_quota(
         &self,
         id: &KeyId,
@@ -67,8 +77,8 @@ pub trait MetadataStore: Send + Sync {
     /// Where the key stands, without counting.
     async fn usage(&self, id: &KeyId, limits: Limits, now: Timestamp) -> Result<Usage, StoreError>;
 
-    /// Appends to the chain and vouches for its new end. The row may wait to be read until
-    /// [`settle_audit`](Self::settle_audit).
+    /// Appends to the one chain behind whatever is its end then, and vouches for its new end. The row may wait to be read
+    /// until [`settle_audit`](Self::settle_audit).
     async fn append_audit(&self, record: AuditRecord) -> Result<(), StoreError>;
 
     /// Makes all rows that were appended so far readable, whichever process appended them. Fails with
@@ -83,4 +93,12 @@ pub trait MetadataStore: Send + Sync {
 
     /// One page of the rows that match, newest first.
     async fn search_audit(&self, filter: AuditFilter) -> Result<AuditPage, StoreError>;
+
+    /// Where the database server is; none for a store in a file.
+    fn server(&self) -> Option<&str> {
+        None
+    }
+
+    /// Asks for something small, to see whether the store answers.
+    async fn probe(&self) -> Result<(), StoreError>;
 }

@@ -17,6 +17,7 @@ pub enum ErrorKind {
     InvalidResourceUri,
     SourceNotServed,
     InternalError,
+    StoreUnreachable,
     AuthenticationFailed,
     QuotaExceeded,
     PermissionDenied,
@@ -62,7 +63,7 @@ const fn entry(
 
 /// All errors, in the order of the wire contract.
 #[rustfmt::skip]
-pub const TABLE: [Entry; 19] = [
+pub const TABLE: [Entry; 20] = [
     entry(ErrorKind::ParseError, (-32700, 400), "Parse error", "parse_error",
         "Invalid JSON", "send one JSON object, encoded as UTF-8, nested no deeper than 128 levels"),
     entry(ErrorKind::InvalidRequest, (-32600, 400), "Invalid Request", "invalid_request",
@@ -79,6 +80,8 @@ pub const TABLE: [Entry; 19] = [
         "A file of `debugger://source/…` that the symbols do not name, or that is not there; the message says which", "read only files that the program's debug information names, under exactly that path"),
     entry(ErrorKind::InternalError, (-32603, 500), "Internal error", "internal_error",
         "Internal server error", "try again; if it stays, look at the server's log"),
+    entry(ErrorKind::StoreUnreachable, (-32603, 503), "Store unreachable", "store_unreachable",
+        "The database server that keeps keys and limits is down", "try again in a moment; if it stays, its operator starts it or corrects `store.url`, and `hindcast doctor` tells more"),
     entry(ErrorKind::AuthenticationFailed, (-32001, 401), "Authentication failed", "authentication_failed",
         "Invalid or missing API key", "send `Authorization: Bearer YOUR_API_KEY`"),
     entry(ErrorKind::QuotaExceeded, (-32002, 429), "Quota exceeded", "quota_exceeded",
@@ -119,6 +122,7 @@ impl From<FailureKind> for ErrorKind {
             FailureKind::InvalidUri => Self::InvalidResourceUri,
             FailureKind::SourceNotServed => Self::SourceNotServed,
             FailureKind::Internal => Self::InternalError,
+            FailureKind::StoreUnreachable => Self::StoreUnreachable,
             FailureKind::AuthenticationFailed => Self::AuthenticationFailed,
             FailureKind::QuotaExceeded => Self::QuotaExceeded,
             FailureKind::PermissionDenied => Self::PermissionDenied,

@@ -219,6 +219,8 @@ pub(crate) struct HealthJson {
 #[serde(rename_all = "camelCase")]
 struct ComponentsJson {
     sqlite_database: DatabaseJson,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    postgres_database: Option<DatabaseServerJson>,
     embedded_vector_store: VectorStoreJson,
     ollama: OllamaJson,
 }
@@ -228,6 +230,14 @@ struct ComponentsJson {
 struct DatabaseJson {
     status: &'static str,
     knowledge_bases: u64,
+    response_time: Option<String>,
+}
+
+/// What keeps keys, limits and the audit trail of several servers.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DatabaseServerJson {
+    status: &'static str,
     response_time: Option<String>,
 }
 
@@ -280,6 +290,10 @@ impl From<Health> for HealthJson {
                     knowledge_bases: health.database.count,
                     response_time: response(&health.database),
                 },
+                postgres_database: health.accounts.as_ref().map(|accounts| DatabaseServerJson {
+                    status: accounts.status.name(),
+                    response_time: response(accounts),
+                }),
                 embedded_vector_store: VectorStoreJson {
                     status: health.vectors.status.name(),
                     collections: health.vectors.count,

@@ -21,6 +21,8 @@ pub enum FailureKind {
     SourceNotServed,
     /// Nobody's fault but ours.
     Internal,
+    /// The server that keeps keys, limits and trail is down.
+    StoreUnreachable,
     /// No or a bad key.
     AuthenticationFailed,
     /// A limit is used up.
@@ -116,6 +118,10 @@ impl From<StoreError> for Failure {
             ),
             StoreError::Changed(_) => {
                 Self::new(FailureKind::InvalidInput, error.to_string()).hint("try again")
+            }
+            // Whoever calls need not know where it is. The store has told its log.
+            StoreError::Unreachable { server, .. } => {
+                Self::new(FailureKind::StoreUnreachable, format!("{server}, which keeps keys and limits, is down"))
             }
             StoreError::Unavailable(_) | StoreError::Corrupt(_) => {
                 Self::new(FailureKind::Internal, error.to_string())

@@ -1,11 +1,14 @@
 //! Stores behind the seams of `hindcast-core`.
 
 mod embed;
+mod instants;
 mod lexical;
 mod ollama;
 mod openai;
+mod postgres;
 mod sqlite;
 mod tls;
+mod transfer;
 mod vectors;
 mod web;
 
@@ -16,6 +19,11 @@ pub use embed::{
 pub use lexical::LexicalIndex;
 pub use ollama::{Ollama, OllamaEmbedder};
 pub use openai::OpenAi;
+pub use postgres::{PostgresFound, PostgresSettings, PostgresStore};
 pub use sqlite::{MovedCollection, SqliteKnowledge, SqliteStore};
+pub use transfer::{KeyCount, MovableStore, Moved, transfer};
 pub use vectors::VectorIndex;
 pub use web::WebClient;
+
+#[cfg(test)]
+mod store_tests;

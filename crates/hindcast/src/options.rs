@@ -2,6 +2,7 @@
 
 mod knowledge;
 mod record;
+mod store;
 mod worker;
 
 use std::{net::SocketAddr, path::PathBuf};
@@ -18,6 +19,7 @@ pub(crate) use knowledge::{
     UnwatchKnowledge, Whose,
 };
 pub(crate) use record::Record;
+pub(crate) use store::{MigrateStore, Store, StoreKind};
 pub(crate) use worker::WorkerKind;
 
 use crate::{
@@ -44,6 +46,9 @@ pub(crate) struct Everywhere {
     /// Folder for keys, audit trail and everything else that is kept
     #[arg(long, global = true, value_name = "FOLDER")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// PostgreSQL database for keys, limits, audit trail and license, which several servers may share (default: the data folder)
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) store_url: Option<String>,
 }
 
 #[derive(Subcommand)]
@@ -67,6 +72,9 @@ pub(crate) enum Command {
     /// Show, install and issue licenses
     #[command(subcommand)]
     License(License),
+    /// Show and move where keys, limits and audit trail are kept
+    #[command(subcommand)]
+    Store(Store),
     /// Query and validate XML documents
     #[command(subcommand)]
     Xml(Xml),
@@ -388,6 +396,7 @@ impl Options {
         };
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
         add("--data-dir", "data_dir", path(&self.everywhere.data_dir));
+        add("--store-url", "store.url", self.everywhere.store_url.clone());
         let tool_names = match &self.command {
             Command::Serve(serve) => {
                 add("--listen", "server.listen", serve.listen.map(|address| address.to_string()));

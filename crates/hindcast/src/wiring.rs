@@ -14,6 +14,7 @@ use hindcast_core::{
     knowledge::{ChatModel, Embedder, Web},
     license::{License, LicenseError, LicenseFile},
     quota::Limits,
+    store::MetadataStore,
     time::Clock,
 };
 use hindcast_server::{App, AppParts, ToolNames, http::HttpPolicy};
@@ -21,12 +22,12 @@ use hindcast_services::{
     Events,
     debug::{ConfinementPolicy, DebugService, TargetPolicy},
     documents::{DocumentPolicy, DocumentService, FilePolicy, WorkerCommand},
-    gateway::{AuditTrail, Gateway, GatewayPolicy, TierLimits},
+    gateway::{AuditTrail, Gateway, GatewayPolicy, TierLimits, metered},
     knowledge::{Extractor, KnowledgeParts, KnowledgePolicy, KnowledgeService, ReadPolicy},
 };
 use hindcast_stores::{
-    LexicalIndex, ModelShelf, ModelSource, Ollama, OpenAi, SentenceEncoder, SqliteKnowledge, SqliteStore,
-    VectorIndex, WebClient,
+    LexicalIndex, ModelShelf, ModelSource, Ollama, OpenAi, PostgresSettings, PostgresStore, SentenceEncoder,
+    SqliteKnowledge, SqliteStore, VectorIndex, WebClient,
 };
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -54,18 +55,55 @@ pub(crate) fn gateway(config: &Config, folder: &DataFolder, events: &Events) -> 
     let audit_key = folder.audit_key()?;
     let public_key = audit_key.verifying_key();
     let clock = Arc::new(SystemClock);
-    let store = Arc::new(SqliteStore::open(&folder.database(), audit_key, clock.now())?);
+    let (store, shared_license): (Arc<dyn MetadataStore>, Option<String>) =
+        match postgres_settings(&config.store)? {
+            Some(settings) => {
+                let opened = async {
+                    let store = PostgresStore::open(&settings, audit_key, clock.now()).await?;
+                    let license = store.license().await?;
+                    anyhow::Ok((Arc::new(store) as Arc<dyn MetadataStore>, license))
+                };
+                waited_for(opened)??
+            }
+            None => (Arc::new(SqliteStore::open(&folder.database(), audit_key, clock.now())?), None),
+        };
+    let (store, figures) = metered(store);
     let audit = AuditTrail::new(store.clone(), public_key, events.clone());
-    Ok(Arc::new(Gateway::new(store, clock, gateway_policy(config, folder)?, audit, events.clone())))
+    let policy = gateway_policy(config, folder, shared_license)?;
+    Ok(Arc::new(Gateway::new(store, clock, policy, audit, events.clone()).with_figures(figures)))
+}
+
+/// How to get into the database that is configured, if one is.
+pub(crate) fn postgres_settings(store: &config::Store) -> Result<Option<PostgresSettings>> {
+    let Some(url) = store.url.clone() else { return Ok(None) };
+    let password =
+        store.password_file.as_ref().map(|file| secret("store.password_file", file)).transpose()?;
+    let connections = usize::try_from(store.connections)?;
+    Ok(Some(PostgresSettings { url, password, tls_ca: store.tls_ca.clone(), connections }))
+}
+
+/// The database that is configured, if one is, brought up to date.
+pub(crate) fn postgres_store(config: &Config, folder: &DataFolder) -> Result<Option<PostgresStore>> {
+    let Some(settings) = postgres_settings(&config.store)? else { return Ok(None) };
+    let opened = PostgresStore::open(&settings, folder.audit_key()?, Timestamp::now());
+    Ok(Some(waited_for(opened)??))
+}
+
+/// For what is asked before there is a runtime. The store's connections have one of their own.
+pub(crate) fn waited_for<T>(work: impl Future<Output = T>) -> Result<T> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work))
 }
 
 /// The audit trail of a store in whatever state it is, to look at.
-pub(crate) fn audit_trail_as_found(folder: &DataFolder) -> Result<AuditTrail> {
+pub(crate) fn audit_trail_as_found(config: &Config, folder: &DataFolder) -> Result<AuditTrail> {
     let audit_key = folder
         .existing_audit_key()?
         .context("the data folder has no audit.key · hint: restore it; without it nothing can be verified")?;
     let public_key = audit_key.verifying_key();
-    let store = Arc::new(SqliteStore::inspect(&folder.database(), audit_key)?);
+    let store: Arc<dyn MetadataStore> = match postgres_settings(&config.store)? {
+        Some(settings) => Arc::new(waited_for(PostgresStore::inspect(&settings, audit_key))??),
+        None => Arc::new(SqliteStore::inspect(&folder.database(), audit_key)?),
+    };
     Ok(AuditTrail::new(store, public_key, Events::default()))
 }
 
@@ -89,7 +127,7 @@ pub(crate) fn knowledge(
         "off" => None,
         url if OpenAi::is_meant_by(url) => {
             let key = match &config.knowledge.chat_key_file {
-                Some(file) => Some(secret(file)?),
+                Some(file) => Some(secret("knowledge.chat_key_file", file)?),
                 None => None,
             };
             Some(Arc::new(OpenAi::at(url, key)?) as Arc<dyn ChatModel>)
@@ -145,9 +183,9 @@ pub(crate) fn knowledge_store(folder: &DataFolder) -> SqliteKnowledge {
 }
 
 /// The first line of a file, which holds a secret.
-fn secret(file: &Path) -> Result<String> {
+fn secret(key: &str, file: &Path) -> Result<String> {
     let text = std::fs::read_to_string(file)
-        .with_context(|| format!("cannot read `knowledge.chat_key_file`, `{}`", file.display()))?;
+        .with_context(|| format!("cannot read `{key}`, `{}`", file.display()))?;
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
@@ -262,7 +300,11 @@ pub(crate) fn debug_engine_in_workers(debug: &config::Debug) -> Result<Option<Ar
     };
 }
 
-fn gateway_policy(config: &Config, folder: &DataFolder) -> Result<GatewayPolicy> {
+fn gateway_policy(
+    config: &Config,
+    folder: &DataFolder,
+    shared_license: Option<String>,
+) -> Result<GatewayPolicy> {
     let limits =
         |tier: &config::TierLimits| Limits { per_month: tier.per_month, per_minute: tier.per_minute };
     Ok(GatewayPolicy {
@@ -276,18 +318,22 @@ fn gateway_policy(config: &Config, folder: &DataFolder) -> Result<GatewayPolicy>
             team: limits(&config.tiers.team),
             enterprise: limits(&config.tiers.enterprise),
         },
-        license: license(config, folder)?,
+        license: license(config, folder, shared_license)?,
     })
 }
 
-fn license(config: &Config, folder: &DataFolder) -> Result<License> {
+/// A file of this server's own goes before the license that all servers share.
+fn license(config: &Config, folder: &DataFolder, shared: Option<String>) -> Result<License> {
     let path = match &config.license.file {
-        Some(path) => path.clone(),
-        None if folder.license().exists() => folder.license(),
-        None => return Ok(License::Community),
+        Some(path) => Some(path.clone()),
+        None => Some(folder.license()).filter(|path| path.exists()),
     };
-    let text = std::fs::read_to_string(&path)
-        .with_context(|| format!("cannot read the license `{}`", path.display()))?;
+    let text = match (path, shared) {
+        (Some(path), _) => std::fs::read_to_string(&path)
+            .with_context(|| format!("cannot read the license `{}`", path.display()))?,
+        (None, Some(shared)) => shared,
+        (None, None) => return Ok(License::Community),
+    };
     let terms = serde_json::from_str::<LicenseFile>(&text)
         .map_err(|error| LicenseError::Malformed(error.to_string()))
         .and_then(|file| file.verify(&config.license.issuers));
@@ -369,5 +415,6 @@ pub(crate) fn http_policy(server: &config::Server) -> HttpPolicy {
         connection_timeout: Duration::from_millis(server.connection_timeout_ms),
         request_timeout: Duration::from_millis(server.request_timeout_ms),
         drain_timeout: Duration::from_millis(server.drain_timeout_ms),
+        open_metrics: server.open_metrics,
     }
 }

@@ -38,6 +38,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 const TEST_ARROWS: &[(&str, &str)] = &[
     ("hindcast-services", "hindcast-stores"),
     ("hindcast-server", "hindcast-stores"),
+    ("hindcast-stores", "hindcast-fixtures"),
+    ("hindcast-services", "hindcast-fixtures"),
     ("hindcast-symbols", "hindcast-fixtures"),
     ("hindcast-native", "hindcast-fixtures"),
     ("hindcast-dotnet", "hindcast-fixtures"),

@@ -17,8 +17,15 @@ pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body>
 
 /// An error with the HTTP status that belongs to it.
 pub(super) fn error(error: &WireError, id: &Value) -> Response<Body> {
-    error_as(status_of(error.kind), error, id)
+    let response = error_as(status_of(error.kind), error, id);
+    match error.kind {
+        ErrorKind::StoreUnreachable => response.with("retry-after", SOON),
+        _ => response,
+    }
 }
+
+/// Seconds after which another try makes sense where something was down that starts again by itself.
+const SOON: u64 = 2;
 
 /// An error with an HTTP status of its own.
 pub(super) fn error_as(status: StatusCode, error: &WireError, id: &Value) -> Response<Body> {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _};
 use hindcast_core::{
     Timestamp,
-    identity::{Caller, KeyId, KeyRecord},
+    identity::{Caller, KeyId, KeyRecord, Scope},
     quota::Allowance,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -33,6 +33,7 @@ use super::{
     direct,
     drain::{Counted, Drain, InFlight},
     guard::Guard,
+    operations::{self, Figures},
     polish,
     refusals::{Attempt, Refusals},
     replay::Replay,
@@ -50,7 +51,6 @@ const LAST_EVENT_ID: &str = "last-event-id";
 const EVENT_STREAM: &str = "text/event-stream";
 const BOTH: &str = "application/json, text/event-stream";
 const ENDPOINT: &str = "/mcp";
-const HEALTH: &str = "/healthz";
 
 /// The HTTP face of the server.
 pub struct Front {
@@ -69,6 +69,7 @@ pub struct Front {
     cut: CancellationToken,
     /// Requests of a key that are free unless they come too often.
     free_requests: governor::DefaultKeyedRateLimiter<KeyId>,
+    figures: Figures,
 }
 
 impl Front {
@@ -111,6 +112,7 @@ impl Front {
             free_requests: governor::RateLimiter::keyed(
                 governor::Quota::per_second(FREE_PER_SECOND).allow_burst(FREE_AT_ONCE),
             ),
+            figures: Figures::new(),
         })
     }
 
@@ -129,6 +131,16 @@ impl Front {
 
     /// Answers one request.
     pub(super) async fn answer(&self, request: Request<Incoming>, from: IpAddr) -> Response<Body> {
+        if request.uri().path() != ENDPOINT {
+            return self.answer_uncounted(request, from).await;
+        }
+        let begun = Instant::now();
+        let response = self.answer_uncounted(request, from).await;
+        self.figures.add(response.status(), begun.elapsed());
+        response
+    }
+
+    async fn answer_uncounted(&self, request: Request<Incoming>, from: IpAddr) -> Response<Body> {
         let Some(in_flight) = self.drain.enter() else { return self.closing(&request, from).await };
         match request.uri().path() {
             ENDPOINT => match self.admit(&request, from).await {
@@ -147,7 +159,17 @@ impl Front {
                 }
                 Err(turned_away) => without_its_body(*turned_away, request.into_body()).await,
             },
-            HEALTH => without_its_body(healthy(), request.into_body()).await,
+            operations::ALIVE => without_its_body(operations::alive(), request.into_body()).await,
+            operations::READY => {
+                without_its_body(operations::ready(&self.app.gateway).await, request.into_body()).await
+            }
+            operations::METRICS => {
+                let response = match self.may_see_metrics(&request, from).await {
+                    Ok(()) => operations::metrics(&self.figures, &self.app.gateway).await,
+                    Err(turned_away) => *turned_away,
+                };
+                without_its_body(response, request.into_body()).await
+            }
             other => {
                 let details = format!("there is nothing at `{other}`");
                 let error = WireError::new(ErrorKind::InvalidRequest, details).hint("the endpoint is /mcp");
@@ -161,7 +183,7 @@ impl Front {
     /// Answers where no more connections fit: only that the server is alive.
     pub(super) fn answer_crowded(&self, request: &Request<Incoming>) -> Response<Body> {
         let response = match request.uri().path() {
-            HEALTH => healthy(),
+            operations::ALIVE => operations::alive(),
             _ => {
                 let error =
                     WireError::new(ErrorKind::InternalError, "the server has no room for more connections")
@@ -170,6 +192,21 @@ impl Front {
             }
         };
         response.with("connection", "close")
+    }
+
+    /// Figures tell how much others use the server, so they are for its operator unless it says otherwise.
+    async fn may_see_metrics(
+        &self,
+        request: &Request<Incoming>,
+        from: IpAddr,
+    ) -> Result<(), Box<Response<Body>>> {
+        if self.policy.open_metrics || self.admit(request, from).await?.may(Some(Scope::Admin)) {
+            return Ok(());
+        }
+        let error = WireError::new(ErrorKind::PermissionDenied, "`/metrics` needs the scope `admin`").hint(
+            "use a key that has it: `hindcast keys create --scope admin …`, or set `server.open_metrics`",
+        );
+        Err(turned_away(StatusCode::FORBIDDEN, &error))
     }
 
     /// Turns away whoever comes while the server stops.
@@ -472,10 +509,6 @@ struct Entered {
 
 /// An answer; the error side is one that the front gave itself.
 type Answered = Result<Response<Body>, Box<Response<Body>>>;
-
-fn healthy() -> Response<Body> {
-    answer::json(StatusCode::OK, r#"{"status":"ok"}"#)
-}
 
 fn turned_away(status: StatusCode, error: &WireError) -> Box<Response<Body>> {
     Box::new(answer::error_as(status, error, &Value::Null))

@@ -88,6 +88,7 @@ mod tests {
             connection_timeout: Duration::ZERO,
             request_timeout: Duration::ZERO,
             drain_timeout: Duration::ZERO,
+            open_metrics: false,
         });
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, host.parse().unwrap());

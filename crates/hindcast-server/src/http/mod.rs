@@ -8,6 +8,7 @@ mod drain;
 mod front;
 mod guard;
 mod listener;
+mod operations;
 mod polish;
 mod refusals;
 mod replay;
@@ -46,4 +47,6 @@ pub struct HttpPolicy {
     pub request_timeout: Duration,
     /// For requests in flight when the server is told to stop.
     pub drain_timeout: Duration,
+    /// Shows its figures to everybody, and not only to keys with the scope `admin`.
+    pub open_metrics: bool,
 }

@@ -1,6 +1,6 @@
 //! The protocol library's own errors, brought to the form of ours: JSON, with details and a hint.
 
-use http::{Response, StatusCode, header};
+use http::{Response, header};
 use http_body_util::BodyExt;
 use serde_json::Value;
 
@@ -25,12 +25,14 @@ pub(super) async fn polished(response: Response<Body>, bare: bool, id: &Value) -
     };
     if let Some(error) = answer.get_mut("error") {
         let code = error.get("code").and_then(Value::as_i64).unwrap_or_default();
+        let down = ErrorKind::StoreUnreachable;
+        let is_down = error.get("message").and_then(Value::as_str) == Some(down.entry().message);
         explain(error);
         if answer.get("id").is_none() {
             answer["id"] = Value::Null;
         }
         if bare && code == i64::from(ErrorKind::InternalError.entry().code) {
-            parts.status = StatusCode::INTERNAL_SERVER_ERROR;
+            parts.status = answer::status_of(if is_down { down } else { ErrorKind::InternalError });
         }
         parts.headers.remove(header::CONTENT_LENGTH);
         return Response::from_parts(parts, http_body_util::Full::from(answer.to_string()).boxed());

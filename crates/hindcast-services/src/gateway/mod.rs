@@ -4,6 +4,7 @@ mod admission;
 mod audit;
 mod keys;
 mod license;
+mod metered;
 
 use std::sync::Arc;
 
@@ -20,6 +21,8 @@ pub use admission::{DoorAnswer, Refusal};
 pub use audit::{AuditReport, AuditTrail, ChainVerdict};
 pub use keys::{KeyRequest, NewKey};
 pub use license::LicenseView;
+use metered::Metered;
+pub use metered::{CLASSES, Durations, DurationsSeen, StoreFigures, StoreOperation};
 
 use crate::{Events, Failure};
 
@@ -64,6 +67,13 @@ pub struct Gateway {
     events: Events,
     /// The URI under which usage is looked at.
     usage_uri: Arc<str>,
+    store_figures: Arc<StoreFigures>,
+}
+
+/// The same store with a watch on it, and what the watch shows.
+pub fn metered(store: Arc<dyn MetadataStore>) -> (Arc<dyn MetadataStore>, Arc<StoreFigures>) {
+    let figures = Arc::<StoreFigures>::default();
+    (Arc::new(Metered { store, figures: figures.clone() }), figures)
 }
 
 impl Gateway {
@@ -78,7 +88,29 @@ impl Gateway {
         audit: AuditTrail,
         events: Events,
     ) -> Self {
-        Self { store, clock, policy, audit, events, usage_uri: Self::USAGE_URI.into() }
+        let store_figures = Arc::default();
+        Self { store, clock, policy, audit, events, usage_uri: Self::USAGE_URI.into(), store_figures }
+    }
+
+    /// Shows what the watch on its store shows.
+    #[must_use]
+    pub fn with_figures(self, store_figures: Arc<StoreFigures>) -> Self {
+        Self { store_figures, ..self }
+    }
+
+    /// What questions to the store took.
+    pub fn store_figures(&self) -> &StoreFigures {
+        &self.store_figures
+    }
+
+    /// Where the database is that keeps the keys; none where they are in a file.
+    pub fn database(&self) -> Option<&str> {
+        self.store.server()
+    }
+
+    /// Whether whatever keeps the keys answers.
+    pub async fn probe(&self) -> Result<(), Failure> {
+        Ok(self.store.probe().await?)
     }
 
     /// The audit trail.

@@ -2,7 +2,8 @@ use std::net::IpAddr;
 
 use ed25519_dalek::SigningKey;
 use hindcast_core::{identity::ScopeSet, progress::Unwatched, time::ManualClock};
-use hindcast_stores::SqliteStore;
+use hindcast_fixtures::postgres::Cluster;
+use hindcast_stores::{PostgresSettings, PostgresStore, SqliteStore};
 
 use super::*;
 use crate::FailureKind;
@@ -10,17 +11,28 @@ use crate::FailureKind;
 struct Stage {
     gateway: Gateway,
     clock: Arc<ManualClock>,
-    _folder: tempfile::TempDir,
+    _kept_in: (tempfile::TempDir, Option<Cluster>),
 }
 
 const HOME: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
-fn stage() -> Stage {
+/// A gateway over a store in a file, or in the database that is given.
+async fn stage(cluster: Option<Cluster>) -> Stage {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::at("2026-11-30T23:58:30Z".parse().unwrap()));
     let audit_key = SigningKey::from_bytes(&[5; 32]);
     let public = audit_key.verifying_key();
-    let store = Arc::new(SqliteStore::open(&folder.path().join("a.db"), audit_key, clock.now()).unwrap());
+    let store: Arc<dyn MetadataStore> = match &cluster {
+        None => Arc::new(SqliteStore::open(&folder.path().join("a.db"), audit_key, clock.now()).unwrap()),
+        Some(cluster) => {
+            let settings = PostgresSettings {
+                url: cluster.new_database(),
+                connections: 2,
+                ..PostgresSettings::default()
+            };
+            Arc::new(PostgresStore::open(&settings, audit_key, clock.now()).await.unwrap())
+        }
+    };
     let events = Events::default();
     let limits = |per_month, per_minute| Limits { per_month, per_minute };
     let policy = GatewayPolicy {
@@ -35,7 +47,7 @@ fn stage() -> Stage {
     };
     let audit = AuditTrail::new(store.clone(), public, events.clone());
     let gateway = Gateway::new(store, clock.clone(), policy, audit, events);
-    Stage { gateway, clock, _folder: folder }
+    Stage { gateway, clock, _kept_in: (folder, cluster) }
 }
 
 fn request() -> KeyRequest {
@@ -64,9 +76,35 @@ impl Stage {
     }
 }
 
-#[tokio::test]
-async fn a_key_opens_until_it_is_rotated_revoked_or_expired() {
-    let stage = stage();
+/// Makes a test over each store from each function.
+macro_rules! on_each_store {
+    ($($name:ident),* $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name(super::stage(None).await).await;
+            })*
+        }
+        mod postgres {
+            $(#[tokio::test]
+            async fn $name() {
+                if let Some(cluster) = super::Cluster::start() {
+                    super::$name(super::stage(Some(cluster)).await).await;
+                }
+            })*
+        }
+    };
+}
+
+on_each_store!(
+    a_key_opens_until_it_is_rotated_revoked_or_expired,
+    a_key_of_another_environment_or_address_does_not_open,
+    whatever_is_not_a_bearer_key_is_refused_alike,
+    the_minute_and_the_month_each_refuse_and_start_again,
+    an_export_verifies_and_a_broken_trail_is_told,
+);
+
+async fn a_key_opens_until_it_is_rotated_revoked_or_expired(stage: Stage) {
     let first = stage.gateway.create_key(request()).await.unwrap();
     assert!(first.text.starts_with("kdb_live_"));
     assert_eq!(stage.try_key(&first.text, HOME).await, Ok(()));
@@ -85,9 +123,7 @@ async fn a_key_opens_until_it_is_rotated_revoked_or_expired() {
     assert_eq!(stage.try_key(&brief.text, HOME).await, Err("the API key has expired".into()));
 }
 
-#[tokio::test]
-async fn a_key_of_another_environment_or_address_does_not_open() {
-    let stage = stage();
+async fn a_key_of_another_environment_or_address_does_not_open(stage: Stage) {
     let test =
         stage.gateway.create_key(KeyRequest { environment: Environment::Test, ..request() }).await.unwrap();
     assert!(test.text.starts_with("kdb_test_"));
@@ -103,9 +139,7 @@ async fn a_key_of_another_environment_or_address_does_not_open() {
     assert!(stage.try_key(&bound.text, HOME).await.unwrap_err().contains("127.0.0.1"));
 }
 
-#[tokio::test]
-async fn whatever_is_not_a_bearer_key_is_refused_alike() {
-    let stage = stage();
+async fn whatever_is_not_a_bearer_key_is_refused_alike(stage: Stage) {
     let key = stage.gateway.create_key(request()).await.unwrap().text;
     for header in [
         "",
@@ -124,9 +158,7 @@ async fn whatever_is_not_a_bearer_key_is_refused_alike() {
     assert!(stage.gateway.authenticate(Some(&format!("bearer  {key} ")), HOME).await.is_ok());
 }
 
-#[tokio::test]
-async fn the_minute_and_the_month_each_refuse_and_start_again() {
-    let stage = stage();
+async fn the_minute_and_the_month_each_refuse_and_start_again(stage: Stage) {
     let key = stage.gateway.create_key(request()).await.unwrap().record;
     for used in 1..=10 {
         assert_eq!(stage.gateway.reserve(&key).await.unwrap().month, used);
@@ -144,9 +176,7 @@ async fn the_minute_and_the_month_each_refuse_and_start_again() {
     assert_eq!(stage.gateway.reserve(&key).await.unwrap().month, 1, "December has begun");
 }
 
-#[tokio::test]
-async fn an_export_verifies_and_a_broken_trail_is_told() {
-    let stage = stage();
+async fn an_export_verifies_and_a_broken_trail_is_told(stage: Stage) {
     let audit = stage.gateway.audit();
     assert_eq!(audit.verify(&Unwatched).await.unwrap(), ChainVerdict::Verified { rows: 1 });
     let mut export = Vec::new();

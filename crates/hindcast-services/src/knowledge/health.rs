@@ -93,6 +93,8 @@ pub struct Health {
     pub database: ComponentHealth,
     /// The vectors.
     pub vectors: ComponentHealth,
+    /// The database server that keeps keys, limits and trail, where there is one.
+    pub accounts: Option<ComponentHealth>,
     /// The model server.
     pub ollama: ComponentHealth,
     /// What its models take.
@@ -127,8 +129,12 @@ impl KnowledgeService {
             Some(caller) => self.collections(caller).await.unwrap_or_default(),
             None => Vec::new(),
         };
-        let (database, vectors, ollama) =
-            tokio::join!(self.probe_database(&seen), self.probe_vectors(&seen), self.probe_ollama());
+        let (database, vectors, accounts, ollama) = tokio::join!(
+            self.probe_database(&seen),
+            self.probe_vectors(&seen),
+            self.probe_accounts(),
+            self.probe_ollama()
+        );
         let (ollama, model_bytes) = ollama;
         let is_operator = caller.is_some_and(is_operator);
         let (orphaned_collections, missing_collections) =
@@ -145,18 +151,18 @@ impl KnowledgeService {
         } else {
             self.stored_bytes(&seen).await.unwrap_or_default()
         };
-        let mut parts = vec![database.status, vectors.status];
+        let mut required = vec![database.status, vectors.status];
+        required.extend(accounts.as_ref().map(|accounts| accounts.status));
         // One that nobody named and that is not there is no part.
-        if self.policy.ollama_is_expected || ollama.status != ComponentStatus::Offline {
-            parts.push(ollama.status);
-        }
-        let (status, score) = overall(&parts);
+        let is_part = self.policy.ollama_is_expected || ollama.status != ComponentStatus::Offline;
+        let (status, score) = overall(&required, is_part.then_some(ollama.status));
         let mut health = Health {
             status,
             score,
             at: now,
             database,
             vectors,
+            accounts,
             ollama,
             model_bytes,
             orphaned_collections,
@@ -186,6 +192,16 @@ impl KnowledgeService {
             if response > DATABASE_SLOW { ComponentStatus::Degraded } else { ComponentStatus::Operational }
         })
         .await
+    }
+
+    /// Asks the database server of the keys, where they are in one.
+    async fn probe_accounts(&self) -> Option<ComponentHealth> {
+        let gateway = self.keys.as_ref().filter(|gateway| gateway.database().is_some())?;
+        let probe = async { gateway.probe().await.ok().map(|()| 0) };
+        let health = timed(probe, |response| {
+            if response > DATABASE_SLOW { ComponentStatus::Degraded } else { ComponentStatus::Operational }
+        });
+        Some(health.await)
     }
 
     async fn probe_vectors(&self, seen: &[Collection]) -> ComponentHealth {
@@ -328,14 +344,15 @@ impl OllamaProbe {
     }
 }
 
-/// The first two parts are required.
-fn overall(parts: &[ComponentStatus]) -> (OverallStatus, f64) {
-    #[allow(clippy::cast_precision_loss, reason = "three parts")]
+/// Without one of the required parts nothing works.
+fn overall(required: &[ComponentStatus], other: Option<ComponentStatus>) -> (OverallStatus, f64) {
+    let parts = [required, other.as_slice()].concat();
+    #[allow(clippy::cast_precision_loss, reason = "a few parts")]
     let mean = parts.iter().map(|part| part.points()).sum::<f64>() / parts.len().max(1) as f64;
     let score = (mean * 10.0).round() / 10.0;
     let is_down =
         |part: &ComponentStatus| matches!(part, ComponentStatus::Critical | ComponentStatus::Offline);
-    let status = if parts.iter().take(2).any(is_down) {
+    let status = if required.iter().any(is_down) {
         OverallStatus::Critical
     } else if score < 80.0 || parts.iter().any(|part| *part != ComponentStatus::Operational) {
         OverallStatus::Warning
@@ -365,7 +382,8 @@ fn recommendations(health: &Health, ollama_is_expected: bool) -> Vec<String> {
         ("The vector store", &health.vectors, true),
         ("Ollama", &health.ollama, ollama_is_expected),
     ];
-    for (name, part, counts) in parts {
+    let accounts = health.accounts.iter().map(|accounts| ("PostgreSQL", accounts, true));
+    for (name, part, counts) in parts.into_iter().chain(accounts) {
         if counts && part.status == ComponentStatus::Offline {
             sentences.push(format!("{name} is offline: start it or correct its address"));
         }
@@ -384,7 +402,8 @@ mod tests {
     fn the_whole_is_judged_by_its_parts() {
         use ComponentStatus::{Critical, Degraded, Offline, Operational};
         let judged = |parts: &[ComponentStatus]| {
-            let (status, score) = overall(parts);
+            let (required, other) = parts.split_at(2);
+            let (status, score) = overall(required, other.first().copied());
             (status.name(), score)
         };
         assert_eq!(judged(&[Operational, Operational, Operational]), ("Healthy", 100.0));
@@ -393,5 +412,11 @@ mod tests {
         assert_eq!(judged(&[Operational, Degraded, Operational]), ("Warning", 86.7));
         assert_eq!(judged(&[Operational, Critical, Operational]), ("Critical", 73.3));
         assert_eq!(judged(&[Offline, Operational]), ("Critical", 50.0));
+        let (status, score) = overall(&[Operational, Operational, Offline], Some(Operational));
+        assert_eq!(
+            (status.name(), score),
+            ("Critical", 75.0),
+            "where there is a database server, it is required"
+        );
     }
 }

@@ -10,7 +10,8 @@ use hindcast_core::{
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{keys::nanoseconds, keys::timestamp, transaction::Transaction, unavailable};
+use super::{transaction::Transaction, unavailable};
+use crate::instants::{nanoseconds, timestamp};
 
 const COLUMNS: &str =
     "seq, time, principal, key_id, ip, method, tool, target, session_id, outcome, duration_us, hash";
@@ -36,6 +37,11 @@ impl Appender {
             )),
             None => Ok(Self { end: ChainEnd::GENESIS }),
         }
+    }
+
+    /// For rows that another store has put into their order.
+    pub(super) fn behind_whatever_is_there() -> Self {
+        Self { end: ChainEnd::GENESIS }
     }
 
     /// The end that it stands at.
@@ -70,20 +76,22 @@ impl Appender {
     }
 
     pub(super) fn seal(self, transaction: &Transaction<'_>, key: &AuditKey) -> rusqlite::Result<()> {
-        let head = SealedHead::new(self.end.seq, self.end.hash, key);
-        let sealed = params![head.seq, head.hash.0, head.seal];
-        // There is a head to be moved, except the first time.
-        let moved = transaction
-            .prepare_cached("UPDATE audit_head SET seq = ?1, hash = ?2, signature = ?3 WHERE only = 1")?
-            .execute(sealed)?;
-        if moved == 0 {
-            transaction.execute(
-                "INSERT INTO audit_head (only, seq, hash, signature) VALUES (1, ?1, ?2, ?3)",
-                sealed,
-            )?;
-        }
-        Ok(())
+        put_head(transaction, &SealedHead::new(self.end.seq, self.end.hash, key))
     }
+}
+
+/// Puts the head in the place of the one before.
+pub(super) fn put_head(transaction: &Transaction<'_>, head: &SealedHead) -> rusqlite::Result<()> {
+    let sealed = params![head.seq, head.hash.0, head.seal];
+    // There is a head to be moved, except the first time.
+    let moved = transaction
+        .prepare_cached("UPDATE audit_head SET seq = ?1, hash = ?2, signature = ?3 WHERE only = 1")?
+        .execute(sealed)?;
+    if moved == 0 {
+        transaction
+            .execute("INSERT INTO audit_head (only, seq, hash, signature) VALUES (1, ?1, ?2, ?3)", sealed)?;
+    }
+    Ok(())
 }
 
 /// Gives a new trail its first row, and refuses one that another key sealed: going on with a new

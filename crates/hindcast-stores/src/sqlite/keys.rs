@@ -11,6 +11,7 @@ use hindcast_core::{
 use rusqlite::{Connection, OptionalExtension, Row, params, types::Type};
 
 use super::{transaction::Transaction, unavailable};
+pub(super) use crate::instants::{nanoseconds, timestamp};
 
 const SELECT: &str = "
     SELECT id, name, owner, environment, tier, per_month, per_minute, scopes, secret_hash,
@@ -120,13 +121,4 @@ fn parsed<T: FromStr<Err: Error + Send + Sync + 'static>>(
 
 fn unreadable(column: usize, kind: Type, reason: impl Into<Box<dyn Error + Send + Sync>>) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, kind, reason.into())
-}
-
-/// Nanoseconds since the epoch reach to the year 2262; what lies beyond is held at that edge.
-pub(super) fn nanoseconds(time: Timestamp) -> i64 {
-    i64::try_from(time.as_nanosecond()).unwrap_or(if time.as_nanosecond() < 0 { i64::MIN } else { i64::MAX })
-}
-
-pub(super) fn timestamp(nanoseconds: i64) -> Timestamp {
-    Timestamp::from_nanosecond(i128::from(nanoseconds)).unwrap_or(Timestamp::UNIX_EPOCH)
 }

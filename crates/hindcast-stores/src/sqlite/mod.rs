@@ -6,6 +6,7 @@ mod keys;
 mod knowledge;
 mod ledger;
 mod lookups;
+mod moving;
 mod quota;
 mod schema;
 mod transaction;
@@ -168,6 +169,11 @@ impl MetadataStore for SqliteStore {
 
     async fn search_audit(&self, filter: AuditFilter) -> Result<AuditPage, StoreError> {
         self.scan(move |connection| audit::search(connection, &filter)).await
+    }
+
+    async fn probe(&self) -> Result<(), StoreError> {
+        audit::head(&lock(&self.lookups).connection).map_err(unavailable)?;
+        Ok(())
     }
 }
 

@@ -17,7 +17,8 @@ use hindcast_core::{
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
-use super::{keys::nanoseconds, transaction::Transaction};
+use super::transaction::Transaction;
+use crate::instants::nanoseconds;
 
 /// How often a key was used in the windows it was last used in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

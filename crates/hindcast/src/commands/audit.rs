@@ -35,7 +35,7 @@ pub(super) fn run(config: &Config, audit: Audit) -> Result<ExitCode> {
 }
 
 fn show(config: &Config, request: ShowAudit) -> Result<ExitCode> {
-    let trail = wiring::audit_trail_as_found(&DataFolder::existing(&config.data_dir)?)?;
+    let trail = wiring::audit_trail_as_found(config, &DataFolder::existing(&config.data_dir)?)?;
     let filter = AuditFilter {
         principal: None,
         start_time: request.since,
@@ -75,7 +75,7 @@ fn verify(config: &Config, request: VerifyAudit) -> Result<ExitCode> {
     let verified = match &request.file {
         Some(file) => verify_file(config, file, request.public_key.as_deref())?,
         None => {
-            let trail = wiring::audit_trail_as_found(&DataFolder::existing(&config.data_dir)?)?;
+            let trail = wiring::audit_trail_as_found(config, &DataFolder::existing(&config.data_dir)?)?;
             match small_runtime()?.block_on(trail.verify(&Unwatched))? {
                 ChainVerdict::Verified { rows } | ChainVerdict::Unfinished { rows } => Ok(rows),
                 ChainVerdict::Broken(bad) => Err(bad),
@@ -139,7 +139,7 @@ fn public_key_of(text: &str) -> Result<VerifyingKey> {
 }
 
 fn export(config: &Config, file: Option<&Path>) -> Result<ExitCode> {
-    let trail = wiring::audit_trail_as_found(&DataFolder::existing(&config.data_dir)?)?;
+    let trail = wiring::audit_trail_as_found(config, &DataFolder::existing(&config.data_dir)?)?;
     let runtime = small_runtime()?;
     let Some(path) = file else {
         let mut out = BufWriter::new(std::io::stdout());

@@ -10,7 +10,7 @@ use hindcast_core::{
 };
 use hindcast_services::Events;
 
-use super::{print_json, print_text};
+use super::{print_json, print_text, small_runtime};
 use crate::{
     config::Config,
     data_folder::{self, DataFolder},
@@ -52,9 +52,14 @@ fn install(config: &Config, file: &Path) -> Result<()> {
         serde_json::from_str(&text).with_context(|| format!("`{}` is not a license file", file.display()))?;
     let terms = license.verify(&config.license.issuers)?;
     let folder = DataFolder::open(&config.data_dir)?;
-    let beside = folder.license().with_extension("new");
-    std::fs::write(&beside, text)?;
-    std::fs::rename(&beside, folder.license())?;
+    match wiring::postgres_store(config, &folder)? {
+        Some(store) => small_runtime()?.block_on(store.install_license(&text))?,
+        None => {
+            let beside = folder.license().with_extension("new");
+            std::fs::write(&beside, text)?;
+            std::fs::rename(&beside, folder.license())?;
+        }
+    }
     let end = terms.expires_at.map_or("does not expire".into(), |end| format!("expires at {end}"));
     print_text(&format!(
         "installed: {} for {}, {end}; a running server uses it after a restart\n",

@@ -16,6 +16,7 @@ mod record;
 mod reference;
 mod replay;
 mod serve;
+mod store;
 mod transfer;
 mod worker;
 mod xml;
@@ -58,6 +59,7 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
         Command::Keys(keys) => keys::run(config, keys),
         Command::Audit(audit) => audit::run(config, audit),
         Command::License(license) => license::run(config, license),
+        Command::Store(store) => store::run(config, &store),
         Command::Knowledge(command) => knowledge::run(config, command),
         Command::Models(models) => models::run(config, models),
         Command::Config(ConfigCommand::Show(output)) => show_config(&loaded, output),

@@ -62,7 +62,7 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
             Some(text) => Some(FirstKey::show(text, &folder)?),
             None => None,
         };
-        let mut greeting = greeting(config, certificate.as_ref(), port, key.as_ref());
+        let mut greeting = greeting(config, certificate.as_ref(), port, key.as_ref(), gateway.database());
         greeting += &confinement(&layers);
         print_text(&greeting)?;
         let idle = tokio::spawn(end_idle_sessions(app.clone(), config.debug.idle_minutes));
@@ -153,7 +153,13 @@ async fn first_key(gateway: &Gateway, config: &Config) -> Result<Option<String>>
     Ok(Some(gateway.create_key(request).await?.text))
 }
 
-fn greeting(config: &Config, certificate: Option<&Certificate>, port: u16, key: Option<&FirstKey>) -> String {
+fn greeting(
+    config: &Config,
+    certificate: Option<&Certificate>,
+    port: u16,
+    key: Option<&FirstKey>,
+    database: Option<&str>,
+) -> String {
     let address = config.server.listen.ip();
     let host = if address.is_loopback() || address.is_unspecified() {
         "localhost".into()
@@ -162,8 +168,11 @@ fn greeting(config: &Config, certificate: Option<&Certificate>, port: u16, key: 
     };
     let scheme = if certificate.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{host}:{port}/mcp");
+    let elsewhere = database.map_or_else(String::new, |database| {
+        format!(" (knowledge base of this server alone); keys, limits, license and audit trail: PostgreSQL at {database}")
+    });
     let mut text = format!(
-        "hindcast {} serves MCP at {url}\ndata folder: {}\n",
+        "hindcast {} serves MCP at {url}\ndata folder: {}{elsewhere}\n",
         env!("CARGO_PKG_VERSION"),
         config.data_dir.display()
     );

@@ -40,6 +40,8 @@ pub(crate) struct Config {
     /// Which keys this server accepts: those that begin with `kdb_live_` or those that begin with
     /// `kdb_test_`.
     pub(crate) environment: Environment,
+    /// Where keys, limits, audit trail and license are kept, when not in the data folder.
+    pub(crate) store: Store,
     /// The HTTPS server of `hindcast serve`.
     pub(crate) server: Server,
     /// How many calls a key of each tier may make.
@@ -54,6 +56,25 @@ pub(crate) struct Config {
     pub(crate) knowledge: Knowledge,
     /// What is written to the log, which goes to standard error.
     pub(crate) log: Log,
+}
+
+/// Where keys, limits, audit trail and license are kept, when not in the data folder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Store {
+    /// A PostgreSQL database that keeps keys, limits, audit trail and license, such as
+    /// `postgres://hindcast@db.example.org/hindcast`. Any number of servers may share it. Without it they are kept in the data
+    /// folder, for one server. See `docs/scaling.md`.
+    pub(crate) url: Option<String>,
+    /// A file whose first line is the password for `store.url`.
+    #[schemars(extend("format" = "path"))]
+    pub(crate) password_file: Option<PathBuf>,
+    /// A file with the certificates (PEM) that the database server's must lead to, instead of those that the system trusts.
+    #[schemars(extend("format" = "path"))]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// The most connections to the database on the way of requests. Up to four more are for the audit trail and the rest.
+    #[schemars(range(min = 1, max = 1000))]
+    pub(crate) connections: u32,
 }
 
 /// The HTTPS server of `hindcast serve`.
@@ -94,6 +115,8 @@ pub(crate) struct Server {
     /// Milliseconds that requests in flight get to finish at shutdown.
     #[schemars(range(min = 1, max = LONGEST_TIMEOUT_MS))]
     pub(crate) drain_timeout_ms: u64,
+    /// Show `/metrics` to everybody who reaches the server. Otherwise a key with the scope `admin` is needed.
+    pub(crate) open_metrics: bool,
 }
 
 /// How many calls a key of each tier may make.
@@ -346,6 +369,7 @@ impl Default for Config {
         Self {
             data_dir: PathBuf::from("~/.local/share/hindcast"),
             environment: Environment::default(),
+            store: Store::default(),
             server: Server::default(),
             tiers: Tiers::default(),
             license: License::default(),
@@ -354,6 +378,12 @@ impl Default for Config {
             knowledge: Knowledge::default(),
             log: Log::default(),
         }
+    }
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { url: None, password_file: None, tls_ca: None, connections: 16 }
     }
 }
 
@@ -372,6 +402,7 @@ impl Default for Server {
             connection_timeout_ms: 10_000,
             request_timeout_ms: 60_000,
             drain_timeout_ms: 10_000,
+            open_metrics: false,
         }
     }
 }

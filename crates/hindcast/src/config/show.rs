@@ -48,7 +48,32 @@ fn values(loaded: &Loaded) -> Vec<(String, Value)> {
     // Only a path that is not Unicode cannot be serialised, and such a path cannot be configured.
     let config = serde_json::to_value(&loaded.config).unwrap_or_default();
     let value_at = |path: &str| path.split('.').fold(&config, |place, name| &place[name]).clone();
-    loaded.keys.iter().map(|key| (key.path.clone(), value_at(&key.path))).collect()
+    let shown = |path: &str| match value_at(path) {
+        Value::String(url) if path == "store.url" => without_password(&url).into(),
+        value => value,
+    };
+    loaded.keys.iter().map(|key| (key.path.clone(), shown(&key.path))).collect()
+}
+
+/// The address of a database with its password taken out.
+pub(super) fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return "…".to_owned() };
+    // All that could be a password, also one that was not written as it should be.
+    let rest = match rest.rsplit_once('@') {
+        Some((user, place)) => match user.split_once(':') {
+            Some((user, _)) => format!("{user}:…@{place}"),
+            None => rest.to_owned(),
+        },
+        None => rest.to_owned(),
+    };
+    let rest = match rest.split_once("password=") {
+        Some((before, after)) => {
+            let others = after.split_once('&').map(|(_, others)| format!("&{others}")).unwrap_or_default();
+            format!("{before}password=…{others}")
+        }
+        None => rest,
+    };
+    format!("{scheme}://{rest}")
 }
 
 #[cfg(test)]
@@ -99,6 +124,28 @@ mod tests {
         for line in text.lines() {
             assert_eq!(&line[origin_column - 2..origin_column], "  ", "{line}");
         }
+    }
+
+    #[test]
+    fn the_password_of_a_database_is_not_shown() {
+        for (url, expected) in [
+            ("postgres://ada:s3cret@db.example.org/h", "postgres://ada:…@db.example.org/h"),
+            ("postgres://ada:s3/cr@et@db/h?sslmode=require", "postgres://ada:…@db/h?sslmode=require"),
+            (
+                "postgres://db/h?user=ada&password=s3cret&sslmode=require",
+                "postgres://db/h?user=ada&password=…&sslmode=require",
+            ),
+            ("postgres://ada@db/h", "postgres://ada@db/h"),
+            ("s3cret", "…"),
+        ] {
+            assert_eq!(without_password(url), expected);
+        }
+        let url = ("HINDCAST_STORE_URL".to_owned(), OsString::from("postgres://ada:s3cret@db/h"));
+        let home = ("HOME".to_owned(), OsString::from("/home/ada"));
+        let sources = Sources { environment: [url, home].into(), ..Sources::default() };
+        let loaded = Config::load(&sources).expect("a configuration");
+        assert!(!show_text(&loaded).contains("s3cret"));
+        assert!(!show_json(&loaded).to_string().contains("s3cret"));
     }
 
     #[test]

@@ -2,17 +2,38 @@
 
 use std::path::Path;
 
-use super::{error::Problem, load::Loaded};
+use super::{error::Problem, load::Loaded, show::without_password};
 
 /// Everything that is wrong with values that are fine by their type.
 pub(super) fn problems(loaded: &Loaded) -> Vec<Problem> {
     let mut found = Vec::new();
+    check_store(loaded, &mut found);
     check_transport(loaded, &mut found);
     check_texts(loaded, &mut found);
     check_policy(loaded, &mut found);
     #[cfg(target_os = "linux")]
     check_adapters(loaded, &mut found);
     found
+}
+
+fn check_store(loaded: &Loaded, found: &mut Vec<Problem>) {
+    let store = &loaded.config.store;
+    if let Some(url) = store.url.as_ref().filter(|url| !is_database(url)) {
+        let remedy = "give a database of PostgreSQL, such as `postgres://hindcast@db.example.org/hindcast`";
+        let reason = "it is not an address of PostgreSQL";
+        found.push(problem(loaded, "store.url", &without_password(url), reason, remedy));
+    }
+    for (key, path) in [("store.password_file", &store.password_file), ("store.tls_ca", &store.tls_ca)] {
+        if let (Some(path), None) = (path, &store.url) {
+            let remedy = "set `store.url` as well, or leave it out";
+            let reason = "`store.url` is not set";
+            found.push(problem(loaded, key, &path.display().to_string(), reason, remedy));
+        }
+    }
+}
+
+fn is_database(url: &str) -> bool {
+    ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme))
 }
 
 fn check_transport(loaded: &Loaded, found: &mut Vec<Problem>) {

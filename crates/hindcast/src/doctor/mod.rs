@@ -15,6 +15,7 @@ mod dotnet;
 mod linux;
 mod port;
 mod recording;
+mod store;
 
 use std::{
     borrow::Cow,
@@ -35,6 +36,8 @@ use crate::config::Config;
 pub(crate) struct DoctorInput {
     /// The data folder of the configuration.
     pub(crate) data_dir: PathBuf,
+    /// Where keys, limits and audit trail are kept.
+    pub(crate) store: crate::config::Store,
     /// The address that `hindcast serve` would listen on.
     pub(crate) listen: SocketAddr,
     /// `$PATH`: where debuggers and small system programs are looked for.
@@ -90,6 +93,7 @@ pub(crate) fn run(input: &DoctorInput) -> Vec<Check> {
     checks.push(port::check(input.listen));
     checks.push(data_folder::check(&input.data_dir));
     checks.push(clock::check(input.now));
+    checks.extend(store::check(&input.store));
     #[cfg(target_os = "linux")]
     checks.extend(adapters::checks(&input.profiles, &input.variables()));
     checks.push(dotnet::check(input));
@@ -162,6 +166,7 @@ impl DoctorInput {
         let engine = crate::wiring::debug_engine(&config.debug).ok().flatten();
         Self {
             data_dir: config.data_dir.clone(),
+            store: config.store.clone(),
             listen: config.server.listen,
             search_path: std::env::var_os("PATH"),
             now: jiff::Timestamp::now(),

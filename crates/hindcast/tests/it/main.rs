@@ -42,7 +42,11 @@ mod recorded_server;
 mod scopes;
 mod sdk;
 mod server;
+#[cfg(target_os = "linux")]
+mod several_servers;
 mod shutdown;
+#[cfg(target_os = "linux")]
+mod store_migration;
 mod time_travel;
 mod wire;
 mod workers;

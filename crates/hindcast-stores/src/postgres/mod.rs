@@ -1,0 +1,220 @@
+//! PostgreSQL as the store of several servers: keys, limits, the audit trail and the license.
+
+mod audit;
+mod database;
+mod keys;
+mod moving;
+mod quota;
+mod schema;
+mod tls;
+mod writer;
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use ed25519_dalek::SigningKey;
+use hindcast_core::{
+    Timestamp,
+    audit::{AuditFilter, AuditKey, AuditPage, AuditRecord, AuditRow, SignedHead},
+    identity::{KeyId, KeyRecord, SecretHash},
+    quota::{Limits, Reservation, Usage},
+    store::{MetadataStore, StoreError},
+};
+use tokio::runtime::{Builder, Handle, Runtime};
+
+pub use database::PostgresSettings;
+use database::{Database, column};
+use writer::Writer;
+
+/// Keys, usage, audit trail and license in a PostgreSQL database, which any number of servers share.
+///
+/// Nothing is kept in the process: limits are counted by the database, a key is read at each request, and whoever holds the
+/// row of the chain's head appends to it.
+pub struct PostgresStore {
+    audit_key: Arc<AuditKey>,
+    database: Arc<Database>,
+    writer: Writer,
+    /// The last to go.
+    _thread: ConnectionThread,
+}
+
+impl PostgresStore {
+    /// Connects and brings the tables up to date. A new trail starts with a row that says so, sealed with `audit_key`; a
+    /// trail that was sealed with another key is refused.
+    pub async fn open(
+        settings: &PostgresSettings,
+        audit_key: SigningKey,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let store = Self::over(settings, audit_key)?;
+        schema::migrate(&store.database).await?;
+        audit::open_trail(&store.database, &store.audit_key, now).await?;
+        Ok(store)
+    }
+
+    /// Connects to look at what is there, in whatever state it is. `audit_key` is what its head should be sealed with.
+    pub async fn inspect(settings: &PostgresSettings, audit_key: SigningKey) -> Result<Self, StoreError> {
+        let store = Self::over(settings, audit_key)?;
+        if schema::version(&store.database.work().await?).await? == 0 {
+            return Err(StoreError::Missing(format!("store in PostgreSQL at {}", store.database.name())));
+        }
+        Ok(store)
+    }
+
+    /// Connects to see whether the database answers, and what it is. Nothing is made or changed.
+    pub async fn look(settings: &PostgresSettings) -> Result<PostgresFound, StoreError> {
+        let thread = ConnectionThread::start()?;
+        look(&Database::new(settings, thread.handle()?)?).await
+    }
+
+    fn over(settings: &PostgresSettings, audit_key: SigningKey) -> Result<Self, StoreError> {
+        let thread = ConnectionThread::start()?;
+        let audit_key = Arc::new(AuditKey::new(audit_key));
+        let database = Arc::new(Database::new(settings, thread.handle()?)?);
+        let writer = Writer::start(database.clone(), audit_key.clone(), thread.handle()?);
+        Ok(Self { audit_key, database, writer, _thread: thread })
+    }
+
+    /// The license file that all servers go by, if there is one.
+    pub async fn license(&self) -> Result<Option<String>, StoreError> {
+        let found = self.database.work().await?.row("SELECT file FROM hindcast.license", &[]).await?;
+        found.as_ref().map(|row| column(row, 0)).transpose()
+    }
+
+    /// Keeps a license file for all servers, in the place of the one before.
+    pub async fn install_license(&self, file: &str) -> Result<(), StoreError> {
+        let install = "INSERT INTO hindcast.license (single, file) VALUES (1, $1) ON CONFLICT (single) DO UPDATE SET file = $1";
+        self.database.work().await?.execute(install, &[&file]).await.map(|_| ())
+    }
+}
+
+/// A database that answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PostgresFound {
+    /// Where it is, without any password.
+    pub place: String,
+    /// The server's version.
+    pub version: String,
+    /// The version of the tables; 0 where there are none yet.
+    pub tables: usize,
+    /// What is asked and answered is encrypted on its way.
+    pub is_encrypted: bool,
+    /// It does not leave this machine.
+    pub is_local: bool,
+}
+
+impl fmt::Display for PostgresFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PostgreSQL {} answers at {}", self.version, self.place)?;
+        match self.tables {
+            0 => f.write_str("; the first server makes its tables"),
+            version => write!(f, ", tables of version {version}"),
+        }
+    }
+}
+
+async fn look(database: &Database) -> Result<PostgresFound, StoreError> {
+    let lease = database.work().await?;
+    let asked = "
+        SELECT current_setting('server_version'),
+               coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false)";
+    let (version, is_encrypted) = match lease.row(asked, &[]).await? {
+        Some(row) => (column(&row, 0)?, column(&row, 1)?),
+        None => (String::new(), false),
+    };
+    let tables = schema::version(&lease).await?;
+    let (place, is_local) = (database.name().to_owned(), database.is_local());
+    Ok(PostgresFound { place, version, tables, is_encrypted, is_local })
+}
+
+/// Where connections live: a thread of their own, which may also be ended by those who must not wait for it.
+struct ConnectionThread(Option<Runtime>);
+
+impl ConnectionThread {
+    fn start() -> Result<Self, StoreError> {
+        let runtime =
+            Builder::new_multi_thread().worker_threads(1).thread_name("postgres").enable_all().build();
+        let failed = |error| StoreError::Unavailable(format!("no thread for connections: {error}"));
+        Ok(Self(Some(runtime.map_err(failed)?)))
+    }
+
+    fn handle(&self) -> Result<&Handle, StoreError> {
+        let ended = || StoreError::Unavailable("the store is being closed".into());
+        self.0.as_ref().map(Runtime::handle).ok_or_else(ended)
+    }
+}
+
+impl Drop for ConnectionThread {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            // Nothing is under way any more: whoever waits for an answer holds the store.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+#[async_trait]
+impl MetadataStore for PostgresStore {
+    async fn insert_key(&self, key: KeyRecord) -> Result<(), StoreError> {
+        keys::insert(&self.database, &key).await
+    }
+
+    async fn find_key(&self, id: &KeyId) -> Result<Option<Arc<KeyRecord>>, StoreError> {
+        Ok(keys::find(&self.database, id).await?.map(Arc::new))
+    }
+
+    async fn list_keys(&self) -> Result<Vec<KeyRecord>, StoreError> {
+        keys::list(&self.database).await
+    }
+
+    async fn replace_secret(&self, id: &KeyId, secret: SecretHash, now: Timestamp) -> Result<(), StoreError> {
+        keys::replace_secret(&self.database, id, &secret, now).await
+    }
+
+    async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<(), StoreError> {
+        keys::revoke(&self.database, id, now).await
+    }
+
+    async fn reserve_quota(
+        &self,
+        id: &KeyId,
+        limits: Limits,
+        now: Timestamp,
+    ) -> Result<Reservation, StoreError> {
+        quota::reserve(&self.database, id, limits, now).await
+    }
+
+    async fn usage(&self, id: &KeyId, limits: Limits, now: Timestamp) -> Result<Usage, StoreError> {
+        quota::usage(&self.database, id, limits, now).await
+    }
+
+    async fn append_audit(&self, record: AuditRecord) -> Result<(), StoreError> {
+        self.writer.append(record).await
+    }
+
+    /// Rows can be read as soon as they are appended.
+    async fn settle_audit(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn audit_head(&self) -> Result<Option<SignedHead>, StoreError> {
+        let head = audit::head(&self.database).await?;
+        Ok(head.map(|head| head.signed(&self.audit_key)))
+    }
+
+    async fn audit_rows(&self, after: u64, limit: usize) -> Result<Vec<AuditRow>, StoreError> {
+        audit::rows(&self.database, after, limit).await
+    }
+
+    async fn search_audit(&self, filter: AuditFilter) -> Result<AuditPage, StoreError> {
+        audit::search(&self.database, &filter).await
+    }
+
+    fn server(&self) -> Option<&str> {
+        Some(self.database.name())
+    }
+
+    async fn probe(&self) -> Result<(), StoreError> {
+        self.database.lookup().await?.row("SELECT 1", &[]).await.map(|_| ())
+    }
+}

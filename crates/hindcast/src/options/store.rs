@@ -1,0 +1,31 @@
+//! `hindcast store` on the command line.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::Json;
+
+#[derive(Subcommand)]
+pub(crate) enum Store {
+    /// Show where keys, limits and audit trail are kept, and whether that answers
+    Status(Json),
+    /// Copy keys, limits, audit trail and license from the data folder to the database of `store.url`, or back, and compare every
+    /// row; begun again, it goes on where it was. No server may write meanwhile
+    Migrate(MigrateStore),
+}
+
+#[derive(Args)]
+pub(crate) struct MigrateStore {
+    /// Where to
+    #[arg(long, value_name = "STORE")]
+    pub(crate) to: StoreKind,
+    #[command(flatten)]
+    pub(crate) output: Json,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StoreKind {
+    /// The database that `store.url` or `--store-url` names
+    Postgres,
+    /// The data folder
+    Sqlite,
+}
