@@ -17,6 +17,7 @@ mod fault;
 mod files;
 mod idle;
 mod look;
+mod meanwhile;
 mod options;
 mod origin;
 mod place;

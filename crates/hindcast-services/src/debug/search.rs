@@ -13,13 +13,14 @@ use hindcast_core::debug::{
 use tokio::sync::oneshot;
 
 use super::{
+    meanwhile::Meanwhile,
     secrets::Mask,
     session::{Patience, Session},
     source,
     standing::Standing,
     travel::FoundWrite,
     viewport::{self, FrameView, State},
-    worker::{Command, Core, Meanwhile, Need},
+    worker::{Command, Core, Need},
 };
 use crate::{Failure, FailureKind};
 

@@ -5,7 +5,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
-        mpsc::{Receiver, RecvTimeoutError, TryRecvError},
+        mpsc::{Receiver, RecvTimeoutError},
     },
 };
 
@@ -22,6 +22,7 @@ use super::{
     bell::{Announcer, Bell},
     failures::{self, Missing},
     idle::Idle,
+    meanwhile::Meanwhile,
     origin::Origin,
     secrets::Mask,
     seen_threads::{CapturedThreads, SeenThread},
@@ -54,17 +55,6 @@ pub(super) enum Command {
     Pause { done: oneshot::Sender<Result<(), Failure>> },
     Restart { done: oneshot::Sender<Result<Restarted, Failure>> },
     End { ending: Option<Ending>, done: oneshot::Sender<Result<(), Failure>> },
-}
-
-/// What came while something else goes on.
-pub(super) enum Meanwhile {
-    /// Nothing that ends it.
-    GoOn,
-    Pause(oneshot::Sender<Result<(), Failure>>),
-    /// A command that is still to be served.
-    End(Command),
-    /// Nobody is left to hear how it went on.
-    Gone,
 }
 
 /// A program that was started again.
@@ -396,25 +386,6 @@ impl Core {
                     self.fail(error);
                     return None;
                 }
-            }
-        }
-    }
-
-    /// Serves what was asked for in the meantime.
-    pub(super) fn serve_meanwhile(&mut self, commands: &Receiver<Command>) -> Meanwhile {
-        loop {
-            match commands.try_recv() {
-                Ok(Command::Ask { need: Need::Standstill, work }) => {
-                    work(Err(self.standing.borrow().why_busy()))
-                }
-                Ok(Command::Ask { work, .. }) => work(Ok(self)),
-                Ok(Command::Move { begun, .. } | Command::Search { begun, .. }) => {
-                    drop(begun.send(Err(self.standing.borrow().why_busy())));
-                }
-                Ok(Command::Pause { done }) => return Meanwhile::Pause(done),
-                Ok(ending) => return Meanwhile::End(ending),
-                Err(TryRecvError::Empty) => return Meanwhile::GoOn,
-                Err(TryRecvError::Disconnected) => return Meanwhile::Gone,
             }
         }
     }
