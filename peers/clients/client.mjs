@@ -77,6 +77,9 @@ const TOOLS = [
   "knowledge/status",
   "preload_documents",
   "validate_schema",
+  "workspace/list",
+  "workspace/put",
+  "workspace/remove",
   "xpath_query",
 ];
 const AUDIT = "debugger/get_comprehensive_audit";

@@ -90,6 +90,9 @@ TOOLS = [
     "knowledge/status",
     "preload_documents",
     "validate_schema",
+    "workspace/list",
+    "workspace/put",
+    "workspace/remove",
     "xpath_query",
 ]
 AUDIT = "debugger/get_comprehensive_audit"

@@ -360,6 +360,7 @@ fn confinement_policy(config: &Config) -> ConfinementPolicy {
     let data = real(&config.data_dir);
     ConfinementPolicy {
         workspaces: debug.workspaces.as_deref().map_or_else(|| data.join("workspaces"), real),
+        workspace_bytes: debug.workspace_bytes,
         system: SYSTEM_FOLDERS.map(PathBuf::from).into(),
         readable: debug.readable.iter().chain(&debug.dotnet).map(|path| real(path)).collect(),
         hidden: vec![data],

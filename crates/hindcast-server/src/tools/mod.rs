@@ -4,6 +4,7 @@ mod admin;
 mod debug;
 mod documents;
 mod knowledge;
+mod workspace;
 
 pub(crate) use admin::{QUOTA_STATUS, QuotaView};
 pub(crate) use debug::DISCONNECT;
@@ -21,6 +22,7 @@ pub(crate) fn declare(registry: &mut Registry, parts: &AppParts) {
     debug::declare(registry, &parts.debug);
     documents::declare(registry, parts);
     knowledge::declare(registry, &parts.knowledge);
+    workspace::declare(registry, &parts.debug);
 }
 
 /// The input of tools that need none.

@@ -21,6 +21,8 @@ use crate::{Failure, FailureKind};
 pub struct ConfinementPolicy {
     /// Each owner has a folder in it.
     pub workspaces: PathBuf,
+    /// The most bytes that an owner's files may have.
+    pub workspace_bytes: u64,
     /// The folders of the system whose programs may be launched where no others are named.
     pub system: Vec<PathBuf>,
     /// Files and folders that programs may read besides those.
@@ -86,7 +88,7 @@ impl DebugService {
     }
 
     /// The caller's folder, which is there from now on.
-    fn workspace(&self, caller: &Caller, policy: &ConfinementPolicy) -> Result<PathBuf, Failure> {
+    pub(super) fn workspace(&self, caller: &Caller, policy: &ConfinementPolicy) -> Result<PathBuf, Failure> {
         let folder = policy.workspace_of(&caller.principal);
         make_workspace(&folder).map_err(|error| {
             tracing::error!(%error, folder = %folder.display(), "cannot make a workspace");

@@ -37,6 +37,7 @@ mod thrown;
 mod travel;
 mod viewport;
 mod worker;
+mod workspace;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -74,6 +75,7 @@ pub use standing::Standing;
 pub use thrown::thrown_in_words;
 pub use travel::{ExportTo, Exported, FoundWrite, Timeline};
 pub use viewport::{FrameView, LocalView, OutputView, Scene, State, Viewport};
+pub use workspace::{Piece, Workspace, WorkspaceFile};
 
 use bell::{Announcer, Bell};
 use files::{find_program, readable, real, recorded_program};
@@ -111,6 +113,8 @@ pub struct DebugService {
     /// Whether the server ends, and nothing may begin any more.
     closed: AtomicBool,
     sources: source_watch::Watches,
+    /// Held by whoever changes a workspace.
+    workspaces: Mutex<()>,
 }
 
 /// The sessions of one principal; the current one last.
@@ -129,8 +133,8 @@ impl DebugService {
         events: Events,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let (desks, closed, sources) = Default::default();
-        Self { policy, engine, events, clock, desks, closed, sources }
+        let (desks, closed, sources, workspaces) = Default::default();
+        Self { policy, engine, events, clock, desks, closed, sources, workspaces }
     }
 
     /// Starts a program and takes it to its first stop.

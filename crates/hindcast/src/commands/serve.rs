@@ -29,6 +29,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3);
 pub(super) fn run(config: &Config) -> Result<ExitCode> {
     raise_open_file_limit();
     keep_from_others();
+    // First: whoever records this server would lose sight of a process that is started while files are shared with it.
+    let layers = wiring::confining_layers(config);
     let folder = DataFolder::open(&config.data_dir)?;
     let lock = folder.lock()?;
     let events = Events::default();
@@ -36,7 +38,6 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
     if let Some(notice) = gateway.license().notice {
         tracing::warn!("{notice}");
     }
-    let layers = wiring::confining_layers(config);
     // For what happens once: accepting connections and stopping. The rest has threads of its own.
     let runtime = small_runtime()?;
     runtime.block_on(async {

@@ -187,6 +187,9 @@ pub(crate) struct Debug {
     /// Folder with a workspace for each owner of keys. Without it, `workspaces` in the data folder.
     #[schemars(extend("format" = "path"))]
     pub(crate) workspaces: Option<PathBuf>,
+    /// Bytes that the files of a workspace may have.
+    #[schemars(range(min = 0, max = 1_099_511_627_776_u64))]
+    pub(crate) workspace_bytes: u64,
     /// Whether programs of key holders may use the network.
     pub(crate) network: bool,
     /// Memory in bytes that each process of a key holder may take, and all of a session where the system counts that.
@@ -213,6 +216,7 @@ impl Default for Debug {
             dotnet: None,
             readable: Vec::new(),
             workspaces: None,
+            workspace_bytes: 1 << 30,
             network: false,
             memory_bytes: 4 << 30,
             processes: 1024,

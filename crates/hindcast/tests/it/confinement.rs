@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use hindcast_fixtures::Fixture;
 use serde_json::{Value, json};
 
@@ -248,4 +249,61 @@ fn a_killed_server_takes_its_confined_programs_along() {
     for process in processes {
         eventually("a process of the session ends", || !is_alive(process));
     }
+}
+
+#[test]
+fn a_tenant_brings_a_program_debugs_it_and_sees_no_other_workspace() {
+    let server = Server::start_with(&[("HINDCAST_DEBUG_WORKSPACE_BYTES", "400000")]);
+    let (owner, stranger) = (server.tenant_key(), server.tenant_key());
+    let done = |key: &str, tool: &str, arguments: Value| {
+        let answer = server.call(key, tool, arguments);
+        assert!(answer["result"].is_object(), "{tool}: {answer}");
+        answer["result"]["structuredContent"].clone()
+    };
+    let program = std::fs::read(Fixture::c("escapes").build().path).unwrap();
+    // In two pieces, as large ones come.
+    let (first, rest) = program.split_at(program.len() / 2);
+    for (piece, append) in [(first, false), (rest, true)] {
+        let base64 = BASE64_STANDARD.encode(piece);
+        let arguments =
+            json!({ "path": "build/escapes", "base64": base64, "append": append, "executable": true });
+        done(&owner, "workspace/put", arguments);
+    }
+    done(&owner, "workspace/put", json!({ "path": "notes.txt", "text": "mine" }));
+    let listed = done(&owner, "workspace/list", json!({}));
+    assert_eq!(listed["files"][0]["path"], "build/escapes", "{listed}");
+    assert_eq!(listed["files"][0]["bytes"], program.len(), "{listed}");
+    let folder = listed["folder"].as_str().unwrap();
+    let others = done(&stranger, "workspace/list", json!({}));
+    assert_eq!(others["files"], json!([]), "{others}");
+    assert_ne!(others["folder"], listed["folder"]);
+
+    let attempts = ["read", "notes.txt", "write", "made.txt", "list", others["folder"].as_str().unwrap()];
+    let launch =
+        json!({ "program": "build/escapes", "args": attempts, "stop_at_entry": false, "record": false });
+    done(&owner, "debugger/launch", launch.clone());
+    done(&owner, "debugger/wait", json!({ "until": "exited", "timeout_ms": 60_000 }));
+    let told = server.call(&owner, "debugger/read_output", json!({})).to_string();
+    assert!(told.contains("read notes.txt: done") && told.contains("write made.txt: done"), "{told}");
+    assert!(told.contains(": refused (ENOENT)"), "{told}");
+    assert_eq!(done(&owner, "workspace/list", json!({}))["files"].as_array().unwrap().len(), 2, "it is gone");
+
+    // Nothing of it is there for others, by whatever path.
+    let stolen = format!("{folder}/build/escapes");
+    for path in [stolen.as_str(), "build/escapes", "../build/escapes"] {
+        helpful_error(&server.call(&stranger, "debugger/launch", json!({ "program": path })));
+    }
+    for path in ["../x", "/etc/x", "", stolen.as_str()] {
+        helpful_error(&server.call(&stranger, "workspace/put", json!({ "path": path, "text": "x" })));
+        helpful_error(&server.call(&stranger, "workspace/remove", json!({ "path": path })));
+    }
+    let full = helpful_error(&server.call(
+        &owner,
+        "workspace/put",
+        json!({ "path": "large", "text": "x".repeat(400_000) }),
+    ));
+    assert_eq!(full["code"], -32002, "{full}");
+    assert!(full["data"]["hint"].as_str().unwrap().contains("build/escapes"), "{full}");
+    done(&owner, "workspace/remove", json!({ "path": "build" }));
+    assert_eq!(done(&owner, "workspace/list", json!({}))["bytes"], 4);
 }
