@@ -29,8 +29,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3);
 pub(super) fn run(config: &Config) -> Result<ExitCode> {
     raise_open_file_limit();
     keep_from_others();
-    // First: whoever records this server would lose sight of a process that is started while files are shared with it.
-    let layers = wiring::confining_layers(config);
+    // The recording of a server that starts a process ends there, so one that is traced does without.
+    let layers = (!is_traced()).then(|| wiring::confining_layers(config));
     let folder = DataFolder::open(&config.data_dir)?;
     let lock = folder.lock()?;
     let events = Events::default();
@@ -64,7 +64,7 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
             None => None,
         };
         let mut greeting = greeting(config, certificate.as_ref(), port, key.as_ref(), gateway.database());
-        greeting += &confinement(&layers);
+        greeting += &confinement(layers.as_ref());
         print_text(&greeting)?;
         let idle = tokio::spawn(end_idle_sessions(app.clone(), config.debug.idle_minutes));
         let keyless = tokio::spawn(end_sessions_of_ended_keys(app.clone()));
@@ -204,19 +204,27 @@ fn greeting(
 }
 
 /// What keeps the programs of key holders in.
-fn confinement(layers: &Result<Vec<Layer>>) -> String {
+fn confinement(layers: Option<&Result<Vec<Layer>>>) -> String {
     match layers {
-        Ok(layers) => {
+        None => "confinement of what keys launch: not tried, because this server is being debugged\n".into(),
+        Some(Ok(layers)) => {
             let names: Vec<_> = layers.iter().map(|layer| layer.name()).collect();
             format!("confinement of what keys launch: {}\n", names.join(", "))
         }
-        Err(error) => {
+        Some(Err(error)) => {
             tracing::warn!(%error, "what keys launch cannot be confined here");
             "confinement of what keys launch: none here, so only keys with the scope `debug:unconfined` launch programs; \
              `hindcast doctor` says what is missing\n"
                 .into()
         }
     }
+}
+
+/// Whether a debugger has this process.
+fn is_traced() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
+    tracer.is_some_and(|tracer| tracer.trim() != "0")
 }
 
 /// How the first key reaches whoever started the server.

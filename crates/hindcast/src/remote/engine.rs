@@ -111,12 +111,8 @@ impl DebugEngine for WorkerEngine {
     }
 
     fn layers(&self) -> Result<Vec<Layer>, DebugError> {
-        let circumstances = Circumstances {
-            setup: self.setup(),
-            variables: self.variables,
-            shares_nothing: true,
-            ..Circumstances::default()
-        };
+        let circumstances =
+            Circumstances { setup: self.setup(), variables: self.variables, ..Circumstances::default() };
         start(&nothing_printed(), circumstances)?.ask(&Call::Layers)
     }
 
@@ -168,8 +164,6 @@ struct Circumstances {
     variables: Variables,
     /// Whether it has those that a debug adapter is found by that attaches.
     finds_adapters: bool,
-    /// Whether it shares no memory with us while it starts. That takes longer, but a server whose start is recorded asks for it.
-    shares_nothing: bool,
 }
 
 impl Default for Circumstances {
@@ -182,7 +176,6 @@ impl Default for Circumstances {
             setup: Setup::default(),
             variables: Variables::Ours,
             finds_adapters: false,
-            shares_nothing: false,
         }
     }
 }
@@ -226,25 +219,13 @@ fn start(output: &Arc<OutputLog>, circumstances: Circumstances) -> Result<Link, 
 
 /// Called on the session's thread, because the system ends a worker with the thread that started it.
 fn spawn(output: &Arc<OutputLog>, circumstances: Circumstances) -> io::Result<Link> {
-    let Circumstances {
-        attached,
-        temporary,
-        mends,
-        gently,
-        setup,
-        variables,
-        finds_adapters,
-        shares_nothing,
-    } = circumstances;
+    let Circumstances { attached, temporary, mends, gently, setup, variables, finds_adapters } =
+        circumstances;
     let (mut calls, its_calls) = UnixStream::pair()?;
     let (bells, its_bells) = UnixStream::pair()?;
     // Not by its path: what is installed there by now may be another version.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("hindcast").args(["worker", "debug"]);
-    if shares_nothing {
-        // The library forks only where it has something to do between that and the program; this changes nothing.
-        command.gid(nix::unistd::getegid().as_raw());
-    }
     if gently {
         command.arg("--gently");
     }
