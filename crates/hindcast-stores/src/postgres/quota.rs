@@ -78,7 +78,7 @@ pub(super) async fn reserve(
 
 /// The same as [`FreeRate::admit`] in one statement, so that servers take turns.
 const ADMIT_FREE: &str = "
-    INSERT INTO hindcast.free_requests AS kept (key_id, until) VALUES ($1, $2 + $3)
+    INSERT INTO hindcast.free_requests AS kept (key_id, until) VALUES ($1, $2::bigint + $3::bigint)
     ON CONFLICT (key_id) DO UPDATE SET until = greatest(kept.until, $2) + $3
     WHERE kept.until - $2 <= $4
     RETURNING until";
