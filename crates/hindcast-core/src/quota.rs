@@ -88,6 +88,28 @@ impl Usage {
     }
 }
 
+/// How often something may be done that is free: so many times at once, and then once a period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FreeRate {
+    /// How many at once.
+    pub at_once: u32,
+    /// Nanoseconds after which there may be one more.
+    pub period: i64,
+}
+
+impl FreeRate {
+    /// Decides about a request at `now`, both in nanoseconds. `until` is what the last one that was let through left, 0 before the
+    /// first. Gives what this one leaves, or nothing if it comes too early.
+    pub fn admit(self, until: i64, now: i64) -> Option<i64> {
+        (until.saturating_sub(now) <= self.ahead()).then(|| until.max(now).saturating_add(self.period))
+    }
+
+    /// How far ahead of the time those that are let through may be.
+    pub fn ahead(self) -> i64 {
+        self.period.saturating_mul(i64::from(self.at_once) - 1)
+    }
+}
+
 /// The answer to a request for one unit of quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reservation {
@@ -141,6 +163,20 @@ mod tests {
         check("2024-11-30T23:59:59.999Z", "2024-12-01T00:00:00Z", "2024-12-01T00:00:00Z");
         check("2024-12-01T00:00:00Z", "2025-01-01T00:00:00Z", "2024-12-01T00:01:00Z");
         check("2024-02-29T12:30:30Z", "2024-03-01T00:00:00Z", "2024-02-29T12:31:00Z");
+    }
+
+    #[test]
+    fn what_is_free_comes_at_once_and_then_once_a_period() {
+        let rate = FreeRate { at_once: 3, period: 10 };
+        let mut until = 0;
+        let mut admitted = |now| {
+            let left = rate.admit(until, now);
+            until = left.unwrap_or(until);
+            left.is_some()
+        };
+        let times = [100, 100, 100, 100, 109, 110, 110, 119, 120, 1000, 1000, 1000, 1000];
+        let expected = [true, true, true, false, false, true, false, false, true, true, true, true, false];
+        assert_eq!(times.map(&mut admitted), expected);
     }
 
     #[test]

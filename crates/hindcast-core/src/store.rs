@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::{
     audit::{AuditFilter, AuditPage, AuditRecord, AuditRow, SignedHead},
     identity::{KeyId, KeyRecord, SecretHash},
-    quota::{Limits, Reservation, Usage},
+    quota::{FreeRate, Limits, Reservation, Usage},
 };
 
 /// Why the store could not do what was asked.
@@ -73,6 +73,9 @@ pub trait MetadataStore: Send + Sync {
         limits: Limits,
         now: Timestamp,
     ) -> Result<Reservation, StoreError>;
+
+    /// Admits a request that is free unless it comes too often, for all who count together. Need not outlive whoever counts.
+    async fn admit_free(&self, id: &KeyId, rate: FreeRate, now: Timestamp) -> Result<bool, StoreError>;
 
     /// Where the key stands, without counting.
     async fn usage(&self, id: &KeyId, limits: Limits, now: Timestamp) -> Result<Usage, StoreError>;

@@ -5,13 +5,13 @@
 //! checks what they are lenient about, so that a bare `curl` gets plain JSON and every error comes
 //! from our catalogue.
 
-use std::{net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _};
 use hindcast_core::{
     Timestamp,
-    identity::{Caller, KeyId, KeyRecord, Scope},
+    identity::{Caller, KeyRecord, Scope},
     quota::Allowance,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -67,8 +67,6 @@ pub struct Front {
     refusals: Refusals,
     /// Ends the wait for what outlasts the drain.
     cut: CancellationToken,
-    /// Requests of a key that are free unless they come too often.
-    free_requests: governor::DefaultKeyedRateLimiter<KeyId>,
     figures: Figures,
 }
 
@@ -109,9 +107,6 @@ impl Front {
             streams,
             refusals,
             cut: CancellationToken::new(),
-            free_requests: governor::RateLimiter::keyed(
-                governor::Quota::per_second(FREE_PER_SECOND).allow_burst(FREE_AT_ONCE),
-            ),
             figures: Figures::new(),
         })
     }
@@ -431,7 +426,7 @@ impl Front {
         let Some(key) = &caller.key else { return Ok(None) };
         let is_free = match self.app.price(caller, message) {
             Price::Free => true,
-            Price::FreeAtARate => self.free_requests.check_key(&key.id).is_ok(),
+            Price::FreeAtARate => self.app.gateway.is_free(key).await,
             Price::One => false,
         };
         if is_free {
@@ -482,11 +477,6 @@ impl Front {
 
 /// How much longer than the limit of a request is waited for what does not keep to it.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// How many free requests a key may make at once…
-const FREE_AT_ONCE: NonZeroU32 = NonZeroU32::new(30).expect("not zero");
-/// …and then in a second: each is written down, and that must stay bounded.
-const FREE_PER_SECOND: NonZeroU32 = NonZeroU32::new(1).expect("not zero");
 
 /// When somebody who has too much may try again.
 const ROOM_AGAIN: Duration = Duration::from_secs(5);

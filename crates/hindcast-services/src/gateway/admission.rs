@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use hindcast_core::{
     identity::{Caller, KeyId, KeyRecord},
     license::Feature,
-    quota::{Allowance, Period, Reservation, Usage},
+    quota::{Allowance, FreeRate, Period, Reservation, Usage},
 };
 
 use super::{Gateway, keys};
@@ -155,6 +155,11 @@ impl Gateway {
         Err(Refusal { retry_after: Some(wait), used_up: Some(used_up), ..plain(failure) })
     }
 
+    /// Whether a request that is free unless it comes too often is free now. False while the store does not tell.
+    pub async fn is_free(&self, key: &KeyRecord) -> bool {
+        self.store.admit_free(&key.id, FREE_RATE, self.clock.now()).await.unwrap_or(false)
+    }
+
     /// Refuses a feature whose license has ended.
     pub fn check_license(&self, feature: Feature) -> Result<(), Failure> {
         match self.policy.license.expired_for(feature, self.clock.now()) {
@@ -169,6 +174,9 @@ impl Gateway {
         }
     }
 }
+
+/// How many free requests a key may make at once, and then in a second: each is written down, and that must stay bounded.
+const FREE_RATE: FreeRate = FreeRate { at_once: 30, period: 1_000_000_000 };
 
 /// The token of a `Bearer` header; the scheme's name has no case.
 fn bearer(header: &str) -> Option<&str> {

@@ -13,7 +13,7 @@ use hindcast_core::{
     Timestamp,
     audit::{AuditFilter, AuditPage, AuditRecord, AuditRow, SignedHead},
     identity::{KeyId, KeyRecord, SecretHash},
-    quota::{Limits, Reservation, Usage},
+    quota::{FreeRate, Limits, Reservation, Usage},
     store::{MetadataStore, StoreError},
 };
 
@@ -167,6 +167,10 @@ impl MetadataStore for Metered {
         now: Timestamp,
     ) -> Result<Reservation, StoreError> {
         self.figures.timed(StoreOperation::ReserveQuota, self.store.reserve_quota(id, limits, now)).await
+    }
+
+    async fn admit_free(&self, id: &KeyId, rate: FreeRate, now: Timestamp) -> Result<bool, StoreError> {
+        self.figures.timed(StoreOperation::Other, self.store.admit_free(id, rate, now)).await
     }
 
     async fn usage(&self, id: &KeyId, limits: Limits, now: Timestamp) -> Result<Usage, StoreError> {

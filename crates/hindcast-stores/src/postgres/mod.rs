@@ -17,7 +17,7 @@ use hindcast_core::{
     Timestamp,
     audit::{AuditFilter, AuditKey, AuditPage, AuditRecord, AuditRow, SignedHead},
     identity::{KeyId, KeyRecord, SecretHash},
-    quota::{Limits, Reservation, Usage},
+    quota::{FreeRate, Limits, Reservation, Usage},
     store::{MetadataStore, StoreError},
 };
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -182,6 +182,10 @@ impl MetadataStore for PostgresStore {
         now: Timestamp,
     ) -> Result<Reservation, StoreError> {
         quota::reserve(&self.database, id, limits, now).await
+    }
+
+    async fn admit_free(&self, id: &KeyId, rate: FreeRate, now: Timestamp) -> Result<bool, StoreError> {
+        quota::admit_free(&self.database, id, rate, now).await
     }
 
     async fn usage(&self, id: &KeyId, limits: Limits, now: Timestamp) -> Result<Usage, StoreError> {

@@ -6,7 +6,7 @@
 use hindcast_core::{
     Timestamp,
     identity::KeyId,
-    quota::{Limits, Reservation, Usage, Windows},
+    quota::{FreeRate, Limits, Reservation, Usage, Windows},
     store::StoreError,
 };
 
@@ -74,6 +74,25 @@ pub(super) async fn reserve(
         }
     }
     Err(StoreError::Unavailable(format!("the count of key `{id}` does not come to rest · hint: try again")))
+}
+
+/// The same as [`FreeRate::admit`] in one statement, so that servers take turns.
+const ADMIT_FREE: &str = "
+    INSERT INTO hindcast.free_requests AS kept (key_id, until) VALUES ($1, $2::bigint + $3::bigint)
+    ON CONFLICT (key_id) DO UPDATE SET until = greatest(kept.until, $2) + $3
+    WHERE kept.until - $2 <= $4
+    RETURNING until";
+
+/// Admits a request that is free unless it comes too often.
+pub(super) async fn admit_free(
+    database: &Database,
+    id: &KeyId,
+    rate: FreeRate,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let (now, ahead) = (nanoseconds(now), rate.ahead());
+    let admitted = database.lookup().await?.row(ADMIT_FREE, &[&&*id.0, &now, &rate.period, &ahead]).await?;
+    Ok(admitted.is_some())
 }
 
 /// Where the key stands, without counting.

@@ -7,7 +7,8 @@ use super::database::{Database, Lease, column};
 /// Each entry takes the database from the version of its index to the next. Entries are only ever added.
 ///
 /// Columns are those of the embedded store, so that rows can move between both unchanged.
-pub(super) const MIGRATIONS: [&str; 1] = ["
+pub(super) const MIGRATIONS: [&str; 2] = [
+    "
     CREATE TABLE hindcast.keys (
         id           text PRIMARY KEY,
         name         text NOT NULL,
@@ -61,7 +62,14 @@ pub(super) const MIGRATIONS: [&str; 1] = ["
         single  int PRIMARY KEY CHECK (single = 1),
         file  text NOT NULL
     );
-"];
+",
+    "-- Until when requests that are free have come. Lost in a crash, it begins anew.
+    CREATE UNLOGGED TABLE hindcast.free_requests (
+        key_id     text PRIMARY KEY,
+        until      bigint NOT NULL
+    ) WITH (fillfactor = 50);
+",
+];
 
 /// Servers that start at the same time bring the tables up to date one after the other.
 pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock(7521962890315264)";

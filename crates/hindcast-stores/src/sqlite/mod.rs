@@ -22,7 +22,7 @@ use hindcast_core::{
     Timestamp,
     audit::{AuditFilter, AuditKey, AuditPage, AuditRecord, AuditRow, SignedHead},
     identity::{KeyId, KeyRecord, SecretHash},
-    quota::{Limits, Reservation, Usage},
+    quota::{FreeRate, Limits, Reservation, Usage},
     store::{MetadataStore, StoreError},
 };
 use rusqlite::Connection;
@@ -31,12 +31,13 @@ use journal::Journal;
 pub use knowledge::{MovedCollection, SqliteKnowledge};
 use ledger::Ledger;
 use lookups::Lookups;
-use quota::{Counter, Counters};
+use quota::{Counter, Counters, FreeRequests};
 
 /// Keys, usage and audit trail in one SQLite file and its journal. Several processes may hold the same file.
 pub struct SqliteStore {
     audit_key: Arc<AuditKey>,
     counters: Arc<Counters>,
+    free_requests: FreeRequests,
     ledger: Ledger,
     /// For what takes some microseconds on the way of a request.
     lookups: Arc<Mutex<Lookups>>,
@@ -72,7 +73,7 @@ impl SqliteStore {
         let journal = Journal::new(path.with_extension("journal"), audit_key.clone());
         let ledger = Ledger::new(journal, tables, lookups.clone(), counters.clone(), audit_key.clone());
         let scans = Arc::new(Mutex::new(schema::open(path)?));
-        Ok(Self { audit_key, counters, ledger, lookups, scans })
+        Ok(Self { audit_key, counters, free_requests: FreeRequests::default(), ledger, lookups, scans })
     }
 
     fn stored_counter(&self, id: &KeyId) -> rusqlite::Result<Counter> {
@@ -144,6 +145,10 @@ impl MetadataStore for SqliteStore {
         now: Timestamp,
     ) -> Result<Reservation, StoreError> {
         self.counters.reserve(id, limits, now, || self.stored_counter(id)).map_err(unavailable)
+    }
+
+    async fn admit_free(&self, id: &KeyId, rate: FreeRate, now: Timestamp) -> Result<bool, StoreError> {
+        Ok(self.free_requests.admit(id, rate, now))
     }
 
     async fn usage(&self, id: &KeyId, limits: Limits, now: Timestamp) -> Result<Usage, StoreError> {

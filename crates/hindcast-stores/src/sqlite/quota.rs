@@ -12,7 +12,7 @@ use std::{
 use hindcast_core::{
     Timestamp,
     identity::KeyId,
-    quota::{Limits, Reservation, Usage, Windows},
+    quota::{FreeRate, Limits, Reservation, Usage, Windows},
 };
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
@@ -85,6 +85,24 @@ impl Counter {
 /// The counters of the keys that were used since the start.
 #[derive(Default)]
 pub(super) struct Counters(Mutex<HashMap<KeyId, Counter>>);
+
+/// What requests that are free have left of each key. Memory is enough: after a start they may come at once again.
+#[derive(Default)]
+pub(super) struct FreeRequests(Mutex<HashMap<KeyId, i64>>);
+
+impl FreeRequests {
+    pub(super) fn admit(&self, id: &KeyId, rate: FreeRate, now: Timestamp) -> bool {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = all.entry(id.clone()).or_default();
+        match rate.admit(*until, nanoseconds(now)) {
+            Some(left) => {
+                *until = left;
+                true
+            }
+            None => false,
+        }
+    }
+}
 
 impl Counters {
     fn all(&self) -> MutexGuard<'_, HashMap<KeyId, Counter>> {

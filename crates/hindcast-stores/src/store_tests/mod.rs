@@ -10,7 +10,7 @@ use hindcast_core::{
     Timestamp,
     audit::{AuditFilter, AuditRecord, BadRow, ChainVerifier},
     identity::{Environment, KeyId, KeyRecord, PrincipalId, ScopeSet, SecretHash, Tier},
-    quota::{Limits, Period, Reservation},
+    quota::{FreeRate, Limits, Period, Reservation},
     store::{MetadataStore, StoreError},
 };
 use hindcast_fixtures::postgres::Cluster;
@@ -136,6 +136,7 @@ on_each_store!(
     keys_are_listed_oldest_first,
     concurrent_reservations_stop_exactly_at_the_limit_and_survive_a_reopening,
     windows_begin_anew_and_a_clock_that_is_turned_back_refills_nothing,
+    free_requests_come_at_once_and_then_one_by_one,
     two_processes_append_to_one_chain,
     a_trail_signed_with_another_key_is_refused,
     a_key_that_another_process_revoked_is_seen_as_revoked_at_once,
@@ -248,6 +249,20 @@ async fn windows_begin_anew_and_a_clock_that_is_turned_back_refills_nothing(plac
         };
         assert_eq!(counted, expected, "{now}");
     }
+}
+
+async fn free_requests_come_at_once_and_then_one_by_one(place: Place) {
+    let store = place.open().await;
+    let rate = FreeRate { at_once: 3, period: 1_000_000_000 };
+    let mut admitted = Vec::new();
+    for second in [10, 10, 10, 10, 11, 11, 12, 30, 30, 30, 30] {
+        let now = Timestamp::from_second(second).unwrap();
+        admitted.push(store.admit_free(&KeyId("abcd".into()), rate, now).await.unwrap());
+    }
+    let expected = [true, true, true, false, true, false, true, true, true, true, false];
+    assert_eq!(admitted, expected);
+    let now = Timestamp::from_second(30).unwrap();
+    assert!(store.admit_free(&KeyId("other".into()), rate, now).await.unwrap());
 }
 
 async fn two_processes_append_to_one_chain(place: Place) {

@@ -12,6 +12,25 @@ async fn three_servers_together_let_exactly_as_many_through_as_the_limit_allows(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn free_requests_of_a_key_are_counted_on_all_servers_together() {
+    let Some(place) = Place::database() else { return };
+    let servers = [place.open().await, place.open().await];
+    let rate = FreeRate { at_once: 30, period: 1_000_000_000 };
+    let asking: Vec<_> = (0..100)
+        .map(|number| {
+            let store = servers[number % 2].clone();
+            let now = at("2026-05-05T05:05:05Z");
+            tokio::spawn(async move { store.admit_free(&KeyId("abcd".into()), rate, now).await.unwrap() })
+        })
+        .collect();
+    let mut admitted = 0;
+    for asked in asking {
+        admitted += u32::from(asked.await.unwrap());
+    }
+    assert_eq!(admitted, 30);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn servers_whose_clocks_differ_do_not_take_the_count_from_each_other() {
     let Some(place) = Place::database() else { return };
     let store = place.open().await;
@@ -168,7 +187,7 @@ async fn a_connection_is_encrypted_and_only_to_a_server_that_is_trusted() {
     assert_eq!(PostgresStore::look(&trusted).await.unwrap().tables, 0);
     drop(open(trusted.clone()).await.unwrap());
     let found = PostgresStore::look(&trusted).await.unwrap();
-    assert!(found.is_encrypted && found.tables == 1, "{found:?}");
+    assert!(found.is_encrypted && found.tables == 2, "{found:?}");
     for untrusted in [with("localhost", None), with("127.0.0.1", Some(authority))] {
         let refused = open(untrusted).await.err().unwrap().to_string();
         assert!(refused.contains("certificate"), "{refused}");

@@ -218,6 +218,33 @@ fn calls_that_were_answered_around_restarts_of_postgresql_are_all_in_the_chain()
 }
 
 #[test]
+fn a_server_that_is_killed_leaves_a_chain_that_the_others_go_on_with() {
+    let Some(mut servers) = Servers::start(2) else { return };
+    let made = servers.key(&["--per-month", "100000", "--per-minute", "100000"]);
+    let key = made["key"].as_str().unwrap();
+    let before = servers.verified_rows();
+    let killed = servers.servers.pop().unwrap();
+    let (pid, address) = (killed.pid(), killed.address);
+    let answered: usize = std::thread::scope(|scope| {
+        let client = || {
+            // Until the connection ends in the middle of something.
+            let mut connection = crate::server::Connection::to(address);
+            let call = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"debugger/license_info"}}"#;
+            std::iter::from_fn(|| connection.try_post(key, call).ok().filter(|reply| reply.status == 200))
+                .count()
+        };
+        let clients: Vec<_> = (0..8).map(|_| scope.spawn(client)).collect();
+        assert_eq!(servers.press(key, 8, 10), (80, 0));
+        let kill = std::process::Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap();
+        assert!(kill.success());
+        clients.into_iter().map(|client| client.join().unwrap()).sum()
+    });
+    assert_eq!(servers.press(key, 8, 10), (80, 0), "the other goes on");
+    let rows = usize::try_from(servers.verified_rows() - before).unwrap();
+    assert!(answered > 0 && rows >= answered + 160, "answered {answered}, rows {rows}");
+}
+
+#[test]
 fn a_server_without_the_chains_audit_key_does_not_start_and_says_what_to_do() {
     let Some(servers) = Servers::start(1) else { return };
     let folder = tempfile::tempdir().unwrap();
