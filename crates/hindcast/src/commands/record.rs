@@ -361,7 +361,7 @@ mod tests {
             "SIGSEGV: read of ",
             "Stack trace:",
             "next: debugger/last_write with expression `currency`",
-            "debugger/launch        {\"args\":[\"-v\"],\"program\":",
+            "debugger/launch        {\"trace\":",
         ] {
             assert!(recorded.stderr.contains(part), "no `{part}` in:\n{}", recorded.stderr);
         }

@@ -1,6 +1,6 @@
 //! `hindcast serve`.
 
-use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use hindcast_core::{
@@ -230,17 +230,35 @@ fn is_traced() -> bool {
 /// How the first key reaches whoever started the server.
 enum FirstKey {
     Text(String),
-    /// What services print is kept in logs, which others read.
+    /// Logs are read by others.
     File(PathBuf),
 }
 
 impl FirstKey {
     fn show(text: String, folder: &DataFolder) -> Result<Self> {
-        if std::io::stdout().is_terminal() {
-            return Ok(Self::Text(text));
+        match is_kept() {
+            true => Ok(Self::File(folder.keep_first_key(&text)?)),
+            false => Ok(Self::Text(text)),
         }
-        Ok(Self::File(folder.keep_first_key(&text)?))
     }
+}
+
+/// Whether what is printed stays for others to read: in a file, or with the system's log, which listens at a socket. A
+/// terminal and a pipe have somebody who reads now.
+#[cfg(unix)]
+fn is_kept() -> bool {
+    use std::os::{fd::AsFd, unix::fs::FileTypeExt};
+    let kind = std::io::stdout()
+        .as_fd()
+        .try_clone_to_owned()
+        .and_then(|stdout| std::fs::File::from(stdout).metadata())
+        .map(|about| about.file_type());
+    kind.is_ok_and(|kind| kind.is_file() || kind.is_socket())
+}
+
+#[cfg(not(unix))]
+fn is_kept() -> bool {
+    false
 }
 
 fn quoted(path: &std::path::Path) -> String {

@@ -96,17 +96,18 @@ fn a_program_that_a_server_starts_has_the_usual_mask() {
 }
 
 #[test]
-fn the_first_key_is_in_a_file_of_its_own_where_nobody_watches_and_the_line_works() {
+fn the_first_key_is_in_a_file_of_its_own_where_output_is_kept_and_the_line_works() {
     let folder = tempfile::tempdir().unwrap();
+    // As the system's log does, it listens at a socket.
+    let (log, printed) = std::os::unix::net::UnixStream::pair().unwrap();
     let mut server = command()
         .args(["serve", "--http", "--listen", "127.0.0.1:0", "--data-dir"])
         .arg(folder.path())
-        .stdout(Stdio::piped())
+        .stdout(std::os::fd::OwnedFd::from(printed))
         .spawn()
         .unwrap();
-    let stdout = BufReader::new(server.stdout.take().unwrap());
     let lines: Vec<_> =
-        stdout.lines().map(Result::unwrap).take_while(|line| !line.contains("-d '")).collect();
+        BufReader::new(log).lines().map(Result::unwrap).take_while(|line| !line.contains("-d '")).collect();
     let greeting = lines.join("\n");
     // What is printed to a log is read by others.
     assert!(!greeting.contains("kdb_live_"), "{greeting}");

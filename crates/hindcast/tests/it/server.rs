@@ -113,10 +113,7 @@ impl Server {
             line.clear();
             stdout.read_line(&mut line).unwrap();
             lines += 1;
-            if line.starts_with("API key: in the file ") {
-                let file = std::fs::read_to_string(data.join("first.key")).unwrap();
-                first_key = Some(file.trim().to_owned());
-            }
+            first_key = line.split_whitespace().find(|word| word.starts_with("kdb_")).map(str::to_owned);
         }
         Self {
             process,
