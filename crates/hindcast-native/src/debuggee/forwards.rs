@@ -3,7 +3,7 @@
 use super::{
     Debuggee,
     hunt::{Claims, Judge},
-    sift::{hits_of, is_wanted, put_in},
+    sift::{hits_of, is_wanted, put_in, unless_diverged},
 };
 use crate::{
     process::Halt,
@@ -143,7 +143,8 @@ impl Way<'_> {
     /// is one before that.
     fn go(mut self, context: &mut Context<'_>, past: &mut Past, bound: Bound) -> Result<Sifted, ReplayError> {
         let (mut replica, sieves) = sieved(context, past, &self.gates, self.until, &|_| None)?;
-        let Some(stopped) = self.run(context, &mut replica, &sieves)? else { return Ok(Sifted::Not) };
+        let ran = unless_diverged(self.run(context, &mut replica, &sieves))?;
+        let Some(stopped) = ran else { return Ok(Sifted::Not) };
         let mut hits = sieves.hits(&replica);
         if stopped.is_none() {
             let gates = &self.gates;

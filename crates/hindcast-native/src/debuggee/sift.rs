@@ -65,7 +65,8 @@ impl Hunt<'_, '_> {
         }
         let Some(end) = context.end_beside(bound, &sieves.ranges())? else { return Ok(None) };
         let stretch = Stretch { label, end, until };
-        let Some(counts) = self.counted(context, &stretch, replica, &sieves)? else { return Ok(None) };
+        let counted = unless_diverged(self.counted(context, &stretch, replica, &sieves))?;
+        let Some(counts) = counted else { return Ok(None) };
         let early = self.before_floor(context, label, &sieves)?;
         let Some(judge) = &self.judge else { return Ok(None) };
         let wanted: Hits = counts
@@ -291,6 +292,15 @@ fn named(
     let mut past = Past { replica, anchor: stretch.label.clone(), steps: None };
     let position = context.name(&mut past)?;
     Ok(Found::at(position, Some(pause)))
+}
+
+/// A replica that did something else with sieves in it than the program did is not believed: its stretch is gone through
+/// without them.
+pub(super) fn unless_diverged<T>(counted: Result<Option<T>, ReplayError>) -> Result<Option<T>, ReplayError> {
+    match counted {
+        Err(ReplayError::Diverged(_)) => Ok(None),
+        counted => counted,
+    }
 }
 
 /// Puts sieves into a replica whose breakpoint instructions are in place, and takes out those that are not needed then.

@@ -141,10 +141,11 @@ fn stops(debuggee: &mut Debuggee, movement: &Movement) -> usize {
 fn breakpoints_that_are_passed_are_hit_as_often_as_the_threads_come_there() {
     let passers = Fixture::c("passers").flags(["-O0", "-pthread"]);
     let place = || CodeBreakpoint::at(Place::Function("pass".into()));
-    // And once where it prints. The first is judged by us at every pass, the second is only counted.
+    // And once where it prints. The first is judged by us at every pass, the others are only counted.
     let slow = CodeBreakpoint { condition: Some("(long)id * 2 == 2".into()), ..place() };
     let counted = CodeBreakpoint { hit_count_multiple: 10, ..place() };
-    for (breakpoint, expected) in [(slow, 101), (counted, 41)] {
+    let late = CodeBreakpoint { hit_count: 300, ..place() };
+    for (breakpoint, expected) in [(slow, 101), (counted, 41), (late, 102)] {
         for _ in 0..oracle_size(2, 20) {
             let mut debuggee = Debuggee::record(&passers, &["100"]);
             let text = format!("{breakpoint:?}");
