@@ -19,9 +19,9 @@ What stands in the way:
 
 - *Short programs:* to begin and end a recording takes some milliseconds, which is much for a program that takes a few: 20,000 small
   reads, 500,000 lines.
-- *Computing:* `spin` takes a second, of which the start of the recording and its checkpoints, some twenty a second, take what is more.
-- *Threads:* they run one at a time, and at each switch the recorder stops one and lets the next go on. Measured apart, this takes 8 %
-  more of the processor's time; the rest is waiting for the recorder to be woken.
+- *Computing:* the run takes about a second, in which the start of the recording and its checkpoints weigh.
+- *Threads:* they run one at a time, and at each switch the recorder stops one and lets the next go on. In an earlier run this took 1.08
+  times as much of the processor's time; where the rest goes was not measured.
 - *The next steps back:* the engine puts back what an instruction wrote. Most of the time goes into the protocol, and into the stack,
   the locals and the source of each answer.
 - *Memory:* a page that a checkpoint shares has to be copied when it is written next, 5 to 15 µs each on a virtual machine. A program
