@@ -79,6 +79,7 @@ fn reason(reason: StopReason) -> &'static str {
         StopReason::Exit => "Exit",
         StopReason::Goto => "Goto",
         StopReason::HistoryStart => "HistoryStart",
+        StopReason::ThreadStart => "ThreadStart",
         StopReason::Present => "Present",
     }
 }

@@ -130,6 +130,8 @@ pub enum StopReason {
     Goto,
     /// Time travel: there is nothing recorded before.
     HistoryStart,
+    /// Time travel: the thread did nothing before.
+    ThreadStart,
     /// Time travel: back where the program really is.
     Present,
 }

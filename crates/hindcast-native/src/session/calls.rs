@@ -178,6 +178,14 @@ impl Tracing {
         for call in open.iter().filter_map(|open| open.index) {
             calls[call].is_open = true;
         }
+        let full = is_full.then(|| {
+            format!("more than {MOST_KEPT} calls that do not repeat: told up to moment {}", self.at)
+        });
+        let beside = (elsewhere > 0).then(|| {
+            let thread = self.question.thread;
+            format!("these are the calls by thread {thread}; others made {elsewhere} more, `thread_id` asks for theirs")
+        });
+        let notes: Vec<_> = full.into_iter().chain(beside).collect();
         let limit = self.question.limit as usize;
         let left_out = calls.len().saturating_sub(limit) as u64;
         calls.truncate(limit);
@@ -188,17 +196,7 @@ impl Tracing {
             functions: self.functions.len() as u64,
             since: Moment(self.since.to_string()),
             until: Moment(self.until.to_string()),
-            note: match (is_full, elsewhere) {
-                (true, _) => Some(format!(
-                    "more than {MOST_KEPT} calls that do not repeat: told up to moment {}",
-                    self.at
-                )),
-                (false, 0) => None,
-                (false, _) => Some(format!(
-                    "these are the calls by thread {}; others made {elsewhere} more: `thread_id` asks for them",
-                    self.question.thread
-                )),
-            },
+            note: (!notes.is_empty()).then(|| notes.join("; ")),
         }
     }
 }

@@ -171,17 +171,20 @@ impl Session {
         Ok(across(gap, self.stop_at(self.process.acting(), StopReason::Step)))
     }
 
-    /// A thread did nothing before a moment: the first one stops where the history begins, the others where they are.
+    /// Stops where a thread begins, after which there is nothing that a step back from `position` could show. That of the
+    /// first thread is the start of the history.
     fn stop_at_first(&mut self, position: Position, tid: Tid) -> Result<Stop, Halted> {
         if tid == self.process.pid() {
             let start = self.first()?;
             self.land(&start)?;
             return Ok(self.start_stop());
         }
-        self.land(&position)?;
-        let mut stop = self.stop_at(self.process.acting(), StopReason::HistoryStart);
-        stop.detail = Some(format!("thread {} did nothing before this that could be shown", tid.0));
-        Ok(stop)
+        let mut first = position;
+        while let Some(earlier) = self.before_in_thread(&first, tid)? {
+            first = earlier;
+        }
+        self.land(&first)?;
+        Ok(self.stop_at(self.process.acting(), StopReason::ThreadStart))
     }
 
     pub(super) fn first(&self) -> Result<Position, DebugError> {
@@ -244,8 +247,8 @@ impl Session {
             // Without lines there is only the way out, as forwards; and where nobody called, the instruction before.
             return match self.caller_before(from, tid) {
                 Ok(call) => Ok(Some(call)),
-                Err(Halted::Failed(_)) => Ok(self.before_in_thread(from, tid)?),
-                Err(interrupted) => Err(interrupted),
+                Err(Halted::Failed(DebugError::NoHistory(_))) => Ok(self.before_in_thread(from, tid)?),
+                Err(other) => Err(other),
             };
         }
         let origin = self.line_key(pc);

@@ -123,10 +123,16 @@ fn before_its_first_instruction_a_thread_has_nowhere_to_go() {
     let thread = debuggee.stop.thread;
     let back = Movement::StepBack { thread, granularity: Granularity::Instruction, count: 5000 };
     let stop = debuggee.movement(back.clone()).clone();
-    assert_eq!((stop.reason, stop.thread), (StopReason::HistoryStart, thread), "{stop:?}");
+    assert_eq!((stop.reason, stop.thread), (StopReason::ThreadStart, thread), "{stop:?}");
     let first = now(&mut debuggee);
-    assert_eq!(debuggee.movement(back).reason, StopReason::HistoryStart);
+    assert_eq!(debuggee.movement(back).reason, StopReason::ThreadStart);
     assert_eq!(now(&mut debuggee), first, "it stays where it is");
+    // By lines one comes to the same instruction, though it has none.
+    let over = Movement::Step { thread, granularity: Granularity::Instruction, count: 3 };
+    debuggee.movement(over);
+    let back = Movement::StepBack { thread, granularity: Granularity::Line, count: 9 };
+    assert_eq!(debuggee.movement(back).reason, StopReason::ThreadStart);
+    assert_eq!(now(&mut debuggee), first);
 }
 
 /// How often something stops until something else does.

@@ -466,7 +466,9 @@ fn next_calls(viewport: &Viewport, has_history: bool) -> Vec<String> {
             &["debugger/autopsy"]
         }
         (State::Paused, Some(StopReason::Entry)) => &["debugger/set_breakpoint", "debugger/continue"],
-        (State::Paused, Some(StopReason::HistoryStart)) => &["debugger/continue", "debugger/goto"],
+        (State::Paused, Some(StopReason::HistoryStart | StopReason::ThreadStart)) => {
+            &["debugger/continue", "debugger/goto"]
+        }
         (State::Paused, _) => &[],
     };
     calls.iter().map(ToString::to_string).collect()

@@ -14,7 +14,7 @@ use crate::{
 /// back at a moment, on average: how many moments there are is a matter of the machine's speed.
 fn check_winding(mut recorded: Recorded, every: Duration) -> usize {
     let steps = oracle_size(150, 1000);
-    let (halt, seen) = recorded.run_with_stops(every, 8);
+    let (halt, seen) = recorded.run_with_stops(every, 16);
     assert_eq!(halt, Halt::Ended(Ended::Exited(0)));
     let mut wound = 0;
     for position in seen.keys() {
@@ -34,7 +34,6 @@ fn check_winding(mut recorded: Recorded, every: Duration) -> usize {
                 let back = replica.steps_kept().min(7);
                 if step % 20 == 0 {
                     assert!(replica.wind_back(back).unwrap());
-                    wound += back as usize;
                     states.truncate(states.len() - back as usize);
                     assert_eq!(state_of(&replica), *states.last().unwrap(), "{back} steps before {position}");
                 }
@@ -64,13 +63,13 @@ fn check_winding(mut recorded: Recorded, every: Duration) -> usize {
 fn all_kinds_of_writes_are_wound_back() {
     let program = Fixture::c("odd_writes").flags(["-O1"]).build().path;
     let wound = check_winding(Recorded::start(&program, &["3000000"]), Duration::from_millis(20));
-    assert!(wound >= 20, "{wound}");
+    assert!(wound >= 25, "{wound}");
 }
 
 #[test]
 fn steps_among_signals_and_system_calls_are_wound_back() {
     let wound = check_winding(Recorded::fixture("-O1", &["alarms", "400"]), Duration::from_millis(2));
-    assert!(wound >= 10, "{wound}");
+    assert!(wound > 12, "{wound}");
 }
 
 #[test]
@@ -91,6 +90,6 @@ fn steps_of_real_programs_are_wound_back() {
     for command in scripts {
         let recorded = Recorded::start(command[0].as_ref(), &command[1..]);
         let wound = check_winding(recorded, Duration::from_millis(10));
-        assert!(wound >= 20, "{}: {wound}", command[0]);
+        assert!(wound >= 25, "{}: {wound}", command[0]);
     }
 }

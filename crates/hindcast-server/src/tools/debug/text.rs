@@ -115,10 +115,9 @@ fn sentence(view: &Viewport) -> String {
         },
         StopReason::Goto => with_detail(format!("Went to {address}"), view),
         StopReason::HistoryStart => {
-            let is_threads = view.detail.as_ref().is_some_and(|detail| detail.starts_with("thread "));
-            let what = if is_threads { "thread" } else { "recording" };
-            with_detail(format!("Stopped at the start of the {what} ({address})"), view)
+            with_detail(format!("Stopped at the start of the recording ({address})"), view)
         }
+        StopReason::ThreadStart => with_detail(format!("Stopped where the thread begins ({address})"), view),
         StopReason::Present => {
             let signal = view.signal.as_ref().map(|signal| format!(", stopped by {signal}"));
             with_detail(format!("Back in the present ({address}){}", signal.unwrap_or_default()), view)

@@ -150,7 +150,9 @@ fn stops_of_hindcast(script: &Script) -> Option<Vec<Stop>> {
 
 fn compare(language: &str, script: &str) {
     let script = Script::new(script);
-    let (Some(theirs), Some(ours)) = (stops_of_peer(language, &script), stops_of_hindcast(&script)) else {
+    // Ours comes first and waits as long as the toolchain builds: Go's first build of its library takes longer than mcp-debugger
+    // waits for a program.
+    let (Some(ours), Some(theirs)) = (stops_of_hindcast(&script), stops_of_peer(language, &script)) else {
         return;
     };
     let lines = |stops: &[Stop]| stops.iter().map(|stop| stop.0).collect::<Vec<_>>();
