@@ -3,7 +3,7 @@
 use super::{
     Debuggee,
     hunt::{Claims, Judge},
-    sift::{hits_of, is_wanted, put_in, unless_diverged},
+    sift::{hits_of, is_wanted, put_in},
 };
 use crate::{
     process::Halt,
@@ -80,6 +80,9 @@ impl Debuggee {
                 return Ok(Sifted::Not);
             }
             let bound = context.bound_after(&past.anchor);
+            if context.is_at(&past.replica, &bound)? {
+                return Ok(Sifted::Not);
+            }
             let next = context.timeline.after(&past.anchor).and_then(|next| context.timeline.get(next));
             let until = next.map_or(context.log.len(), |anchor| anchor.event);
             let gates = judge.gates();
@@ -143,7 +146,7 @@ impl Way<'_> {
     /// is one before that.
     fn go(mut self, context: &mut Context<'_>, past: &mut Past, bound: Bound) -> Result<Sifted, ReplayError> {
         let (mut replica, sieves) = sieved(context, past, &self.gates, self.until, &|_| None)?;
-        let ran = unless_diverged(self.run(context, &mut replica, &sieves))?;
+        let ran = self.run(context, &mut replica, &sieves)?;
         let Some(stopped) = ran else { return Ok(Sifted::Not) };
         let mut hits = sieves.hits(&replica);
         if stopped.is_none() {

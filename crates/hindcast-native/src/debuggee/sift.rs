@@ -59,13 +59,17 @@ impl Hunt<'_, '_> {
         }
         let next = context.timeline.after(label).and_then(|next| context.timeline.get(next));
         let until = next.map_or(context.log.len(), |anchor| anchor.event);
-        let (replica, sieves) = self.sieved_replica(context, label, until, &|_| None)?;
+        let mut replica = context.replica_at(label)?;
+        if context.is_at(&replica, bound)? {
+            return Ok(None);
+        }
+        let sieves = self.sieve(context, &mut replica, until, &|_| None)?;
         if sieves.is_empty() {
             return Ok(None);
         }
         let Some(end) = context.end_beside(bound, &sieves.ranges())? else { return Ok(None) };
         let stretch = Stretch { label, end, until };
-        let counted = unless_diverged(self.counted(context, &stretch, replica, &sieves))?;
+        let counted = self.counted(context, &stretch, replica, &sieves)?;
         let Some(counts) = counted else { return Ok(None) };
         let early = self.before_floor(context, label, &sieves)?;
         let Some(judge) = &self.judge else { return Ok(None) };
@@ -113,18 +117,16 @@ impl Hunt<'_, '_> {
         }
     }
 
-    /// A replica at an anchor with sieves, and with breakpoint instructions where these do not fit.
-    fn sieved_replica(
+    /// Puts sieves into a replica, and breakpoint instructions where these do not fit.
+    fn sieve(
         &mut self,
-        context: &mut Context<'_>,
-        label: &Label,
+        context: &Context<'_>,
+        replica: &mut Replica,
         until: u64,
         limit: &dyn Fn(BreakpointId) -> Option<u64>,
-    ) -> Result<(Replica, Sieves), ReplayError> {
-        let mut replica = context.replica_at(label)?;
-        self.begin(&mut replica)?;
-        let sieves = put_in(context, &mut replica, &self.gates, until, limit)?;
-        Ok((replica, sieves))
+    ) -> Result<Sieves, ReplayError> {
+        self.begin(replica)?;
+        put_in(context, replica, &self.gates, until, limit)
     }
 
     /// Runs through a stretch; `on` says whether to stop for what is met.
@@ -249,7 +251,9 @@ impl Hunt<'_, '_> {
         wanted: &Hits,
     ) -> Result<(Replica, Sieves), ReplayError> {
         let limit = |id| Some(hits_of(wanted, id)).filter(|hits| *hits > 0);
-        self.sieved_replica(context, stretch.label, stretch.until, &limit)
+        let mut replica = context.replica_at(stretch.label)?;
+        let sieves = self.sieve(context, &mut replica, stretch.until, &limit)?;
+        Ok((replica, sieves))
     }
 
     /// Goes to one of the meetings again.
@@ -292,15 +296,6 @@ fn named(
     let mut past = Past { replica, anchor: stretch.label.clone(), steps: None };
     let position = context.name(&mut past)?;
     Ok(Found::at(position, Some(pause)))
-}
-
-/// A replica that did something else with sieves in it than the program did is not believed: its stretch is gone through
-/// without them.
-pub(super) fn unless_diverged<T>(counted: Result<Option<T>, ReplayError>) -> Result<Option<T>, ReplayError> {
-    match counted {
-        Err(ReplayError::Diverged(_)) => Ok(None),
-        counted => counted,
-    }
 }
 
 /// Puts sieves into a replica whose breakpoint instructions are in place, and takes out those that are not needed then.

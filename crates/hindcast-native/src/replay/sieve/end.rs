@@ -3,8 +3,10 @@
 use std::ops::Range;
 
 use super::super::{
-    Advance, Arrival, Bound, Context, Label, Pause, ReplayError, Replica, history::Visit,
-    landmark::run_to_mark, state::State,
+    Advance, Arrival, Bound, Context, Label, Pause, ReplayError, Replica,
+    history::Visit,
+    landmark::run_to_mark,
+    state::{Likeness, State},
 };
 
 /// The end of a stretch as a replica with sieves finds it.
@@ -23,6 +25,14 @@ impl End {
 }
 
 impl Context<'_> {
+    /// Whether a replica stands at a bound already. With a sieve where it stands it would not be recognised there any more,
+    /// because it goes on in the sieve's code.
+    pub(crate) fn is_at(&self, replica: &Replica, bound: &Bound) -> Result<bool, ReplayError> {
+        let Bound::Anchor(label) = bound else { return Ok(false) };
+        let anchor = self.timeline.get(label).ok_or(ReplayError::NoSuchMoment)?;
+        Ok(anchor.event == replica.event() && State::of(&anchor.frozen)?.compare(replica)? == Likeness::Same)
+    }
+
     /// The end of the stretch to a bound, if it can be found with other code in these places.
     pub(crate) fn end_beside(
         &mut self,
