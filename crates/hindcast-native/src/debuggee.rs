@@ -3,6 +3,7 @@
 
 mod forwards;
 mod hunt;
+mod losses;
 mod sift;
 mod survey;
 mod travel;

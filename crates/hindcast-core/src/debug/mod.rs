@@ -43,9 +43,9 @@ pub use look::{
 };
 pub use output::{OutputChunk, OutputLog, OutputStream};
 pub use question::{
-    Becomes, CallTrace, CallValue, CallsQuestion, ChangedValue, ConditionChange, ConditionHistory, Finding,
-    HistoryQuestion, HistoryWrite, Question, Span, TracedCall, WhenQuestion, Which, WriteHistory,
-    WritingStatement,
+    Allocation, AllocatorCall, Becomes, CallTrace, CallValue, CallsQuestion, ChangedValue, ConditionChange,
+    ConditionHistory, Finding, HistoryQuestion, HistoryWrite, Question, Span, TracedCall, WhenQuestion,
+    Which, WriteHistory, WritingStatement,
 };
 pub use remedy::Remedy;
 pub use stop::{

@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    FrameRef, Location, MemoryWrite, Moment, Place, ThreadId, Watched, WhatIf, WhatIfQuestion, Writer,
+    FrameRef, Location, MemoryWrite, Moment, Place, RuntimeAddr, ThreadId, Watched, WhatIf, WhatIfQuestion,
+    Writer,
 };
 
 /// A question about the past.
@@ -83,9 +84,43 @@ pub struct WriteHistory {
     pub since: Moment,
     /// Up to this moment
     pub until: Moment,
+    /// The block of memory that it is part of, where the program's allocator gave it: told from there on
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocation: Option<Allocation>,
     /// What else has, or may have, used the same memory
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+/// A block of memory that the allocator gave to the program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Allocation {
+    /// Where it begins
+    pub address: RuntimeAddr,
+    /// How many bytes of it can be used: those that were asked for, or a few more
+    pub size: u64,
+    /// Who asked for it
+    pub allocated: AllocatorCall,
+    /// Who gave it back, in the order of time: nobody where it is still in use, and more than one call is a mistake
+    pub freed: Vec<AllocatorCall>,
+    /// Whether all of these were found
+    pub is_freed_known: bool,
+}
+
+/// A call of the allocator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AllocatorCall {
+    /// When: at the end of a call that allocates, at the beginning of one that frees
+    pub moment: Moment,
+    /// Who called
+    pub thread: ThreadId,
+    /// The statement
+    pub location: Location,
+    /// Its source line, where that was read
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The function of the allocator, such as `malloc`
+    pub function: String,
 }
 
 /// All writes that one statement made.

@@ -1,19 +1,19 @@
 //! Back to where something last happened.
 
-use std::{
-    ops::Range,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use hindcast_core::debug::BreakpointId;
 
-use super::Debuggee;
+use super::{
+    Debuggee,
+    losses::{code_losses, last_written_by_system},
+};
 use crate::{
-    record::{Call, Event, Log, Replay, redefined},
+    record::{Event, Log},
     replay::{
         Arrival, Bound, Context, Functions, Gate, Label, Past, Pause, Position, ReplayError, Replica, check,
     },
-    sys::{WatchKind, share_pages},
+    sys::{DebugRegisters, WatchKind, share_pages},
 };
 
 /// What is looked for in the past.
@@ -72,6 +72,11 @@ impl Claims {
 
 /// Knows the user's breakpoints.
 pub(crate) trait Judge {
+    /// Where its breakpoints are, if it does not judge those that the process has.
+    fn places(&self) -> Option<Vec<u64>> {
+        None
+    }
+
     /// A replica begins to run through a stretch.
     fn begin(&mut self, replica: &Replica);
 
@@ -102,6 +107,10 @@ pub(crate) trait Judge {
 pub(crate) struct SignalSet(u64);
 
 impl SignalSet {
+    pub(crate) fn none() -> Self {
+        Self(0)
+    }
+
     /// Those that always stop.
     pub(crate) fn faults() -> Self {
         const FAULTS: [i32; 6] =
@@ -134,8 +143,19 @@ impl Debuggee {
         judge: &mut dyn Judge,
         functions: Functions<'_>,
     ) -> Result<(), ReplayError> {
-        let quarry = Quarry::Stops(SignalSet(0));
+        let quarry = Quarry::Stops(SignalSet::none());
         self.hunted(later, Some(earlier), quarry, Some(judge), functions).map(drop)
+    }
+
+    /// Where a judge last wants to stop between two moments.
+    pub(crate) fn find_between(
+        &mut self,
+        earlier: &Position,
+        later: &Position,
+        judge: &mut dyn Judge,
+        functions: Functions<'_>,
+    ) -> Result<Option<Found>, ReplayError> {
+        self.hunted(later, Some(earlier), Quarry::Stops(SignalSet::none()), Some(judge), functions)
     }
 
     /// Where something last happened before a moment; `judge` is for stops.
@@ -157,9 +177,11 @@ impl Debuggee {
         judge: Option<&mut dyn Judge>,
         functions: Functions<'_>,
     ) -> Result<Option<Found>, ReplayError> {
-        let (overlay, debug_registers) = match &self.past {
-            Some(past) => (past.replica.overlay.addresses(), past.replica.debug_registers()),
-            None => (self.live.overlay().addresses(), self.live.debug_registers()),
+        let own = judge.as_ref().and_then(|judge| judge.places());
+        let (overlay, debug_registers) = match (own, &self.past) {
+            (Some(places), _) => (places, DebugRegisters::default()),
+            (None, Some(past)) => (past.replica.overlay.addresses(), past.replica.debug_registers()),
+            (None, None) => (self.live.overlay().addresses(), self.live.debug_registers()),
         };
         let arm = move |replica: &mut Replica| -> Result<(), ReplayError> {
             match quarry {
@@ -257,54 +279,6 @@ impl Debuggee {
         }
         result
     }
-}
-
-/// The events at which code of the program went away: another program was begun, or a library was unloaded. Before them
-/// breakpoints are elsewhere.
-fn code_losses(log: &Log) -> Vec<u64> {
-    let mut code: Vec<Range<u64>> = Vec::new();
-    let mut losses = Vec::new();
-    for (index, event) in log.range(0, log.len()) {
-        match &*event {
-            Event::Barrier { number: libc::SYS_execve | libc::SYS_execveat, .. } => {
-                code.clear();
-                losses.push(index);
-            }
-            Event::Call(Call {
-                number: libc::SYS_mmap,
-                arguments,
-                result,
-                replay: Replay::Map(Some(_)),
-                ..
-            }) if arguments[2] & libc::PROT_EXEC as u64 != 0 => {
-                let start = *result as u64;
-                code.push(start..start.saturating_add(arguments[1]));
-            }
-            Event::Call(Call { number: libc::SYS_munmap, arguments, result: 0, .. }) => {
-                let gone = arguments[0]..arguments[0].saturating_add(arguments[1]);
-                let before = code.len();
-                code.retain(|code| code.start >= gone.end || gone.start >= code.end);
-                if code.len() < before {
-                    losses.push(index);
-                }
-            }
-            _ => {}
-        }
-    }
-    losses
-}
-
-/// The last of some events in which the system wrote to memory, or put other memory there.
-pub(super) fn last_written_by_system(log: &Log, start: u64, end: u64, wanted: &Range<u64>) -> Option<u64> {
-    let overlaps = |range: Range<u64>| range.start < wanted.end && wanted.start < range.end;
-    let mut events = log.range(start, end).rev();
-    let found = events.find(|(index, event)| match &**event {
-        Event::Call(Call { replay: Replay::Emulate(_) | Replay::Thread(_), .. })
-        | Event::Interrupted { .. }
-        | Event::Left { .. } => event.wrote_to(wanted),
-        _ => redefined(log, *index).into_iter().any(overlaps),
-    });
-    found.map(|(index, _)| index)
 }
 
 /// A search through the past, stretch by stretch.

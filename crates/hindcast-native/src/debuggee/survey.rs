@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Debuggee, hunt::last_written_by_system};
+use super::{Debuggee, losses::last_written_by_system};
 use crate::{
     record::Log,
     replay::{

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use hindcast_core::debug::{
-    DebugError, HistoryQuestion, HistoryWrite, Moment, Reason, Span, Watched, WriteHistory, WritingStatement,
+    Allocation, DebugError, HistoryQuestion, HistoryWrite, Moment, Reason, Span, Watched, WriteHistory,
+    WritingStatement,
 };
 use hindcast_symbols::{Memory as _, types::Encoding};
 
@@ -31,6 +32,7 @@ pub(super) struct Chronicle {
     encoding: Option<Encoding>,
     since: Position,
     until: Position,
+    allocation: Option<Allocation>,
     note: Option<String>,
     /// What was before is known.
     at: Position,
@@ -115,6 +117,7 @@ impl Session {
             }
             Watched::Memory { .. } => None,
         };
+        let mut allocation = None;
         let (since, note) = match life {
             Some(Life { born: Some(born), function }) if born > since => {
                 let note =
@@ -128,7 +131,14 @@ impl Session {
             }
             // What is allocated can be freed, and then be something else's.
             None if self.image.at(cell.address).is_none() => {
-                (since, Some("the memory may have been something else's before".into()))
+                match self.allocation_of(cell.address, &until)? {
+                    Some((block, begun)) => {
+                        allocation = Some(block);
+                        let is_told_from = question.span.since.is_none() && begun > since;
+                        (if is_told_from { begun } else { since }, None)
+                    }
+                    None => (since, Some("the memory may have been something else's before".into())),
+                }
             }
             None => (since, None),
         };
@@ -143,7 +153,7 @@ impl Session {
             })?;
         let kept = Kept { first: text.clone(), last: text, bytes, ..Kept::default() };
         let (question, at) = (question.clone(), since.clone());
-        Ok(Chronicle { question, cell, encoding, since, until, note, at, kept })
+        Ok(Chronicle { question, cell, encoding, since, until, allocation, note, at, kept })
     }
 
     /// The moments between which something is looked for; goes to the later one, so that what is named is found there.
@@ -235,6 +245,7 @@ impl Chronicle {
             last,
             since: Moment(self.since.to_string()),
             until: Moment(self.until.to_string()),
+            allocation: self.allocation,
             note: self.note,
         }
     }

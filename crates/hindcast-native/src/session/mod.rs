@@ -8,6 +8,7 @@ mod calls;
 mod chronicle;
 mod exceptions;
 mod following;
+mod heap;
 mod hidden;
 mod hits;
 mod judge;

@@ -1,5 +1,6 @@
 //! Questions over time, compared with what the program counts itself.
 
+mod blocks;
 mod edges;
 mod inlined;
 

@@ -294,6 +294,11 @@ impl Core {
             shown(&mut write.new);
             write.text = self.line_of(&write.location)?;
         }
+        if let Some(block) = &mut history.allocation {
+            for call in std::iter::once(&mut block.allocated).chain(&mut block.freed) {
+                call.text = self.line_of(&call.location)?;
+            }
+        }
         Ok(())
     }
 

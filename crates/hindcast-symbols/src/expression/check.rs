@@ -91,6 +91,8 @@ pub enum Number {
         /// Whether it has a sign.
         signed: bool,
     },
+    /// Both together, of which the second is no sum itself.
+    Sum(Box<Number>, Box<Number>),
     /// The bits that both have.
     Bits {
         /// The first.

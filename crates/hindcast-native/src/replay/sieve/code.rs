@@ -37,6 +37,7 @@ enum Slot {
     Rax,
     Flags,
     Number,
+    Summand,
 }
 
 /// Where the counter of a sieve is.
@@ -84,7 +85,7 @@ pub(super) fn build(site: &Site, entry: u64, check: Option<&Check>, counter: u64
     let stop = writer.trap(check.is_some());
     let doubt_block = writer.code.here();
     let doubt = writer.trap(check.is_some());
-    (writer.code.here() <= address(entry, Slot::Number)).then_some(Built {
+    (writer.code.here() <= address(entry, Slot::Summand)).then_some(Built {
         bytes: writer.code.bytes,
         stop,
         doubt,
@@ -218,6 +219,15 @@ impl Writer {
                 }
                 // mov rax, rdx
                 self.code.push(&[0x48, 0x89, 0xd0]);
+            }
+            Number::Sum(_, more) if matches!(**more, Number::Sum(..)) => return None,
+            Number::Sum(of, more) => {
+                self.number(of)?;
+                self.store(RAX, Slot::Summand);
+                self.number(more)?;
+                self.load(RCX, Slot::Summand);
+                // add rax, rcx
+                self.code.push(&[0x48, 0x01, 0xc8]);
             }
             Number::Bits { of, mask } => {
                 self.number(of)?;

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use async_trait::async_trait;
 use hindcast_core::debug::{
-    Becomes, CallTrace, CallValue, CallsQuestion, ChangedValue, ConditionHistory, HistoryQuestion, Location,
-    Moment, Place, Question, Span, ThreadId, Watched, WhenQuestion, Which, WriteHistory, Writer,
+    Allocation, Becomes, CallTrace, CallValue, CallsQuestion, ChangedValue, ConditionHistory,
+    HistoryQuestion, Location, Moment, Place, Question, Span, ThreadId, Watched, WhenQuestion, Which,
+    WriteHistory, Writer,
 };
 use hindcast_services::{
     Failure, FailureKind,
@@ -161,7 +162,8 @@ impl Tool for WrittenHistory {
     const DECLARATION: Declaration = of_time_travel(looks(
         "debugger/history",
         "History of a value",
-        "All writes to a value up to now, by statement: how often, and what each added in all. Does not move",
+        "All writes to a value up to now, by statement: how often, and what each added in all; of heap memory also who \
+         allocated and freed its block. Does not move",
     ));
 
     async fn call(&self, call: &Call, input: HistoryInput) -> Result<Answer<Self::Output>, Failure> {
@@ -192,11 +194,15 @@ fn say_place(said: &mut String, location: &Location, through: Option<&str>, line
 }
 
 fn say_history(name: &str, offset: u64, history: &WriteHistory) -> String {
-    let WriteHistory { total, statements, left_out, writes, first, last, since, note, .. } = history;
-    if *total == 0 {
-        return format!("`{name}` was not written since moment {since}: it is {last}");
+    let WriteHistory { total, statements, left_out, writes, first, last, since, allocation, note, .. } =
+        history;
+    let mut said = match total {
+        0 => format!("`{name}` was not written since moment {since}: it is {last}"),
+        _ => format!("{total} writes to `{name}`, from {first} to {last}"),
+    };
+    if let Some(block) = allocation {
+        say_block(&mut said, block);
     }
-    let mut said = format!("{total} writes to `{name}`, from {first} to {last}");
     for what in statements {
         let by = if what.by == Writer::Kernel { " by the system" } else { "" };
         let change = what.change.as_ref().map(|change| format!(", {change} in all")).unwrap_or_default();
@@ -224,6 +230,28 @@ fn say_history(name: &str, offset: u64, history: &WriteHistory) -> String {
         let _ = write!(said, "\nnote: {note}");
     }
     said
+}
+
+/// Who allocated a block, and who freed it.
+fn say_block(said: &mut String, block: &Allocation) {
+    let _ = write!(said, "\nin a block of {} bytes at {}", block.size, block.address);
+    let calls = std::iter::once(("allocated", &block.allocated));
+    for (what, call) in calls.chain(block.freed.iter().map(|call| ("freed", call))) {
+        let _ = write!(said, "\n{what} at {} by thread {}: ", call.moment, call.thread);
+        say_place(said, &call.location, Some(&call.function), call.text.as_deref());
+    }
+    match block.freed.len() {
+        _ if !block.is_freed_known => {
+            said.push_str(
+                "\nwhen it was freed is not known: smaller blocks have had its address often since then",
+            );
+        }
+        0 => said.push_str("\nnot freed up to then"),
+        1 => {}
+        times => {
+            let _ = write!(said, "\nfreed {times} times without having been allocated again");
+        }
+    }
 }
 
 pub(super) struct When(pub(super) Desk);
