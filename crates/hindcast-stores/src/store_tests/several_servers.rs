@@ -163,9 +163,10 @@ async fn a_connection_is_encrypted_and_only_to_a_server_that_is_trusted() {
     let folder = tempfile::tempdir().unwrap();
     let authority = folder.path().join("ca.pem");
     std::fs::write(&authority, made.cert.pem()).unwrap();
-    // Bound for a moment to learn of a port that is free.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let settings = ["listen_addresses=127.0.0.1", &format!("port={port}"), "ssl=on"];
+    // An address of this process's own, so that no port needs to be free by luck.
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let (address, port) = (format!("127.{high}.{middle}.{low}"), 5432);
+    let settings = [&*format!("listen_addresses={address}"), &format!("port={port}"), "ssl=on"];
     let cluster = Cluster::start_with(&settings, |data| {
         use std::os::unix::fs::PermissionsExt as _;
         std::fs::write(data.join("server.crt"), made.cert.pem()).unwrap();
@@ -175,7 +176,7 @@ async fn a_connection_is_encrypted_and_only_to_a_server_that_is_trusted() {
     });
     let Some(_cluster) = cluster else { return };
     let with = |host: &str, tls_ca| PostgresSettings {
-        url: format!("postgres://postgres@{host}:{port}/postgres?sslmode=require"),
+        url: format!("postgres://postgres@{host}:{port}/postgres?hostaddr={address}&sslmode=require"),
         tls_ca,
         connections: 1,
         ..PostgresSettings::default()
