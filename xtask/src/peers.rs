@@ -31,13 +31,16 @@ pub(crate) fn prepare_dotnet(workspace: &Workspace) -> Result<()> {
     dotnet::prepare(workspace)
 }
 
-/// Installs PostgreSQL; tests start clusters of their own, below a folder that Debian names after the version.
+/// Installs PostgreSQL and PgBouncer. Tests start clusters of their own, below a folder that Debian names after the version.
 fn prepare_postgres() -> Result<()> {
-    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    if versions.map(|version| version.path().join("bin/initdb")).any(|initdb| initdb.is_file()) {
-        return Ok(());
+    let mut versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    if !versions.any(|version| version.path().join("bin/initdb").is_file()) {
+        install::apt_install("postgresql")?;
     }
-    install::apt_install("postgresql")
+    match Path::new("/usr/sbin/pgbouncer").is_file() {
+        true => Ok(()),
+        false => install::apt_install("pgbouncer"),
+    }
 }
 
 fn prepare_sdk(workspace: &Workspace) -> Result<()> {

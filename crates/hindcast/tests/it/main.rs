@@ -47,6 +47,7 @@ mod several_servers;
 mod shutdown;
 #[cfg(target_os = "linux")]
 mod store_migration;
+mod store_network;
 mod time_travel;
 mod wire;
 mod workers;

@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use crate::server::{Connection, Reply, Server, command, eventually};
 
 /// Servers with data folders of their own, the same audit key and one database.
-struct Servers {
+pub(crate) struct Servers {
     cluster: Cluster,
     url: String,
-    servers: Vec<Server>,
+    pub(crate) servers: Vec<Server>,
     folders: Vec<tempfile::TempDir>,
 }
 
@@ -32,41 +32,51 @@ impl Servers {
     fn start_with(count: usize, environment: &[(&str, &str)]) -> Option<Self> {
         let cluster = Cluster::start()?;
         let url = cluster.new_database();
-        let environment = [&[("HINDCAST_STORE_URL", &*url)], environment].concat();
-        let folders: Vec<_> = (0..count).map(|_| tempfile::tempdir().unwrap()).collect();
+        Some(Self::on(cluster, &url, &vec![&*url; count], environment))
+    }
+
+    /// A server for each of `urls`, which lead to the database at `url`.
+    pub(crate) fn on(cluster: Cluster, url: &str, urls: &[&str], environment: &[(&str, &str)]) -> Self {
+        let folders: Vec<_> = urls.iter().map(|_| tempfile::tempdir().unwrap()).collect();
         let mut servers: Vec<Server> = Vec::new();
-        for folder in &folders {
+        for (folder, url) in folders.iter().zip(urls) {
+            let environment = [&[("HINDCAST_STORE_URL", *url)], environment].concat();
             if let Some(first) = servers.first() {
                 std::fs::copy(first.data.join("audit.key"), folder.path().join("audit.key")).unwrap();
             }
             servers.push(Server::launch(folder.path(), &[], &environment, Stdio::inherit()));
         }
-        Some(Self { cluster, url, servers, folders })
+        Self { cluster, url: url.to_owned(), servers, folders }
+    }
+
+    /// Asks the database itself.
+    pub(crate) fn sql(&self, statement: &str) -> String {
+        self.cluster.sql(&self.url, statement)
     }
 
     fn try_run(&self, arguments: &[&str]) -> Output {
         run(&self.url, self.folders[0].path(), arguments)
     }
 
-    fn run(&self, arguments: &[&str]) -> Value {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Value {
         let output = self.try_run(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    fn key(&self, arguments: &[&str]) -> Value {
+    pub(crate) fn key(&self, arguments: &[&str]) -> Value {
         self.run(&[&["keys", "create", "--name", "test", "--json"], arguments].concat())
     }
 
     /// How many rows the audit trail has; it must verify.
-    fn verified_rows(&self) -> u64 {
+    pub(crate) fn verified_rows(&self) -> u64 {
         let verified = self.run(&["audit", "verify", "--json"]);
         assert_eq!(verified["verified"], true, "{verified}");
         verified["rows"].as_u64().unwrap()
     }
 
     /// Lets clients call at the same time, spread over the servers; gives how many calls were answered and how many refused.
-    fn press(&self, key: &str, clients: usize, calls: usize) -> (usize, usize) {
+    pub(crate) fn press(&self, key: &str, clients: usize, calls: usize) -> (usize, usize) {
         let start = Barrier::new(clients);
         // Before anybody waits for the others: one that cannot connect must not keep them waiting.
         let connections: Vec<_> =
@@ -90,7 +100,7 @@ impl Servers {
 }
 
 /// Sets the flag also when the test fails: clients that nobody stops would keep it from ending.
-struct SetOnDrop<'a>(&'a AtomicBool);
+pub(crate) struct SetOnDrop<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
@@ -102,7 +112,7 @@ fn run(url: &str, data: &Path, arguments: &[&str]) -> Output {
     command().env("HINDCAST_STORE_URL", url).args(arguments).arg("--data-dir").arg(data).output().unwrap()
 }
 
-fn get(server: &Server, path: &str) -> Reply {
+pub(crate) fn get(server: &Server, path: &str) -> Reply {
     server.connect().request(&format!("GET {path}"), "Host: localhost\r\n", b"").unwrap()
 }
 
@@ -299,7 +309,7 @@ fn doctor_tells_a_database_that_answers_from_one_that_is_away() {
     servers.cluster.crash();
     let found = store(&servers);
     assert_eq!(found["status"], "fail", "{found}");
-    assert!(found["details"].as_str().unwrap().contains("PostgreSQL cannot be reached"), "{found}");
+    assert!(found["detail"].as_str().unwrap().contains("PostgreSQL cannot be reached"), "{found}");
 }
 
 #[test]
