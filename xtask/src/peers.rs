@@ -20,6 +20,7 @@ pub(crate) fn prepare(workspace: &Workspace) -> Result<()> {
     prepare_model(workspace)?;
     prepare_embedding(workspace)?;
     prepare_documents(workspace)?;
+    prepare_deploy(workspace)?;
     prepare_packages(&workspace.root.join("peers/package.json"), &node_folder(workspace))?;
     adapters::prepare(workspace)?;
     dotnet::prepare(workspace)
@@ -41,6 +42,13 @@ fn prepare_postgres() -> Result<()> {
         true => Ok(()),
         false => install::apt_install("pgbouncer"),
     }
+}
+
+/// What validates the files of `deploy/`.
+fn prepare_deploy(workspace: &Workspace) -> Result<()> {
+    install::ensure_program("docker-compose", "docker-compose")?;
+    let manifest = workspace.root.join("peers/deploy/requirements.txt");
+    prepare_python(&manifest, &workspace.peers().join("deploy"))
 }
 
 fn prepare_sdk(workspace: &Workspace) -> Result<()> {
