@@ -13,6 +13,29 @@ use crate::command;
 
 const START_LIMIT: Duration = Duration::from_secs(20);
 
+/// Where a `hindcast` keeps what it keeps.
+#[derive(Clone, Copy)]
+pub(crate) struct Home<'a> {
+    /// Its data folder.
+    pub(crate) data_folder: &'a Path,
+    /// The database for keys, limits and audit trail; without one they are in the data folder.
+    pub(crate) database: Option<&'a str>,
+}
+
+impl<'a> Home<'a> {
+    /// Everything in the data folder.
+    pub(crate) fn folder(data_folder: &'a Path) -> Self {
+        Self { data_folder, database: None }
+    }
+
+    fn give_to(self, command: &mut Command) {
+        command.arg("--data-dir").arg(self.data_folder);
+        if let Some(database) = self.database {
+            command.args(["--store-url", database]);
+        }
+    }
+}
+
 /// How `hindcast serve` listens.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
@@ -31,9 +54,10 @@ pub(crate) struct HindcastServer {
 
 impl HindcastServer {
     /// Starts on a free loopback port and waits until it has said where it answers.
-    pub(crate) fn start(binary: &Path, data_folder: &Path, transport: Transport) -> Result<Self> {
+    pub(crate) fn start(binary: &Path, home: Home<'_>, transport: Transport) -> Result<Self> {
         let mut serve = Command::new(binary);
-        serve.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data_folder);
+        serve.args(["serve", "--listen", "127.0.0.1:0"]);
+        home.give_to(&mut serve);
         if transport == Transport::Http {
             serve.arg("--http");
         }
@@ -88,10 +112,11 @@ struct CreatedKey {
 }
 
 /// Makes a key with the limits of an enterprise customer, so that a run is not cut short.
-pub(crate) fn create_key(binary: &Path, data_folder: &Path, name: &str) -> Result<String> {
+pub(crate) fn create_key(binary: &Path, home: Home<'_>, name: &str) -> Result<String> {
     let mut create = Command::new(binary);
-    create.args(["keys", "create", "--name", name, "--tier", "enterprise", "--json", "--data-dir"]);
-    let json = command::capture(create.arg(data_folder))?;
+    create.args(["keys", "create", "--name", name, "--tier", "enterprise", "--json"]);
+    home.give_to(&mut create);
+    let json = command::capture(&mut create)?;
     let created: CreatedKey = serde_json::from_str(&json)
         .with_context(|| format!("`keys create --json` printed `{}`", json.trim()))?;
     if !created.key.starts_with("kdb_live_") {

@@ -20,6 +20,7 @@ pub(crate) fn prepare(workspace: &Workspace) -> Result<()> {
     prepare_model(workspace)?;
     prepare_embedding(workspace)?;
     prepare_documents(workspace)?;
+    prepare_deploy(workspace)?;
     prepare_packages(&workspace.root.join("peers/package.json"), &node_folder(workspace))?;
     adapters::prepare(workspace)?;
     dotnet::prepare(workspace)
@@ -31,13 +32,23 @@ pub(crate) fn prepare_dotnet(workspace: &Workspace) -> Result<()> {
     dotnet::prepare(workspace)
 }
 
-/// Installs PostgreSQL; tests start clusters of their own, below a folder that Debian names after the version.
+/// Installs PostgreSQL and PgBouncer. Tests start clusters of their own, below a folder that Debian names after the version.
 fn prepare_postgres() -> Result<()> {
-    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    if versions.map(|version| version.path().join("bin/initdb")).any(|initdb| initdb.is_file()) {
-        return Ok(());
+    let mut versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    if !versions.any(|version| version.path().join("bin/initdb").is_file()) {
+        install::apt_install("postgresql")?;
     }
-    install::apt_install("postgresql")
+    match Path::new("/usr/sbin/pgbouncer").is_file() {
+        true => Ok(()),
+        false => install::apt_install("pgbouncer"),
+    }
+}
+
+/// What validates the files of `deploy/`.
+fn prepare_deploy(workspace: &Workspace) -> Result<()> {
+    install::ensure_program("docker-compose", "docker-compose")?;
+    let manifest = workspace.root.join("peers/deploy/requirements.txt");
+    prepare_python(&manifest, &workspace.peers().join("deploy"))
 }
 
 fn prepare_sdk(workspace: &Workspace) -> Result<()> {

@@ -25,6 +25,22 @@ pub enum StoreError {
         /// Where it is, and what became of the try.
         details: String,
     },
+    /// The server that keeps it runs, as far as is known, but did not answer in time. `details` are for its operator alone.
+    #[error("{server} did not answer in time: {details}")]
+    TooSlow {
+        /// What kind of server it is.
+        server: &'static str,
+        /// Where it is, and what was waited for.
+        details: String,
+    },
+    /// The server that keeps it answers, but does not do what it is asked. `details` are for its operator alone.
+    #[error("{server} refuses: {details}")]
+    Refused {
+        /// What kind of server it is.
+        server: &'static str,
+        /// Where it is, and what it says.
+        details: String,
+    },
     /// What it holds does not make sense.
     #[error("the store holds something unreadable: {0}")]
     Corrupt(String),

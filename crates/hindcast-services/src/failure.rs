@@ -119,10 +119,19 @@ impl From<StoreError> for Failure {
             StoreError::Changed(_) => {
                 Self::new(FailureKind::InvalidInput, error.to_string()).hint("try again")
             }
-            // Whoever calls need not know where it is. The store has told its log.
+            // Callers need not know where it is. The store has told its log.
             StoreError::Unreachable { server, .. } => {
                 Self::new(FailureKind::StoreUnreachable, format!("{server}, which keeps keys and limits, is down"))
             }
+            StoreError::TooSlow { server, .. } => Self::new(
+                FailureKind::StoreUnreachable,
+                format!("{server}, which keeps keys and limits, did not answer in time"),
+            ),
+            StoreError::Refused { server, .. } => Self::new(
+                FailureKind::Internal,
+                format!("{server}, which keeps keys and limits, refuses what the server asks of it"),
+            )
+            .hint("the server's log says why; its operator can run `hindcast doctor`"),
             StoreError::Unavailable(_) | StoreError::Corrupt(_) => {
                 Self::new(FailureKind::Internal, error.to_string())
                     .hint("try again; if it stays, run `hindcast doctor` on the server")

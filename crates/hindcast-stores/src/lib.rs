@@ -19,9 +19,9 @@ pub use embed::{
 pub use lexical::LexicalIndex;
 pub use ollama::{Ollama, OllamaEmbedder};
 pub use openai::OpenAi;
-pub use postgres::{PostgresFound, PostgresSettings, PostgresStore};
+pub use postgres::{PostgresFound, PostgresSettings, PostgresStore, PostgresTally};
 pub use sqlite::{MovedCollection, SqliteKnowledge, SqliteStore};
-pub use transfer::{KeyCount, MovableStore, Moved, transfer};
+pub use transfer::{KeyCount, MovableStore, Moved, TransferError, transfer};
 pub use vectors::VectorIndex;
 pub use web::WebClient;
 

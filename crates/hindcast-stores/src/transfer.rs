@@ -1,7 +1,7 @@
 //! Moving keys, counts and the audit trail from one store to another, row by row.
 //!
-//! Until the last row has arrived and was compared, the trail in the target has no sealed head, and no server starts on it. What
-//! was begun is gone on with: rows that are there are passed over.
+//! Rows go first, then keys, then the license, and the sealed head last. No server starts on rows without a head, so none starts
+//! on half a store. A move that was interrupted continues behind the last row that arrived.
 
 use async_trait::async_trait;
 use hindcast_core::{
@@ -12,8 +12,24 @@ use hindcast_core::{
 
 /// Rows that are moved in one transaction.
 const BATCH: usize = 1000;
-/// How often rows that came meanwhile are fetched, before somebody must stop writing them.
+/// How often a source that changed is read again before the move gives up.
 const ROUNDS: usize = 3;
+
+/// Why nothing was moved, or not all of it.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// One of the stores failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The target has something that is not in the source. Chains cannot be merged.
+    #[error(
+        "the target has {0} · hint: move to an empty store, or go on with the one that was copied before"
+    )]
+    Occupied(String),
+    /// The source changed in every round.
+    #[error("servers still write to the source · hint: stop them, then run the same command again")]
+    StillWritten,
+}
 
 /// How often a key was used, as stores keep it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,14 +48,17 @@ pub trait MovableStore: MetadataStore {
     /// All counts, by key.
     async fn counts(&self) -> Result<Vec<KeyCount>, StoreError>;
 
-    /// Keeps a key and its count, in the place of those that are there.
+    /// Keeps a key and its count in place of those that are there, and removes the head.
     async fn put_key(&self, key: KeyRecord, count: Option<KeyCount>) -> Result<(), StoreError>;
 
     /// The last row of the trail, whether or not a head vouches for it.
     async fn last_row(&self) -> Result<Option<AuditRow>, StoreError>;
 
-    /// Puts rows behind the last one and takes the head away.
+    /// Puts rows behind the last one, and removes the head.
     async fn put_rows(&self, rows: Vec<AuditRow>) -> Result<(), StoreError>;
+
+    /// Removes a trail that has its first row only, and the head.
+    async fn remove_opening(&self) -> Result<(), StoreError>;
 
     /// The head as it is kept.
     async fn sealed_head(&self) -> Result<Option<SealedHead>, StoreError>;
@@ -59,69 +78,78 @@ pub struct Moved {
     pub rows_there: u64,
 }
 
-/// Copies all of `from` to `to`, and compares. `tell` hears how many rows of how many are there. Both must be sealed with `key`.
+/// Copies all of `from` to `to`, and compares. Awaits `license` before the target becomes usable. `tell` hears how many rows of how
+/// many are there. Both must be sealed with `key`. What it reports as moved is durable.
 pub async fn transfer(
     from: &dyn MovableStore,
     to: &dyn MovableStore,
     key: &AuditKey,
+    license: impl Future<Output = Result<(), StoreError>> + Send,
     tell: &mut (dyn FnMut(u64, u64) + Send),
-) -> Result<Moved, StoreError> {
+) -> Result<Moved, TransferError> {
     from.settle_audit().await?;
-    let head = head_of(from, key).await?;
-    let begin = where_to_go_on(from, to).await?;
-    put_keys(from, to).await?;
+    // Rows that a server of the target left in its journal count as well.
+    to.settle_audit().await?;
+    let mut head = head_of(from, key).await?;
+    let begin = where_to_go_on(from, to, key).await?;
     let mut end = begin;
-    let mut head = head;
     for _ in 0..ROUNDS {
         end = put_rows(from, to, end, head.seq, tell).await?;
         compare_rows(from, to, &head).await?;
+        put_keys(from, to).await?;
+        // Read both again: neither has changed meanwhile, and all keys arrived as they are.
         let now = head_of(from, key).await?;
         if now == head && put_keys(from, to).await? == 0 {
+            license.await?;
             to.put_head(head).await?;
             let keys = from.list_keys().await?.len() as u64;
             return Ok(Moved { keys, rows: end.seq, rows_there: begin.seq });
         }
         head = now;
     }
-    Err(StoreError::Changed(
-        "the store that is moved, which servers still write to: stop them first; it".into(),
-    ))
+    Err(TransferError::StillWritten)
 }
 
 async fn head_of(store: &dyn MovableStore, key: &AuditKey) -> Result<SealedHead, StoreError> {
     let head = store.sealed_head().await?.ok_or_else(|| {
         StoreError::Corrupt(
-            "the trail that is to be moved has no sealed head · hint: `hindcast audit verify` tells more"
-                .into(),
+            "the source's audit trail has no sealed head · hint: `hindcast audit verify` tells more".into(),
         )
     })?;
     match head.holds(key) {
         true => Ok(head),
         false => Err(StoreError::Corrupt(
-            "the trail that is to be moved was not sealed with this data folder's audit.key · hint: restore that file".into(),
+            "the source's audit trail was not sealed with this data folder's audit.key · hint: restore that file".into(),
         )),
     }
 }
 
-/// The end of what an earlier try brought. A target with something of its own is refused: chains cannot be merged.
-async fn where_to_go_on(from: &dyn MovableStore, to: &dyn MovableStore) -> Result<ChainEnd, StoreError> {
-    let own = |what: String| {
-        StoreError::Exists(format!("{what} in the target, which must be empty or an earlier copy: it"))
-    };
-    let ours = from.list_keys().await?;
+/// The last row that an earlier move brought. Refuses a target with a key or a row that the source does not have.
+async fn where_to_go_on(
+    from: &dyn MovableStore,
+    to: &dyn MovableStore,
+    key: &AuditKey,
+) -> Result<ChainEnd, TransferError> {
+    let (ours, there) = (from.list_keys().await?, to.list_keys().await?);
     let is_ours = |key: &KeyRecord| ours.iter().any(|known| known.id == key.id);
-    if let Some(key) = to.list_keys().await?.iter().find(|key| !is_ours(key)) {
-        return Err(own(format!("a key `{}` of its own", key.id)));
+    if let Some(key) = there.iter().find(|key| !is_ours(key)) {
+        return Err(TransferError::Occupied(format!("a key `{}` that the source does not have", key.id)));
     }
     let Some(last) = to.last_row().await? else { return Ok(ChainEnd::GENESIS) };
     let same = from.audit_rows(last.seq.saturating_sub(1), 1).await?;
-    if same.first() != Some(&last) {
-        return Err(own("an audit trail of its own".into()));
+    if same.first() == Some(&last) {
+        return Ok((&last).into());
     }
-    Ok((&last).into())
+    // A command that only looked has opened a trail, and nothing has happened since.
+    let is_unused = there.is_empty() && last.seq == 1 && last.record.is_opening();
+    if is_unused && to.sealed_head().await?.is_some_and(|head| head.holds(key)) {
+        to.remove_opening().await?;
+        return Ok(ChainEnd::GENESIS);
+    }
+    Err(TransferError::Occupied("an audit trail of its own".into()))
 }
 
-/// Puts keys and counts that differ; gives how many.
+/// Puts keys and counts that differ; returns how many.
 async fn put_keys(from: &dyn MovableStore, to: &dyn MovableStore) -> Result<u64, StoreError> {
     let (keys, counts) = (from.list_keys().await?, from.counts().await?);
     let (there, counted) = (to.list_keys().await?, to.counts().await?);
@@ -138,7 +166,7 @@ async fn put_keys(from: &dyn MovableStore, to: &dyn MovableStore) -> Result<u64,
     Ok(put)
 }
 
-/// Records have no equality, so that nobody compares secrets by accident; here it is meant.
+/// Records have no equality, so that nobody compares secrets by accident. Here the comparison is meant.
 fn is_same(one: &KeyRecord, other: &KeyRecord) -> bool {
     one.secret == other.secret && format!("{one:?}") == format!("{other:?}")
 }
@@ -171,11 +199,11 @@ async fn put_rows(
 
 fn broken(row: u64) -> StoreError {
     StoreError::Corrupt(format!(
-        "row {row} of the trail that is moved does not follow the one before · hint: `hindcast audit verify` tells more"
+        "row {row} of the source's audit trail does not follow the one before · hint: `hindcast audit verify` tells more"
     ))
 }
 
-/// Reads every row in both, and holds the whole chain against the head.
+/// Compares every row of both, and checks the whole chain against the head.
 async fn compare_rows(
     from: &dyn MovableStore,
     to: &dyn MovableStore,

@@ -125,6 +125,15 @@ impl DataFolder {
         self.0.join("license.json")
     }
 
+    /// Puts a license in place of the one before, all of it or nothing.
+    pub(crate) fn keep_license(&self, text: &str) -> io::Result<()> {
+        let beside = self.license().with_extension("new");
+        let mut file = private().create(true).truncate(true).open(&beside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&beside, self.license())
+    }
+
     /// Writes the first API key to a file that only its owner can read, for who starts the server without a terminal.
     pub(crate) fn keep_first_key(&self, key: &str) -> Result<PathBuf> {
         let path = self.0.join("first.key");

@@ -322,16 +322,16 @@ fn gateway_policy(
     })
 }
 
-/// A file of this server's own goes before the license that all servers share.
+/// What `license.file` names goes first, then the license that all servers share. The one in the data folder comes last: after a
+/// move to a shared store it is only a copy of what was moved.
 fn license(config: &Config, folder: &DataFolder, shared: Option<String>) -> Result<License> {
-    let path = match &config.license.file {
-        Some(path) => Some(path.clone()),
-        None => Some(folder.license()).filter(|path| path.exists()),
+    let read = |path: &Path| {
+        std::fs::read_to_string(path).with_context(|| format!("cannot read the license `{}`", path.display()))
     };
-    let text = match (path, shared) {
-        (Some(path), _) => std::fs::read_to_string(&path)
-            .with_context(|| format!("cannot read the license `{}`", path.display()))?,
+    let text = match (&config.license.file, shared) {
+        (Some(path), _) => read(path)?,
         (None, Some(shared)) => shared,
+        (None, None) if folder.license().exists() => read(&folder.license())?,
         (None, None) => return Ok(License::Community),
     };
     let terms = serde_json::from_str::<LicenseFile>(&text)

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::load::{Load, Target, Wrk};
-use super::machine::{self, NeighbourWatch};
-use crate::hindcast_process::{HindcastServer, Transport};
+use super::machine::{self, TreeWatch};
+use crate::hindcast_process::{HindcastServer, Home, Transport};
 use crate::workspace::Workspace;
 use crate::{command, http, peers};
 
@@ -63,11 +63,11 @@ impl Contender {
     pub(super) fn hindcast(
         name: &'static str,
         binary: &Path,
-        data_folder: &Path,
+        home: Home<'_>,
         key: &str,
         transport: Transport,
     ) -> Result<Self> {
-        let server = HindcastServer::start(binary, data_folder, transport)?;
+        let server = HindcastServer::start(binary, home, transport)?;
         let target =
             Target { url: server.url.clone(), tool: "debugger/license_info", key: Some(key.to_owned()) };
         Self { name, target, server: Server::Hindcast(server) }.checked()
@@ -131,7 +131,8 @@ impl Contender {
         let mut loads = Vec::new();
         let mut neighbours_share: f64 = 0.0;
         for connections in CONNECTIONS {
-            let watch = NeighbourWatch::start(process)?;
+            // All that is ours: the server may have a database at work beside it.
+            let watch = TreeWatch::start()?;
             let load = wrk.measure(&self.target, connections, seconds)?;
             let share = watch.share()?;
             println!(

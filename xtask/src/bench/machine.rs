@@ -49,25 +49,6 @@ pub(super) fn describe_with(profile: &str) -> Result<String> {
     Ok(format!("{cores} cores, {model}, Linux {kernel}, built with the `{profile}` profile"))
 }
 
-/// Watches how much of the processor goes to neither the server under load nor to us and our load generator: a busy
-/// neighbour spoils a measurement.
-pub(super) struct NeighbourWatch {
-    server: u32,
-    begin: Ticks,
-}
-
-impl NeighbourWatch {
-    /// Starts watching.
-    pub(super) fn start(server: u32) -> Result<Self> {
-        Ok(Self { server, begin: Ticks::read(server)? })
-    }
-
-    /// The neighbours' share since the start, from 0 to 1.
-    pub(super) fn share(&self) -> Result<f64> {
-        Ok(Ticks::read(self.server)?.neighbours_share_since(&self.begin))
-    }
-}
-
 /// Watches how much of the processor goes to neither us nor anything below us that is still alive: for whoever starts
 /// more than one process.
 pub(super) struct TreeWatch {
@@ -92,34 +73,24 @@ struct Ticks {
     total: u64,
     /// Of all processors, doing something or being taken away by the host.
     busy: u64,
-    /// Of what is measured, of this process and of its children that have ended.
+    /// Of this process, those below it, and their children that have ended.
     ours: u64,
 }
 
 impl Ticks {
-    fn read(server: u32) -> Result<Self> {
-        let read = |path: &str| std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"));
-        let (stat, server, own) =
-            (read("/proc/stat")?, read(&format!("/proc/{server}/stat"))?, read("/proc/self/stat")?);
-        Self::parse(&stat, &server, &own).context("the kernel's times have an unknown form")
-    }
-
     fn read_tree() -> Result<Self> {
         let stat = std::fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
-        let (total, busy) = machine_times(&stat).context("the kernel's times have an unknown form")?;
         // Whoever ends meanwhile is counted by its parent, or not at all.
-        let times = process_tree::members(std::process::id())?
+        let processes = process_tree::members(std::process::id())?
             .into_iter()
-            .filter_map(|process| std::fs::read_to_string(format!("/proc/{process}/stat")).ok())
-            .filter_map(|stat| process_times(&stat));
-        Ok(Self { total, busy, ours: times.flatten().sum() })
+            .filter_map(|process| std::fs::read_to_string(format!("/proc/{process}/stat")).ok());
+        Self::parse(&stat, processes).context("the kernel's times have an unknown form")
     }
 
-    fn parse(stat: &str, server: &str, own: &str) -> Option<Self> {
+    fn parse(stat: &str, processes: impl IntoIterator<Item = String>) -> Option<Self> {
         let (total, busy) = machine_times(stat)?;
-        let [server_user, server_system, ..] = process_times(server)?;
-        let ours = process_times(own)?.iter().sum::<u64>() + server_user + server_system;
-        Some(Self { total, busy, ours })
+        let times = processes.into_iter().filter_map(|stat| process_times(&stat));
+        Some(Self { total, busy, ours: times.flatten().sum() })
     }
 
     fn neighbours_share_since(&self, begin: &Self) -> f64 {
@@ -159,7 +130,7 @@ mod tests {
     fn neighbours_have_what_is_neither_idle_nor_ours() {
         let process = |times: &str| format!("7 (a) b) S 1 7 7 0 -1 4194560 1 2 3 4 {times} 20 0 1 0 5 6 7");
         let ticks = |cpu: &str, server: &str, own: &str| {
-            Ticks::parse(&format!("cpu  {cpu}\ncpu0 1\n"), &process(server), &process(own))
+            Ticks::parse(&format!("cpu  {cpu}\ncpu0 1\n"), [process(server), process(own)])
                 .expect("known forms")
         };
         let begin = ticks("100 0 100 700 0 0 0 0 0 0", "50 50 9 9", "1 1 1 1");
@@ -170,7 +141,7 @@ mod tests {
 
     #[test]
     fn our_own_times_can_be_read() {
-        let watch = NeighbourWatch::start(std::process::id()).expect("we are running");
+        let watch = TreeWatch::start().expect("we are running");
         assert!((0.0..=1.0).contains(&watch.share().expect("still running")));
     }
 

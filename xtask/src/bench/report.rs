@@ -21,6 +21,8 @@ pub(super) struct Results {
     pub(super) plain: Measured,
     /// Ourselves over HTTPS.
     pub(super) tls: Measured,
+    /// Ourselves over HTTP, with keys, limits and audit trail in PostgreSQL on the same machine.
+    pub(super) on_postgres: Measured,
     /// The others.
     pub(super) peers: [Measured; 2],
     /// Start and idle memory of `serve` and `mcp`.
@@ -38,7 +40,7 @@ impl Results {
             "`tools/call` of a trivial tool on connections that stay open, load by `wrk` with one thread on the same".into(),
             "machine, all servers in one run. hindcast checks the key, counts against limit and quota and writes the audit".into(),
             "trail for every call; the peers (versions in `peers/`) run stateless with plain JSON answers and do none of it.".into(),
-            "Every answer was a success.".into(),
+            "Every answer was a success. With PostgreSQL, the database shares the machine; memory is that of hindcast alone.".into(),
             String::new(),
         ];
         lines.extend(self.warning());
@@ -59,7 +61,7 @@ impl Results {
     }
 
     fn all(&self) -> impl Iterator<Item = &Measured> {
-        [&self.plain, &self.tls].into_iter().chain(&self.peers)
+        [&self.plain, &self.tls, &self.on_postgres].into_iter().chain(&self.peers)
     }
 
     fn load_table(&self) -> Vec<String> {
@@ -91,7 +93,7 @@ impl Results {
             rule.push_str("--:|");
         }
         let mut lines = vec![header, rule];
-        for ours in [&self.plain, &self.tls] {
+        for ours in [&self.plain, &self.tls, &self.on_postgres] {
             for peer in &self.peers {
                 let cells: String = (0..CONNECTIONS.len())
                     .map(|index| format!(" {:.1} |", ratio(ours, peer, index)))
@@ -99,6 +101,10 @@ impl Results {
                 lines.push(format!("| {} against {} |{cells}", ours.name, peer.name));
             }
         }
+        let cells: String = (0..CONNECTIONS.len())
+            .map(|index| format!(" {:.2} |", ratio(&self.on_postgres, &self.plain, index)))
+            .collect();
+        lines.push(format!("| {} against {} |{cells}", self.on_postgres.name, self.plain.name));
         lines
     }
 

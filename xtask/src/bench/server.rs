@@ -1,13 +1,16 @@
 //! `cargo xtask bench server`: hindcast with everything on against the two official ways to write a server.
 
-use anyhow::Result;
+use std::path::Path;
+
+use anyhow::{Context, Result};
 use clap::Args;
+use hindcast_fixtures::postgres::Cluster;
 
 use super::contender::{Contender, Measured};
 use super::load::Wrk;
 use super::report::Results;
 use super::{document, machine, start};
-use crate::hindcast_process::{Transport, create_key};
+use crate::hindcast_process::{Home, Transport, create_key};
 use crate::scratch::ScratchFolder;
 use crate::workspace::{Profile, Workspace};
 use crate::{install, peers};
@@ -45,20 +48,38 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let binary = workspace.build_hindcast(Profile::Dist)?;
     let scratch = ScratchFolder::create(workspace, "bench")?;
     let data_folder = scratch.path().join("data");
-    let key = create_key(&binary, &data_folder, "bench")?;
+    let home = Home::folder(&data_folder);
+    let key = create_key(&binary, home, "bench")?;
     let started = [start::serve(&binary, &data_folder, &key)?, start::mcp(&binary, &data_folder)?];
     let hindcast = |name, transport| {
-        Contender::hindcast(name, &binary, &data_folder, &key, transport)?.measure(&wrk, options.seconds)
+        Contender::hindcast(name, &binary, home, &key, transport)?.measure(&wrk, options.seconds)
     };
     let plain = hindcast("hindcast, HTTP", Transport::Http)?;
     let tls = hindcast("hindcast, HTTPS", Transport::Https)?;
-    let peers = peers(workspace)?;
-    let results =
-        Results { machine: machine::describe()?, seconds: options.seconds, plain, tls, peers, started };
+    let on_postgres = on_postgres(&binary, &scratch, &wrk, options.seconds)?;
+    let results = Results {
+        machine: machine::describe()?,
+        seconds: options.seconds,
+        plain,
+        tls,
+        on_postgres,
+        peers: peers(workspace)?,
+        started,
+    };
     let section = results.section();
     println!("\n{section}");
     if options.print {
         return Ok(());
     }
     document::write_section(workspace, "server", &section)
+}
+
+/// hindcast with its keys, limits and audit trail in PostgreSQL, whose commits reach the disk as those of the data folder do.
+fn on_postgres(binary: &Path, scratch: &ScratchFolder, wrk: &Wrk, seconds: u32) -> Result<Measured> {
+    let cluster = Cluster::start_with(&["fsync=on"], |_| ()).context("PostgreSQL is not installed")?;
+    let (database, data_folder) = (cluster.new_database(), scratch.path().join("postgres"));
+    let home = Home { data_folder: &data_folder, database: Some(&database) };
+    let key = create_key(binary, home, "bench")?;
+    Contender::hindcast("hindcast, HTTP, PostgreSQL", binary, home, &key, Transport::Http)?
+        .measure(wrk, seconds)
 }

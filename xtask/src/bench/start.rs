@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::machine;
-use crate::hindcast_process::{HindcastServer, Transport};
+use crate::hindcast_process::{HindcastServer, Home, Transport};
 use crate::http;
 
 const RUNS: usize = 11;
@@ -31,7 +31,7 @@ pub(super) fn serve(binary: &Path, data_folder: &Path, key: &str) -> Result<Star
     let authorization = format!("Bearer {key}");
     let start = || {
         let begin = Instant::now();
-        let server = HindcastServer::start(binary, data_folder, Transport::Http)?;
+        let server = HindcastServer::start(binary, Home::folder(data_folder), Transport::Http)?;
         let answer = http::post_json(&server.url, &[("Authorization", &authorization)], TOOLS_LIST)?;
         let elapsed = begin.elapsed();
         if answer.status != 200 || !answer.body.contains("\"tools\"") {

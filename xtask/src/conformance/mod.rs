@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use self::verdict::{Case, ExpectedFailure, Verdict};
-use crate::hindcast_process::{HindcastServer, Transport, create_key};
+use crate::hindcast_process::{HindcastServer, Home, Transport, create_key};
 use crate::scratch::ScratchFolder;
 use crate::workspace::{Profile, Workspace};
 use crate::{http, peers};
@@ -61,8 +61,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let binary = workspace.build_hindcast(Profile::Dev)?;
     let scratch = ScratchFolder::create(workspace, "conformance")?;
     let data_folder = scratch.path().join("data");
-    let key = create_key(&binary, &data_folder, "conformance")?;
-    let server = HindcastServer::start(&binary, &data_folder, Transport::Http)?;
+    let key = create_key(&binary, Home::folder(&data_folder), "conformance")?;
+    let server = HindcastServer::start(&binary, Home::folder(&data_folder), Transport::Http)?;
     let (address, path) = http::split_url(&server.url)?;
     let suite = Suite {
         node: peers::node(workspace),

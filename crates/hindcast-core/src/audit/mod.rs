@@ -41,6 +41,31 @@ pub struct AuditRecord {
     pub duration_us: u64,
 }
 
+impl AuditRecord {
+    const OPENING: &'static str = "audit/open";
+
+    /// The first record of every trail.
+    pub fn opening(now: Timestamp) -> Self {
+        Self {
+            time: now,
+            principal: None,
+            key_id: None,
+            ip: None,
+            method: Self::OPENING.into(),
+            tool: None,
+            target: None,
+            session_id: None,
+            outcome: "ok".into(),
+            duration_us: 0,
+        }
+    }
+
+    /// Whether it only says that a trail begins.
+    pub fn is_opening(&self) -> bool {
+        *self == Self::opening(self.time)
+    }
+}
+
 /// A record in its place in the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditRow {

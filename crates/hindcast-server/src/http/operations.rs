@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use hindcast_services::gateway::{CLASSES, Durations, DurationsSeen, Gateway, StoreOperation};
+use hindcast_services::{
+    FailureKind,
+    gateway::{CLASSES, Durations, DurationsSeen, Gateway, StoreOperation},
+};
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::json;
@@ -61,12 +64,19 @@ pub(super) fn alive() -> Response<Body> {
     answer::json(StatusCode::OK, r#"{"status":"ok"}"#)
 }
 
-/// Whether requests would be answered. Says what is down, not where it is.
+/// Whether requests would be answered. Anybody may ask, so it says which store fails, not where it is or what it says.
 pub(super) async fn ready(gateway: &Gateway) -> Response<Body> {
     match gateway.probe().await {
         Ok(()) => answer::json(StatusCode::OK, r#"{"status":"ready"}"#),
         Err(failure) => {
-            let body = json!({ "status": "unavailable", "details": failure.details });
+            let details = match failure.kind {
+                FailureKind::StoreUnreachable => failure.details,
+                _ => {
+                    tracing::warn!(%failure, "not ready");
+                    "the store of keys and limits fails; the server's log says why".to_owned()
+                }
+            };
+            let body = json!({ "status": "unavailable", "details": details });
             answer::json(StatusCode::SERVICE_UNAVAILABLE, body.to_string())
         }
     }

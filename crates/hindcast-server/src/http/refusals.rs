@@ -56,7 +56,9 @@ impl Refusals {
         attempt: Attempt<'_>,
     ) -> Response<Body> {
         let error = WireError::of(refusal.failure, app.tool_names);
-        if let Some(unwritten) = self.may_write() {
+        // The trail is in the same store: waiting for it would only make the answer later.
+        let can_write = error.kind != ErrorKind::StoreUnreachable;
+        if let Some(unwritten) = can_write.then(|| self.may_write()).flatten() {
             let record = AuditRecord {
                 time: app.now(),
                 principal: attempt.principal.cloned(),

@@ -124,7 +124,11 @@ impl StoreFigures {
         self.durations[operation as usize].add(started.elapsed());
         if matches!(
             done,
-            Err(StoreError::Unavailable(_) | StoreError::Unreachable { .. } | StoreError::Corrupt(_))
+            Err(StoreError::Unavailable(_)
+                | StoreError::Unreachable { .. }
+                | StoreError::TooSlow { .. }
+                | StoreError::Refused { .. }
+                | StoreError::Corrupt(_))
         ) {
             self.failures.fetch_add(1, Relaxed);
         }

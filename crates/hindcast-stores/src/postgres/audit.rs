@@ -64,19 +64,7 @@ async fn open_locked(lease: &Lease<'_>, key: &AuditKey, now: Timestamp) -> Resul
     if end.seq > 0 {
         return Ok(());
     }
-    let opening = AuditRecord {
-        time: now,
-        principal: None,
-        key_id: None,
-        ip: None,
-        method: "audit/open".into(),
-        tool: None,
-        target: None,
-        session_id: None,
-        outcome: "ok".into(),
-        duration_us: 0,
-    };
-    let first = end.followed_by(opening);
+    let first = end.followed_by(AuditRecord::opening(now));
     add(lease, std::slice::from_ref(&first)).await?;
     move_head(lease, &SealedHead::new(first.seq, first.hash, key)).await
 }

@@ -19,24 +19,34 @@ use hindcast_core::store::StoreError;
 use tokio::{runtime::Handle, task::JoinHandle, time::timeout};
 use tokio_postgres::{
     Client, Config, Error, NoTls, Row, Statement,
-    config::{Host, SslMode},
+    config::SslMode,
     types::{FromSql, ToSql},
 };
 
-use super::tls::Tls;
+use super::{
+    address::{config_of, is_local, name_of},
+    tls::Tls,
+};
 
-/// How long is waited for a connection.
+/// The longest wait for a connection.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// How long a statement may take. A connection whose statement takes longer is given up.
+/// The longest that a request waits for a key or a count.
+const LONGEST_LOOKUP: Duration = Duration::from_secs(5);
+/// The longest that any other statement may take. Longer than [`LONGEST_SILENCE`], after which a server that stands still
+/// releases the chain.
 const LONGEST_STATEMENT: Duration = Duration::from_secs(20);
-/// After so long a silence of the other side a connection counts as broken.
+/// PostgreSQL ends a statement that takes too long. When it has not answered this much later, it does not answer at all.
+const GRACE: Duration = Duration::from_secs(1);
+/// The longest silence of the other side before a connection counts as broken.
 const LONGEST_SILENCE: Duration = Duration::from_secs(10);
 /// Connections for what is not on the way of every request.
 const FOR_WORK: usize = 3;
-/// How often the log says that the database is down.
+/// How often the log says that the database fails.
 const TOLD_AGAIN: Duration = Duration::from_secs(10);
-/// SQLSTATEs of a server that begins or ends, or has no room, and will have.
+/// SQLSTATEs of a server that starts or stops, or has no free connection.
 const STARTING_OR_STOPPING: [&str; 3] = ["57P", "53300", "08"];
+/// SQLSTATEs of time limits: a statement was cancelled, a lock was not free, a transaction was left open too long.
+const OUT_OF_TIME: [&str; 3] = ["57014", "55P03", "25P03"];
 
 /// Where PostgreSQL is, and how to get in.
 #[derive(Clone, Default)]
@@ -62,27 +72,27 @@ pub(super) struct Database {
     /// Where it is, without any password.
     name: String,
     is_local: bool,
-    /// When the log last said that it is down.
+    /// When the log last said that it fails.
     told: Mutex<Option<Instant>>,
 }
 
 impl Database {
-    /// Connects when there is something to ask. Connections live in `runtime`, whoever asks for them.
+    /// Makes the pools. They connect when a connection is first needed, and run their connections in `runtime`.
     pub(super) fn new(settings: &PostgresSettings, runtime: &Handle) -> Result<Self, StoreError> {
         let config = config_of(settings)?;
         let name = name_of(&config);
-        let is_local = config.get_hosts().iter().all(is_here);
+        let is_local = is_local(&config);
         let tls = match config.get_ssl_mode() {
             SslMode::Disable => None,
             _ => Some(Tls::trusting(settings.tls_ca.as_deref())?),
         };
-        let connect = Connector { runtime: runtime.clone(), tls };
-        let mut hasty = config.clone();
+        let connecting = |session: String| Connector { runtime: runtime.clone(), tls: tls.clone(), session };
         // A count is durable when the row of what was counted is: the log is written in its order.
-        with_option(&mut hasty, "synchronous_commit=off");
-        let lookups = pool(hasty, connect.clone(), settings.connections.max(1), &name)?;
-        let work = pool(config.clone(), connect.clone(), FOR_WORK, &name)?;
-        let chain = pool(config, connect, 1, &name)?;
+        let hasty = connecting(session("off", LONGEST_LOOKUP));
+        let durable = connecting(session("on", LONGEST_STATEMENT));
+        let lookups = pool(&config, hasty, settings.connections.max(1), &name)?;
+        let work = pool(&config, durable.clone(), FOR_WORK, &name)?;
+        let chain = pool(&config, durable, 1, &name)?;
         Ok(Self { lookups, work, chain, name, is_local, told: Mutex::new(None) })
     }
 
@@ -99,34 +109,38 @@ impl Database {
     /// A connection for what a request waits for. What it commits may be lost until something is committed through
     /// [`work`](Self::work).
     pub(super) async fn lookup(&self) -> Result<Lease<'_>, StoreError> {
-        self.lease(&self.lookups).await
+        self.lease(&self.lookups, LONGEST_LOOKUP).await
     }
 
     /// A connection for everything else. What it commits is durable.
     pub(super) async fn work(&self) -> Result<Lease<'_>, StoreError> {
-        self.lease(&self.work).await
+        self.lease(&self.work, LONGEST_STATEMENT).await
     }
 
     /// The connection that appends to the trail.
     pub(super) async fn chain(&self) -> Result<Lease<'_>, StoreError> {
-        self.lease(&self.chain).await
+        self.lease(&self.chain, LONGEST_STATEMENT).await
     }
 
-    async fn lease(&self, pool: &Pool) -> Result<Lease<'_>, StoreError> {
+    async fn lease(&self, pool: &Pool, longest: Duration) -> Result<Lease<'_>, StoreError> {
         match pool.get().await {
             Ok(client) => Ok(Lease {
                 client: Some(client),
+                longest,
                 is_broken: AtomicBool::new(false),
                 is_inside: AtomicBool::new(false),
                 database: self,
             }),
             Err(PoolError::Backend(error)) => Err(self.failed(&error)),
-            Err(PoolError::Timeout(TimeoutType::Wait)) => Err(StoreError::Unavailable(format!(
-                "all {} connections to PostgreSQL at {} are busy · hint: raise `store.connections`",
+            // Whoever has them waits for PostgreSQL.
+            Err(PoolError::Timeout(TimeoutType::Wait)) => Err(self.too_slow(&format!(
+                "all {} connections were busy for {} s · hint: if PostgreSQL is not slow, raise `store.connections`",
                 pool.status().max_size,
-                self.name
+                LONGEST_WAIT.as_secs()
             ))),
-            Err(PoolError::Timeout(_)) => Err(self.silent(LONGEST_WAIT)),
+            Err(PoolError::Timeout(_)) => {
+                Err(self.unreachable(&format!("no connection within {} s", LONGEST_WAIT.as_secs())))
+            }
             Err(error) => Err(self.unreachable(&error.to_string())),
         }
     }
@@ -134,15 +148,14 @@ impl Database {
     /// What an error of the database means for whoever asked.
     fn failed(&self, error: &Error) -> StoreError {
         if let Some(error) = error.as_db_error() {
-            let (message, code) = (error.message(), error.code().code());
-            let is_down = STARTING_OR_STOPPING.iter().any(|class| code.starts_with(class));
-            if is_down {
-                return self.unreachable(&format!("{message} ({code})"));
-            }
-            return StoreError::Unavailable(format!(
-                "PostgreSQL at {} refuses: {message} ({code})",
-                self.name
-            ));
+            let code = error.code().code();
+            let told = format!("{} ({code})", error.message());
+            let is_among = |classes: &[&str]| classes.iter().any(|class| code.starts_with(class));
+            return match code {
+                _ if is_among(&STARTING_OR_STOPPING) => self.unreachable(&told),
+                _ if is_among(&OUT_OF_TIME) => self.too_slow(&told),
+                _ => self.refused(&told),
+            };
         }
         let mut reason = error.to_string();
         let mut cause = error.source();
@@ -156,25 +169,60 @@ impl Database {
         self.unreachable(&reason)
     }
 
-    fn silent(&self, waited: Duration) -> StoreError {
-        self.unreachable(&format!("no answer within {} s", waited.as_secs()))
+    /// An answer that did not come within `waited`.
+    pub(super) fn silent(&self, waited: Duration) -> StoreError {
+        self.too_slow(&format!("no answer within {} s", waited.as_secs()))
     }
 
-    /// Tells the operator, though not for each request, and whoever asked.
     fn unreachable(&self, reason: &str) -> StoreError {
+        self.logged(StoreError::Unreachable { server: SERVER, details: self.here(reason) })
+    }
+
+    fn too_slow(&self, reason: &str) -> StoreError {
+        self.logged(StoreError::TooSlow { server: SERVER, details: self.here(reason) })
+    }
+
+    fn refused(&self, reason: &str) -> StoreError {
+        self.logged(StoreError::Refused { server: SERVER, details: self.here(reason) })
+    }
+
+    fn here(&self, reason: &str) -> String {
+        format!("{}: {reason}", self.name)
+    }
+
+    /// Tells the operator, though not for each request: callers are not told where the database is and what it says.
+    fn logged(&self, error: StoreError) -> StoreError {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.is_none_or(|told| told.elapsed() > TOLD_AGAIN) {
             *told = Some(Instant::now());
-            tracing::error!("PostgreSQL at {} cannot be reached: {reason}", self.name);
+            tracing::error!("{error}");
         }
-        StoreError::Unreachable { server: "PostgreSQL", details: format!("{}: {reason}", self.name) }
+        error
     }
+}
+
+const SERVER: &str = "PostgreSQL";
+
+/// What a connection is set to, whatever the server, the database, the role or the address prefer: nobody may weaken what a commit
+/// or a transaction means here. Statements, because poolers refuse such settings in the packet that opens a connection.
+fn session(synchronous_commit: &str, longest: Duration) -> String {
+    format!(
+        "SET synchronous_commit = {synchronous_commit};
+         SET default_transaction_isolation = 'read committed';
+         SET statement_timeout = {};
+         SET idle_in_transaction_session_timeout = {}",
+        longest.as_millis(),
+        // A server that stands still must not keep the others from the chain.
+        LONGEST_SILENCE.as_millis()
+    )
 }
 
 /// A connection that is this caller's for a while.
 pub(super) struct Lease<'a> {
     /// None only while it is dropped.
     client: Option<Object>,
+    /// The longest that a statement may take.
+    longest: Duration,
     is_broken: AtomicBool,
     /// A transaction is open.
     is_inside: AtomicBool,
@@ -215,7 +263,7 @@ impl Lease<'_> {
         Ok(())
     }
 
-    /// Runs statements that are given and give nothing.
+    /// Runs statements without parameters or results.
     pub(super) async fn batch(&self, sql: &str) -> Result<(), StoreError> {
         let client = self.client()?;
         self.timed(client.batch_execute(sql)).await
@@ -237,13 +285,13 @@ impl Lease<'_> {
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, StoreError> {
         self.is_broken.store(true, Ordering::Relaxed);
-        match timeout(LONGEST_STATEMENT, work).await {
+        match timeout(self.longest + GRACE, work).await {
             Ok(Ok(done)) => {
                 self.is_broken.store(false, Ordering::Relaxed);
                 Ok(done)
             }
             Ok(Err(error)) => Err(self.database.failed(&error)),
-            Err(_) => Err(self.database.silent(LONGEST_STATEMENT)),
+            Err(_) => Err(self.database.silent(self.longest)),
         }
     }
 
@@ -268,37 +316,54 @@ pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, place: usize) -> Result<T
     row.try_get(place).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
-/// Connects in a runtime that outlives whoever asks: those of the server's threads end before the store does.
+/// Connects in a runtime that outlives the caller: the runtimes of the server's threads end before the store does.
 #[derive(Clone)]
 struct Connector {
     runtime: Handle,
     tls: Option<Tls>,
+    /// Statements that every new connection begins with.
+    session: String,
 }
 
 type Connecting<'a> = Pin<Box<dyn Future<Output = Result<(Client, JoinHandle<()>), Error>> + Send + 'a>>;
 
 impl Connect for Connector {
     fn connect(&self, config: &Config) -> Connecting<'_> {
-        let (config, tls, runtime) = (config.clone(), self.tls.clone(), self.runtime.clone());
-        let connecting = self.runtime.spawn(async move {
-            Ok(match tls {
-                Some(tls) => {
-                    let (client, connection) = config.connect(tls).await?;
-                    (client, runtime.spawn(until_it_ends(connection)))
-                }
-                None => {
-                    let (client, connection) = config.connect(NoTls).await?;
-                    (client, runtime.spawn(until_it_ends(connection)))
-                }
-            })
-        });
+        let (config, this) = (config.clone(), self.clone());
+        let mut connecting = AbortOnDrop(self.runtime.spawn(async move { this.connected(&config).await }));
         Box::pin(async move {
-            match connecting.await {
+            match (&mut connecting.0).await {
                 Ok(connected) => connected,
                 // The store is being closed. Whoever still waits stops when its time is up.
                 Err(_) => std::future::pending().await,
             }
         })
+    }
+}
+
+impl Connector {
+    async fn connected(self, config: &Config) -> Result<(Client, JoinHandle<()>), Error> {
+        let (client, task) = match self.tls {
+            Some(tls) => {
+                let (client, connection) = config.connect(tls).await?;
+                (client, self.runtime.spawn(until_it_ends(connection)))
+            }
+            None => {
+                let (client, connection) = config.connect(NoTls).await?;
+                (client, self.runtime.spawn(until_it_ends(connection)))
+            }
+        };
+        client.batch_execute(&self.session).await?;
+        Ok((client, task))
+    }
+}
+
+/// A try to connect that ends when nobody waits for it any more: a server that hangs must not gather them.
+struct AbortOnDrop<T>(JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
@@ -308,7 +373,9 @@ async fn until_it_ends(connection: impl Future<Output = Result<(), Error>>) {
     }
 }
 
-fn pool(config: Config, connect: Connector, size: usize, name: &str) -> Result<Pool, StoreError> {
+fn pool(config: &Config, connect: Connector, size: usize, name: &str) -> Result<Pool, StoreError> {
+    let mut config = config.clone();
+    config.connect_timeout(LONGEST_WAIT).tcp_user_timeout(LONGEST_SILENCE).keepalives_idle(LONGEST_SILENCE);
     let manager =
         Manager::from_connect(config, connect, ManagerConfig { recycling_method: RecyclingMethod::Fast });
     Pool::builder(manager)
@@ -319,111 +386,4 @@ fn pool(config: Config, connect: Connector, size: usize, name: &str) -> Result<P
         .runtime(PoolRuntime::Tokio1)
         .build()
         .map_err(|error| StoreError::Unavailable(format!("PostgreSQL at {name}: {error}")))
-}
-
-fn config_of(settings: &PostgresSettings) -> Result<Config, StoreError> {
-    let mut config: Config = settings.url.parse().map_err(|error: Error| {
-        // The address may hold a password: only what is wrong with it is told.
-        let reason = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-        StoreError::Unavailable(format!(
-            "`store.url` is not an address of PostgreSQL: {reason} · hint: write `postgres://USER@HOST:PORT/DATABASE`"
-        ))
-    })?;
-    if let Some(password) = &settings.password {
-        config.password(password);
-    }
-    if config.get_application_name().is_none() {
-        config.application_name("hindcast");
-    }
-    // A server that stands still must not keep the others from the chain.
-    with_option(&mut config, &format!("idle_in_transaction_session_timeout={}", LONGEST_SILENCE.as_millis()));
-    config.connect_timeout(LONGEST_WAIT);
-    config.tcp_user_timeout(LONGEST_SILENCE);
-    config.keepalives_idle(LONGEST_SILENCE);
-    if !settings.url.contains("sslmode=") {
-        let stays_here = config.get_hosts().iter().all(is_here);
-        config.ssl_mode(if stays_here { SslMode::Disable } else { SslMode::Require });
-    }
-    Ok(config)
-}
-
-fn with_option(config: &mut Config, option: &str) {
-    let others = config.get_options().map(|others| format!("{others} ")).unwrap_or_default();
-    config.options(format!("{others}-c {option}"));
-}
-
-/// Whether what is sent there does not leave this machine.
-fn is_here(host: &Host) -> bool {
-    match host {
-        Host::Tcp(name) => {
-            name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-        }
-        #[cfg(unix)]
-        Host::Unix(_) => true,
-    }
-}
-
-fn name_of(config: &Config) -> String {
-    let hosts = config.get_hosts().iter().enumerate().map(|(place, host)| {
-        let ports = config.get_ports();
-        let port = ports.get(place).or(ports.first()).copied().unwrap_or(5432);
-        match host {
-            Host::Tcp(host) => format!("{host}:{port}"),
-            #[cfg(unix)]
-            Host::Unix(folder) => format!("{}:{port}", folder.display()),
-        }
-    });
-    let hosts = hosts.collect::<Vec<_>>().join(",");
-    match config.get_dbname() {
-        Some(database) => format!("{hosts}/{database}"),
-        None => hosts,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn config(url: &str) -> Config {
-        config_of(&PostgresSettings { url: url.into(), ..Default::default() }).unwrap()
-    }
-
-    #[test]
-    fn what_leaves_the_machine_is_encrypted_unless_somebody_says_otherwise() {
-        for (url, expected) in [
-            ("postgres://ada@db.example.org/hindcast", SslMode::Require),
-            ("postgres://ada@10.0.0.7/hindcast", SslMode::Require),
-            ("postgres://ada@localhost,db.example.org/hindcast", SslMode::Require),
-            ("postgres://ada@localhost/hindcast", SslMode::Disable),
-            ("postgres://ada@[::1]/hindcast", SslMode::Disable),
-            ("postgres:///hindcast?host=/run/postgresql&user=ada", SslMode::Disable),
-            ("postgres://ada@localhost/hindcast?sslmode=require", SslMode::Require),
-            ("postgres://ada@db.example.org/hindcast?sslmode=disable", SslMode::Disable),
-        ] {
-            assert_eq!(config(url).get_ssl_mode(), expected, "{url}");
-        }
-    }
-
-    #[test]
-    fn the_name_of_a_database_has_no_password() {
-        for (url, expected) in [
-            ("postgres://ada:s3cret@db.example.org/hindcast", "db.example.org:5432/hindcast"),
-            ("postgres://ada:s3cret@a:1,b:2/hindcast", "a:1,b:2/hindcast"),
-            ("postgres://ada:s3cret@/h?host=/run/postgresql", "/run/postgresql:5432/h"),
-        ] {
-            assert_eq!(name_of(&config(url)), expected);
-        }
-    }
-
-    #[test]
-    fn an_address_that_makes_no_sense_is_refused_without_repeating_it() {
-        for url in
-            ["postgres://ada:s3cret@host:port/db", "postgres://ada:s3cret@host/db?sslmode=maybe", "s3cret"]
-        {
-            let settings = PostgresSettings { url: url.into(), ..Default::default() };
-            let refused = config_of(&settings).err().unwrap().to_string();
-            assert!(refused.contains("store.url") && refused.contains("hint: "), "{refused}");
-            assert!(!refused.contains("s3cret"), "{refused}");
-        }
-    }
 }

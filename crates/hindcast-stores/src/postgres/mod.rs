@@ -1,5 +1,6 @@
 //! PostgreSQL as the store of several servers: keys, limits, the audit trail and the license.
 
+mod address;
 mod audit;
 mod database;
 mod keys;
@@ -9,7 +10,7 @@ mod schema;
 mod tls;
 mod writer;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use ed25519_dalek::SigningKey;
@@ -20,11 +21,17 @@ use hindcast_core::{
     quota::{FreeRate, Limits, Reservation, Usage},
     store::{MetadataStore, StoreError},
 };
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::{
+    runtime::{Builder, Handle, Runtime},
+    time::timeout,
+};
 
 pub use database::PostgresSettings;
 use database::{Database, column};
 use writer::Writer;
+
+/// The longest that a probe waits: whoever asks for it, such as a load balancer, wants to know soon.
+const LONGEST_PROBE: Duration = Duration::from_secs(3);
 
 /// Keys, usage, audit trail and license in a PostgreSQL database, which any number of servers share.
 ///
@@ -67,6 +74,24 @@ impl PostgresStore {
         look(&Database::new(settings, thread.handle()?)?).await
     }
 
+    /// Connects to count what is kept. Nothing is made or changed, and no audit key is needed.
+    pub async fn tally(settings: &PostgresSettings) -> Result<PostgresTally, StoreError> {
+        let thread = ConnectionThread::start()?;
+        let database = Database::new(settings, thread.handle()?)?;
+        let lease = database.work().await?;
+        let place = database.name().to_owned();
+        if schema::version(&lease).await? == 0 {
+            return Ok(PostgresTally { place, keys: 0, rows: 0, is_sealed: false });
+        }
+        let counted = "
+            SELECT (SELECT count(*) FROM hindcast.keys), (SELECT coalesce(max(seq), 0) FROM hindcast.audit),
+                   EXISTS (SELECT FROM hindcast.audit_head)";
+        let row = lease.row(counted, &[]).await?;
+        let row = row.ok_or_else(|| StoreError::Corrupt("a count has no result".into()))?;
+        let number = |place| column::<i64>(&row, place).map(|count| u64::try_from(count).unwrap_or_default());
+        Ok(PostgresTally { place, keys: number(0)?, rows: number(1)?, is_sealed: column(&row, 2)? })
+    }
+
     fn over(settings: &PostgresSettings, audit_key: SigningKey) -> Result<Self, StoreError> {
         let thread = ConnectionThread::start()?;
         let audit_key = Arc::new(AuditKey::new(audit_key));
@@ -86,6 +111,19 @@ impl PostgresStore {
         let install = "INSERT INTO hindcast.license (single, file) VALUES (1, $1) ON CONFLICT (single) DO UPDATE SET file = $1";
         self.database.work().await?.execute(install, &[&file]).await.map(|_| ())
     }
+}
+
+/// How much a database keeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PostgresTally {
+    /// Where it is, without any password.
+    pub place: String,
+    /// API keys.
+    pub keys: u64,
+    /// Rows of the audit trail.
+    pub rows: u64,
+    /// The trail has its sealed head. A trail without one is being moved here.
+    pub is_sealed: bool,
 }
 
 /// A database that answers.
@@ -127,7 +165,7 @@ async fn look(database: &Database) -> Result<PostgresFound, StoreError> {
     Ok(PostgresFound { place, version, tables, is_encrypted, is_local })
 }
 
-/// Where connections live: a thread of their own, which may also be ended by those who must not wait for it.
+/// The thread that runs the connections. Dropping it never waits, so it may be dropped inside another runtime.
 struct ConnectionThread(Option<Runtime>);
 
 impl ConnectionThread {
@@ -147,11 +185,14 @@ impl ConnectionThread {
 impl Drop for ConnectionThread {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
-            // Nothing is under way any more: whoever waits for an answer holds the store.
+            // No statement is lost: whoever waits for one holds the store.
             runtime.shutdown_background();
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
 
 #[async_trait]
 impl MetadataStore for PostgresStore {
@@ -219,6 +260,7 @@ impl MetadataStore for PostgresStore {
     }
 
     async fn probe(&self) -> Result<(), StoreError> {
-        self.database.lookup().await?.row("SELECT 1", &[]).await.map(|_| ())
+        let probe = async { self.database.lookup().await?.row("SELECT 1", &[]).await.map(|_| ()) };
+        timeout(LONGEST_PROBE, probe).await.unwrap_or_else(|_| Err(self.database.silent(LONGEST_PROBE)))
     }
 }

@@ -29,6 +29,7 @@ impl PostgresStore {
     async fn put_key_and_count(&self, key: &KeyRecord, count: Option<&KeyCount>) -> Result<(), StoreError> {
         let lease = self.database.work().await?;
         lease.begin().await?;
+        lease.execute("DELETE FROM hindcast.audit_head", &[]).await?;
         for table in
             ["DELETE FROM hindcast.usage WHERE key_id = $1", "DELETE FROM hindcast.keys WHERE id = $1"]
         {
@@ -93,6 +94,14 @@ impl MovableStore for PostgresStore {
         lease.begin().await?;
         lease.execute("DELETE FROM hindcast.audit_head", &[]).await?;
         audit::add(&lease, &rows).await?;
+        lease.commit().await
+    }
+
+    async fn remove_opening(&self) -> Result<(), StoreError> {
+        let lease = self.database.work().await?;
+        lease.begin().await?;
+        lease.execute("DELETE FROM hindcast.audit_head", &[]).await?;
+        lease.execute("DELETE FROM hindcast.audit WHERE seq = 1", &[]).await?;
         lease.commit().await
     }
 

@@ -64,6 +64,8 @@ fn same(error: &StoreError) -> StoreError {
         StoreError::Unreachable { server, details } => {
             StoreError::Unreachable { server, details: details.clone() }
         }
+        StoreError::TooSlow { server, details } => StoreError::TooSlow { server, details: details.clone() },
+        StoreError::Refused { server, details } => StoreError::Refused { server, details: details.clone() },
         StoreError::Unavailable(reason) => StoreError::Unavailable(reason.clone()),
         other => StoreError::Unavailable(other.to_string()),
     }

@@ -102,19 +102,7 @@ pub(super) fn open_trail(connection: &Connection, key: &AuditKey, now: Timestamp
     if appender.end.seq > 0 {
         return Ok(());
     }
-    let opening = AuditRecord {
-        time: now,
-        principal: None,
-        key_id: None,
-        ip: None,
-        method: "audit/open".into(),
-        tool: None,
-        target: None,
-        session_id: None,
-        outcome: "ok".into(),
-        duration_us: 0,
-    };
-    let first = appender.end().followed_by(opening);
+    let first = appender.end().followed_by(AuditRecord::opening(now));
     appender.append(&transaction, &first).map_err(unavailable)?;
     appender.seal(&transaction, key).map_err(unavailable)?;
     transaction.commit().map_err(unavailable)

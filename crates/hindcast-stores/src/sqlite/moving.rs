@@ -48,6 +48,7 @@ impl MovableStore for SqliteStore {
 
     async fn put_key(&self, key: KeyRecord, count: Option<KeyCount>) -> Result<(), StoreError> {
         let put = move |transaction: &super::transaction::Transaction<'_>| {
+            transaction.execute("DELETE FROM audit_head", []).map_err(unavailable)?;
             for table in ["DELETE FROM usage WHERE key_id = ?1", "DELETE FROM keys WHERE id = ?1"] {
                 transaction.execute(table, [&*key.id.0]).map_err(unavailable)?;
             }
@@ -92,6 +93,16 @@ impl MovableStore for SqliteStore {
             rows.iter().try_for_each(|row| appender.append(transaction, row)).map_err(unavailable)
         };
         self.ledger.write(put).await
+    }
+
+    async fn remove_opening(&self) -> Result<(), StoreError> {
+        let remove = |transaction: &super::transaction::Transaction<'_>| {
+            for table in ["DELETE FROM audit_head", "DELETE FROM audit WHERE seq = 1"] {
+                transaction.execute(table, []).map_err(unavailable)?;
+            }
+            Ok(())
+        };
+        self.ledger.write(remove).await
     }
 
     async fn sealed_head(&self) -> Result<Option<SealedHead>, StoreError> {

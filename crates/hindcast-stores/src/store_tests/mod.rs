@@ -13,7 +13,7 @@ use hindcast_core::{
     quota::{FreeRate, Limits, Period, Reservation},
     store::{MetadataStore, StoreError},
 };
-use hindcast_fixtures::postgres::Cluster;
+use hindcast_fixtures::postgres::{Cluster, Pooler};
 
 use crate::{PostgresSettings, PostgresStore, SqliteStore};
 

@@ -158,14 +158,35 @@ async fn a_role_that_may_not_make_tables_serves_from_those_that_are_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pooler_may_stand_before_the_database_if_clients_keep_their_connections() {
+    let Some(place) = Place::database() else { return };
+    let Place::Database { cluster, settings } = &place else { unreachable!() };
+    let Some(pooler) = Pooler::start(cluster) else { return };
+    let name = cluster.sql(&settings.url, "SELECT current_database()");
+    let settings = PostgresSettings { url: pooler.address(&name), ..settings.clone() };
+    let servers = [
+        PostgresStore::open(&settings, audit_key(), Timestamp::UNIX_EPOCH).await.unwrap(),
+        PostgresStore::open(&settings, audit_key(), Timestamp::UNIX_EPOCH).await.unwrap(),
+    ];
+    servers[0].insert_key(key("abcd")).await.unwrap();
+    for number in 0..20 {
+        let server = &servers[number % 2];
+        server.reserve_quota(&KeyId("abcd".into()), LIMITS, at("2026-05-05T05:05:05Z")).await.unwrap();
+        server.append_audit(record(1)).await.unwrap();
+    }
+    assert_eq!(verify(&servers[0]).await, Ok(21));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_connection_is_encrypted_and_only_to_a_server_that_is_trusted() {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let authority = folder.path().join("ca.pem");
     std::fs::write(&authority, made.cert.pem()).unwrap();
-    // Bound for a moment to learn of a port that is free.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let settings = ["listen_addresses=127.0.0.1", &format!("port={port}"), "ssl=on"];
+    // An address of this process's own, so that no port needs to be free by luck.
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let (address, port) = (format!("127.{high}.{middle}.{low}"), 5432);
+    let settings = [&*format!("listen_addresses={address}"), &format!("port={port}"), "ssl=on"];
     let cluster = Cluster::start_with(&settings, |data| {
         use std::os::unix::fs::PermissionsExt as _;
         std::fs::write(data.join("server.crt"), made.cert.pem()).unwrap();
@@ -175,7 +196,7 @@ async fn a_connection_is_encrypted_and_only_to_a_server_that_is_trusted() {
     });
     let Some(_cluster) = cluster else { return };
     let with = |host: &str, tls_ca| PostgresSettings {
-        url: format!("postgres://postgres@{host}:{port}/postgres?sslmode=require"),
+        url: format!("postgres://postgres@{host}:{port}/postgres?hostaddr={address}&sslmode=require"),
         tls_ca,
         connections: 1,
         ..PostgresSettings::default()

@@ -54,11 +54,7 @@ fn install(config: &Config, file: &Path) -> Result<()> {
     let folder = DataFolder::open(&config.data_dir)?;
     match wiring::postgres_store(config, &folder)? {
         Some(store) => small_runtime()?.block_on(store.install_license(&text))?,
-        None => {
-            let beside = folder.license().with_extension("new");
-            std::fs::write(&beside, text)?;
-            std::fs::rename(&beside, folder.license())?;
-        }
+        None => folder.keep_license(&text)?,
     }
     let end = terms.expires_at.map_or("does not expire".into(), |end| format!("expires at {end}"));
     print_text(&format!(

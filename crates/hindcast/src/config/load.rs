@@ -246,7 +246,8 @@ impl Loader<'_> {
             config.data_dir = self.sources.default_data_dir().ok_or(Problem::NoDataFolder)?;
         }
         let license = config.data_dir.join("license.json");
-        if config.license.file.is_none() && license.is_file() {
+        // With a shared store, the license that is in there goes first.
+        if config.license.file.is_none() && config.store.url.is_none() && license.is_file() {
             config.license.file = Some(license);
         }
         let Self { keys, settings, warnings, .. } = self;

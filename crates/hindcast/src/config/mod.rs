@@ -149,7 +149,7 @@ pub(crate) struct TierLimits {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct License {
-    /// License file. Without this key, `license.json` in the data folder when it exists, else the
+    /// License file. Without this key, the license in the database of `store.url`, else `license.json` in the data folder, else the
     /// Community license.
     #[schemars(extend("format" = "path"))]
     pub(crate) file: Option<PathBuf>,

@@ -9,7 +9,7 @@ pub(crate) enum Store {
     /// Show where keys, limits and audit trail are kept, and whether that answers
     Status(Json),
     /// Copy keys, limits, audit trail and license from the data folder to the database of `store.url`, or back, and compare every
-    /// row; begun again, it goes on where it was. No server may write meanwhile
+    /// row. Stop all servers first. If it is interrupted, run it again to continue
     Migrate(MigrateStore),
 }
 

@@ -13,6 +13,8 @@ mod crash;
 mod data_folder;
 mod debugger;
 mod debugger_contract;
+#[cfg(target_os = "linux")]
+mod deploy;
 mod documents;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod dotnet;
@@ -47,6 +49,8 @@ mod several_servers;
 mod shutdown;
 #[cfg(target_os = "linux")]
 mod store_migration;
+#[cfg(target_os = "linux")]
+mod store_network;
 mod time_travel;
 mod wire;
 mod workers;

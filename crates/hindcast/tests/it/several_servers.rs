@@ -3,69 +3,85 @@
 use std::{
     path::Path,
     process::{Output, Stdio},
-    sync::Barrier,
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use hindcast_fixtures::postgres::Cluster;
 use serde_json::{Value, json};
 
-use crate::server::{Reply, Server, command, eventually};
+use crate::server::{Connection, Reply, Server, command, eventually};
 
 /// Servers with data folders of their own, the same audit key and one database.
-struct Servers {
+pub(crate) struct Servers {
     cluster: Cluster,
     url: String,
-    servers: Vec<Server>,
+    pub(crate) servers: Vec<Server>,
     folders: Vec<tempfile::TempDir>,
 }
 
 impl Servers {
     /// None where the tests are skipped.
     fn start(count: usize) -> Option<Self> {
+        Self::start_with(count, &[])
+    }
+
+    fn start_with(count: usize, environment: &[(&str, &str)]) -> Option<Self> {
         let cluster = Cluster::start()?;
         let url = cluster.new_database();
-        let folders: Vec<_> = (0..count).map(|_| tempfile::tempdir().unwrap()).collect();
+        Some(Self::on(cluster, &url, &vec![&*url; count], environment))
+    }
+
+    /// A server for each of `urls`, which lead to the database at `url`.
+    pub(crate) fn on(cluster: Cluster, url: &str, urls: &[&str], environment: &[(&str, &str)]) -> Self {
+        let folders: Vec<_> = urls.iter().map(|_| tempfile::tempdir().unwrap()).collect();
         let mut servers: Vec<Server> = Vec::new();
-        for folder in &folders {
+        for (folder, url) in folders.iter().zip(urls) {
+            let environment = [&[("HINDCAST_STORE_URL", *url)], environment].concat();
             if let Some(first) = servers.first() {
                 std::fs::copy(first.data.join("audit.key"), folder.path().join("audit.key")).unwrap();
             }
-            servers.push(Server::launch(
-                folder.path(),
-                &[],
-                &[("HINDCAST_STORE_URL", &url)],
-                Stdio::inherit(),
-            ));
+            servers.push(Server::launch(folder.path(), &[], &environment, Stdio::inherit()));
         }
-        Some(Self { cluster, url, servers, folders })
+        Self { cluster, url: url.to_owned(), servers, folders }
+    }
+
+    /// Asks the database itself.
+    pub(crate) fn sql(&self, statement: &str) -> String {
+        self.cluster.sql(&self.url, statement)
     }
 
     fn try_run(&self, arguments: &[&str]) -> Output {
         run(&self.url, self.folders[0].path(), arguments)
     }
 
-    fn run(&self, arguments: &[&str]) -> Value {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Value {
         let output = self.try_run(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    fn key(&self, arguments: &[&str]) -> Value {
+    pub(crate) fn key(&self, arguments: &[&str]) -> Value {
         self.run(&[&["keys", "create", "--name", "test", "--json"], arguments].concat())
     }
 
     /// How many rows the audit trail has; it must verify.
-    fn verified_rows(&self) -> u64 {
+    pub(crate) fn verified_rows(&self) -> u64 {
         let verified = self.run(&["audit", "verify", "--json"]);
         assert_eq!(verified["verified"], true, "{verified}");
         verified["rows"].as_u64().unwrap()
     }
 
     /// Lets clients call at the same time, spread over the servers; gives how many calls were answered and how many refused.
-    fn press(&self, key: &str, clients: usize, calls: usize) -> (usize, usize) {
+    pub(crate) fn press(&self, key: &str, clients: usize, calls: usize) -> (usize, usize) {
         let start = Barrier::new(clients);
-        let client = |number: usize| {
-            let mut connection = self.servers[number % self.servers.len()].connect();
+        // Before anybody waits for the others: one that cannot connect must not keep them waiting.
+        let connections: Vec<_> =
+            (0..clients).map(|number| self.servers[number % self.servers.len()].connect()).collect();
+        let client = |mut connection: Connection| {
             start.wait();
             let call =
                 |_| connection.rpc(key, "tools/call", json!({ "name": "debugger/license_info" })).status;
@@ -73,7 +89,8 @@ impl Servers {
         };
         let statuses: Vec<u16> = std::thread::scope(|scope| {
             let client = &client;
-            let clients: Vec<_> = (0..clients).map(|number| scope.spawn(move || client(number))).collect();
+            let clients: Vec<_> =
+                connections.into_iter().map(|connection| scope.spawn(move || client(connection))).collect();
             clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
         });
         let count = |status| statuses.iter().filter(|found| **found == status).count();
@@ -82,11 +99,20 @@ impl Servers {
     }
 }
 
+/// Sets the flag also when the test fails: clients that nobody stops would keep it from ending.
+pub(crate) struct SetOnDrop<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn run(url: &str, data: &Path, arguments: &[&str]) -> Output {
     command().env("HINDCAST_STORE_URL", url).args(arguments).arg("--data-dir").arg(data).output().unwrap()
 }
 
-fn get(server: &Server, path: &str) -> Reply {
+pub(crate) fn get(server: &Server, path: &str) -> Reply {
     server.connect().request(&format!("GET {path}"), "Host: localhost\r\n", b"").unwrap()
 }
 
@@ -179,11 +205,11 @@ fn calls_that_were_answered_around_restarts_of_postgresql_are_all_in_the_chain()
     let made = servers.key(&["--per-month", "100000", "--per-minute", "100000"]);
     let (key, id) = (made["key"].as_str().unwrap(), made["id"].as_str().unwrap());
     let before = servers.verified_rows();
-    let stop = std::sync::atomic::AtomicBool::new(false);
+    let stop = AtomicBool::new(false);
     let (addresses, cluster) = (&servers.servers, &mut servers.cluster);
     let client = |number: usize| {
         let mut answered = 0;
-        while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+        while !stop.load(Ordering::Relaxed) {
             let call = json!({ "name": "debugger/license_info" });
             let reply = addresses[number % 2].rpc(key, "tools/call", call);
             assert!([200, 503].contains(&reply.status), "{reply:?}");
@@ -194,6 +220,7 @@ fn calls_that_were_answered_around_restarts_of_postgresql_are_all_in_the_chain()
     let client = &client;
     let answered: usize = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..8).map(|number| scope.spawn(move || client(number))).collect();
+        let stopping = SetOnDrop(&stop);
         for _ in 0..3 {
             // Between two crashes both servers answer.
             for server in addresses {
@@ -205,7 +232,7 @@ fn calls_that_were_answered_around_restarts_of_postgresql_are_all_in_the_chain()
         for server in addresses {
             eventually("it is ready", || get(server, "/readyz").status == 200);
         }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        drop(stopping);
         clients.into_iter().map(|client| client.join().unwrap()).sum()
     });
     let rows = usize::try_from(servers.verified_rows() - before).unwrap();
@@ -228,7 +255,7 @@ fn a_server_that_is_killed_leaves_a_chain_that_the_others_go_on_with() {
     let answered: usize = std::thread::scope(|scope| {
         let client = || {
             // Until the connection ends in the middle of something.
-            let mut connection = crate::server::Connection::to(address);
+            let mut connection = Connection::to(address);
             let call = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"debugger/license_info"}}"#;
             std::iter::from_fn(|| connection.try_post(key, call).ok().filter(|reply| reply.status == 200))
                 .count()
@@ -255,8 +282,8 @@ fn a_server_without_the_chains_audit_key_does_not_start_and_says_what_to_do() {
 }
 
 #[test]
-fn health_has_the_database_server_and_notices_that_it_is_away() {
-    let Some(mut servers) = Servers::start(1) else { return };
+fn health_has_the_database_server() {
+    let Some(servers) = Servers::start(1) else { return };
     let key = servers.key(&[])["key"].as_str().unwrap().to_owned();
     let health = |servers: &Servers| {
         let read = json!({ "uri": "resource://system/health" });
@@ -267,9 +294,103 @@ fn health_has_the_database_server_and_notices_that_it_is_away() {
     let component = &found["components"]["postgresDatabase"];
     assert_eq!(component["status"], "Operational", "{found}");
     assert!(component["responseTime"].as_str().unwrap().ends_with("ms"), "{found}");
+}
+
+#[test]
+fn doctor_tells_a_database_that_answers_from_one_that_is_away() {
+    let Some(mut servers) = Servers::start(1) else { return };
+    let store = |servers: &Servers| {
+        let report: Value = serde_json::from_slice(&servers.try_run(&["doctor", "--json"]).stdout).unwrap();
+        let checks = report["checks"].as_array().unwrap();
+        checks.iter().find(|check| check["name"] == "store").unwrap().clone()
+    };
+    let found = store(&servers);
+    assert_eq!(found["status"], "ok", "{found}");
     servers.cluster.crash();
-    let doctor = servers.try_run(&["doctor", "--json"]);
-    assert!(String::from_utf8_lossy(&doctor.stdout).contains("PostgreSQL"), "{doctor:?}");
+    let found = store(&servers);
+    assert_eq!(found["status"], "fail", "{found}");
+    assert!(found["detail"].as_str().unwrap().contains("PostgreSQL cannot be reached"), "{found}");
+}
+
+#[test]
+fn a_postgresql_that_hangs_is_answered_with_503_and_service_goes_on_when_it_does() {
+    let Some(servers) = Servers::start_with(1, &[("HINDCAST_STORE_CONNECTIONS", "2")]) else { return };
+    let made = servers.key(&["--per-month", "100000", "--per-minute", "100000"]);
+    let key = made["key"].as_str().unwrap();
+    let server = &servers.servers[0];
+    assert_eq!(servers.press(key, 8, 2), (16, 0));
+    let before = servers.verified_rows();
+    servers.cluster.freeze();
+    let begun = Instant::now();
+    let call = || server.rpc(key, "tools/call", json!({ "name": "debugger/license_info" }));
+    let replies: Vec<Reply> = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..8).map(|_| scope.spawn(call)).collect();
+        clients.into_iter().map(|client| client.join().unwrap()).collect()
+    });
+    for reply in &replies {
+        assert_eq!((reply.status, reply.code()), (503, -32603), "{reply:?}");
+        assert_eq!(reply.header("retry-after"), Some("2"), "{reply:?}");
+        assert!(reply.error()["data"]["details"].as_str().unwrap().contains("PostgreSQL"), "{reply:?}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
+    let ready = get(server, "/readyz");
+    assert_eq!(ready.status, 503, "{ready:?}");
+    assert_eq!(get(server, "/healthz").status, 200);
+    servers.cluster.thaw();
+    eventually("it is ready", || get(server, "/readyz").status == 200);
+    assert_eq!(servers.press(key, 8, 2), (16, 0));
+    assert!(servers.verified_rows() - before >= 16);
+}
+
+#[test]
+fn strangers_are_not_told_where_the_database_is_and_what_it_says() {
+    let Some(servers) = Servers::start(1) else { return };
+    let made = servers.key(&[]);
+    let server = &servers.servers[0];
+    let name = servers.cluster.sql(&servers.url, "SELECT current_database()");
+    servers.cluster.sql(
+        "postgres",
+        &format!(
+            "ALTER DATABASE {name} ALLOW_CONNECTIONS false;
+             SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+        ),
+    );
+    eventually("it is not ready", || get(server, "/readyz").status == 503);
+    // Connections that were cut are gone; each new one is refused with a text that names the database.
+    eventually("it is refused", || {
+        let call = json!({ "name": "debugger/license_info" });
+        server.rpc(made["key"].as_str().unwrap(), "tools/call", call).status == 500
+    });
+    let stranger = server.rpc(made["key"].as_str().unwrap(), "tools/list", json!({}));
+    for reply in [get(server, "/readyz"), stranger] {
+        let body = String::from_utf8_lossy(&reply.body).into_owned();
+        assert!(body.contains("log"), "{body}");
+        for secret in [&*name, "postgres\"", ":5432", "ALLOW", "not currently accepting"] {
+            assert!(!body.contains(secret), "{secret}: {body}");
+        }
+    }
+    servers.cluster.sql("postgres", &format!("ALTER DATABASE {name} ALLOW_CONNECTIONS true"));
+    eventually("it is ready", || get(server, "/readyz").status == 200);
+}
+
+#[test]
+fn open_figures_say_that_the_store_is_down_and_those_for_keys_cannot() {
+    let Some(mut servers) = Servers::start_with(1, &[("HINDCAST_SERVER_OPEN_METRICS", "true")]) else {
+        return;
+    };
+    servers.cluster.crash();
+    let page = get(&servers.servers[0], "/metrics");
+    let text = String::from_utf8_lossy(&page.body).into_owned();
+    assert_eq!(page.status, 200, "{text}");
+    assert!(text.lines().any(|line| line == "hindcast_store_up 0"), "{text}");
+    drop(servers);
+
+    let Some(mut servers) = Servers::start(1) else { return };
+    let admin = servers.key(&["--scope", "admin"])["key"].as_str().unwrap().to_owned();
+    servers.cluster.crash();
+    let headers = format!("Host: localhost\r\nAuthorization: Bearer {admin}\r\n");
+    let page = servers.servers[0].connect().request("GET /metrics", &headers, b"").unwrap();
+    assert_eq!((page.status, page.header("retry-after")), (503, Some("2")), "{page:?}");
 }
 
 #[test]

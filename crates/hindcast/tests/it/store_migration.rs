@@ -85,6 +85,44 @@ fn a_license_that_was_installed_once_holds_for_all_servers() {
     std::fs::copy(folders[0].path().join("audit.key"), folders[1].path().join("audit.key")).unwrap();
     let shown = json_of(&run(folders[1].path(), &["license", "show", "--json"]));
     assert_eq!((&shown["type"], &shown["licensee"]), (&json!("Enterprise"), &json!("Ada")), "{shown}");
+
+    // A license that a server had before it came to the database does not go before the shared one.
+    let issued =
+        [&["license", "issue", "--key", issuer], &["--type", "Team", "--licensee", "Old"][..]].concat();
+    std::fs::write(folders[1].path().join("license.json"), hindcast(folders[1].path(), &issued)).unwrap();
+    let shown = json_of(&run(folders[1].path(), &["license", "show", "--json"]));
+    assert_eq!((&shown["type"], &shown["licensee"]), (&json!("Enterprise"), &json!("Ada")), "{shown}");
+}
+
+#[test]
+fn looking_at_an_empty_database_does_not_keep_a_server_from_moving_there() {
+    let Some(cluster) = Cluster::start() else { return };
+    let url = cluster.new_database();
+    let data = Server::start(&[]).stop();
+    let status = json_of(&with_store(&url, &data.path, &["store", "status", "--json"]));
+    assert_eq!((&status["keys"], &status["audit_rows"]), (&json!(0), &json!(0)), "{status}");
+    assert_eq!(cluster.sql(&url, "SELECT count(*) FROM pg_namespace WHERE nspname = 'hindcast'"), "0");
+    // This one opens a trail, which nothing was written to.
+    let listed = with_store(&url, &data.path, &["keys", "list", "--json"]);
+    assert!(listed.status.success(), "{listed:?}");
+    let moved = json_of(&with_store(&url, &data.path, &["store", "migrate", "--to", "postgres", "--json"]));
+    let status = json_of(&with_store(&url, &data.path, &["store", "status", "--json"]));
+    assert_eq!(
+        (&status["keys"], &status["audit_rows"], &status["unfinished_move"]),
+        (&moved["keys"], &moved["audit_rows"], &json!(false))
+    );
+    cluster.sql(&url, "DELETE FROM hindcast.audit_head");
+    let status = with_store(&url, &data.path, &["store", "status"]);
+    let told = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(told.contains("a move here was interrupted: run it again"), "{told}");
+}
+
+#[test]
+fn looking_at_an_empty_data_folder_makes_nothing_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let status = hindcast(folder.path(), &["store", "status"]);
+    assert!(status.contains("keys        0\naudit rows  0\n"), "{status}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]
