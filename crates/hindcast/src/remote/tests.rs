@@ -59,11 +59,12 @@ fn link(output: &Arc<OutputLog>, work: impl FnOnce(UnixStream, UnixStream) + Sen
     Link::new(calls, bells, Worker::thread(), output.clone()).unwrap()
 }
 
-/// A session with a fake program in a "worker".
+/// A worker that nothing keeps in.
 fn unconfined(engine: &dyn DebugEngine) -> Inside<'_> {
     Inside { engine, layers: Ok(Vec::new()) }
 }
 
+/// A session with a fake program in a "worker".
 fn remote(program: FakeProgram, output: &Arc<OutputLog>) -> (RemoteBackend, Arc<FakeEngine>) {
     let engine = Arc::new(FakeEngine::new(program));
     let its_engine = engine.clone();

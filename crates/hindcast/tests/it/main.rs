@@ -20,6 +20,7 @@ mod errors;
 #[cfg(target_os = "linux")]
 mod finding;
 mod hanging;
+mod hosted;
 mod keys;
 mod knowledge;
 #[cfg(target_os = "linux")]
@@ -49,4 +50,8 @@ mod shutdown;
 mod store_migration;
 mod time_travel;
 mod wire;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod without_namespaces;
 mod workers;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod workspaces;
