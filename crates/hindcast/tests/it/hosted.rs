@@ -34,13 +34,7 @@ impl Hosted {
 
     /// The processes that the server has started, at any depth.
     pub(crate) fn processes(&self) -> Vec<u64> {
-        let mut found = vec![u64::from(self.server.pid())];
-        let mut at = 0;
-        while let Some(&parent) = found.get(at) {
-            found.extend(children_of(parent));
-            at += 1;
-        }
-        found.split_off(1)
+        descendants_of(self.server.pid().into())
     }
 }
 
@@ -85,4 +79,15 @@ pub(crate) fn children_of(parent: u64) -> Vec<u64> {
         Some((pid, ppid))
     });
     processes.filter(|&(_, ppid): &(u64, u64)| ppid == parent).map(|(pid, _)| pid).collect()
+}
+
+/// All processes below a process, the nearest first.
+pub(crate) fn descendants_of(process: u64) -> Vec<u64> {
+    let mut found = vec![process];
+    let mut at = 0;
+    while let Some(&parent) = found.get(at) {
+        found.extend(children_of(parent));
+        at += 1;
+    }
+    found.split_off(1)
 }

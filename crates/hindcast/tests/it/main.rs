@@ -48,6 +48,8 @@ mod several_servers;
 mod shutdown;
 #[cfg(target_os = "linux")]
 mod store_migration;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod tenants;
 mod time_travel;
 mod wire;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
