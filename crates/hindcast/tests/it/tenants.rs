@@ -100,6 +100,11 @@ impl Victim {
         Self { key, session, texts, pid, uris }
     }
 
+    /// The letters by which audit rows name the key.
+    fn key_id(&self) -> &str {
+        &self.key["kdb_live_".len()..][..8]
+    }
+
     /// What others must leave as it is.
     fn state(&self, server: &Server) -> Value {
         let status = call(server, &self.key, "debugger/status", json!({ "session_id": self.session }));
@@ -163,15 +168,15 @@ fn calls(tool: &Value, victim: &Victim) -> Vec<(String, Value)> {
     all.into_iter().map(call).collect()
 }
 
-/// Whether an answer tells something of the victim's that was not in the question.
+/// Whether an answer tells something of the victim's that was not in the question. A key's own audit rows repeat all that it
+/// has asked before.
 fn tells(answer: &Value, asked: &Value, victim: &Victim) -> bool {
-    let mut text = answer.to_string();
-    for known in victim.texts.iter().chain(&victim.uris) {
-        if asked.to_string().contains(known.as_str()) {
-            text = text.replace(known.as_str(), "");
-        }
-    }
-    text.contains(SECRET) || text.contains(SECRET_NAME) || text.contains(&victim.session)
+    let (answer, asked) = (answer.to_string(), asked.to_string());
+    let is_told = |what: &str| answer.contains(what) && !asked.contains(what) && !asked.contains("audit");
+    answer.contains(SECRET)
+        || answer.contains(victim.key_id())
+        || is_told(SECRET_NAME)
+        || is_told(&victim.session)
 }
 
 #[test]
@@ -198,7 +203,6 @@ fn no_tool_and_no_resource_tells_or_changes_anything_of_another_tenant() {
     keys.push(("all of a tenant's", server.tenant_key()));
     let mut asked = 0;
     for (scopes, key) in &keys {
-        // Before the key's own audit rows name what it has asked for.
         let mut requests = vec![("resources/list".to_owned(), json!({}))];
         for uri in &victim.uris {
             for method in ["resources/read", "resources/subscribe"] {
