@@ -1,12 +1,14 @@
 //! The files that a tenant brings, and the limits that they keep to.
 
+use std::collections::BTreeMap;
+
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use hindcast_fixtures::Fixture;
 use serde_json::{Value, json};
 
 use crate::{
     hosted::{Hosted, for_tenant},
-    server::{Server, helpful_error, try_hindcast},
+    server::{Connection, Dice, Server, helpful_error, try_hindcast},
 };
 
 /// Puts a program into the workspace, by one call.
@@ -156,4 +158,70 @@ fn the_symbols_of_a_program_show_no_file_that_the_program_could_not_open() {
 /// Where the server is root, programs of tenants run as users of their own.
 pub(crate) fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
+}
+
+/// What is put into a file: as many letters as its number says, all the same.
+fn content(number: usize) -> String {
+    let letter = char::from(b'a' + (number % 26) as u8);
+    letter.to_string().repeat(20_000 + number)
+}
+
+#[test]
+fn a_killed_server_has_every_file_that_it_acknowledged_and_no_half_of_another() {
+    let rounds = std::env::var("HINDCAST_KILLS").map_or(4, |rounds| rounds.parse().unwrap());
+    let data = tempfile::tempdir().unwrap();
+    let mut dice = Dice(21);
+    let mut acknowledged = BTreeMap::new();
+    let mut key = None;
+    let mut number = 0;
+    for _ in 0..rounds {
+        let server = Server::start_in(data.path(), &[]);
+        let key: &String = key.get_or_insert_with(|| server.tenant_key());
+        let (address, until_killed) = (server.address, 1 + dice.roll(20));
+        let (tell, told) = std::sync::mpsc::channel();
+        let (first, putting_key) = (number, key.clone());
+        // Names come again, so that files are replaced, too.
+        let name = |number: usize| format!("folder-{}/file-{}", number % 3, number % 17);
+        let putting = std::thread::spawn(move || {
+            let mut connection = Connection::to(address);
+            for number in first.. {
+                let arguments = json!({ "path": name(number), "text": content(number) });
+                let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                    "params": { "name": "workspace/put", "arguments": arguments } });
+                let headers = format!("Authorization: Bearer {putting_key}\r\n");
+                let Ok(reply) = connection.post_with(&headers, call.to_string().as_bytes()) else {
+                    return number;
+                };
+                assert!(reply.json()["result"].is_object(), "{reply:?}");
+                if tell.send(number).is_err() {
+                    return number + 1;
+                }
+            }
+            unreachable!("it puts until the server is killed")
+        });
+        for _ in 0..until_killed {
+            let number = told.recv().unwrap();
+            acknowledged.insert(name(number), number);
+        }
+        // In the middle of whatever comes next.
+        server.kill();
+        number = putting.join().unwrap() + 1;
+        for number in told.try_iter() {
+            acknowledged.insert(name(number), number);
+        }
+
+        let server = Server::start_in(data.path(), &[]);
+        let listed = server.call(key, "workspace/list", json!({ "limit": 1000 }));
+        let listed = &listed["result"]["structuredContent"];
+        let folder = std::path::Path::new(listed["folder"].as_str().unwrap());
+        for file in listed["files"].as_array().unwrap() {
+            let text = std::fs::read_to_string(folder.join(file["path"].as_str().unwrap())).unwrap();
+            assert!(text == content(text.len() - 20_000), "half a file: {file}");
+        }
+        for (name, number) in &acknowledged {
+            let length = std::fs::read(folder.join(name)).unwrap().len();
+            // The one that was under way may have come after it.
+            assert!(length >= content(*number).len(), "{name} is older than what was acknowledged");
+        }
+    }
 }
