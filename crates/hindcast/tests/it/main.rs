@@ -9,6 +9,8 @@ mod command_line;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod confinement;
 mod crash;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod damaged_input;
 #[cfg(target_os = "linux")]
 mod data_folder;
 mod debugger;
