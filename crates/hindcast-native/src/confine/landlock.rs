@@ -59,6 +59,8 @@ pub(super) fn restrict(confinement: &Confinement, has_own_user: bool) -> Result<
     // The engine writes to the memory of the program by a file there. That of other processes is closed: who may not trace
     // them may not open it.
     let rules = rules.chain([(PathBuf::from("/proc"), read | AccessFs::WriteFile)]);
+    // Our own program, which the engine starts again to find out what it can do here.
+    let rules = rules.chain([(PathBuf::from("/proc/self/exe"), read)]);
     for (path, access) in rules {
         created = allow(created, &path, access)?;
     }

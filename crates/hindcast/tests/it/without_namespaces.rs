@@ -99,6 +99,7 @@ fn time_travel_works_without_namespaces_and_the_answer_says_what_keeps_the_progr
     put_program(&hosted, &Fixture::c("calls"), "calls");
     let launched = hosted.call("debugger/launch", json!({ "program": "calls", "args": ["3"] }));
     assert!(launched.contains("Landlock") && !launched.contains("namespace"), "{launched}");
+    assert!(!launched.contains("not on this machine"), "{launched}");
     hosted.call("debugger/set_breakpoint", json!({ "function": "square" }));
     hosted.call("debugger/continue", json!({}));
     hosted.call("debugger/continue", json!({}));
