@@ -1,9 +1,8 @@
 //! Reading files that a program names: it may name anything, also what never ends.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, Read},
-    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
@@ -19,8 +18,6 @@ pub(crate) const LARGEST_SOURCE: u64 = 16 << 20;
 pub(crate) enum FileError {
     #[error(transparent)]
     System(#[from] io::Error),
-    #[error("it is not a plain file")]
-    NotPlain,
     #[error("it is larger than {} MB", limit >> 20)]
     TooLarge { limit: u64 },
 }
@@ -32,14 +29,10 @@ impl FileError {
     }
 }
 
-/// Opens a plain file of at most `limit` bytes. Never waits, as the opening of a pipe would.
+/// Opens a plain file of at most `limit` bytes.
 pub(crate) fn open_plain(path: &Path, limit: u64) -> Result<File, FileError> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
-    let found = file.metadata()?;
-    if !found.is_file() {
-        return Err(FileError::NotPlain);
-    }
-    if found.len() > limit {
+    let file = hindcast_mapping::open_plain(path)?;
+    if file.metadata()?.len() > limit {
         return Err(FileError::TooLarge { limit });
     }
     Ok(file)

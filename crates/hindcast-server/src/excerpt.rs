@@ -20,6 +20,11 @@ pub(crate) fn excerpt(text: &str, most: usize) -> String {
     }
 }
 
+/// A path that a call is about, for the audit trail.
+pub(crate) fn shown_target(path: &std::path::Path) -> String {
+    excerpt(&path.display().to_string(), 200)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,7 +14,7 @@ use ed25519_dalek::SigningKey;
 #[cfg(unix)]
 use nix::sys::stat::{Mode, umask};
 
-/// All that hindcast keeps in its data folder.
+/// All that hindcast keeps in its data folder, but for the workspaces.
 #[cfg(unix)]
 const OURS: [&str; 15] = [
     "audit.key",
@@ -54,10 +54,20 @@ pub(crate) fn usual_umask() -> Option<u32> {
 /// Takes a file or folder, and all that is in it, from everybody but its owner. Links are left alone.
 #[cfg(unix)]
 fn take_from_others(path: &Path) {
+    let is_folder = close(path);
+    if is_folder {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        entries.for_each(|entry| take_from_others(&entry.path()));
+    }
+}
+
+/// Closes a file or folder to everybody but its owner, and says whether it is a folder.
+#[cfg(unix)]
+fn close(path: &Path) -> bool {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
-    let Ok(metadata) = path.symlink_metadata() else { return };
+    let Ok(metadata) = path.symlink_metadata() else { return false };
     if metadata.is_symlink() {
-        return;
+        return false;
     }
     let mode = metadata.mode() & 0o7777;
     if mode & 0o077 != 0
@@ -65,10 +75,7 @@ fn take_from_others(path: &Path) {
     {
         tracing::warn!(%error, path = %path.display(), "others may read this; take the rights to it from them");
     }
-    if metadata.is_dir() {
-        let entries = fs::read_dir(path).into_iter().flatten().flatten();
-        entries.for_each(|entry| take_from_others(&entry.path()));
-    }
+    metadata.is_dir()
 }
 
 /// A folder that exists.
@@ -83,6 +90,9 @@ impl DataFolder {
         for name in OURS {
             take_from_others(&path.join(name));
         }
+        // What is in it is for programs that run as other users, who see it through their confinement.
+        #[cfg(unix)]
+        close(&path.join("workspaces"));
         Ok(Self(path.into()))
     }
 

@@ -13,6 +13,7 @@ mod options;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod remote;
 mod wiring;
+mod workspaces;
 
 use std::process::ExitCode;
 

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 use hindcast_core::{
     Timestamp,
-    debug::{Confinement, ConfinementLimits, DebugEngine, Layer},
+    debug::{ConfinementLimits, DebugEngine, Layer, SYSTEM_FOLDERS},
     identity,
     knowledge::{ChatModel, Embedder, Web},
     license::{License, LicenseError, LicenseFile},
@@ -36,6 +36,7 @@ use crate::{
     config::{self, Config},
     data_folder::DataFolder,
     index_folder::IndexFolder,
+    workspaces::{self, real},
 };
 
 /// How long an embedding model that nobody needs stays in memory.
@@ -153,7 +154,7 @@ pub(crate) fn knowledge(
             max_file_bytes: config.knowledge.max_file_bytes,
             reading: ReadPolicy {
                 allowed_folders: config.knowledge.allowed_folders.clone(),
-                forbidden_folders: vec![config.data_dir.clone()],
+                forbidden_folders: vec![config.data_dir.clone(), workspaces::folder(config)],
             },
             watch_lock: Some(folder.watch_lock()),
             extractor: std::env::current_exe().map_or(Extractor::Here, Extractor::Program),
@@ -355,16 +356,15 @@ fn target_policy(config: &Config) -> Result<TargetPolicy> {
 /// What keeps the programs of key holders in.
 fn confinement_policy(config: &Config) -> ConfinementPolicy {
     let debug = &config.debug;
-    // Policies compare real paths.
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let data = real(&config.data_dir);
+    let (data, workspaces) = (real(&config.data_dir), workspaces::folder(config));
     ConfinementPolicy {
-        workspaces: debug.workspaces.as_deref().map_or_else(|| data.join("workspaces"), real),
         workspace_bytes: debug.workspace_bytes,
         system: SYSTEM_FOLDERS.map(PathBuf::from).into(),
         readable: debug.readable.iter().chain(&debug.dotnet).map(|path| real(path)).collect(),
-        hidden: vec![data],
+        hidden: vec![data, workspaces.clone()],
+        workspaces,
         network: debug.network,
+        own_users: workspaces::programs_have_own_users(),
         limits: ConfinementLimits {
             memory: debug.memory_bytes,
             processes: debug.processes,
@@ -373,23 +373,14 @@ fn confinement_policy(config: &Config) -> ConfinementPolicy {
     }
 }
 
-/// Where the system has programs that everybody may run.
-const SYSTEM_FOLDERS: [&str; 5] = ["/usr", "/bin", "/sbin", "/lib", "/lib64"];
-
-/// What confines the programs of key holders on this machine, found out by trying; why nothing does.
+/// What confines the programs of key holders on this machine with these settings, found out by trying; why nothing does.
 pub(crate) fn confining_layers(config: &Config) -> Result<Vec<Layer>> {
-    let policy = confinement_policy(config);
     let engine = debug_engine_in_workers(&config.debug)?.context("this build has no debug engine")?;
-    let tried = Confinement {
-        tenant: "doctor".into(),
-        readable: Vec::new(),
-        hidden: Vec::new(),
-        workspace: None,
-        network: policy.network,
-        limits: policy.limits,
-    };
-    let confined = engine.confined(tried).context("this build cannot confine what is launched")?;
-    Ok(confined.layers()?)
+    let trial = workspaces::for_trial(config)?;
+    let workspace = trial.as_ref().map(|trial| trial.path().to_owned());
+    let tried = target_policy(config)?.confinement_of("trial", workspace);
+    let confined = tried.and_then(|tried| engine.confined(tried));
+    Ok(confined.context("this build cannot confine what is launched")?.layers()?)
 }
 
 /// A user by number or by name.

@@ -4,6 +4,9 @@ use std::{fmt, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+/// The folders of the system that every confined program may read; not all are on every system.
+pub const SYSTEM_FOLDERS: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
+
 /// What the programs of one tenant may see and use. All else of the machine is not there for them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
@@ -24,9 +27,9 @@ pub struct Confinement {
 /// What the programs of one session may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfinementLimits {
-    /// Bytes of memory; of each process, and of all together where the system counts that.
+    /// Bytes of private memory of each process. Memory that processes share does not count.
     pub memory: u64,
-    /// Processes and threads, with the copies that time travel keeps.
+    /// Processes and threads of the user that the programs run as, with the copies that time travel keeps.
     pub processes: u64,
     /// Bytes in files that they make.
     pub files: u64,
@@ -47,8 +50,6 @@ pub enum Layer {
     Landlock,
     NoNewPrivileges,
     Seccomp,
-    /// A control group counts memory and processes of all together.
-    ControlGroup,
     ResourceLimits,
 }
 
@@ -65,7 +66,6 @@ impl Layer {
             Self::Landlock => "Landlock",
             Self::NoNewPrivileges => "no_new_privs",
             Self::Seccomp => "seccomp",
-            Self::ControlGroup => "cgroup",
             Self::ResourceLimits => "rlimits",
         }
     }

@@ -34,7 +34,7 @@ pub use breakpoint::{
 };
 #[cfg(target_os = "linux")]
 pub use claim::Claim;
-pub use confinement::{Confinement, ConfinementLimits, Layer};
+pub use confinement::{Confinement, ConfinementLimits, Layer, SYSTEM_FOLDERS};
 pub use error::{DebugError, Reason};
 pub use look::{
     CompletionKind, ElementPage, ElementSearch, Evaluation, FoundElement, Frame, FrameRef, Instruction,

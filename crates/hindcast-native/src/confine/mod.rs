@@ -18,7 +18,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hindcast_core::debug::{Confinement, Layer};
+use hindcast_core::debug::{Confinement, Layer, SYSTEM_FOLDERS};
 use nix::{
     sched::{CloneFlags, unshare},
     sys::{
@@ -29,7 +29,7 @@ use nix::{
     unistd::{Pid, getegid, geteuid},
 };
 
-use crate::sys;
+use crate::sys::{self, Sockets};
 
 /// The user that a program without rights is inside of a user namespace.
 const USER_INSIDE: u32 = 1000;
@@ -53,6 +53,21 @@ pub enum ConfineError {
         "cannot confine what is launched: the server runs as root and has no other users to run programs as"
     )]
     NoUser,
+    /// Landlock opens folders whole: it cannot keep one inside of another closed.
+    #[error(
+        "cannot confine what is launched: without namespaces, `{hidden}` cannot be hidden inside of `{readable}`"
+    )]
+    CannotHide {
+        /// What programs must not see.
+        hidden: PathBuf,
+        /// The folder around it, which they may read.
+        readable: PathBuf,
+    },
+    /// The tenant's programs run as a user that may not enter its folder.
+    #[error(
+        "cannot confine what is launched: without namespaces, programs run as a user that cannot enter the workspace"
+    )]
+    ClosedWorkspace,
     /// Neither namespaces nor Landlock.
     #[error("this system has neither namespaces ({namespaces}) nor Landlock ({landlock}) for us")]
     NothingAvailable {
@@ -76,39 +91,68 @@ impl ConfineError {
 pub fn enter(confinement: &Confinement, dies_with_parent: bool) -> Result<Vec<Layer>, ConfineError> {
     let user = own_user(&confinement.tenant)?;
     let mut layers = match unshare_all(user, confinement.network) {
-        Ok(mut layers) => {
-            go_inside(dies_with_parent)?;
-            let is_user = layers.contains(&Layer::UserNamespace);
-            let user = user.filter(|_| !is_user);
-            view::build(confinement, user).map_err(|(what, source)| ConfineError::Step { what, source })?;
-            if !confinement.network {
-                sys::start_loopback().map_err(ConfineError::at("start the loopback device"))?;
-            }
-            sys::give_up_rights(user).map_err(ConfineError::at("give up rights"))?;
-            sys::settle_as_child(true).map_err(ConfineError::at("settle"))?;
-            layers.push(Layer::NoNewPrivileges);
-            layers
-        }
-        Err(namespaces) => {
-            sys::give_up_rights(user).map_err(ConfineError::at("give up rights"))?;
-            sys::settle_as_child(dies_with_parent).map_err(ConfineError::at("settle"))?;
-            let kept = landlock::restrict(confinement);
-            kept.map_err(|landlock| ConfineError::NothingAvailable { namespaces, landlock })?;
-            let own_user = user.map(|_| Layer::OwnUser);
-            own_user.into_iter().chain([Layer::Landlock, Layer::NoNewPrivileges]).collect()
-        }
+        Ok(layers) => build_view(confinement, user, layers, dies_with_parent)?,
+        Err(namespaces) => restrict_by_landlock(confinement, user, namespaces, dies_with_parent)?,
     };
     limits::set(&confinement.limits).map_err(ConfineError::at("set limits"))?;
     layers.push(Layer::ResourceLimits);
-    let has_own_network = layers.contains(&Layer::NetworkNamespace) || confinement.network;
-    sys::forbid_calls(has_own_network).map_err(ConfineError::at("filter system calls"))?;
+    sys::forbid_calls(sockets(&layers, confinement.network))
+        .map_err(ConfineError::at("filter system calls"))?;
     layers.push(Layer::Seccomp);
     sys::be_modest();
     Ok(layers)
 }
 
+/// Builds a root of its own inside the new namespaces.
+fn build_view(
+    confinement: &Confinement,
+    user: Option<u32>,
+    mut layers: Vec<Layer>,
+    dies_with_parent: bool,
+) -> Result<Vec<Layer>, ConfineError> {
+    go_inside(dies_with_parent)?;
+    let is_user = layers.contains(&Layer::UserNamespace);
+    let user = user.filter(|_| !is_user);
+    view::build(confinement, user).map_err(|(what, source)| ConfineError::Step { what, source })?;
+    if !confinement.network {
+        sys::start_loopback().map_err(ConfineError::at("start the loopback device"))?;
+    }
+    sys::give_up_rights(user).map_err(ConfineError::at("give up rights"))?;
+    sys::settle_as_child(true).map_err(ConfineError::at("settle"))?;
+    layers.push(Layer::NoNewPrivileges);
+    Ok(layers)
+}
+
+/// Restricts this process where it is. `namespaces` says why there are none.
+fn restrict_by_landlock(
+    confinement: &Confinement,
+    user: Option<u32>,
+    namespaces: io::Error,
+    dies_with_parent: bool,
+) -> Result<Vec<Layer>, ConfineError> {
+    // The attempt to make namespaces may have changed the user already; then there are no rights left to change it again.
+    let still_root = user.filter(|_| geteuid().is_root());
+    sys::give_up_rights(still_root).map_err(ConfineError::at("give up rights"))?;
+    sys::settle_as_child(dies_with_parent).map_err(ConfineError::at("settle"))?;
+    landlock::check(confinement)?;
+    landlock::restrict(confinement, user.is_some())
+        .map_err(|landlock| ConfineError::NothingAvailable { namespaces, landlock })?;
+    let own_user = user.map(|_| Layer::OwnUser);
+    Ok(own_user.into_iter().chain([Layer::Landlock, Layer::NoNewPrivileges]).collect())
+}
+
+/// Which sockets programs may make. Without a mount namespace, a Unix socket reaches every service of the machine that has a
+/// path: Landlock does not restrict that.
+fn sockets(layers: &[Layer], network: bool) -> Sockets {
+    match (layers.contains(&Layer::MountNamespace), network) {
+        (true, _) => Sockets::Usual,
+        (false, true) => Sockets::Network,
+        (false, false) => Sockets::None,
+    }
+}
+
 /// The number of the user that a tenant's programs run as where the server runs as root.
-pub fn user_of(tenant: &str) -> u32 {
+fn user_of(tenant: &str) -> u32 {
     // FNV-1a: the same in every version of the program, because files in workspaces belong to this user.
     let hash =
         tenant.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
@@ -199,9 +243,6 @@ fn go_inside(dies_with_parent: bool) -> Result<(), ConfineError> {
     }
 }
 
-/// What of the system every program may read.
-const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
-
 /// What of the system's configuration programs need. The rest may hold secrets.
 const CONFIGURATION: [&str; 38] = [
     "alternatives",
@@ -247,10 +288,5 @@ const CONFIGURATION: [&str; 38] = [
 /// The folders and files of the system that every program may read; not all are on every system.
 fn system_paths() -> impl Iterator<Item = PathBuf> {
     let configuration = CONFIGURATION.iter().map(|name| Path::new("/etc").join(name));
-    SYSTEM.iter().map(PathBuf::from).chain(configuration)
-}
-
-/// Whether programs that are confined see this path in any case.
-pub fn is_of_the_system(path: &Path) -> bool {
-    SYSTEM.iter().any(|folder| path.starts_with(folder))
+    SYSTEM_FOLDERS.iter().map(PathBuf::from).chain(configuration)
 }

@@ -23,10 +23,25 @@ const NEW_NAMESPACES: u32 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP) as u32;
 
-/// Families of sockets that stay inside a network namespace.
-const FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
-/// The same where there is no network namespace.
-const LOCAL_FAMILIES: [i32; 1] = [libc::AF_UNIX];
+/// Which families of sockets a process may make. Connected pairs (`socketpair`) are always allowed: nobody else is at their end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sockets {
+    /// Those that stay inside namespaces, or in the network that the operator has opened.
+    Usual,
+    /// The network, and no Unix sockets.
+    Network,
+    None,
+}
+
+impl Sockets {
+    fn families(self) -> &'static [i32] {
+        match self {
+            Self::Usual => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
+            Self::Network => &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
+            Self::None => &[],
+        }
+    }
+}
 
 /// Mounting, other namespaces, modules, keys, clocks, raw devices; and interfaces whose faults were ways out of confinements
 /// (`bpf`, `io_uring`, `userfaultfd`, `perf_event_open`).
@@ -93,8 +108,8 @@ const FORBIDDEN_32: [u32; 54] = [
 ];
 
 /// Forbids them to this process and all that it starts; there is no way back. Needs `no_new_privs`.
-pub(crate) fn forbid_calls(has_own_network: bool) -> io::Result<()> {
-    let families: &[i32] = if has_own_network { &FAMILIES } else { &LOCAL_FAMILIES };
+pub(crate) fn forbid_calls(sockets: Sockets) -> io::Result<()> {
+    let families = sockets.families();
     let numbers = FORBIDDEN.map(|number| number as u32);
     let (clone, clone3, socket) = (libc::SYS_clone as u32, libc::SYS_clone3 as u32, libc::SYS_socket as u32);
     let wide = rules(&numbers, Makers { clone, clone3, socket }, families);

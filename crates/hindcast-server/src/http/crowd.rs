@@ -2,16 +2,10 @@
 
 use std::{
     collections::HashMap,
-    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll},
 };
 
-use bytes::Bytes;
 use hindcast_core::identity::{Caller, KeyId, PrincipalId};
-use http_body::{Frame, SizeHint};
-
-use super::Body;
 
 /// Requests that one owner may have under way.
 pub(super) const MOST_REQUESTS: usize = 512;
@@ -89,19 +83,20 @@ impl Presence {
     /// Counts it as an event stream instead, which may stay for ever.
     pub(super) fn become_stream(&mut self) -> Result<(), TooMuch> {
         let mut shares = self.crowd.shares();
-        let shares = &mut *shares;
+        let too_many = |limit| Err(TooMuch { of: "open event streams", limit, is_of_others: false });
+        // Looked at before anything is counted, so that a refusal leaves nothing behind.
+        let of_owner = shares.owners.get(&self.owner).map_or(0, |share| share.streams);
+        let of_key = self.key.as_ref().and_then(|key| shares.streams_of_keys.get(key)).copied();
+        if of_owner >= MOST_STREAMS {
+            return too_many(MOST_STREAMS);
+        }
+        if of_key.unwrap_or_default() >= MOST_STREAMS_OF_KEY {
+            return too_many(MOST_STREAMS_OF_KEY);
+        }
+        if let Some(key) = self.key.clone() {
+            *shares.streams_of_keys.entry(key).or_default() += 1;
+        }
         let share = shares.owners.entry(self.owner.clone()).or_default();
-        let of_key = self.key.clone().map(|key| shares.streams_of_keys.entry(key).or_default());
-        let too_many = |limit| TooMuch { of: "open event streams", limit, is_of_others: false };
-        if share.streams >= MOST_STREAMS {
-            return Err(too_many(MOST_STREAMS));
-        }
-        if of_key.as_ref().is_some_and(|streams| **streams >= MOST_STREAMS_OF_KEY) {
-            return Err(too_many(MOST_STREAMS_OF_KEY));
-        }
-        if let Some(streams) = of_key {
-            *streams += 1;
-        }
         share.streams += 1;
         share.requests -= 1;
         self.is_stream = true;
@@ -151,38 +146,6 @@ impl Drop for Presence {
     }
 }
 
-/// A body whose request counts until it has been sent or dropped.
-pub(super) struct Present {
-    body: Body,
-    _presence: Presence,
-}
-
-impl Present {
-    pub(super) fn new(body: Body, presence: Presence) -> Self {
-        Self { body, _presence: presence }
-    }
-}
-
-impl http_body::Body for Present {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, std::convert::Infallible>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,8 +166,13 @@ mod tests {
         }
         let mut one_more = crowd.enter(&greedy).unwrap();
         assert_eq!(one_more.become_stream().unwrap_err().limit, MOST_STREAMS);
+        one_more.key = Some(KeyId("refused".into()));
+        assert!(one_more.become_stream().is_err());
+        assert!(crowd.shares().streams_of_keys.is_empty(), "a refusal leaves nothing behind");
         requests.clear();
         assert!(one_more.become_stream().is_ok(), "there is room again");
+        drop(one_more);
+        assert!(crowd.shares().streams_of_keys.is_empty());
     }
 
     #[test]

@@ -64,32 +64,27 @@ impl Drop for InFlight {
     }
 }
 
-/// A body that keeps its request counted until it has been sent or dropped.
-pub(super) struct Counted {
+/// A body that ends early when the server no longer waits for its end.
+pub(super) struct CutShort {
     body: Body,
-    _in_flight: InFlight,
     cut: Option<Cut>,
 }
 
-/// What is sent last when the server no longer waits for a body's end.
+/// What is sent last then.
 struct Cut {
     cancelled: Pin<Box<WaitForCancellationFutureOwned>>,
     last: Bytes,
 }
 
-impl Counted {
-    pub(super) fn new(body: Body, in_flight: InFlight) -> Self {
-        Self { body, _in_flight: in_flight, cut: None }
-    }
-
+impl CutShort {
     /// The same body, which ends with `last` when it has not ended before `cut`.
-    pub(super) fn cut_by(self, cut: &CancellationToken, last: Bytes) -> Self {
+    pub(super) fn new(body: Body, cut: &CancellationToken, last: Bytes) -> Self {
         let cancelled = Box::pin(cut.clone().cancelled_owned());
-        Self { cut: Some(Cut { cancelled, last }), ..self }
+        Self { body, cut: Some(Cut { cancelled, last }) }
     }
 }
 
-impl http_body::Body for Counted {
+impl http_body::Body for CutShort {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 

@@ -29,11 +29,12 @@ use super::{
     Body, HttpPolicy, PROTOCOL_VERSION,
     answer::{self, With},
     body,
-    crowd::{Crowd, Presence, Present, TooMuch},
+    crowd::{Crowd, Presence, TooMuch},
     direct,
-    drain::{Counted, Drain, InFlight},
+    drain::{CutShort, Drain, InFlight},
     guard::Guard,
-    operations::{self, Figures},
+    held::Held,
+    operations::{self, Figures, Readiness},
     polish,
     refusals::{Attempt, Refusals},
     replay::Replay,
@@ -68,6 +69,7 @@ pub struct Front {
     /// Ends the wait for what outlasts the drain.
     cut: CancellationToken,
     figures: Figures,
+    readiness: Readiness,
 }
 
 impl Front {
@@ -108,6 +110,7 @@ impl Front {
             refusals,
             cut: CancellationToken::new(),
             figures: Figures::new(),
+            readiness: Readiness::default(),
         })
     }
 
@@ -156,11 +159,12 @@ impl Front {
             },
             operations::ALIVE => without_its_body(operations::alive(), request.into_body()).await,
             operations::READY => {
-                without_its_body(operations::ready(&self.app.gateway).await, request.into_body()).await
+                let response = operations::ready(&self.readiness, &self.app.gateway).await;
+                without_its_body(response, request.into_body()).await
             }
             operations::METRICS => {
                 let response = match self.may_see_metrics(&request, from).await {
-                    Ok(()) => operations::metrics(&self.figures, &self.app.gateway).await,
+                    Ok(()) => operations::metrics(&self.figures, &self.readiness, &self.app.gateway).await,
                     Err(turned_away) => *turned_away,
                 };
                 without_its_body(response, request.into_body()).await
@@ -314,7 +318,7 @@ impl Front {
         }
         let response = if resumes { rest_or_refusal(response) } else { response };
         let response = polish::polished(response, false, &Value::Null).await;
-        Ok(response.map(|body| Present::new(body, presence).boxed()))
+        Ok(response.map(|body| Held::new(body, presence).boxed()))
     }
 
     async fn post(
@@ -380,14 +384,15 @@ impl Front {
             response = timeout_at(until + GRACE, answered) => response.unwrap_or_else(|_| self.too_late(&id)),
             () = self.cut.cancelled() => unavailable(&cut_off(), &id),
         };
-        let response = response.map(|body| Present::new(body, presence).boxed());
+        let response = response.map(|body| Held::new(body, presence).boxed());
         if endless {
             return Ok(answer::with_limit(response, limit.as_ref()));
         }
         let is_stream = polish::is_stream(&response);
         let response = response.map(|body| {
-            let body = Counted::new(body, in_flight);
-            if is_stream && is_request { body.cut_by(&self.cut, last_event(&id)) } else { body }.boxed()
+            let is_cut = is_stream && is_request;
+            let body = if is_cut { CutShort::new(body, &self.cut, last_event(&id)).boxed() } else { body };
+            Held::new(body, in_flight).boxed()
         });
         Ok(answer::with_limit(response, limit.as_ref()))
     }

@@ -7,6 +7,7 @@ mod direct;
 mod drain;
 mod front;
 mod guard;
+mod held;
 mod listener;
 mod operations;
 mod polish;

@@ -3,16 +3,17 @@
 use std::{
     fmt::Write as _,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use hindcast_services::{
-    FailureKind,
+    Failure, FailureKind,
     gateway::{CLASSES, Durations, DurationsSeen, Gateway, StoreOperation},
 };
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::json;
+use tokio::sync::Mutex;
 
 use super::{
     Body,
@@ -64,18 +65,46 @@ pub(super) fn alive() -> Response<Body> {
     answer::json(StatusCode::OK, r#"{"status":"ok"}"#)
 }
 
-/// Whether requests would be answered. Anybody may ask, so it says which store fails, not where it is or what it says.
-pub(super) async fn ready(gateway: &Gateway) -> Response<Body> {
-    match gateway.probe().await {
+/// Whether the store answers, asked at most once a second: anybody may ask, and the store has other work.
+#[derive(Default)]
+pub(super) struct Readiness(Mutex<Option<(Instant, Result<(), String>)>>);
+
+impl Readiness {
+    /// What `probe` said, now or a moment ago. Whoever comes while it is asked waits for the same answer.
+    async fn ask(&self, now: Instant, probe: impl Future<Output = Result<(), String>>) -> Result<(), String> {
+        const GOOD_FOR: Duration = Duration::from_secs(1);
+        let mut last = self.0.lock().await;
+        let is_fresh = |when: Instant| now.saturating_duration_since(when) < GOOD_FOR;
+        if let Some((_, answer)) = last.as_ref().filter(|(when, _)| is_fresh(*when)) {
+            return answer.clone();
+        }
+        let answer = probe.await;
+        *last = Some((now, answer.clone()));
+        answer
+    }
+
+    async fn of(&self, gateway: &Gateway) -> Result<(), String> {
+        let probe = async { gateway.probe().await.map_err(|failure| told(&failure)) };
+        self.ask(Instant::now(), probe).await
+    }
+}
+
+/// Anybody may ask, so it says which store fails, not where it is or what it says.
+fn told(failure: &Failure) -> String {
+    match failure.kind {
+        FailureKind::StoreUnreachable => failure.details.clone(),
+        _ => {
+            tracing::warn!(%failure, "not ready");
+            "the store of keys and limits fails; the server's log says why".to_owned()
+        }
+    }
+}
+
+/// Whether requests would be answered.
+pub(super) async fn ready(readiness: &Readiness, gateway: &Gateway) -> Response<Body> {
+    match readiness.of(gateway).await {
         Ok(()) => answer::json(StatusCode::OK, r#"{"status":"ready"}"#),
-        Err(failure) => {
-            let details = match failure.kind {
-                FailureKind::StoreUnreachable => failure.details,
-                _ => {
-                    tracing::warn!(%failure, "not ready");
-                    "the store of keys and limits fails; the server's log says why".to_owned()
-                }
-            };
+        Err(details) => {
             let body = json!({ "status": "unavailable", "details": details });
             answer::json(StatusCode::SERVICE_UNAVAILABLE, body.to_string())
         }
@@ -83,8 +112,8 @@ pub(super) async fn ready(gateway: &Gateway) -> Response<Body> {
 }
 
 /// All figures, as Prometheus reads them.
-pub(super) async fn metrics(figures: &Figures, gateway: &Gateway) -> Response<Body> {
-    let is_up = gateway.probe().await.is_ok();
+pub(super) async fn metrics(figures: &Figures, readiness: &Readiness, gateway: &Gateway) -> Response<Body> {
+    let is_up = readiness.of(gateway).await.is_ok();
     let mut response = Response::new(Full::from(text(figures, gateway, is_up)).boxed());
     *response.status_mut() = StatusCode::OK;
     response.with("content-type", "text/plain; version=0.0.4; charset=utf-8")
@@ -142,6 +171,26 @@ fn seconds(microseconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn the_store_is_asked_once_a_second_however_many_ask() {
+        let readiness = Readiness::default();
+        let asked = AtomicU64::new(0);
+        let start = Instant::now();
+        let ask = |second: u64, answer: Result<(), String>| {
+            readiness.ask(start + Duration::from_secs(second), async {
+                asked.fetch_add(1, Relaxed);
+                answer
+            })
+        };
+        for _ in 0..100 {
+            assert_eq!(ask(0, Ok(())).await, Ok(()));
+        }
+        assert_eq!(asked.load(Relaxed), 1);
+        assert_eq!(ask(1, Err("down".into())).await, Err("down".into()));
+        assert_eq!(ask(1, Ok(())).await, Err("down".into()), "a moment ago it was down");
+        assert_eq!(asked.load(Relaxed), 2);
+    }
 
     #[test]
     fn microseconds_are_written_as_seconds() {

@@ -12,9 +12,8 @@ use hindcast_services::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::NoInput;
 use crate::{
-    excerpt::excerpt,
+    excerpt::shown_target,
     registry::{Answer, Call, Declaration, Effects, Registry, Tool},
 };
 
@@ -37,7 +36,7 @@ struct PutInput {
     /// Or in base64
     #[serde(default)]
     base64: Option<String>,
-    /// Behind what is there: large files in pieces
+    /// Append to what is there: large files in pieces
     #[serde(default)]
     append: bool,
     /// Whether it can be launched
@@ -77,7 +76,7 @@ impl Tool for Put {
     };
 
     fn target(input: &PutInput) -> Option<String> {
-        Some(excerpt(&input.path.display().to_string(), 200))
+        Some(shown_target(&input.path))
     }
 
     async fn call(&self, call: &Call, input: PutInput) -> Result<Answer<FileView>, Failure> {
@@ -106,36 +105,61 @@ impl Tool for Put {
 
 struct List(Arc<DebugService>);
 
+/// Files that an answer shows.
+const MOST_SHOWN: usize = 1000;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListInput {
+    /// How many files to skip
+    #[serde(default)]
+    offset: usize,
+    /// How many files to show
+    #[serde(default = "usual_limit")]
+    #[schemars(range(min = 1, max = MOST_SHOWN))]
+    limit: usize,
+    #[serde(default, rename = "session_id")]
+    #[schemars(skip)]
+    #[allow(dead_code, reason = "part of the contract of every tool")]
+    session: Option<String>,
+}
+
+fn usual_limit() -> usize {
+    100
+}
+
 #[derive(Serialize, JsonSchema)]
 struct WorkspaceView {
     /// Where programs see it; relative paths begin there
     folder: String,
     files: Vec<FileView>,
+    /// How many files there are
+    total: usize,
+    /// The bytes of all files
     bytes: u64,
     /// The most that they may have
     limit: u64,
 }
 
 impl WorkspaceView {
-    fn answer(workspace: Workspace) -> Answer<Self> {
-        let content = Self {
+    fn of(workspace: Workspace) -> Self {
+        Self {
             folder: workspace.folder.display().to_string(),
             files: workspace.files.into_iter().map(Into::into).collect(),
+            total: workspace.total,
             bytes: workspace.bytes,
             limit: workspace.most_bytes,
-        };
-        let mut text = format!("{} files, {} of {} bytes", content.files.len(), content.bytes, content.limit);
-        for file in &content.files {
-            // Writing to a text cannot fail.
-            let _ = write!(text, "\n{} {} bytes", file.path, file.bytes);
         }
-        Answer { text, content }
+    }
+
+    fn in_a_line(&self) -> String {
+        format!("{} files, {} of {} bytes", self.total, self.bytes, self.limit)
     }
 }
 
 #[async_trait]
 impl Tool for List {
-    type Input = NoInput;
+    type Input = ListInput;
     type Output = WorkspaceView;
 
     const DECLARATION: Declaration = Declaration {
@@ -147,9 +171,22 @@ impl Tool for List {
         effects: Effects::ReadOnly,
     };
 
-    async fn call(&self, call: &Call, _input: NoInput) -> Result<Answer<WorkspaceView>, Failure> {
-        let listed = on_files(&self.0, &call.caller, |debug, caller| debug.workspace_of(caller));
-        Ok(WorkspaceView::answer(listed.await?))
+    async fn call(&self, call: &Call, input: ListInput) -> Result<Answer<WorkspaceView>, Failure> {
+        let ListInput { offset, limit, .. } = input;
+        let limit = limit.clamp(1, MOST_SHOWN);
+        let listed =
+            on_files(&self.0, &call.caller, move |debug, caller| debug.workspace_of(caller, offset, limit));
+        let content = WorkspaceView::of(listed.await?);
+        let mut text = content.in_a_line();
+        for file in &content.files {
+            // Writing to a text cannot fail.
+            let _ = write!(text, "\n{} {} bytes", file.path, file.bytes);
+        }
+        let shown = offset.saturating_add(content.files.len());
+        if shown < content.total {
+            let _ = write!(text, "\n… {} more: `offset` {shown}", content.total - shown);
+        }
+        Ok(Answer { text, content })
     }
 }
 
@@ -166,10 +203,20 @@ struct RemoveInput {
     session: Option<String>,
 }
 
+#[derive(Serialize, JsonSchema)]
+struct LeftView {
+    /// How many files are left
+    total: usize,
+    /// Their bytes
+    bytes: u64,
+    /// The most that they may have
+    limit: u64,
+}
+
 #[async_trait]
 impl Tool for Remove {
     type Input = RemoveInput;
-    type Output = WorkspaceView;
+    type Output = LeftView;
 
     const DECLARATION: Declaration = Declaration {
         name: "workspace/remove",
@@ -181,14 +228,17 @@ impl Tool for Remove {
     };
 
     fn target(input: &RemoveInput) -> Option<String> {
-        Some(excerpt(&input.path.display().to_string(), 200))
+        Some(shown_target(&input.path))
     }
 
-    async fn call(&self, call: &Call, input: RemoveInput) -> Result<Answer<WorkspaceView>, Failure> {
+    async fn call(&self, call: &Call, input: RemoveInput) -> Result<Answer<LeftView>, Failure> {
         let removed = on_files(&self.0, &call.caller, move |debug, caller| {
             debug.remove_from_workspace(caller, &input.path)
         });
-        Ok(WorkspaceView::answer(removed.await?))
+        let left = WorkspaceView::of(removed.await?);
+        let text = left.in_a_line();
+        let WorkspaceView { total, bytes, limit, .. } = left;
+        Ok(Answer { text, content: LeftView { total, bytes, limit } })
     }
 }
 
@@ -200,5 +250,9 @@ async fn on_files<T: Send + 'static>(
 ) -> Result<T, Failure> {
     let (debug, caller) = (debug.clone(), caller.clone());
     let worked = tokio::task::spawn_blocking(move || work(&debug, &caller)).await;
-    worked.unwrap_or_else(|error| Err(Failure::new(FailureKind::Internal, error.to_string())))
+    worked.unwrap_or_else(|error| {
+        tracing::error!(%error, "work on a workspace failed");
+        Err(Failure::new(FailureKind::Internal, "the work on the workspace failed")
+            .hint("ask the operator to look at the server's log, and try again"))
+    })
 }

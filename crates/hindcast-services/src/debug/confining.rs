@@ -2,7 +2,6 @@
 
 use std::{
     borrow::Cow,
-    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -13,13 +12,18 @@ use hindcast_core::{
 };
 use sha2::{Digest as _, Sha256};
 
-use super::{AttachOptions, DebugService, TargetPolicy, worker::Core};
+use super::{
+    AttachOptions, DebugService, Session, TargetPolicy,
+    source::{AllowedSources, SeenByTenant},
+    worker::Core,
+    workspace::make_folders,
+};
 use crate::{Failure, FailureKind};
 
 /// What keeps the programs of key holders in, unless their key has the scope `debug:unconfined`.
 #[derive(Debug, Clone)]
 pub struct ConfinementPolicy {
-    /// Each owner has a folder in it.
+    /// Each owner has a folder in it. It must be there.
     pub workspaces: PathBuf,
     /// The most bytes that an owner's files may have.
     pub workspace_bytes: u64,
@@ -31,6 +35,8 @@ pub struct ConfinementPolicy {
     pub hidden: Vec<PathBuf>,
     /// Whether they may use the network.
     pub network: bool,
+    /// Whether they run as a user of their own, who may open only what everybody may.
+    pub own_users: bool,
     /// What the programs of one session may take.
     pub limits: ConfinementLimits,
 }
@@ -44,9 +50,25 @@ impl ConfinementPolicy {
     }
 }
 
+impl TargetPolicy {
+    /// What the programs of a tenant are confined to; none where nothing confines them.
+    pub fn confinement_of(&self, tenant: &str, workspace: Option<PathBuf>) -> Option<Confinement> {
+        let policy = self.confinement.as_ref()?;
+        let readable = [&self.folders, &self.programs, &policy.readable];
+        Some(Confinement {
+            tenant: tenant.to_owned(),
+            readable: readable.into_iter().flatten().cloned().collect(),
+            hidden: policy.hidden.clone(),
+            workspace,
+            network: policy.network,
+            limits: policy.limits,
+        })
+    }
+}
+
 impl DebugService {
     /// What confines the caller's programs; none for the local user, and for keys that may do without.
-    fn confines(&self, caller: &Caller) -> Option<&ConfinementPolicy> {
+    pub(super) fn confines(&self, caller: &Caller) -> Option<&ConfinementPolicy> {
         let is_tenant = caller.key.is_some() && !caller.scopes.contains(Scope::DebugUnconfined);
         self.policy.confinement.as_ref().filter(|_| is_tenant)
     }
@@ -64,6 +86,39 @@ impl DebugService {
         Cow::Owned(policy)
     }
 
+    /// Which sources may be shown to the caller.
+    pub(super) fn sources_for(&self, caller: &Caller) -> AllowedSources {
+        if caller.key.is_none() {
+            return AllowedSources::default();
+        }
+        let allowed = AllowedSources::below(&self.policy_for(caller).folders);
+        match self.confines(caller) {
+            Some(policy) => allowed.seen_by(SeenByTenant {
+                workspace: policy.workspace_of(&caller.principal),
+                hidden: policy.hidden.clone(),
+                as_stranger: policy.own_users,
+            }),
+            None => allowed,
+        }
+    }
+
+    /// Refuses a session to a key that must not touch what the session's program can: another key of the same owner may have
+    /// launched it without a confinement.
+    pub(super) fn check_reach(&self, caller: &Caller, session: &Session) -> Result<(), Failure> {
+        if self.may_reach(caller, session) {
+            return Ok(());
+        }
+        let details = format!("session `{}` is not confined, and this key is", session.id);
+        Err(Failure::new(FailureKind::PermissionDenied, details)
+            .hint("use a key with the scope `debug:unconfined`, or launch a program with this one")
+            .fact("required_scope", Scope::DebugUnconfined.name()))
+    }
+
+    /// Whether the key may use the session.
+    pub(super) fn may_reach(&self, caller: &Caller, session: &Session) -> bool {
+        session.is_confined || self.confines(caller).is_none()
+    }
+
     /// The engine that has the caller's sessions.
     pub(super) fn engine_for(
         &self,
@@ -72,15 +127,8 @@ impl DebugService {
     ) -> Result<Arc<dyn DebugEngine>, Failure> {
         let Some(policy) = self.confines(caller) else { return Ok(engine) };
         let workspace = self.workspace(caller, policy)?;
-        let readable = [&self.policy.folders, &self.policy.programs, &policy.readable];
-        let confined = engine.confined(Confinement {
-            tenant: caller.principal.0.to_string(),
-            readable: readable.into_iter().flatten().cloned().collect(),
-            hidden: policy.hidden.clone(),
-            workspace: Some(workspace),
-            network: policy.network,
-            limits: policy.limits,
-        });
+        let confinement = self.policy.confinement_of(&caller.principal.0, Some(workspace));
+        let confined = confinement.and_then(|confinement| engine.confined(confinement));
         confined.ok_or_else(|| {
             Failure::new(FailureKind::PermissionDenied, "this build cannot confine what is launched")
                 .hint("ask the operator for a key with the scope `debug:unconfined`")
@@ -90,10 +138,10 @@ impl DebugService {
     /// The caller's folder, which is there from now on.
     pub(super) fn workspace(&self, caller: &Caller, policy: &ConfinementPolicy) -> Result<PathBuf, Failure> {
         let folder = policy.workspace_of(&caller.principal);
-        make_workspace(&folder).map_err(|error| {
+        make_folders(&policy.workspaces, &folder).map_err(|error| {
             tracing::error!(%error, folder = %folder.display(), "cannot make a workspace");
-            Failure::new(FailureKind::Internal, "there is no room for a workspace")
-                .hint("ask the operator to look at the server's log")
+            Failure::new(FailureKind::Internal, "the workspace cannot be made")
+                .hint("ask the operator to look at the server's log, and try again")
         })?;
         Ok(folder)
     }
@@ -134,20 +182,6 @@ impl DebugService {
             None => failure,
         })
     }
-}
-
-/// The folder above is the server's alone; in a workspace, the tenant's programs can look around, whoever they run as.
-fn make_workspace(folder: &Path) -> std::io::Result<()> {
-    if folder.is_dir() {
-        return Ok(());
-    }
-    fs::create_dir_all(folder)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
-    }
-    Ok(())
 }
 
 impl Core {

@@ -146,6 +146,9 @@ impl Session {
             let mask = core.mask;
             let address = match place {
                 MemoryPlace::Address(address) => address,
+                MemoryPlace::Expression(expression, _) if mask.hides(&expression) => {
+                    return Err(masked_memory(&expression));
+                }
                 MemoryPlace::Expression(expression, frame) => {
                     let evaluation = Evaluation {
                         expression,
@@ -388,6 +391,13 @@ impl Session {
 }
 
 /// In the words of the contract, which is about .NET; other programs have no PDB files.
+fn masked_memory(expression: &str) -> Failure {
+    let shown: String = expression.chars().take(80).collect();
+    let details = format!("the memory of `{shown}` is masked, as its value is");
+    Failure::new(FailureKind::InvalidInput, details)
+        .hint("begin the session with `mask_secrets: false` to see it, or read other memory")
+}
+
 fn not_served(engine: Engine, path: &str, reason: source::NotServed) -> Failure {
     let shown: String = path.chars().take(400).collect();
     let (symbols, named_in) = match engine {

@@ -75,7 +75,7 @@ pub use standing::Standing;
 pub use thrown::thrown_in_words;
 pub use travel::{ExportTo, Exported, FoundWrite, Timeline};
 pub use viewport::{FrameView, LocalView, OutputView, Scene, State, Viewport};
-pub use workspace::{Piece, Workspace, WorkspaceFile};
+pub use workspace::{NewFile, Piece, Workspace, WorkspaceFile};
 
 use bell::{Announcer, Bell};
 use files::{find_program, readable, real, recorded_program};
@@ -113,8 +113,7 @@ pub struct DebugService {
     /// Whether the server ends, and nothing may begin any more.
     closed: AtomicBool,
     sources: source_watch::Watches,
-    /// Held by whoever changes a workspace.
-    workspaces: Mutex<()>,
+    workspaces: workspace::Workspaces,
 }
 
 /// The sessions of one principal; the current one last.
@@ -260,15 +259,6 @@ impl DebugService {
         self.begin(caller, origin, output, mask, patience).await
     }
 
-    /// Where a new file may be written to for the caller.
-    pub fn new_file(&self, caller: &Caller, path: &Path) -> Result<PathBuf, Failure> {
-        let path = &self.resolved(caller, path);
-        if caller.key.is_some() {
-            self.policy_for(caller).check_written(path)?;
-        }
-        policy::new_file(path)
-    }
-
     /// The path of a program that the caller may have started with these variables. The local user may do what the system lets
     /// them; a key holder what the operator allows.
     fn program(
@@ -316,9 +306,10 @@ impl DebugService {
         let place = Place::take(self, &caller.principal)?;
         self.put_away_the_ended(&caller.principal).await;
         let announcer = Announcer { events: self.events.clone(), principal: caller.principal.clone() };
-        let showing = Showing { mask, sources: self.policy_for(caller).sources_for(caller) };
+        let showing = Showing { mask, sources: self.sources_for(caller) };
         let mut session = start(engine, origin, output, showing, announcer, self.clock.clone()).await?;
         session.key = caller.key.as_ref().map(|key| key.id.clone());
+        session.is_confined = self.confines(caller).is_some();
         session.asked_for = AtomicI64::new(self.clock.now().as_millisecond());
         let session = Arc::new(session);
         if !place.fill(session.clone()) {
@@ -348,6 +339,7 @@ impl DebugService {
         if let Some(id) = id {
             let at = sessions.iter().position(|session| *session.id == *id);
             let at = at.ok_or_else(|| failures::no_such_session(id))?;
+            self.check_reach(caller, &sessions[at])?;
             if at + 1 != sessions.len() {
                 let session = sessions.remove(at);
                 sessions.push(session);
@@ -358,19 +350,24 @@ impl DebugService {
                 self.events.list_changed_for(&caller.principal);
             }
         }
-        let session = sessions.last().cloned().ok_or_else(failures::not_attached)?;
+        // Of those that the key may not use, the last tells why.
+        let reached = sessions.iter().rfind(|session| self.may_reach(caller, session));
+        let session = reached.or(sessions.last()).cloned().ok_or_else(failures::not_attached)?;
+        self.check_reach(caller, &session)?;
         session.asked_for.store(self.clock.now().as_millisecond(), Ordering::Relaxed);
         Ok(session)
     }
 
-    /// All sessions of the caller; the current one last.
+    /// All sessions that the caller may use; the current one last.
     pub fn sessions(&self, caller: &Caller) -> Vec<Arc<Session>> {
-        self.desks().get(&caller.principal).map(|desk| desk.sessions.clone()).unwrap_or_default()
+        let desks = self.desks();
+        let sessions = desks.get(&caller.principal).into_iter().flat_map(|desk| &desk.sessions);
+        sessions.filter(|session| self.may_reach(caller, session)).cloned().collect()
     }
 
     /// The session that resources show, without making a choice.
     pub fn current(&self, caller: &Caller) -> Option<Arc<Session>> {
-        self.desks().get(&caller.principal).and_then(|desk| desk.sessions.last().cloned())
+        self.sessions(caller).pop()
     }
 
     /// Ends a session. `terminate` says what becomes of the program, where the usual will not do.
@@ -544,7 +541,10 @@ async fn start(
             let core = Core::new(engine, origin, standing, its_bell, announcer, clock, mask);
             core.showing(its_sources).serve(&queue, begun);
         })
-        .map_err(|error| Failure::new(FailureKind::Internal, format!("cannot start a thread: {error}")))?;
+        .map_err(|error| {
+            Failure::new(FailureKind::Internal, format!("cannot start a thread: {error}"))
+                .hint("end sessions that you do not need, and try again")
+        })?;
     let session = Session {
         id: session::new_id()?,
         commands,
@@ -556,6 +556,7 @@ async fn start(
         sources,
         awaited,
         key: None,
+        is_confined: false,
         asked_for: AtomicI64::new(0),
     };
     match tokio::time::timeout(BEGIN_WITHIN, answer).await {

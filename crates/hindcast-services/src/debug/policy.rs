@@ -5,9 +5,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use hindcast_core::identity::Caller;
-
-use super::{confining::ConfinementPolicy, source::AllowedSources};
+use super::confining::ConfinementPolicy;
 use crate::{Failure, FailureKind};
 
 /// What the operator allows over HTTP.
@@ -374,11 +372,6 @@ impl TargetPolicy {
             return Ok(());
         }
         Err(outside(named).hint("leave `path` out, or name a file in a folder of `debug.allowed_folders`"))
-    }
-
-    /// Which sources may be shown to the caller.
-    pub(super) fn sources_for(&self, caller: &Caller) -> AllowedSources {
-        if caller.key.is_some() { AllowedSources::below(&self.folders) } else { AllowedSources::default() }
     }
 
     fn is_inside_folders(&self, named: &Path) -> bool {

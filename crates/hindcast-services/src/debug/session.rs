@@ -81,6 +81,8 @@ pub struct Session {
     pub(super) awaited: Option<String>,
     /// The key that began it; none for the local user.
     pub(super) key: Option<KeyId>,
+    /// Whether its program is kept from the rest of the machine.
+    pub(super) is_confined: bool,
     /// When somebody last asked for it, in milliseconds since 1970.
     pub(super) asked_for: AtomicI64,
 }

@@ -52,20 +52,68 @@ pub(super) enum NotServed {
 pub(super) struct AllowedSources {
     /// Real paths; none where any may be shown.
     folders: Option<Arc<[PathBuf]>>,
+    /// What a tenant's programs see. The server reads sources itself, so it must refuse what they could not open.
+    seen: Option<Arc<SeenByTenant>>,
+}
+
+/// What the programs of a tenant can open.
+#[derive(Debug, Clone)]
+pub(super) struct SeenByTenant {
+    /// The tenant's own folder; a real path.
+    pub(super) workspace: PathBuf,
+    /// Folders that are hidden but for that; real paths.
+    pub(super) hidden: Vec<PathBuf>,
+    /// Whether the programs run as a user that only sees what is open to everybody.
+    pub(super) as_stranger: bool,
+}
+
+impl SeenByTenant {
+    /// `folder` is the one that is shown to the tenant and has the file in it.
+    fn sees(&self, real: &Path, folder: &Path) -> bool {
+        if real.starts_with(&self.workspace) {
+            return true;
+        }
+        let is_hidden = self.hidden.iter().any(|hidden| real.starts_with(hidden));
+        !is_hidden && (!self.as_stranger || is_open_to_all(real, folder))
+    }
+}
+
+/// Whether everybody may read the file, once in `folder`. What is not there is open: it is told to be missing.
+#[cfg(unix)]
+fn is_open_to_all(real: &Path, folder: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    let between = real.ancestors().take_while(|path| path.starts_with(folder));
+    between.filter_map(|path| path.symlink_metadata().ok()).all(|found| {
+        let needed = if found.is_dir() { 0o001 } else { 0o004 };
+        found.permissions().mode() & needed == needed
+    })
+}
+
+#[cfg(not(unix))]
+fn is_open_to_all(_real: &Path, _folder: &Path) -> bool {
+    false
 }
 
 impl AllowedSources {
     /// Those below the folders; all where there are none.
     pub(super) fn below(folders: &[PathBuf]) -> Self {
         let real = |folder: &PathBuf| folder.canonicalize().unwrap_or_else(|_| folder.clone());
-        Self { folders: (!folders.is_empty()).then(|| folders.iter().map(real).collect()) }
+        Self { folders: (!folders.is_empty()).then(|| folders.iter().map(real).collect()), seen: None }
+    }
+
+    /// Of these, those that a tenant's programs could open themselves.
+    pub(super) fn seen_by(self, seen: SeenByTenant) -> Self {
+        Self { seen: Some(Arc::new(seen)), ..self }
     }
 
     /// Refuses a file that is outside.
     pub(super) fn check(&self, path: &Path) -> Result<(), NotServed> {
         let Some(folders) = &self.folders else { return Ok(()) };
-        let is_inside = |real: PathBuf| folders.iter().any(|folder| real.starts_with(folder));
-        if settled(path).is_some_and(is_inside) { Ok(()) } else { Err(NotServed::Outside) }
+        let is_shown = |real: PathBuf| {
+            let mut around = folders.iter().filter(|folder| real.starts_with(folder));
+            around.any(|folder| self.seen.as_ref().is_none_or(|seen| seen.sees(&real, folder)))
+        };
+        if settled(path).is_some_and(is_shown) { Ok(()) } else { Err(NotServed::Outside) }
     }
 
     /// A source that an engine has found, if it may be shown. What the program carries is a part of it.
@@ -201,6 +249,51 @@ mod tests {
         }
         let embedded = SourceFile { text: Some("class A;".into()), ..found("outside/a.cs") };
         assert!(sources.admit(embedded).is_ok());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_tenant_is_shown_only_what_its_programs_could_open() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        for (path, mode) in [
+            ("src/open.c", 0o644),
+            ("src/closed.c", 0o640),
+            ("src/closed/a.c", 0o644),
+            ("src/data/audit.key", 0o644),
+            ("src/data/mine/a.c", 0o600),
+            ("src/data/other/a.c", 0o644),
+        ] {
+            let file = folder.join(path);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, "").unwrap();
+            std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let closed = std::fs::Permissions::from_mode(0o700);
+        std::fs::set_permissions(folder.join("src/closed"), closed).unwrap();
+        let seen = |as_stranger| {
+            let (workspace, hidden) = (folder.join("src/data/mine"), vec![folder.join("src/data")]);
+            AllowedSources::below(&[folder.join("src")]).seen_by(SeenByTenant {
+                workspace,
+                hidden,
+                as_stranger,
+            })
+        };
+        for (path, as_same_user, as_stranger) in [
+            ("src/open.c", true, true),
+            ("src/missing.c", true, true),
+            ("src/closed.c", true, false),
+            ("src/closed/a.c", true, false),
+            ("src/data/audit.key", false, false),
+            ("src/data/missing", false, false),
+            ("src/data/mine/a.c", true, true),
+            ("src/data/other/a.c", false, false),
+        ] {
+            let path = folder.join(path);
+            assert_eq!(seen(false).check(&path).is_ok(), as_same_user, "{}", path.display());
+            assert_eq!(seen(true).check(&path).is_ok(), as_stranger, "{}", path.display());
+        }
     }
 
     #[cfg(unix)]

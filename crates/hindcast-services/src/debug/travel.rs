@@ -1,9 +1,7 @@
 //! The past of a session: going there by steps, asking about it, writing it out.
 
 use std::{
-    fs::{File, OpenOptions},
     io::{self, BufWriter, Write},
-    path::PathBuf,
     sync::Arc,
 };
 
@@ -19,7 +17,7 @@ use serde::Serialize;
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
-    failures,
+    NewFile, failures,
     secrets::Mask,
     session::{ANSWER_WITHIN, LOOK_AGAIN, Patience, Session},
     viewport::{FrameView, State, Viewport},
@@ -64,7 +62,7 @@ pub struct Timeline {
 }
 
 /// Where a trace goes.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub enum ExportTo {
     /// Into the answer, unless it is longer than this.
     Memory {
@@ -73,7 +71,7 @@ pub enum ExportTo {
     },
     /// Into a file that is not there yet, as [`DebugService::new_file`](super::DebugService::new_file)
     /// names it.
-    File(PathBuf),
+    File(NewFile),
 }
 
 /// A trace that was written.
@@ -141,7 +139,7 @@ impl Session {
         let progress = Deadline { progress: patience.progress.clone(), until };
         self.ask_for_long(Need::Session, patience, move |core| match to {
             ExportTo::Memory { limit } => export_to_memory(core, &request, limit, &progress),
-            ExportTo::File(file) => export_to_file(core, &request, file, &progress),
+            ExportTo::File(file) => export_to_file(core, &request, &file, &progress),
         })
         .await
     }
@@ -211,38 +209,30 @@ fn export_to_memory(
 fn export_to_file(
     core: &mut Core,
     request: &TraceRequest,
-    path: PathBuf,
+    to: &NewFile,
     progress: &Deadline,
 ) -> Result<Exported, Failure> {
     let cannot = |error: io::Error| {
-        Failure::new(FailureKind::InvalidInput, format!("cannot write `{}`: {error}", path.display()))
+        Failure::new(FailureKind::InvalidInput, format!("cannot write `{}`: {error}", to.path().display()))
             .hint("name a new file in a folder that the server may write to")
     };
     // Before there is a file that would have to go again.
     core.history()?;
-    let mut file = BufWriter::new(new_file(&path).map_err(cannot)?);
+    let mut file = BufWriter::new(to.create().map_err(cannot)?);
     let written = write_out(core, request, &mut file, progress)
-        .and_then(|events| Ok((events, file.into_inner().map_err(|error| cannot(error.into_error()))?)))
-        .and_then(|(events, file)| Ok((events, file.metadata().map_err(cannot)?.len())));
+        .and_then(|events| file.flush().map(|()| events).map_err(cannot));
+    // Not written again when it is dropped: it may be too long.
+    let (mut file, _) = file.into_parts();
     match written {
-        Ok((events, bytes)) => Ok(Exported { events, bytes, content: None }),
+        Ok(events) => Ok(Exported { events, bytes: file.written(), content: None }),
         Err(failure) => {
             // Half a trace is of no use to anybody.
-            if let Err(error) = std::fs::remove_file(&path) {
-                tracing::warn!(%error, "half a trace was left in {}", path.display());
+            if let Err(error) = std::fs::remove_file(to.path()) {
+                tracing::warn!(%error, "half a trace was left in {}", to.path().display());
             }
-            Err(failure)
+            Err(file.take_refusal().unwrap_or(failure))
         }
     }
-}
-
-/// A file that nobody else can read: what is recorded may be secret.
-fn new_file(path: &std::path::Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
 }
 
 fn write_out(

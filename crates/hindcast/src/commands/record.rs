@@ -120,7 +120,7 @@ async fn record(
         if view.state == State::Paused {
             say(&format!("\n{}", session.autopsy(10, 1).await?));
             let launch = match &output {
-                Some(file) => serde_json::json!({ "trace": file }),
+                Some(file) => serde_json::json!({ "trace": file.path() }),
                 None => launch_again(&program, &args, seed),
             };
             say(&how_to_go_back(&session, &launch));
@@ -128,8 +128,9 @@ async fn record(
         if let Some(file) = output {
             let request =
                 TraceRequest { format: TraceFormat::Binary, start_snapshot: None, end_snapshot: None };
-            let exported = session.export(request, ExportTo::File(file.clone()), &patience(u64::MAX)).await?;
-            let (shown, bytes) = (file.display(), exported.bytes);
+            let path = file.path().to_owned();
+            let exported = session.export(request, ExportTo::File(file), &patience(u64::MAX)).await?;
+            let (shown, bytes) = (path.display(), exported.bytes);
             say(&format!("hindcast: wrote {shown} ({bytes} bytes); `hindcast replay {shown}` opens it"));
         }
         Ok(if hangs { HANGS } else { exit_code(&session) })

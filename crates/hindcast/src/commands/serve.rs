@@ -20,7 +20,7 @@ use super::{print_text, shed_the_start, small_runtime};
 use crate::{
     config::Config,
     data_folder::{DataFolder, keep_from_others},
-    wiring,
+    wiring, workspaces,
 };
 
 /// How long work that cannot be interrupted keeps a server that stops.
@@ -29,10 +29,11 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3);
 pub(super) fn run(config: &Config) -> Result<ExitCode> {
     raise_open_file_limit();
     keep_from_others();
-    // The recording of a server that starts a process ends there, so one that is traced does without.
-    let layers = (!is_traced()).then(|| wiring::confining_layers(config));
     let folder = DataFolder::open(&config.data_dir)?;
     let lock = folder.lock()?;
+    workspaces::prepare(config)?;
+    // The recording of a server that starts a process ends there, so one that is traced does without.
+    let layers = (!is_traced()).then(|| wiring::confining_layers(config));
     let events = Events::default();
     let gateway = wiring::gateway(config, &folder, &events)?;
     if let Some(notice) = gateway.license().notice {

@@ -184,18 +184,19 @@ pub(crate) struct Debug {
     /// `debug.allowed_programs`. They see nothing else of this machine, unless their key has the scope `debug:unconfined`.
     #[schemars(extend("format" = "path"))]
     pub(crate) readable: Vec<PathBuf>,
-    /// Folder with a workspace for each owner of keys. Without it, `workspaces` in the data folder.
+    /// Folder with a workspace for each owner of keys; others may not write to it. Without it, `workspaces` in the data folder.
     #[schemars(extend("format" = "path"))]
     pub(crate) workspaces: Option<PathBuf>,
-    /// Bytes that the files of a workspace may have.
+    /// Bytes that the files of a workspace may have, with the recordings that are exported to it.
     #[schemars(range(min = 0, max = 1_099_511_627_776_u64))]
     pub(crate) workspace_bytes: u64,
     /// Whether programs of key holders may use the network.
     pub(crate) network: bool,
-    /// Memory in bytes that each process of a key holder may take, and all of a session where the system counts that.
+    /// Private memory in bytes that each process of a key holder may take. Memory that processes share does not count.
     #[schemars(range(min = 67_108_864, max = 1_099_511_627_776_u64))]
     pub(crate) memory_bytes: u64,
-    /// Processes and threads that a session of a key holder may have, with the copies that time travel keeps.
+    /// Processes and threads that the user may have whom programs of a key holder run as, with the copies that time travel
+    /// keeps. Where the server is root, each owner of keys has such a user; else it is the server's own.
     #[schemars(range(min = 64, max = 1_000_000))]
     pub(crate) processes: u64,
     /// Bytes that the programs of such a session may write to files. They are gone when it ends.

@@ -105,11 +105,12 @@ fn check_texts(loaded: &Loaded, found: &mut Vec<Problem>) {
 fn check_policy(loaded: &Loaded, found: &mut Vec<Problem>) {
     let debug = &loaded.config.debug;
     let lists = [
-        ("debug.allowed_programs", &debug.allowed_programs),
-        ("debug.allowed_folders", &debug.allowed_folders),
-        ("debug.readable", &debug.readable),
-        ("documents.allowed_folders", &loaded.config.documents.allowed_folders),
-        ("knowledge.allowed_folders", &loaded.config.knowledge.allowed_folders),
+        ("debug.allowed_programs", &*debug.allowed_programs),
+        ("debug.allowed_folders", &*debug.allowed_folders),
+        ("debug.readable", &*debug.readable),
+        ("debug.workspaces", debug.workspaces.as_slice()),
+        ("documents.allowed_folders", &*loaded.config.documents.allowed_folders),
+        ("knowledge.allowed_folders", &*loaded.config.knowledge.allowed_folders),
     ];
     for (key, paths) in lists {
         // A policy must not change with the folder that the server happens to be started in.

@@ -80,7 +80,13 @@ impl DebugEngine for WorkerEngine {
             self.name_dotnet(&mut env);
         }
         let beginning = Beginning::Launch(LaunchRequest { env, ..request.clone() });
-        self.begin(beginning, &request.output)
+        let begun = self.begin(beginning, &request.output);
+        begun.map_err(|error| match error {
+            DebugError::LaunchFailed(reason) if self.confinement.is_some() && engine != Engine::Native => {
+                DebugError::LaunchFailed(reason.advise(CONFINED_RUNTIME))
+            }
+            error => error,
+        })
     }
 
     fn attach(&self, request: &AttachRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
@@ -145,6 +151,10 @@ impl WorkerEngine {
         }
     }
 }
+
+/// Why a runtime or a debug adapter that is installed may not be found.
+const CONFINED_RUNTIME: &str = "a confined program sees only what is installed in the system's folders: for what is elsewhere, ask the \
+     operator to name it in `debug.readable`, and in `debug.dotnet` or `debug.adapters`";
 
 const DOTNET_ROOT: &str = "DOTNET_ROOT";
 

@@ -59,11 +59,12 @@ fn link(output: &Arc<OutputLog>, work: impl FnOnce(UnixStream, UnixStream) + Sen
     Link::new(calls, bells, Worker::thread(), output.clone()).unwrap()
 }
 
-/// A session with a fake program in a "worker".
+/// A worker that nothing keeps in.
 fn unconfined(engine: &dyn DebugEngine) -> Inside<'_> {
     Inside { engine, layers: Ok(Vec::new()) }
 }
 
+/// A session with a fake program in a "worker".
 fn remote(program: FakeProgram, output: &Arc<OutputLog>) -> (RemoteBackend, Arc<FakeEngine>) {
     let engine = Arc::new(FakeEngine::new(program));
     let its_engine = engine.clone();
@@ -307,4 +308,50 @@ fn a_worker_that_talks_nonsense_ends_its_session() {
         backend.when_lost(Box::new(move |loss| tell.send(loss.why.clone()).unwrap()));
         assert!(told.recv().unwrap().contains(why));
     }
+}
+
+#[test]
+fn damaged_frames_are_read_or_refused_and_every_stream_of_them_ends() {
+    let frames = [
+        Frame::Call { number: 7, json: b"\"Layers\"".to_vec() },
+        Frame::Answer { number: 7, json: b"{\"Ok\":[]}".to_vec() },
+        Frame::Output(hindcast_core::debug::OutputStream::Log, b"printed".to_vec()),
+        Frame::Written(vec![0; 300]),
+        Frame::Fault("it failed".into()),
+    ];
+    let mut whole = Vec::new();
+    frames.iter().for_each(|frame| frame.write(&mut whole).unwrap());
+    let mut state = 21u64;
+    let mut roll = |sides: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % sides
+    };
+    let (mut read, mut refused) = (0, 0);
+    for _ in 0..20_000 {
+        let mut damaged = whole.clone();
+        for _ in 0..=roll(4) {
+            let at = roll(damaged.len());
+            damaged[at] = [0, 1, 2, 0x7f, 0xff, roll(256) as u8][roll(6)];
+        }
+        damaged.truncate(damaged.len() - roll(2) * roll(damaged.len()));
+        let mut rest = &*damaged;
+        loop {
+            match Frame::read(&mut rest) {
+                Ok(Some(frame)) => {
+                    // What was read can be written, and is the same again.
+                    let mut again = Vec::new();
+                    frame.write(&mut again).unwrap();
+                    let same = Frame::read(&mut &*again).unwrap().unwrap();
+                    assert_eq!(format!("{same:?}"), format!("{frame:?}"));
+                    read += 1;
+                }
+                Ok(None) => break,
+                Err(_) => {
+                    refused += 1;
+                    break;
+                }
+            }
+        }
+    }
+    assert!(read > 10_000 && refused > 1000, "{read} {refused}");
 }

@@ -7,7 +7,11 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::server::{Local, Server, command, eventually, helpful_error};
+use crate::{
+    debugger::is_alive,
+    hosted::children_of,
+    server::{Local, Server, command, eventually, helpful_error},
+};
 
 const ORDER: &str = "<order xmlns='urn:shop'>\n  <item id='a'>7</item>\n  <item id='b'>9</item>\n</order>\n";
 
@@ -65,24 +69,9 @@ impl Shelf {
     }
 
     /// The server's worker processes.
-    fn workers(&self) -> Vec<u32> {
-        children_of(self.server.pid())
+    fn workers(&self) -> Vec<u64> {
+        children_of(self.server.pid().into()).into_iter().filter(|process| is_alive(*process)).collect()
     }
-}
-
-fn children_of(parent: u32) -> Vec<u32> {
-    let processes = std::fs::read_dir("/proc")
-        .unwrap()
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    processes.filter(|process| parent_of(*process) == Some(parent)).collect()
-}
-
-fn parent_of(process: u32) -> Option<u32> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-    let state = fields.next()?;
-    let parent = fields.next()?.parse().ok()?;
-    (state != "Z").then_some(parent)
 }
 
 #[test]

@@ -9,6 +9,8 @@ mod command_line;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod confinement;
 mod crash;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod damaged_input;
 #[cfg(target_os = "linux")]
 mod data_folder;
 mod debugger;
@@ -22,6 +24,7 @@ mod errors;
 #[cfg(target_os = "linux")]
 mod finding;
 mod hanging;
+mod hosted;
 mod keys;
 mod knowledge;
 #[cfg(target_os = "linux")]
@@ -51,6 +54,12 @@ mod shutdown;
 mod store_migration;
 #[cfg(target_os = "linux")]
 mod store_network;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod tenants;
 mod time_travel;
 mod wire;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod without_namespaces;
 mod workers;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod workspaces;

@@ -10,38 +10,22 @@ use serde_json::{Value, json};
 
 use crate::{
     debugger::{is_alive, pid_in},
+    hosted::{Hosted, children_of},
     server::{Server, eventually, helpful_error},
 };
 
-/// A server with a key to it.
-struct Hosted {
-    server: Server,
-    key: String,
+/// A server with the key of somebody who may do everything.
+fn hosted() -> Hosted {
+    hosted_with(&[])
+}
+
+fn hosted_with(environment: &[(&str, &str)]) -> Hosted {
+    let server = Server::start_with(environment);
+    let key = server.unlimited_key();
+    Hosted { server, key }
 }
 
 impl Hosted {
-    fn start() -> Self {
-        Self::start_with(&[])
-    }
-
-    fn start_with(environment: &[(&str, &str)]) -> Self {
-        let server = Server::start_with(environment);
-        let key = server.unlimited_key();
-        Self { server, key }
-    }
-
-    /// The text of a call that succeeds.
-    fn call(&self, tool: &str, arguments: Value) -> String {
-        let answer = self.server.call(&self.key, tool, arguments);
-        let text = answer["result"]["content"][0]["text"].as_str();
-        text.unwrap_or_else(|| panic!("{tool}: {answer}")).to_owned()
-    }
-
-    /// The error of a call that fails.
-    fn refused(&self, tool: &str, arguments: Value) -> Value {
-        helpful_error(&self.server.call(&self.key, tool, arguments))
-    }
-
     /// Launches a program; gives what it says and the session's name.
     fn launch(&self, fixture: &Fixture, args: &[&str]) -> (String, String) {
         let arguments = json!({ "program": fixture.build().path, "args": args });
@@ -91,17 +75,6 @@ impl Hosted {
     }
 }
 
-fn children_of(parent: u64) -> Vec<u64> {
-    let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
-        let pid: u64 = entry.ok()?.file_name().to_str()?.parse().ok()?;
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name is in brackets and may contain anything; state and parent follow.
-        let ppid = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;
-        Some((pid, ppid))
-    });
-    processes.filter(|&(_, ppid): &(u64, u64)| ppid == parent).map(|(pid, _)| pid).collect()
-}
-
 pub(crate) fn is_worker(pid: u64) -> bool {
     let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     line.starts_with("hindcast\0worker\0debug")
@@ -113,7 +86,7 @@ pub(crate) fn kill(pid: u64) {
 
 #[test]
 fn a_whole_session_goes_through_a_worker() {
-    let hosted = Hosted::start();
+    let hosted = hosted();
     let sockets = hosted.sockets();
     let overrun = Fixture::c("overrun");
     let built = overrun.build();
@@ -164,7 +137,7 @@ fn a_whole_session_goes_through_a_worker() {
 
 #[test]
 fn a_program_prints_and_reads_through_a_worker_and_has_none_of_the_servers_secrets() {
-    let hosted = Hosted::start_with(&[("SECRET_OF_THE_SERVER", "hunter2"), ("LANG", "C"), ("TZ", "UTC")]);
+    let hosted = hosted_with(&[("SECRET_OF_THE_SERVER", "hunter2"), ("LANG", "C"), ("TZ", "UTC")]);
     let env = json!({ "LANG": "C.UTF-8", "ADDED": "by the call" });
     let arguments = json!({ "program": "/usr/bin/env", "env": env, "stop_at_entry": "no", "record": false });
     hosted.call("debugger/launch", arguments);
@@ -190,7 +163,7 @@ fn a_program_prints_and_reads_through_a_worker_and_has_none_of_the_servers_secre
 
 #[test]
 fn a_flood_of_output_stays_bounded() {
-    let hosted = Hosted::start();
+    let hosted = hosted();
     let program = Fixture::c("misbehave").build().path;
     let arguments = json!({ "program": program, "args": ["print", "256"], "record": false });
     hosted.call("debugger/launch", arguments);
@@ -203,7 +176,7 @@ fn a_flood_of_output_stays_bounded() {
 
 #[test]
 fn a_running_program_is_paused_and_sessions_do_not_mind_each_other() {
-    let hosted = Hosted::start();
+    let hosted = hosted();
     let hang = Fixture::c("misbehave");
     let (_, first) = hosted.launch(&hang, &["hang"]);
     let (_, second) = hosted.launch(&Fixture::c("calls"), &["3"]);
@@ -233,7 +206,7 @@ fn a_running_program_is_paused_and_sessions_do_not_mind_each_other() {
 
 #[test]
 fn a_worker_that_is_killed_ends_its_session_and_no_other() {
-    let hosted = Hosted::start();
+    let hosted = hosted();
     let sockets = hosted.sockets();
     let (_, other) = hosted.launch(&Fixture::c("calls"), &["3"]);
     let others = hosted.worker();
@@ -292,7 +265,7 @@ fn a_worker_that_is_killed_ends_its_session_and_no_other() {
 
 #[test]
 fn a_worker_that_is_lost_while_nobody_asks_is_noticed() {
-    let hosted = Hosted::start();
+    let hosted = hosted();
     let sockets = hosted.sockets();
     let (launched, lost) = hosted.launch(&Fixture::c("calls"), &["3"]);
     let worker = hosted.worker();
@@ -313,7 +286,7 @@ fn a_worker_that_is_lost_while_nobody_asks_is_noticed() {
 
 #[test]
 fn a_worker_that_hangs_is_done_away_with_when_its_session_ends() {
-    let hosted = Hosted::start();
+    let hosted = hosted();
     let sockets = hosted.sockets();
     hosted.launch(&Fixture::c("calls"), &["3"]);
     let worker = hosted.worker();
@@ -326,17 +299,16 @@ fn a_worker_that_hangs_is_done_away_with_when_its_session_ends() {
 
 #[test]
 fn a_server_that_is_killed_takes_workers_and_programs_along() {
-    let hosted = Hosted::start();
+    let hosted = hosted();
     let mut processes = Vec::new();
     let (launched, running) = hosted.launch(&Fixture::c("misbehave"), &["hang"]);
     processes.push(pid_in(&launched));
     hosted.call("debugger/continue", json!({ "session_id": running, "wait": false }));
     processes.push(pid_in(&hosted.launch(&Fixture::c("calls"), &["3"]).0));
-    for worker in hosted.workers() {
-        processes.extend(children_of(worker));
-        processes.push(worker);
-    }
-    assert!(processes.len() >= 4 && processes.iter().all(|&process| is_alive(process)), "{processes:?}");
+    processes.extend(hosted.workers());
+    assert!(processes.len() == 4 && processes.iter().all(|&process| is_alive(process)), "{processes:?}");
+    // Copies of a program that runs come and go.
+    processes.extend(hosted.workers().into_iter().flat_map(children_of));
     hosted.server.kill();
     for process in processes {
         eventually("workers and programs end with their server", || !is_alive(process));
@@ -378,7 +350,7 @@ fn what_was_attached_to_goes_on_when_the_server_is_killed() {
     let hang = json!({ "file": "misbehave.c", "line": Fixture::c("misbehave").build().line("hang") });
     let elsewhere = json!({ "function": "print_much" });
     for (breakpoint, runs) in [(hang, false), (elsewhere, true)] {
-        let hosted = Hosted::start();
+        let hosted = hosted();
         let program = attached(&hosted, breakpoint);
         let went = hosted.call("debugger/continue", json!({ "wait": !runs }));
         assert_eq!(went.contains("breakpoint 1"), !runs, "{went}");
@@ -391,7 +363,7 @@ fn what_was_attached_to_goes_on_when_the_server_is_killed() {
 
 #[test]
 fn what_was_attached_to_goes_on_when_its_session_ends() {
-    let hosted = Hosted::start();
+    let hosted = hosted();
     let program = attached(&hosted, json!({ "function": "print_much" }));
     hosted.call("debugger/continue", json!({ "wait": false }));
     hosted.call("debugger/disconnect", json!({}));
@@ -403,7 +375,7 @@ fn what_was_attached_to_goes_on_when_its_session_ends() {
 fn what_was_attached_to_goes_on_when_the_worker_is_killed() {
     let hang = json!({ "file": "misbehave.c", "line": Fixture::c("misbehave").build().line("hang") });
     let elsewhere = json!({ "function": "print_much" });
-    let hosted = Hosted::start();
+    let hosted = hosted();
     for (breakpoint, runs) in [(hang, false), (elsewhere, true)] {
         let program = attached(&hosted, breakpoint);
         let went = hosted.call("debugger/continue", json!({ "wait": !runs }));
@@ -420,7 +392,7 @@ fn what_was_attached_to_goes_on_when_the_worker_is_killed() {
 
 #[test]
 fn a_process_that_sleeps_sleeps_on_after_being_attached_to_and_let_go() {
-    let hosted = Hosted::start();
+    let hosted = hosted();
     let mut program = Command::new("sleep").arg("1000").spawn().unwrap();
     let state = || {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", program.id())).unwrap();
@@ -448,7 +420,7 @@ fn what_is_outside_the_allowed_folders_is_neither_run_nor_told_of() {
     std::fs::write(&script, "#!/bin/sh\necho out\n").unwrap();
     let mode = std::fs::metadata(&program).unwrap().permissions();
     std::fs::set_permissions(&script, mode).unwrap();
-    let hosted = Hosted::start_with(&[("HINDCAST_DEBUG_ALLOWED_FOLDERS", real.to_str().unwrap())]);
+    let hosted = hosted_with(&[("HINDCAST_DEBUG_ALLOWED_FOLDERS", real.to_str().unwrap())]);
     let denied = |tool: &str, arguments: Value| {
         let error = hosted.refused(tool, arguments);
         assert_eq!(error["code"], -32003, "{error}");
@@ -477,7 +449,7 @@ fn what_is_outside_the_allowed_folders_is_neither_run_nor_told_of() {
 
 #[test]
 fn nobody_attaches_to_the_server_or_to_what_a_session_has() {
-    let hosted = Hosted::start();
+    let hosted = hosted();
     let stranger = hosted.server.unlimited_key();
     let (launched, _) = hosted.launch(&Fixture::c("calls"), &[]);
     let worker = hosted.worker();
@@ -502,7 +474,7 @@ fn nobody_attaches_to_the_server_or_to_what_a_session_has() {
 
 #[test]
 fn what_was_attached_to_is_not_said_to_have_ended_when_the_worker_is_killed() {
-    let hosted = Hosted::start();
+    let hosted = hosted();
     let mut sleeper = Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().unwrap();
     hosted.call("debugger/attach", json!({ "pid": sleeper.id() }));
     kill(hosted.worker());
@@ -522,7 +494,7 @@ fn what_was_attached_to_is_not_said_to_have_ended_when_the_worker_is_killed() {
 
 #[test]
 fn a_server_that_stops_ends_its_workers() {
-    let hosted = Hosted::start();
+    let hosted = hosted();
     let (launched, _) = hosted.launch(&Fixture::c("misbehave"), &["hang"]);
     hosted.call("debugger/continue", json!({ "wait": false }));
     let (worker, debuggee) = (hosted.worker(), pid_in(&launched));

@@ -23,7 +23,7 @@ use super::{
     patience, text, usual_wait,
 };
 use crate::{
-    excerpt::excerpt,
+    excerpt::{excerpt, shown_target},
     registry::{Answer, Attachment, Call, Declaration, Effects, Tool},
 };
 
@@ -399,7 +399,7 @@ impl Tool for ExportTrace {
     ));
 
     fn target(input: &ExportInput) -> Option<String> {
-        input.path.as_ref().map(|path| excerpt(&path.display().to_string(), 200))
+        input.path.as_deref().map(shown_target)
     }
 
     fn attachment(output: &mut ExportedView) -> Option<Attachment> {
@@ -421,7 +421,8 @@ impl Tool for ExportTrace {
         let Desk(debug) = &self.0;
         let file = input.path.map(|path| debug.new_file(&call.caller, &path)).transpose()?;
         let limit = if input.format == TraceFormat::Binary { LONGEST_BLOB } else { LONGEST_TEXT };
-        let to = file.clone().map_or(ExportTo::Memory { limit }, ExportTo::File);
+        let path = file.as_ref().map(|file| file.path().display().to_string());
+        let to = file.map_or(ExportTo::Memory { limit }, ExportTo::File);
         let request = TraceRequest {
             format: input.format,
             start_snapshot: input.start_snapshot,
@@ -440,7 +441,7 @@ impl Tool for ExportTrace {
             format: input.format,
             events: exported.events,
             bytes: exported.bytes,
-            path: file.map(|file| file.display().to_string()),
+            path,
             attachment,
         };
         Ok(Answer { text: say_export(&view), content: view })

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     debug_views::BreakpointView,
-    excerpt::excerpt,
+    excerpt::shown_target,
     registry::{Answer, Call, Declaration, Effects, Tool},
 };
 
@@ -169,7 +169,7 @@ impl Tool for Launch {
 
     fn target(input: &LaunchInput) -> Option<String> {
         let named = input.trace.as_ref().or(input.core.as_ref()).or(input.program.as_ref());
-        named.map(|path| excerpt(&path.display().to_string(), 200))
+        named.map(|path| shown_target(path))
     }
 
     async fn call(&self, call: &Call, input: LaunchInput) -> Result<Answer<Viewport>, Failure> {

@@ -114,6 +114,12 @@ impl Mask {
         }
     }
 
+    /// Whether an expression is that of a secret, so that its bytes are one, too.
+    pub fn hides(&self, expression: &str) -> bool {
+        let last = names::identifiers(expression).last();
+        self.on && last.is_some_and(|(name, _)| names::ends_as_secret(name) == Some(Named::Secret))
+    }
+
     /// The thread without secrets in what the program calls it.
     pub fn thread(&self, thread: &mut Thread) {
         self.string(&mut thread.name);

@@ -82,3 +82,25 @@ async fn sources_outside_the_allowed_folders_are_not_shown_to_key_holders() {
     assert!(session.source(source).await.is_ok() && session.source_file(source).await.is_ok());
     stage.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_memory_of_a_masked_variable_is_masked_too() {
+    let stage = counter();
+    let me = Caller::local();
+    let (session, _) = stage.launch(&me).await;
+    let frame = session.frame(None, 0).unwrap();
+    for expression in ["password", "&user->db_password", "*passphrase", "login.apiKey"] {
+        let place = MemoryPlace::Expression(expression.into(), frame);
+        let failure = session.memory(place, 8).await.unwrap_err();
+        assert!(failure.details.contains("is masked"), "{expression}: {failure}");
+        assert!(failure.to_string().contains("mask_secrets"), "{failure}");
+    }
+    let options = LaunchOptions { program: stage.folder.path().join("program"), ..LaunchOptions::default() };
+    let (open, _) = stage.service.launch(&me, options, Mask::new(false), &patience(5000)).await.unwrap();
+    for (session, expression) in [(&session, "count"), (&session, "password_length"), (&open, "password")] {
+        let place = MemoryPlace::Expression(expression.into(), frame);
+        let answer = session.memory(place, 8).await;
+        assert!(!answer.is_err_and(|failure| failure.details.contains("is masked")), "{expression}");
+    }
+    stage.finish().await;
+}

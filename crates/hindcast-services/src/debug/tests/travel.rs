@@ -231,20 +231,20 @@ async fn a_recording_is_written_out_whole_or_not_at_all() {
     let part = session.export(request(Some(1)), memory(10_000), &patience(5000)).await.unwrap();
     assert_eq!(part.events, exported.events - 2);
 
-    let file = stage.service.new_file(&me, &stage.folder.path().join("trace.bin")).unwrap();
-    let exported =
-        session.export(request(None), ExportTo::File(file.clone()), &patience(5000)).await.unwrap();
+    let new = stage.service.new_file(&me, &stage.folder.path().join("trace.bin")).unwrap();
+    let file = new.path().to_owned();
+    let exported = session.export(request(None), ExportTo::File(new), &patience(5000)).await.unwrap();
     assert!(exported.content.is_none());
     assert_eq!(std::fs::read(&file).unwrap(), bytes);
     assert!(stage.service.new_file(&me, &file).is_err(), "nothing is overwritten");
 
     let failure = session.export(request(None), memory(100), &patience(5000)).await.unwrap_err();
     assert!(failure.to_string().contains("`path`"), "{failure}");
-    let other = ExportTo::File(stage.folder.path().join("other.bin"));
-    let failure = session.export(request(Some(99)), other.clone(), &patience(5000)).await.unwrap_err();
+    let other = || ExportTo::File(stage.folder.path().join("other.bin").into());
+    let failure = session.export(request(Some(99)), other(), &patience(5000)).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::HistoryUnavailable);
     let cancelled = Patience::new(5000, Arc::new(Cancelled(AtomicBool::new(true))));
-    session.export(request(None), other, &cancelled).await.unwrap_err();
+    session.export(request(None), other(), &cancelled).await.unwrap_err();
     assert!(!stage.folder.path().join("other.bin").exists());
     stage.finish().await;
 }
@@ -288,7 +288,7 @@ async fn a_recording_is_opened_only_where_its_file_and_its_program_may_be_used()
     let folder = stage.folder.path().canonicalize().unwrap();
     let inside = folder.join("trace.bin");
     let request = TraceRequest { format: TraceFormat::Binary, start_snapshot: None, end_snapshot: None };
-    session.export(request, ExportTo::File(inside.clone()), &patience(5000)).await.unwrap();
+    session.export(request, ExportTo::File(inside.clone().into()), &patience(5000)).await.unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     let outside = elsewhere.path().join("trace.bin");
     std::fs::copy(&inside, &outside).unwrap();

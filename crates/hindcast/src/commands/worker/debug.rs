@@ -49,9 +49,19 @@ pub(super) fn run(gently: bool, mask: Option<u32>) -> Result<ExitCode> {
 }
 
 fn cannot_confine(error: &ConfineError) -> DebugError {
-    let reason = Reason::new(error.to_string());
-    DebugError::PermissionDenied(reason.advise(
-        "the operator allows namespaces or Landlock on this machine (`hindcast doctor` says how), or gives the key the scope \
-         `debug:unconfined`",
-    ))
+    let advice = match error {
+        ConfineError::CannotHide { .. } => {
+            "the operator allows namespaces (`hindcast doctor` says how), or takes the outer folder off `debug.readable` and \
+             `debug.allowed_folders`"
+        }
+        ConfineError::ClosedWorkspace => {
+            "the operator allows namespaces (`hindcast doctor` says how), runs the server as another user than root, or sets \
+             `debug.workspaces` to a folder that others may enter (mode 711)"
+        }
+        _ => {
+            "the operator allows namespaces or Landlock on this machine (`hindcast doctor` says how), or gives the key the \
+             scope `debug:unconfined`"
+        }
+    };
+    DebugError::PermissionDenied(Reason::new(error.to_string()).advise(advice))
 }

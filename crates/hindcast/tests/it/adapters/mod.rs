@@ -3,6 +3,7 @@
 
 mod attaching;
 mod bad_adapters;
+mod confined;
 mod doctor;
 mod killing;
 mod oracle;

@@ -27,8 +27,10 @@ fn a_key_that_may_only_read_cannot_run_code_of_the_program() {
             arguments.extend(scopes.iter().flat_map(|scope| ["--scope", scope]));
             server.key(&arguments)
         };
-        let (writer, reader) =
-            (key(&["debug:read", "debug:write", "debug:unconfined"]), key(&["debug:read"]));
+        let (writer, reader) = (
+            key(&["debug:read", "debug:write", "debug:unconfined"]),
+            key(&["debug:read", "debug:unconfined"]),
+        );
         let program = dotnet::program("Exceptions");
         let arguments = json!({ "program": program.dll, "args": ["nullref"] });
         done(server.call(&writer, "debugger/launch", arguments));
@@ -157,5 +159,43 @@ fn resources_and_events_reach_the_owner_over_http_only() {
         assert_eq!(read(&stranger)["error"]["code"], -32005);
         let listed = server.rpc(&stranger, "resources/list", json!({})).json();
         assert!(!listed.to_string().contains("debugger://"), "{listed}");
+    });
+}
+
+#[test]
+fn a_tenants_program_is_debugged_in_its_confinement() {
+    on_both(|runtime| {
+        let program = dotnet::program("Exceptions");
+        let real = |path: &std::path::Path| path.canonicalize().unwrap().display().to_string();
+        let readable =
+            format!("{},{}", real(program.dll.parent().unwrap()), real(program.source.parent().unwrap()));
+        let root = real(&runtime.root);
+        let server =
+            Server::start_with(&[("HINDCAST_DEBUG_DOTNET", &root), ("HINDCAST_DEBUG_READABLE", &readable)]);
+        let key = server.tenant_key();
+        let launched =
+            server.call(&key, "debugger/launch", json!({ "program": program.dll, "args": ["nullref"] }));
+        assert!(launched.to_string().contains("pid namespace"), "{launched}");
+        let line = program.line("nullref");
+        done(server.call(&key, "debugger/run_to", json!({ "file": "Exceptions.cs", "line": line })));
+        let looked = done(server.call(&key, "debugger/evaluate", json!({ "expression": "other.Name" })));
+        assert_eq!(looked["value"], "\"Bob\"", "{looked}");
+        done(server.call(&key, "debugger/disconnect", json!({})));
+    });
+}
+
+#[test]
+fn a_tenant_whose_runtime_is_hidden_is_told_what_the_operator_can_do() {
+    on_both(|runtime| {
+        let program = dotnet::program("Exceptions");
+        let folder = program.dll.parent().unwrap().canonicalize().unwrap();
+        let root = runtime.root.to_str().unwrap();
+        let server = Server::start_with(&[
+            ("DOTNET_ROOT", root),
+            ("HINDCAST_DEBUG_READABLE", folder.to_str().unwrap()),
+        ]);
+        let key = server.tenant_key();
+        let refused = server.call(&key, "debugger/launch", json!({ "program": program.dll }));
+        assert!(refused["error"]["data"]["hint"].as_str().unwrap().contains("debug.dotnet"), "{refused}");
     });
 }
