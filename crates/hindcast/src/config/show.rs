@@ -64,7 +64,7 @@ pub(super) fn without_password(url: &str) -> String {
             Some((user, _)) => format!("{user}:…@{place}"),
             None => rest.to_owned(),
         },
-        None => rest.to_owned(),
+        None => without_forgotten_host(rest),
     };
     let rest = match rest.split_once("password=") {
         Some((before, after)) => {
@@ -74,6 +74,18 @@ pub(super) fn without_password(url: &str) -> String {
         None => rest,
     };
     format!("{scheme}://{rest}")
+}
+
+/// An address without `@`. Where it has something else than a port behind the host, user and password may stand there.
+fn without_forgotten_host(rest: &str) -> String {
+    let (hosts, others) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_host =
+        |host: &str| host.starts_with('[') || host.split_once(':').is_none_or(|(_, port)| is_port(port));
+    match hosts.split_once(':') {
+        Some((user, _)) if !hosts.split(',').all(is_host) => format!("{user}:…{others}"),
+        _ => rest.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -136,6 +148,10 @@ mod tests {
                 "postgres://db/h?user=ada&password=…&sslmode=require",
             ),
             ("postgres://ada@db/h", "postgres://ada@db/h"),
+            ("postgres://db:5432/h", "postgres://db:5432/h"),
+            ("postgres://db:5432,[::1]:5432/h?options=a:b", "postgres://db:5432,[::1]:5432/h?options=a:b"),
+            ("postgres://ada:s3cret/h", "postgres://ada:…/h"),
+            ("postgres://ada:5s3cret", "postgres://ada:…"),
             ("s3cret", "…"),
         ] {
             assert_eq!(without_password(url), expected);
