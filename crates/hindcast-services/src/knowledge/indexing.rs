@@ -30,7 +30,7 @@ pub(super) struct Indexing {
     others: Mutex<BTreeMap<String, Arc<Meaning>>>,
     models: Option<Arc<dyn Models>>,
     /// One catches up; the others wait for it.
-    turn: tokio::sync::Mutex<()>,
+    pub(super) turn: tokio::sync::Mutex<()>,
     /// What all of them have seen, in memory.
     seen: Mutex<Option<Generation>>,
 }
@@ -105,6 +105,11 @@ impl Indexing {
             Some(lexical) => Ok(lexical.clone()),
             None => Ok(lexical.insert((self.open_lexical)()?).clone()),
         }
+    }
+
+    /// Whether all of them have been at the truth in this process, and none was opened since.
+    pub(super) fn has_caught_up(&self) -> bool {
+        get(&self.seen).is_some()
     }
 
     /// Brings both indexes to where the truth is now. Cheap when they are there.

@@ -95,11 +95,16 @@ impl Ingests {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether one is under way, whoever began it.
+    pub(super) fn is_any_running(&self) -> bool {
+        self.all().iter().any(|ingest| ingest.is_running())
+    }
+
     /// Waits until none is under way.
     pub(super) async fn end(&self) {
         loop {
             let ended = self.ended.notified();
-            if !self.all().iter().any(|ingest| ingest.is_running()) {
+            if !self.is_any_running() {
                 return;
             }
             ended.await;

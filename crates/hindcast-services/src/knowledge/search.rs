@@ -139,7 +139,7 @@ impl KnowledgeService {
         if within.is_empty() {
             return Ok(Vec::new());
         }
-        self.indexing.catch_up().await?;
+        self.catch_up_for_search().await?;
         let only = if request.filter.is_everything() {
             None
         } else {
@@ -152,7 +152,7 @@ impl KnowledgeService {
         };
         let meanings = self.meanings(request, collections, notices).await?;
         // A model that was opened just now has an index that is behind.
-        self.indexing.catch_up().await?;
+        self.catch_up_for_search().await?;
         let Candidates { lexical, dense, is_foreign } =
             self.candidates(request, meanings, within, only, notices).await?;
         let ids: Vec<ChunkId> = lexical.iter().chain(&dense).map(|hit| hit.chunk).collect();
@@ -164,6 +164,16 @@ impl KnowledgeService {
         let fused = fuse(&lexical, &dense, evidence);
         // A chunk that went since the index saw it is not there to be shown.
         Ok(fused.into_iter().filter_map(|hit| Some((found.remove(&hit.chunk)?, hit.score))).collect())
+    }
+
+    /// Brings the indexes to the truth, except while an ingest in the background moves it on: `follow` indexes what that takes
+    /// in, and waiting for each of its commits made searches fifty times slower. What other calls added is indexed
+    /// when they return.
+    async fn catch_up_for_search(&self) -> Result<(), Failure> {
+        if self.ingests.is_any_running() && self.indexing.has_caught_up() {
+            return Ok(());
+        }
+        self.indexing.catch_up().await
     }
 
     /// The models of the collections, each with those it serves. What cannot be searched by meaning is said.

@@ -375,6 +375,30 @@ async fn an_addition_in_the_background_tells_how_far_it_is() {
 }
 
 #[tokio::test]
+async fn a_search_does_not_wait_for_what_is_taken_in_in_the_background() {
+    let stage = Stage::new();
+    let notes = tempfile::tempdir().unwrap();
+    std::fs::write(notes.path().join("heron.md"), "The heron stands in the water.").unwrap();
+    stage.service.add(&Caller::local(), files("birds", notes.path(), false), &Unwatched).await.unwrap();
+    assert_eq!(stage.find("heron water").await, ["heron"]);
+
+    // As long as nothing is indexed, the ingest cannot end.
+    let turn = stage.service.indexing.turn.lock().await;
+    let before = stage.service.store.generation().await.unwrap();
+    std::fs::write(notes.path().join("second.md"), "A second heron is in the water too.").unwrap();
+    stage.service.add_in_background(&Caller::local(), files("birds", notes.path(), false)).unwrap();
+    while stage.service.store.generation().await.unwrap() == before {
+        tokio::task::yield_now().await;
+    }
+    let found = tokio::time::timeout(Duration::from_secs(60), stage.find("heron water")).await;
+    assert_eq!(found.expect("the search waits for the index"), ["heron"]);
+
+    drop(turn);
+    stage.service.ingests.end().await;
+    assert_eq!(stage.find("heron water").await.len(), 2);
+}
+
+#[tokio::test]
 async fn a_folder_that_is_unwatched_keeps_its_documents() {
     let stage = Stage::new();
     let notes = tempfile::tempdir().unwrap();

@@ -6,16 +6,24 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use serde_json::json;
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
 
 use crate::bench::mcp_client::McpClient;
 use crate::command;
 use crate::workspace::Workspace;
 
 const LONGEST: Duration = Duration::from_secs(3600);
-/// Searches before and during an ingest.
-const SEARCHES: usize = 200;
+/// Searched in Python's documentation, where each has at least five hits.
+const QUESTIONS: [&str; 5] = [
+    "connection from several threads",
+    "temporary directory",
+    "parse a date",
+    "match groups",
+    "cache results",
+];
+/// How often all of them are asked before the ingest; during it they are asked until it ends.
+const ROUNDS: usize = 40;
 /// Files that are taken in while searches are timed.
 const MEANWHILE: u64 = 20_000;
 
@@ -91,42 +99,75 @@ fn program(hindcast: &Path, data: &Path) -> Command {
 fn take_in(hindcast: &Path, data: &Path, folder: &Path, files: u64) -> Result<Files> {
     println!("taking in {files} files");
     let begin = Instant::now();
-    command::capture(program(hindcast, data).args(["knowledge", "add", "notes", "--json"]).arg(folder))?;
-    Ok(Files { files, per_second: files as f64 / begin.elapsed().as_secs_f64() })
+    let told =
+        command::capture(program(hindcast, data).args(["knowledge", "add", "notes", "--json"]).arg(folder))?;
+    let per_second = files as f64 / begin.elapsed().as_secs_f64();
+    let told: Value = serde_json::from_str(&told).context("`knowledge add --json` did not print JSON")?;
+    let documents = &told["collection"]["documents"];
+    if *documents != files {
+        bail!("{documents} of {files} files were taken in");
+    }
+    Ok(Files { files, per_second })
+}
+
+/// Searches that were timed one by one.
+#[derive(Default)]
+struct Searches {
+    spent_ms: Vec<f64>,
+    bytes: Vec<usize>,
+}
+
+impl Searches {
+    /// Asks every question once.
+    fn round(&mut self, client: &mut McpClient) -> Result<()> {
+        for query in QUESTIONS {
+            let begin = Instant::now();
+            let arguments = json!({ "query": query, "collection": "notes", "limit": 5, "mode": "lexical" });
+            let answer = client.call("knowledge/search", &arguments)?;
+            self.spent_ms.push(begin.elapsed().as_secs_f64() * 1000.0);
+            self.bytes.push(answer.answer.bytes);
+        }
+        Ok(())
+    }
+
+    fn median_ms(&mut self) -> f64 {
+        self.spent_ms.sort_by(f64::total_cmp);
+        self.spent_ms.get(self.spent_ms.len() / 2).copied().unwrap_or_default()
+    }
 }
 
 /// The median of searches in Python's documentation before and while other files are taken in, and what five hits take.
 fn searches(hindcast: &Path, data: &Path, scratch: &Path) -> Result<(f64, f64, (usize, usize))> {
-    let questions = [
-        "connection from several threads",
-        "temporary directory",
-        "parse a date",
-        "match groups",
-        "cache results",
-    ];
-    let mut client = McpClient::lasting("hindcast", program(hindcast, data).arg("mcp"), LONGEST)?;
-    let mut bytes = Vec::new();
-    let mut timed = |client: &mut McpClient| -> Result<f64> {
-        let mut spent = Vec::with_capacity(SEARCHES);
-        for number in 0..SEARCHES {
-            let begin = Instant::now();
-            let query = questions[number % questions.len()];
-            let answer =
-                client.call("knowledge/search", &json!({ "query": query, "limit": 5, "mode": "lexical" }))?;
-            spent.push(begin.elapsed().as_secs_f64() * 1000.0);
-            bytes.push(answer.answer.bytes);
-        }
-        spent.sort_by(f64::total_cmp);
-        Ok(spent[spent.len() / 2])
-    };
-    let before = timed(&mut client)?;
     let files = scratch.join("meanwhile");
     write_files(&files, MEANWHILE)?;
+    let mut client = McpClient::lasting("hindcast", program(hindcast, data).arg("mcp"), LONGEST)?;
+    Searches::default().round(&mut client)?;
+    let mut before = Searches::default();
+    for _ in 0..ROUNDS {
+        before.round(&mut client)?;
+    }
+    println!("searching while {MEANWHILE} files are taken in");
     let add = json!({ "collection": "meanwhile", "paths": [files], "background": true });
     client.call("knowledge/add", &add)?;
-    let during = timed(&mut client)?;
+    let mut during = Searches::default();
+    while is_running(&mut client)? {
+        during.round(&mut client)?;
+    }
     drop(client);
     fs::remove_dir_all(&files)?;
+    let bytes = &before.bytes;
     let mean = bytes.iter().sum::<usize>() / bytes.len().max(1);
-    Ok((before, during, (mean, bytes.iter().max().copied().unwrap_or(0))))
+    let most = bytes.iter().max().copied().unwrap_or(0);
+    Ok((before.median_ms(), during.median_ms(), (mean, most)))
+}
+
+/// Whether the ingest in the background goes on; one that failed is an error.
+fn is_running(client: &mut McpClient) -> Result<bool> {
+    let status = client.call("knowledge/status", &json!({}))?.structured;
+    let ingest = status["ingests"].get(0).context("no ingest in the background")?;
+    match ingest["state"].as_str() {
+        Some("running") => Ok(true),
+        Some("done") => Ok(false),
+        _ => bail!("the ingest in the background failed: {ingest}"),
+    }
 }

@@ -1,8 +1,10 @@
-//! `cargo xtask bench knowledge`: how good the search is, how fast texts are embedded against onnxruntime, and how the
-//! indexes behave from ten thousand chunks to a million.
+//! `cargo xtask bench knowledge`: how good the search is, how fast texts are embedded against onnxruntime, how another knowledge
+//! base does on the same documents, how files are taken in, and how the indexes behave from ten thousand chunks to a million.
 
+mod documents;
 mod embedding;
 mod ingest;
+mod peer;
 mod quality;
 mod report;
 mod resting;
@@ -17,6 +19,7 @@ use super::{document, machine};
 use crate::scratch::ScratchFolder;
 use crate::workspace::{DIST, Profile, Workspace};
 use crate::{command, peers};
+use documents::Part;
 use report::Results;
 use resting::Resting;
 
@@ -32,6 +35,14 @@ pub(crate) struct Options {
     /// How many small files to take in; may be given several times
     #[arg(long = "files", value_name = "N", default_values_t = [1_000, 10_000, 100_000])]
     files: Vec<u64>,
+    /// Documents to ask about, ours and the peer; may be given several times
+    #[arg(
+        long = "documents",
+        value_name = "PART",
+        value_enum,
+        default_values_t = [Part::Python, Part::Rust, Part::Debian, Part::Notes]
+    )]
+    documents: Vec<Part>,
     /// Rounds of each embedder
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
@@ -43,6 +54,7 @@ pub(crate) struct Options {
 /// Measures everything in one run.
 pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     peers::prepare(workspace)?;
+    peers::prepare_knowledge(workspace)?;
     let hindcast = workspace.build_hindcast(Profile::Dist)?;
     let measure = build_measure(workspace)?;
     let scratch = ScratchFolder::create(workspace, "bench-knowledge")?;
@@ -54,6 +66,7 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         .iter()
         .map(|set| quality::measure(workspace, &hindcast, set, scratch.path()))
         .collect::<Result<Vec<_>>>()?;
+    let peer = peer::measure(workspace, &hindcast, &options.documents, scratch.path())?;
     let ingest = ingest::measure(workspace, &hindcast, &options.files, scratch.path())?;
     let resting = Resting::begin(workspace, &hindcast, scratch.path())?;
     let scale = options
@@ -67,6 +80,7 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         rounds: options.rounds,
         embedding,
         quality,
+        peer,
         ingest,
         scale,
         resting: resting.end()?,

@@ -2,6 +2,7 @@
 
 use super::embedding::Comparison;
 use super::ingest::Figures as IngestFigures;
+use super::peer::{Comparison as PeerComparison, Figures as PeerFigures};
 use super::quality::SetFigures;
 use super::resting::Figures as RestingFigures;
 use super::scale::Figures as ScaleFigures;
@@ -24,6 +25,7 @@ pub(super) struct Results {
     pub(super) rounds: u16,
     pub(super) embedding: Comparison,
     pub(super) quality: Vec<SetFigures>,
+    pub(super) peer: PeerComparison,
     pub(super) ingest: IngestFigures,
     pub(super) scale: Vec<ScaleFigures>,
     pub(super) resting: RestingFigures,
@@ -41,7 +43,8 @@ impl Results {
         lines.extend(busy_warning(self.neighbours_share));
         lines.extend(self.embedding_lines());
         lines.extend(self.quality_lines());
-        lines.extend(self.ingest_lines());
+        lines.extend(self.peer.lines());
+        lines.extend(self.ingest.lines());
         lines.extend(self.scale_lines());
         lines.extend(["Goals:".to_owned(), String::new()]);
         lines.extend(self.goals());
@@ -88,51 +91,6 @@ impl Results {
         }
         lines.push(String::new());
         lines
-    }
-
-    fn ingest_lines(&self) -> Vec<String> {
-        let IngestFigures { small, pages, search_before_ms, search_during_ms, hits_bytes } = &self.ingest;
-        let mut lines = vec![
-            "Taking files in with `hindcast knowledge add`, words only: small notes in growing numbers, and the pages of Python's \
-             library\nreference."
-                .into(),
-            String::new(),
-            "| files | files/s |".into(),
-            "|--:|--:|".into(),
-        ];
-        lines.extend(small.iter().map(|files| format!("| {} | {:.0} |", files.files, files.per_second)));
-        lines.push(format!("| {} pages of HTML | {:.0} |", pages.files, pages.per_second));
-        lines.extend([
-            String::new(),
-            format!(
-                "Half of the searches by words in those pages took at most {search_before_ms:.1} ms, and {search_during_ms:.1} ms \
-                 while 20,000 files were taken in\nbeside. Five hits take {} bytes on average and {} at most.",
-                hits_bytes.0, hits_bytes.1
-            ),
-            String::new(),
-        ]);
-        lines
-    }
-
-    fn ingest_goals(&self) -> Vec<String> {
-        let IngestFigures { small, search_before_ms, search_during_ms, hits_bytes, .. } = &self.ingest;
-        let rates = || small.iter().map(|files| files.per_second);
-        let (slowest, fastest) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
-        let ratio = search_during_ms / search_before_ms;
-        vec![
-            goal(
-                slowest >= FLAT_GOAL * fastest,
-                &format!("files a second flat within 20 %: {slowest:.0} to {fastest:.0}"),
-            ),
-            goal(
-                ratio <= MEANWHILE_GOAL,
-                &format!("searches during an ingest within twice their usual time: {ratio:.2}"),
-            ),
-            goal(
-                hits_bytes.0 <= HITS_GOAL_BYTES,
-                &format!("five hits within 5 kB on average: {} bytes", hits_bytes.0),
-            ),
-        ]
     }
 
     fn scale_lines(&self) -> Vec<String> {
@@ -186,7 +144,7 @@ impl Results {
                 goals.push(goal(hybrid >= HYBRID_GOAL, &format!("hybrid on cosqa at 0.60: {hybrid:.3}")));
             }
         }
-        goals.extend(self.ingest_goals());
+        goals.extend(self.ingest.goals());
         for ScaleFigures { searching, .. } in &self.scale {
             let (chunks, recall) = (searching.chunks, searching.recall_at_10);
             goals.push(goal(
@@ -215,5 +173,95 @@ impl Results {
             ),
         ));
         goals
+    }
+}
+
+impl PeerComparison {
+    fn lines(&self) -> Vec<String> {
+        let Self { files, bytes, questions, ours, peer } = self;
+        let mut lines = vec![
+            format!(
+                "Another knowledge base, mcp-local-rag (version in `peers/knowledge/`), with the same {files} documents ({:.1} MB of \
+                 Markdown, turned\ninto it by turndown for both) and the same embedding model, both as they are set up by default \
+                 and over MCP. Its copy of the\nmodel is made from our checkpoint, as an ONNX file. {questions} of the questions below \
+                 are about these documents; a hit counts by the same rule,\nwith a file's title in place of headings. Five hits \
+                 are asked for; passages of ours are cut to fit 5 kB unless they are asked for whole,\nwith `context: 1`, and then \
+                 come with what stands around them. The memory is the most that the server had, taking in included.",
+                *bytes as f64 / 1e6
+            ),
+            String::new(),
+            "| | first hit right | among the first five | search p50 ms | bytes of an answer |".into(),
+            "|---|--:|--:|--:|--:|".into(),
+        ];
+        let share =
+            |count: usize| format!("{count}, {:.1} %", 100.0 * count as f64 / (*questions).max(1) as f64);
+        for answers in ours.answers.iter().chain(&peer.answers) {
+            lines.push(format!(
+                "| {} | {} | {} | {:.1} | {} |",
+                answers.name,
+                share(answers.first),
+                share(answers.five),
+                answers.search_p50_ms,
+                answers.bytes
+            ));
+        }
+        lines.extend([
+            String::new(),
+            "| | taken in within s | passages | peak memory MB |".into(),
+            "|---|--:|--:|--:|".into(),
+        ]);
+        for PeerFigures { name, ingest_seconds, passages, peak_memory, .. } in [ours, peer] {
+            let memory = megabytes(*peak_memory);
+            lines.push(format!("| {name} | {ingest_seconds:.0} | {passages} | {memory:.0} |"));
+        }
+        lines.push(String::new());
+        lines
+    }
+}
+
+impl IngestFigures {
+    fn lines(&self) -> Vec<String> {
+        let Self { small, pages, search_before_ms, search_during_ms, hits_bytes } = self;
+        let mut lines = vec![
+            "Taking files in with `hindcast knowledge add`, words only: small notes in growing numbers, and the pages of Python's \
+             library\nreference."
+                .into(),
+            String::new(),
+            "| files | files/s |".into(),
+            "|--:|--:|".into(),
+        ];
+        lines.extend(small.iter().map(|files| format!("| {} | {:.0} |", files.files, files.per_second)));
+        lines.push(format!("| {} pages of HTML | {:.0} |", pages.files, pages.per_second));
+        lines.extend([
+            String::new(),
+            format!(
+                "Half of the searches by words in those pages took at most {search_before_ms:.1} ms, and {search_during_ms:.1} ms \
+                 while 20,000 files were taken in\nbeside. Five hits take {} bytes on average and {} at most.",
+                hits_bytes.0, hits_bytes.1
+            ),
+            String::new(),
+        ]);
+        lines
+    }
+
+    fn goals(&self) -> Vec<String> {
+        let Self { small, search_before_ms, search_during_ms, hits_bytes, .. } = self;
+        let rates = || small.iter().map(|files| files.per_second);
+        let (slowest, fastest) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
+        let ratio = search_during_ms / search_before_ms;
+        vec![
+            goal(
+                slowest >= FLAT_GOAL * fastest,
+                &format!("files a second flat within 20 %: {slowest:.0} to {fastest:.0}"),
+            ),
+            goal(
+                ratio <= MEANWHILE_GOAL,
+                &format!("searches during an ingest within twice their usual time: {ratio:.2}"),
+            ),
+            goal(
+                hits_bytes.0 <= HITS_GOAL_BYTES,
+                &format!("five hits within 5 kB on average: {} bytes", hits_bytes.0),
+            ),
+        ]
     }
 }
