@@ -54,7 +54,9 @@ impl Question {
 
     /// Whether a hit is the right passage.
     pub(super) fn is_answered_by(&self, hit: &Hit) -> bool {
-        self.is_about(&hit.path) && self.words.iter().any(|word| hit.passage.contains(word))
+        // The words are those of the pages, where `at`(1) has no marks around its name.
+        let passage = hit.passage.replace(['`', '*'], "");
+        self.is_about(&hit.path) && self.words.iter().any(|word| passage.contains(word))
     }
 
     fn is_about(&self, path: &str) -> bool {
@@ -207,6 +209,12 @@ mod tests {
         let question = Question::parse("What?\tbook/ch04-01\tmoved").expect("a question");
         assert!(question.is_answered_by(&hit("/rust/book/ch04-01-what-is-ownership.md", "was moved")));
         assert!(!question.is_answered_by(&hit("/rust/book/ch04-02-references.md", "was moved")));
+    }
+
+    #[test]
+    fn marks_of_markdown_do_not_split_words() {
+        let question = Question::parse("When?\tch09.en.html\tat(1)").expect("a question");
+        assert!(question.is_answered_by(&hit("/debian/ch09.en.md", "`at`(1) runs a job once")));
     }
 
     #[test]
