@@ -134,8 +134,14 @@ impl Session {
                 match self.allocation_of(cell.address, &until)? {
                     Some((block, begun)) => {
                         allocation = Some(block);
-                        let is_told_from = question.span.since.is_none() && begun > since;
-                        (if is_told_from { begun } else { since }, None)
+                        match question.span.since {
+                            _ if since >= begun => (since, None),
+                            None => (begun, None),
+                            Some(_) => {
+                                let note = format!("before moment {begun} the memory was something else's");
+                                (since, Some(note))
+                            }
+                        }
                     }
                     None => (since, Some("the memory may have been something else's before".into())),
                 }

@@ -6,7 +6,7 @@ use hindcast_core::debug::{
 };
 use hindcast_fixtures::Fixture;
 
-use super::{Becomes, calls, history, statement};
+use super::{Becomes, calls, frame, history, statement};
 use crate::debuggee::Debuggee;
 
 fn span(since: Option<&Moment>, until: Option<&Moment>) -> Span {
@@ -137,14 +137,21 @@ fn of_many_statements_those_with_the_most_writes_are_told_and_the_others_counted
 }
 
 #[test]
-fn memory_that_was_allocated_is_said_to_have_had_other_owners() {
+fn memory_that_was_allocated_has_the_history_of_its_owner_and_on_request_of_others() {
     let mut debuggee = Debuggee::record(&Fixture::c("scribes"), &[]);
     debuggee.run_to("filled");
     let built = debuggee.built.clone();
     assert_eq!(debuggee.value_of("first == second"), "true", "the allocator gives the same memory again");
-    let told = history(&mut debuggee, "second->weight", (0, 100));
-    let note = told.note.as_deref().unwrap_or_default();
-    assert!(note.contains("something else's before"), "{told:?}");
+    let own = history(&mut debuggee, "second->weight", (0, 100));
+    assert_eq!((own.total, &own.note), (1, &None), "{own:?}");
+    assert_eq!(statement(&own, &built, "second_owner").count, 1);
+    let text = "second->weight".to_owned();
+    let watched = Watched::Expression { text, frame: frame(&debuggee) };
+    let span = Span { since: Some(Moment("start".into())), until: None };
+    let question = HistoryQuestion { watched, span, offset: 0, limit: 100 };
+    let told = debuggee.backend().time_travel().unwrap().ask(&Question::History(question)).unwrap();
+    let Finding::History(told) = told else { panic!("{told:?}") };
+    assert!(told.note.as_deref().is_some_and(|note| note.contains("something else's")), "{told:?}");
     for mark in ["first_owner", "second_owner"] {
         assert_eq!(statement(&told, &built, mark).count, 1, "{mark}");
     }
