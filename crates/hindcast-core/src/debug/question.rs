@@ -86,7 +86,7 @@ pub struct WriteHistory {
     pub until: Moment,
     /// The block of memory that it is part of, where the program's allocator gave it: told from there on
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub allocation: Option<Allocation>,
+    pub allocation: Option<Box<Allocation>>,
     /// What else has, or may have, used the same memory
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,

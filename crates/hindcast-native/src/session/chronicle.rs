@@ -32,7 +32,7 @@ pub(super) struct Chronicle {
     encoding: Option<Encoding>,
     since: Position,
     until: Position,
-    allocation: Option<Allocation>,
+    allocation: Option<Box<Allocation>>,
     note: Option<String>,
     /// What was before is known.
     at: Position,
@@ -133,7 +133,7 @@ impl Session {
             None if self.image.at(cell.address).is_none() => {
                 match self.allocation_of(cell.address, &until)? {
                     Some((block, begun)) => {
-                        allocation = Some(block);
+                        allocation = Some(Box::new(block));
                         match question.span.since {
                             _ if since >= begun => (since, None),
                             None => (begun, None),

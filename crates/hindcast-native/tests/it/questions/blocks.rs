@@ -25,7 +25,7 @@ fn history_at(debuggee: &mut Debuggee, address: u64) -> WriteHistory {
 }
 
 fn block_at(debuggee: &mut Debuggee, address: u64) -> Option<Allocation> {
-    history_at(debuggee, address).allocation
+    history_at(debuggee, address).allocation.map(|block| *block)
 }
 
 /// The program's own clock at a moment.
