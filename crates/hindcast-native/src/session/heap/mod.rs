@@ -2,7 +2,7 @@
 
 mod doors;
 
-use hindcast_core::debug::{Allocation, AllocatorCall, BreakpointId, Location, Moment, RuntimeAddr};
+use hindcast_core::debug::{Allocation, AllocatorCall, BreakpointId, Moment, RuntimeAddr};
 use hindcast_symbols::{
     FixedPlace, FunctionPattern, Memory,
     expression::{Check, Number, Relation},
@@ -12,10 +12,11 @@ use self::doors::{ALLOCATING, Door, FREEING, Holds};
 use super::{
     Session,
     movement::thread_id,
+    scribe::{Author, Scribe},
     travel::{Halted, function_around},
 };
 use crate::{
-    debuggee::{Claims, Judge, Quarry, SignalSet},
+    debuggee::{Claims, Judge, Quarry, Sight, SignalSet},
     process::CleanMemory,
     replay::{Gate, Pause, Position, ReplayError, Replica},
 };
@@ -52,7 +53,7 @@ impl Wanted {
         }
     }
 
-    /// The same as code can judge it; what it takes for one too many is seen to be none.
+    /// The same for code to judge. It may also stop at a block that ends right before the address: `is_it` sees that.
     fn check(self, holds: Holds) -> Check {
         let value = |place| Number::Value { place, pointers: Vec::new(), size: 8, signed: false };
         let block = || value(FixedPlace::Register(holds.dwarf()));
@@ -205,7 +206,7 @@ impl Session {
             frees.push(position);
         }
         frees.reverse();
-        // What comes after it was given to somebody else is of no account.
+        // Once it was given to somebody else, frees are those of another block.
         let mut count = frees.len().min(1);
         while count < frees.len() && last(&doors.out, &frees[count], &frees[count - 1])?.is_none() {
             count += 1;
@@ -216,19 +217,15 @@ impl Session {
 
     /// Who called the allocator.
     fn allocator_call(&mut self, position: &Position) -> Result<AllocatorCall, Halted> {
-        let scribe = super::scribe::Scribe::new(&self.symbols, &self.image, self.main);
+        let scribe = Scribe::new(&self.symbols, &self.image, self.main);
         let symbols = &self.symbols;
         let functions = |address| function_around(symbols, address);
-        let (thread, location, function) = self.process.glance(position, &functions, |replica| {
+        let (thread, author) = self.process.glance(position, &functions, |replica| {
             let thread = thread_id(replica.frozen.cast().acting());
-            let author = scribe.author(replica, crate::debuggee::Sight::At(0), &[]);
-            let (location, function) = match author {
-                Ok(author) => (author.location, author.through),
-                Err(_) => (Location::default(), None),
-            };
-            (thread, location, function)
+            (thread, scribe.author(replica, Sight::At(0), &[]))
         })?;
-        let function = function.or_else(|| location.function.clone()).unwrap_or_default();
+        let Author { location, through, .. } = author?;
+        let function = through.or_else(|| location.function.clone()).unwrap_or_default();
         let function = function.trim_start_matches("__libc_").to_owned();
         let moment = Moment(position.to_string());
         Ok(AllocatorCall { moment, thread, location, text: None, function })
