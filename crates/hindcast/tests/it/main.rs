@@ -27,6 +27,8 @@ mod hanging;
 mod hosted;
 mod keys;
 mod knowledge;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod late_bugs;
 #[cfg(target_os = "linux")]
 mod late_recording;
 #[cfg(target_os = "linux")]

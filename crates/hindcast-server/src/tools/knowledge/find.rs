@@ -24,8 +24,9 @@ pub(super) struct Search {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchInput {
-    /// Words or a question
     query: String,
+    /// Id or name
+    ///
     /// Only in this collection (id or name)
     #[serde(default)]
     collection: Option<String>,
@@ -40,26 +41,26 @@ pub(super) struct SearchInput {
     /// By words and meaning, or by one of them
     #[serde(default)]
     mode: Mode,
-    /// Part of the document's path
+    /// Part of it
     #[serde(default)]
     path: Option<String>,
-    /// Of this MIME type, such as application/pdf
+    /// Such as application/pdf
     #[serde(default, alias = "mimeType")]
     mime_type: Option<String>,
     /// Tag of the document
     #[serde(default)]
     tag: Option<String>,
-    /// Changed from here on (RFC 3339)
+    /// Changed since (RFC 3339)
     #[serde(default)]
     since: Option<Timestamp>,
-    /// Last changed before (RFC 3339)
     #[serde(default)]
     until: Option<Timestamp>,
-    /// Show passages whole, with so many before and after each
+    /// Passages before and after each to show
     #[serde(default)]
     #[schemars(range(min = 0, max = 5))]
     context: usize,
     #[serde(default, rename = "session_id")]
+    #[schemars(skip)]
     #[allow(dead_code, reason = "part of the contract of every tool")]
     session: Option<String>,
 }
@@ -93,9 +94,7 @@ impl Tool for Search {
 
     const DECLARATION: Declaration = Declaration {
         name: "knowledge/search",
-        title: "Search the knowledge base",
-        description: "Find passages in the documents by words and by meaning. Each hit has its text (of long ones the part that \
-                      fits, read on with `context`), relevance (0 to 1), URI (for resources/read), headings, lines or page",
+        description: "Find passages in the documents by words and by meaning, with relevance (0 to 1), URI (for resources/read), headings, lines or page",
         scope: Some(Scope::KnowledgeRead),
         feature: Some(Feature::Knowledge),
         effects: Effects::ReadOnly,
@@ -183,6 +182,8 @@ pub(super) struct Ask {
 pub(super) struct AskInput {
     /// The question
     question: String,
+    /// Id or name
+    ///
     /// Answer only from this collection (id or name)
     #[serde(default)]
     collection: Option<String>,
@@ -193,6 +194,7 @@ pub(super) struct AskInput {
     #[serde(default)]
     conversation_id: Option<String>,
     #[serde(default, rename = "session_id")]
+    #[schemars(skip)]
     #[allow(dead_code, reason = "part of the contract of every tool")]
     session: Option<String>,
 }
@@ -238,9 +240,7 @@ impl Tool for Ask {
 
     const DECLARATION: Declaration = Declaration {
         name: "knowledge/ask",
-        title: "Ask the knowledge base",
-        description: "Let a local model (Ollama) answer a question from the documents, with citations. The answer so far comes \
-                      as progress. Without Ollama use `knowledge/search` and answer yourself",
+        description: "Let a local model answer a question from the documents, with citations. Without one use `knowledge/search`",
         scope: Some(Scope::KnowledgeRead),
         feature: Some(Feature::Knowledge),
         effects: Effects::Additive { idempotent: false },

@@ -25,6 +25,7 @@ pub(super) struct StatusInput {
     #[serde(default)]
     ingest: Option<String>,
     #[serde(default, rename = "session_id")]
+    #[schemars(skip)]
     #[allow(dead_code, reason = "part of the contract of every tool")]
     session: Option<String>,
 }
@@ -103,8 +104,7 @@ impl Tool for Status {
 
     const DECLARATION: Declaration = Declaration {
         name: "knowledge/status",
-        title: "Status of the knowledge base",
-        description: "How far additions in the background are, and which folders are watched",
+        description: "How far additions in the background are; which folders are watched",
         scope: Some(Scope::KnowledgeRead),
         feature: Some(Feature::Knowledge),
         effects: Effects::ReadOnly,
