@@ -513,7 +513,7 @@ fn look_at(permit: &Permit, path: &Path, limit: u64) -> Result<(Opened, SourceFi
     }
     let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let modified = modified.and_then(|age| i64::try_from(age.as_nanos()).ok()).unwrap_or_default();
-    Ok((opened, SourceFile { path: shown(path), modified, size }))
+    Ok((opened, SourceFile { path: shown(path), modified, size, is_elsewhere: false }))
 }
 
 pub(super) fn prepare(

@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 
 use super::{
     KnowledgeService, Stopping, blocking,
+    follow::Failing,
     intake::Intake,
     lease::Leases,
     reading::Reader,
@@ -113,6 +114,7 @@ pub(super) struct Watching {
     jobs: VecDeque<Job>,
     /// Why watches were not read. Each reason is logged once for each grant, however often the folder comes and goes.
     refused: HashMap<i64, (WatchGrant, HashSet<String>)>,
+    failing: Failing,
 }
 
 /// Whether a watch may be read, as far as the disk tells.
@@ -135,15 +137,15 @@ impl Watching {
             unread: HashSet::new(),
             jobs: VecDeque::new(),
             refused: HashMap::new(),
+            failing: Failing::default(),
         }
     }
 
     /// Watches for as long as it is polled.
     pub(super) async fn run(mut self) {
         loop {
-            if let Err(failure) = self.refresh().await {
-                tracing::warn!(%failure, "it is not known which folders to watch");
-            }
+            let refreshed = self.refresh().await;
+            self.failing.found(refreshed, "it is not known which folders to watch");
             self.begin().await;
             self.go_on().await;
             if !self.jobs.is_empty() {
@@ -165,7 +167,8 @@ impl Watching {
 
     /// Finds out what this process is to look after. What is new is read: it may have changed while nobody watched.
     async fn refresh(&mut self) -> Result<(), Failure> {
-        let wanted = self.service.store.watches().await?;
+        let mut wanted = self.service.store.watches().await?;
+        wanted.retain(|watch| watch.elsewhere.is_none());
         let gone: Vec<_> =
             self.held.keys().copied().filter(|key| wanted.iter().all(|watch| watch.key != *key)).collect();
         for key in gone {

@@ -46,11 +46,13 @@ pub(super) fn run(config: &Config, command: Knowledge) -> Result<ExitCode> {
             Knowledge::Watches(list) => watches(&knowledge, &list.whose, list.output).await?,
             Knowledge::Export(export) => {
                 let caller = caller(&export.whose);
-                transfer::export(&knowledge, &wiring::knowledge_store(&folder), &caller, export).await?
+                transfer::export(&knowledge, &wiring::knowledge_store(config, &folder)?, &caller, export)
+                    .await?
             }
             Knowledge::Import(import) => {
                 let caller = caller(&import.whose);
-                transfer::import(&knowledge, &wiring::knowledge_store(&folder), &caller, import).await?
+                transfer::import(&knowledge, &wiring::knowledge_store(config, &folder)?, &caller, import)
+                    .await?
             }
             Knowledge::Rename(rename) => self::rename(&knowledge, rename).await?,
             Knowledge::Settings(settings) => collection_settings::run(&knowledge, settings).await?,
@@ -277,12 +279,14 @@ async fn unwatch(knowledge: &KnowledgeService, unwatch: UnwatchKnowledge) -> Res
 async fn watches(knowledge: &KnowledgeService, whose: &Whose, output: Json) -> Result<ExitCode> {
     let watches = knowledge.watches(&caller(whose)).await?;
     if output.json {
-        let row =
-            |(collection, watch): &(String, Watch)| json!({ "collection": collection, "path": watch.path });
+        let row = |(collection, watch): &(String, Watch)| json!({ "collection": collection, "path": watch.path, "machine": watch.elsewhere });
         print_json(&watches.iter().map(row).collect())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let rows = watches.iter().map(|(collection, watch)| format!("{collection:<32} {}\n", watch.path));
+    let rows = watches.iter().map(|(collection, watch)| {
+        let machine = watch.elsewhere.as_ref().map(|machine| format!(" (on {machine})"));
+        format!("{collection:<32} {}{}\n", watch.path, machine.unwrap_or_default())
+    });
     let text: String = rows.collect();
     print_text(if text.is_empty() { "no folder is watched\n" } else { &text })?;
     Ok(ExitCode::SUCCESS)

@@ -51,6 +51,8 @@ mod sdk;
 mod server;
 #[cfg(target_os = "linux")]
 mod several_servers;
+#[cfg(target_os = "linux")]
+mod shared_knowledge;
 mod shutdown;
 #[cfg(target_os = "linux")]
 mod store_migration;

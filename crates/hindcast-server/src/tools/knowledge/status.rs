@@ -72,6 +72,9 @@ struct WatchView {
     /// No files that fit one of these
     #[serde(skip_serializing_if = "Vec::is_empty")]
     exclude: Vec<String>,
+    /// Another server has the folder and watches it
+    #[serde(rename = "elsewhere", skip_serializing_if = "std::ops::Not::not")]
+    is_elsewhere: bool,
 }
 
 impl From<IngestStatus> for IngestView {
@@ -124,6 +127,7 @@ impl Tool for Status {
                 path: watch.path,
                 include: watch.patterns.include,
                 exclude: watch.patterns.exclude,
+                is_elsewhere: watch.elsewhere.is_some(),
             })
             .collect();
         let mut text = match ingests.len() {
@@ -140,7 +144,8 @@ impl Tool for Status {
             );
         }
         for watch in &watches {
-            let _ = write!(text, "\nwatched for {}: {}", watch.collection, watch.path);
+            let by = if watch.is_elsewhere { " (by another server)" } else { "" };
+            let _ = write!(text, "\nwatched for {}: {}{by}", watch.collection, watch.path);
         }
         Ok(Answer { text, content: StatusView { ingests, watches } })
     }

@@ -110,6 +110,7 @@ impl KnowledgeService {
             path: path.into(),
             modified: commit.time.saturating_mul(1_000_000_000),
             size: text.len() as u64,
+            is_elsewhere: false,
         };
         let hash: TextHash = Sha256::digest(&text).into();
         for _ in 0..TRIES {

@@ -12,7 +12,7 @@ mod questions;
 mod seeded;
 mod settings;
 mod sources;
-mod subscriptions;
+pub(crate) mod subscriptions;
 mod transfer;
 mod two_processes;
 mod watching;

@@ -122,7 +122,8 @@ impl KnowledgeService {
         }
         let path = url.to_string();
         let hash: TextHash = Sha256::digest(&answer.body).into();
-        let source = SourceFile { path: path.clone(), modified: 0, size: answer.body.len() as u64 };
+        let size = answer.body.len() as u64;
+        let source = SourceFile { path: path.clone(), modified: 0, size, is_elsewhere: false };
         for _ in 0..TRIES {
             let known = self.store.document_at(intake.collection.key, &path).await?;
             let reader = reader_of(&intake.collection.settings);
