@@ -429,17 +429,35 @@ impl KnowledgeService {
         roots: &[PathBuf],
         seen: &Seen,
     ) -> Result<Vec<FileReport>, Failure> {
+        let gone = self.vanished(intake, roots, seen).await?;
+        self.remove_gone(gone).await
+    }
+
+    /// The documents whose files are gone, with the paths of these.
+    pub(super) async fn vanished(
+        &self,
+        intake: &Intake,
+        roots: &[PathBuf],
+        seen: &Seen,
+    ) -> Result<Vec<(String, Document)>, Failure> {
         let mut candidates = Vec::new();
         for root in roots {
             let below = self.store.documents_below(intake.collection.key, &shown(root)).await?;
             let source = |document: Document| Some((document.source.clone()?.path, document));
             candidates.extend(below.into_iter().filter_map(source).filter(|(path, _)| seen.misses(path)));
         }
-        let gone = blocking(move || {
+        blocking(move || {
             candidates.retain(|(path, _)| sources::file_of(path).is_some_and(is_gone));
             candidates
         })
-        .await?;
+        .await
+    }
+
+    /// Removes documents, unless another process changed them meanwhile.
+    pub(super) async fn remove_gone(
+        &self,
+        gone: Vec<(String, Document)>,
+    ) -> Result<Vec<FileReport>, Failure> {
         if gone.is_empty() {
             return Ok(Vec::new());
         }

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, process::ExitCode, sync::Arc};
 use anyhow::Result;
 use hindcast_core::{
     identity::{Caller, PrincipalId},
-    knowledge::{Collection, DocumentFilter, Ownership, Patterns, Watch},
+    knowledge::{Collection, DocumentFilter, Ownership, Patterns},
 };
 use hindcast_services::{
     Events,
@@ -275,15 +275,17 @@ async fn unwatch(knowledge: &KnowledgeService, unwatch: UnwatchKnowledge) -> Res
 }
 
 async fn watches(knowledge: &KnowledgeService, whose: &Whose, output: Json) -> Result<ExitCode> {
-    let watches = knowledge.watches(&caller(whose)).await?;
+    let (mut rows, mut text) = (Vec::new(), String::new());
+    for (collection, watch) in knowledge.watches(&caller(whose)).await? {
+        let notice = knowledge.watch_notice(&watch).await?;
+        let said = notice.as_ref().map(|notice| format!(" {notice}")).unwrap_or_default();
+        let _ = writeln!(text, "{collection:<32} {}{said}", watch.path);
+        rows.push(json!({ "collection": collection, "path": watch.path, "notice": notice }));
+    }
     if output.json {
-        let row =
-            |(collection, watch): &(String, Watch)| json!({ "collection": collection, "path": watch.path });
-        print_json(&watches.iter().map(row).collect())?;
+        print_json(&rows.into())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let rows = watches.iter().map(|(collection, watch)| format!("{collection:<32} {}\n", watch.path));
-    let text: String = rows.collect();
     print_text(if text.is_empty() { "no folder is watched\n" } else { &text })?;
     Ok(ExitCode::SUCCESS)
 }

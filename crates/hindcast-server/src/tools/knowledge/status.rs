@@ -71,6 +71,9 @@ struct WatchView {
     /// No files that fit one of these
     #[serde(skip_serializing_if = "Vec::is_empty")]
     exclude: Vec<String>,
+    /// Why it is not followed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notice: Option<String>,
 }
 
 impl From<IngestStatus> for IngestView {
@@ -114,18 +117,13 @@ impl Tool for Status {
         let ingests = self.knowledge.ingests(&call.caller).into_iter();
         let wanted = |status: &IngestStatus| input.ingest.as_ref().is_none_or(|id| *id == status.id);
         let ingests: Vec<_> = ingests.filter(wanted).map(IngestView::from).collect();
-        let watches: Vec<_> = self
-            .knowledge
-            .watches(&call.caller)
-            .await?
-            .into_iter()
-            .map(|(collection, watch)| WatchView {
-                collection,
-                path: watch.path,
-                include: watch.patterns.include,
-                exclude: watch.patterns.exclude,
-            })
-            .collect();
+        let mut watches = Vec::new();
+        for (collection, watch) in self.knowledge.watches(&call.caller).await? {
+            let notice = self.knowledge.watch_notice(&watch).await?;
+            let (path, patterns) = (watch.path, watch.patterns);
+            let (include, exclude) = (patterns.include, patterns.exclude);
+            watches.push(WatchView { collection, path, include, exclude, notice });
+        }
         let mut text = match ingests.len() {
             0 => "No additions in the background since the server started".to_owned(),
             count => format!("{count} additions in the background"),
@@ -141,6 +139,9 @@ impl Tool for Status {
         }
         for watch in &watches {
             let _ = write!(text, "\nwatched for {}: {}", watch.collection, watch.path);
+            if let Some(notice) = &watch.notice {
+                let _ = write!(text, " {notice}");
+            }
         }
         Ok(Answer { text, content: StatusView { ingests, watches } })
     }
