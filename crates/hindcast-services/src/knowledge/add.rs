@@ -187,7 +187,7 @@ impl KnowledgeService {
                 })
                 .await?;
                 let seen = gathered.walked.seen();
-                let Walked { found, accepted, notices, versions } = gathered.walked;
+                let Walked { found, accepted, notices, versions, .. } = gathered.walked;
                 let mut intake =
                     self.intake(caller, &request.collection, request.id, request.ownership, permit).await?;
                 intake.tags = tags;

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
     time::UNIX_EPOCH,
 };
@@ -24,7 +24,7 @@ use super::{
     names::id_of_anything,
     reading::{Opened, Permit, is_gone},
     sources,
-    walk::{Found, FoundFile, Seen, is_escaped, shown},
+    walk::{Found, FoundFile, is_escaped, shown},
 };
 use crate::Failure;
 
@@ -419,56 +419,6 @@ impl KnowledgeService {
                 }
             }
         }
-    }
-
-    /// Removes documents whose files are gone from the folders that were read. What was `seen` there is not gone, even if its
-    /// path cannot be written as text.
-    pub(super) async fn remove_vanished(
-        &self,
-        intake: &Intake,
-        roots: &[PathBuf],
-        seen: &Seen,
-    ) -> Result<Vec<FileReport>, Failure> {
-        let gone = self.vanished(intake, roots, seen).await?;
-        self.remove_gone(gone).await
-    }
-
-    /// The documents whose files are gone, with the paths of these.
-    pub(super) async fn vanished(
-        &self,
-        intake: &Intake,
-        roots: &[PathBuf],
-        seen: &Seen,
-    ) -> Result<Vec<(String, Document)>, Failure> {
-        let mut candidates = Vec::new();
-        for root in roots {
-            let below = self.store.documents_below(intake.collection.key, &shown(root)).await?;
-            let source = |document: Document| Some((document.source.clone()?.path, document));
-            candidates.extend(below.into_iter().filter_map(source).filter(|(path, _)| seen.misses(path)));
-        }
-        blocking(move || {
-            candidates.retain(|(path, _)| sources::file_of(path).is_some_and(is_gone));
-            candidates
-        })
-        .await
-    }
-
-    /// Removes documents, unless another process changed them meanwhile.
-    pub(super) async fn remove_gone(
-        &self,
-        gone: Vec<(String, Document)>,
-    ) -> Result<Vec<FileReport>, Failure> {
-        if gone.is_empty() {
-            return Ok(Vec::new());
-        }
-        let versions = gone.iter().map(|(_, document)| document.version()).collect();
-        let removed = self.store.remove_unchanged(versions, self.clock.now()).await?;
-        self.wrote.notify_one();
-        let report = |(path, document): (String, Document)| FileReport {
-            path,
-            outcome: FileOutcome::Removed { document: document.id },
-        };
-        Ok(gone.into_iter().filter(|(_, document)| removed.contains(&document.key)).map(report).collect())
     }
 }
 

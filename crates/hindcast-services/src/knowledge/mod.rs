@@ -34,6 +34,7 @@ mod selection;
 mod settings;
 mod sources;
 mod topics;
+mod vanishing;
 mod walk;
 mod watch;
 

@@ -20,6 +20,7 @@ use super::{
     intake::Intake,
     lease::Leases,
     reading::Reader,
+    selection::RULE_FILES,
     walk::{Found, Seen, Selection, WalkLimits, Walking, walk},
 };
 use crate::Failure;
@@ -60,12 +61,21 @@ impl Ear {
         } else if event.kind.is_access() {
             return;
         }
-        pending.paths.extend(event.paths.into_iter().filter(|path| !is_hidden(path)));
+        pending.paths.extend(event.paths.into_iter().filter_map(changed));
         if pending.paths.len() > MOST_PENDING {
             *pending = Pending { paths: HashSet::new(), is_everything: true };
         }
         drop(pending);
         self.heard.notify_one();
+    }
+}
+
+/// What to look at when something changed at a path: all of a folder whose rules changed.
+fn changed(path: PathBuf) -> Option<PathBuf> {
+    let is_rules = RULE_FILES.iter().any(|name| path.file_name().is_some_and(|file| file == *name));
+    match path.parent() {
+        Some(folder) if is_rules => Some(folder.into()),
+        _ => Some(path).filter(|path| !is_hidden(path)),
     }
 }
 

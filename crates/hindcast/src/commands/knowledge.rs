@@ -145,7 +145,8 @@ fn report_text(report: &AddReport, watch: bool) -> String {
         .map(|(name, count)| format!("{count} {name}"))
         .collect();
     let Collection { id, documents, chunks, .. } = &report.collection;
-    let _ = writeln!(text, "{id}: {}; {documents} documents, {chunks} chunks now", counts.join(", "));
+    let counts = if counts.is_empty() { "no files".to_owned() } else { counts.join(", ") };
+    let _ = writeln!(text, "{id}: {counts}; {documents} documents, {chunks} chunks now");
     for notice in &report.notices {
         let _ = writeln!(text, "notice: {notice}");
     }

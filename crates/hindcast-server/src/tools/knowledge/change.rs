@@ -104,7 +104,7 @@ pub(super) struct CountsView {
     updated: usize,
     /// Files that say what they said before
     unchanged: usize,
-    /// Documents whose files are gone
+    /// Documents whose files are gone or ignored
     removed: usize,
     /// Files that were not taken in
     failed: usize,

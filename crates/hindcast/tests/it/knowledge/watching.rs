@@ -363,8 +363,7 @@ fn the_documents_of_a_watched_folder_that_is_away_are_kept_and_followed_when_it_
         watch(&server, &key, folder);
     }
     see_a_change(&server, &key, &inner.join("a.md"), "lasting");
-    let status =
-        |server: &Server| server.call(&key, "knowledge/status", json!({}))["result"].to_string();
+    let status = |server: &Server| server.call(&key, "knowledge/status", json!({}))["result"].to_string();
     assert!(!status(&server).contains("are kept"), "{}", status(&server));
 
     std::fs::rename(&inner, &off).unwrap();
@@ -390,5 +389,25 @@ fn the_documents_of_a_watched_folder_that_is_away_are_kept_and_followed_when_it_
     // Where the files were, an empty folder has none any more.
     std::fs::remove_file(inner.join("a.md")).unwrap();
     eventually("the last file goes, too", || found(&server, &key, "returned").is_empty());
+    check_stops(server);
+}
+
+#[test]
+fn what_comes_to_be_ignored_in_a_watched_folder_goes_and_what_was_named_in_spite_of_it_stays() {
+    let folders = Folders::new();
+    for name in ["b.md", "named.md"] {
+        std::fs::write(folders.open.join(name), format!("# {name}\n\nlasting words of {name}")).unwrap();
+    }
+    std::fs::write(folders.open.join(".ignore"), "named.md\n").unwrap();
+    let server = folders.serve();
+    let key = server.unlimited_key();
+    assert_eq!(watch(&server, &key, &folders.open)["added"], 2);
+    let named = json!({ "collection": "x", "paths": [folders.open.join("named.md")], "shared": true });
+    server.call(&key, "knowledge/add", named);
+    assert_eq!(found(&server, &key, "lasting").len(), 2);
+    see_a_change(&server, &key, &folders.open.join("a.md"), "openly");
+    std::fs::write(folders.open.join(".gitignore"), "b.md\n").unwrap();
+    let left = [folders.open.join("named.md").to_str().unwrap().to_owned()];
+    eventually("what is ignored goes", || found(&server, &key, "lasting") == left);
     check_stops(server);
 }
