@@ -153,6 +153,9 @@ impl KnowledgeService {
         let meanings = self.meanings(request, collections, notices).await?;
         // A model that was opened just now has an index that is behind.
         self.catch_up_for_search().await?;
+        if request.mode == SearchMode::Hybrid {
+            notices.extend(without_vectors(&meanings, collections));
+        }
         let Candidates { lexical, dense, is_foreign } =
             self.candidates(request, meanings, within, only, notices).await?;
         let ids: Vec<ChunkId> = lexical.iter().chain(&dense).map(|hit| hit.chunk).collect();
@@ -342,6 +345,25 @@ fn nearest(
     });
     all.truncate(limit);
     Ok(Ok((all, knows_languages)))
+}
+
+/// Which models have no vectors of passages that could be found: these are found by their words only.
+fn without_vectors(
+    meanings: &[(Arc<Meaning>, Vec<CollectionKey>)],
+    collections: &[Collection],
+) -> impl Iterator<Item = String> {
+    let has_passages = |keys: &[CollectionKey]| {
+        collections.iter().any(|collection| collection.chunks > 0 && keys.contains(&collection.key))
+    };
+    meanings.iter().filter(move |(meaning, keys)| meaning.vectors.is_empty() && has_passages(keys)).map(
+        |(meaning, _)| {
+            format!(
+                "found by words only, not by meaning: no passage has a vector of the embedding model `{}` · hint: \
+                 `hindcast models pull` installs it, and `hindcast knowledge reindex` makes the vectors",
+                meaning.embedder.model()
+            )
+        },
+    )
 }
 
 /// What a cross-encoder reads of a passage.

@@ -1,0 +1,46 @@
+//! What answers say about themselves: which file, by what was searched, and why something was refused.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{Client, knowledge};
+use crate::server::try_hindcast;
+
+/// What the command line says, on standard output or as the error.
+fn said(data: &Path, arguments: &[&str]) -> String {
+    let output = try_hindcast(data, &[&["knowledge"], arguments].concat());
+    let said = if output.status.success() { output.stdout } else { output.stderr };
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+/// Text and data of an answer.
+#[track_caller]
+fn answer(client: &mut Client, tool: &str, arguments: Value) -> (String, Value) {
+    let answer = client.request("tools/call", json!({ "name": tool, "arguments": arguments }));
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
+    (text.to_owned(), answer["result"]["structuredContent"].clone())
+}
+
+#[track_caller]
+fn refusal(client: &mut Client, tool: &str, arguments: Value) -> String {
+    let answer = client.request("tools/call", json!({ "name": tool, "arguments": arguments }));
+    answer["error"].to_string()
+}
+
+#[test]
+fn a_search_without_a_model_says_that_it_was_by_words_only() {
+    let (files, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(files.path().join("a.md"), "The heron stands in the water.").unwrap();
+    knowledge(data.path(), &["add", "birds", files.path().to_str().unwrap()]);
+    let notice = "found by words only, not by meaning";
+    let told = said(data.path(), &["search", "heron"]);
+    assert!(told.contains(&format!("notice: {notice}")), "{told}");
+    let told = knowledge(data.path(), &["search", "heron"]);
+    assert!(told["notices"][0].as_str().unwrap_or_default().contains(notice), "{told}");
+    let told = said(data.path(), &["search", "heron", "--mode", "lexical"]);
+    assert!(!told.contains("notice"), "who asks for words gets words: {told}");
+    let mut client = Client::over(data, &[]);
+    let (text, found) = answer(&mut client, "knowledge/search", json!({ "query": "heron" }));
+    assert!(text.contains(notice) && found["notices"].to_string().contains(notice), "{text}");
+}
