@@ -237,8 +237,12 @@ async fn show(knowledge: &KnowledgeService, show: ShowKnowledge) -> Result<ExitC
     let mut text = format!("{:<32} {:>10} {:>7} {:<18} name\n", "id", "bytes", "chunks", "type");
     for document in documents {
         let (id, size, chunks) = (document.id, document.size, document.chunks);
-        let _ =
-            writeln!(text, "{id:<32} {size:>10} {chunks:>7} {:<18} {}", document.mime_type, document.name);
+        let path = document.source.map(|source| format!(" · {}", source.path)).unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "{id:<32} {size:>10} {chunks:>7} {:<18} {}{path}",
+            document.mime_type, document.name
+        );
     }
     print_text(&text)?;
     Ok(ExitCode::SUCCESS)
@@ -408,6 +412,9 @@ fn place(hit: &Hit) -> String {
     }
     if hit.is_stale {
         text += " (stale: the file has changed since)";
+    }
+    if let Some(source) = &found.document.source {
+        text += &format!(" · {}", source.path);
     }
     text
 }

@@ -44,3 +44,30 @@ fn a_search_without_a_model_says_that_it_was_by_words_only() {
     let (text, found) = answer(&mut client, "knowledge/search", json!({ "query": "heron" }));
     assert!(text.contains(notice) && found["notices"].to_string().contains(notice), "{text}");
 }
+
+#[test]
+fn files_of_one_name_are_told_apart() {
+    let (files, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let root = files.path().canonicalize().unwrap();
+    for folder in ["a", "b"] {
+        std::fs::create_dir(root.join(folder)).unwrap();
+        std::fs::write(root.join(folder).join("README.md"), format!("The heron of the pond {folder}."))
+            .unwrap();
+    }
+    knowledge(data.path(), &["add", "birds", root.to_str().unwrap()]);
+    let paths = ["a", "b"].map(|folder| format!(" · {}", root.join(folder).join("README.md").display()));
+    let search = ["search", "heron", "pond", "--min-relevance", "0"];
+    for told in [said(data.path(), &search), said(data.path(), &["show", "birds"])] {
+        assert!(paths.iter().all(|path| told.contains(path)), "{told}");
+    }
+    let mut client = Client::over(data, &[]);
+    let search = json!({ "query": "heron pond", "min_relevance": 0.0 });
+    let (text, _) = answer(&mut client, "knowledge/search", search);
+    let listed = client.read_json("resource://knowledge/birds/documents");
+    for path in &paths {
+        let whole = path.trim_start_matches(" · ");
+        let end = whole.rsplitn(3, '/').take(2).collect::<Vec<_>>();
+        assert!(text.contains(&format!("/{}/{} · resource://", end[1], end[0])), "{text}");
+        assert!(listed.as_array().unwrap().iter().any(|row| row["path"] == whole), "{listed}");
+    }
+}
