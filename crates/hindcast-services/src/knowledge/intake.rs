@@ -115,7 +115,8 @@ impl KnowledgeService {
                 intake.notice(format!(
                     "stopped: {left} of {total} files were not looked at · hint: add them again"
                 ));
-                break;
+                progress.report(done, Some(total), "stopped");
+                return Ok(reports);
             }
             progress.report(done, Some(total), &found.shown);
             intake.parts = 0;

@@ -412,6 +412,25 @@ async fn an_addition_in_the_background_tells_how_far_it_is() {
 }
 
 #[tokio::test]
+async fn an_addition_in_the_background_that_is_stopped_is_not_done() {
+    let stage = Stage::new();
+    let notes = tempfile::tempdir().unwrap();
+    for number in 0..30 {
+        std::fs::write(notes.path().join(format!("{number}.md")), format!("The heron number {number}."))
+            .unwrap();
+    }
+    let local = Caller::local();
+    // The task runs when this one waits.
+    let id = stage.service.add_in_background(&local, files("birds", notes.path(), false)).unwrap();
+    stage.service.cancel_ingest(&local, &id).unwrap();
+    stage.service.ingests.end().await;
+    let status = stage.service.ingest(&local, &id).unwrap();
+    assert_eq!((status.is_stopped, status.done, status.total), (true, 0, Some(30)), "{status:?}");
+    let unknown = stage.service.ingest(&local, "zzz").unwrap_err();
+    assert!(unknown.to_string().starts_with("there is no ingest `zzz`"), "{unknown}");
+}
+
+#[tokio::test]
 async fn a_search_does_not_wait_for_what_is_taken_in_in_the_background() {
     let stage = Stage::new();
     let notes = tempfile::tempdir().unwrap();

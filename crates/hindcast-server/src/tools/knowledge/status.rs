@@ -43,7 +43,7 @@ struct IngestView {
     ingest: String,
     /// The collection
     collection: String,
-    /// running, done or failed
+    /// running, done, stopped or failed
     state: &'static str,
     /// Files that were looked at
     done: u64,
@@ -82,7 +82,7 @@ impl From<IngestStatus> for IngestView {
             None => ("running", status.current),
             Some(Ok(report)) => {
                 let notices: String = report.notices.iter().map(|notice| format!("; {notice}")).collect();
-                ("done", in_a_line(&report) + &notices)
+                (if status.is_stopped { "stopped" } else { "done" }, in_a_line(&report) + &notices)
             }
             Some(Err(reason)) => ("failed", reason),
         };
@@ -114,9 +114,11 @@ impl Tool for Status {
     };
 
     async fn call(&self, call: &Call, input: StatusInput) -> Result<Answer<StatusView>, Failure> {
-        let ingests = self.knowledge.ingests(&call.caller).into_iter();
-        let wanted = |status: &IngestStatus| input.ingest.as_ref().is_none_or(|id| *id == status.id);
-        let ingests: Vec<_> = ingests.filter(wanted).map(IngestView::from).collect();
+        let ingests = match &input.ingest {
+            Some(id) => vec![self.knowledge.ingest(&call.caller, id)?],
+            None => self.knowledge.ingests(&call.caller),
+        };
+        let ingests: Vec<_> = ingests.into_iter().map(IngestView::from).collect();
         let mut watches = Vec::new();
         for (collection, watch) in self.knowledge.watches(&call.caller).await? {
             let notice = self.knowledge.watch_notice(&watch).await?;

@@ -71,3 +71,10 @@ fn files_of_one_name_are_told_apart() {
         assert!(listed.as_array().unwrap().iter().any(|row| row["path"] == whole), "{listed}");
     }
 }
+
+#[test]
+fn an_ingest_that_there_is_not_is_refused() {
+    let mut client = Client::new();
+    let refused = refusal(&mut client, "knowledge/status", json!({ "ingest": "zzz" }));
+    assert!(refused.contains("there is no ingest `zzz`"), "{refused}");
+}
