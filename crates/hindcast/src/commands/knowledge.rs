@@ -11,6 +11,7 @@ use hindcast_services::{
     Events,
     knowledge::{
         AddReport, AddRequest, FileOutcome, Hit, KnowledgeService, Material, SearchRequest, document_uri,
+        moment,
     },
 };
 use serde_json::{Value, json};
@@ -361,11 +362,13 @@ async fn search(knowledge: &KnowledgeService, search: SearchKnowledge) -> Result
             path: search.path,
             source_type: search.mime_type,
             tag: search.tag,
-            ..DocumentFilter::default()
+            since: search.since.map(|since| moment("--since", &since)).transpose()?,
+            until: search.until.map(|until| moment("--until", &until)).transpose()?,
         },
         context: search.context,
         ..SearchRequest::default()
     };
+    request.check()?;
     let found = knowledge.search(&caller(&search.whose), request).await?;
     if search.output.json {
         let hits: Vec<_> = found.hits.iter().map(hit_value).collect();

@@ -3,10 +3,10 @@
 use std::{fmt::Write as _, sync::Arc};
 
 use async_trait::async_trait;
-use hindcast_core::{Timestamp, identity::Scope, knowledge::DocumentFilter, license::Feature};
+use hindcast_core::{identity::Scope, knowledge::DocumentFilter, license::Feature};
 use hindcast_services::{
-    Failure, FailureKind,
-    knowledge::{AskRequest, KnowledgeService, MOST_CONTEXT, SearchMode, SearchRequest},
+    Failure,
+    knowledge::{AskRequest, KnowledgeService, SearchMode, SearchRequest, moment},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,12 +49,12 @@ pub(super) struct SearchInput {
     /// Tag of the document
     #[serde(default)]
     tag: Option<String>,
-    /// Changed from here on (RFC 3339)
+    /// Changed from here on (a date, or RFC 3339)
     #[serde(default)]
-    since: Option<Timestamp>,
-    /// Last changed before (RFC 3339)
+    since: Option<String>,
+    /// Last changed before (a date, or RFC 3339)
     #[serde(default)]
-    until: Option<Timestamp>,
+    until: Option<String>,
     /// Show passages whole, with so many before and after each
     #[serde(default)]
     #[schemars(range(min = 0, max = 5))]
@@ -106,18 +106,6 @@ impl Tool for Search {
     }
 
     async fn call(&self, call: &Call, input: SearchInput) -> Result<Answer<SearchView>, Failure> {
-        if !(1..=50).contains(&input.limit) {
-            let details = format!("`limit` is {}, not between 1 and 50", input.limit);
-            return Err(Failure::new(FailureKind::InvalidInput, details));
-        }
-        if let Some(relevance) = input.min_relevance.filter(|relevance| !(0.0..=1.0).contains(relevance)) {
-            let details = format!("`min_relevance` is {relevance}, not between 0 and 1");
-            return Err(Failure::new(FailureKind::InvalidInput, details));
-        }
-        if input.context > MOST_CONTEXT {
-            let details = format!("`context` is {}, not between 0 and {MOST_CONTEXT}", input.context);
-            return Err(Failure::new(FailureKind::InvalidInput, details));
-        }
         let (query, is_read_around) = (input.query.clone(), input.context > 0);
         let request = SearchRequest {
             query: input.query,
@@ -133,12 +121,13 @@ impl Tool for Search {
                 path: input.path,
                 source_type: input.mime_type,
                 tag: input.tag,
-                since: input.since,
-                until: input.until,
+                since: input.since.map(|since| moment("since", &since)).transpose()?,
+                until: input.until.map(|until| moment("until", &until)).transpose()?,
             },
             context: input.context,
             keeps_duplicates: false,
         };
+        request.check()?;
         let found = self.knowledge.search(&call.caller, request).await?;
         let mut hits: Vec<HitView> = found.hits.iter().map(HitView::from).collect();
         let heading = match hits.len() {

@@ -78,3 +78,36 @@ fn an_ingest_that_there_is_not_is_refused() {
     let refused = refusal(&mut client, "knowledge/status", json!({ "ingest": "zzz" }));
     assert!(refused.contains("there is no ingest `zzz`"), "{refused}");
 }
+
+#[test]
+fn dates_narrow_a_search_and_limits_are_the_same_everywhere() {
+    let (files, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(files.path().join("a.md"), "The heron stands in the water.").unwrap();
+    knowledge(data.path(), &["add", "birds", files.path().to_str().unwrap()]);
+    let count = |filter: &[&str]| {
+        let arguments = [&["search", "heron", "--min-relevance", "0"], filter].concat();
+        knowledge(data.path(), &arguments)["hits"].as_array().unwrap().len()
+    };
+    assert_eq!([count(&["--since", "2021-01-01"]), count(&["--until", "2021-01-01"])], [1, 0]);
+    let refusals = [
+        (["--since", "yesterday"], json!({ "since": "yesterday" }), "since` is `yesterday`"),
+        (["--until", "2021-13-01"], json!({ "until": "2021-13-01" }), "until` is `2021-13-01`"),
+        (["--limit", "0"], json!({ "limit": 0 }), "`limit` is 0"),
+        (["--limit", "51"], json!({ "limit": 51 }), "`limit` is 51"),
+        (["--context", "9"], json!({ "context": 9 }), "`context` is 9"),
+        (["--min-relevance", "2"], json!({ "min_relevance": 2.0 }), "`min_relevance` is 2"),
+    ];
+    for (option, _, reason) in &refusals {
+        let told = said(data.path(), &[&["search", "heron"], &option[..]].concat());
+        assert!(told.contains(reason), "{option:?}: {told}");
+    }
+    let mut client = Client::over(data, &[]);
+    for (_, mut arguments, reason) in refusals {
+        arguments["query"] = "heron".into();
+        let refused = refusal(&mut client, "knowledge/search", arguments);
+        assert!(refused.contains(reason), "{refused}");
+    }
+    let (_, found) =
+        answer(&mut client, "knowledge/search", json!({ "query": "heron", "since": "2021-01-01" }));
+    assert_eq!(found["hits"].as_array().unwrap().len(), 1, "{found}");
+}
