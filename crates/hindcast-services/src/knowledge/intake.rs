@@ -121,6 +121,11 @@ impl KnowledgeService {
             progress.report(done, Some(total), &found.shown);
             intake.parts = 0;
             let outcome = match found.file {
+                Ok(file) if file.path.file_name().is_some_and(|name| name.to_str().is_none()) => {
+                    FileOutcome::Failed {
+                        reason: "its name is not UTF-8 · hint: give it another name".into(),
+                    }
+                }
                 Ok(file) if !file.is_given && file.format().is_none() => {
                     intake.skip(&file, "files of this type are not understood");
                     continue;

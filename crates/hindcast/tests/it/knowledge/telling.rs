@@ -111,3 +111,17 @@ fn dates_narrow_a_search_and_limits_are_the_same_everywhere() {
         answer(&mut client, "knowledge/search", json!({ "query": "heron", "since": "2021-01-01" }));
     assert_eq!(found["hits"].as_array().unwrap().len(), 1, "{found}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_whose_name_is_not_text_is_told_by_its_reason() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let (files, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(files.path().join(std::ffi::OsStr::from_bytes(b"\xff.md")), "The heron.").unwrap();
+    std::fs::write(files.path().join("film.srt"), "The heron stands.").unwrap();
+    std::fs::write(files.path().join("app.log.1"), "The heron started.").unwrap();
+    let added = knowledge(data.path(), &["add", "birds", files.path().to_str().unwrap()]);
+    let outcomes: Vec<_> = added["files"].as_array().unwrap().iter().map(|file| &file["outcome"]).collect();
+    assert_eq!(outcomes, ["added", "added", "failed"], "{added}");
+    assert!(added["files"][2]["reason"].as_str().unwrap().contains("name is not UTF-8"), "{added}");
+}
