@@ -7,6 +7,7 @@ use hindcast_core::{
     identity::Scope,
     knowledge::{Ownership, Patterns},
     license::Feature,
+    printable::printable_lines,
 };
 use hindcast_services::{
     Failure, FailureKind,
@@ -284,7 +285,7 @@ fn told(report: AddReport) -> Answer<AddView> {
         skipped,
         notices: report.notices,
     };
-    Answer { text, content }
+    Answer { text: printable_lines(&text).into_owned(), content }
 }
 
 pub(super) struct Remove {

@@ -3,7 +3,9 @@
 use std::{fmt::Write as _, sync::Arc};
 
 use async_trait::async_trait;
-use hindcast_core::{identity::Scope, knowledge::DocumentFilter, license::Feature};
+use hindcast_core::{
+    identity::Scope, knowledge::DocumentFilter, license::Feature, printable::printable_lines,
+};
 use hindcast_services::{
     Failure,
     knowledge::{AskRequest, KnowledgeService, SearchMode, SearchRequest, moment},
@@ -144,6 +146,7 @@ impl Tool for Search {
         };
         let told = places.iter().zip(passages).map(|(place, passage)| format!("{place}{passage}"));
         let text = format!("{heading}{}{notices}", told.collect::<String>());
+        let text = printable_lines(&text).into_owned();
         Ok(Answer { text, content: SearchView { hits, notices: found.notices } })
     }
 }
@@ -275,6 +278,6 @@ impl Tool for Ask {
             tokens: answer.tokens,
             notices: answer.notices,
         };
-        Ok(Answer { text, content })
+        Ok(Answer { text: printable_lines(&text).into_owned(), content })
     }
 }

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, sync::Arc};
 
 use async_trait::async_trait;
-use hindcast_core::{identity::Scope, license::Feature};
+use hindcast_core::{identity::Scope, license::Feature, printable::printable_lines};
 use hindcast_services::{
     Failure,
     knowledge::{IngestStatus, KnowledgeService},
@@ -145,6 +145,7 @@ impl Tool for Status {
                 let _ = write!(text, " {notice}");
             }
         }
+        let text = printable_lines(&text).into_owned();
         Ok(Answer { text, content: StatusView { ingests, watches } })
     }
 }

@@ -125,3 +125,14 @@ fn a_file_whose_name_is_not_text_is_told_by_its_reason() {
     assert_eq!(outcomes, ["added", "added", "failed"], "{added}");
     assert!(added["files"][2]["reason"].as_str().unwrap().contains("name is not UTF-8"), "{added}");
 }
+
+#[test]
+fn control_characters_are_spelt_out_in_texts() {
+    let mut client = Client::new();
+    let bell =
+        json!({ "collection": "c", "name": "bell", "text": "# A \u{1b}[2J title\n\nThe heron \u{7} rings." });
+    client.call("knowledge/add", bell);
+    let (text, found) = answer(&mut client, "knowledge/search", json!({ "query": "heron rings" }));
+    assert!(text.contains("\\u{7}") && !text.contains(['\u{1b}', '\u{7}']), "{text:?}");
+    assert!(found["hits"][0]["text"].as_str().unwrap().contains('\u{7}'), "the data is as it is: {found}");
+}
