@@ -43,8 +43,8 @@ pub(super) struct Rules {
     exclude: Option<Gitignore>,
     /// Where patterns are anchored.
     top: PathBuf,
-    /// Of folders around the current one, outermost first, and when their files changed.
-    folders: Vec<(Gitignore, Option<SystemTime>)>,
+    /// Of folders around the current one, outermost first: each file's, and when it changed.
+    folders: Vec<Vec<(Gitignore, Option<SystemTime>)>>,
 }
 
 /// Why something is not taken.
@@ -92,20 +92,17 @@ impl Rules {
 
     /// Takes the rules of a folder.
     pub(super) fn enter(&mut self, permit: &Permit, folder: &Path) {
-        let mut builder = GitignoreBuilder::new(folder);
-        let mut changed = None;
-        for name in RULE_FILES {
-            let opened = permit.open(&folder.join(name)).ok();
-            changed = changed.max(opened.as_ref().and_then(|opened| changed_at(&opened.metadata)));
-            let read = opened
-                .filter(|opened| opened.metadata.is_file())
-                .and_then(|opened| opened.read(LONGEST_RULES).ok());
-            for line in String::from_utf8_lossy(&read.unwrap_or_default()).lines() {
+        let rules = RULE_FILES.iter().filter_map(|name| {
+            let opened = permit.open(&folder.join(name)).ok().filter(|opened| opened.metadata.is_file())?;
+            let (changed, read) = (changed_at(&opened.metadata), opened.read(LONGEST_RULES).ok()?);
+            let mut builder = GitignoreBuilder::new(folder);
+            for line in String::from_utf8_lossy(&read).lines() {
                 // A line that git would not understand either.
                 let _ = builder.add_line(None, line);
             }
-        }
-        self.folders.push((builder.build().unwrap_or_else(|_| Gitignore::empty()), changed));
+            Some((builder.build().ok()?, changed))
+        });
+        self.folders.push(rules.collect());
     }
 
     /// Forgets the rules of the folder that was entered last.
@@ -130,6 +127,7 @@ impl Rules {
             .folders
             .iter()
             .rev()
+            .flat_map(|files| files.iter().rev())
             .map(|(rules, changed)| (rules.matched(path, is_folder), changed))
             .find(|(said, _)| !said.is_none());
         match said {

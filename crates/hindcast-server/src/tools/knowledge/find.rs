@@ -268,6 +268,9 @@ impl Tool for Ask {
             let _ = write!(text, "\nNot supported by what it cites: {sentence}");
         }
         let _ = write!(text, "\n({}, conversation {})", answer.model, answer.conversation);
+        for notice in &answer.notices {
+            let _ = write!(text, "\nNotice: {notice}");
+        }
         let content = AskView {
             answer: answer.text,
             model: answer.model,
