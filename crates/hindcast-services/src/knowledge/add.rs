@@ -6,7 +6,7 @@ use std::{
 };
 
 use hindcast_core::{
-    identity::Caller,
+    identity::{Caller, Scope},
     knowledge::{
         Collection, CollectionSettings, Document, NewWatch, Ownership, Patterns, TextHash, WatchGrant,
     },
@@ -28,7 +28,7 @@ use super::{
     sources::{gather, is_read_once},
     walk::{WalkLimits, Walked, Walking, shown},
 };
-use crate::Failure;
+use crate::{Failure, FailureKind};
 
 /// What is to be taken in.
 #[derive(Debug, Clone)]
@@ -166,6 +166,7 @@ impl KnowledgeService {
                 let mut intake =
                     self.intake(caller, &request.collection, request.id, request.ownership, permit).await?;
                 intake.tags = tags;
+                self.check_may_replace(caller, &intake, &given).await?;
                 let outcome = self.add_text(&mut intake, given, progress).await?;
                 self.finished(caller, intake, vec![FileReport { path: name, outcome }]).await
             }
@@ -187,7 +188,7 @@ impl KnowledgeService {
                 })
                 .await?;
                 let seen = gathered.walked.seen();
-                let Walked { found, accepted, notices, versions } = gathered.walked;
+                let Walked { found, accepted, notices, versions, .. } = gathered.walked;
                 let mut intake =
                     self.intake(caller, &request.collection, request.id, request.ownership, permit).await?;
                 intake.tags = tags;
@@ -349,6 +350,29 @@ impl KnowledgeService {
         let prepared = prepared.map_err(|reason| invalid(format!("the text was not added: {reason}")))?;
         let name = prepared.extracted.title.clone().unwrap_or_else(|| name.trim().to_owned());
         Ok(GivenText { id, name, format, prepared })
+    }
+
+    /// A text takes the place of the document of its name; only who may remove that may do so.
+    async fn check_may_replace(
+        &self,
+        caller: &Caller,
+        intake: &Intake,
+        given: &GivenText,
+    ) -> Result<(), Failure> {
+        let Collection { key, id: collection, maker, .. } = &intake.collection;
+        if *maker == caller.principal || caller.may(Some(Scope::Admin)) {
+            return Ok(());
+        }
+        let known = self.store.find_document(*key, &given.id).await?;
+        if known.is_none_or(|known| known.hash == given.prepared.hash) {
+            return Ok(());
+        }
+        let details = format!(
+            "the document `{}` of the shared collection `{collection}` is not yours, and this would replace it",
+            given.id
+        );
+        Err(Failure::new(FailureKind::PermissionDenied, details)
+            .hint("give the text another name, or ask the owner of the collection or an admin"))
     }
 
     async fn add_text(

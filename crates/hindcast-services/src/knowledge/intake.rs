@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
     time::UNIX_EPOCH,
 };
@@ -24,7 +24,7 @@ use super::{
     names::id_of_anything,
     reading::{Opened, Permit, is_gone},
     sources,
-    walk::{Found, FoundFile, Seen, is_escaped, shown},
+    walk::{Found, FoundFile, is_escaped, shown},
 };
 use crate::Failure;
 
@@ -115,11 +115,17 @@ impl KnowledgeService {
                 intake.notice(format!(
                     "stopped: {left} of {total} files were not looked at · hint: add them again"
                 ));
-                break;
+                progress.report(done, Some(total), "stopped");
+                return Ok(reports);
             }
             progress.report(done, Some(total), &found.shown);
             intake.parts = 0;
             let outcome = match found.file {
+                Ok(file) if file.path.file_name().is_some_and(|name| name.to_str().is_none()) => {
+                    FileOutcome::Failed {
+                        reason: "its name is not UTF-8 · hint: give it another name".into(),
+                    }
+                }
                 Ok(file) if !file.is_given && file.format().is_none() => {
                     intake.skip(&file, "files of this type are not understood");
                     continue;
@@ -419,38 +425,6 @@ impl KnowledgeService {
                 }
             }
         }
-    }
-
-    /// Removes documents whose files are gone from the folders that were read. What was `seen` there is not gone, even if its
-    /// path cannot be written as text.
-    pub(super) async fn remove_vanished(
-        &self,
-        intake: &Intake,
-        roots: &[PathBuf],
-        seen: &Seen,
-    ) -> Result<Vec<FileReport>, Failure> {
-        let mut candidates = Vec::new();
-        for root in roots {
-            let below = self.store.documents_below(intake.collection.key, &shown(root)).await?;
-            let source = |document: Document| Some((document.source.clone()?.path, document));
-            candidates.extend(below.into_iter().filter_map(source).filter(|(path, _)| seen.misses(path)));
-        }
-        let gone = blocking(move || {
-            candidates.retain(|(path, _)| sources::file_of(path).is_some_and(is_gone));
-            candidates
-        })
-        .await?;
-        if gone.is_empty() {
-            return Ok(Vec::new());
-        }
-        let versions = gone.iter().map(|(_, document)| document.version()).collect();
-        let removed = self.store.remove_unchanged(versions, self.clock.now()).await?;
-        self.wrote.notify_one();
-        let report = |(path, document): (String, Document)| FileReport {
-            path,
-            outcome: FileOutcome::Removed { document: document.id },
-        };
-        Ok(gone.into_iter().filter(|(_, document)| removed.contains(&document.key)).map(report).collect())
     }
 }
 

@@ -34,6 +34,7 @@ mod selection;
 mod settings;
 mod sources;
 mod topics;
+mod vanishing;
 mod walk;
 mod watch;
 
@@ -67,7 +68,7 @@ pub use names::{
     COLLECTIONS_URI, HEALTH_URI, MODELS_URI, ResourceName, document_uri, documents_uri, stats_uri,
 };
 pub use reading::ReadPolicy;
-pub use search::{Hit, MOST_CONTEXT, SearchAnswer, SearchMode, SearchRequest};
+pub use search::{Hit, SearchAnswer, SearchMode, SearchRequest, moment};
 pub use settings::{LARGEST_PASSAGE, SMALLEST_PASSAGE, SettingsChange};
 
 use crate::{Events, Failure, FailureKind, gateway::Gateway};

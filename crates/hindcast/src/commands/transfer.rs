@@ -1,11 +1,12 @@
 //! `hindcast knowledge export` and `import`.
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use hindcast_core::{
     identity::{Caller, PrincipalId},
     knowledge::{Catalogue, Ownership},
+    store::StoreError,
     time::Clock,
 };
 use hindcast_services::knowledge::KnowledgeService;
@@ -44,7 +45,10 @@ pub(super) async fn import(
     caller: &Caller,
     import: ImportKnowledge,
 ) -> Result<ExitCode> {
-    let found = store.exported(&import.file).await?;
+    if !import.file.is_file() {
+        bail!("there is no file `{}`", import.file.display());
+    }
+    let found = store.exported(&import.file).await.map_err(|error| in_file(error, &import.file))?;
     // The id was made where it came from; a new name makes a new one.
     let (id, name) = match import.name {
         Some(name) => (name.trim().replace(char::is_whitespace, "_"), name),
@@ -67,7 +71,22 @@ pub(super) async fn import(
         Ok(moved) => say(&moved, &id, "imported; its folders are not watched here", import.output.json),
         Err(error) => {
             store.remove_unused_collection(made.key).await?;
-            Err(error.into())
+            Err(in_file(error, &import.file))
         }
     }
+}
+
+/// What is wrong with a file that is imported. SQLite does not tell it from the store.
+fn in_file(error: StoreError, file: &Path) -> anyhow::Error {
+    let is_damaged = match &error {
+        StoreError::Corrupt(_) => true,
+        StoreError::Unavailable(reason) => ["malformed", "not a database", "no such table", "no such column"]
+            .iter()
+            .any(|sign| reason.contains(sign)),
+        _ => false,
+    };
+    if is_damaged {
+        return anyhow!("`{}` is not an export of hindcast, or is damaged ({error})", file.display());
+    }
+    error.into()
 }

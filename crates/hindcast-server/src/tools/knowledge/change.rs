@@ -7,6 +7,7 @@ use hindcast_core::{
     identity::Scope,
     knowledge::{Ownership, Patterns},
     license::Feature,
+    printable::printable_lines,
 };
 use hindcast_services::{
     Failure, FailureKind,
@@ -114,7 +115,7 @@ pub(super) struct CountsView {
     updated: usize,
     /// Files that say what they said before
     unchanged: usize,
-    /// Documents whose files are gone
+    /// Documents whose files are gone or ignored
     removed: usize,
     /// Files that were not taken in
     failed: usize,
@@ -291,7 +292,7 @@ fn told(report: AddReport) -> Answer<AddView> {
         skipped,
         notices: report.notices,
     };
-    Answer { text, content }
+    Answer { text: printable_lines(&text).into_owned(), content }
 }
 
 pub(super) struct Remove {

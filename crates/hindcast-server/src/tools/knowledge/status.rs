@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, sync::Arc};
 
 use async_trait::async_trait;
-use hindcast_core::{identity::Scope, license::Feature};
+use hindcast_core::{identity::Scope, license::Feature, printable::printable_lines};
 use hindcast_services::{
     Failure,
     knowledge::{IngestStatus, KnowledgeService},
@@ -44,7 +44,7 @@ struct IngestView {
     ingest: String,
     /// The collection
     collection: String,
-    /// running, done or failed
+    /// running, done, stopped or failed
     state: &'static str,
     /// Files that were looked at
     done: u64,
@@ -75,6 +75,9 @@ struct WatchView {
     /// Another server has the folder and watches it
     #[serde(rename = "elsewhere", skip_serializing_if = "std::ops::Not::not")]
     is_elsewhere: bool,
+    /// Why it is not followed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notice: Option<String>,
 }
 
 impl From<IngestStatus> for IngestView {
@@ -83,7 +86,7 @@ impl From<IngestStatus> for IngestView {
             None => ("running", status.current),
             Some(Ok(report)) => {
                 let notices: String = report.notices.iter().map(|notice| format!("; {notice}")).collect();
-                ("done", in_a_line(&report) + &notices)
+                (if status.is_stopped { "stopped" } else { "done" }, in_a_line(&report) + &notices)
             }
             Some(Err(reason)) => ("failed", reason),
         };
@@ -114,22 +117,19 @@ impl Tool for Status {
     };
 
     async fn call(&self, call: &Call, input: StatusInput) -> Result<Answer<StatusView>, Failure> {
-        let ingests = self.knowledge.ingests(&call.caller).into_iter();
-        let wanted = |status: &IngestStatus| input.ingest.as_ref().is_none_or(|id| *id == status.id);
-        let ingests: Vec<_> = ingests.filter(wanted).map(IngestView::from).collect();
-        let watches: Vec<_> = self
-            .knowledge
-            .watches(&call.caller)
-            .await?
-            .into_iter()
-            .map(|(collection, watch)| WatchView {
-                collection,
-                path: watch.path,
-                include: watch.patterns.include,
-                exclude: watch.patterns.exclude,
-                is_elsewhere: watch.elsewhere.is_some(),
-            })
-            .collect();
+        let ingests = match &input.ingest {
+            Some(id) => vec![self.knowledge.ingest(&call.caller, id)?],
+            None => self.knowledge.ingests(&call.caller),
+        };
+        let ingests: Vec<_> = ingests.into_iter().map(IngestView::from).collect();
+        let mut watches = Vec::new();
+        for (collection, watch) in self.knowledge.watches(&call.caller).await? {
+            let is_elsewhere = watch.elsewhere.is_some();
+            let notice = if is_elsewhere { None } else { self.knowledge.watch_notice(&watch).await? };
+            let (path, patterns) = (watch.path, watch.patterns);
+            let (include, exclude) = (patterns.include, patterns.exclude);
+            watches.push(WatchView { collection, path, include, exclude, is_elsewhere, notice });
+        }
         let mut text = match ingests.len() {
             0 => "No additions in the background since the server started".to_owned(),
             count => format!("{count} additions in the background"),
@@ -146,7 +146,11 @@ impl Tool for Status {
         for watch in &watches {
             let by = if watch.is_elsewhere { " (by another server)" } else { "" };
             let _ = write!(text, "\nwatched for {}: {}{by}", watch.collection, watch.path);
+            if let Some(notice) = &watch.notice {
+                let _ = write!(text, " {notice}");
+            }
         }
+        let text = printable_lines(&text).into_owned();
         Ok(Answer { text, content: StatusView { ingests, watches } })
     }
 }

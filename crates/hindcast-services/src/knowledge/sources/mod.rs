@@ -124,6 +124,7 @@ fn take(all: &mut Walked, more: Walked) {
     all.accepted.extend(more.accepted);
     all.notices.extend(more.notices);
     all.versions.extend(more.versions);
+    all.left_out.extend(more.left_out);
 }
 
 /// The modules of a package, which are read for their docstrings.

@@ -13,6 +13,7 @@ mod seeded;
 mod settings;
 mod sources;
 pub(crate) mod subscriptions;
+mod telling;
 mod transfer;
 mod two_processes;
 mod watching;
