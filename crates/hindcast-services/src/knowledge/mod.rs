@@ -27,7 +27,9 @@ mod lease;
 mod meaning;
 mod models;
 mod names;
+mod preparing;
 pub mod quality;
+mod readers;
 mod reading;
 mod search;
 mod selection;
@@ -71,11 +73,13 @@ pub use search::{Hit, MOST_CONTEXT, SearchAnswer, SearchMode, SearchRequest};
 pub use settings::{LARGEST_PASSAGE, SMALLEST_PASSAGE, SettingsChange};
 
 use crate::{Events, Failure, FailureKind, gateway::Gateway};
+use extraction::Deadly;
 use health::OllamaProbe;
 use indexing::Indexing;
 use ingests::Ingests;
 use installing::Installing;
 use meaning::Meaning;
+use readers::Readers;
 
 /// How long a program that was told to stop waits for its indexes.
 const LONGEST_FINISH: Duration = Duration::from_secs(3);
@@ -139,6 +143,9 @@ pub struct KnowledgeService {
     indexing: Arc<Indexing>,
     installing: Installing,
     ingests: Ingests,
+    readers: Readers,
+    /// What is not read again.
+    deadly: Deadly,
     ollama_probe: OllamaProbe,
     /// Somebody wants to know how the parts do.
     health_wanted: Notify,
@@ -184,6 +191,8 @@ impl KnowledgeService {
             indexing,
             installing: Installing::default(),
             ingests: Ingests::default(),
+            readers: Readers::default(),
+            deadly: Deadly::default(),
             ollama_probe: OllamaProbe::default(),
             health_wanted: Notify::new(),
             wrote: Notify::new(),
