@@ -329,7 +329,8 @@ mod tests {
         let server = OpenAi::at(&address, None).unwrap();
         assert!(matches!(server.models().await, Err(ChatError::Refused(said)) if said.contains("500")));
         assert!(matches!(server.models().await, Err(ChatError::BrokeOff(said)) if said.contains("longer")));
-        writer.join().unwrap();
+        // The connection is closed by a task that must be able to run meanwhile.
+        tokio::task::spawn_blocking(move || writer.join().unwrap()).await.unwrap();
     }
 
     #[tokio::test]

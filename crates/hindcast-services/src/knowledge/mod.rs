@@ -202,6 +202,11 @@ impl KnowledgeService {
         })
     }
 
+    /// The model that makes vectors where a collection does not choose another, and how many numbers they have.
+    pub fn usual_vectors(&self) -> (String, usize) {
+        (self.embedder.model().to_owned(), self.embedder.dimension())
+    }
+
     /// Lets long work stop at the next safe point: the program is about to end. What is taken in file by file stops between two
     /// files, and a second run goes on.
     pub fn stop(&self) {

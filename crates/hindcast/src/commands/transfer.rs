@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use hindcast_core::{
     identity::{Caller, PrincipalId},
     knowledge::{Catalogue, Ownership},
+    store::StoreError,
     time::Clock,
 };
 use hindcast_services::knowledge::KnowledgeService;
@@ -44,7 +45,8 @@ pub(super) async fn import(
     caller: &Caller,
     import: ImportKnowledge,
 ) -> Result<ExitCode> {
-    let found = store.exported(&import.file).await?;
+    let models = [knowledge.usual_vectors()];
+    let found = store.exported(&import.file, &models).await.map_err(of_file)?;
     // The id was made where it came from; a new name makes a new one.
     let (id, name) = match import.name {
         Some(name) => (name.trim().replace(char::is_whitespace, "_"), name),
@@ -63,11 +65,19 @@ pub(super) async fn import(
     };
     let now = SystemClock.now();
     let made = store.open_collection(ownership, caller.principal.clone(), id.clone(), name, now).await?;
-    match store.import_collection(&import.file, made.key, now).await {
+    match store.import_collection(&import.file, made.key, now, &models).await {
         Ok(moved) => say(&moved, &id, "imported; its folders are not watched here", import.output.json),
         Err(error) => {
             store.remove_unused_collection(made.key).await?;
-            Err(error.into())
+            Err(of_file(error))
         }
+    }
+}
+
+/// What is wrong with a file that was given is not a fault of the store.
+fn of_file(error: StoreError) -> anyhow::Error {
+    match error {
+        StoreError::Corrupt(reason) => anyhow::anyhow!(reason),
+        other => other.into(),
     }
 }
