@@ -39,9 +39,11 @@ struct Told {
     title: Option<String>,
     description: Option<String>,
     tags: Vec<String>,
-    /// Start, end, first line, last line, page and headings.
-    chunks: Vec<(usize, usize, u64, u64, Option<u64>, Vec<String>)>,
+    chunks: Vec<ToldChunk>,
 }
+
+/// Start, end, first line, last line, page and headings.
+type ToldChunk = (usize, usize, u64, u64, Option<u64>, Vec<String>);
 
 /// What a document says, and the pieces of it.
 pub(super) struct Cut {
@@ -63,7 +65,7 @@ impl From<Cut> for Told {
 impl From<Told> for Cut {
     fn from(told: Told) -> Self {
         let Told { text, title, description, tags, chunks } = told;
-        let chunk = |(start, end, first, last, page, headings)| Chunk {
+        let chunk = |(start, end, first, last, page, headings): ToldChunk| Chunk {
             range: start..end,
             lines: (first, last),
             page,
