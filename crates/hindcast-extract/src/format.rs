@@ -253,6 +253,11 @@ impl Format {
         )
     }
 
+    /// Whether more than lines and Markdown are read in it: a document made to hurt may then take all time, memory or stack.
+    pub fn needs_parser(self) -> bool {
+        self.is_converted() || self.is_code()
+    }
+
     /// What a file turns out to be whose name says that it is this.
     pub fn of_content(self, bytes: &[u8]) -> Self {
         match self {
@@ -353,6 +358,13 @@ mod tests {
             ("picture.tar.gz", None),
         ] {
             assert_eq!(Format::of_name(name), format, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_format_is_known_by_its_own_name() {
+        for (format, ..) in FORMATS {
+            assert_eq!(Format::of_extension(format.name()), Some(*format));
         }
     }
 

@@ -19,10 +19,10 @@ use sha2::{Digest, Sha256};
 use super::{
     KnowledgeService, Stopping, blocking,
     collections::check_new_id,
-    extraction::Extractor,
-    intake::{Entry, Intake, Prepared, TRIES, prepare, reader_of},
+    intake::{Entry, Intake, TRIES, reader_of},
     invalid,
     names::id_of_name,
+    preparing::Prepared,
     reading::{Permit, Reader},
     selection,
     sources::{gather, is_read_once},
@@ -161,7 +161,7 @@ impl KnowledgeService {
             Material::Text { name, text, mime_type } => {
                 let found = self.find_owned(caller, &request.collection, &request.ownership).await?;
                 let settings = found.map(|collection| collection.settings).unwrap_or_default();
-                let given = self.prepare_text(&name, text, mime_type.as_deref(), settings).await?;
+                let given = self.prepare_text(caller, &name, text, mime_type.as_deref(), settings).await?;
                 let permit = Arc::new(blocking(move || policy.permit(reader)).await?);
                 let mut intake =
                     self.intake(caller, &request.collection, request.id, request.ownership, permit).await?;
@@ -171,7 +171,8 @@ impl KnowledgeService {
                 self.finished(caller, intake, vec![FileReport { path: name, outcome }]).await
             }
             Material::Paths { paths, patterns, watch } => {
-                selection::check(&patterns)?;
+                let given = patterns.clone();
+                blocking(move || selection::check(&given)).await??;
                 if paths.is_empty() {
                     return Err(invalid("there is nothing to add").hint("give `paths`, or `name` and `text`"));
                 }
@@ -283,7 +284,8 @@ impl KnowledgeService {
                 (made, true)
             }
         };
-        Ok(Intake { is_new, notices, ..self.intake_into(collection, permit) })
+        let reads_for = caller.principal.clone();
+        Ok(Intake { is_new, notices, reads_for, ..self.intake_into(collection, permit) })
     }
 
     /// The id that a new collection gets.
@@ -334,6 +336,7 @@ impl KnowledgeService {
     /// Everything that can be wrong with a text is found out before a collection is made for it.
     async fn prepare_text(
         &self,
+        caller: &Caller,
         name: &str,
         text: String,
         mime_type: Option<&str>,
@@ -346,7 +349,7 @@ impl KnowledgeService {
         }
         let hash: TextHash = Sha256::digest(text.as_bytes()).into();
         let text = text.into_bytes();
-        let prepared = blocking(move || prepare(&Extractor::Here, format, text, hash, &settings)).await?;
+        let prepared = self.prepare(&caller.principal, format, text, hash, &settings).await?;
         let prepared = prepared.map_err(|reason| invalid(format!("the text was not added: {reason}")))?;
         let name = prepared.extracted.title.clone().unwrap_or_else(|| name.trim().to_owned());
         Ok(GivenText { id, name, format, prepared })

@@ -20,8 +20,25 @@ pub(super) const RULE_FILES: [&str; 2] = [".gitignore", ".ignore"];
 /// Longer files of rules are not read.
 const LONGEST_RULES: u64 = 1 << 20;
 
-/// Refuses patterns that cannot be understood.
+/// More patterns, or longer ones, take seconds to be made ready, for every folder that is given.
+const MOST_PATTERNS: usize = 1000;
+const LONGEST_PATTERN: usize = 1000;
+
+/// Refuses patterns that are too many or cannot be understood. Blocks.
 pub(super) fn check(patterns: &Patterns) -> Result<(), Failure> {
+    for (name, list) in [("include", &patterns.include), ("exclude", &patterns.exclude)] {
+        if list.len() > MOST_PATTERNS {
+            return Err(invalid(format!("`{name}` has {} patterns, more than {MOST_PATTERNS}", list.len()))
+                .hint("give folders or `*` instead of single files, or add the files by their paths"));
+        }
+        if let Some(long) = list.iter().find(|pattern| pattern.len() > LONGEST_PATTERN) {
+            return Err(invalid(format!(
+                "a pattern of `{name}` has {} bytes, more than {LONGEST_PATTERN}",
+                long.len()
+            ))
+            .hint("give a shorter one: `*` stands for any part of a name"));
+        }
+    }
     for pattern in patterns.include.iter().chain(&patterns.exclude) {
         let mut builder = GitignoreBuilder::new("");
         let is_bad = pattern.trim().is_empty()
@@ -148,4 +165,22 @@ fn changed_at(metadata: &std::fs::Metadata) -> Option<SystemTime> {
 #[cfg(not(unix))]
 fn changed_at(metadata: &std::fs::Metadata) -> Option<SystemTime> {
     metadata.modified().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_that_are_too_many_or_too_long_are_refused() {
+        let refused = |include: Vec<String>, exclude: Vec<String>| {
+            check(&Patterns { include, exclude }).unwrap_err().to_string()
+        };
+        let many = (0..1001).map(|number| format!("{number}.md")).collect();
+        assert!(refused(many, Vec::new()).contains("`include` has 1001 patterns"));
+        let long = refused(Vec::new(), vec!["x".repeat(1001)]);
+        assert!(long.contains("`exclude` has 1001 bytes"), "{long}");
+        let most = (0..1000).map(|number| format!("{number}.md")).collect();
+        assert!(check(&Patterns { include: most, exclude: vec!["x".repeat(1000)] }).is_ok());
+    }
 }

@@ -1,6 +1,7 @@
 //! What may be given besides files and folders: `man:ls`, `python:requests`, `git:FOLDER`, `https://…`.
 
 mod commits;
+mod git;
 mod manual;
 mod python;
 mod web;

@@ -6,6 +6,7 @@
 mod catalogue;
 mod chunks;
 mod documents;
+mod export_check;
 mod moving;
 mod schema;
 mod transfer;

@@ -14,7 +14,7 @@ use url::Url;
 
 use super::super::{
     FileOutcome, FileReport, KnowledgeService, blocking,
-    intake::{Entry, Intake, TRIES, prepare, reader_of},
+    intake::{Entry, Intake, TRIES, reader_of},
     names::id_of_anything,
 };
 use crate::Failure;
@@ -132,9 +132,8 @@ impl KnowledgeService {
                 self.tag(known, intake).await?;
                 return Ok(Some(FileOutcome::Unchanged { document: known.id.clone() }));
             }
-            let (extractor, settings) = (self.policy.extractor.clone(), intake.collection.settings.clone());
-            let body = answer.body.clone();
-            let prepared = blocking(move || prepare(&extractor, format, body, hash, &settings)).await?;
+            let (owner, settings) = (&intake.reads_for, &intake.collection.settings);
+            let prepared = self.prepare(owner, format, answer.body.clone(), hash, settings).await?;
             let prepared = match prepared {
                 Ok(prepared) => prepared,
                 Err(reason) => return Ok(Some(FileOutcome::Failed { reason })),
