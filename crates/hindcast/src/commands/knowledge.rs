@@ -290,7 +290,9 @@ async fn watches(knowledge: &KnowledgeService, whose: &Whose, output: Json) -> R
         let place = machine.map(|machine| format!(" (on {machine})")).unwrap_or_default();
         let said = notice.as_ref().map(|notice| format!(" {notice}")).unwrap_or_default();
         let _ = writeln!(text, "{collection:<32} {}{place}{said}", watch.path);
-        rows.push(json!({ "collection": collection, "path": watch.path, "machine": machine, "notice": notice }));
+        rows.push(
+            json!({ "collection": collection, "path": watch.path, "machine": machine, "notice": notice }),
+        );
     }
     if output.json {
         print_json(&rows.into())?;
