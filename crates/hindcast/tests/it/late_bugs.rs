@@ -38,8 +38,9 @@ impl Hunt {
             arguments
         };
         let mut answer = self.client.call(tool, in_short(arguments));
-        while let Some(rest) = answer.strip_prefix("Still looking (search ") {
-            let number: u64 = rest.split(')').next().unwrap().parse().unwrap();
+        while answer.starts_with("Still looking") {
+            let number = answer.split("(search ").nth(1).and_then(|rest| rest.split(')').next()).unwrap();
+            let number: u64 = number.parse().unwrap();
             answer = self.client.call(tool, in_short(json!({ "search": number })));
         }
         self.calls += 1;
