@@ -29,7 +29,7 @@ async fn a_file_belongs_to_the_machine_that_it_is_on_and_a_page_to_all() {
     assert_eq!(two.document_at(letters.key, "/a/x").await.unwrap(), None);
     assert_eq!(two.documents_below(letters.key, "/a").await.unwrap(), []);
     let same = two.documents_of_content(letters.key, ours.hash).await.unwrap();
-    assert_eq!(same, [page.clone()]);
+    assert_eq!(same, std::slice::from_ref(&page));
     assert_eq!(two.document_at(letters.key, "https://example.org/").await.unwrap(), Some(page));
     let theirs = two.keep_document(file(&letters, "/a/x")).await.unwrap();
     assert_ne!(ours.key, theirs.key);
