@@ -24,6 +24,8 @@ use crate::{
 pub(crate) enum Sights {
     /// Whatever writes to this memory. It must fit into the debug registers.
     Memory(Vec<Range<u64>>),
+    /// Whatever reads or writes this memory; what the system reads is not seen.
+    Accesses(Vec<Range<u64>>),
     /// Whoever comes to one of these addresses.
     Code(Vec<u64>),
 }
@@ -33,6 +35,8 @@ pub(crate) enum Sights {
 pub(crate) enum Sight {
     /// The program wrote.
     Write,
+    /// The program read or wrote.
+    Access,
     /// The system wrote, in this event.
     Event(u64),
     /// Something wrote that cannot be replayed.
@@ -221,18 +225,30 @@ impl Debuggee {
     }
 }
 
+fn watch(replica: &mut Replica, ranges: &[Range<u64>], kind: WatchKind) -> Result<(), ReplayError> {
+    replica.set_debug_registers(DebugRegisters::default())?;
+    for range in ranges {
+        let size = range.end - range.start;
+        if replica.watch(range.start, size, kind)?.is_none() {
+            return Err(ReplayError::TooLarge(size));
+        }
+    }
+    Ok(())
+}
+
 impl Sights {
+    /// The memory that is looked at.
+    fn memory(&self) -> Option<&[Range<u64>]> {
+        match self {
+            Self::Memory(ranges) | Self::Accesses(ranges) => Some(ranges),
+            Self::Code(_) => None,
+        }
+    }
+
     fn arm(&self, replica: &mut Replica) -> Result<(), ReplayError> {
         match self {
-            Self::Memory(ranges) => {
-                replica.set_debug_registers(DebugRegisters::default())?;
-                for range in ranges {
-                    let size = range.end - range.start;
-                    if replica.watch(range.start, size, WatchKind::Write)?.is_none() {
-                        return Err(ReplayError::TooLarge(size));
-                    }
-                }
-            }
+            Self::Memory(ranges) => watch(replica, ranges, WatchKind::Write)?,
+            Self::Accesses(ranges) => watch(replica, ranges, WatchKind::ReadWrite)?,
             Self::Code(addresses) => {
                 for &address in addresses {
                     replica.arm(address);
@@ -257,7 +273,7 @@ impl Sights {
 
     /// The events in which the system wrote.
     fn events(&self, log: &Log, start: u64, end: u64) -> Vec<u64> {
-        let Self::Memory(ranges) = self else { return Vec::new() };
+        let Some(ranges) = self.memory() else { return Vec::new() };
         let mut events = Vec::new();
         for range in ranges {
             let mut end = end;
@@ -405,12 +421,13 @@ impl Walk<'_> {
         loop {
             let asked = context.asked;
             self.steps = self.steps.filter(|_| matches!(bound, Bound::Steps(_))).map(|steps| steps + 1);
-            let Self { surveyor, replica, seen, is_patient, .. } = self;
+            let Self { surveyor, replica, seen, is_patient, sights, .. } = self;
+            let touched = if matches!(sights, Sights::Accesses(_)) { Sight::Access } else { Sight::Write };
             let mut looked = Looked::Passed;
             let arrival = context.run(replica, bound, &mut |replica, pause| {
                 let sight = match pause {
                     Pause::Breakpoint(address) => Sight::At(*address),
-                    _ => Sight::Write,
+                    _ => touched,
                 };
                 looked = look(*surveyor, seen, replica, sight, (asked, *is_patient))?;
                 Ok(looked != Looked::Passed)
@@ -464,7 +481,7 @@ impl Walk<'_> {
 
     /// Over what cannot be replayed: whether it changed the memory.
     fn jump(&mut self, context: &mut Context<'_>, next: &Label) -> Result<(), ReplayError> {
-        let Sights::Memory(ranges) = &self.sights else { return Ok(()) };
+        let Some(ranges) = self.sights.memory() else { return Ok(()) };
         if !context.timeline.follows_interruption(next, context.log)
             && !context.timeline.follows_barrier(next, context.log)
         {

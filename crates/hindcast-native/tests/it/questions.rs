@@ -34,10 +34,15 @@ fn frame(debuggee: &Debuggee) -> FrameRef {
 
 fn history(debuggee: &mut Debuggee, text: &str, (offset, limit): (u64, u32)) -> WriteHistory {
     let watched = Watched::Expression { text: text.into(), frame: frame(debuggee) };
-    let question = Question::History(HistoryQuestion { watched, span: Span::default(), offset, limit });
+    let question = HistoryQuestion { watched, span: Span::default(), offset, limit, reads: false };
+    told(debuggee, question)
+}
+
+fn told(debuggee: &mut Debuggee, question: HistoryQuestion) -> WriteHistory {
+    let question = Question::History(question);
     match debuggee.backend().time_travel().expect("it travels").ask(&question) {
         Ok(Finding::History(history)) => history,
-        other => panic!("{text}: {other:?}"),
+        other => panic!("{question:?}: {other:?}"),
     }
 }
 
@@ -121,6 +126,29 @@ fn what_the_system_and_the_library_write_is_told_with_the_callers_statement() {
     assert_eq!(statement(&told, &built, "copied").by, Writer::Program);
     let floats = history(&mut debuggee, "price", (0, 0));
     assert_eq!(statement(&floats, &built, "price").change.as_deref(), Some("+1500"));
+}
+
+#[test]
+fn reads_are_told_by_statement_beside_the_writes() {
+    let (mut debuggee, built, numbers) = store();
+    let watched = Watched::Expression { text: "used".into(), frame: frame(&debuggee) };
+    let question = HistoryQuestion { watched, span: Span::default(), offset: 0, limit: 0, reads: true };
+    let history = told(&mut debuggee, question);
+    // The writes are the same as without.
+    assert_eq!(history.total as i64, numbers[0] + numbers[2]);
+    // What adds to it reads it first. The books are compared in each order up to the one that breaks them.
+    let counts = |mark: &str| {
+        let line = Some(built.line(mark));
+        history.reads.iter().find(|reader| reader.location.line == line).map(|reader| reader.count as i64)
+    };
+    let expected = [numbers[0], numbers[2], numbers[4] + 1].map(Some);
+    assert_eq!(["take", "give", "compared"].map(counts), expected, "{:?}", history.reads);
+    assert_eq!(history.reads.len(), 3);
+    let first_at = Some(built.line("compared"));
+    let reader = history.reads.iter().find(|reader| reader.location.line == first_at).expect("it is there");
+    let first = reader.first.clone().expect("its first read has a moment");
+    debuggee.movement(Movement::Goto(Destination::Moment(first)));
+    assert_eq!(debuggee.value_of("order"), "0");
 }
 
 #[test]

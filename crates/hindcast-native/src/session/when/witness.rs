@@ -202,7 +202,7 @@ impl Witness<'_> {
         (holds, values): (bool, &[String]),
     ) -> Result<ConditionChange, ReplayError> {
         let written = match &self.sights {
-            Sights::Memory(ranges) => ranges.as_slice(),
+            Sights::Memory(ranges) | Sights::Accesses(ranges) => ranges.as_slice(),
             Sights::Code(_) => &[],
         };
         let Author { location, through, .. } = self.scribe.author(replica, sight, written)?;
