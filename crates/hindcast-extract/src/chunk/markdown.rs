@@ -20,6 +20,7 @@ fn sections(text: &str, part: Range<usize>, path: &mut HeadingPath) -> Vec<Secti
     let mut sections = vec![Section::new(path.names())];
     let mut depth = 0_usize;
     let mut heading: Option<(HeadingLevel, String)> = None;
+    let mut metadata = None;
     for (event, range) in parser {
         let range = part.start + range.start..part.start + range.end;
         match event {
@@ -27,6 +28,11 @@ fn sections(text: &str, part: Range<usize>, path: &mut HeadingPath) -> Vec<Secti
                 heading = Some((level, String::new()));
                 depth += 1;
                 sections.push(Section { headings: Vec::new(), blocks: vec![range], has_body: false });
+            }
+            // What a note says about itself is told with the document, and is no passage to be read.
+            Event::Start(Tag::MetadataBlock(_)) if depth == 0 => {
+                metadata = Some(range);
+                depth += 1;
             }
             Event::Start(_) => {
                 if depth == 0 {
@@ -52,6 +58,9 @@ fn sections(text: &str, part: Range<usize>, path: &mut HeadingPath) -> Vec<Secti
             _ if depth == 0 => add_block(&mut sections, range),
             _ => {}
         }
+    }
+    if let Some(metadata) = metadata.filter(|_| sections.iter().all(|section| section.blocks.is_empty())) {
+        add_block(&mut sections, metadata);
     }
     sections
 }

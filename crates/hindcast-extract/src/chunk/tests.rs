@@ -130,3 +130,12 @@ fn a_text_of_nothing_but_headings_is_refused_before_it_takes_the_memory() {
     let text = format!("# {}\n\n", "long ".repeat(110)) + &"## a\n\nb\n\n".repeat(600_000);
     assert_eq!(chunk(Format::Markdown, &text, &Extracted::default()), Err(ExtractError::TooManyHeadings));
 }
+
+#[test]
+fn what_a_note_says_about_itself_is_no_passage_unless_it_is_all() {
+    let metadata = "---\ntags: [cake]\ndate: 2021-03-04\n---\n";
+    let note = format!("{metadata}\n# Cake\n\nApples and sugar.\n");
+    assert_eq!(texts(Format::Markdown, &note), ["# Cake\n\nApples and sugar."]);
+    assert_eq!(chunks(Format::Markdown, &note)[0].lines, (6, 8));
+    assert_eq!(texts(Format::Markdown, metadata).len(), 1);
+}

@@ -120,8 +120,14 @@ pub fn moment(field: &str, text: &str) -> Result<Timestamp, Failure> {
         let time: jiff::civil::DateTime = text.parse().ok()?;
         Some(time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
     };
+    // A day is meant whole.
+    let end_of_day = |text: &str| {
+        let day: jiff::civil::Date = text.parse().ok().filter(|_| field == "until" && text.len() == 10)?;
+        let time = day.at(23, 59, 59, 999_999_999);
+        Some(time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
+    };
     let text = text.trim();
-    text.parse().ok().or_else(|| in_utc(text)).ok_or_else(|| {
+    end_of_day(text).or_else(|| text.parse().ok()).or_else(|| in_utc(text)).ok_or_else(|| {
         let shown: String = text.chars().take(80).collect();
         invalid(format!("`{field}` is `{shown}`, which is no date"))
             .hint("write it as `2021-01-01` or `2021-01-01T12:00:00Z`")
