@@ -120,9 +120,10 @@ pub fn moment(field: &str, text: &str) -> Result<Timestamp, Failure> {
         let time: jiff::civil::DateTime = text.parse().ok()?;
         Some(time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
     };
-    // A day is meant whole.
+    // All of the last day is meant.
     let end_of_day = |text: &str| {
-        let day: jiff::civil::Date = text.parse().ok().filter(|_| field == "until" && text.len() == 10)?;
+        let day: jiff::civil::Date =
+            text.parse().ok().filter(|_| field.ends_with("until") && text.len() == 10)?;
         let time = day.at(23, 59, 59, 999_999_999);
         Some(time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
     };

@@ -141,10 +141,12 @@ impl HitView {
         if self.stale {
             text += " (stale: the file has changed since)";
         }
-        match &self.path {
+        let whole = match &self.path {
             Some(path) => format!("{text} · {} · {}", end_of(path), self.uri),
             None => format!("{text} · {}", self.uri),
-        }
+        };
+        // A name with line breaks could look like another hit.
+        whole.replace(char::is_control, " ")
     }
 }
 
