@@ -6,6 +6,7 @@ mod lexical;
 mod ollama;
 mod openai;
 mod postgres;
+mod qdrant;
 mod sqlite;
 mod tls;
 mod transfer;
@@ -20,6 +21,7 @@ pub use lexical::LexicalIndex;
 pub use ollama::{Ollama, OllamaEmbedder};
 pub use openai::OpenAi;
 pub use postgres::{PostgresFound, PostgresSettings, PostgresStore, PostgresTally};
+pub use qdrant::{Qdrant, QdrantFound, QdrantSettings};
 pub use sqlite::{MovedCollection, SqliteKnowledge, SqliteStore};
 pub use transfer::{KeyCount, MovableStore, Moved, TransferError, transfer};
 pub use vectors::VectorIndex;
@@ -27,3 +29,5 @@ pub use web::WebClient;
 
 #[cfg(test)]
 mod store_tests;
+#[cfg(test)]
+mod vector_tests;

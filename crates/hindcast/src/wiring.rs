@@ -11,7 +11,7 @@ use hindcast_core::{
     Timestamp,
     debug::{ConfinementLimits, DebugEngine, Layer, SYSTEM_FOLDERS},
     identity,
-    knowledge::{ChatModel, Embedder, Web},
+    knowledge::{ChatModel, Embedder, VectorWrite, Web},
     license::{License, LicenseError, LicenseFile},
     quota::Limits,
     store::MetadataStore,
@@ -26,8 +26,8 @@ use hindcast_services::{
     knowledge::{Extractor, KnowledgeParts, KnowledgePolicy, KnowledgeService, ReadPolicy},
 };
 use hindcast_stores::{
-    LexicalIndex, ModelShelf, ModelSource, Ollama, OpenAi, PostgresSettings, PostgresStore, SentenceEncoder,
-    SqliteKnowledge, SqliteStore, VectorIndex, WebClient,
+    LexicalIndex, ModelShelf, ModelSource, Ollama, OpenAi, PostgresSettings, PostgresStore, Qdrant,
+    QdrantSettings, SentenceEncoder, SqliteKnowledge, SqliteStore, VectorIndex, WebClient,
 };
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -119,11 +119,19 @@ pub(crate) fn knowledge(
     let sources = if config.knowledge.fetch_model { ModelSource::usual() } else { Vec::new() };
     let embedder =
         Arc::new(SentenceEncoder::mini_lm(&folder.models(), Some(MODEL_IDLE_LIMIT))?.fetched_from(sources));
-    let vectors = VectorIndex::open(&indexes.vectors(), embedder.model(), embedder.dimension())?;
+    let store = SqliteKnowledge::in_file(&folder.knowledge());
+    let qdrant = qdrant(&config.vectors, || Ok(store.name()?))?;
+    let vectors: Arc<dyn VectorWrite> = match &qdrant {
+        Some(qdrant) => qdrant.vectors(embedder.model(), embedder.dimension()),
+        None => Arc::new(VectorIndex::open(&indexes.vectors(), embedder.model(), embedder.dimension())?),
+    };
     let lexical = indexes.lexical();
     let ollama_url = config.knowledge.ollama_url.as_deref();
     let ollama = ollama_url.unwrap_or("http://127.0.0.1:11434");
-    let models = model_shelf(config, folder, &indexes, ollama);
+    let mut models = model_shelf(config, folder, &indexes, ollama);
+    if let Some(qdrant) = qdrant {
+        models = models.with_qdrant(qdrant);
+    }
     let chat = match ollama {
         "off" => None,
         url if OpenAi::is_meant_by(url) => {
@@ -140,9 +148,9 @@ pub(crate) fn knowledge(
         false => Some(Arc::new(WebClient::new(config.knowledge.web_private)) as Arc<dyn Web>),
     };
     let service = KnowledgeService::new(KnowledgeParts {
-        store: Arc::new(SqliteKnowledge::in_file(&folder.knowledge())),
+        store: Arc::new(store),
         open_lexical: Box::new(move || Ok(Arc::new(LexicalIndex::open(&lexical)?))),
-        vectors: Arc::new(vectors),
+        vectors,
         embedder,
         models: Some(Arc::new(models)),
         chat,
@@ -164,6 +172,18 @@ pub(crate) fn knowledge(
         },
     });
     Ok((service, indexes))
+}
+
+/// The Qdrant that is configured, if one is, for the truth of this name.
+pub(crate) fn qdrant(
+    vectors: &config::Vectors,
+    truth: impl FnOnce() -> Result<String>,
+) -> Result<Option<Qdrant>> {
+    let Some(url) = vectors.url.clone() else { return Ok(None) };
+    let api_key =
+        vectors.api_key_file.as_ref().map(|file| secret("vectors.api_key_file", file)).transpose()?;
+    let settings = QdrantSettings { url, api_key, tls_ca: vectors.tls_ca.clone(), truth: truth()? };
+    Ok(Some(Qdrant::new(&settings)?))
 }
 
 /// The models that collections may choose.

@@ -1,7 +1,7 @@
 //! Hearing what changed, whoever changed it, and telling those who look at it.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -12,12 +12,15 @@ use hindcast_core::{
 
 use super::{
     COLLECTIONS_URI, HEALTH_URI, KnowledgeService, MODELS_URI, collections::shared_id, document_uri,
-    documents_uri, stats_uri, watch::Watching,
+    documents_uri, sharing::Uploading, stats_uri, watch::Watching,
 };
 use crate::Failure;
 
 /// How soon it is seen what another process wrote.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// How often a server that keeps vectors is asked whether it still has them.
+const LOOK_AT_SERVER_EVERY: Duration = Duration::from_secs(1);
 
 /// How often the parts are asked how they do, for those who want to hear of a change.
 const PROBE_EVERY: Duration = Duration::from_secs(15);
@@ -51,7 +54,8 @@ impl KnowledgeService {
                 tracing::error!(%failure, "the knowledge base is not followed any more");
             }
         };
-        tokio::join!(following, self.follow_health(), self.commit_now_and_then());
+        self.indexing.keeps_shared.store(true, Ordering::SeqCst);
+        tokio::join!(following, self.keep_shared_vectors(), self.follow_health(), self.commit_now_and_then());
     }
 
     /// Waits until there is something in the knowledge base; gives what has been told of it so far.
@@ -71,12 +75,12 @@ impl KnowledgeService {
     }
 
     async fn follow(self: &Arc<Self>, mut seen: Generation, mut usage: UsageSeen) -> Result<(), Failure> {
-        if let Err(failure) = self.indexing.catch_up().await {
+        if let Err(failure) = self.indexing.catch_up(Uploading::Never).await {
             tracing::warn!(%failure, "the indexes stay behind; the next search tries again");
         }
         loop {
             tokio::select! {
-                () = self.wrote.notified() => {}
+                () = self.wrote.notified() => self.indexing.has_written.store(true, Ordering::SeqCst),
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
             match self.tell_since(seen).await {
@@ -84,7 +88,7 @@ impl KnowledgeService {
                     seen = newest;
                     self.watches_changed.notify_one();
                     self.settings_changed.notify_one();
-                    if let Err(failure) = self.indexing.catch_up().await {
+                    if let Err(failure) = self.indexing.catch_up(Uploading::Never).await {
                         tracing::warn!(%failure, "the indexes stay behind; the next search tries again");
                     }
                 }
@@ -183,6 +187,25 @@ impl KnowledgeService {
                 self.events.changed(&MODELS_URI.into());
             }
             tokio::time::sleep(PROBE_EVERY).await;
+        }
+    }
+
+    /// Keeps vectors on servers at the truth, apart from the rest: filling them in takes long, and a server may be away.
+    async fn keep_shared_vectors(&self) {
+        let mut looked: Option<Instant> = None;
+        loop {
+            let is_due = looked.is_none_or(|looked| looked.elapsed() >= LOOK_AT_SERVER_EVERY);
+            let uploading = match self.indexing.has_written.swap(false, Ordering::SeqCst) {
+                true => Uploading::AtOnce,
+                false => Uploading::WhenNobodyDoes,
+            };
+            if is_due || uploading == Uploading::AtOnce {
+                if let Err(failure) = self.indexing.look_at_shared(uploading).await {
+                    tracing::warn!(%failure, "the vector store stays behind");
+                }
+                looked = Some(Instant::now());
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 

@@ -32,6 +32,7 @@ mod reading;
 mod search;
 mod selection;
 mod settings;
+mod sharing;
 mod sources;
 mod topics;
 mod walk;
@@ -58,7 +59,7 @@ pub use collections::CollectionView;
 pub use documents::ReadDocument;
 pub use extraction::{Extractor, answer_extraction};
 pub use figures::{Activity, CollectionStats};
-pub use health::{ComponentHealth, ComponentStatus, Health, OverallStatus};
+pub use health::{ComponentHealth, ComponentStatus, Health, OverallStatus, Synchronization};
 pub use hindcast_extract::Format;
 pub use indexing::OpenLexical;
 pub use ingests::IngestStatus;
@@ -76,6 +77,7 @@ use indexing::Indexing;
 use ingests::Ingests;
 use installing::Installing;
 use meaning::Meaning;
+use sharing::Uploading;
 
 /// How long a program that was told to stop waits for its indexes.
 const LONGEST_FINISH: Duration = Duration::from_secs(3);
@@ -204,7 +206,7 @@ impl KnowledgeService {
     pub async fn finish(&self) -> Result<(), Failure> {
         if !self.stopping.is_set() {
             self.ingests.end().await;
-            self.indexing.catch_up().await?;
+            self.indexing.catch_up(Uploading::AtOnce).await?;
             return self.indexing.commit().await;
         }
         let end = async {

@@ -16,7 +16,8 @@ use super::{
     hits::{Folding, with_staleness},
     intake::{embedded_text, lexical_only},
     invalid,
-    meaning::Meaning,
+    meaning::{Meaning, is_away, words_only},
+    sharing::Uploading,
 };
 use crate::Failure;
 
@@ -173,7 +174,7 @@ impl KnowledgeService {
         if self.ingests.is_any_running() && self.indexing.has_caught_up() {
             return Ok(());
         }
-        self.indexing.catch_up().await
+        self.indexing.catch_up(self.indexing.uploading_of_readers()).await
     }
 
     /// The models of the collections, each with those it serves. What cannot be searched by meaning is said.
@@ -217,19 +218,31 @@ impl KnowledgeService {
     ) -> Result<Candidates, Failure> {
         let wanted = CANDIDATES.max(request.limit * 2);
         let (query, mode, among) = (request.query.clone(), request.mode, only.clone());
-        let by_meaning = blocking(move || nearest(&meanings, mode, &query, among.as_deref(), wanted));
+        notices.extend(meanings.iter().filter_map(|(meaning, _)| meaning.notice_of_filling()));
+        let is_followed = self.indexing.uploading_of_readers() == Uploading::Never;
+        let by_meaning = blocking(move || {
+            let away = meanings.iter().find_map(|(meaning, _)| meaning.away());
+            match away.filter(|_| is_followed) {
+                Some(error) => Ok(Err(error)),
+                None => nearest(&meanings, mode, &query, among.as_deref(), wanted),
+            }
+        });
         let (lexical, query) = (self.indexing.lexical()?, request.query.clone());
         let language = lexical.language_of(&query);
         let by_words = blocking(move || lexical.search(&query, Some(&within), only.as_deref(), wanted));
         let (by_meaning, by_words) = match mode {
             // Words help only where there is no model.
             SearchMode::Dense => match by_meaning.await? {
-                Ok(found) => (Ok(found), Ok(Vec::new())),
-                Err(error) => (Err(error), by_words.await?),
+                Ok(Ok(found)) => (Ok(Ok(found)), Ok(Vec::new())),
+                failed => (failed, by_words.await?),
             },
             SearchMode::Lexical | SearchMode::Hybrid => tokio::try_join!(by_meaning, by_words)?,
         };
         let (dense, knows_languages) = match by_meaning {
+            Ok(Err(error)) if is_away(&error) => {
+                notices.push(words_only(&error));
+                (Vec::new(), false)
+            }
             Ok(found) => found?,
             Err(error) => {
                 notices.push(lexical_only(&error));
@@ -328,7 +341,11 @@ fn nearest(
     let (mut all, mut knows_languages) = (Vec::new(), false);
     for (meaning, within) in meanings {
         // The model need not be waited for where nothing could be found with it.
-        if mode == SearchMode::Hybrid && meaning.vectors.is_empty() {
+        let is_empty = match meaning.vectors.is_empty() {
+            Ok(is_empty) => is_empty,
+            Err(error) => return Ok(Err(error)),
+        };
+        if mode == SearchMode::Hybrid && is_empty {
             continue;
         }
         match meaning.nearest(question, within, only, limit)? {
