@@ -182,6 +182,10 @@ pub(crate) fn qdrant(
     let Some(url) = vectors.url.clone() else { return Ok(None) };
     let api_key =
         vectors.api_key_file.as_ref().map(|file| secret("vectors.api_key_file", file)).transpose()?;
+    // At the start, not at the first search.
+    if let Some(file) = &vectors.tls_ca {
+        std::fs::read(file).with_context(|| format!("cannot read `vectors.tls_ca`, `{}`", file.display()))?;
+    }
     let settings = QdrantSettings { url, api_key, tls_ca: vectors.tls_ca.clone(), truth: truth()? };
     Ok(Some(Qdrant::new(&settings)?))
 }
