@@ -96,6 +96,9 @@ pub(crate) struct DocumentJson {
     created_at: String,
     last_updated: String,
     uri: String,
+    /// The file it came from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
 }
 
 impl DocumentJson {
@@ -109,6 +112,7 @@ impl DocumentJson {
             mime_type: document.mime_type,
             created_at: time(document.created_at),
             last_updated: time(document.updated_at),
+            path: document.source.map(|source| source.path),
         }
     }
 }

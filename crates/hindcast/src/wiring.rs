@@ -11,7 +11,7 @@ use hindcast_core::{
     Timestamp,
     debug::{ConfinementLimits, DebugEngine, Layer, SYSTEM_FOLDERS},
     identity,
-    knowledge::{ChatModel, Embedder, VectorWrite, Web},
+    knowledge::{ChatModel, Embedder, KnowledgeStore, VectorWrite, Web},
     license::{License, LicenseError, LicenseFile},
     quota::Limits,
     store::MetadataStore,
@@ -26,8 +26,9 @@ use hindcast_services::{
     knowledge::{Extractor, KnowledgeParts, KnowledgePolicy, KnowledgeService, ReadPolicy},
 };
 use hindcast_stores::{
-    LexicalIndex, ModelShelf, ModelSource, Ollama, OpenAi, PostgresSettings, PostgresStore, Qdrant,
-    QdrantSettings, SentenceEncoder, SqliteKnowledge, SqliteStore, VectorIndex, WebClient,
+    LexicalIndex, ModelShelf, ModelSource, Ollama, OpenAi, PostgresKnowledge, PostgresSettings,
+    PostgresStore, Qdrant, QdrantSettings, SentenceEncoder, SqliteKnowledge, SqliteStore, VectorIndex,
+    WebClient,
 };
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -90,9 +91,14 @@ pub(crate) fn postgres_store(config: &Config, folder: &DataFolder) -> Result<Opt
     Ok(Some(waited_for(opened)??))
 }
 
-/// For what is asked before there is a runtime. The store's connections have one of their own.
-pub(crate) fn waited_for<T>(work: impl Future<Output = T>) -> Result<T> {
-    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work))
+/// For what is asked before a server is up, inside of a runtime or not. The store's connections have one of their own.
+pub(crate) fn waited_for<T: Send>(work: impl Future<Output = T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            anyhow::Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work))
+        });
+        waiting.join().unwrap_or_else(|_| Err(anyhow::anyhow!("the store was not opened: it panicked")))
+    })
 }
 
 /// The audit trail of a store in whatever state it is, to look at.
@@ -115,12 +121,12 @@ pub(crate) fn knowledge(
     keys: Option<Arc<Gateway>>,
     events: &Events,
 ) -> Result<(Arc<KnowledgeService>, IndexFolder)> {
-    let indexes = IndexFolder::open(&folder.indexes())?;
+    let truth = truth(config, folder)?;
+    let indexes = IndexFolder::open(&truth.indexes)?;
     let sources = if config.knowledge.fetch_model { ModelSource::usual() } else { Vec::new() };
     let embedder =
         Arc::new(SentenceEncoder::mini_lm(&folder.models(), Some(MODEL_IDLE_LIMIT))?.fetched_from(sources));
-    let store = SqliteKnowledge::in_file(&folder.knowledge());
-    let qdrant = qdrant(&config.vectors, || Ok(store.name()?))?;
+    let qdrant = qdrant(&config.vectors, truth.name)?;
     let vectors: Arc<dyn VectorWrite> = match &qdrant {
         Some(qdrant) => qdrant.vectors(embedder.model(), embedder.dimension()),
         None => Arc::new(VectorIndex::open(&indexes.vectors(), embedder.model(), embedder.dimension())?),
@@ -148,7 +154,7 @@ pub(crate) fn knowledge(
         false => Some(Arc::new(WebClient::new(config.knowledge.web_private)) as Arc<dyn Web>),
     };
     let service = KnowledgeService::new(KnowledgeParts {
-        store: Arc::new(store),
+        store: truth.store,
         open_lexical: Box::new(move || Ok(Arc::new(LexicalIndex::open(&lexical)?))),
         vectors,
         embedder,
@@ -190,6 +196,39 @@ pub(crate) fn qdrant(
     Ok(Some(Qdrant::new(&settings)?))
 }
 
+/// The truth of the knowledge base.
+struct Truth {
+    store: Arc<dyn KnowledgeStore>,
+    /// Gives the name that all servers with this truth know it by, and that no other truth has. Asked for only where it is needed: it
+    /// makes the file of a truth that is in a file.
+    name: Box<dyn FnOnce() -> Result<String>>,
+    /// The folder of what is derived from it. Each truth has one of its own.
+    indexes: PathBuf,
+}
+
+fn truth(config: &Config, folder: &DataFolder) -> Result<Truth> {
+    let Some(settings) = postgres_settings(&config.store)? else {
+        let store = Arc::new(SqliteKnowledge::in_file(&folder.knowledge()));
+        let named = store.clone();
+        let name = Box::new(move || Ok(named.name()?));
+        return Ok(Truth { store, name, indexes: folder.indexes() });
+    };
+    if folder.knowledge().exists() {
+        tracing::info!(
+            "the knowledge base in the data folder is not used: the one in PostgreSQL is · hint: `hindcast store migrate --to postgres` moves it"
+        );
+    }
+    let store = waited_for(PostgresKnowledge::open(&settings, machine(config, folder)?))??;
+    let name = store.truth().to_owned();
+    let indexes = folder.indexes().join(&name);
+    Ok(Truth { store: Arc::new(store), name: Box::new(move || Ok(name)), indexes })
+}
+
+/// Whose files are read.
+pub(crate) fn machine(config: &Config, folder: &DataFolder) -> Result<String> {
+    config.knowledge.machine.clone().map_or_else(|| folder.machine_name(), Ok)
+}
+
 /// The models that collections may choose.
 fn model_shelf(config: &Config, folder: &DataFolder, indexes: &IndexFolder, ollama: &str) -> ModelShelf {
     let mut shelf = ModelShelf::new(&folder.models(), indexes.folder(), Some(MODEL_IDLE_LIMIT));
@@ -202,9 +241,14 @@ fn model_shelf(config: &Config, folder: &DataFolder, indexes: &IndexFolder, olla
     }
 }
 
-/// The truth of the knowledge base alone, to move collections between files.
-pub(crate) fn knowledge_store(folder: &DataFolder) -> SqliteKnowledge {
-    SqliteKnowledge::in_file(&folder.knowledge())
+/// The truth of the knowledge base alone, to move collections between files. Only one in the data folder can do that.
+pub(crate) fn knowledge_store(config: &Config, folder: &DataFolder) -> Result<SqliteKnowledge> {
+    if config.store.url.is_some() {
+        anyhow::bail!(
+            "collections of a knowledge base in PostgreSQL are not written to files · hint: `hindcast store migrate --to sqlite` copies all of it to a data folder, where they can be exported; back it up with `pg_dump`"
+        );
+    }
+    Ok(SqliteKnowledge::in_file(&folder.knowledge()))
 }
 
 /// The first line of a file, which holds a secret.

@@ -39,8 +39,8 @@ pub(super) struct Indexing {
     seen: Mutex<Option<Generation>>,
     /// Whether somebody in this process keeps vectors on servers at the truth.
     pub(super) keeps_shared: AtomicBool,
-    /// Whether this process has written something since those were last looked at.
-    pub(super) has_written: AtomicBool,
+    /// Notified when this process has written something, for whoever keeps those.
+    pub(super) written: tokio::sync::Notify,
 }
 
 impl Indexing {
@@ -60,7 +60,7 @@ impl Indexing {
             turn: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
             keeps_shared: AtomicBool::new(false),
-            has_written: AtomicBool::new(false),
+            written: tokio::sync::Notify::new(),
         }
     }
 

@@ -27,7 +27,9 @@ mod lease;
 mod meaning;
 mod models;
 mod names;
+mod preparing;
 pub mod quality;
+mod readers;
 mod reading;
 mod search;
 mod selection;
@@ -35,6 +37,7 @@ mod settings;
 mod sharing;
 mod sources;
 mod topics;
+mod vanishing;
 mod walk;
 mod watch;
 
@@ -68,15 +71,17 @@ pub use names::{
     COLLECTIONS_URI, HEALTH_URI, MODELS_URI, ResourceName, document_uri, documents_uri, stats_uri,
 };
 pub use reading::ReadPolicy;
-pub use search::{Hit, MOST_CONTEXT, SearchAnswer, SearchMode, SearchRequest};
+pub use search::{Hit, SearchAnswer, SearchMode, SearchRequest, moment};
 pub use settings::{LARGEST_PASSAGE, SMALLEST_PASSAGE, SettingsChange};
 
 use crate::{Events, Failure, FailureKind, gateway::Gateway};
+use extraction::Deadly;
 use health::OllamaProbe;
 use indexing::Indexing;
 use ingests::Ingests;
 use installing::Installing;
 use meaning::Meaning;
+use readers::Readers;
 use sharing::Uploading;
 
 /// How long a program that was told to stop waits for its indexes.
@@ -141,11 +146,16 @@ pub struct KnowledgeService {
     indexing: Arc<Indexing>,
     installing: Installing,
     ingests: Ingests,
+    readers: Readers,
+    /// What is not read again.
+    deadly: Deadly,
     ollama_probe: OllamaProbe,
     /// Somebody wants to know how the parts do.
     health_wanted: Notify,
     /// Something was written here: whoever follows need not wait for its next look.
     wrote: Notify,
+    /// Something was searched or asked here, and the figures of it written down.
+    used: Notify,
     /// What is watched may be something else now.
     watches_changed: Notify,
     /// Something was written, maybe what is decided for a collection.
@@ -186,13 +196,21 @@ impl KnowledgeService {
             indexing,
             installing: Installing::default(),
             ingests: Ingests::default(),
+            readers: Readers::default(),
+            deadly: Deadly::default(),
             ollama_probe: OllamaProbe::default(),
             health_wanted: Notify::new(),
             wrote: Notify::new(),
+            used: Notify::new(),
             watches_changed: Notify::new(),
             settings_changed: Notify::new(),
             stopping: Stopping::default(),
         })
+    }
+
+    /// The model that makes vectors where a collection does not choose another, and how many numbers they have.
+    pub fn usual_vectors(&self) -> (String, usize) {
+        (self.embedder.model().to_owned(), self.embedder.dimension())
     }
 
     /// Lets long work stop at the next safe point: the program is about to end. What is taken in file by file stops between two

@@ -3,6 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use hindcast_core::{
+    Timestamp,
     identity::Caller,
     knowledge::{
         ChunkId, ChunkSet, Collection, CollectionKey, DocumentFilter, EmbedError, FoundChunk, IndexError,
@@ -30,8 +31,11 @@ const LONGEST_QUERY: usize = 10_000;
 /// So many of the best passages are read by a cross-encoder, each as costly as embedding it.
 const RERANKED: usize = 20;
 
+/// How many hits there are at most.
+const MOST_HITS: usize = 50;
+
 /// How many passages around a hit are shown at most, on each side.
-pub const MOST_CONTEXT: usize = 5;
+const MOST_CONTEXT: usize = 5;
 
 /// By what is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -95,6 +99,36 @@ pub struct SearchAnswer {
     pub notices: Vec<String>,
 }
 
+impl SearchRequest {
+    /// Refuses what is beyond the limits of those who search.
+    pub fn check(&self) -> Result<(), Failure> {
+        if !(1..=MOST_HITS).contains(&self.limit) {
+            return Err(invalid(format!("`limit` is {}, not between 1 and {MOST_HITS}", self.limit)));
+        }
+        if let Some(relevance) = self.min_relevance.filter(|relevance| !(0.0..=1.0).contains(relevance)) {
+            return Err(invalid(format!("`min_relevance` is {relevance}, not between 0 and 1")));
+        }
+        if self.context > MOST_CONTEXT {
+            return Err(invalid(format!("`context` is {}, not between 0 and {MOST_CONTEXT}", self.context)));
+        }
+        Ok(())
+    }
+}
+
+/// The moment that a date or a time means, in UTC where no zone is given. `field` is what it was given as.
+pub fn moment(field: &str, text: &str) -> Result<Timestamp, Failure> {
+    let in_utc = |text: &str| {
+        let time: jiff::civil::DateTime = text.parse().ok()?;
+        Some(time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
+    };
+    let text = text.trim();
+    text.parse().ok().or_else(|| in_utc(text)).ok_or_else(|| {
+        let shown: String = text.chars().take(80).collect();
+        invalid(format!("`{field}` is `{shown}`, which is no date"))
+            .hint("write it as `2021-01-01` or `2021-01-01T12:00:00Z`")
+    })
+}
+
 impl KnowledgeService {
     /// Searches what the caller sees, and writes down that it was searched.
     pub async fn search(&self, caller: &Caller, request: SearchRequest) -> Result<SearchAnswer, Failure> {
@@ -154,8 +188,9 @@ impl KnowledgeService {
         let meanings = self.meanings(request, collections, notices).await?;
         // A model that was opened just now has an index that is behind.
         self.catch_up_for_search().await?;
-        let Candidates { lexical, dense, is_foreign } =
+        let Candidates { lexical, dense, is_foreign, without_vectors } =
             self.candidates(request, meanings, within, only, notices).await?;
+        notices.extend(words_only_without(&without_vectors, collections));
         let ids: Vec<ChunkId> = lexical.iter().chain(&dense).map(|hit| hit.chunk).collect();
         let found = self.store.found_chunks(&ids).await?;
         let mut found: HashMap<_, _> = found.into_iter().map(|found| (found.chunk, found)).collect();
@@ -238,19 +273,19 @@ impl KnowledgeService {
             },
             SearchMode::Lexical | SearchMode::Hybrid => tokio::try_join!(by_meaning, by_words)?,
         };
-        let (dense, knows_languages) = match by_meaning {
+        let ByMeaning { chunks: dense, knows_languages, without_vectors } = match by_meaning {
             Ok(Err(error)) if is_away(&error) => {
                 notices.push(words_only(&error));
-                (Vec::new(), false)
+                ByMeaning::default()
             }
             Ok(found) => found?,
             Err(error) => {
                 notices.push(lexical_only(&error));
-                (Vec::new(), false)
+                ByMeaning::default()
             }
         };
         let is_foreign = language != Language::English && !knows_languages;
-        Ok(Candidates { lexical: by_words?, dense, is_foreign })
+        Ok(Candidates { lexical: by_words?, dense, is_foreign, without_vectors })
     }
 
     /// Lets a cross-encoder read the best passages, where one is installed, and puts them in its order.
@@ -315,7 +350,7 @@ impl KnowledgeService {
             };
             self.store.record_query(query).await?;
         }
-        self.wrote.notify_one();
+        self.used.notify_one();
         Ok(())
     }
 }
@@ -326,19 +361,30 @@ struct Candidates {
     dense: Vec<ScoredChunk>,
     /// Whether the question is in a language that no model here knows.
     is_foreign: bool,
+    without_vectors: Vec<WithoutVectors>,
 }
 
-type Nearest = Result<(Vec<ScoredChunk>, bool), IndexError>;
+/// What the models found.
+#[derive(Default)]
+struct ByMeaning {
+    chunks: Vec<ScoredChunk>,
+    /// Whether one of them knows more than English.
+    knows_languages: bool,
+    without_vectors: Vec<WithoutVectors>,
+}
 
-/// What is nearest by all models, and whether one of them knows more than English.
+/// A model and the collections that it should find something in, where its index is empty.
+type WithoutVectors = (Arc<Meaning>, Vec<CollectionKey>);
+
+/// What is nearest by all models.
 fn nearest(
     meanings: &[(Arc<Meaning>, Vec<CollectionKey>)],
     mode: SearchMode,
     question: &str,
     only: Option<&ChunkSet>,
     limit: usize,
-) -> Result<Nearest, EmbedError> {
-    let (mut all, mut knows_languages) = (Vec::new(), false);
+) -> Result<Result<ByMeaning, IndexError>, EmbedError> {
+    let mut found = ByMeaning::default();
     for (meaning, within) in meanings {
         // The model need not be waited for where nothing could be found with it.
         let is_empty = match meaning.vectors.is_empty() {
@@ -346,19 +392,41 @@ fn nearest(
             Err(error) => return Ok(Err(error)),
         };
         if mode == SearchMode::Hybrid && is_empty {
+            found.without_vectors.push((meaning.clone(), within.clone()));
             continue;
         }
         match meaning.nearest(question, within, only, limit)? {
-            Ok(found) => all.extend(found),
+            Ok(nearest) => found.chunks.extend(nearest),
             Err(error) => return Ok(Err(error)),
         }
-        knows_languages |= meaning.embedder.is_multilingual();
+        found.knows_languages |= meaning.embedder.is_multilingual();
     }
-    all.sort_by(|one: &ScoredChunk, other| {
+    found.chunks.sort_by(|one: &ScoredChunk, other| {
         other.score.total_cmp(&one.score).then(one.chunk.cmp(&other.chunk))
     });
-    all.truncate(limit);
-    Ok(Ok((all, knows_languages)))
+    found.chunks.truncate(limit);
+    Ok(Ok(found))
+}
+
+/// Which models have no vectors of passages that could be found: these are found by their words only.
+fn words_only_without(
+    without_vectors: &[WithoutVectors],
+    collections: &[Collection],
+) -> impl Iterator<Item = String> {
+    let has_passages = |keys: &[CollectionKey]| {
+        collections.iter().any(|collection| collection.chunks > 0 && keys.contains(&collection.key))
+    };
+    // That a server lacks them for now is said otherwise.
+    let is_unsaid =
+        move |(meaning, keys): &&WithoutVectors| meaning.notice_of_filling().is_none() && has_passages(keys);
+    without_vectors.iter().filter(is_unsaid).map(|(meaning, _)| {
+        let place = meaning.vectors.server().map_or(String::new(), |server| format!(" in {server} yet"));
+        format!(
+            "found by words only, not by meaning: no passage has a vector of the embedding model `{}`{place} · hint: \
+             `hindcast models pull` installs it, and `hindcast knowledge reindex` makes the vectors",
+            meaning.embedder.model()
+        )
+    })
 }
 
 /// What a cross-encoder reads of a passage.
@@ -382,4 +450,23 @@ fn check_query(query: &str) -> Result<(), Failure> {
         return Err(invalid(format!("the query is longer than {LONGEST_QUERY} bytes")));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_is_the_beginning_of_its_day_in_utc() {
+        for (text, expected) in [
+            ("2021-01-01", "2021-01-01T00:00:00Z"),
+            ("2021-01-01T12:30:00", "2021-01-01T12:30:00Z"),
+            ("2021-01-01T12:30:00+02:00", "2021-01-01T10:30:00Z"),
+        ] {
+            assert_eq!(moment("since", text).unwrap().to_string(), expected);
+        }
+        for text in ["", "yesterday", "2021-13-01"] {
+            assert!(moment("until", text).unwrap_err().to_string().starts_with("`until` is"), "{text}");
+        }
+    }
 }

@@ -1,5 +1,8 @@
 use hindcast_core::knowledge::{ChunkId, CollectionKey, Generation, VectorEntry, VectorRead};
-use hindcast_fixtures::qdrant::{Anywhere, Server};
+use hindcast_fixtures::{
+    oracle_size,
+    qdrant::{Anywhere, Server},
+};
 
 use super::*;
 use crate::vector_tests::{DIMENSION, MODEL, add, nearest, truth, vector, vector_of};
@@ -143,7 +146,7 @@ fn certificates_are_checked() {
 }
 
 #[test]
-fn a_cluster_answers_and_takes_more_after_it_has_lost_a_node() {
+fn a_cluster_answers_after_it_has_lost_a_node_and_takes_more_when_it_has_noticed() {
     let Some(mut nodes) = Server::start_cluster(2) else { return };
     let truth = truth();
     let indexes: Vec<_> = nodes.iter().map(|node| at(&node.url(), &truth).index(MODEL, DIMENSION)).collect();
@@ -153,6 +156,10 @@ fn a_cluster_answers_and_takes_more_after_it_has_lost_a_node() {
     assert_eq!(nearest(&indexes[1], 123, None), Some(123));
     assert_eq!(indexes[1].len().unwrap(), 300);
     assert_eq!(indexes[1].generation().unwrap(), Some(Generation(1)));
+    // The cluster needs half a minute to notice, so this is tried with the long tests only.
+    if oracle_size(0, 1) == 0 {
+        return;
+    }
     // Whether the first write after the loss was done is not said; repeating it does no harm.
     let moved = vector(1000);
     let entry = VectorEntry { chunk: ChunkId(301), collection: ONE, vector: &moved };
@@ -168,7 +175,8 @@ fn a_cluster_answers_and_takes_more_after_it_has_lost_a_node() {
 #[test]
 fn nearly_all_of_the_true_nearest_are_found_in_one_some_and_all_collections() {
     const NUMBERS: usize = 64;
-    const VECTORS: i64 = 9_000;
+    const QUESTIONS: i64 = 50;
+    let vectors = i64::try_from(oracle_size(9_000, 24_000)).unwrap();
     let settings = [
         ("QDRANT__STORAGE__OPTIMIZERS__INDEXING_THRESHOLD_KB", "500"),
         ("QDRANT__STORAGE__HNSW_INDEX__FULL_SCAN_THRESHOLD_KB", "50"),
@@ -178,7 +186,7 @@ fn nearly_all_of_the_true_nearest_are_found_in_one_some_and_all_collections() {
     let qdrant = at(&server.url(), &truth);
     let index = qdrant.index(MODEL, NUMBERS);
     let collection = |chunk: i64| CollectionKey(chunk % 3);
-    let all: Vec<_> = (1..=VECTORS).map(|chunk| (chunk, vector_of(chunk, NUMBERS))).collect();
+    let all: Vec<_> = (1..=vectors).map(|chunk| (chunk, vector_of(chunk, NUMBERS))).collect();
     let entry = |(chunk, vector): &'_ (i64, Vec<f32>)| (ChunkId(*chunk), collection(*chunk), vector.clone());
     for batch in all.chunks(4_000) {
         let batch: Vec<_> = batch.iter().map(entry).collect();
@@ -193,7 +201,7 @@ fn nearly_all_of_the_true_nearest_are_found_in_one_some_and_all_collections() {
     loop {
         let info = qdrant.client.get::<serde_json::Value>(&path).unwrap().unwrap();
         let has_graph =
-            info["indexed_vectors_count"].as_i64().is_some_and(|indexed| indexed >= VECTORS * 9 / 10);
+            info["indexed_vectors_count"].as_i64().is_some_and(|indexed| indexed >= vectors * 9 / 10);
         if has_graph && info["status"] == "green" {
             break;
         }
@@ -203,7 +211,7 @@ fn nearly_all_of_the_true_nearest_are_found_in_one_some_and_all_collections() {
     for within in [vec![0], vec![1, 2], vec![0, 1, 2]] {
         let within: Vec<_> = within.into_iter().map(CollectionKey).collect();
         let mut same = 0;
-        for question in 0..100 {
+        for question in 0..QUESTIONS {
             let query = vector_of(1_000_000 + question, NUMBERS);
             let mut scored: Vec<(f32, i64)> = all
                 .iter()
@@ -221,6 +229,8 @@ fn nearly_all_of_the_true_nearest_are_found_in_one_some_and_all_collections() {
                 .filter(|(_, chunk)| found[..10].iter().any(|hit| hit.chunk.0 == *chunk))
                 .count();
         }
-        assert!(same >= 980, "{same} of 1000 within {within:?}");
+        let all = 10 * usize::try_from(QUESTIONS).unwrap();
+        println!("{same} of {all} within {within:?}");
+        assert!(same * 100 >= all * 98, "{same} of {all} within {within:?}");
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct FindInput {
     r#where: Option<String>,
     #[serde(default)]
     show: Vec<String>,
-    /// Smallest first; `-price` for the largest first
+    /// `-price`: largest first
     #[serde(default)]
     sort_by: Option<String>,
     #[serde(default)]
@@ -34,7 +34,7 @@ pub(super) struct FindInput {
     #[schemars(range(min = 1, max = 200))]
     limit: u32,
     #[serde(default)]
-    frame: u32,
+    frame: Option<u32>,
     #[serde(default)]
     thread_id: Option<u32>,
     #[serde(default)]
@@ -55,11 +55,8 @@ impl Tool for Find {
     type Input = FindInput;
     type Output = Elements;
 
-    const DECLARATION: Declaration = looks(
-        "debugger/find",
-        "Find in data",
-        "Find elements of containers, linked lists or trees. Totals: `debugger/evaluate` `count(…)`, `sum(…)`",
-    );
+    const DECLARATION: Declaration =
+        looks("debugger/find", "Find elements of containers, linked lists or trees");
 
     async fn call(&self, call: &Call, input: FindInput) -> Result<Answer<Elements>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;

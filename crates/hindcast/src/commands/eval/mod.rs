@@ -49,6 +49,8 @@ pub(super) async fn run(config: &Config, options: &EvaluateKnowledge) -> Result<
     }
     config.data_dir = scratch.path().join("data");
     config.knowledge.allowed_folders.clear();
+    // What is tried goes with the folder.
+    config.store = Default::default();
     let (service, indexes) = wiring::knowledge(&config, &data, None, &Events::default())?;
     let begin = Instant::now();
     take_in(&service, &corpus).await?;
@@ -58,7 +60,7 @@ pub(super) async fn run(config: &Config, options: &EvaluateKnowledge) -> Result<
     let measured = Measured { quality, ingest, search: begin.elapsed() };
     drop(service);
     drop(indexes);
-    let vectors = wiring::qdrant(&config.vectors, || Ok(wiring::knowledge_store(&data).name()?))?;
+    let vectors = wiring::qdrant(&config.vectors, || Ok(wiring::knowledge_store(&config, &data)?.name()?))?;
     if let Some(vectors) = vectors {
         // What was measured is not needed any more.
         tokio::task::spawn_blocking(move || vectors.remove_all()).await??;

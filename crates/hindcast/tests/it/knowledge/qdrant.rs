@@ -6,13 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hindcast_fixtures::qdrant;
+use hindcast_fixtures::{postgres::Cluster, qdrant};
 use serde_json::{Value, json};
 
 use super::{Client, until};
 use crate::{
     sdk,
     server::{Server, command},
+    several_servers::run,
 };
 
 const HEALTH: &str = "resource://system/health";
@@ -26,12 +27,16 @@ const NOTES: [(&str, &str, &str); 3] = [
 
 /// A Qdrant and a data folder with the embedding model; none where the tests are skipped.
 fn prepared() -> Option<(qdrant::Server, tempfile::TempDir)> {
+    let data = data_with_model()?;
+    Some((qdrant::Server::start()?, data))
+}
+
+fn data_with_model() -> Option<tempfile::TempDir> {
     let models = sdk::peers()?.join("models/all-MiniLM-L6-v2");
-    let server = qdrant::Server::start()?;
     let data = tempfile::tempdir().unwrap();
     std::fs::create_dir(data.path().join("models")).unwrap();
     std::os::unix::fs::symlink(models, data.path().join("models/all-MiniLM-L6-v2")).unwrap();
-    Some((server, data))
+    Some(data)
 }
 
 fn client(qdrant: &qdrant::Server, data: tempfile::TempDir) -> Client {
@@ -234,6 +239,87 @@ fn an_emptied_qdrant_is_filled_again_by_whichever_process_is_there() {
     let removed = json!({ "collection": "house", "document": "pond" });
     first.call("knowledge/remove", removed);
     assert_eq!(first.read_json("resource://knowledge/house/stats")["healthStatus"]["isHealthy"], true);
+}
+
+/// How often vectors or a marker were written to it.
+fn uploads(qdrant: &qdrant::Server) -> u64 {
+    let figures = qdrant.ask("GET", "/metrics", "").unwrap();
+    let is_upload = |line: &&str| {
+        line.starts_with("rest_responses_total{method=\"PUT\"") && line.contains("{collection_name}/points\"")
+    };
+    let count = |line: &str| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap();
+    figures.lines().filter(is_upload).map(count).sum()
+}
+
+#[test]
+fn servers_on_one_postgresql_share_their_vectors_and_those_on_another_have_their_own() {
+    let Some((qdrant, data)) = prepared() else { return };
+    let (Some(cluster), Some(beside), Some(elsewhere)) =
+        (Cluster::start(), data_with_model(), data_with_model())
+    else {
+        return;
+    };
+    let (database, another) = (cluster.new_database(), cluster.new_database());
+    let vectors = qdrant.url();
+    let launch = |data: &Path, database: &str| {
+        let environment = [("HINDCAST_STORE_URL", database), ("HINDCAST_VECTORS_URL", &*vectors)];
+        Server::launch(data, &[], &environment, Stdio::inherit())
+    };
+    let key = |data: &Path, database: &str| {
+        let scopes = ["--tier", "enterprise", "--scope", "knowledge:read", "--scope", "knowledge:write"];
+        let made =
+            run(database, data, &[&["keys", "create", "--name", "test", "--json"], &scopes[..]].concat());
+        serde_json::from_slice::<Value>(&made.stdout).unwrap()["key"].as_str().unwrap().to_owned()
+    };
+    let call = |server: &Server, key: &str, tool: &str, arguments: Value| {
+        let answer = server.call(key, tool, arguments);
+        assert_eq!(answer["error"], Value::Null, "{answer}");
+        answer["result"]["structuredContent"].clone()
+    };
+    let add = |server: &Server, key: &str, name: &str, text: &str| {
+        let note = json!({ "collection": "house", "name": name, "text": text });
+        let added = call(server, key, "knowledge/add", note);
+        assert_eq!(added.get("notices"), None, "{added}");
+    };
+    let dense = |server: &Server, key: &str, question: &str| {
+        let search = json!({ "query": question, "mode": "dense", "min_relevance": 0.0 });
+        call(server, key, "knowledge/search", search)["hits"].clone()
+    };
+    let first = launch(data.path(), &database);
+    let writer = key(data.path(), &database);
+    for (name, text, _) in NOTES {
+        add(&first, &writer, name, text);
+    }
+
+    let uploaded = uploads(&qdrant);
+    assert!(uploaded > 0);
+    std::fs::copy(data.path().join("audit.key"), beside.path().join("audit.key")).unwrap();
+    let second = launch(beside.path(), &database);
+    for (name, _, question) in NOTES {
+        until("the other server finds it", || dense(&second, &writer, question)[0]["document"] == name);
+    }
+    assert_eq!(uploads(&qdrant), uploaded, "what is there is not uploaded again");
+
+    add(&second, &writer, "pond", "Herons wade where the water is low.");
+    let begin = Instant::now();
+    let question = "birds that stand in a lake";
+    until("what the other server has added is found", || {
+        dense(&first, &writer, question)[0]["document"] == "pond"
+    });
+    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+    call(&second, &writer, "knowledge/remove", json!({ "collection": "house", "document": "pond" }));
+    until("what the other server has removed is not found", || {
+        let hits = dense(&first, &writer, question);
+        hits.as_array().unwrap().iter().all(|hit| hit["document"] != "pond")
+    });
+
+    let stranger = launch(elsewhere.path(), &another);
+    let writer_there = key(elsewhere.path(), &another);
+    add(&stranger, &writer_there, "attic", "Old letters are kept in a box under the roof.");
+    let hits = dense(&stranger, &writer_there, NOTES[0].2);
+    assert_eq!(hits.as_array().unwrap().len(), 1, "{hits}");
+    let listed = qdrant.ask("GET", "/collections", "").unwrap();
+    assert_eq!(listed.matches("hindcast-").count(), 2, "{listed}");
 }
 
 #[test]
