@@ -5,6 +5,7 @@ mod forwards;
 mod hunt;
 mod losses;
 mod sift;
+mod skim;
 mod survey;
 mod travel;
 mod trials;

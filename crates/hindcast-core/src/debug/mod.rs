@@ -44,8 +44,8 @@ pub use look::{
 pub use output::{OutputChunk, OutputLog, OutputStream};
 pub use question::{
     Allocation, AllocatorCall, Becomes, CallTrace, CallValue, CallsQuestion, ChangedValue, ConditionChange,
-    ConditionHistory, Finding, HistoryQuestion, HistoryWrite, Question, Span, TracedCall, WhenQuestion,
-    Which, WriteHistory, WritingStatement,
+    ConditionHistory, Finding, HistoryQuestion, HistoryWrite, Question, ReadingStatement, Span, TracedCall,
+    WhenQuestion, Which, WriteHistory, WritingStatement,
 };
 pub use remedy::Remedy;
 pub use stop::{

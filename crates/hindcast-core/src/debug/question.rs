@@ -63,6 +63,8 @@ pub struct HistoryQuestion {
     pub offset: u64,
     /// Tells so many of them one by one.
     pub limit: u32,
+    /// Tells also who read it.
+    pub reads: bool,
 }
 
 /// What was written to memory.
@@ -76,6 +78,9 @@ pub struct WriteHistory {
     pub left_out: u64,
     /// One by one, in the order of time
     pub writes: Vec<HistoryWrite>,
+    /// Who read it, most reads first, where that was asked for
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reads: Vec<ReadingStatement>,
     /// Before the first
     pub first: String,
     /// After the last
@@ -144,6 +149,24 @@ pub struct WritingStatement {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
     /// Right after its first write; absent where there are too many statements to name the moments of all
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first: Option<Moment>,
+}
+
+/// All reads that one statement made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReadingStatement {
+    /// Where it is
+    pub location: Location,
+    /// Its source line, where that was read
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The library function that read on its behalf
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub through: Option<String>,
+    /// How often it read
+    pub count: u64,
+    /// Right after its first read; absent where there are too many statements to name the moments of all
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first: Option<Moment>,
 }

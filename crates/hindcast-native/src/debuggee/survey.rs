@@ -6,11 +6,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Debuggee, losses::last_written_by_system};
+use super::{
+    Debuggee,
+    losses::last_written_by_system,
+    skim::{Skim, Skimmed},
+};
 use crate::{
     record::Log,
     replay::{
-        Advance, Arrival, Bound, Context, Functions, Label, Past, Pause, Position, ReplayError, Replica,
+        Advance, Arrival, Bound, Context, Functions, Gate, Label, Past, Pause, Position, ReplayError, Replica,
     },
     sys::{DebugRegisters, WatchKind, share_pages},
 };
@@ -20,6 +24,8 @@ use crate::{
 pub(crate) enum Sights {
     /// Whatever writes to this memory. It must fit into the debug registers.
     Memory(Vec<Range<u64>>),
+    /// Whatever reads or writes this memory; what the system reads is not seen.
+    Accesses(Vec<Range<u64>>),
     /// Whoever comes to one of these addresses.
     Code(Vec<u64>),
 }
@@ -29,6 +35,8 @@ pub(crate) enum Sights {
 pub(crate) enum Sight {
     /// The program wrote.
     Write,
+    /// The program read or wrote.
+    Access,
     /// The system wrote, in this event.
     Event(u64),
     /// Something wrote that cannot be replayed.
@@ -59,6 +67,20 @@ pub(crate) trait Surveyor {
 
     /// What is to be looked at.
     fn sights(&self) -> Sights;
+
+    /// Where code can tell which of the sights is worth a look: all of them. Nothing where it cannot, or where the next may
+    /// well be.
+    fn gates(&self) -> Vec<Gate> {
+        Vec::new()
+    }
+
+    /// What the code tells, told by looking.
+    fn is_worth_a_look(&mut self, _: &Replica) -> Result<bool, ReplayError> {
+        Ok(true)
+    }
+
+    /// So many sights were passed that were not worth a look; whether one of the next two is.
+    fn skimmed(&mut self, _passed: u64, _is_near: bool) {}
 }
 
 /// How far a survey has come.
@@ -99,12 +121,26 @@ impl Debuggee {
             // Several anchors can be the same moment, which is seen once.
             let mut past = Past { replica, anchor: from.anchor.clone(), steps: Some(from.steps) };
             context.passed(&mut past)?;
-            let Past { mut replica, anchor, steps } = past;
+            let Past { replica, anchor, steps } = past;
             let is_last = anchor >= to.anchor;
             let next = context.timeline.after(&anchor).cloned();
             let bound = context.bound_after(&anchor);
-            sights.arm(&mut replica)?;
-            let mut walk = Walk { sights, surveyor, replica, anchor, steps, seen: false };
+            let mut walk =
+                Walk { sights, surveyor, replica, anchor, steps, seen: false, is_patient: is_last };
+            if let Some(position) = walk.look_around(context)? {
+                return Ok(Surveyed::Interrupted(position));
+            }
+            if !is_last {
+                match walk.skim(context, &bound)? {
+                    Skimmed::Not => {}
+                    Skimmed::UpTo(position) => return Ok(Surveyed::UpTo(position)),
+                    Skimmed::All => match next {
+                        Some(anchor) => return Ok(Surveyed::UpTo(Position { anchor, steps: 0 })),
+                        None => return Ok(Surveyed::All),
+                    },
+                }
+            }
+            walk.sights.arm(&mut walk.replica)?;
             let stopped = if is_last {
                 walk.walk(context, to.steps.saturating_sub(steps.unwrap_or(0)))?
             } else {
@@ -189,18 +225,30 @@ impl Debuggee {
     }
 }
 
+fn watch(replica: &mut Replica, ranges: &[Range<u64>], kind: WatchKind) -> Result<(), ReplayError> {
+    replica.set_debug_registers(DebugRegisters::default())?;
+    for range in ranges {
+        let size = range.end - range.start;
+        if replica.watch(range.start, size, kind)?.is_none() {
+            return Err(ReplayError::TooLarge(size));
+        }
+    }
+    Ok(())
+}
+
 impl Sights {
+    /// The memory that is looked at.
+    fn memory(&self) -> Option<&[Range<u64>]> {
+        match self {
+            Self::Memory(ranges) | Self::Accesses(ranges) => Some(ranges),
+            Self::Code(_) => None,
+        }
+    }
+
     fn arm(&self, replica: &mut Replica) -> Result<(), ReplayError> {
         match self {
-            Self::Memory(ranges) => {
-                replica.set_debug_registers(DebugRegisters::default())?;
-                for range in ranges {
-                    let size = range.end - range.start;
-                    if replica.watch(range.start, size, WatchKind::Write)?.is_none() {
-                        return Err(ReplayError::TooLarge(size));
-                    }
-                }
-            }
+            Self::Memory(ranges) => watch(replica, ranges, WatchKind::Write)?,
+            Self::Accesses(ranges) => watch(replica, ranges, WatchKind::ReadWrite)?,
             Self::Code(addresses) => {
                 for &address in addresses {
                     replica.arm(address);
@@ -225,7 +273,7 @@ impl Sights {
 
     /// The events in which the system wrote.
     fn events(&self, log: &Log, start: u64, end: u64) -> Vec<u64> {
-        let Self::Memory(ranges) = self else { return Vec::new() };
+        let Some(ranges) = self.memory() else { return Vec::new() };
         let mut events = Vec::new();
         for range in ranges {
             let mut end = end;
@@ -263,12 +311,12 @@ fn look(
     seen: &mut bool,
     replica: &mut Replica,
     sight: Sight,
-    asked: &AtomicBool,
+    (asked, is_patient): (&AtomicBool, bool),
 ) -> Result<Looked, ReplayError> {
     let is_asked = asked.load(Ordering::Relaxed);
     let is_at = matches!(sight, Sight::At(_));
     // It is seen when the survey goes on; once only, so that something is seen each time.
-    if is_asked && is_at && *seen {
+    if (is_asked || !is_patient && !surveyor.gates().is_empty()) && is_at && *seen {
         return Ok(Looked::Stopped { is_named: false });
     }
     *seen = true;
@@ -294,14 +342,20 @@ struct Walk<'a> {
     steps: Option<u32>,
     /// Whether anything was seen.
     seen: bool,
+    /// Whether everything is looked at, also where code could tell what is worth it.
+    is_patient: bool,
 }
 
 impl Walk<'_> {
+    /// Passes what is not worth a look in the stretch to a bound, if code can tell.
+    fn skim(&mut self, context: &mut Context<'_>, bound: &Bound) -> Result<Skimmed, ReplayError> {
+        self.is_patient = !self.surveyor.gates().is_empty();
+        let Self { surveyor, replica, anchor, .. } = self;
+        Skim { replica, anchor, bound, surveyor: *surveyor }.go(context)
+    }
+
     /// Up to a bound. Gives the moment at which somebody interrupted it.
     fn stretch(&mut self, context: &mut Context<'_>, bound: &Bound) -> Result<Option<Position>, ReplayError> {
-        if let Some(position) = self.look_around(context)? {
-            return Ok(Some(position));
-        }
         let start = self.replica.event();
         let end = match bound {
             Bound::Anchor(next) => context.timeline.get(next).map_or(start, |anchor| anchor.event),
@@ -337,9 +391,6 @@ impl Walk<'_> {
 
     /// So many steps.
     fn walk(&mut self, context: &mut Context<'_>, count: u32) -> Result<Option<Position>, ReplayError> {
-        if let Some(position) = self.look_around(context)? {
-            return Ok(Some(position));
-        }
         for _ in 0..count {
             let event = self.replica.event();
             if let Some(position) = self.run(context, &Bound::Steps(1))? {
@@ -370,14 +421,15 @@ impl Walk<'_> {
         loop {
             let asked = context.asked;
             self.steps = self.steps.filter(|_| matches!(bound, Bound::Steps(_))).map(|steps| steps + 1);
-            let Self { surveyor, replica, seen, .. } = self;
+            let Self { surveyor, replica, seen, is_patient, sights, .. } = self;
+            let touched = if matches!(sights, Sights::Accesses(_)) { Sight::Access } else { Sight::Write };
             let mut looked = Looked::Passed;
             let arrival = context.run(replica, bound, &mut |replica, pause| {
                 let sight = match pause {
                     Pause::Breakpoint(address) => Sight::At(*address),
-                    _ => Sight::Write,
+                    _ => touched,
                 };
-                looked = look(*surveyor, seen, replica, sight, asked)?;
+                looked = look(*surveyor, seen, replica, sight, (asked, *is_patient))?;
                 Ok(looked != Looked::Passed)
             })?;
             let sights = self.sights.clone();
@@ -393,7 +445,8 @@ impl Walk<'_> {
 
     /// Has something seen that did not stop the replica. Gives the moment where somebody wants something else.
     fn see(&mut self, context: &mut Context<'_>, sight: Sight) -> Result<Option<Position>, ReplayError> {
-        let looked = look(self.surveyor, &mut self.seen, &mut self.replica, sight, context.asked)?;
+        let calls = (context.asked, self.is_patient);
+        let looked = look(self.surveyor, &mut self.seen, &mut self.replica, sight, calls)?;
         self.settle(context, looked)
     }
 
@@ -428,7 +481,7 @@ impl Walk<'_> {
 
     /// Over what cannot be replayed: whether it changed the memory.
     fn jump(&mut self, context: &mut Context<'_>, next: &Label) -> Result<(), ReplayError> {
-        let Sights::Memory(ranges) = &self.sights else { return Ok(()) };
+        let Some(ranges) = self.sights.memory() else { return Ok(()) };
         if !context.timeline.follows_interruption(next, context.log)
             && !context.timeline.follows_barrier(next, context.log)
         {

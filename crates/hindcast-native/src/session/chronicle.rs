@@ -1,15 +1,16 @@
-//! All that was written to a value, and by which statements.
+//! All that was written to a value, and by which statements; on request also who read it.
 
 use std::collections::HashMap;
 
 use hindcast_core::debug::{
-    Allocation, DebugError, HistoryQuestion, HistoryWrite, Moment, Reason, Span, Watched, WriteHistory,
-    WritingStatement,
+    Allocation, DebugError, HistoryQuestion, HistoryWrite, Moment, ReadingStatement, Reason, Span, Watched,
+    WriteHistory, WritingStatement,
 };
 use hindcast_symbols::{Memory as _, types::Encoding};
 
 use super::{
     Session,
+    access::{Accessed, accessed},
     scribe::{Author, Scribe},
     travel::{Departure, Halted, function_around},
     writes::Cell,
@@ -46,10 +47,22 @@ struct Kept {
     statements: Vec<Statement>,
     by_author: HashMap<Author, usize>,
     writes: Vec<HistoryWrite>,
+    /// Who read, in the order of their first reads.
+    readers: Vec<Reader>,
+    by_reader: HashMap<Author, usize>,
+    /// Accesses that changed nothing, of which it is not known whether they wrote.
+    unclear: u64,
     first: String,
     last: String,
     /// What is there.
     bytes: Option<Vec<u8>>,
+}
+
+#[derive(Debug, Clone)]
+struct Reader {
+    author: Author,
+    count: u64,
+    first: Option<Moment>,
 }
 
 #[derive(Debug, Clone)]
@@ -81,6 +94,7 @@ impl Session {
                 cell,
                 encoding: chronicle.encoding,
                 page: question.offset..question.offset.saturating_add(question.limit.into()),
+                reads: question.reads,
                 kept: &mut kept,
                 wishes: Vec::new(),
             };
@@ -225,7 +239,20 @@ const RED_ZONE: u64 = 128;
 
 impl Chronicle {
     fn told(self) -> WriteHistory {
-        let Kept { total, mut statements, writes, first, last, .. } = self.kept;
+        let Kept { total, mut statements, writes, mut readers, unclear, first, last, .. } = self.kept;
+        readers.sort_by_key(|reader| std::cmp::Reverse(reader.count));
+        let mut notes = Vec::from_iter(self.note);
+        if readers.len() > MOST_STATEMENTS {
+            notes.push(format!("{} more statements read it", readers.len() - MOST_STATEMENTS));
+        }
+        if unclear > 0 {
+            notes.push(format!("{unclear} times it was read, or the same value was written again"));
+        }
+        let reads = readers.into_iter().take(MOST_STATEMENTS).map(|reader| {
+            let Author { location, through, .. } = reader.author;
+            let Reader { count, first, .. } = reader;
+            ReadingStatement { location, text: None, through, count, first }
+        });
         statements.sort_by_key(|statement| std::cmp::Reverse(statement.count));
         let left_out = statements.len().saturating_sub(MOST_STATEMENTS) as u64;
         let statements = statements.into_iter().take(MOST_STATEMENTS).map(|statement| {
@@ -247,12 +274,13 @@ impl Chronicle {
             statements: statements.collect(),
             left_out,
             writes,
+            reads: reads.collect(),
             first,
             last,
             since: Moment(self.since.to_string()),
             until: Moment(self.until.to_string()),
             allocation: self.allocation,
-            note: self.note,
+            note: (!notes.is_empty()).then(|| notes.join("; ")),
         }
     }
 }
@@ -264,6 +292,8 @@ struct Writing<'a> {
     encoding: Option<Encoding>,
     /// These are told one by one.
     page: std::ops::Range<u64>,
+    /// Whether reads are taken down as well.
+    reads: bool,
     kept: &'a mut Kept,
     /// For what the last moment was wished.
     wishes: Vec<Wanted>,
@@ -272,7 +302,25 @@ struct Writing<'a> {
 /// What a moment is told for.
 enum Wanted {
     Statement(usize),
+    Reader(usize),
     Write(Box<HistoryWrite>),
+}
+
+impl Writing<'_> {
+    /// Takes down a read.
+    fn read_by(&mut self, author: Author) -> Wish {
+        let count = self.kept.readers.len();
+        let index = *self.kept.by_reader.entry(author.clone()).or_insert(count);
+        if index == count {
+            self.kept.readers.push(Reader { author, count: 0, first: None });
+        }
+        self.kept.readers[index].count += 1;
+        if index < count || index >= MOST_STATEMENTS {
+            return Wish::Pass;
+        }
+        self.wishes.push(Wanted::Reader(index));
+        Wish::Name
+    }
 }
 
 impl Surveyor for Writing<'_> {
@@ -283,6 +331,16 @@ impl Surveyor for Writing<'_> {
         let memory = CleanMemory { memory: &replica.memory, overlay: &replica.overlay };
         let mut bytes = vec![0; cell.size as usize];
         let bytes = memory.read(cell.address, &mut bytes).is_ok().then_some(bytes);
+        if sight == Sight::Access && bytes == self.kept.bytes {
+            match accessed(&memory, self.scribe.symbols, &replica.registers()?, &written) {
+                Some(Accessed { writes: true, .. }) => {}
+                Some(Accessed { reads: true, .. }) => return Ok(self.read_by(author)),
+                _ => {
+                    self.kept.unclear += 1;
+                    return Ok(Wish::Pass);
+                }
+            }
+        }
         let old = std::mem::replace(&mut self.kept.bytes, bytes.clone());
         let (index, is_new) = self.kept.statement(author.clone());
         self.kept.statements[index].add(self.encoding, old.as_deref(), bytes.as_deref());
@@ -309,6 +367,7 @@ impl Surveyor for Writing<'_> {
         for wanted in self.wishes.drain(..) {
             match wanted {
                 Wanted::Statement(index) => self.kept.statements[index].first = Some(moment.clone()),
+                Wanted::Reader(index) => self.kept.readers[index].first = Some(moment.clone()),
                 Wanted::Write(mut write) => {
                     write.moment = moment.clone();
                     self.kept.writes.push(*write);
@@ -320,7 +379,7 @@ impl Surveyor for Writing<'_> {
 
     fn sights(&self) -> Sights {
         let whole = self.cell.address..self.cell.address + self.cell.size;
-        Sights::Memory(vec![whole])
+        if self.reads { Sights::Accesses(vec![whole]) } else { Sights::Memory(vec![whole]) }
     }
 }
 

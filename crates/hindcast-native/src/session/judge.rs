@@ -189,7 +189,7 @@ impl Judge for PastJudge<'_> {
 }
 
 /// More places than this are not worth code of their own.
-const MOST_GATES: usize = 16;
+pub(super) const MOST_GATES: usize = 16;
 
 /// The places of breakpoints whose hits code can count: those that are alone there, and whose conditions are simple.
 fn gates(symbols: &Symbols, breakpoints: &Breakpoints, panic_event: Option<u64>) -> Vec<Gate> {

@@ -62,7 +62,10 @@ impl<'a> Scribe<'a> {
         let memory = CleanMemory { memory: &replica.memory, overlay: &replica.overlay };
         let scene = self.scene(&memory);
         let (address, by) = match sight {
-            Sight::Write => (self.writer(&memory, &registers, written), Writer::Program),
+            Sight::Write | Sight::Access => {
+                let touched = (written, sight == Sight::Access);
+                (self.writer(&memory, &registers, touched), Writer::Program)
+            }
             Sight::Event(_) => (registers.pc().saturating_sub(SYSCALL_LENGTH), Writer::Kernel),
             Sight::Jump | Sight::At(_) => (registers.pc(), Writer::Kernel),
         };
@@ -104,14 +107,22 @@ impl<'a> Scribe<'a> {
         locations.find(is_own)
     }
 
-    /// The instruction that has just written.
-    fn writer(&self, memory: &CleanMemory<'_>, registers: &GeneralRegisters, written: &[Range<u64>]) -> u64 {
+    /// The instruction that has just written, or also read, some memory.
+    fn writer(
+        &self,
+        memory: &CleanMemory<'_>,
+        registers: &GeneralRegisters,
+        (written, reads): (&[Range<u64>], bool),
+    ) -> u64 {
         let pc = registers.pc();
-        // In the middle of a repetition it still stands at it, with the place that comes next.
-        if look::decode(memory, pc).is_some_and(|next| next.is_string_instruction() && has_repeat(&next))
-            && registers
-                .get("rdi")
+        // In the middle of a repetition it still stands at it, with the places that come next.
+        let is_there = |register: &str| {
+            registers
+                .get(register)
                 .is_some_and(|next| written.iter().any(|range| next > range.start && next <= range.end + 64))
+        };
+        if look::decode(memory, pc).is_some_and(|next| next.is_string_instruction() && has_repeat(&next))
+            && (is_there("rdi") || reads && is_there("rsi"))
         {
             return pc;
         }

@@ -18,69 +18,134 @@ impl Random {
         texts[self.below(texts.len())]
     }
 
-    /// A comparison of two numbers of the fixture `conditions`.
-    fn comparison(&mut self) -> String {
-        const VALUES: &[&str] = &[
-            "round",
-            "small",
-            "medium",
-            "large",
-            "huge",
-            "key",
-            "byte",
-            "total",
-            "narrow",
-            "item->key",
-            "item->kind",
-            "items[3].key",
-            "item->next->key",
-            "round % 7",
-            "key % 5",
-            "large & 12",
-            "byte & 3",
-        ];
-        const CONSTANTS: &[&str] = &[
-            "0",
-            "1",
-            "-1",
-            "5",
-            "100",
-            "-40",
-            "127",
-            "200",
-            "65535",
-            "-32768",
-            "0x80000000",
-            "4294967295",
-            "3u",
-        ];
+    /// A comparison of two numbers.
+    fn comparison(&mut self, words: &Vocabulary) -> String {
+        const CONSTANTS: &[&str] =
+            &["0", "1", "-1", "5", "100", "-40", "127", "200", "65535", "-32768", "0x80000000", "4294967295"];
         const RELATIONS: &[&str] = &["==", "!=", "<", "<=", ">", ">="];
         match self.below(10) {
-            0 => format!("colour {} {}", self.one_of(&["==", "!="]), self.one_of(&["RED", "GREEN", "BLUE"])),
-            1 => format!(
-                "item {} {}",
-                self.one_of(&["==", "!="]),
-                self.one_of(&["0", "nullptr", "item->next"])
-            ),
-            2 => self
-                .one_of(&["odd", "!odd", "odd == true", "odd == 0", "item", "!item", "small", "!byte"])
-                .into(),
+            0..=2 => self.one_of(words.truths).into(),
             3..=5 => {
-                format!("{} {} {}", self.one_of(VALUES), self.one_of(RELATIONS), self.one_of(VALUES))
+                let (one, other) = (self.one_of(words.values), self.one_of(words.values));
+                format!("{one} {} {other}", self.one_of(RELATIONS))
             }
-            _ => format!("{} {} {}", self.one_of(VALUES), self.one_of(RELATIONS), self.one_of(CONSTANTS)),
+            _ => {
+                let (value, constant) = (self.one_of(words.values), self.one_of(CONSTANTS));
+                format!("{value} {} {constant}", self.one_of(RELATIONS))
+            }
         }
     }
 
-    fn condition(&mut self) -> String {
+    fn condition(&mut self, words: &Vocabulary) -> String {
+        let mut next = || self.comparison(words);
+        let (one, two, three) = (next(), next(), next());
         match self.below(6) {
-            0 => format!("({}) && ({})", self.comparison(), self.comparison()),
-            1 => format!("({}) || ({})", self.comparison(), self.comparison()),
-            2 => format!("!(({}) && ({})) || ({})", self.comparison(), self.comparison(), self.comparison()),
-            _ => self.comparison(),
+            0 => format!("({one}) && ({two})"),
+            1 => format!("({one}) || ({two})"),
+            2 => format!("!(({one}) && ({two})) || ({three})"),
+            _ => one,
         }
     }
 }
+
+/// What conditions are made of.
+struct Vocabulary {
+    /// Numbers.
+    values: &'static [&'static str],
+    /// What is true or false by itself.
+    truths: &'static [&'static str],
+}
+
+const C: Vocabulary = Vocabulary {
+    values: &[
+        "round",
+        "small",
+        "medium",
+        "large",
+        "huge",
+        "key",
+        "byte",
+        "total",
+        "narrow",
+        "item->key",
+        "item->kind",
+        "items[3].key",
+        "item->next->key",
+        "round % 7",
+        "key % 5",
+        "large & 12",
+        "byte & 3",
+    ],
+    truths: &[
+        "odd",
+        "!odd",
+        "odd == true",
+        "odd == 0",
+        "item",
+        "!item",
+        "small",
+        "!byte",
+        "colour == RED",
+        "colour != GREEN",
+        "colour == BLUE",
+        "item == 0",
+        "item != nullptr",
+        "item == item->next",
+    ],
+};
+
+const CPP: Vocabulary = Vocabulary {
+    values: &[
+        "round",
+        "total",
+        "passes",
+        "this->passes",
+        "own.key",
+        "own.weight",
+        "item.key",
+        "item.depth",
+        "item.weight",
+        "item.size",
+        "maybe->key",
+        "maybe->size",
+        "current->key",
+        "current->next->depth",
+        "item.owned->key",
+        "passes % 7",
+        "item.depth & 12",
+    ],
+    truths: &[
+        "item.odd",
+        "!item.odd",
+        "maybe",
+        "!current",
+        "maybe == current",
+        "item.next == maybe",
+        "item.colour == Colour::red",
+        "item.colour != Colour::green",
+        "current->colour == Colour::blue",
+        "maybe->odd",
+        "spare",
+    ],
+};
+
+const RUST: Vocabulary = Vocabulary {
+    values: &[
+        "round",
+        "self.total",
+        "self.passes",
+        "self.own.count",
+        "item.key",
+        "item.depth",
+        "item.boxed.count",
+        "item.boxed.size",
+        "item.shared.size",
+        "item.cell.value.value",
+        "*seen",
+        "self.passes % 7",
+    ],
+    truths: &["item.odd", "!item.odd", "item.odd == true", "item.key == 3 || item.odd"],
+};
 
 fn moment(debuggee: &mut Debuggee) -> Moment {
     let past = debuggee.backend().time_travel().expect("it travels");
@@ -124,19 +189,34 @@ fn conditions_that_code_judges_hold_at_the_same_moments_as_those_that_are_evalua
         let mut debuggee = Debuggee::record(&Fixture::c("conditions").flags([optimisation]), &[&rounds]);
         debuggee.run_to("done");
         for mark in marks {
-            check_conditions(&mut debuggee, mark, count);
+            check_conditions(&mut debuggee, mark, &C, count);
         }
         debuggee.movement(Movement::Goto(Destination::Present));
         debuggee.expect_exit(0);
     }
 }
 
+#[test]
+fn conditions_over_members_are_judged_by_code_as_they_are_evaluated() {
+    let rounds = oracle_size(60, 600).to_string();
+    let count = oracle_size(3, 150);
+    let cpp = |optimisation| (Fixture::cpp("conditions").flags([optimisation]), &CPP);
+    let rust = |optimisation: &'static [&'static str]| {
+        (Fixture::rust("conditions").flags(optimisation.iter().copied()), &RUST)
+    };
+    for (fixture, words) in [cpp("-O0"), cpp("-O2"), rust(&[]), rust(&["-C", "opt-level=2"])] {
+        let mut debuggee = Debuggee::record(&fixture, &[&rounds]);
+        debuggee.run_to("done");
+        check_conditions(&mut debuggee, "judged", words, count);
+    }
+}
+
 /// Random conditions at a place, each judged by code and evaluated at each pass.
-fn check_conditions(debuggee: &mut Debuggee, mark: &str, count: usize) {
+fn check_conditions(debuggee: &mut Debuggee, mark: &str, words: &Vocabulary, count: usize) {
     let (file, line) = (debuggee.built.source_text(), debuggee.built.line(mark));
     let mut random = Random(line.into());
     for _ in 0..count {
-        let condition = random.condition();
+        let condition = random.condition(words);
         let mut breakpoint = CodeBreakpoint::at(Place::Line { file: file.clone(), line });
         if random.below(3) == 0 {
             breakpoint.hit_count = 1 + random.below(20) as u64;

@@ -34,10 +34,15 @@ fn frame(debuggee: &Debuggee) -> FrameRef {
 
 fn history(debuggee: &mut Debuggee, text: &str, (offset, limit): (u64, u32)) -> WriteHistory {
     let watched = Watched::Expression { text: text.into(), frame: frame(debuggee) };
-    let question = Question::History(HistoryQuestion { watched, span: Span::default(), offset, limit });
+    let question = HistoryQuestion { watched, span: Span::default(), offset, limit, reads: false };
+    told(debuggee, question)
+}
+
+fn told(debuggee: &mut Debuggee, question: HistoryQuestion) -> WriteHistory {
+    let question = Question::History(question);
     match debuggee.backend().time_travel().expect("it travels").ask(&question) {
         Ok(Finding::History(history)) => history,
-        other => panic!("{text}: {other:?}"),
+        other => panic!("{question:?}: {other:?}"),
     }
 }
 
@@ -124,6 +129,29 @@ fn what_the_system_and_the_library_write_is_told_with_the_callers_statement() {
 }
 
 #[test]
+fn reads_are_told_by_statement_beside_the_writes() {
+    let (mut debuggee, built, numbers) = store();
+    let watched = Watched::Expression { text: "used".into(), frame: frame(&debuggee) };
+    let question = HistoryQuestion { watched, span: Span::default(), offset: 0, limit: 0, reads: true };
+    let history = told(&mut debuggee, question);
+    // The writes are the same as without.
+    assert_eq!(history.total as i64, numbers[0] + numbers[2]);
+    // What adds to it reads it first. The books are compared in each order up to the one that breaks them.
+    let counts = |mark: &str| {
+        let line = Some(built.line(mark));
+        history.reads.iter().find(|reader| reader.location.line == line).map(|reader| reader.count as i64)
+    };
+    let expected = [numbers[0], numbers[2], numbers[4] + 1].map(Some);
+    assert_eq!(["take", "give", "compared"].map(counts), expected, "{:?}", history.reads);
+    assert_eq!(history.reads.len(), 3);
+    let first_at = Some(built.line("compared"));
+    let reader = history.reads.iter().find(|reader| reader.location.line == first_at).expect("it is there");
+    let first = reader.first.clone().expect("its first read has a moment");
+    debuggee.movement(Movement::Goto(Destination::Moment(first)));
+    assert_eq!(debuggee.value_of("order"), "0");
+}
+
+#[test]
 fn a_local_has_a_history_from_its_call_on() {
     let fixture = Fixture::c("ledger");
     let mut debuggee = Debuggee::record(&fixture, &[]);
@@ -203,6 +231,61 @@ fn every_change_at_a_place_is_told_in_the_order_of_time() {
     let expected = (0..3000).rev().find(|number| number * 7 % 40 == 21);
     debuggee.movement(Movement::Goto(Destination::Moment(change.moment)));
     assert_eq!(debuggee.value_of("number"), expected.expect("there is one").to_string());
+}
+
+/// Where nothing changes, code beside the program judges the condition; what is told is as if all had been looked at.
+#[test]
+fn changes_among_many_passes_are_told_in_each_language() {
+    let rounds = 60_000;
+    let c = (Fixture::c("conditions").flags(["-O1"]), "judge", "round % 25000 == 24999");
+    let cpp = (Fixture::cpp("conditions"), "Judge::judge", "round % 25000 == 24999");
+    let rust = (Fixture::rust("conditions"), "judge", "round % 25000 == 24999");
+    for (fixture, at, condition) in [c, cpp, rust] {
+        let mut debuggee = Debuggee::record(&fixture, &[&rounds.to_string()]);
+        debuggee.run_to("done");
+        let every = When { at: Some(at), which: Which::Every, becomes: Becomes::Any, ..When::new(condition) };
+        let history = every.told(&mut debuggee);
+        assert_eq!((history.judged, history.unknown, history.more), (rounds, 0, false), "{at}");
+        let values = |change: &ConditionChange| {
+            let value = change.values.first().expect("it compares something");
+            (value.old.clone().expect("it was judged before"), value.new.clone())
+        };
+        let told: Vec<_> = history.changes.iter().map(values).collect();
+        let (before, at_it, behind) = ("24998".to_owned(), "24999".to_owned(), "0".to_owned());
+        let once = [(before, at_it.clone()), (at_it, behind)];
+        assert_eq!(told, [once.clone(), once].concat(), "{at}");
+        for (change, round) in history.changes.iter().zip([24_999, 25_000, 49_999, 50_000]) {
+            debuggee.movement(Movement::Goto(Destination::Moment(change.moment.clone())));
+            assert_eq!(debuggee.value_of("round"), round.to_string(), "{at}");
+        }
+        debuggee.movement(Movement::Goto(Destination::Present));
+    }
+}
+
+/// What code cannot read stops it: then everything is looked at, and nothing is missed.
+#[test]
+fn a_condition_that_often_cannot_be_judged_is_still_told_exactly() {
+    let rounds = 3000;
+    let mut debuggee = Debuggee::record(&Fixture::c("conditions").flags(["-O0"]), &[&rounds.to_string()]);
+    debuggee.run_to("done");
+    let when = When {
+        at: Some("judge"),
+        which: Which::Every,
+        becomes: Becomes::Any,
+        ..When::new("round > 200 && item->key == 185")
+    };
+    let history = when.told(&mut debuggee);
+    // Behind round 200, every fifth has no item; the others have the items in turn.
+    let unknown = (201..rounds).filter(|round| round % 5 == 4).count() as u64;
+    assert_eq!((history.judged, history.unknown), (rounds - unknown, unknown));
+    let holds = |round: &u64| *round > 200 && round % 16 == 15;
+    let mut last = false;
+    let changes = (0..rounds).filter(|round| *round <= 200 || round % 5 != 4).filter(|round| {
+        let is_change = holds(round) != last;
+        last = holds(round);
+        is_change
+    });
+    assert_eq!(history.changes.len(), changes.count());
 }
 
 #[test]

@@ -295,6 +295,9 @@ impl Core {
             shown(&mut write.new);
             write.text = self.line_of(&write.location)?;
         }
+        for statement in &mut history.reads {
+            statement.text = self.line_of(&statement.location)?;
+        }
         if let Some(block) = &mut history.allocation {
             for call in std::iter::once(&mut block.allocated).chain(&mut block.freed) {
                 call.text = self.line_of(&call.location)?;

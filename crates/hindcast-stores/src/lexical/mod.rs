@@ -4,10 +4,10 @@ mod languages;
 mod words;
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     fs,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
 use hindcast_core::knowledge::{
@@ -17,7 +17,7 @@ use hindcast_core::knowledge::{
 use languages::{Question, Stems};
 use tantivy::{
     Index, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDocument, TantivyError, Term,
-    collector::{FilterCollector, TopDocs},
+    collector::{Count, FilterCollector, TopDocs},
     directory::error::LockError,
     query::{Bm25StatisticsProvider, BooleanQuery, ConstScoreQuery, Occur, Query, TermQuery, TermSetQuery},
     schema::{FAST, Field, INDEXED, IndexRecordOption, STRING, Schema, TextFieldIndexing, TextOptions},
@@ -62,34 +62,53 @@ struct Terms {
     words: Vec<Term>,
 }
 
-/// What the index knows about its terms, except that a word is as rare as all its forms together: the form of one language
-/// must not outweigh that of another because less is written in it.
+/// How much there is of a collection, or of several.
+#[derive(Debug, Clone, Copy, Default)]
+struct Extent {
+    chunks: u64,
+    words: u64,
+}
+
+impl Extent {
+    fn add(&mut self, other: Self) {
+        self.chunks += other.chunks;
+        self.words += other.words;
+    }
+}
+
+/// The collections that a question is about.
+struct Visible {
+    /// Their numbers; none if these are all that there are.
+    only: Option<Arc<HashSet<i64>>>,
+    extent: Extent,
+}
+
+/// What is known about the terms of a question. Only what the asker can see counts: nobody can learn from scores what others
+/// have, or change them. A word is as rare as all its forms together: the form of one language must not outweigh that of
+/// another because less is written in it.
 struct Statistics<'a> {
-    searcher: &'a Searcher,
+    extent: Extent,
     frequencies: &'a HashMap<Term, u64>,
 }
 
 impl Bm25StatisticsProvider for Statistics<'_> {
-    fn total_num_tokens(&self, field: Field) -> tantivy::Result<u64> {
-        Bm25StatisticsProvider::total_num_tokens(self.searcher, field)
+    fn total_num_tokens(&self, _: Field) -> tantivy::Result<u64> {
+        Ok(self.extent.words.max(1))
     }
 
     fn total_num_docs(&self) -> tantivy::Result<u64> {
-        Bm25StatisticsProvider::total_num_docs(self.searcher)
+        Ok(self.extent.chunks)
     }
 
     fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
-        match self.frequencies.get(term) {
-            Some(frequency) => Ok(*frequency),
-            None => self.searcher.doc_freq(term),
-        }
+        Ok(self.frequencies.get(term).copied().unwrap_or(0))
     }
 }
 
 /// What was done since the last commit.
 #[derive(Default)]
 struct Changed {
-    added: BTreeSet<CollectionKey>,
+    added: BTreeMap<CollectionKey, Extent>,
     /// Something was removed: a collection may have nothing left.
     has_removed: bool,
 }
@@ -98,7 +117,7 @@ struct Changed {
 #[derive(Default)]
 struct Committed {
     generation: Option<Generation>,
-    collections: BTreeSet<CollectionKey>,
+    collections: BTreeMap<CollectionKey, Extent>,
     /// What its chunks are written in.
     languages: Vec<Language>,
 }
@@ -146,7 +165,9 @@ impl LexicalIndex {
         self.reader.reload().map_err(unreadable)?;
         let mut committed = self.committed.write().unwrap_or_else(PoisonError::into_inner);
         committed.generation = Some(generation);
-        committed.collections.extend(changed.added);
+        for (collection, extent) in changed.added {
+            committed.collections.entry(collection).or_default().add(extent);
+        }
         committed.languages = self.languages()?;
         Ok(())
     }
@@ -178,9 +199,9 @@ impl LexicalIndex {
         self.reader.reload().map_err(unreadable)?;
         let payload = self.index.load_metas().map_err(unreadable)?.payload;
         let generation = payload.and_then(|payload| payload.parse().ok()).map(Generation);
-        let mut collections = BTreeSet::new();
-        self.each_chunk(|collection, _| {
-            collections.insert(collection);
+        let mut collections: BTreeMap<_, Extent> = BTreeMap::new();
+        self.each_chunk(|collection, _, words| {
+            collections.entry(collection).or_default().add(Extent { chunks: 1, words });
         })?;
         let languages = self.languages()?;
         *self.committed.write().unwrap_or_else(PoisonError::into_inner) =
@@ -188,16 +209,17 @@ impl LexicalIndex {
         Ok(())
     }
 
-    /// Visits every committed chunk, in no order.
-    fn each_chunk(&self, mut visit: impl FnMut(CollectionKey, ChunkId)) -> Result<(), IndexError> {
+    /// Visits every committed chunk, in no order, with how many words it has, about.
+    fn each_chunk(&self, mut visit: impl FnMut(CollectionKey, ChunkId, u64)) -> Result<(), IndexError> {
         for segment in self.reader.searcher().segment_readers() {
+            let lengths = segment.get_fieldnorms_reader(self.fields.words).map_err(unreadable)?;
             let columns = segment.fast_fields();
             let collections = columns.i64("collection").map_err(unreadable)?;
             let chunks = columns.i64("chunk").map_err(unreadable)?;
             for document in segment.doc_ids_alive() {
                 if let (Some(collection), Some(chunk)) = (collections.first(document), chunks.first(document))
                 {
-                    visit(CollectionKey(collection), ChunkId(chunk));
+                    visit(CollectionKey(collection), ChunkId(chunk), lengths.fieldnorm(document).into());
                 }
             }
         }
@@ -225,16 +247,16 @@ impl LexicalIndex {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The terms of a question.
-    fn terms(&self, searcher: &Searcher, question: &str) -> Result<Terms, IndexError> {
-        let chunks = searcher.num_docs();
+    /// The terms of a question about some collections.
+    fn terms(&self, searcher: &Searcher, question: &str, visible: &Visible) -> Result<Terms, IndexError> {
+        let chunks = visible.extent.chunks;
         let mut terms = Terms { most: 0.0, frequencies: HashMap::new(), words: Vec::new() };
         for forms in self.question(question).words {
             let mut having = 0;
             let mut found = Vec::new();
             for form in &forms {
                 let term = Term::from_field_text(self.fields.words, form);
-                let frequency = searcher.doc_freq(&term).map_err(unreadable)?;
+                let frequency = frequency(searcher, &term, visible).map_err(unreadable)?;
                 having += frequency;
                 if frequency > 0 && !terms.frequencies.contains_key(&term) {
                     found.push(term);
@@ -249,16 +271,38 @@ impl LexicalIndex {
         Ok(terms)
     }
 
-    /// The filter for these collections; none if that is everything there is.
-    fn filter(&self, within: Option<&[CollectionKey]>) -> Option<Box<dyn Query>> {
-        let within = within?;
+    /// These collections, or all.
+    fn visible(&self, within: Option<&[CollectionKey]>) -> Visible {
         let committed = self.committed.read().unwrap_or_else(PoisonError::into_inner);
-        if committed.collections.iter().all(|collection| within.contains(collection)) {
-            return None;
+        let mut extent = Extent::default();
+        let Some(within) = within else {
+            committed.collections.values().for_each(|one| extent.add(*one));
+            return Visible { only: None, extent };
+        };
+        let only: HashSet<_> = within.iter().map(|key| key.0).collect();
+        let known = only.iter().filter_map(|key| committed.collections.get(&CollectionKey(*key)));
+        let mut count = 0;
+        for one in known {
+            extent.add(*one);
+            count += 1;
         }
-        let terms = within.iter().map(|key| Term::from_field_i64(self.fields.collection, key.0));
-        Some(Box::new(ConstScoreQuery::new(Box::new(TermSetQuery::new(terms)), 0.0)))
+        let is_all = count == committed.collections.len();
+        Visible { only: (!is_all).then(|| Arc::new(only)), extent }
     }
+}
+
+/// In how many of the chunks that can be seen a term is.
+fn frequency(searcher: &Searcher, term: &Term, visible: &Visible) -> tantivy::Result<u64> {
+    let Some(only) = visible.only.clone() else { return searcher.doc_freq(term) };
+    let having = TermQuery::new(term.clone(), IndexRecordOption::Basic);
+    let seen = FilterCollector::new("collection".to_owned(), move |key: i64| only.contains(&key), Count);
+    Ok(searcher.search(&having, &seen)? as u64)
+}
+
+/// The filter for some collections.
+fn filter(fields: Fields, visible: &Visible) -> Option<Box<dyn Query>> {
+    let terms = visible.only.as_ref()?.iter().map(|key| Term::from_field_i64(fields.collection, *key));
+    Some(Box::new(ConstScoreQuery::new(Box::new(TermSetQuery::new(terms)), 0.0)))
 }
 
 impl LexicalRead for LexicalIndex {
@@ -270,7 +314,8 @@ impl LexicalRead for LexicalIndex {
         limit: usize,
     ) -> Result<Vec<ScoredChunk>, IndexError> {
         let searcher = self.reader.searcher();
-        let mut terms = self.terms(&searcher, query)?;
+        let visible = self.visible(within);
+        let mut terms = self.terms(&searcher, query, &visible)?;
         if terms.words.is_empty() || limit == 0 {
             return Ok(Vec::new());
         }
@@ -279,12 +324,12 @@ impl LexicalRead for LexicalIndex {
             (Occur::Should, query)
         });
         let words: Box<dyn Query> = Box::new(BooleanQuery::new(words.collect()));
-        let query = match self.filter(within) {
+        let query = match filter(self.fields, &visible) {
             Some(filter) => Box::new(BooleanQuery::new(vec![(Occur::Must, filter), (Occur::Must, words)])),
             None => words,
         };
         let best = TopDocs::with_limit(limit).order_by_score();
-        let statistics = Statistics { searcher: &searcher, frequencies: &terms.frequencies };
+        let statistics = Statistics { extent: visible.extent, frequencies: &terms.frequencies };
         let hits = match only.cloned() {
             // The set is asked of every chunk that has a word, before the best are chosen.
             Some(only) => {
@@ -320,11 +365,12 @@ impl LexicalRead for LexicalIndex {
 
 impl LexicalWrite for LexicalIndex {
     fn add(&self, entries: &[LexicalEntry<'_>]) -> Result<(), IndexError> {
-        self.changed().added.extend(entries.iter().map(|entry| entry.collection));
         let Fields { chunk, collection, language, words } = self.fields;
         let mut stems = self.stems();
+        let mut changed = self.changed();
         self.write(|writer| {
             for entry in entries {
+                let mut extent = Extent { chunks: 1, words: 0 };
                 writer.delete_term(Term::from_field_i64(chunk, entry.chunk.0));
                 let mut document = TantivyDocument::default();
                 document.add_i64(chunk, entry.chunk.0);
@@ -333,11 +379,13 @@ impl LexicalWrite for LexicalIndex {
                 document.add_text(language, written_in.code());
                 for text in [entry.headings, entry.text] {
                     let tokens = stems.of_text(text, written_in);
+                    extent.words += tokens.len() as u64;
                     // What was cut is not kept, so it need not be said again.
                     document
                         .add_pre_tokenized_text(words, PreTokenizedString { text: String::new(), tokens });
                 }
                 writer.add_document(document)?;
+                changed.added.entry(entry.collection).or_default().add(extent);
             }
             Ok(())
         })
@@ -363,12 +411,12 @@ impl LexicalWrite for LexicalIndex {
 
     fn collections(&self) -> Result<Vec<CollectionKey>, IndexError> {
         let committed = self.committed.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(committed.collections.iter().copied().collect())
+        Ok(committed.collections.keys().copied().collect())
     }
 
     fn contents(&self, wanted: CollectionKey) -> Result<Vec<ChunkId>, IndexError> {
         let mut contents = Vec::new();
-        self.each_chunk(|collection, chunk| {
+        self.each_chunk(|collection, chunk, _| {
             if collection == wanted {
                 contents.push(chunk);
             }

@@ -131,3 +131,34 @@ fn a_search_among_some_finds_them_behind_any_number_of_better_ones() {
     assert_eq!(found.iter().map(|hit| hit.chunk.0).collect::<Vec<_>>(), [3_001]);
     assert!(index.search("heron", Some(&[TWO]), Some(&only), 5).unwrap().is_empty());
 }
+
+/// Otherwise a score would tell whether others have a word, and others could push hits down.
+#[test]
+fn scores_do_not_depend_on_collections_that_are_not_searched() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = LexicalIndex::open(folder.path()).unwrap();
+    add(
+        &index,
+        ONE,
+        &[
+            (1, "herons stand in the lake"),
+            (2, "a lake is deep"),
+            (3, "the deep heron stands still in a lake"),
+        ],
+    );
+    index.commit(Generation(1)).unwrap();
+    let scores = |index: &LexicalIndex| {
+        let hits = index.search("heron in a deep lake", Some(&[ONE]), None, 5).unwrap();
+        hits.iter().map(|hit| (hit.chunk.0, hit.score)).collect::<Vec<_>>()
+    };
+    let alone = scores(&index);
+    assert_eq!(alone.len(), 3);
+    let others: Vec<(i64, &str)> = (10..500).map(|chunk| (chunk, "heron heron heron")).collect();
+    add(&index, TWO, &others);
+    index.commit(Generation(2)).unwrap();
+    assert_eq!(scores(&index), alone);
+    let all = index.search("heron in a deep lake", None, None, 5).unwrap();
+    assert_ne!(all.iter().map(|hit| (hit.chunk.0, hit.score)).collect::<Vec<_>>(), alone);
+    drop(index);
+    assert_eq!(scores(&LexicalIndex::open(folder.path()).unwrap()), alone);
+}

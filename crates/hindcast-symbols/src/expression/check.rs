@@ -428,10 +428,6 @@ impl Maker<'_> {
         let (object, offset) = memory.object_at(address)?;
         let (place, pointers) = memory.way_to(object, offset)?;
         let (_, found) = self.evaluator.layout.real(&placed)?;
-        // Owners, references and classes of other languages have ways of their own to what they hold.
-        if !pointers.is_empty() && found.language != Language::C {
-            return None;
-        }
         // Whoever read more than the pointers on the way has decided something by it.
         if memory.read.borrow().len() > pointers.len() {
             return None;

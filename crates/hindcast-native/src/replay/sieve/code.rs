@@ -38,11 +38,17 @@ enum Slot {
     Flags,
     Number,
     Summand,
+    Passes,
 }
 
 /// Where the counter of a sieve is.
 pub(super) fn counter_of(entry: u64) -> u64 {
     address(entry, Slot::Counter)
+}
+
+/// Where it counts how often it was passed, hit or not.
+pub(super) fn passes_of(counter: u64) -> u64 {
+    counter + 8 * Slot::Counter as u64 - 8 * Slot::Passes as u64
 }
 
 fn address(entry: u64, slot: Slot) -> u64 {
@@ -55,13 +61,18 @@ fn keeps_flags() -> bool {
     core::arch::x86_64::__cpuid(EXTENDED).ecx & 1 == 1
 }
 
-/// The code that begins at `entry`. It counts down at `counter`.
+/// The code that begins at `entry`. It counts down at `counter`; with a condition, also how often that was judged.
 pub(super) fn build(site: &Site, entry: u64, check: Option<&Check>, counter: u64) -> Option<Built> {
     if check.is_some() && !keeps_flags() {
         return None;
     }
     let mut writer = Writer { code: Code::at(entry), entry };
     writer.save(check.is_some());
+    if check.is_some() {
+        writer.code.constant(RDX, passes_of(counter));
+        // mov rcx, [rdx]; lea rcx, [rcx + 1]; mov [rdx], rcx
+        writer.code.push(&[0x48, 0x8b, 0x0a, 0x48, 0x8d, 0x49, 0x01, 0x48, 0x89, 0x0a]);
+    }
     let begun = writer.code.here();
     let mut passes = Vec::new();
     if let Some(check) = check {
@@ -85,7 +96,7 @@ pub(super) fn build(site: &Site, entry: u64, check: Option<&Check>, counter: u64
     let stop = writer.trap(check.is_some());
     let doubt_block = writer.code.here();
     let doubt = writer.trap(check.is_some());
-    (writer.code.here() <= address(entry, Slot::Summand)).then_some(Built {
+    (writer.code.here() <= address(entry, Slot::Passes)).then_some(Built {
         bytes: writer.code.bytes,
         stop,
         doubt,

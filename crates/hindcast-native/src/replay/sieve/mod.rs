@@ -167,6 +167,16 @@ impl Sieves {
         self.counters.iter().map(left).collect()
     }
 
+    /// How often all gates with a condition were passed, whether it held or not.
+    pub(crate) fn passes(&self, replica: &Replica) -> u64 {
+        let count = |&(_, counter, _): &(BreakpointId, u64, u64)| {
+            let mut passes = [0; 8];
+            replica.memory.read_some(code::passes_of(counter), &mut passes);
+            u64::from_le_bytes(passes)
+        };
+        self.counters.iter().map(count).sum()
+    }
+
     /// A replica that stopped at a trap of theirs is put back to where it is in the program.
     pub(crate) fn catch(&self, replica: &Replica, trap: u64) -> Result<Option<Caught>, TraceError> {
         let is_at = |sieve: &Sieve| sieve.built.stop == trap || sieve.built.doubt == trap;

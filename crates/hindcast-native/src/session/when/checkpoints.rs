@@ -179,6 +179,7 @@ impl Session {
             sights: Sights::Memory(words.clone()),
             fixed: Some(frame),
             hidden: Hidden::default(),
+            checks: &[],
             follows: false,
             seen: &mut seen,
             change: None,

@@ -9,7 +9,10 @@ mod witness;
 use hindcast_core::debug::{
     ConditionChange, ConditionHistory, DebugError, Moment, Place, Reason, WhenQuestion,
 };
-use hindcast_symbols::{expression::ExpressionError, names::cut};
+use hindcast_symbols::{
+    expression::{Check, ExpressionError},
+    names::cut,
+};
 
 use self::{
     checkpoints::Sparse,
@@ -45,8 +48,8 @@ pub(super) struct Inquiry {
 /// Where it is judged.
 #[derive(Clone)]
 enum Way {
-    /// Here, with the names of each place.
-    Places(Vec<u64>, Hidden),
+    /// Here, with the names of each place; and the condition as code judges it there, if it can.
+    Places(Vec<u64>, Hidden, Vec<(u64, Check)>),
     /// Wherever something writes to what it reads.
     Writes(FixedFrame),
     /// At checkpoints: it reads too much to be watched.
@@ -57,6 +60,8 @@ enum Way {
 #[derive(Debug, Clone, Default)]
 struct Seen {
     judged: u64,
+    /// How often in a row it came out the same.
+    alike: u64,
     unknown: u64,
     problem: Option<String>,
     first: Option<bool>,
@@ -75,12 +80,14 @@ impl Seen {
         match judgement.outcome {
             Ok(outcome) => {
                 self.judged += 1;
+                self.alike = if self.last == Some(outcome.holds) { self.alike + 1 } else { 0 };
                 self.first.get_or_insert(outcome.holds);
                 self.last = Some(outcome.holds);
                 self.values = outcome.values;
             }
             Err(problem) => {
                 self.unknown += 1;
+                self.alike = 0;
                 self.problem.get_or_insert(problem);
             }
         }
@@ -95,7 +102,7 @@ impl Session {
             None => self.begin_inquiry(question)?,
         };
         let result = match inquiry.way.clone() {
-            Way::Places(addresses, _) => {
+            Way::Places(addresses, ..) => {
                 let sights = Sights::Code(addresses);
                 self.search_all(&mut inquiry, |_, _| Ok((sights.clone(), None)))
             }
@@ -120,7 +127,7 @@ impl Session {
             at: since.clone(),
             since,
             until,
-            way: Way::Places(Vec::new(), Hidden::default()),
+            way: Way::Places(Vec::new(), Hidden::default(), Vec::new()),
             seen: Seen::default(),
             unsure: None,
         };
@@ -138,7 +145,8 @@ impl Session {
             return Err(DebugError::Expression(resolved.note.unwrap_or_else(nothing)).into());
         }
         let hidden = Hidden::of(&self.symbols, place, addresses.iter().copied());
-        inquiry.way = Way::Places(addresses, hidden);
+        let checks = inquiry.terms.checks(&self.symbols, &addresses, &hidden);
+        inquiry.way = Way::Places(addresses, hidden, checks);
         if inquiry.question.monotone {
             inquiry.at = self.skip_what_is_alike(&inquiry)?;
         }
@@ -262,8 +270,12 @@ impl Session {
             sights,
             fixed,
             hidden: match &inquiry.way {
-                Way::Places(_, hidden) => hidden.clone(),
+                Way::Places(_, hidden, _) => hidden.clone(),
                 _ => Hidden::default(),
+            },
+            checks: match &inquiry.way {
+                Way::Places(_, _, checks) => checks,
+                _ => &[],
             },
             follows: matches!(inquiry.way, Way::Writes(_)),
             seen: &mut seen,
@@ -305,7 +317,7 @@ impl Session {
 
     /// How it is judged at a place when the program next comes there.
     fn first_judged(&mut self, inquiry: &Inquiry, from: &Position) -> Result<Option<bool>, Halted> {
-        let Way::Places(addresses, hidden) = &inquiry.way else { return Ok(None) };
+        let Way::Places(addresses, hidden, _) = &inquiry.way else { return Ok(None) };
         let mut at = from.clone();
         loop {
             let symbols = &self.symbols;

@@ -1,10 +1,11 @@
 //! Judging a condition where a replica stands.
 
 use hindcast_core::debug::{
-    ChangedValue, ConditionChange, Moment, NumberFormat, ValueLimits, WhenQuestion, Which,
+    BreakpointId, ChangedValue, ConditionChange, Moment, NumberFormat, ValueLimits, WhenQuestion, Which,
 };
 use hindcast_symbols::{
-    expression::{Evaluated, Expression, ExpressionError},
+    Symbols,
+    expression::{Check, Evaluated, Expression, ExpressionError},
     value::Inspector,
 };
 
@@ -13,12 +14,16 @@ use crate::{
     debuggee::{Sight, Sights, Surveyor, Wish},
     look::{FixedFrame, FrameScope, ReadSet, Scene, ThreadScene},
     process::CleanMemory,
-    replay::{Position, ReplayError, Replica},
+    replay::{Gate, Position, ReplayError, Replica},
     session::{
         hidden::Hidden,
+        judge::MOST_GATES,
         scribe::{Author, Scribe},
     },
 };
+
+/// After the condition was judged alike so often in a row, code judges it: putting that in costs as much as some looks.
+const MANY_ALIKE: u64 = 100;
 
 /// What is judged.
 #[derive(Debug, Clone)]
@@ -63,6 +68,17 @@ impl Terms {
             |text: &String| text.trim_start_matches('-').starts_with(|letter: char| letter.is_ascii_digit());
         let parts = parts.into_iter().filter(|text| !is_literal(text)).filter_map(parse).collect();
         Ok(Self { condition, parts })
+    }
+
+    /// The condition as code can judge it wherever the program comes to one of these addresses; nothing where it cannot.
+    pub(super) fn checks(&self, symbols: &Symbols, addresses: &[u64], hidden: &Hidden) -> Vec<(u64, Check)> {
+        let check = |&address: &u64| {
+            let is_plain = hidden.at(address) == 0;
+            let check = is_plain.then(|| self.condition.check_at(symbols, address)).flatten()?;
+            Some((address, check))
+        };
+        let checks: Option<Vec<_>> = addresses.iter().map(check).collect();
+        checks.filter(|checks| checks.len() <= MOST_GATES).unwrap_or_default()
     }
 
     pub(super) fn is_true(&self, scope: &FrameScope<'_>) -> Result<bool, ExpressionError> {
@@ -147,6 +163,8 @@ pub(super) struct Witness<'a> {
     /// Whose names it uses; those of where the program stands, where absent.
     pub(super) fixed: Option<&'a FixedFrame>,
     pub(super) hidden: Hidden,
+    /// The condition as code judges it at each address.
+    pub(super) checks: &'a [(u64, Check)],
     /// Whether what it reads is watched, wherever that comes to be.
     pub(super) follows: bool,
     pub(super) seen: &'a mut Seen,
@@ -184,7 +202,7 @@ impl Witness<'_> {
         (holds, values): (bool, &[String]),
     ) -> Result<ConditionChange, ReplayError> {
         let written = match &self.sights {
-            Sights::Memory(ranges) => ranges.as_slice(),
+            Sights::Memory(ranges) | Sights::Accesses(ranges) => ranges.as_slice(),
             Sights::Code(_) => &[],
         };
         let Author { location, through, .. } = self.scribe.author(replica, sight, written)?;
@@ -269,5 +287,26 @@ impl Surveyor for Witness<'_> {
 
     fn sights(&self) -> Sights {
         self.sights.clone()
+    }
+
+    fn gates(&self) -> Vec<Gate> {
+        let Some(last) = self.seen.last.filter(|_| self.seen.alike >= MANY_ALIKE) else { return Vec::new() };
+        let gate = |(address, check): &(u64, Check)| Gate {
+            address: *address,
+            breakpoint: BreakpointId(0),
+            check: Some(if last { Check::Not(Box::new(check.clone())) } else { check.clone() }),
+        };
+        self.checks.iter().map(gate).collect()
+    }
+
+    fn is_worth_a_look(&mut self, replica: &Replica) -> Result<bool, ReplayError> {
+        Ok(self.judge(replica)?.holds() != self.seen.last)
+    }
+
+    fn skimmed(&mut self, passed: u64, is_near: bool) {
+        self.seen.judged += passed;
+        if is_near {
+            self.seen.alike = 0;
+        }
     }
 }

@@ -17,7 +17,7 @@ fn number(debuggee: &mut Debuggee, expression: &str) -> u64 {
 
 fn history_at(debuggee: &mut Debuggee, address: u64) -> WriteHistory {
     let watched = Watched::Memory { address: RuntimeAddr(address), size: 8 };
-    let question = HistoryQuestion { watched, span: Span::default(), offset: 0, limit: 3 };
+    let question = HistoryQuestion { watched, span: Span::default(), offset: 0, limit: 3, reads: false };
     match debuggee.backend().time_travel().expect("it travels").ask(&Question::History(question)) {
         Ok(Finding::History(history)) => history,
         other => panic!("{address:#x}: {other:?}"),

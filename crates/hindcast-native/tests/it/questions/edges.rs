@@ -22,7 +22,13 @@ fn all_questions(debuggee: &Debuggee, variable: &str, span: &Span) -> [Question;
     let (thread, frame) = (debuggee.thread(), FrameRef { thread: debuggee.thread(), index: 0 });
     let watched = Watched::Expression { text: variable.into(), frame };
     [
-        Question::History(HistoryQuestion { watched, span: span.clone(), offset: 0, limit: 10 }),
+        Question::History(HistoryQuestion {
+            watched,
+            span: span.clone(),
+            offset: 0,
+            limit: 10,
+            reads: false,
+        }),
         Question::When(WhenQuestion {
             condition: format!("{variable} > 1"),
             frame,
@@ -60,8 +66,13 @@ fn now(debuggee: &mut Debuggee) -> Moment {
 fn history_in(debuggee: &mut Debuggee, text: &str, index: u32) -> WriteHistory {
     let frame = FrameRef { thread: debuggee.thread(), index };
     let watched = Watched::Expression { text: text.into(), frame };
-    let question =
-        Question::History(HistoryQuestion { watched, span: Span::default(), offset: 0, limit: 100 });
+    let question = Question::History(HistoryQuestion {
+        watched,
+        span: Span::default(),
+        offset: 0,
+        limit: 100,
+        reads: false,
+    });
     match asked(debuggee, &question) {
         Ok(Finding::History(history)) => history,
         other => panic!("{text}: {other:?}"),
@@ -155,7 +166,7 @@ fn memory_that_was_allocated_has_the_history_of_its_owner_and_on_request_of_othe
     let text = "second->weight".to_owned();
     let watched = Watched::Expression { text, frame: frame(&debuggee) };
     let span = Span { since: Some(Moment("start".into())), until: None };
-    let question = HistoryQuestion { watched, span, offset: 0, limit: 100 };
+    let question = HistoryQuestion { watched, span, offset: 0, limit: 100, reads: false };
     let told = debuggee.backend().time_travel().unwrap().ask(&Question::History(question)).unwrap();
     let Finding::History(told) = told else { panic!("{told:?}") };
     assert!(told.note.as_deref().is_some_and(|note| note.contains("something else's")), "{told:?}");
@@ -231,7 +242,7 @@ fn sizes_that_no_value_has_are_refused() {
         let refused = past.last_write(&watched, 1).unwrap_err();
         assert!(refused.to_string().contains("cannot be looked for"), "{refused}");
         let span = Span::default();
-        let history = Question::History(HistoryQuestion { watched, span, offset: 0, limit: 1 });
+        let history = Question::History(HistoryQuestion { watched, span, offset: 0, limit: 1, reads: false });
         assert!(past.ask(&history).is_err());
     }
 }

@@ -131,6 +131,9 @@ pub(super) struct HistoryInput {
     #[serde(default = "ten")]
     #[schemars(range(max = 200))]
     limit: u32,
+    /// Tell also who read it
+    #[serde(default)]
+    reads: bool,
     #[serde(default)]
     frame: Option<u32>,
     /// Of an answer `running`
@@ -149,7 +152,13 @@ impl HistoryInput {
         let watched = watched(session, named, self.size, self.frame)?;
         let span = span(self.since.clone(), self.until.clone());
         let limit = self.limit.min(MOST_WRITES);
-        Ok(Question::History(HistoryQuestion { watched, span, offset: self.offset, limit }))
+        Ok(Question::History(HistoryQuestion {
+            watched,
+            span,
+            offset: self.offset,
+            limit,
+            reads: self.reads,
+        }))
     }
 }
 
@@ -192,8 +201,9 @@ fn say_place(said: &mut String, location: &Location, through: Option<&str>, line
 }
 
 fn say_history(name: &str, offset: u64, history: &WriteHistory) -> String {
-    let WriteHistory { total, statements, left_out, writes, first, last, since, allocation, note, .. } =
-        history;
+    let WriteHistory {
+        total, statements, left_out, writes, reads, first, last, since, allocation, note, ..
+    } = history;
     let mut said = match total {
         0 => format!("`{name}` was not written since moment {since}: it is {last}"),
         _ => format!("{total} writes to `{name}`, from {first} to {last}"),
@@ -212,6 +222,14 @@ fn say_history(name: &str, offset: u64, history: &WriteHistory) -> String {
     }
     if *left_out > 0 {
         let _ = write!(said, "\n… and {} statements with fewer writes: narrow `since` and `until`", left_out);
+    }
+    if !reads.is_empty() {
+        said.push_str("\nRead by:");
+    }
+    for what in reads {
+        let first = what.first.as_ref().map(|first| format!(", first at {first}")).unwrap_or_default();
+        let _ = write!(said, "\n{} ×{first}: ", what.count);
+        say_place(&mut said, &what.location, what.through.as_deref(), what.text.as_deref());
     }
     if !writes.is_empty() {
         said.push_str("\nIn the order of time:");
