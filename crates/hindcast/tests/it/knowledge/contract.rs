@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Client, seeded};
+use super::{Client, seeded, until};
 use crate::server::{hindcast, vectors_url};
 
 /// The pairs of the contract, in its order.
@@ -118,7 +118,9 @@ fn every_pair_of_the_contract_is_answered_as_it_is_written() {
     let mut client = stage();
     let pairs = contract();
     // Figures are told of indexes that have caught up.
-    client.read("resource://knowledge/AI_Engineering/stats");
+    until("the indexes have caught up", || {
+        client.read_json("resource://knowledge/AI_Engineering/stats")["healthStatus"]["isHealthy"] == true
+    });
     let mut answers = Vec::new();
     for pair in &pairs[..6] {
         answers.push(client.send(&pair["request"]));
