@@ -141,6 +141,7 @@ fn enumerators_functions_and_statics_are_known_by_their_names() {
                 ("(int)deep::Kind::First", "11"),
                 ("deep::Free + 0", "12"),
                 ("deep::Loose::Free + 0", "12"),
+                ("deep::fixed", "13"),
                 ("Shared::On + 0", "9"),
                 ("chosen == twice", "true"),
                 ("chosen == &twice", "true"),

@@ -37,9 +37,8 @@ pub(super) fn page<T>(
 }
 
 /// Parameters that need no description beside their name; the reference has one.
-const PLAIN_PARAMETERS: [&str; 25] = [
+const PLAIN_PARAMETERS: [&str; 23] = [
     "base64",
-    "collection_id",
     "conversation_id",
     "cursor",
     "end_time",
@@ -50,9 +49,8 @@ const PLAIN_PARAMETERS: [&str; 25] = [
     "filter",
     "hit_count_multiple",
     "ingest",
+    "format",
     "limit",
-    "mask_secrets",
-    "max_notifications",
     "min_relevance",
     "mode",
     "model",
@@ -64,6 +62,9 @@ const PLAIN_PARAMETERS: [&str; 25] = [
     "tags",
     "temporary",
 ];
+
+/// Parameters that a model has no reason to set; the reference has them.
+const NOT_LISTED: [&str; 3] = ["collection_id", "mask_secrets", "max_notifications"];
 
 /// What is listed of a tool. Models read the list at the start of every conversation, so it says what they need to call the tool; the
 /// reference has the rest: ranges, what answers look like, longer descriptions.
@@ -89,9 +90,17 @@ pub(super) fn tool(tool: &RegisteredTool, names: ToolNames) -> Tool {
 fn listed(schema: &Map<String, Value>) -> Map<String, Value> {
     let mut schema = schema.clone();
     schema.remove("additionalProperties");
-    let fields = schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten();
+    let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return schema };
+    fields.retain(|name, _| !NOT_LISTED.contains(&name.as_str()));
     for (name, field) in fields {
         let Some(field) = field.as_object_mut() else { continue };
+        if let Some(items) = field.get_mut("items").and_then(Value::as_object_mut) {
+            items.remove("description");
+        }
+        // How many of something there are by default is seen in the answer.
+        if field.get("default").is_some_and(Value::is_number) {
+            field.remove("default");
+        }
         for keyword in ["minimum", "maximum", "minItems", "maxItems", "format"] {
             field.remove(keyword);
         }

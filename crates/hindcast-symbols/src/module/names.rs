@@ -258,9 +258,11 @@ fn is_named(tag: gimli::DwTag) -> bool {
 /// Whether entries of this shape can be of a kind that is looked for: it saves reading most of them.
 fn may_be_kept(abbreviation: &gimli::Abbreviation, is_outside: bool) -> bool {
     let (mut has_place, mut moves, mut is_own) = (false, false, true);
+    let (mut is_declared, mut is_constant) = (false, false);
     for attribute in abbreviation.attributes() {
+        is_constant |= attribute.name() == gimli::DW_AT_const_value;
         match attribute.name() {
-            gimli::DW_AT_declaration => return false,
+            gimli::DW_AT_declaration => is_declared = true,
             gimli::DW_AT_low_pc | gimli::DW_AT_ranges | gimli::DW_AT_inline => has_place = true,
             gimli::DW_AT_location | gimli::DW_AT_const_value => {
                 moves = matches!(attribute.form(), gimli::DW_FORM_sec_offset | gimli::DW_FORM_loclistx);
@@ -271,6 +273,8 @@ fn may_be_kept(abbreviation: &gimli::Abbreviation, is_outside: bool) -> bool {
         }
     }
     match abbreviation.tag() {
+        // What is declared is told elsewhere, except a constant: its value is all there is of it.
+        tag if is_declared => tag == gimli::DW_TAG_variable && is_constant,
         gimli::DW_TAG_subprogram => has_place || is_own,
         gimli::DW_TAG_variable => has_place || is_own && is_outside && !moves,
         _ => true,
@@ -279,7 +283,8 @@ fn may_be_kept(abbreviation: &gimli::Abbreviation, is_outside: bool) -> bool {
 
 fn kind(entry: &Entry<'_>, is_outside: bool) -> Option<NameKind> {
     if entry.has_attr(gimli::DW_AT_declaration) {
-        return None;
+        let is_constant = entry.tag() == gimli::DW_TAG_variable && entry.has_attr(gimli::DW_AT_const_value);
+        return is_constant.then_some(NameKind::Variable);
     }
     let is_own = origin(entry).is_none();
     match entry.tag() {

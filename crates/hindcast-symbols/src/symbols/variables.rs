@@ -143,7 +143,7 @@ pub(super) fn vanished<'a>(
 }
 
 fn is_always_there(entry: &Entry<'_>) -> bool {
-    !flag(entry, gimli::DW_AT_declaration) && (is_static(entry) || entry.has_attr(gimli::DW_AT_const_value))
+    entry.has_attr(gimli::DW_AT_const_value) || !flag(entry, gimli::DW_AT_declaration) && is_static(entry)
 }
 
 /// The variable, and the entry that names it.

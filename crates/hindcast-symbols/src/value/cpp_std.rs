@@ -50,6 +50,12 @@ impl Layout<'_> {
                 let known = [&["_M_i"][..], &["_M_base", "_M_i"], &["_M_b", "_M_p"], &["_M_fp"]];
                 self.one(known.iter().find_map(|names| self.path(placed, names))?)
             }
+            "mutex" | "recursive_mutex" | "timed_mutex" | "recursive_timed_mutex" | "__mutex_base" => {
+                self.one(self.field(placed, "_M_mutex")?)
+            }
+            "shared_mutex" | "shared_timed_mutex" => self.one(self.path(placed, &["_M_impl", "_M_rwlock"])?),
+            "condition_variable" => self
+                .one(self.path(placed, &["_M_cond", "_M_cond"]).or_else(|| self.field(placed, "_M_cond"))?),
             "complex" => self.one(self.field(placed, "_M_value")?),
             "chrono::duration" => self.duration(placed),
             "chrono::time_point" => self.one(self.field(placed, "__d")?),

@@ -9,6 +9,9 @@ const LONGEST_WALK: u64 = 200_000;
 /// How many elements are gone through, where all of them are asked for.
 pub(crate) const MOST_ELEMENTS: u64 = 1 << 22;
 
+/// How much memory is looked at to see whether elements repeat, in bytes.
+const LONGEST_REPETITION: u64 = 1 << 20;
+
 /// How deep a tree may be: balanced ones of 2^64 elements are not deeper.
 const DEEPEST_TREE: u32 = 128;
 
@@ -113,6 +116,36 @@ impl Walk<'_> {
 }
 
 impl Layout<'_> {
+    /// How many elements from this one on have the same bytes, where they stand one after the other.
+    pub(crate) fn alike(&self, list: &List, index: u64) -> u64 {
+        let Items::Run { first, stride, .. } = &list.items else { return 1 };
+        let Some(start) = first.address().filter(|_| *stride > 0 && index < list.count) else { return 1 };
+        let size = *stride as usize;
+        let most = (list.count - index).min(LONGEST_REPETITION / stride);
+        let mut alike = 0;
+        let mut wanted = Vec::new();
+        // Most elements differ from the next one: little is read at first.
+        let mut piece = 8;
+        while alike < most {
+            let count = piece.min(most - alike);
+            let mut bytes = vec![0; count as usize * size];
+            let at = start.wrapping_add((index + alike).wrapping_mul(*stride));
+            if self.memory.read(at, &mut bytes).is_err() {
+                break;
+            }
+            if wanted.is_empty() {
+                wanted = bytes[..size].to_vec();
+            }
+            let same = bytes.chunks_exact(size).take_while(|element| *element == wanted).count() as u64;
+            alike += same;
+            if same < count {
+                break;
+            }
+            piece = (piece * 8).min(8192);
+        }
+        alike.max(1)
+    }
+
     /// The elements from `offset` on, at most `limit`, and not more than the container says it has.
     pub(crate) fn fetch(&self, list: &List, offset: u64, limit: u64) -> Fetched {
         let mut items = Vec::new();

@@ -17,6 +17,9 @@ use crate::types::{Language, StructFlavour, StructType, Type, TypeKind, TypeRef,
 /// How many levels of parts a line shows.
 const DEEPEST_NESTING: u32 = 5;
 
+/// So many equal elements in a row are told as one, with how many they are.
+const FEWEST_FOLDED: u64 = 5;
+
 /// How many owners and references are looked through, parts included.
 const DEEPEST_LEVEL: u32 = 24;
 
@@ -153,12 +156,11 @@ impl<'i, 'a> Line<'i, 'a> {
             return;
         }
         let most = u64::from(self.inspector.limits.children.clamp(1, 256));
-        let fetched = self.inspector.layout.fetch(list, 0, most);
-        let mut shown = 0;
-        for item in &fetched.items {
-            if self.is_full() {
-                break;
-            }
+        let layout = self.inspector.layout;
+        let mut fetched = layout.fetch(list, 0, most);
+        let (mut shown, mut at) = (0, 0);
+        for _ in 0..most {
+            let Some(item) = fetched.items.get(at).filter(|_| !self.is_full()) else { break };
             if shown > 0 {
                 self.text.push_str(", ");
             }
@@ -167,7 +169,15 @@ impl<'i, 'a> Line<'i, 'a> {
                 self.text.push_str(": ");
             }
             self.value(&item.value, nesting + 1);
-            shown += 1;
+            let alike = layout.alike(list, shown);
+            match alike {
+                FEWEST_FOLDED.. => {
+                    self.text.push_str(&format!(" ×{alike}"));
+                    (shown, at) = (shown + alike, 0);
+                    fetched = layout.fetch(list, shown, most);
+                }
+                _ => (shown, at) = (shown + 1, at + 1),
+            }
         }
         if let Some(why) = &fetched.broken {
             self.text.push_str(&format!(" <{why}>"));

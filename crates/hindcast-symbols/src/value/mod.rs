@@ -11,6 +11,7 @@ pub(crate) mod layout;
 mod lengths;
 mod line;
 mod located;
+mod locks;
 pub(crate) mod number;
 mod parts;
 mod place;

@@ -6,7 +6,7 @@ use super::{
     place::Placed,
     text::{Length, Text},
 };
-use crate::types::{Encoding, Language, PointerFlavour, Type, TypeKind, TypeRef, Types};
+use crate::types::{Encoding, Language, PointerFlavour, StructFlavour, Type, TypeKind, TypeRef, Types};
 
 /// What a value means.
 #[derive(Debug, Clone)]
@@ -65,6 +65,9 @@ impl Layout<'_> {
         let placed = &placed.retyped(type_ref);
         let shape = match &found.kind {
             TypeKind::Struct(_) if found.language == Language::Rust => self.rust_shape(placed, &found),
+            TypeKind::Struct(structure) if structure.flavour == StructFlavour::Union => {
+                self.lock_shape(placed).or_else(|| self.cpp_shape(placed, &found))
+            }
             TypeKind::Struct(_) => self.cpp_shape(placed, &found),
             TypeKind::Array { element, counts, vector } => {
                 self.array_shape(placed, *element, counts, *vector, found.language)

@@ -226,7 +226,8 @@ fn a_large_container_costs_what_is_shown_of_it() {
         globals.parts("large_tree", limits(1, 5, 0));
         let before = memory.read.get();
         globals.parts("long_vector", limits(1, 5, 900));
-        assert!(memory.read.get() - before < 2000, "{} bytes", memory.read.get() - before);
+        // That it repeats itself is found out by reading it once.
+        assert!(memory.read.get() - before < 4000, "{} bytes", memory.read.get() - before);
     });
 }
 

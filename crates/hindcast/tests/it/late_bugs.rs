@@ -18,13 +18,18 @@ struct Hunt {
 }
 
 impl Hunt {
-    /// Runs the program until it fails, or for a while.
+    /// Runs the program until it fails.
     fn begin(fixture: &Fixture) -> (Self, String) {
+        Self::begin_for(fixture, 60_000)
+    }
+
+    /// Runs the program until it fails, or for a while.
+    fn begin_for(fixture: &Fixture, milliseconds: u64) -> (Self, String) {
         let built = fixture.build();
         let program = built.path.clone();
         let mut hunt = Self { client: Client::new(), built, calls: 0, read: 0 };
         hunt.ask("debugger/launch", json!({ "program": program }));
-        let seen = hunt.ask("debugger/continue", json!({ "timeout_ms": 3000 }));
+        let seen = hunt.ask("debugger/continue", json!({ "timeout_ms": milliseconds }));
         (hunt, seen)
     }
 
@@ -97,7 +102,7 @@ fn a_store_that_the_collector_was_not_told_of() {
 
 #[test]
 fn a_signal_that_woke_the_wrong_thread() {
-    let (mut hunt, running) = Hunt::begin(&Fixture::c("bugs/wakeup").flags(["-pthread"]));
+    let (mut hunt, running) = Hunt::begin_for(&Fixture::c("bugs/wakeup").flags(["-pthread"]), 3000);
     assert!(running.contains("Running"), "{running}");
     hunt.ask("debugger/pause", json!({}));
     let stuck = hunt.ask("debugger/autopsy", json!({}));

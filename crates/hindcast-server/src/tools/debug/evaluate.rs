@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Desk, invalid,
-    looking::{DEEPEST, VariableInShort, allowed_calls, depth_note, needs_write, three, usual_run},
+    looking::{DEEPEST, VariableInShort, allowed_calls, depth_note, needs_write, usual_run},
     looks, text, thread,
 };
 use crate::registry::{Answer, Call, Declaration, Tool};
@@ -35,8 +35,11 @@ pub(super) struct EvaluateInput {
     frame: Option<u32>,
     #[serde(default)]
     thread_id: Option<u32>,
-    #[serde(default = "three")]
-    depth: u32,
+    /// Levels of members; default: what fits
+    ///
+    /// How many levels of members to show. Without it, those that the value's line does not tell, as far as they fit into 2 kB.
+    #[serde(default)]
+    depth: Option<u32>,
     #[serde(default)]
     format: NumberFormat,
     /// First member to show
@@ -106,8 +109,12 @@ impl Tool for Evaluate {
         }
         let allow_calls = allowed_calls(call, "debugger/evaluate", input.allow_calls, input.timeout_ms)?;
         let session = self.0.session(call, input.session_id.as_deref())?;
-        let limits =
-            ValueLimits { depth: input.depth.min(DEEPEST), offset: input.offset, ..ValueLimits::default() };
+        let limits = ValueLimits {
+            depth: input.depth.unwrap_or(1).min(DEEPEST),
+            offset: input.offset,
+            ..ValueLimits::default()
+        };
+        let is_brief = input.depth.is_none();
         let frame = session.frame(thread(input.thread_id), input.frame)?;
         let format = input.format;
         let evaluation = |expression: &str| Evaluation {
@@ -121,15 +128,22 @@ impl Tool for Evaluate {
         let mut said = String::new();
         let content = match (&input.expression, input.expressions.as_slice()) {
             (Some(expression), []) => {
-                let value = session.evaluate(evaluation(expression)).await?;
-                text::variable(&mut said, &value, 0);
+                let mut value = session.evaluate(evaluation(expression)).await?;
+                if is_brief {
+                    text::in_short(&mut said, std::slice::from_mut(&mut value), 0);
+                } else {
+                    text::variable(&mut said, &value, 0);
+                }
                 Evaluated { value: Some(value), values: Vec::new() }
             }
             (None, several @ [_, ..]) if several.len() <= MOST_EXPRESSIONS => {
                 let mut values = Vec::with_capacity(several.len());
                 for expression in several {
                     values.push(match session.evaluate(evaluation(expression)).await {
-                        Ok(value) => {
+                        Ok(mut value) => {
+                            if is_brief {
+                                value.children.clear();
+                            }
                             text::variable(&mut said, &value, 0);
                             OneOfSeveral::Value(Box::new(value))
                         }

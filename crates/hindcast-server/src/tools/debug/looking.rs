@@ -140,8 +140,11 @@ pub(super) struct VariablesInput {
     frame: Option<u32>,
     #[serde(default)]
     thread_id: Option<u32>,
-    #[serde(default = "two")]
-    depth: u32,
+    /// Levels of members; default: what fits
+    ///
+    /// How many levels of members to show. Without it, those that a value's line does not tell, as far as they fit into 2 kB.
+    #[serde(default)]
+    depth: Option<u32>,
     #[serde(default)]
     offset: u32,
     #[serde(default = "fifty")]
@@ -182,14 +185,6 @@ pub(super) fn needs_write(what: &str) -> Failure {
     Failure::new(FailureKind::PermissionDenied, format!("{what} needs the scope `{scope}`"))
         .hint(format!("use a key that has `{scope}`"))
         .fact("required_scope", scope.name())
-}
-
-fn two() -> u32 {
-    2
-}
-
-pub(super) fn three() -> u32 {
-    3
 }
 
 fn fifty() -> u32 {
@@ -251,10 +246,10 @@ impl Tool for GetVariables {
             filter: input.filter.filter(|filter| !filter.is_empty()),
             offset: input.offset,
             limit: input.limit,
-            limits: ValueLimits { depth: input.depth.min(DEEPEST), ..ValueLimits::default() },
+            limits: ValueLimits { depth: input.depth.unwrap_or(1).min(DEEPEST), ..ValueLimits::default() },
             allow_calls,
         };
-        let page = session.variables(query).await?;
+        let mut page = session.variables(query).await?;
         let mut said = match input.scope {
             VariableScope::Local => "Local variables:",
             VariableScope::Arguments => "Arguments:",
@@ -262,7 +257,13 @@ impl Tool for GetVariables {
             VariableScope::Registers => "Registers:",
         }
         .to_owned();
-        page.variables.iter().for_each(|variable| text::variable(&mut said, variable, 2));
+        match input.depth {
+            None => {
+                let shown = text::in_short(&mut said, &mut page.variables, 2);
+                page.variables.truncate(shown);
+            }
+            Some(_) => page.variables.iter().for_each(|variable| text::variable(&mut said, variable, 2)),
+        }
         if page.variables.is_empty() {
             said.push_str(" none");
         }
@@ -280,7 +281,8 @@ impl Tool for GetVariables {
 }
 
 /// Says that less was shown than was asked for.
-pub(super) fn depth_note(asked: u32) -> Vec<String> {
+pub(super) fn depth_note(asked: Option<u32>) -> Vec<String> {
+    let Some(asked) = asked else { return Vec::new() };
     let note = format!("`depth` is {asked}; {DEEPEST} levels are the most that is shown");
     Some(note).filter(|_| asked > DEEPEST).into_iter().collect()
 }

@@ -13,6 +13,7 @@ mod running;
 mod session;
 mod text;
 mod travel;
+mod types;
 mod what_if;
 
 use std::sync::Arc;

@@ -72,6 +72,8 @@ pub(super) struct LaunchInput {
     /// Seed for the order in which recorded threads run, to expose races
     #[serde(default)]
     chaos: Option<u64>,
+    /// Debug the first process below it that executes this program: file name, with `*`, or path
+    ///
     /// Debug the first process that executes this program, somewhere below the launched one (`make test`, `cargo test`, a
     /// shell): its file name, `*` for any letters, or path
     #[serde(default)]

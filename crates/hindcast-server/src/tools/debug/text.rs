@@ -2,6 +2,7 @@
 
 use std::{fmt::Write as _, path::Path};
 
+use super::types::short_type;
 use hindcast_core::debug::{Frame, Location, StopReason, Variable};
 use hindcast_services::debug::{FrameView, OutputView, State, Viewport, thrown_in_words};
 
@@ -58,8 +59,9 @@ fn with_surroundings(mut text: String, view: &Viewport) -> String {
         text.push_str("\nLocal variables:");
         for local in &view.locals {
             let changed = if local.changed { " (changed)" } else { "" };
-            let value = cut(&local.value);
-            let _ = write!(text, "\n  {}: {} = {value}{changed}", local.name, local.type_name);
+            let value = cut(&local.value, LONGEST_VALUE);
+            let type_name = short_type(&local.type_name);
+            let _ = write!(text, "\n  {}: {type_name} = {value}{changed}", local.name);
         }
     }
     if let Some(printed) = &view.output {
@@ -180,24 +182,85 @@ fn file_name(file: &str) -> &str {
     Path::new(file).file_name().and_then(|name| name.to_str()).unwrap_or(file)
 }
 
-/// `  count: i32 = 42`, with its parts below it.
-pub(super) fn variable(text: &mut String, variable: &Variable, indent: usize) {
+/// Answers that nobody asked to be longer stay below this, in bytes.
+const ROOM: usize = 1_900;
+/// What of it a value gets at least.
+const SHORTEST_VALUE: usize = 60;
+/// A value that has members and says less than this in its line does not tell of them.
+const TELLING: usize = 80;
+
+/// Values, each in a line, as many as there is room for: how many. Members are left out that a line tells already, or where
+/// there is no room.
+pub(super) fn in_short(text: &mut String, variables: &mut [Variable], indent: usize) -> usize {
+    let longest = (ROOM / variables.len().max(1)).clamp(SHORTEST_VALUE, LONGEST_VALUE);
+    let is_alone = variables.len() == 1;
+    for variable in &mut *variables {
+        let is_told = variable.children.iter().all(|child| tells(&variable.value, child));
+        if is_told || !is_alone && variable.value.len() >= TELLING {
+            variable.children.clear();
+        }
+    }
+    let mut room = ROOM.saturating_sub(text.len() + variables.len() * SHORTEST_VALUE);
+    for (index, variable) in variables.iter_mut().enumerate() {
+        if text.len() > ROOM {
+            return index;
+        }
+        let before = text.len();
+        // Where its members follow, they tell more.
+        let longest_here = if variable.children.is_empty() { longest } else { SHORTEST_VALUE };
+        line(text, variable, indent, longest_here);
+        room = room.saturating_sub((text.len() - before).saturating_sub(SHORTEST_VALUE));
+        let mut fitting = 0;
+        for child in &mut variable.children {
+            child.children.clear();
+            let mut said = String::new();
+            line(&mut said, child, indent + 2, longest.min(LONGEST_VALUE / 2));
+            if said.len() > room {
+                break;
+            }
+            room -= said.len();
+            text.push_str(&said);
+            fitting += 1;
+        }
+        variable.children.truncate(fitting);
+        how_many(text, variable, indent, ": `offset`, `depth`");
+    }
+    variables.len()
+}
+
+/// Whether a line tells of a member all that is said of it, except what it points to.
+fn tells(line: &str, child: &Variable) -> bool {
+    let value = child.value.split(" -> ").next().unwrap_or(&child.value);
+    line.contains(value) && !child.truncated
+}
+
+fn line(text: &mut String, variable: &Variable, indent: usize, longest: usize) {
     use hindcast_core::debug::ValueState;
     let value = match variable.state {
-        _ if variable.value.starts_with('<') => cut(&variable.value),
-        ValueState::Available => cut(&variable.value),
+        _ if variable.value.starts_with('<') => cut(&variable.value, longest),
+        ValueState::Available => cut(&variable.value, longest),
         ValueState::OptimisedOut => "<optimised out>".into(),
-        ValueState::NotYetInitialised => format!("<not yet initialised> {}", cut(&variable.value)),
+        ValueState::NotYetInitialised => format!("<not yet initialised> {}", cut(&variable.value, longest)),
         ValueState::Unreadable => "<unreadable>".into(),
     };
-    let _ = write!(text, "\n{:indent$}{}: {} = {value}", "", variable.name, variable.type_name);
+    let _ = write!(text, "\n{:indent$}{}: {} = {value}", "", variable.name, short_type(&variable.type_name));
+}
+
+/// `  count: i32 = 42`, with its parts below it.
+pub(super) fn variable(text: &mut String, variable: &Variable, indent: usize) {
+    line(text, variable, indent, LONGEST_VALUE);
     for child in &variable.children {
         self::variable(text, child, indent + 2);
     }
+    how_many(text, variable, indent, "");
+}
+
+/// How many of its parts were shown, where some were.
+fn how_many(text: &mut String, variable: &Variable, indent: usize, how_to_go_on: &str) {
     // What says why the rest is missing is no part of it.
     let shown = variable.children.iter().filter(|child| child.name != "…").count() as u64;
     if let Some(count) = variable.child_count.filter(|count| shown > 0 && *count > shown) {
-        let _ = write!(text, "\n{:indent$}  … {shown} of {count} shown", "");
+        let _ = write!(text, "\n{:indent$}  … {shown} of {count} shown{how_to_go_on}", "");
     }
 }
 
@@ -215,8 +278,8 @@ pub(super) fn notes(text: &mut String, notes: &[String]) {
     }
 }
 
-fn cut(value: &str) -> String {
-    match value.char_indices().nth(LONGEST_VALUE) {
+fn cut(value: &str, longest: usize) -> String {
+    match value.char_indices().nth(longest) {
         None => value.to_owned(),
         Some((end, _)) => value[..end].to_owned() + "…",
     }
